@@ -1,0 +1,34 @@
+// The front door: a module with an entry point in, something an engine can run out.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ir/module.h"
+#include "passes/pass.h"
+#include "program/program.h"
+#include "target/system.h"
+
+namespace ipu::executable {
+
+struct CompileOptions {
+  std::string pipeline = "default";  // named pass pipeline
+  int replicas = 1;
+  int64_t device_iterations = 1, accumulation = 1;
+  bool auto_round_num_ipus = false;  // else Error(kIpuCountNotPowerOfTwo)
+  bool verify = true;                // verify the module after each pass
+};
+
+struct Executable {
+  std::shared_ptr<const program::Program> program;
+  std::string ir_text;               // after all passes
+  passes::Statistics statistics;
+  int ipus_per_replica = 1;          // max(distinct IPUs used, highest id + 1)
+  int ipus_reserved = 1;             // with replicas, rounded
+  double compile_seconds = 0.0;
+};
+
+// `module` is consumed by the passes.
+Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options);
+
+}  // namespace ipu::executable

@@ -1,0 +1,263 @@
+// The data structure of the IR: Module, Graph, Op, Value, and the tables a module owns.
+// One structure, two legal forms (authored, functional) and one text (docs/ir.md). No meaning of ops is known here,
+// except of the few structural ones in structure.h; definitions are in ops/.
+// Ownership: a Module owns its graphs and tables, a Graph owns its values and ops. Pointers to them are stable until
+// the thing itself is erased. All edits are O(1) in the size of the graph unless said.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/settings.h"
+#include "ir/type.h"
+#include "support/attributes.h"
+
+namespace ipu::ir {
+
+class Graph;
+class Module;
+class Op;
+
+// One reading of a value: operand `index` of `user`. Graph outputs are not uses; see Value::is_output().
+struct Use {
+  Op* user;
+  int index;
+};
+
+// An SSA value: a graph input or one result of an op. Names are unique within the graph, deterministic, and
+// survive rewrites (anchors depend on them).
+class Value {
+ public:
+  const std::string& name() const { return name_; }
+  const Type& type() const { return type_; }
+  void set_type(Type type) { type_ = std::move(type); }
+  Op* producer() const { return producer_; }        // nullptr for a graph input
+  int index() const { return index_; }              // result number, or input number
+  Graph* graph() const { return graph_; }
+  std::span<const Use> uses() const { return uses_; }
+  int output_count() const { return output_count_; }  // how often the graph returns it
+  bool is_output() const { return output_count_ > 0; }
+  bool is_unused() const { return uses_.empty() && output_count_ == 0; }
+  // Readers of this value now read `other` (same type unless the caller fixes it); graph outputs included. O(uses).
+  void replace_all_uses_with(Value* other);
+
+  // For graph inputs: placement (IPU within the replica) and whether the callee may write through it (authored form).
+  std::optional<int> ipu;
+  bool by_reference = false;
+
+ private:
+  friend class Graph;
+  friend class Op;
+  Value() = default;
+  std::string name_;
+  Type type_;
+  Op* producer_ = nullptr;
+  int index_ = 0;
+  Graph* graph_ = nullptr;
+  std::vector<Use> uses_;
+  int output_count_ = 0;
+};
+
+// An operation. `kind` names a definition in ops/ ("matmul"), a structural op (structure.h), or something unknown
+// (opaque: parses, prints, verifies structurally, cannot run).
+class Op {
+ public:
+  const std::string& kind() const { return *kind_; }     // interned: equal kinds share one string object
+  bool is(std::string_view kind) const { return *kind_ == kind; }
+  int64_t id() const { return id_; }                     // stable within the graph, never reused
+  Graph* graph() const { return graph_; }
+
+  int operand_count() const { return static_cast<int>(operands_.size()); }
+  Value* operand(int i) const { return operands_[i].value; }  // nullptr: an optional operand that is absent
+  void set_operand(int i, Value* value);
+  void append_operand(Value* value);
+  void erase_operand(int i);  // O(operands)
+  int result_count() const { return static_cast<int>(results_.size()); }
+  Value* result(int i = 0) const { return results_[i]; }
+  Value* append_result(Type type, std::string_view name_hint = "");  // appended outputs of call sites
+  void erase_result(int i);                                          // IPU_CHECK: must be unused
+
+  Attributes attributes;
+  Settings settings;
+  Location location;
+  OriginPtr origin;
+  // Order edges of the authored form: these ops of the same graph run before this one.
+  std::vector<Op*> after;
+
+ private:
+  friend class Graph;
+  friend class Value;
+  struct Operand {
+    Value* value = nullptr;
+    size_t use = 0;  // position in value->uses_
+  };
+  Op() = default;
+  void unlink(int i);
+  const std::string* kind_ = nullptr;
+  int64_t id_ = 0;
+  Graph* graph_ = nullptr;
+  std::vector<Operand> operands_;
+  std::vector<Value*> results_;
+  std::list<std::unique_ptr<Op>>::iterator position_;
+};
+
+// Order of `ops()` is one legal order of execution, not the schedule.
+class Graph {
+ public:
+  const std::string& name() const { return name_; }
+  Module* module() const { return module_; }
+
+  Value* add_input(Type type, std::string_view name_hint = "");
+  void erase_input(int i);  // IPU_CHECK: must be unused. Call sites are the caller's business. O(inputs)
+  const std::vector<Value*>& inputs() const { return inputs_; }
+  int append_output(Value* value);  // returns its index
+  void set_output(int i, Value* value);
+  void erase_output(int i);
+  const std::vector<Value*>& outputs() const { return outputs_; }
+
+  using OpList = std::list<std::unique_ptr<Op>>;
+  const OpList& ops() const { return ops_; }
+  size_t op_count() const { return ops_.size(); }
+  // Creates an op before `before` (nullptr: at the end). Result names: hint, or %N; made unique.
+  Op* create(std::string_view kind, std::span<Value* const> operands, Attributes attributes,
+             std::span<const Type> result_types, Op* before = nullptr, std::string_view name_hint = "");
+  void erase(Op* op);                   // IPU_CHECK: results unused, nothing ordered after it
+  void move_before(Op* op, Op* before);  // nullptr: to the end
+  Op* next(const Op* op) const;          // nullptr at the end
+  Op* previous(const Op* op) const;
+  void rename(Value* value, std::string_view name_hint);  // made unique
+  Value* find_value(std::string_view name) const;         // nullptr when unknown
+
+  Attributes attributes;  // annotations of frontends and passes, printed in the header
+
+ private:
+  friend class Module;
+  friend class Op;
+  Graph() = default;
+  Value* new_value(Type type, std::string_view name_hint);
+  void release(Value* value);
+  std::string unique_name(std::string_view hint);
+  std::string name_;
+  Module* module_ = nullptr;
+  std::vector<Value*> inputs_, outputs_;
+  OpList ops_;
+  std::unordered_map<std::string_view, std::unique_ptr<Value>> values_;  // by name; the key views value->name_
+  std::unordered_map<std::string, int> next_suffix_;
+  int64_t next_op_id_ = 0;
+};
+
+// --- tables of a module --------------------------------------------------------------------------------------
+
+struct ReplicaGrouping {
+  int64_t stride = 1;
+  int64_t size = 0;                 // replicas per group; 0: all replicas form one group
+  std::vector<int64_t> assignment;  // explicit group of each replica; empty: by stride and size
+  bool operator==(const ReplicaGrouping&) const = default;
+};
+enum class Retrieval : uint8_t { kOnePerGroup = 0, kAllReplicas = 2 };
+
+// State that lives across runs. Only entry graphs touch variables (`variable.read`, `variable.assign`); callees get
+// them as inputs.
+struct Variable {
+  std::string name;  // "fc.weight", "fc.weight.momentum"
+  Type type;
+  std::optional<int> ipu;
+  std::string role = "parameter";  // parameter, buffer, optimizer_state, accumulator, constant
+  ReplicaGrouping grouping;
+  Retrieval retrieval = Retrieval::kOnePerGroup;
+  Shape meta_shape;                // unsharded shape when shard_over > 1; else empty
+  int64_t shard_over = 1;
+  std::string remote_buffer;       // "" on chip; else the remote buffer and entry it lives in
+  int64_t remote_entry = 0;
+  ConstantPtr initial;             // nullptr: uploaded by the host (weights_from_host)
+  bool adopted = false;            // host storage belongs to the user, not to us
+};
+
+// Host stream: a queue object with a cursor of its own. Direction is seen from the device.
+enum class StreamDirection : uint8_t { kHostToDevice, kDeviceToHost };
+enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
+struct Stream {
+  std::string name;
+  StreamDirection direction = StreamDirection::kHostToDevice;
+  Type type;                      // of one element (one micro-batch of one replica), as the device sees it
+  DType host_dtype = DType::kF32;  // as the host gives or takes it (i64 is narrowed at this edge)
+  OutputMode mode = OutputMode::kAll;  // which elements of a device-to-host stream come back (spec 4.3)
+  int64_t period = 1;             // EveryN: counts device iterations
+  bool constant = false;          // the same element for every fetch of a run (streamed hyper-parameters)
+  std::optional<int> ipu;
+};
+
+// First-in first-out queue between two pieces of a program: a stash when both ends are on one IPU, a channel
+// otherwise. `ring.push` writes, `ring.pop` reads the oldest element.
+struct Ring {
+  std::string name;
+  Type type;
+  int64_t capacity = 1;
+  int from_ipu = 0, to_ipu = 0;
+};
+
+struct RemoteBuffer {
+  std::string name;
+  Type type;  // of one entry
+  int64_t entries = 1;
+};
+
+// A module: graphs by name, named entry points, tables. Deterministic iteration everywhere.
+class Module {
+ public:
+  Module();
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  Graph* add_graph(std::string_view name_hint);  // made unique
+  Graph* find_graph(std::string_view name) const;
+  void erase_graph(Graph* graph);
+  const std::list<std::unique_ptr<Graph>>& graphs() const { return graphs_; }
+  // A copy of `graph` under a new name, with its ops, settings, locations; `map` (optional) gets old → new values.
+  Graph* clone_graph(const Graph& graph, std::string_view name_hint,
+                     std::unordered_map<const Value*, Value*>* map = nullptr);
+
+  // "main", "weights_from_host", "weights_to_host", "optimizer_from_host", ... → graph
+  std::map<std::string, std::string> entry_points;
+
+  // Tables in order of insertion; the find functions return nullptr when unknown.
+  Variable& add_variable(Variable variable);  // name made unique
+  Variable* find_variable(std::string_view name);
+  const Variable* find_variable(std::string_view name) const;
+  const std::list<Variable>& variables() const { return variables_; }
+  std::list<Variable>& variables() { return variables_; }
+  Stream& add_stream(Stream stream);
+  Stream* find_stream(std::string_view name);
+  const Stream* find_stream(std::string_view name) const;
+  const std::list<Stream>& streams() const { return streams_; }
+  Ring& add_ring(Ring ring);
+  Ring* find_ring(std::string_view name);
+  const Ring* find_ring(std::string_view name) const;
+  const std::list<Ring>& rings() const { return rings_; }
+  RemoteBuffer& add_remote_buffer(RemoteBuffer buffer);
+  const RemoteBuffer* find_remote_buffer(std::string_view name) const;
+  const std::list<RemoteBuffer>& remote_buffers() const { return remote_buffers_; }
+
+  Attributes attributes;  // replication factor, strategy, ... as set by frontends
+
+ private:
+  std::list<std::unique_ptr<Graph>> graphs_;
+  std::unordered_map<std::string, Graph*> graph_by_name_;
+  std::list<Variable> variables_;
+  std::unordered_map<std::string, Variable*> variable_by_name_;
+  std::list<Stream> streams_;
+  std::unordered_map<std::string, Stream*> stream_by_name_;
+  std::list<Ring> rings_;
+  std::unordered_map<std::string, Ring*> ring_by_name_;
+  std::list<RemoteBuffer> remote_buffers_;
+};
+
+}  // namespace ipu::ir

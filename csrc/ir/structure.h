@@ -1,0 +1,47 @@
+// The structural ops: the ones the IR itself knows, because they name graphs or tables or move control.
+// All other kinds are defined in ops/. Operands → results and attributes:
+//
+//   call            (args...) → (callee outputs...)          {callee=@g, modified=[i...]}   modified: authored form
+//   loop            (carried..., invariant...) → (carried...) {body=@g, trip=N, carried=K}
+//                     body: (i32[] index, carried..., invariant...) → (carried...)
+//                     with {while}: body returns a leading bool[] "go on"; trip is then the maximum
+//   if              (bool[] condition, args...) → (...)       {then=@g, else=@h}  both take args..., return the same types
+//   pipeline        (carried..., invariant...) → (carried...) {stages=[@s...], schedule="grouped", micro_batches=N, carried=K}
+//                     see docs/ir.md: stage graphs, what flows between them, and the rewrite to loops and rings
+//   variable.read   () → (v)                                  {variable=@w}     entry graphs only
+//   variable.assign (v) → ()                                  {variable=@w}     entry graphs only
+//   host_load       () → (x)                                  {stream=@s}       next element of the stream
+//   host_store      (x) → ()                                  {stream=@s}
+//   ring.push       (x) → ()                                  {ring=@r}
+//   ring.pop        () → (x)                                  {ring=@r}
+//   ipu_copy        (x) → (x')                                {from=i, to=j}; settings.ipu is the destination
+//   remote.load     (offset?) → (x)                           {buffer=@b, entry=i}
+//   remote.store    (x, offset?) → ()                         {buffer=@b, entry=i}
+//   constant        () → (c)                                  {value=dense}
+//   rng.context     () → (u32[2])                             {path}
+//
+// Collectives, io_tile_copy, multi_exchange and code_load are ordinary definitions in ops/.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace ipu::ir {
+
+namespace kind {
+inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kPipeline = "pipeline",
+                                  kVariableRead = "variable.read", kVariableAssign = "variable.assign",
+                                  kHostLoad = "host_load", kHostStore = "host_store", kRingPush = "ring.push",
+                                  kRingPop = "ring.pop", kIpuCopy = "ipu_copy", kRemoteLoad = "remote.load",
+                                  kRemoteStore = "remote.store", kConstant = "constant", kRngContext = "rng.context";
+}  // namespace kind
+
+bool is_structural(const Op& op);
+// Writes or reads something other than its operands and results: never folded, merged, dropped or reordered
+// against another op with effects on the same object. Structural kinds only; ops/ adds traits for the others.
+bool has_side_effects(const Op& op);
+std::vector<Graph*> called_graphs(const Op& op);  // callee, body, then and else, stages; in that order
+
+}  // namespace ipu::ir

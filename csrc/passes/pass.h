@@ -1,0 +1,68 @@
+// Passes: one per file, registered by name, run by pipelines that are data (pipelines.h).
+// A pass says whether it changed anything, keeps locations, is idempotent, leaves a module the verifier accepts, and
+// counts what it did.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "target/system.h"
+
+namespace ipu::passes {
+
+struct Statistics {
+  std::map<std::string, int64_t> counts;  // "constants folded" → 12
+};
+
+struct PassContext {
+  const target::System* system = nullptr;  // nullptr: passes that need it refuse
+  Statistics* statistics = nullptr;
+  void count(std::string_view what, int64_t n = 1) const {
+    if (statistics != nullptr) statistics->counts[std::string(what)] += n;
+  }
+};
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual bool run(ir::Module& module, const PassContext& context) = 0;  // changed anything?
+};
+
+// A rewrite of single ops, driven over all graphs in order until nothing applies.
+class OpPass : public Pass {
+ public:
+  virtual bool may_apply(const ir::Op& op) const = 0;  // the question
+  virtual void apply(ir::Op& op, const PassContext& context) = 0;  // the act; may erase op
+  bool run(ir::Module& module, const PassContext& context) final;
+};
+
+struct PassInfo {
+  std::string name, summary;
+  std::vector<std::string> counts;  // statistics it may report
+  std::function<std::unique_ptr<Pass>()> make;
+};
+void register_pass(PassInfo info);
+const PassInfo* find_pass(std::string_view name);
+std::vector<const PassInfo*> all_passes();  // sorted
+
+struct PassRegistration {
+  explicit PassRegistration(PassInfo info) { register_pass(std::move(info)); }
+};
+
+// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies after each when `verify`.
+// IPU_DUMP=before:<pass>,after:<pass>,all writes text files to IPU_DUMP_DIR (default ".").
+Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
+                        bool verify);
+const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "inference", "training", ...
+
+}  // namespace ipu::passes
+
+// IPU_REGISTER_PASS(FoldConstants, "fold-constants", "Evaluates ops whose operands are constants.", {"ops folded"});
+#define IPU_REGISTER_PASS(Class, name, summary, ...) \
+  static const ::ipu::passes::PassRegistration Class##_registration( \
+      {name, summary, __VA_ARGS__, [] { return std::unique_ptr<::ipu::passes::Pass>(new Class); }})

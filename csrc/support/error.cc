@@ -1,0 +1,31 @@
+#include "support/error.h"
+
+#include <cstring>
+
+namespace ipu {
+namespace {
+thread_local std::vector<std::string> active_context;
+
+std::string with_code(ErrorCode code, const std::string& message) {
+  std::string tag = " [IPU-E" + std::to_string(static_cast<int>(code)) + "]";
+  size_t end = message.find_first_of(":.\n");
+  if (end == std::string::npos) return message + tag;
+  return message.substr(0, end) + tag + message.substr(end);
+}
+}  // namespace
+
+Error::Error(ErrorCode code, std::string message, std::string type)
+    : std::runtime_error(with_code(code, message)), code_(code), message_(what()), type_(std::move(type)),
+      context_(active_context.rbegin(), active_context.rend()) {}
+
+ErrorContext::ErrorContext(std::string activity) { active_context.push_back(std::move(activity)); }
+ErrorContext::~ErrorContext() { active_context.pop_back(); }
+
+void check_failed(const char* condition, const char* file, int line, const std::string& detail) {
+  const char* name = std::strrchr(file, '/');
+  throw Error(ErrorCode::kInternal, std::string("internal error: ") + condition + " does not hold at " +
+                                        (name ? name + 1 : file) + ":" + std::to_string(line) + ". " + detail +
+                                        "\n  Please report it with a dump made by IPU_DUMP=all.");
+}
+
+}  // namespace ipu

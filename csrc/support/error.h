@@ -1,0 +1,86 @@
+// The one exception type that crosses rooms, numbered error codes, and the check for broken invariants.
+// A user's mistake throws Error; a broken invariant of ours goes through IPU_CHECK.
+// The text form (spec of `str(error)`) is made in bindings from the fields below.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ipu {
+
+// One page per code in docs/errors/; E1xx capture, E2xx types, E3xx memory, E4xx execution, E5xx files.
+enum class ErrorCode : int {
+  kInternal = 0,
+  kUnsupportedOps = 101,
+  kValueNeeded = 102,        // .item(), if tensor, .cpu() during capture
+  kForeignTensor = 103,      // a CPU tensor where an IPU tensor is needed
+  kNoActiveBlock = 104,
+  kNoLoss = 105,
+  kSeveralLosses = 106,
+  kNotDifferentiable = 107,  // integer path or refused gradient
+  kOtherThread = 108,        // op or capture from a second thread
+  kCapture = 109,
+  kTypeMismatch = 201,       // shapes, dtypes, attributes of an op
+  kInvalidIr = 202,          // verifier
+  kParse = 203,              // text of the IR
+  kTileMemory = 301,
+  kHostMemory = 302,
+  kGradientAccumulationTooSmall = 401,
+  kDeviceIterationsTooSmall = 402,
+  kIpuCountNotPowerOfTwo = 403,
+  kNoDevice = 404,
+  kOutputPeriod = 405,       // EveryN that does not divide device iterations
+  kDeadlock = 406,
+  kExecution = 407,
+  kInterrupted = 408,
+  kStageOrder = 409,         // pipeline stage goes back to an earlier IPU stage
+  kOptimizer = 410,          // constant changed, unsupported kind
+  kInvalidProgram = 411,     // check_program, check_plan
+  kFileCorrupt = 501,
+  kFileVersion = 502,
+  kEnvironment = 503,        // bad value of an environment variable
+};
+
+// type of spec 19.4; what components that raise report.
+inline constexpr const char* kCppError = "poptorch_cpp_error";
+inline constexpr const char* kPopartException = "popart_exception";
+inline constexpr const char* kRuntimeError = "poplar_application_runtime_error";
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, std::string message, std::string type = kCppError);
+
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }  // "key phrase [IPU-E101]: ..." , all lines
+  const std::string& type() const { return type_; }
+  // What was being done when it was raised, innermost first (filled by ErrorContext).
+  const std::vector<std::string>& context() const { return context_; }
+  // The user's line the error is about, "file.py:12"; empty when there is none.
+  const std::string& user_line() const { return user_line_; }
+  Error& at(std::string user_line) { user_line_ = std::move(user_line); return *this; }
+
+ private:
+  ErrorCode code_;
+  std::string message_, type_, user_line_;
+  std::vector<std::string> context_;
+};
+
+// Names an activity for the context stack of errors raised while it is alive (per thread).
+class ErrorContext {
+ public:
+  explicit ErrorContext(std::string activity);
+  ~ErrorContext();
+  ErrorContext(const ErrorContext&) = delete;
+  ErrorContext& operator=(const ErrorContext&) = delete;
+};
+
+[[noreturn]] void check_failed(const char* condition, const char* file, int line, const std::string& detail);
+
+}  // namespace ipu
+
+// A broken invariant is a bug of ours: prints condition, place, detail and asks for a report.
+#define IPU_CHECK(condition, detail)                                          \
+  do {                                                                        \
+    if (!(condition)) ::ipu::check_failed(#condition, __FILE__, __LINE__, (detail)); \
+  } while (false)

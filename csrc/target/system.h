@@ -1,0 +1,37 @@
+// The emulated system in numbers. Every number about the machine sits in target/ with its source beside it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ipu::target {
+
+struct System {
+  std::string name;          // "pod16"
+  int ipu_version = 2;       // 1, 2, 21: poptorch.ipuHardwareVersion()
+  int num_ipus = 16;         // attached to this process
+  int tiles_per_ipu = 1472;
+  int64_t bytes_per_tile = 638'976;
+  double clock_hz = 1.33e9;
+};
+
+// "pod4", "pod16", "pod64", "bow-pod16", "mk1-16"; Error(kEnvironment) listing the names otherwise.
+const System& find_system(std::string_view name);
+std::vector<std::string> system_names();
+// What POPTORCH_EMULATED_SYSTEM says (default pod16), read at each call.
+const System& attached_system();
+
+// Hands out aligned groups of IPUs of this process's system. Thread-safe.
+class DevicePool {
+ public:
+  static DevicePool& instance();
+  // Lowest free aligned group of `count` IPUs (rounded up to a power of two); Error(kNoDevice) "Failed to acquire N
+  // IPU(s)" when none is free. Returns the first IPU of the group.
+  int acquire(int count);
+  void release(int first, int count);
+  int free_count() const;
+};
+
+}  // namespace ipu::target
