@@ -128,7 +128,7 @@ class Graph {
   // Creates an op before `before` (nullptr: at the end). Result names: hint, or %N; made unique.
   Op* create(std::string_view kind, std::span<Value* const> operands, Attributes attributes,
              std::span<const Type> result_types, Op* before = nullptr, std::string_view name_hint = "");
-  void erase(Op* op);                   // IPU_CHECK: results unused, nothing ordered after it
+  void erase(Op* op);                   // IPU_CHECK: results unused. Order edges from it are the caller's business
   void move_before(Op* op, Op* before);  // nullptr: to the end
   Op* next(const Op* op) const;          // nullptr at the end
   Op* previous(const Op* op) const;

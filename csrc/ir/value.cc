@@ -1,0 +1,69 @@
+// Values and ops: use lists with constant-time link and unlink (each operand knows its place in the value's list).
+#include "ir/module.h"
+#include "support/error.h"
+
+namespace ipu::ir {
+
+void Value::replace_all_uses_with(Value* other) {
+  IPU_CHECK(other != this, "value '" + name_ + "' cannot replace itself");
+  while (!uses_.empty()) {
+    Use use = uses_.back();
+    use.user->set_operand(use.index, other);
+  }
+  if (output_count_ == 0) return;
+  for (size_t i = 0; i < graph_->outputs().size(); ++i)
+    if (graph_->outputs()[i] == this) graph_->set_output(static_cast<int>(i), other);
+}
+
+void Op::unlink(int i) {
+  Operand& operand = operands_[i];
+  if (operand.value == nullptr) return;
+  std::vector<Use>& uses = operand.value->uses_;
+  if (operand.use + 1 != uses.size()) {
+    uses[operand.use] = uses.back();
+    const Use& moved = uses[operand.use];
+    moved.user->operands_[moved.index].use = operand.use;
+  }
+  uses.pop_back();
+  operand.value = nullptr;
+}
+
+void Op::set_operand(int i, Value* value) {
+  IPU_CHECK(value == nullptr || value->graph_ == graph_, "operand of '" + kind() + "' belongs to another graph");
+  unlink(i);
+  if (value == nullptr) return;
+  operands_[i] = {value, value->uses_.size()};
+  value->uses_.push_back({this, i});
+}
+
+void Op::append_operand(Value* value) {
+  operands_.emplace_back();
+  set_operand(operand_count() - 1, value);
+}
+
+void Op::erase_operand(int i) {
+  for (int k = i; k + 1 < operand_count(); ++k) {
+    Value* next = operands_[k + 1].value;
+    set_operand(k, next);
+  }
+  unlink(operand_count() - 1);
+  operands_.pop_back();
+}
+
+Value* Op::append_result(Type type, std::string_view name_hint) {
+  Value* value = graph_->new_value(std::move(type), name_hint);
+  value->producer_ = this;
+  value->index_ = result_count();
+  results_.push_back(value);
+  return value;
+}
+
+void Op::erase_result(int i) {
+  Value* value = results_[i];
+  IPU_CHECK(value->is_unused(), "result '" + value->name() + "' is still used");
+  results_.erase(results_.begin() + i);
+  for (int k = i; k < result_count(); ++k) results_[k]->index_ = k;
+  graph_->release(value);
+}
+
+}  // namespace ipu::ir

@@ -1,0 +1,11 @@
+// IEEE 754 binary16 as stored bits; conversions round to nearest even. Vector conversions are the kernels' business.
+#pragma once
+
+#include <cstdint>
+
+namespace ipu {
+
+uint16_t float_to_half(float value);
+float half_to_float(uint16_t bits);
+
+}  // namespace ipu
