@@ -6,8 +6,12 @@
 //                     body: (i32[] index, carried..., invariant...) → (carried...)
 //                     with {while}: body returns a leading bool[] "go on"; trip is then the maximum
 //   if              (bool[] condition, args...) → (...)       {then=@g, else=@h}  both take args..., return the same types
-//   pipeline        (carried..., invariant...) → (carried...) {stages=[@s...], schedule="grouped", micro_batches=N, carried=K}
-//                     see docs/ir.md: stage graphs, what flows between them, and the rewrite to loops and rings
+//   pipeline        (carried..., invariant...) → (carried...) {stages=[@s...], micro_batches=N, carried=K}
+//     stage graph: (i32[] micro-batch, carried..., invariant..., flows of all earlier stages...)
+//                    → (carried..., flows of this stage...)
+//     Means: for each micro-batch the stages in order, like the body of a loop. As frontends build it there is one
+//     stage graph, the whole body, whose ops name their stage in settings.stage; passes treat it as a loop but never
+//     merge ops of different stages. `pipeline-to-rings` splits it and rewrites it to a loop and rings (docs/ir.md).
 //   variable.read   () → (v)                                  {variable=@w}     entry graphs only
 //   variable.assign (v) → ()                                  {variable=@w}     entry graphs only
 //   host_load       () → (x)                                  {stream=@s}       next element of the stream
