@@ -1,6 +1,7 @@
 #include "support/half.h"
 
 #include <bit>
+#include <cmath>
 
 namespace ipu {
 
@@ -18,6 +19,18 @@ uint16_t float_to_half(float value) {
   }
   uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+uint16_t double_to_half(double value) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  const double magnitude = std::fabs(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<int>(std::nearbyint(magnitude * 0x1p24)));
+  const int exponent = std::ilogb(magnitude);
+  // A mantissa that rounds up to 2048 carries into the exponent by itself.
+  const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
+  return static_cast<uint16_t>(sign | (((exponent + 15) << 10) + (mantissa - 1024)));
 }
 
 float half_to_float(uint16_t bits) {
