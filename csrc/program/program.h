@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/tensor_spec.h"
@@ -60,6 +61,7 @@ enum class Opcode : uint8_t {
   kEndLoop,      // ++counter; back to the instruction after `target` (its kLoop) while counter < trip
   kCounter,      // results[0] (i32[]) = value of counter `counter`
   kBranchIfNot,  // to `target` when operands[0] (bool[]) is false
+  kBranchUnlessCounter,  // to `target` unless low <= counter `counter` < high: conditions known at compile time
   kJump,         // to `target`
   kStreamLoad,   // results[0] = next element of stream `object`; a kExternal result reads the user's tensor in place
   kStreamStore,  // operands[0] is the next element of stream `object`
@@ -83,6 +85,7 @@ struct Instruction {
   int object = -1;           // stream or queue
   int counter = -1;
   int64_t trip = 0;
+  int64_t low = 0, high = 0;  // kBranchUnlessCounter
   int target = -1;           // instruction index
   int origin = -1;           // index into Program::origins, for errors, traces and reports
 };
@@ -124,9 +127,17 @@ void check_program(const Program& program);
 void check_plan(const IpuProgram& program);
 
 // Runs the program's control and queues without data. Throws Error(kDeadlock) naming who waits for whom.
-// Branches: both ways are assumed to be taken as `kCounter` compares say when static, else once each.
+// kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is run once
+// with all of them taken and once with none.
 void check_deadlock(const Program& program);
 
 std::string print(const Program& program);  // for dumps and tests
+std::string_view to_string(Opcode opcode);
+
+// "IPU 1, instruction 12 (kernel matmul)": how messages name a step.
+std::string describe(const Program& program, int ipu, int instruction);
+
+// Bytes from the first to behind the last element a view of this spec touches. Error on overflow.
+int64_t extent_bytes(const TensorSpec& spec);
 
 }  // namespace ipu::program

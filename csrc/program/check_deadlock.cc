@@ -1,0 +1,201 @@
+// Runs control and queues of a program without data, all IPUs in turn, until all end or all wait.
+// Queues are first-in first-out with one writer and one reader, so whether the program ends does not depend on the
+// order in which IPUs run: one order proves all. Instructions that neither move control nor touch a queue are dropped
+// first, and so are loops without queues in them.
+#include <algorithm>
+
+#include "program/program.h"
+#include "support/error.h"
+
+namespace ipu::program {
+namespace {
+
+struct Step {
+  Opcode opcode;
+  int object = -1, counter = -1, target = -1;
+  int64_t trip = 0, low = 0, high = 0;
+  int original = 0;
+};
+
+struct Track {
+  std::vector<Step> steps;
+  std::vector<int64_t> counters;
+  int at = 0;
+};
+
+// Only what can block or decide; targets renumbered. A loop without queue steps inside is left out.
+Track reduce(const IpuProgram& program) {
+  const std::vector<Instruction>& all = program.instructions;
+  const int n = static_cast<int>(all.size());
+  std::vector<int> queue_steps(n + 1, 0);  // before instruction i
+  for (int i = 0; i < n; ++i) {
+    Opcode code = all[i].opcode;
+    queue_steps[i + 1] = queue_steps[i] + (code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease);
+  }
+  Track track;
+  track.counters.assign(program.counters, 0);
+  std::vector<int> position(n + 1, 0);
+  for (int i = 0; i < n; ++i) {
+    position[i] = static_cast<int>(track.steps.size());
+    const Instruction& step = all[i];
+    int low = std::min(i, step.target), high = std::max(i, step.target);
+    bool matters = false;
+    switch (step.opcode) {
+      case Opcode::kPush: case Opcode::kPop: case Opcode::kRelease: case Opcode::kJump: matters = true; break;
+      case Opcode::kLoop: case Opcode::kEndLoop: matters = queue_steps[high] > queue_steps[low]; break;
+      case Opcode::kBranchIfNot: case Opcode::kBranchUnlessCounter: matters = true; break;
+      default: break;
+    }
+    if (matters)
+      track.steps.push_back({step.opcode, step.object, step.counter, step.target, step.trip, step.low, step.high, i});
+  }
+  position[n] = static_cast<int>(track.steps.size());
+  for (Step& step : track.steps)
+    if (step.target >= 0) step.target = position[step.target];
+  return track;
+}
+
+struct QueueState {
+  int64_t filled = 0, taken = 0;  // taken: popped in place, slot not yet released
+};
+
+class Simulation {
+ public:
+  Simulation(const Program& program, bool take_unknown) : program_(program), take_unknown_(take_unknown) {
+    for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu));
+    queues_.resize(program.queues.size());
+    shorten();
+  }
+
+  void run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t i = 0; i < tracks_.size(); ++i) moved |= advance(static_cast<int>(i));
+    }
+    bool all_done = std::all_of(tracks_.begin(), tracks_.end(),
+                                [](const Track& t) { return t.at == static_cast<int>(t.steps.size()); });
+    if (!all_done) report();
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (queues_[q].filled != 0)
+        throw Error(ErrorCode::kDeadlock, "deadlock: queue " + program_.queues[q].name + " still holds " +
+                                              std::to_string(queues_[q].filled) +
+                                              " elements when the program ends; the next call could not start");
+  }
+
+ private:
+  // The body of an outermost loop that all IPUs share and whose counter no branch reads repeats itself exactly: any
+  // surplus of pushes over pops shows within as many rounds as the largest queue has slots.
+  void shorten() {
+    int64_t rounds = 4;
+    for (const Queue& queue : program_.queues) rounds = std::max(rounds, 2 * queue.capacity + 2);
+    int64_t trip = -1;
+    for (const Track& track : tracks_) {
+      if (track.steps.empty()) continue;
+      const Step& first = track.steps.front();
+      if (first.opcode != Opcode::kLoop || first.target != static_cast<int>(track.steps.size()) - 1) return;
+      if (trip >= 0 && trip != first.trip) return;
+      trip = first.trip;
+      for (const Step& step : track.steps)
+        if (step.opcode == Opcode::kBranchUnlessCounter && step.counter == first.counter) return;
+    }
+    for (Track& track : tracks_)
+      if (!track.steps.empty()) track.steps.front().trip = std::min(trip, rounds);
+  }
+
+  bool advance(int ipu) {
+    Track& track = tracks_[ipu];
+    const int end = static_cast<int>(track.steps.size());
+    bool moved = false;
+    while (track.at < end) {
+      const Step& step = track.steps[track.at];
+      int next = track.at + 1;
+      switch (step.opcode) {
+        case Opcode::kLoop:
+          track.counters[step.counter] = 0;
+          if (step.trip == 0) next = step.target + 1;
+          break;
+        case Opcode::kEndLoop:
+          if (++track.counters[step.counter] < track.steps[step.target].trip) next = step.target + 1;
+          break;
+        case Opcode::kBranchIfNot:
+          if (take_unknown_) next = step.target;
+          break;
+        case Opcode::kBranchUnlessCounter: {
+          int64_t counter = track.counters[step.counter];
+          if (counter < step.low || counter >= step.high) next = step.target;
+          break;
+        }
+        case Opcode::kJump: next = step.target; break;
+        case Opcode::kPush: {
+          QueueState& queue = queues_[step.object];
+          if (queue.filled == program_.queues[step.object].capacity) return moved;
+          ++queue.filled;
+          break;
+        }
+        case Opcode::kPop: {
+          QueueState& queue = queues_[step.object];
+          if (queue.filled - queue.taken <= 0) return moved;
+          if (in_place(ipu, step)) {
+            ++queue.taken;
+          } else {
+            --queue.filled;
+          }
+          break;
+        }
+        case Opcode::kRelease: {
+          QueueState& queue = queues_[step.object];
+          if (queue.taken == 0)
+            throw Error(ErrorCode::kInvalidProgram, "invalid program: " + describe(program_, ipu, step.original) +
+                                                        ": no slot of queue " + program_.queues[step.object].name + " is taken");
+          --queue.taken;
+          --queue.filled;
+          break;
+        }
+        default: break;
+      }
+      track.at = next;
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool in_place(int ipu, const Step& step) const {
+    const Instruction& pop = program_.ipus[ipu].instructions[step.original];
+    return program_.ipus[ipu].buffers[pop.results[0].buffer].storage == Storage::kExternal;
+  }
+
+  [[noreturn]] void report() const {
+    std::string text = "deadlock: no IPU can go on";
+    for (size_t i = 0; i < tracks_.size(); ++i) {
+      const Track& track = tracks_[i];
+      if (track.at == static_cast<int>(track.steps.size())) {
+        text += "\n  IPU " + std::to_string(i) + " has ended";
+        continue;
+      }
+      const Step& step = track.steps[track.at];
+      const Queue& queue = program_.queues[step.object];
+      bool full = step.opcode == Opcode::kPush;
+      text += "\n  " + describe(program_, static_cast<int>(i), step.original) + " waits for IPU " +
+              std::to_string(full ? queue.to_ipu : queue.from_ipu) + ": queue " + queue.name +
+              (full ? " is full with " + std::to_string(queue.capacity) + " elements" : " is empty");
+    }
+    throw Error(ErrorCode::kDeadlock, text);
+  }
+
+  const Program& program_;
+  const bool take_unknown_;
+  std::vector<Track> tracks_;
+  std::vector<QueueState> queues_;
+};
+
+}  // namespace
+
+void check_deadlock(const Program& program) {
+  bool unknown = false;
+  for (const IpuProgram& ipu : program.ipus)
+    for (const Instruction& step : ipu.instructions) unknown |= step.opcode == Opcode::kBranchIfNot;
+  Simulation(program, false).run();
+  if (unknown) Simulation(program, true).run();
+}
+
+}  // namespace ipu::program

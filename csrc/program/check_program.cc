@@ -1,0 +1,242 @@
+// Structural check of a program: what an engine may rely on without looking again. Liveness of arena buffers is
+// check_plan, order of queues check_deadlock.
+#include <set>
+
+#include "program/program.h"
+#include "support/error.h"
+
+namespace ipu::program {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Program& program, int ipu) : program_(program), ipu_(ipu), code_(program.ipus[ipu]) {}
+
+  void run() {
+    for (size_t b = 0; b < code_.buffers.size(); ++b) check_buffer(static_cast<int>(b));
+    for (size_t i = 0; i < code_.instructions.size(); ++i) {
+      at_ = static_cast<int>(i);
+      check_instruction(code_.instructions[i]);
+    }
+    at_ = static_cast<int>(code_.instructions.size());
+    require(loops_.empty(), "a loop has no end");
+    check_targets();
+  }
+
+ private:
+  void require(bool condition, const std::string& what) const {
+    if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + describe(program_, ipu_, at_) + ": " + what);
+  }
+
+  void check_buffer(int b) const {
+    const Buffer& buffer = code_.buffers[b];
+    auto fits = [&](bool condition, const std::string& what) {
+      if (!condition)
+        throw Error(ErrorCode::kInvalidProgram, "invalid program: IPU " + std::to_string(ipu_) + ", buffer " +
+                                                    std::to_string(b) + " (" + buffer.name + "): " + what);
+    };
+    fits(buffer.bytes >= 0 && buffer.offset >= 0, "negative size or offset");
+    switch (buffer.storage) {
+      case Storage::kArena:
+        fits(buffer.offset <= code_.arena_bytes && buffer.bytes <= code_.arena_bytes - buffer.offset,
+             std::to_string(buffer.bytes) + " bytes at " + std::to_string(buffer.offset) + " leave the arena of " +
+                 std::to_string(code_.arena_bytes));
+        break;
+      case Storage::kVariable: {
+        fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.variables.size()), "no such variable");
+        const Variable& variable = program_.variables[buffer.index];
+        fits(variable.ipu == ipu_, "variable " + variable.name + " is on IPU " + std::to_string(variable.ipu));
+        fits(buffer.offset + buffer.bytes <= variable.spec.stored_bytes(), "larger than variable " + variable.name);
+        break;
+      }
+      case Storage::kConstant: {
+        fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.constants.size()) &&
+                 program_.constants[buffer.index] != nullptr, "no such constant");
+        int64_t size = static_cast<int64_t>(program_.constants[buffer.index]->bytes.size());
+        fits(buffer.offset + buffer.bytes <= size, "larger than its constant of " + std::to_string(size) + " bytes");
+        break;
+      }
+      case Storage::kExternal: break;
+    }
+  }
+
+  void check_operand(const Operand& operand, const char* role, bool optional) const {
+    if (operand.buffer == -1 && optional) return;
+    require(operand.buffer >= 0 && operand.buffer < static_cast<int>(code_.buffers.size()),
+            std::string(role) + " names buffer " + std::to_string(operand.buffer) + ", which this IPU does not have");
+    const Buffer& buffer = code_.buffers[operand.buffer];
+    require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
+            std::string(role) + " has " + std::to_string(operand.spec.strides.size()) + " strides for " +
+                std::to_string(operand.spec.shape.size()) + " dimensions");
+    int64_t extent = extent_bytes(operand.spec);
+    require(operand.byte_offset >= 0 && operand.byte_offset + extent <= buffer.bytes,
+            std::string(role) + " needs " + std::to_string(operand.byte_offset + extent) + " bytes, buffer " +
+                std::to_string(operand.buffer) + " (" + buffer.name + ") has " + std::to_string(buffer.bytes));
+  }
+
+  void check_counts(const Instruction& step, size_t operands, size_t results) const {
+    require(step.operands.size() == operands && step.results.size() == results,
+            "takes " + std::to_string(operands) + " operands and " + std::to_string(results) + " results");
+  }
+
+  void check_whole(const Operand& operand, int64_t bytes, const char* what) const {
+    require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(), std::string(what) + " is not contiguous");
+    require(operand.spec.stored_bytes() == bytes, std::string(what) + " has " +
+                                                      std::to_string(operand.spec.stored_bytes()) + " bytes, not " +
+                                                      std::to_string(bytes));
+  }
+
+  const Queue& queue(const Instruction& step) const {
+    require(step.object >= 0 && step.object < static_cast<int>(program_.queues.size()), "no such queue");
+    return program_.queues[step.object];
+  }
+  const Stream& stream(const Instruction& step) const {
+    require(step.object >= 0 && step.object < static_cast<int>(program_.streams.size()), "no such stream");
+    const Stream& result = program_.streams[step.object];
+    require(result.ipu == ipu_, "stream " + result.name + " belongs to IPU " + std::to_string(result.ipu));
+    return result;
+  }
+  const Instruction& target(const Instruction& step) const {
+    require(step.target >= 0 && step.target < static_cast<int>(code_.instructions.size()), "target out of range");
+    return code_.instructions[step.target];
+  }
+
+  void check_instruction(const Instruction& step) {
+    for (const Operand& operand : step.operands) check_operand(operand, "operand", step.opcode == Opcode::kKernel);
+    for (const Operand& result : step.results) {
+      check_operand(result, "result", false);
+      const Buffer& buffer = code_.buffers[result.buffer];
+      require(buffer.storage != Storage::kConstant, "writes constant " + buffer.name);
+      if (buffer.storage == Storage::kVariable)
+        require(program_.variables[buffer.index].written, "writes variable " + buffer.name + ", which is declared read-only");
+      if (buffer.storage == Storage::kExternal)
+        require(step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kPop,
+                "writes external buffer " + buffer.name);
+    }
+    require(step.origin < static_cast<int>(program_.origins.size()), "origin out of range");
+    inside_.push_back(loops_.empty() ? -1 : loops_.back());
+    switch (step.opcode) {
+      case Opcode::kKernel: require(!step.kernel.empty(), "no kernel"); break;
+      case Opcode::kLoop:
+        check_counts(step, 0, 0);
+        require(step.counter >= 0 && step.counter < code_.counters, "counter out of range");
+        require(step.trip >= 0, "negative trip count");
+        require(step.target > at_ && target(step).opcode == Opcode::kEndLoop && target(step).target == at_,
+                "its target is not its end");
+        require(counters_.insert(step.counter).second, "counter is used by an enclosing loop");
+        loops_.push_back(at_);
+        break;
+      case Opcode::kEndLoop:
+        require(!loops_.empty() && step.target == loops_.back(), "does not end the innermost loop");
+        require(step.counter == target(step).counter, "counts another counter than its loop");
+        counters_.erase(step.counter);
+        loops_.pop_back();
+        break;
+      case Opcode::kCounter:
+        check_counts(step, 0, 1);
+        require(counters_.contains(step.counter), "counter of no enclosing loop");
+        require(step.results[0].spec.dtype == DType::kI32 && step.results[0].spec.shape.empty(), "result is not i32[]");
+        break;
+      case Opcode::kBranchIfNot:
+        check_counts(step, 1, 0);
+        require(step.operands[0].spec.dtype == DType::kBool && step.operands[0].spec.shape.empty(), "condition is not bool[]");
+        break;
+      case Opcode::kBranchUnlessCounter:
+        check_counts(step, 0, 0);
+        require(counters_.contains(step.counter), "counter of no enclosing loop");
+        break;
+      case Opcode::kJump: check_counts(step, 0, 0); break;
+      case Opcode::kStreamLoad: {
+        check_counts(step, 0, 1);
+        const Stream& from = stream(step);
+        require(from.mode == StreamMode::kInput || from.mode == StreamMode::kConstantInput, "loads from an output stream");
+        require(step.results[0].spec.dtype == from.spec.dtype, "element type differs from the stream's");
+        check_whole(step.results[0], from.spec.stored_bytes(), "element");
+        require(code_.buffers[step.results[0].buffer].storage != Storage::kExternal || from.host_dtype == from.spec.dtype,
+                "reads the host's " + std::string(ipu::to_string(from.host_dtype)) + " in place as " +
+                    std::string(ipu::to_string(from.spec.dtype)));
+        break;
+      }
+      case Opcode::kStreamStore: {
+        check_counts(step, 1, 0);
+        const Stream& to = stream(step);
+        require(to.mode != StreamMode::kInput && to.mode != StreamMode::kConstantInput, "stores to an input stream");
+        require(step.operands[0].spec.dtype == to.spec.dtype, "element type differs from the stream's");
+        check_whole(step.operands[0], to.spec.stored_bytes(), "element");
+        break;
+      }
+      case Opcode::kPush:
+        check_counts(step, 1, 0);
+        require(queue(step).from_ipu == ipu_, "queue " + queue(step).name + " is filled by IPU " + std::to_string(queue(step).from_ipu));
+        check_whole(step.operands[0], queue(step).bytes, "element");
+        break;
+      case Opcode::kPop:
+        check_counts(step, 0, 1);
+        require(queue(step).to_ipu == ipu_, "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
+        check_whole(step.results[0], queue(step).bytes, "element");
+        break;
+      case Opcode::kRelease:
+        check_counts(step, 0, 0);
+        require(queue(step).to_ipu == ipu_, "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
+        break;
+      case Opcode::kCollective:
+        check_counts(step, 1, 1);
+        require(step.kernel == "all_reduce_sum", "unknown collective '" + step.kernel + "'");
+        require(step.operands[0].spec.is_contiguous() && step.operands[0].spec == step.results[0].spec,
+                "operand and result differ or are not contiguous");
+        break;
+    }
+  }
+
+  // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target.
+  void check_targets() {
+    for (size_t i = 0; i < code_.instructions.size(); ++i) {
+      const Instruction& step = code_.instructions[i];
+      at_ = static_cast<int>(i);
+      if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter && step.opcode != Opcode::kJump)
+        continue;
+      require(step.target > at_ && step.target <= static_cast<int>(code_.instructions.size()), "target is not ahead");
+      int loop_there = step.target < static_cast<int>(inside_.size()) ? inside_[step.target] : -1;
+      require(loop_there == inside_[i], "target is in another loop");
+    }
+  }
+
+  const Program& program_;
+  const int ipu_;
+  const IpuProgram& code_;
+  int at_ = 0;
+  std::vector<int> loops_;     // open kLoop instructions
+  std::vector<int> inside_;    // per instruction: the loop around it
+  std::set<int> counters_;     // of the open loops
+};
+
+}  // namespace
+
+void check_program(const Program& program) {
+  auto require = [](bool condition, const std::string& what) {
+    if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
+  };
+  const int ipus = static_cast<int>(program.ipus.size());
+  require(program.replicas >= 1 && program.device_iterations >= 1 && program.accumulation >= 1,
+          "replicas, device iterations and accumulation are at least 1");
+  for (const Variable& variable : program.variables) {
+    require(variable.ipu >= 0 && variable.ipu < ipus, "variable " + variable.name + " is on no IPU of the program");
+    require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
+            "variable " + variable.name + " starts from a constant that is not there");
+  }
+  for (const Queue& queue : program.queues) {
+    require(queue.from_ipu >= 0 && queue.from_ipu < ipus && queue.to_ipu >= 0 && queue.to_ipu < ipus,
+            "queue " + queue.name + " ends on no IPU of the program");
+    require(queue.capacity >= 1 && queue.bytes >= 0, "queue " + queue.name + " holds nothing");
+  }
+  for (const Stream& stream : program.streams) {
+    require(stream.ipu >= 0 && stream.ipu < ipus, "stream " + stream.name + " is on no IPU of the program");
+    require(stream.spec.is_contiguous(), "elements of stream " + stream.name + " are not contiguous");
+    if (stream.mode == StreamMode::kEveryN)
+      require(stream.period >= 1 && program.device_iterations % stream.period == 0,
+              "the period of stream " + stream.name + " does not divide the device iterations");
+  }
+  for (int i = 0; i < ipus; ++i) Checker(program, i).run();
+}
+
+}  // namespace ipu::program

@@ -1,0 +1,169 @@
+// The program's text for dumps and tests, and the words its messages use for a step.
+#include "program/program.h"
+
+#include <sstream>
+
+#include "support/error.h"
+
+namespace ipu::program {
+namespace {
+
+std::string_view to_string(Storage storage) {
+  switch (storage) {
+    case Storage::kArena: return "arena";
+    case Storage::kVariable: return "variable";
+    case Storage::kConstant: return "constant";
+    case Storage::kExternal: return "external";
+  }
+  return "?";
+}
+
+std::string_view to_string(StreamMode mode) {
+  switch (mode) {
+    case StreamMode::kFinal: return "final";
+    case StreamMode::kEveryN: return "every_n";
+    case StreamMode::kAll: return "all";
+    case StreamMode::kSum: return "sum";
+    case StreamMode::kInput: return "input";
+    case StreamMode::kConstantInput: return "constant_input";
+  }
+  return "?";
+}
+
+std::string spec_text(const TensorSpec& spec) {
+  std::string text = std::string(ipu::to_string(spec.dtype)) + ipu::to_string(std::span<const int64_t>(spec.shape));
+  if (spec.layout != Layout::kPlain) return text + ":" + std::string(ipu::to_string(spec.layout));
+  if (!spec.is_contiguous()) text += "/" + ipu::to_string(std::span<const int64_t>(spec.strides));
+  return text;
+}
+
+void print_operands(std::ostream& out, const IpuProgram& ipu, const std::vector<Operand>& operands) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    if (i > 0) out << ", ";
+    if (operand.buffer < 0) {
+      out << "-";
+      continue;
+    }
+    bool known = operand.buffer < static_cast<int>(ipu.buffers.size());
+    out << "b" << operand.buffer << (known ? ":" + ipu.buffers[operand.buffer].name : "");
+    if (operand.byte_offset != 0) out << "+" << operand.byte_offset;
+    out << " " << spec_text(operand.spec);
+  }
+}
+
+void print_instruction(std::ostream& out, const Program& program, const IpuProgram& ipu, const Instruction& step) {
+  if (!step.results.empty()) {
+    print_operands(out, ipu, step.results);
+    out << " = ";
+  }
+  out << to_string(step.opcode);
+  if (!step.kernel.empty()) out << " " << step.kernel;
+  if (step.counter >= 0) out << " counter " << step.counter;
+  if (step.opcode == Opcode::kLoop) out << " trip " << step.trip;
+  if (step.opcode == Opcode::kBranchUnlessCounter) out << " in [" << step.low << "," << step.high << ")";
+  if (step.target >= 0) out << " -> " << step.target;
+  if (step.object >= 0) {
+    bool is_stream = step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamStore;
+    size_t count = is_stream ? program.streams.size() : program.queues.size();
+    out << " @";
+    if (step.object < static_cast<int>(count))
+      out << (is_stream ? program.streams[step.object].name : program.queues[step.object].name);
+    else
+      out << step.object;
+  }
+  if (!step.operands.empty()) {
+    out << "(";
+    print_operands(out, ipu, step.operands);
+    out << ")";
+  }
+  if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size()) &&
+      !program.origins[step.origin].location.empty())
+    out << "  // " << program.origins[step.origin].location;
+}
+
+}  // namespace
+
+std::string_view to_string(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kKernel: return "kernel";
+    case Opcode::kLoop: return "loop";
+    case Opcode::kEndLoop: return "end_loop";
+    case Opcode::kCounter: return "counter";
+    case Opcode::kBranchIfNot: return "branch_if_not";
+    case Opcode::kBranchUnlessCounter: return "branch_unless_counter";
+    case Opcode::kJump: return "jump";
+    case Opcode::kStreamLoad: return "stream_load";
+    case Opcode::kStreamStore: return "stream_store";
+    case Opcode::kPush: return "push";
+    case Opcode::kPop: return "pop";
+    case Opcode::kRelease: return "release";
+    case Opcode::kCollective: return "collective";
+  }
+  return "?";
+}
+
+std::string describe(const Program& program, int ipu, int instruction) {
+  std::string text = "IPU " + std::to_string(ipu) + ", instruction " + std::to_string(instruction);
+  const std::vector<Instruction>& steps = program.ipus[ipu].instructions;
+  if (instruction < 0 || instruction >= static_cast<int>(steps.size())) return text;
+  const Instruction& step = steps[instruction];
+  text += " (" + std::string(to_string(step.opcode)) + (step.kernel.empty() ? "" : " " + step.kernel) + ")";
+  if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size())) {
+    const Origin& origin = program.origins[step.origin];
+    if (!origin.op.empty()) text += ", op " + origin.op;
+    if (!origin.location.empty()) text += ", from " + origin.location;
+  }
+  return text;
+}
+
+int64_t extent_bytes(const TensorSpec& spec) {
+  if (spec.layout != Layout::kPlain) return spec.stored_bytes();
+  IPU_CHECK(spec.strides.size() == spec.shape.size(), "a plain spec has one stride per dimension");
+  int64_t last = 0;
+  for (size_t d = 0; d < spec.shape.size(); ++d) {
+    if (spec.shape[d] == 0) return 0;
+    int64_t step = 0;
+    IPU_CHECK(spec.strides[d] >= 0, "negative stride");
+    if (__builtin_mul_overflow(spec.shape[d] - 1, spec.strides[d], &step) || __builtin_add_overflow(last, step, &last))
+      throw Error(ErrorCode::kInvalidProgram, "size overflow: view of shape " +
+                                                  ipu::to_string(std::span<const int64_t>(spec.shape)));
+  }
+  return (last + 1) * size_in_bytes(spec.dtype);
+}
+
+std::string print(const Program& program) {
+  std::ostringstream out;
+  out << "program replicas " << program.replicas << " device_iterations " << program.device_iterations
+      << " accumulation " << program.accumulation << "\n";
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    const Variable& variable = program.variables[v];
+    out << "variable " << v << " " << variable.name << " " << spec_text(variable.spec) << " " << variable.role
+        << " ipu " << variable.ipu << (variable.written ? " written" : "") << "\n";
+  }
+  for (const Stream& stream : program.streams)
+    out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec) << " host "
+        << ipu::to_string(stream.host_dtype) << " ipu " << stream.ipu << "\n";
+  for (const Queue& queue : program.queues)
+    out << "queue " << queue.name << " " << queue.bytes << " bytes x " << queue.capacity << " ipu " << queue.from_ipu
+        << " -> " << queue.to_ipu << "\n";
+  for (size_t i = 0; i < program.ipus.size(); ++i) {
+    const IpuProgram& ipu = program.ipus[i];
+    out << "ipu " << i << " arena " << ipu.arena_bytes << " peak " << ipu.peak_bytes << "\n";
+    for (size_t b = 0; b < ipu.buffers.size(); ++b) {
+      const Buffer& buffer = ipu.buffers[b];
+      out << "  b" << b << " " << buffer.name << " " << to_string(buffer.storage) << " " << buffer.bytes << " bytes";
+      if (buffer.storage == Storage::kArena || buffer.offset != 0) out << " at " << buffer.offset;
+      if (buffer.index >= 0) out << " of " << buffer.index;
+      out << "\n";
+    }
+    for (size_t n = 0; n < ipu.instructions.size(); ++n) {
+      out << "  " << n << ": ";
+      print_instruction(out, program, ipu, ipu.instructions[n]);
+      out << "\n";
+    }
+  }
+  return out.str();
+}
+
+}  // namespace ipu::program
