@@ -14,7 +14,6 @@ namespace {
 using Bits = std::vector<uint64_t>;
 bool test(const Bits& bits, int i) { return (bits[i / 64] >> (i % 64)) & 1; }
 void set(Bits& bits, int i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
-void clear(Bits& bits, int i) { bits[i / 64] &= ~(uint64_t{1} << (i % 64)); }
 
 struct Block {
   int first = 0, last = 0;          // instructions, half open
