@@ -1,0 +1,124 @@
+"""PopTorch on emulated IPUs: wrap a torch module, call it, train it.
+
+    trainer = poptorch.trainingModel(model, options, optimizer)
+    output, loss = trainer(images, labels)
+"""
+
+import atexit
+import builtins
+import faulthandler
+import os
+import signal
+import sys
+
+import torch
+
+__version__ = "3.4.0-open.1"
+
+_TORCH = "2.13."
+assert torch.__version__.startswith(_TORCH), (
+    f"poptorch {__version__} is built for torch {_TORCH}x but torch {torch.__version__} is installed. "
+    "Install the matching release: pip install torch==2.13.0")
+os.environ.setdefault("RDMAV_FORK_SAFE", "1")
+
+from poptorch._impl import device_module as _device_module  # noqa: E402
+
+try:
+    _device_module.install()
+    from poptorch import poptorch_core  # noqa: E402
+except ImportError as error:
+    raise ImportError("poptorch's native module could not be loaded. Build it with `pip install --no-build-isolation .` "
+                      "or scripts/build.") from error
+
+from poptorch import enums, ops, optim, options, testing  # noqa: E402,F401
+from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet  # noqa: E402
+from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook  # noqa: E402,F401
+from poptorch._impl.data_loader import DataLoader  # noqa: E402,F401
+from poptorch._impl.executor import PoplarExecutor  # noqa: E402,F401
+from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser  # noqa: E402,F401
+from poptorch._impl.wrappers import inferenceModel, trainingModel  # noqa: E402,F401
+from poptorch.enums import *  # noqa: E402,F401,F403
+from poptorch.ops import (  # noqa: E402,F401
+    BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, NameScope, identity_loss, isRunningOnIpu, module_repr, nop,
+    recomputationCheckpoint, removeBlocks)
+from poptorch.options import ConfigFileError, Options, PipelinedExecution, ShardedExecution, Stage  # noqa: E402,F401
+from poptorch.poptorch_core import Error, RecoverableError, UnrecoverableError, getIpuTensorId  # noqa: E402,F401
+
+BlockId = str
+createPoptorchError = _errors.create_error
+logger = _logging.logger
+
+
+def __getattr__(name):
+    raise _not_yet.package_attribute(name)
+
+
+def setLogLevel(level):
+    """Sets the log level: a name (TRACE, DEBUG, INFO, WARN, ERR, OFF) or its number. ValueError otherwise."""
+    _logging.set_level(level)
+
+
+def ipuHardwareIsAvailable(num_ipus=1):
+    """True if the attached (emulated) system has a device with that many IPUs, free or not."""
+    if _ipu_model_requested():
+        return False
+    return poptorch_core.ipuHardwareVersion(num_ipus) > 0
+
+
+def ipuHardwareVersion():
+    """Version of the attached system: 1, 2 or 21 (int); AssertionError when there is none."""
+    assert ipuHardwareIsAvailable(), "there is no IPU hardware: an IPU model is selected by the environment"
+    return poptorch_core.ipuHardwareVersion()
+
+
+def _ipu_model_requested():
+    return any(int(os.environ.get(name) or 0) for name in ("POPTORCH_IPU_MODEL", "POPTORCH_SMALL_IPU_MODEL"))
+
+
+def print(module):  # noqa: A001 (published name)
+    """Prints a module with its block annotations, then without; anything else goes to the built-in print."""
+    if isinstance(module, torch.nn.Module):
+        builtins.print(module_repr(module))
+    builtins.print(module)
+
+
+def poptorchAtExit():
+    """Shuts the native side down; called at interpreter exit."""
+    poptorch_core.poptorchAtExit()
+
+
+def _log_uncaught(kind, value, traceback, previous=sys.excepthook):
+    if not issubclass(kind, KeyboardInterrupt):
+        detail = ""
+        output = getattr(value, "stderr", None) or getattr(value, "stdout", None)
+        if output:
+            detail = "\n" + (output.decode(errors="replace") if isinstance(output, bytes) else str(output))
+        logger.critical("Uncaught %s: %s%s", kind.__name__, value, detail)
+    previous(kind, value, traceback)
+
+
+def _install_process_hooks():
+    """Tensor printing, fault handler, uncaught exceptions, exit: the published side effects of the import."""
+    import torch._tensor_str as tensor_str
+    from poptorch._impl.capture_state import active
+
+    original = tensor_str._str_intern
+
+    def show(tensor, *args, **kwargs):
+        if tensor.device.type == "ipu" and active() is not None:
+            return f"tensor(<unavailable>, device='{tensor.device}', size={tuple(tensor.shape)}, dtype={tensor.dtype})"
+        return original(tensor, *args, **kwargs)
+
+    tensor_str._str_intern = show
+    if sys.stderr is not None and hasattr(sys.stderr, "fileno"):
+        try:
+            faulthandler.enable()
+            faulthandler.register(signal.SIGTERM, chain=True)
+        except (ValueError, OSError, RuntimeError):
+            pass  # stderr without a file descriptor: there is nowhere to write a trace to
+    sys.excepthook = _log_uncaught
+    atexit.register(poptorchAtExit)
+
+
+_logging.install()
+_install_process_hooks()

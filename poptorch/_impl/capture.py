@@ -1,0 +1,162 @@
+"""Runs `forward` once on symbolic ipu tensors and hands what it recorded to the compiler."""
+
+import os
+
+import torch
+
+from poptorch import poptorch_core
+from poptorch._impl import capture_state, errors, patches, structures
+from poptorch._impl.log import warn_once
+
+_BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+
+
+def micro_batch(tensor, count, factors):
+    """The first of `count` equal parts along dimension 0.
+
+    Raises:
+        AssertionError: dimension 0 is not divisible; `factors` (dict) explains where the count comes from.
+    """
+    if tensor.dim() == 0:
+        assert count == 1, ("a 0-dimensional input counts as one row, but a call needs " + _explain(count, factors))
+        return tensor
+    rows = tensor.shape[0]
+    assert rows % count == 0 and rows >= count, (
+        f"The first dimension of an input of shape {list(tensor.shape)} must be divisible by {_explain(count, factors)}")
+    return tensor.narrow(0, 0, rows // count)
+
+
+def _explain(count, factors):
+    return f"{count} = " + " x ".join(f"{name} ({value})" for name, value in factors.items()) + " micro-batches per call."
+
+
+def parameters_and_buffers(model):
+    """(name, tensor, is_parameter) of the module tree, each tensor once, under its first name."""
+    seen = set()
+    for is_parameter, named in ((True, model.named_parameters()), (False, model.named_buffers())):
+        for name, tensor in named:
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield name, tensor, is_parameter
+
+
+class GraphCapture:
+    """One capture. `run` returns the captured program; whatever happens, model and torch are as before afterwards."""
+
+    def __init__(self, model, training, strategy, trainable_names):
+        self._model = model
+        self._core = poptorch_core.Capture(training)
+        self._strategy = strategy
+        self._trainable = trainable_names
+        self._module_names = {id(module): name for name, module in model.named_modules()}
+        self.states = {}  # name → host tensor
+        self.output_structure = None
+
+    # --- called by annotations and patches while forward runs ---
+    def set_block(self, block_id, ipu_id):
+        self._strategy._place([(block_id, ipu_id)])  # an unknown block fails here, at the user's line
+        self._core.set_block(block_id, -1 if ipu_id is None else ipu_id)
+
+    def clear_block(self):
+        self._core.clear_block()
+
+    def push_module(self, module):
+        self._core.push_module(self._module_names.get(id(module), ""))
+
+    def pop_module(self):
+        self._core.pop_module()
+
+    def push_scope(self, name):
+        self._core.push_module(name)
+
+    def pop_scope(self):
+        self._core.pop_module()
+
+    # --- the capture itself ---
+    def run(self, names, values, keywords, count, factors):
+        """Captures `model(*values)`.
+
+        Args:
+            names, values, keywords: as `ArgumentBinder.bind` gives them; tensors are whole-call inputs on the CPU.
+            count: micro-batches per call, by which dimension 0 is cut. `factors` explains it in errors.
+
+        Returns:
+            `poptorch_core.Captured`.
+        """
+        examples = [[self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values]
+        placed = []
+        self._core.begin()
+        capture_state.set_active(self)
+        try:
+            with patches.during_capture(self):
+                self._swap_states_in(placed)
+                inputs = []
+                for name, value, tensors in zip(names, values, examples):
+                    symbolic = [self._core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
+                                for i, tensor in enumerate(tensors)]
+                    inputs.append(structures.rebuild(value, iter(symbolic)))
+                positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
+                by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
+                registered = self._registered_tensors()
+                result = self._model(*positional, **by_keyword)
+                self._check_not_rebound(registered)
+                self.output_structure = result
+                outputs = list(structures.tensors_of(result))
+                for tensor in outputs:
+                    if tensor.device.type != "ipu":
+                        warn_once(("cpu output", os.getpid()), "An output of forward is not on the IPU: its value at "
+                                  "capture is returned by every call.")
+                return self._core.finish(outputs)
+        except BaseException:
+            self._core.abort()
+            raise
+        finally:
+            capture_state.set_active(None)
+            for host, symbolic, kind in reversed(placed):
+                torch._C._swap_tensor_impl(host, symbolic)
+                host.__class__ = kind
+
+    @staticmethod
+    def _example(tensor, count, factors):
+        if tensor.device.type != "cpu":
+            raise errors.create_error(f"Inputs must be on the CPU, got a tensor on '{tensor.device}'. Pass tensor.cpu().")
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            raise errors.create_error("sparse and quantised inputs are not supported: pass a dense tensor.")
+        if tensor.is_complex():
+            raise errors.create_error("complex inputs are not supported: pass real and imaginary parts.")
+        if 0 in tensor.shape:
+            raise errors.create_error(f"inputs with a dimension of size 0 are not supported, got shape {list(tensor.shape)}.")
+        return micro_batch(tensor.detach(), count, factors)
+
+    def _swap_states_in(self, placed):
+        for name, tensor, is_parameter in parameters_and_buffers(self._model):
+            trainable = is_parameter and name in self._trainable
+            symbolic = self._core.add_state(name, tensor, is_parameter, trainable)
+            kind = type(tensor)
+            self.states[name] = tensor
+            torch._C._swap_tensor_impl(tensor, symbolic)
+            placed.append((tensor, symbolic, kind))
+            plain = getattr(kind, "_poptorch_plain_class", None)
+            if plain is not None:  # no synchronisation hooks while the tensor is symbolic
+                tensor.__class__ = plain
+
+    def _registered_tensors(self):
+        return [(module, table, name, tensor, f"{prefix}.{name}" if prefix else name)
+                for prefix, module in self._model.named_modules()
+                for table in ("_parameters", "_buffers")
+                for name, tensor in module.__dict__[table].items() if tensor is not None]
+
+    def _check_not_rebound(self, registered):
+        for module, table, name, tensor, path in registered:
+            kind = "parameter" if table == "_parameters" else "buffer"
+            current = module.__dict__[table].get(name)
+            if current is tensor:
+                continue
+            if current is None:
+                module.__dict__[table][name] = tensor
+                raise errors.create_error(f"The {kind} '{path}' was removed in forward. Keep it, or delete it before wrapping.")
+            module.__dict__[table][name] = tensor
+            if kind == "buffer" and isinstance(module, _BATCH_NORMS):
+                continue
+            raise errors.create_error(f"The {kind} '{path}' was re-bound in forward (self.{name} = ...), which the device cannot "
+                                      f"follow. Update it in place: self.{name}.copy_(...).")

@@ -1,0 +1,125 @@
+"""poptorch.DataLoader: a torch DataLoader whose items are exactly one call's worth of rows."""
+
+import torch
+import torch.utils.data
+
+from poptorch import enums
+from poptorch._impl import errors, not_yet
+from poptorch._impl.log import logger
+from poptorch.options import Options
+
+
+class _CombinedBatchSampler(torch.utils.data.Sampler):
+    """Concatenates `count` consecutive micro-batches of a user's batch sampler."""
+
+    def __init__(self, batch_sampler, count, drop_last):
+        self._inner = batch_sampler
+        self._count = count
+        self._drop_last = drop_last
+
+    def __iter__(self):
+        rows, batches = [], 0
+        for batch in self._inner:
+            rows.extend(batch)
+            batches += 1
+            if batches == self._count:
+                yield rows
+                rows, batches = [], 0
+        if rows and not self._drop_last:
+            yield rows
+
+    def __len__(self):
+        whole, rest = divmod(len(self._inner), self._count)
+        return whole + (1 if rest and not self._drop_last else 0)
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """Yields tensors whose dimension 0 is the combined batch size, so that one item is one call.
+
+    Args:
+        options: `poptorch.Options`, frozen from now on: source of device iterations, accumulation and replicas.
+        dataset: map-style or iterable data set.
+        batch_size: rows of one micro-batch (int), or None when the data set yields call-sized items itself.
+        shuffle, num_workers, persistent_workers: as torch (persistent by default when there are workers).
+        drop_last: drop an incomplete combined batch; True by default, unlike torch.
+        auto_distributed_partitioning: give each process of a job its own part (one process in this version).
+        mode: `DataLoaderMode.Sync`; the asynchronous modes are not available in this version (poptorch.Error).
+        async_options: dict for the asynchronous modes; must not contain "rebatched_size".
+        rebatched_worker_size: rows per worker fetch in rebatched mode.
+        batch_sampler: yields index lists of micro-batches; as many as a call needs are concatenated.
+        kwargs: passed to torch.
+
+    Raises:
+        AssertionError: options of another type, or contradictory sizes.
+        poptorch.Error: a batch sampler together with batch_size or shuffle.
+
+    Example:
+        >>> for images, labels in poptorch.DataLoader(options, dataset, batch_size=4, shuffle=True):
+        ...     loss = trainer(images, labels)
+    """
+
+    def __init__(self, options, dataset, batch_size=1, shuffle=None, num_workers=0, drop_last=True, persistent_workers=None,
+                 auto_distributed_partitioning=True, mode=enums.DataLoaderMode.Sync, async_options=None,
+                 rebatched_worker_size=None, batch_sampler=None, **kwargs):
+        assert isinstance(options, Options), f"options must be a poptorch.Options, got {type(options).__name__}"
+        options._freeze()
+        assert "rebatched_size" not in (async_options or {}), (
+            "async_options must not contain 'rebatched_size': use mode=DataLoaderMode.AsyncRebatched")
+        if mode != enums.DataLoaderMode.Sync:
+            raise not_yet.option(f"DataLoader(mode={mode!s})")
+        count = (options.device_iterations * (options.replication_factor // options.input_group_size) *
+                 options.Training.gradient_accumulation)
+        arguments = dict(num_workers=num_workers, **kwargs)
+        arguments["persistent_workers"] = num_workers > 0 if persistent_workers is None else persistent_workers
+        iterable = isinstance(dataset, torch.utils.data.IterableDataset)
+        if iterable and num_workers > 1 and "worker_init_fn" not in kwargs:
+            logger.warning("An iterable dataset with %d workers and no worker_init_fn delivers every element once per worker.",
+                           num_workers)
+        combined = None
+        if batch_sampler is not None:
+            if batch_size not in (1, None) or shuffle:
+                raise errors.create_error("batch_sampler cannot be combined with batch_size or shuffle: it decides both.")
+            combined = getattr(batch_sampler, "batch_size", 1) * count
+            arguments["batch_sampler"] = _CombinedBatchSampler(batch_sampler, count, drop_last)
+        elif batch_size is None:
+            arguments["batch_size"] = None
+        else:
+            assert isinstance(batch_size, int) and batch_size > 0, f"batch_size must be a positive int, got {batch_size!r}"
+            combined = batch_size * count
+            arguments.update(batch_size=combined, drop_last=drop_last)
+            if not iterable:
+                arguments["shuffle"] = bool(shuffle)
+                self._check_remainder(len(dataset), combined, drop_last)
+            elif shuffle:
+                arguments["shuffle"] = shuffle  # torch refuses it with its own message
+        if rebatched_worker_size is not None:
+            assert combined is None or rebatched_worker_size <= combined, (
+                f"rebatched_worker_size ({rebatched_worker_size}) must not exceed the combined batch size ({combined})")
+        self._poptorch_options = options
+        self._combined_batch_size = combined
+        super().__init__(dataset, **arguments)
+
+    @staticmethod
+    def _check_remainder(rows, combined, drop_last):
+        rest = rows % combined
+        if rest and drop_last:
+            logger.info("%d of %d samples are dropped at the end of each epoch: the combined batch size is %d.", rest, rows,
+                        combined)
+        elif rest:
+            logger.warning("The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "
+                           "refuses it. Use drop_last=True or a second wrapper.", rest, combined)
+
+    @property
+    def combinedBatchSize(self):
+        """Rows of one item (int), or None when `batch_size=None`."""
+        return self._combined_batch_size
+
+    @property
+    def options(self):
+        """The options this loader was made with."""
+        if self._combined_batch_size is None:
+            raise AttributeError("options are not available with batch_size=None")
+        return self._poptorch_options
+
+    def terminate(self):
+        """Stops the loading process of the asynchronous modes; nothing to stop in Sync mode."""

@@ -1,0 +1,317 @@
+"""PoplarExecutor: the wrapper that `trainingModel` and `inferenceModel` return."""
+
+import copy
+import datetime
+
+import torch
+
+from poptorch import enums, poptorch_core
+from poptorch._impl import compile_hooks, errors, not_yet, weight_hooks
+from poptorch._impl.binding import ArgumentBinder
+from poptorch._impl.capture import GraphCapture
+from poptorch._impl.log import logger, warn_once
+from poptorch._impl.optimizer_attributes import OptimizerReader
+from poptorch._impl.progress import compilation_progress
+from poptorch._impl.structures import Signature, rebuild, tensors_of
+
+
+def _refuse_backward(*args, **kwargs):
+    raise errors.create_error("backward() cannot be called on a result of a poptorch model: the backward pass and the weight "
+                              "update run inside the call of the training model.")
+
+
+class PoplarExecutor:
+    """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`."""
+
+    def __init__(self, model, options, training, optimizer=None):
+        self._user_model = model
+        self._options = options
+        self._training = training
+        self._binder = ArgumentBinder(model)
+        self._traced_model = copy.copy(model)
+        self._optimizer = optimizer
+        self._executable = None      # poptorch_core.Executor
+        self._captured = None
+        self._signature = None
+        self._result_structure = None
+        self._call_fast = None       # the native call for flat tensor arguments
+        self._weights_outdated = False   # device weights are newer than the host's
+        self._weights_version = 0        # counts training calls
+        self._seen_version = None        # of the trainer, for inference wrappers
+        self._class_wrapped = False
+        if training:
+            names = {id(tensor): name for name, tensor in model.named_parameters()}
+            self._reader = OptimizerReader(names, options._relax_optimizer_checks)
+            self._optimizer_description = self._read_optimizer(optimizer)
+            weight_hooks.wrap_tensors(model, self)
+            weight_hooks.wrap_class(model, self)
+            self._class_wrapped = True
+
+    def _read_optimizer(self, optimizer):
+        return self._reader.read(optimizer)
+
+    # --- compilation ---
+    def _factors(self):
+        options = self._options
+        factors = {"Options.deviceIterations": options.device_iterations,
+                   "Options.replicationFactor": options.replication_factor}
+        if self._training:
+            factors["Options.Training.gradientAccumulation"] = options.Training.gradient_accumulation
+        return factors
+
+    def compile(self, *args, **kwargs):
+        """Builds the program (and attaches) without running it; inputs are only examples."""
+        if self._executable is not None:
+            logger.warning("Call to compile() ignored: the executable is already compiled.")
+            return
+        self._compile(*self._binder.bind(args, kwargs))
+
+    def _compile(self, names, values, keywords):
+        factors = self._factors()
+        count = 1
+        for value in factors.values():
+            count *= value
+        started = datetime.datetime.now()
+        with compilation_progress(self._options._show_progress_bar) as progress:
+            values = self._clean_inputs(values)
+            trainable = set(self._optimizer_description["group_of"]) if self._training else set()
+            capture = GraphCapture(self._traced_model, self._training, self._options._strategy, trainable)
+            compile_hooks.run_before()
+            try:
+                captured = capture.run(names, values, keywords, count, factors)
+            finally:
+                compile_hooks.run_after()
+            progress.advance("capture")
+            executable = poptorch_core.compile(captured, self._native_options(captured))
+            progress.advance("compile")
+            executable.attach()
+            progress.advance("attach")
+        self._signature = Signature(names, values)
+        self._result_structure = capture.output_structure
+        self._captured = captured
+        self._states = capture.states
+        self._executable = executable
+        self._compilation_time = datetime.datetime.now() - started
+        self._on_attach()
+        self._choose_call(values, keywords)
+
+    def _native_options(self, captured):
+        options = self._options
+        native = {
+            "training": self._training,
+            "device_iterations": options.device_iterations,
+            "gradient_accumulation": options.Training.gradient_accumulation if self._training else 1,
+            "replication_factor": options.replication_factor,
+            "output_mode": int(options.output_mode),
+            "output_period": options.output_return_period,
+            "schedule": options._strategy._schedule,
+            "places": options._strategy._place(captured.blocks()),
+            "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
+            "auto_round_num_ipus": options.auto_round_num_ipus,
+        }
+        if self._training:
+            native["optimizer"] = self._optimizer_description
+        return native
+
+    def _clean_inputs(self, values):
+        """Detached, contiguous tensors; one warning each per wrapper."""
+        def clean(tensor):
+            if tensor.requires_grad:
+                warn_once(("requires_grad", id(self)), "An input has requires_grad=True: it is detached. Call "
+                          "requires_grad_() inside forward instead.")
+                tensor = tensor.detach()
+            if tensor.layout == torch.strided and not tensor.is_contiguous():
+                warn_once(("contiguous", id(self)), "An input is not contiguous: it is copied at every call. Pass "
+                          "tensor.contiguous().")
+                tensor = tensor.contiguous()
+            return tensor
+
+        return [rebuild(value, map(clean, tensors_of(value))) for value in values]
+
+    def _on_attach(self):
+        self._write_states()
+        self._weights_outdated = False
+
+    def _write_states(self):
+        self._executable.write_states({name: tensor for name, tensor in self._states.items()})
+
+    def _choose_call(self, values, keywords):
+        """The native call serves calls whose arguments are tensors and whose result is a tensor or a tuple of them."""
+        result = self._result_structure
+        flat_result = isinstance(result, torch.Tensor) or (
+            type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result))
+        flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
+        self._call_fast = self._executable.call if flat else None
+
+    # --- calls ---
+    def __call__(self, *args, **kwargs):
+        executable = self._executable
+        if executable is None:
+            self._compile(*self._binder.bind(args, kwargs))
+            executable = self._executable
+        if not executable.is_attached():
+            self.attachToDevice()
+        if not self._training:
+            self._pull_from_trainer()
+        result = None
+        if self._call_fast is not None and not kwargs:
+            result = self._call_fast(args)
+        if result is None:
+            result = self._call_general(args, kwargs)
+        if self._training:
+            self._weights_outdated = True
+            self._weights_version += 1
+            for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
+                tensor.backward = _refuse_backward
+        return result
+
+    def _call_general(self, args, kwargs):
+        names, values, _ = self._binder.bind(args, kwargs)
+        tensors = self._signature.flatten(self._clean_inputs(values))
+        for name, tensor in zip(names, tensors):
+            if tensor.device.type != "cpu":
+                raise errors.create_error(f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu().")
+        outputs = self._executable.run(tensors)
+        return rebuild(self._result_structure, iter(outputs))
+
+    def _pull_from_trainer(self):
+        trainer = weight_hooks.trainer_of(self._user_model)
+        if trainer is None or trainer._executable is None or trainer._weights_version == self._seen_version:
+            return
+        trainer.copyWeightsToHostIfNeeded()
+        self._write_states()
+        self._seen_version = trainer._weights_version
+
+    # --- life cycle ---
+    def _require_compiled(self, what):
+        if self._executable is None:
+            raise errors.create_error(f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first.")
+
+    def isCompiled(self):
+        """Is there an executable?"""
+        return self._executable is not None
+
+    def isAttachedToDevice(self):
+        """Is a device held? False when not compiled."""
+        return self._executable is not None and self._executable.is_attached()
+
+    def attachToDevice(self):
+        """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
+        self._require_compiled("attachToDevice")
+        if self._executable.is_attached():
+            raise errors.create_error("attachToDevice: the model is already attached to a device.")
+        self._executable.attach()
+        self._on_attach()
+
+    def detachFromDevice(self):
+        """Reads the weights back (training) and releases the IPUs; the executable stays in memory."""
+        self._require_compiled("detachFromDevice")
+        if not self._executable.is_attached():
+            raise errors.create_error("detachFromDevice: the model is not attached to a device.")
+        self.copyWeightsToHostIfNeeded()
+        self._executable.detach()
+
+    def destroy(self):
+        """Frees the executable and the device; a training wrapper gives the user model its own class back."""
+        if self._executable is None:
+            return
+        self.copyWeightsToHostIfNeeded()
+        if self._executable.is_attached():
+            self._executable.detach()
+        self._executable = self._captured = self._signature = self._call_fast = None
+        if self._training:
+            weight_hooks.unwrap_tensors(self._user_model)
+            if self._class_wrapped:
+                weight_hooks.unwrap_class(self._user_model)
+                self._class_wrapped = False
+
+    # --- weights ---
+    def copyWeightsToHost(self):
+        """Parameters and buffers from the device to the user model, always."""
+        self._require_compiled("copyWeightsToHost")
+        self._weights_outdated = False  # first: the hooks of the tensors written below must not start another copy
+        try:
+            self._executable.read_states({name: tensor for name, tensor in self._states.items()})
+        except BaseException:
+            self._weights_outdated = True
+            raise
+
+    def copyWeightsToHostIfNeeded(self):
+        """The same, only if a training call made the host's values outdated; returns whether it copied."""
+        if not self._weights_outdated or self._executable is None:
+            return False
+        self.copyWeightsToHost()
+        return True
+
+    def copyWeightsToDevice(self):
+        """Parameters and buffers from the user model to the device. Unread device values are discarded."""
+        self._require_compiled("copyWeightsToDevice")
+        self._weights_outdated = False
+        self._write_states()
+
+    def load_state_dict(self, state_dict, strict=True):
+        """Loads into the user model, and to the device when attached. Returns torch's (missing, unexpected) result."""
+        result = self._user_model.load_state_dict(state_dict, strict)
+        if self.isAttachedToDevice():
+            self.copyWeightsToDevice()
+        return result
+
+    def setOptimizer(self, optimizer):
+        """Re-reads the hyper-parameters of `optimizer`; mandatory after any change of them.
+
+        Raises:
+            AssertionError: unsupported optimizer or value.
+            poptorch.Error: a constant hyper-parameter, the kind, or the groups changed after compilation.
+        """
+        description = self._read_optimizer(optimizer)
+        if self._executable is not None:
+            self._executable.set_optimizer(description)
+        self._optimizer = optimizer
+        self._optimizer_description = description
+
+    # --- information ---
+    @property
+    def model(self):
+        """The user model."""
+        return self._user_model
+
+    @property
+    def options(self):
+        """The frozen options of this wrapper."""
+        return self._options
+
+    def compilationTime(self):
+        """Duration of the last compilation (datetime.timedelta)."""
+        self._require_compiled("compilationTime")
+        if not self._options._show_progress_bar:
+            raise errors.create_error("compilationTime is not available: the progress bar was disabled with "
+                                      "Options.showCompilationProgressBar(False).")
+        return self._compilation_time
+
+    def __repr__(self):
+        from poptorch.ops import module_repr
+        return module_repr(self._user_model)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
+        return getattr(self._user_model, name)
+
+
+
+
+def _not_available(name):
+
+    def refuse(self, *args, **kwargs):
+        raise not_yet.option(f"PoplarExecutor.{name}")
+
+    refuse.__name__ = name
+    refuse.__doc__ = "Not available in this version: raises poptorch.Error."
+    return refuse
+
+
+for _name in ("compileAndExport", "save", "loadExecutable", "copyNamedBuffersToDevice", "getPerfCounters", "getLatency",
+              "getHostIpuLatency", "getComputeLatency", "getIpuHostLatency", "cycleCount", "getTensorNames",
+              "getAnchoredTensor"):
+    setattr(PoplarExecutor, _name, _not_available(_name))
+PoplarExecutor.rng_state = property(_not_available("rng_state"), _not_available("rng_state"))

@@ -1,0 +1,141 @@
+"""Execution strategies: which stage and IPU each block of the captured program belongs to."""
+
+from poptorch import enums
+
+
+class Stage:
+    """Blocks that run together, on one IPU.
+
+    Args:
+        block_ids: ids (str) of the blocks of this stage.
+
+    Raises:
+        AssertionError: an id is not a str.
+
+    Example:
+        >>> poptorch.Stage("encoder", "head").ipu(1)
+    """
+
+    def __init__(self, *block_ids):
+        assert all(isinstance(block, str) for block in block_ids), f"Block ids must be strings, got {block_ids!r}"
+        self._blocks = block_ids
+        self._ipu = None
+        self._stage_id = None
+
+    @property
+    def blocks(self):
+        """Ids of the blocks (tuple of str)."""
+        return self._blocks
+
+    def ipu(self, ipu):
+        """Fixes the IPU (int, counted within the replica). Returns self."""
+        assert isinstance(ipu, int), f"ipu must be an int, got {type(ipu).__name__}"
+        self._ipu = ipu
+        return self
+
+    def __eq__(self, other):
+        return isinstance(other, Stage) and (self._blocks, self._ipu) == (other._blocks, other._ipu)
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"Stage({', '.join(map(repr, self._blocks))}, ipu={self._ipu})"
+
+
+class PipelinedExecution:
+    """Stages run at the same time on different micro-batches.
+
+    Args:
+        args: nothing or one `AutoStage` for automatic stages; else one stage per argument: a `Stage`, a block id, or
+            a list or tuple of block ids. Argument number i becomes stage i.
+
+    Raises:
+        AssertionError: a block in two stages, or an argument of another kind.
+
+    Example:
+        >>> options.setExecutionStrategy(poptorch.PipelinedExecution("front", ["middle", "back"]))
+    """
+
+    _schedule = "pipelined"
+
+    def __init__(self, *args):
+        self._auto = None
+        self._stages = []
+        if not args:
+            self._auto = enums.AutoStage.SameAsIpu
+        elif len(args) == 1 and isinstance(args[0], enums.AutoStage):
+            self._auto = args[0]
+        else:
+            for argument in args:
+                self._add(argument)
+
+    def _add(self, argument):
+        if isinstance(argument, Stage):
+            stage = argument
+        elif isinstance(argument, str):
+            stage = Stage(argument)
+        else:
+            assert isinstance(argument, (list, tuple)) and all(isinstance(block, str) for block in argument), (
+                f"A stage is a poptorch.Stage, a block id (str) or a list of block ids, not {argument!r}")
+            stage = Stage(*argument)
+        for block in stage.blocks:
+            assert block not in self._known(), f"Block '{block}' is associated with more than one stage"
+        stage._stage_id = len(self._stages)
+        self._stages.append(stage)
+
+    def _known(self):
+        return [block for stage in self._stages for block in stage.blocks]
+
+    def stage(self, block_id):
+        """The `Stage` that holds this block; AssertionError for an unknown one."""
+        for stage in self._stages:
+            if block_id in stage.blocks:
+                return stage
+        if self._auto is not None:
+            stage = Stage(block_id)
+            self._stages.append(stage)
+            return stage
+        raise AssertionError(f"Unknown block '{block_id}': expected one of {self._known()}")
+
+    def _place(self, blocks):
+        """Stage and IPU of each captured block.
+
+        Args:
+            blocks: list of (block id, ipu id or None) in order of first appearance.
+
+        Returns:
+            dict from block id to (stage, ipu). "" stands for what comes before the first block.
+        """
+        places = {"": (0, 0)}
+        next_auto = 1
+        for block, ipu in blocks:
+            fixed = next((stage for stage in self._stages if block in stage.blocks), None)
+            if self._auto is None:
+                assert fixed is not None, f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
+                stage = fixed._stage_id
+            elif self._auto == enums.AutoStage.SameAsIpu:
+                assert ipu is not None or (fixed is not None and fixed._ipu is not None), (
+                    f"poptorch.AutoStage.SameAsIpu needs an ipu_id: block '{block}' has none. Pass ipu_id to the block, "
+                    "or use poptorch.AutoStage.AutoIncrement.")
+                stage = ipu if ipu is not None else fixed._ipu
+            else:
+                stage = next_auto
+                next_auto += 1
+            where = fixed._ipu if fixed is not None and fixed._ipu is not None else ipu
+            places[block] = (stage, stage if where is None else where)
+        return places
+
+    def __eq__(self, other):
+        return type(self) is type(other) and (self._auto, self._stages) == (other._auto, other._stages)
+
+    __hash__ = None
+
+    def __repr__(self):
+        inside = [repr(self._auto)] if self._auto is not None else []
+        return f"{type(self).__name__}({', '.join(inside + [repr(stage) for stage in self._stages])})"
+
+
+class ShardedExecution(PipelinedExecution):
+    """Same mapping of blocks to IPUs, executed strictly one after another. Arguments as `PipelinedExecution`."""
+
+    _schedule = "sharded"

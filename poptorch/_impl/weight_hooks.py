@@ -1,0 +1,168 @@
+"""Makes a module wrapped for training show current weights: reading a parameter or buffer first fetches newer values.
+
+The module's class becomes `Poptorch<Name>`, parameters and buffers get subclasses whose attribute access synchronises.
+All of it is undone by `unwrap`. Copies and pickles are of the original classes, so they load without poptorch.
+"""
+
+import copy
+import weakref
+
+import torch
+
+from poptorch._impl import errors
+
+_OWNER = "_poptorch_owner"
+
+
+def _synchronise(tensor):
+    owner = object.__getattribute__(tensor, "__dict__").get(_OWNER)
+    executor = owner() if owner is not None else None
+    if executor is not None:
+        executor.copyWeightsToHostIfNeeded()
+
+
+class _Synchronised:
+    """Mix-in of hooked parameters and buffers."""
+
+    def __getattribute__(self, name):
+        if name not in ("__class__", "__dict__"):
+            _synchronise(self)
+        return super().__getattribute__(name)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        for argument in args:
+            if isinstance(argument, _Synchronised):
+                _synchronise(argument)
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __reduce_ex__(self, protocol):
+        return plain_copy(self).__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memory):
+        return copy.deepcopy(plain_copy(self), memory)
+
+
+class PoptorchParameter(_Synchronised, torch.nn.Parameter):
+    """A parameter whose newest values may be on the device."""
+
+    _poptorch_plain_class = torch.nn.Parameter
+
+
+class PoptorchBuffer(_Synchronised, torch.Tensor):
+    """A buffer whose newest values may be on the device."""
+
+    _poptorch_plain_class = torch.Tensor
+
+
+def plain_copy(tensor):
+    """An object of the ordinary class that shares the storage; other tensors are returned as they are."""
+    if isinstance(tensor, PoptorchParameter):
+        return torch.nn.Parameter(tensor.data.as_subclass(torch.Tensor), tensor.requires_grad)
+    if isinstance(tensor, PoptorchBuffer):
+        return tensor.data.as_subclass(torch.Tensor)
+    return tensor
+
+
+def _hook(tensor, owner, name, is_parameter):
+    if is_parameter:
+        tensor.__class__ = PoptorchParameter
+    elif type(tensor) in (torch.Tensor, PoptorchBuffer):
+        tensor.__class__ = PoptorchBuffer
+    else:
+        raise errors.create_error(f"The buffer '{name}' is a {type(tensor).__name__}: all buffers must be plain torch.Tensor.")
+    object.__getattribute__(tensor, "__dict__")[_OWNER] = owner
+
+
+def _unhook(tensor):
+    kind = object.__getattribute__(tensor, "__class__")
+    if issubclass(kind, _Synchronised):
+        object.__getattribute__(tensor, "__dict__").pop(_OWNER, None)
+        tensor.__class__ = kind._poptorch_plain_class
+
+
+def _wrapped_class(original):
+    """The subclass of `original` that a wrapped model gets."""
+
+    class Wrapped(original):
+        _poptorch_original_class = original
+
+        def __getattribute__(self, name):
+            if name in ("_parameters", "_buffers", "forward"):
+                owner = object.__getattribute__(self, "__dict__").get(_OWNER)
+                executor = owner() if owner is not None else None
+                if executor is not None:
+                    executor.copyWeightsToHostIfNeeded()
+            return super().__getattribute__(name)
+
+        def copyWeightsToHostIfNeeded(self):
+            """Fetches newer device weights; returns whether it copied."""
+            executor = trainer_of(self)
+            return executor.copyWeightsToHostIfNeeded() if executor is not None else False
+
+        def destroy(self):
+            """Destroys the executor this model is wrapped by."""
+            executor = trainer_of(self)
+            if executor is not None:
+                executor.destroy()
+
+        def state_dict(self, *args, **kwargs):
+            state = super().state_dict(*args, **kwargs)
+            plain = {}
+            for key, tensor in state.items():
+                if isinstance(tensor, torch.Tensor):
+                    state[key] = plain.setdefault(id(tensor), plain_copy(tensor))
+            return state
+
+        def __reduce_ex__(self, protocol):
+            twin = object.__new__(original)
+            twin.__dict__.update({key: value for key, value in self.__dict__.items() if key != _OWNER})
+            return twin.__reduce_ex__(protocol)
+
+    Wrapped.__name__ = f"Poptorch{original.__name__}"
+    Wrapped.__qualname__ = Wrapped.__name__
+    Wrapped.__module__ = original.__module__
+    return Wrapped
+
+
+def is_wrapped(model):
+    """Is this module wrapped for training now?"""
+    return hasattr(type(model), "_poptorch_original_class")
+
+
+def trainer_of(model):
+    """The training executor of a wrapped module, or None."""
+    owner = object.__getattribute__(model, "__dict__").get(_OWNER)
+    return owner() if owner is not None else None
+
+
+def wrap_tensors(model, executor):
+    """Hooks parameters and buffers. poptorch.Error for a buffer of another class; then nothing is hooked."""
+    owner = weakref.ref(executor)
+    try:
+        for name, tensor in list(model.named_parameters()):
+            _hook(tensor, owner, name, True)
+        for name, tensor in list(model.named_buffers()):
+            _hook(tensor, owner, name, False)
+    except Exception:
+        unwrap_tensors(model)
+        raise
+
+
+def wrap_class(model, executor):
+    """Gives the module its `Poptorch<Name>` class."""
+    model.__dict__[_OWNER] = weakref.ref(executor)
+    model.__class__ = _wrapped_class(type(model))
+
+
+def unwrap_tensors(model):
+    for _, tensor in list(model.named_parameters()) + list(model.named_buffers()):
+        _unhook(tensor)
+
+
+def unwrap_class(model):
+    """Gives the module its own class back."""
+    if is_wrapped(model):
+        model.__class__ = type(model)._poptorch_original_class
+    model.__dict__.pop(_OWNER, None)

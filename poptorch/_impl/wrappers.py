@@ -1,0 +1,82 @@
+"""The two factories that wrap a module."""
+
+from poptorch import enums, optim
+from poptorch._impl import errors, weight_hooks
+from poptorch._impl.executor import PoplarExecutor
+from poptorch.options import Options
+
+
+def _prepared_options(options, default_output_mode):
+    if not options:
+        options = Options()
+    if not isinstance(options, Options):
+        raise errors.create_error(f"Invalid type of options: expected poptorch.Options, got {type(options).__name__}.")
+    options._freeze()
+    own = options.clone()
+    if own.defaultOutputMode():
+        own.outputMode(default_output_mode)
+    own._freeze()
+    return own
+
+
+def _user_model(model):
+    return model.model if isinstance(model, PoplarExecutor) else model
+
+
+def trainingModel(model, options=None, optimizer=None):
+    """Wraps a module for training: each call runs forward, backward and the weight updates on the IPUs.
+
+    Args:
+        model: torch.nn.Module whose `forward` returns a loss (or marks one with `identity_loss`). Set `model.train()`
+            or `eval()` before wrapping.
+        options: `poptorch.Options`, frozen from now on.
+        optimizer: SGD of torch or poptorch; default `poptorch.optim.SGD(model.parameters(), lr=0.01)`.
+
+    Returns:
+        `PoplarExecutor`. A call takes the inputs of `forward` with dimension 0 times device iterations times
+        accumulation times replicas, and returns what `forward` returns (output mode Final by default).
+
+    Raises:
+        RuntimeError: the model is already wrapped for training.
+        poptorch.Error: options of another type, or a buffer that is not a plain tensor.
+        AssertionError: unsupported optimizer.
+
+    Example:
+        >>> trainer = poptorch.trainingModel(net, options, poptorch.optim.SGD(net.parameters(), lr=0.1))
+        >>> output, loss = trainer(images, labels)
+    """
+    model = _user_model(model)
+    if weight_hooks.is_wrapped(model):
+        raise RuntimeError("The model is already wrapped in a trainingModel: call destroy() on it first.")
+    own = _prepared_options(options, enums.OutputMode.Final)
+    if optimizer is None:
+        optimizer = optim.SGD(model.parameters(), lr=0.01)
+    return PoplarExecutor(model, own, training=True, optimizer=optimizer)
+
+
+def inferenceModel(model, options=None):
+    """Wraps a module (or another wrapper's module, sharing its weights) for inference.
+
+    Args:
+        model: torch.nn.Module, callable, or `PoplarExecutor`. Set `model.eval()` before wrapping.
+        options: `poptorch.Options`, frozen from now on.
+
+    Returns:
+        `PoplarExecutor`; output mode All by default.
+
+    Raises:
+        poptorch.Error: options of another type, or gradient accumulation other than 1.
+
+    Example:
+        >>> predict = poptorch.inferenceModel(net.eval())
+        >>> logits = predict(images)
+    """
+    model = _user_model(model)
+    own = _prepared_options(options, enums.OutputMode.All)
+    accumulation = own.Training.gradient_accumulation
+    if accumulation != 1:
+        hint = (" To keep a pipeline busy in inference use Options.deviceIterations instead."
+                if own._strategy._schedule == "pipelined" else "")
+        raise errors.create_error(f"Gradient accumulation ({accumulation}) must be 1 for inference: "
+                                  f"set Options.Training.gradientAccumulation(1).{hint}")
+    return PoplarExecutor(model, own, training=False)

@@ -1,0 +1,321 @@
+"""Options of a wrapper or data loader. Setters check, store and return the object, so calls chain."""
+
+import copy
+import json
+import os
+
+import torch
+
+from poptorch import enums
+from poptorch._impl import not_yet
+from poptorch._impl.log import logger
+from poptorch._impl.option_container import OptionContainer
+from poptorch._impl.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
+
+
+class ConfigFileError(Exception):
+    """A configuration file with a syntax error."""
+
+
+def _refuse(cls, qualifier, names):
+    """Adds methods that raise poptorch.Error: published options this version does not offer yet."""
+
+    def make(name):
+
+        def refuse(self, *args, **kwargs):
+            raise not_yet.option(f"Options.{qualifier}{name}")
+
+        refuse.__name__ = name
+        refuse.__doc__ = "Not available in this version: raises poptorch.Error."
+        return refuse
+
+    for name in names:
+        setattr(cls, name, make(name))
+
+
+class _JitOptions(OptionContainer):
+    """Options of the removed tracing front end."""
+
+    def traceModel(self, trace_model):
+        """Deprecated. False has no effect; True raises ValueError."""
+        logger.warning("traceModel is deprecated: programs are always captured by the dispatcher.")
+        if trace_model:
+            raise ValueError("traceModel(True) is not supported: the tracing front end was removed.")
+        return self
+
+
+class _PrecisionOptions(OptionContainer):
+    """Numeric behaviour. Deprecated settings warn and do nothing, as published."""
+
+    def halfFloatCasting(self, half_float_casting):
+        """Deprecated, ignored with a warning: mixed operands are computed in float32."""
+        logger.warning("halfFloatCasting is deprecated and ignored: mixed operands are computed in float32.")
+        return self
+
+    def runningStatisticsAlwaysFloat(self, value):
+        """Deprecated, ignored with a warning. ValueError when `value` is not a bool."""
+        if not isinstance(value, bool):
+            raise ValueError("runningStatisticsAlwaysFloat needs True or False.")
+        logger.warning("runningStatisticsAlwaysFloat is deprecated and ignored: statistics follow the module.")
+        return self
+
+
+_refuse(_PrecisionOptions, "Precision.",
+        ["enableFloatingPointExceptions", "enableStochasticRounding", "setPartialsType"])
+
+
+class _TrainingOptions(OptionContainer):
+    """How gradients become updates."""
+
+    def __init__(self):
+        super().__init__(gradient_accumulation=1,
+                         accumulation_and_replication_reduction_type=enums.ReductionType.Mean,
+                         meanAccumulationAndReplicationReductionStrategy=enums.MeanReductionStrategy.Post)
+
+    def gradientAccumulation(self, gradient_accumulation):
+        """Micro-batches whose gradients are combined before one weight update (int >= 1)."""
+        assert isinstance(gradient_accumulation, int), (
+            f"gradient_accumulation must be an int, got {type(gradient_accumulation).__name__}")
+        return self._set("gradient_accumulation", gradient_accumulation)
+
+    def accumulationAndReplicationReductionType(self, reduction_type):
+        """Combine gradients of micro-batches and replicas by `ReductionType.Mean` or `Sum`; ValueError otherwise."""
+        if reduction_type not in (enums.ReductionType.Sum, enums.ReductionType.Mean):
+            raise ValueError("accumulationAndReplicationReductionType must be poptorch.ReductionType.Sum or Mean, "
+                             f"not {reduction_type!r}.")
+        return self._set("accumulation_and_replication_reduction_type", enums.ReductionType(reduction_type))
+
+
+_refuse(_TrainingOptions, "Training.", [
+    "setMeanAccumulationAndReplicationReductionStrategy", "setAutomaticLossScaling", "setConvolutionDithering"
+])
+
+
+class _DistributedOptions(OptionContainer):
+    """The processes of one job. One process in this version."""
+
+    def __init__(self):
+        super().__init__(num_distributed_processes=1, distributed_process_id=0, ipuof_configs={})
+
+    @property
+    def processId(self):
+        """Rank of this process."""
+        return self.distributed_process_id
+
+    @property
+    def numProcesses(self):
+        """Number of processes."""
+        return self.num_distributed_processes
+
+    def disable(self):
+        """Back to one process with id 0. Returns self."""
+        self._set("num_distributed_processes", 1)
+        return self._set("distributed_process_id", 0)
+
+
+_refuse(_DistributedOptions, "Distributed.", ["configureProcessId", "setEnvVarNames"])
+
+
+class _TensorLocationOptions(OptionContainer):
+    """Placement of tensor families in on-chip or streaming memory."""
+
+
+_refuse(_TensorLocationOptions, "TensorLocations.",
+        ["numIOTiles", "setActivationLocation", "setWeightLocation", "setOptimizerLocation", "setAccumulatorLocation"])
+
+
+class _PopartOptions:
+    """Back-end settings by name."""
+
+    def __init__(self):
+        self.options = {"instrumentWithHardwareCycleCounter": False, "rearrangeAnchorsOnHost": False}
+        self._is_frozen = False
+
+    def _freeze(self):
+        self._is_frozen = True
+
+    def _thaw(self):
+        self._is_frozen = False
+
+    def __eq__(self, other):
+        return isinstance(other, _PopartOptions) and self.options == other.options
+
+    __hash__ = None
+
+    def __deepcopy__(self, memory):
+        twin = _PopartOptions()
+        twin.options = copy.deepcopy(self.options, memory)
+        return twin
+
+    def __repr__(self):
+        return f"PopartOptions({self.options!r})"
+
+
+_refuse(_PopartOptions, "_Popart.", ["set", "setPatterns", "setEngineOptions"])
+
+
+class Options(OptionContainer):
+    """All settings of a wrapper or a data loader.
+
+    The object handed to a wrapper or to `poptorch.DataLoader` is frozen; use `clone()` to derive a variant.
+
+    Example:
+        >>> options = poptorch.Options().deviceIterations(4)
+        >>> options.Training.gradientAccumulation(8)
+    """
+
+    def __init__(self):
+        super().__init__(replication_factor=1, input_group_size=1, input_cgt=enums.CommGroupType.Consecutive,
+                         broadcast_buffers=True, device_iterations=1, log_dir=".", max_repeat_logs=4,
+                         auto_round_num_ipus=False, anchored_tensors={}, output_mode=int(enums.OutputMode.Default),
+                         output_return_period=1, connection_type=int(enums.ConnectionType.Always),
+                         sync_pattern=int(enums.SyncPattern.Full), available_memory_proportion={})
+        object.__setattr__(self, "_training", _TrainingOptions())
+        object.__setattr__(self, "_precision", _PrecisionOptions())
+        object.__setattr__(self, "_distributed", _DistributedOptions())
+        object.__setattr__(self, "_locations", _TensorLocationOptions())
+        object.__setattr__(self, "_jit", _JitOptions())
+        object.__setattr__(self, "_popart", _PopartOptions())
+        object.__setattr__(self, "_strategy", PipelinedExecution())
+        object.__setattr__(self, "_relax_optimizer_checks", False)
+        object.__setattr__(self, "_show_progress_bar", True)
+        defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
+        self.from_json(defaults)
+
+    def _parts(self):
+        return {"Distributed": self._distributed, "Jit": self._jit, "Precision": self._precision,
+                "TensorLocations": self._locations, "Training": self._training, "_Popart": self._popart}
+
+    @property
+    def Training(self):
+        """Options of training (read-only property; set through its methods)."""
+        return self._training
+
+    @property
+    def Precision(self):
+        """Options of numeric behaviour."""
+        return self._precision
+
+    @property
+    def Distributed(self):
+        """Options of multi-process jobs."""
+        return self._distributed
+
+    @property
+    def TensorLocations(self):
+        """Options of memory placement."""
+        return self._locations
+
+    @property
+    def Jit(self):
+        """Options of the removed tracing front end."""
+        return self._jit
+
+    @property
+    def _Popart(self):
+        """Back-end settings."""
+        return self._popart
+
+    def deviceIterations(self, device_iterations):
+        """Micro-batch loops (training: weight updates) per call: an int >= 1. Default 1."""
+        assert isinstance(device_iterations, int), (
+            f"device_iterations must be an int, got {type(device_iterations).__name__}")
+        return self._set("device_iterations", device_iterations)
+
+    def setExecutionStrategy(self, strategy):
+        """How blocks map to IPUs and time: `PipelinedExecution` (default) or `ShardedExecution`."""
+        assert isinstance(strategy, PipelinedExecution), (
+            f"strategy must be a PipelinedExecution or ShardedExecution, got {type(strategy).__name__}")
+        self._check_writable()
+        object.__setattr__(self, "_strategy", strategy)
+        return self
+
+    def autoRoundNumIPUs(self, auto_round_num_ipus=True):
+        """Reserve the next power of two of IPUs instead of failing; the surplus stays idle."""
+        assert isinstance(auto_round_num_ipus, bool), "auto_round_num_ipus must be True or False"
+        return self._set("auto_round_num_ipus", auto_round_num_ipus)
+
+    def outputMode(self, output_mode, output_return_period=None):
+        """Which micro-batch results come back.
+
+        Args:
+            output_mode: a `poptorch.OutputMode`.
+            output_return_period: for `EveryN`, the number of device iterations (int >= 1; must divide them).
+        """
+        assert isinstance(output_mode, enums.OutputMode), "output_mode must be a poptorch.OutputMode"
+        if output_mode == enums.OutputMode.EveryN:
+            assert isinstance(output_return_period, int) and output_return_period > 0, (
+                "poptorch.OutputMode.EveryN needs output_return_period, a positive int")
+        elif output_return_period is not None:
+            logger.info("output_return_period is only used with poptorch.OutputMode.EveryN: ignored")
+        self._set("output_mode", int(output_mode))
+        return self._set("output_return_period", output_return_period or 1)
+
+    def defaultOutputMode(self):
+        """True while no output mode was chosen: the wrapper then takes Final (training) or All (inference)."""
+        return self.output_mode == enums.OutputMode.Default
+
+    def randomSeed(self, random_seed):
+        """Seeds the device generators and, at once, `torch.manual_seed`."""
+        assert isinstance(random_seed, int), f"random_seed must be an int, got {type(random_seed).__name__}"
+        self._register("random_seed", random_seed)
+        torch.manual_seed(random_seed)
+        return self
+
+    def modelName(self, name):
+        """Name shown in reports; default "inference" or "training"."""
+        return self._register("model_name", name)
+
+    def relaxOptimizerAttributesChecks(self, relax=True):
+        """Log unexpected optimizer attributes at DEBUG rather than WARN."""
+        self._check_writable()
+        object.__setattr__(self, "_relax_optimizer_checks", bool(relax))
+        return self
+
+    def showCompilationProgressBar(self, show=True):
+        """Show a progress bar on stderr while compiling; also enables `compilationTime()`."""
+        self._check_writable()
+        object.__setattr__(self, "_show_progress_bar", bool(show))
+        return self
+
+    def from_json(self, string):
+        """Applies options from one JSON object: dotted setter name → argument, or list of arguments.
+
+        A string such as "OutputMode.All" becomes that enum member; strings inside lists stay strings.
+        """
+        for accessor, value in json.loads(string).items():
+            target = self
+            for part in accessor.split("."):
+                target = getattr(target, part)
+            if isinstance(value, list):
+                target(*value)
+                continue
+            if isinstance(value, str) and value.count(".") == 1:
+                enum_name, member = value.split(".")
+                value = getattr(getattr(enums, enum_name, None), member, value)
+            target(value)
+        return self
+
+    def clone(self):
+        """A deep copy that is not frozen."""
+        return copy.deepcopy(self)
+
+    def toDict(self):
+        """All values as one flat dict. AssertionError while the output mode is undecided or two parts share a name."""
+        assert not self.defaultOutputMode(), "the output mode must be decided before toDict()"
+        merged = dict(self._values)
+        for part in (self._training, self._precision, self._distributed, self._locations, self._jit):
+            for name, value in part._values.items():
+                assert name not in merged, f"option '{name}' is defined twice"
+                merged[name] = value
+        merged["popart_options"] = dict(self._popart.options)
+        return merged
+
+
+_refuse(Options, "", [
+    "replicationFactor", "inputReplicaGrouping", "broadcastBuffers", "setAvailableMemoryProportion", "anchorTensor",
+    "logDir", "maxRepeatLogs", "enableExecutableCaching", "useIpuModel", "connectionType", "syncPattern", "useIpuId",
+    "useOfflineIpuTarget", "enableStableNorm", "enableSyntheticData", "logCycleCount", "enableProfiling",
+    "disableModuleNamescope", "updatableNamedBuffers", "sourceLocationExcludes", "appendToLocationExcludes",
+    "loadFromFile"
+])
