@@ -1,4 +1,6 @@
-// Building defined ops: types follow from the type rule, defaults are filled in, errors name the op.
+// Building defined ops: types follow from the type rule, errors name the op. Ops are kept in one canonical form:
+// an attribute equal to its default is not stored (nor printed); rules, kernels and the interpreter see it filled in,
+// everybody else reads attribute_or_default().
 #pragma once
 
 #include "ir/builder.h"

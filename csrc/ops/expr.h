@@ -59,8 +59,27 @@ Expr select(Expr condition, Expr a, Expr b);
 Expr select(Expr condition, Expr a, double b);
 Expr cast(Expr a, DType dtype);
 
-// Value for one element. f64 arithmetic throughout; integers are exact. Rounding to a dtype is the caller's.
+// Value for one element. f64 arithmetic throughout; integers are exact and wrap to their width as on the device.
+// Rounding of floating results to a dtype is the caller's.
 double evaluate(const Expr& expr, std::span<const double> inputs);
+
+// The same for many elements: trees are put in order once, subtrees that are equal are computed once.
+class Evaluator {
+ public:
+  explicit Evaluator(std::span<const Expr> roots);
+  void operator()(std::span<const double> inputs, std::span<double> results);
+
+ private:
+  struct Step {
+    Func func;
+    DType dtype, argument_dtype;  // of the first argument
+    int arguments[3];
+    double value;
+  };
+  std::vector<Step> steps_;
+  std::vector<int> roots_;
+  std::vector<double> values_;
+};
 
 // VM code for several results of the same element; common subtrees once. f16 inputs are widened; each root of dtype
 // f16 is rounded. Within one op f16 arithmetic is done in f32 and rounded at the op's boundary.

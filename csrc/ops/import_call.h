@@ -38,6 +38,8 @@ class ImportCall {
   virtual void write(std::string_view name, ir::Value* value) = 0;
 
   // Shared helpers of importers.
+  // The dtype torch promotes these arguments to (absent ones are skipped): for ops whose result does not show it.
+  DType promoted(std::initializer_list<std::string_view> names);
   ir::Value* optional_tensor(std::string_view name) { return has(name) ? tensor(name) : nullptr; }
   ir::Value* cast(ir::Value* value, DType dtype);                      // no op when equal
   // A tensor or Scalar argument as a value of `dtype` (Scalar: a 0-d constant).

@@ -27,10 +27,12 @@ class Interpreter {
   std::map<std::string, std::deque<ReferenceTensor>> streams;
   std::map<std::string, std::deque<ReferenceTensor>> rings;
   std::map<std::string, std::vector<ReferenceTensor>> remote_buffers;
+  uint64_t seed = 42;  // of rng.context
   // Called with every result of every op, in order.
   std::function<void(const ir::Op&, int result, const ReferenceTensor&)> on_value;
 
  private:
+  class Run;
   const ir::Module& module_;
   Arithmetic arithmetic_;
 };

@@ -131,7 +131,7 @@ class OpDefBuilder {
   OpDefBuilder& variadic(std::string name, DTypeSet dtypes);
   OpDefBuilder& attribute(std::string name);                      // required
   OpDefBuilder& attribute(std::string name, Attribute fallback);
-  OpDefBuilder& result(std::string name);
+  OpDefBuilder& result(std::string name);                         // a name that ends in "..." stands for any number
   OpDefBuilder& traits(uint32_t bits);
   OpDefBuilder& infer(InferRule rule);
   OpDefBuilder& gradient(std::function<void(GradientBuilder&)> rule);

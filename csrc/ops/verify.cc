@@ -1,0 +1,62 @@
+#include "ops/verify.h"
+
+#include <algorithm>
+
+#include "ir/structure.h"
+#include "ir/text.h"
+#include "ops/build.h"
+#include "support/error.h"
+
+namespace ipu::ops {
+namespace {
+
+// Empty when the op agrees with its definition.
+std::string disagreement(const ir::Op& op) {
+  const OpDef* def = definition(op);
+  if (def == nullptr) return {};  // structural ops are checked by ir, opaque ones have no rules
+  std::vector<ir::Value*> operands;
+  for (int i = 0; i < op.operand_count(); ++i) operands.push_back(op.operand(i));
+  std::vector<ir::Type> types;
+  try {
+    types = infer_types(op.kind(), operands, op.attributes);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  if (static_cast<int>(types.size()) != op.result_count())
+    return "has " + std::to_string(op.result_count()) + " results, its type rule gives " + std::to_string(types.size());
+  for (int i = 0; i < op.result_count(); ++i) {
+    const ir::Type& stated = op.result(i)->type();
+    if (stated.shape != types[i].shape || stated.dtype != types[i].dtype)
+      return "result " + std::to_string(i) + " is " + ir::to_string(stated) + ", its type rule gives " +
+             ir::to_string(types[i]);
+    if (!def->has(kAnyLayout)) continue;
+    for (const ir::Value* operand : operands)
+      if (operand != nullptr && operand->type().shape == stated.shape && operand->type().layout != stated.layout)
+        return "operand %" + operand->name() + " has layout " + std::string(to_string(operand->type().layout)) +
+               ", result " + std::to_string(i) + " has " + std::string(to_string(stated.layout));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<ir::Violation> find_violations(const ir::Module& module, ir::Form form) {
+  std::vector<ir::Violation> violations = ir::find_violations(module, form);
+  if (!violations.empty()) return violations;  // rules of ops may rely on structure
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops())
+      if (std::string what = disagreement(*op); !what.empty())
+        violations.push_back({graph->name(), ir::print(*op), std::move(what)});
+  return violations;
+}
+
+void verify(const ir::Module& module, ir::Form form) {
+  const std::vector<ir::Violation> violations = ops::find_violations(module, form);
+  if (violations.empty()) return;
+  std::string message = "invalid IR: " + std::to_string(violations.size()) + " violation" +
+                        (violations.size() == 1 ? "" : "s") + ".";
+  for (const ir::Violation& v : violations) message += "\n  @" + v.graph + ": " + v.op + "\n    " + v.what;
+  throw Error(ErrorCode::kInvalidIr, message);
+}
+
+}  // namespace ipu::ops
