@@ -97,14 +97,10 @@ Ring* Module::find_ring(std::string_view name) { return find(ring_by_name_, name
 const Ring* Module::find_ring(std::string_view name) const { return find(ring_by_name_, name); }
 
 RemoteBuffer& Module::add_remote_buffer(RemoteBuffer buffer) {
-  IPU_CHECK(find_remote_buffer(buffer.name) == nullptr, "remote buffer '" + buffer.name + "' exists");
-  remote_buffers_.push_back(std::move(buffer));
-  return remote_buffers_.back();
+  return add(remote_buffers_, remote_buffer_by_name_, std::move(buffer), "remote_buffer");
 }
 const RemoteBuffer* Module::find_remote_buffer(std::string_view name) const {
-  for (const RemoteBuffer& buffer : remote_buffers_)
-    if (buffer.name == name) return &buffer;
-  return nullptr;
+  return find(remote_buffer_by_name_, name);
 }
 
 }  // namespace ipu::ir

@@ -242,7 +242,7 @@ class Module {
   Ring* find_ring(std::string_view name);
   const Ring* find_ring(std::string_view name) const;
   const std::list<Ring>& rings() const { return rings_; }
-  RemoteBuffer& add_remote_buffer(RemoteBuffer buffer);
+  RemoteBuffer& add_remote_buffer(RemoteBuffer buffer);  // name made unique
   const RemoteBuffer* find_remote_buffer(std::string_view name) const;
   const std::list<RemoteBuffer>& remote_buffers() const { return remote_buffers_; }
 
@@ -258,6 +258,7 @@ class Module {
   std::list<Ring> rings_;
   std::unordered_map<std::string, Ring*> ring_by_name_;
   std::list<RemoteBuffer> remote_buffers_;
+  std::unordered_map<std::string, RemoteBuffer*> remote_buffer_by_name_;
 };
 
 }  // namespace ipu::ir

@@ -9,13 +9,13 @@ bool is_structural(const Op& op) {
   using namespace kind;
   constexpr std::array kinds{kCall,    kLoop,     kIf,      kPipeline,   kVariableRead, kVariableAssign, kHostLoad,
                              kHostStore, kRingPush, kRingPop, kIpuCopy,   kRemoteLoad,   kRemoteStore,    kConstant,
-                             kRngContext};
+                             kRngContext, kWrite};
   return std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end();
 }
 
 bool has_side_effects(const Op& op) {
   using namespace kind;
-  constexpr std::array kinds{kVariableAssign, kHostLoad, kHostStore, kRingPush, kRingPop, kRemoteStore};
+  constexpr std::array kinds{kVariableAssign, kHostLoad, kHostStore, kRingPush, kRingPop, kRemoteStore, kWrite};
   if (std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end()) return true;
   if (op.attributes.has("modified")) return true;
   for (Graph* graph : called_graphs(op))

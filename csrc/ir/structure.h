@@ -23,6 +23,8 @@
 //   remote.store    (x, offset?) → ()                         {buffer=@b, entry=i}
 //   constant        () → (c)                                  {value=dense}
 //   rng.context     () → (u32[2])                             {path}
+//   write           (target, source) → ()                     {starts, sizes, steps}   authored form: the region of
+//                     target's memory (all of it without attributes) takes source
 //
 // Collectives, io_tile_copy, multi_exchange and code_load are ordinary definitions in ops/.
 #pragma once
@@ -39,7 +41,7 @@ inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kP
                                   kVariableRead = "variable.read", kVariableAssign = "variable.assign",
                                   kHostLoad = "host_load", kHostStore = "host_store", kRingPush = "ring.push",
                                   kRingPop = "ring.pop", kIpuCopy = "ipu_copy", kRemoteLoad = "remote.load",
-                                  kRemoteStore = "remote.store", kConstant = "constant", kRngContext = "rng.context";
+                                  kRemoteStore = "remote.store", kConstant = "constant", kRngContext = "rng.context", kWrite = "write";
 }  // namespace kind
 
 bool is_structural(const Op& op);

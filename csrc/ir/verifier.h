@@ -19,6 +19,9 @@ struct Violation {
 // exist, entry-only access to variables, recursion between graphs, order edges without cycles, names.
 std::vector<Violation> find_violations(const Module& module, Form form);
 
+// "invalid IR: 2 violations." and each with its graph and op.
+std::string describe(const std::vector<Violation>& violations);
+
 // Throws Error(kInvalidIr) listing all of them.
 void verify(const Module& module, Form form);
 
