@@ -25,7 +25,8 @@ if(IPU_TORCH_SOURCES)
   target_precompile_headers(poptorch_core PRIVATE
     <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <torch/library.h> <torch/csrc/utils/pybind.h>)
   target_link_libraries(poptorch_core PRIVATE ipu ${TORCH_LIBRARIES} ${TORCH_PYTHON_LIBRARY})
-  set_target_properties(poptorch_core ipu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/poptorch)
+  set(IPU_MODULE_DIR ${CMAKE_SOURCE_DIR}/poptorch CACHE PATH "Where the Python module and libipu.so go")
+  set_target_properties(poptorch_core ipu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR})
   set_target_properties(poptorch_core PROPERTIES BUILD_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib"
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 endif()
