@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Checks that every #include respects the table of rooms in docs/architecture.md.
+
+Fails with the offending line and the arrow it breaks. Also checks that torch headers stay in the torch rooms.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|caffe2)/")
+TORCH_ROOMS = {"frontends/torch", "kernels_aten", "bindings"}
+
+
+def read_table(page):
+    """Rooms and what each may include (dict of room → set of rooms)."""
+    table = {}
+    for line in page.read_text().splitlines():
+        row = ROW.match(line)
+        if row:
+            table[row[1]] = set(re.findall(r"`([a-z_/]+)`", row[2]))
+    if not table:
+        raise SystemExit(f"{page}: the table of rooms is missing")
+    return table
+
+
+def room_of(path, rooms):
+    """The room a path below csrc belongs to: the longest prefix that is one."""
+    parts = path.parts
+    for length in (2, 1):
+        name = "/".join(parts[:length])
+        if name in rooms:
+            return name
+    return None
+
+
+def violations(root):
+    rooms = read_table(root / "docs" / "architecture.md")
+    source = root / "csrc"
+    for file in sorted([*source.rglob("*.h"), *source.rglob("*.cc")]):
+        inside = file.relative_to(source)
+        if inside.parts[0] == "include":
+            continue
+        room = room_of(inside, rooms)
+        if room is None:
+            yield f"{file.relative_to(root)}: its folder is no room of docs/architecture.md"
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            where = f"{file.relative_to(root)}:{number}: {line.strip()}"
+            if TORCH_HEADER.match(found[2]):
+                if room not in TORCH_ROOMS:
+                    yield f"{where}\n    torch headers belong in {', '.join(sorted(TORCH_ROOMS))} only"
+            elif found[1] == '"':
+                target = room_of(pathlib.PurePath(found[2]), rooms)
+                if target is not None and target != room and target not in rooms[room]:
+                    yield f"{where}\n    {room} may not use {target} (docs/architecture.md)"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    found = list(violations(parser.parse_args().root))
+    for line in found:
+        print(line)
+    if found:
+        sys.exit(f"{len(found)} include(s) break the one-way rule")
+
+
+if __name__ == "__main__":
+    main()

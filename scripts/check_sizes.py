@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Checks file sizes: sources fail at 800 lines, headers at 400, and no file is called utils.
+
+Files listed in scripts/large_files.txt (`path lines`) may have that many lines, no more: the list may only shrink.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+
+LIMITS = {".cc": 800, ".py": 800, ".h": 400}
+
+
+def tracked(root):
+    if (root / ".git").exists():
+        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True,
+                               capture_output=True, text=True).stdout
+        return [root / name for name in names.splitlines()]
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def violations(root):
+    allowed = {}
+    listing = root / "scripts" / "large_files.txt"
+    if listing.exists():
+        for line in listing.read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                name, lines = line.split()
+                allowed[name] = int(lines)
+    for path in sorted(tracked(root)):
+        name = path.relative_to(root).as_posix()
+        if path.stem in ("utils", "util"):
+            yield f"{name}: name a file for the thing it defines"
+        limit = LIMITS.get(path.suffix)
+        if limit is None or not path.exists():
+            continue
+        lines = len(path.read_text().splitlines())
+        limit = allowed.pop(name, limit)
+        if lines > limit:
+            yield f"{name}: {lines} lines, the limit is {limit}; split it by purpose"
+    for name in allowed:
+        yield f"scripts/large_files.txt: {name} is not there any more; remove the line"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    found = list(violations(parser.parse_args().root))
+    for line in found:
+        print(line)
+    if found:
+        sys.exit(f"{len(found)} file(s) too large or badly named")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The layer and size checks fail on the trees they must fail on, with the line and the arrow."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(script, tree):
+    return subprocess.run([sys.executable, ROOT / "scripts" / script, "--root", tree], capture_output=True, text=True)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "architecture.md").write_text((ROOT / "docs" / "architecture.md").read_text())
+    (tmp_path / "csrc" / "kernels").mkdir(parents=True)
+    (tmp_path / "csrc" / "ir").mkdir()
+    return tmp_path
+
+
+@pytest.mark.tiny
+@pytest.mark.parametrize("script", ["check_layers.py", "check_sizes.py"])
+def test_this_repository_passes(script):
+    result = run(script, ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_include_that_points_up_is_named_with_its_line(tree):
+    (tree / "csrc" / "kernels" / "a.cc").write_text('#include "support/error.h"\n#include "ir/module.h"\n')
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0
+    assert 'csrc/kernels/a.cc:2: #include "ir/module.h"' in result.stdout
+    assert "kernels may not use ir" in result.stdout
+
+
+def test_torch_header_outside_the_torch_rooms_is_refused(tree):
+    (tree / "csrc" / "ir" / "a.h").write_text("#include <ATen/core/Tensor.h>\n")
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0 and "torch headers belong in" in result.stdout
+
+
+def test_folder_that_is_no_room_is_refused(tree):
+    (tree / "csrc" / "attic").mkdir()
+    (tree / "csrc" / "attic" / "a.cc").write_text("\n")
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0 and "csrc/attic/a.cc: its folder is no room" in result.stdout
+
+
+def test_allowed_includes_pass(tree):
+    (tree / "csrc" / "ir" / "a.h").write_text('#include "support/error.h"\n#include "ir/type.h"\n#include <vector>\n')
+    assert run("check_layers.py", tree).returncode == 0
+
+
+def test_file_over_the_limit_is_named_with_its_size(tree):
+    (tree / "csrc" / "ir" / "big.cc").write_text("\n" * 801)
+    result = run("check_sizes.py", tree)
+    assert result.returncode != 0 and "csrc/ir/big.cc: 801 lines, the limit is 800" in result.stdout
+
+
+def test_allow_list_may_only_shrink(tree):
+    (tree / "scripts").mkdir()
+    (tree / "scripts" / "large_files.txt").write_text("csrc/ir/big.cc 900\ncsrc/ir/gone.cc 900\n")
+    (tree / "csrc" / "ir" / "big.cc").write_text("\n" * 901)
+    result = run("check_sizes.py", tree)
+    assert "csrc/ir/big.cc: 901 lines, the limit is 900" in result.stdout
+    assert "csrc/ir/gone.cc is not there any more" in result.stdout
+
+
+def test_file_called_utils_is_refused(tree):
+    (tree / "csrc" / "ir" / "utils.cc").write_text("\n")
+    assert "name a file for the thing it defines" in run("check_sizes.py", tree).stdout
