@@ -27,6 +27,7 @@ struct Spec {
   std::vector<Group> groups;
   std::map<std::string, int> group_of;  // parameter name → group; a parameter in no group is not updated
   HyperParameter loss_scaling{1.0, true};
+  int64_t accumulation = 1;  // micro-batches per update; the step builder fills it in
   DType accum_dtype = DType::kF32, velocity_dtype = DType::kF32;
 };
 
@@ -34,16 +35,32 @@ struct Spec {
 std::string stream_name(int group, const std::string& hyper);
 
 struct State {
-  std::string suffix;  // "Accl1" : the variable is "Accl1___<parameter>"
+  std::string suffix;  // "Accl1": the variable is "Accl1___<parameter>"
   DType dtype;
   double initial = 0.0;
+  bool is_scalar = false;  // 0-d instead of the shape of the parameter
 };
-// State tensors (shape of the parameter) the rule keeps for parameters of `group`; empty for plain SGD.
+// State tensors the rule keeps for parameters of `group`; empty for plain SGD.
 std::vector<State> state_of(const Spec& spec, int group);
+std::string state_name(const State& state, const std::string& parameter);  // "Accl1___fc.weight"
+
+// The sum over micro-batches. It starts a weight update at begin_accumulation (zeros; the combined variant sums into its
+// state) and takes in one scaled gradient per micro-batch. `gradient_divisor` as in build_update.
+struct AccumulationInput {
+  ir::Value* weight;
+  std::vector<ir::Value*> state;
+  std::map<std::string, ir::Value*> streamed;
+};
+ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input);
+ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator, ir::Value* gradient,
+                      const std::map<std::string, ir::Value*>& streamed, double gradient_divisor);
+DType accumulator_dtype(const Spec& spec, int group);
 
 struct UpdateInput {
   ir::Value* weight;
-  ir::Value* gradient;               // reduced, loss scaling still in it, dtype of the accumulator
+  // What accumulate() gave after the last micro-batch, loss scaling still in it; the separate variant with one
+  // micro-batch takes the gradient itself.
+  ir::Value* gradient;
   std::vector<ir::Value*> state;     // as state_of()
   // 0-d f32 value of each variable hyper-parameter by name ("lr", ..., "loss_scaling"); constants are not in it.
   std::map<std::string, ir::Value*> streamed;
@@ -52,11 +69,13 @@ struct UpdateResult {
   ir::Value* weight;
   std::vector<ir::Value*> state;
 };
-// Emits the update. `gradient_divisor`: accumulation count × replicas for mean reduction, else 1.
+// Emits the update, elementwise ops only. `gradient_divisor`: accumulation count × replicas for mean reduction, else 1.
 UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
                           double gradient_divisor);
 
 // Throws Error(kOptimizer) when `next` changes a constant, the kind, or the grouping of `compiled`.
+// Everything a frontend can get wrong in a Spec: groups that do not exist, hyper-parameters that are missing.
+void check_spec(const Spec& spec);
 void check_compatible(const Spec& compiled, const Spec& next);
 
 }  // namespace ipu::optimizers

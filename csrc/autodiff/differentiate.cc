@@ -1,0 +1,276 @@
+// Reverse mode over one graph: which values are active (forward sweep), then the rules of the ops in reverse order.
+// Call sites recurse into their callee once per set of wanted gradients. How forward values reach the gradient graph
+// is decided last (stitch.cc): until then each one is an input of the gradient graph.
+#include "autodiff/differentiate.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autodiff/activity.h"
+#include "autodiff/regions.h"
+#include "autodiff/stitch.h"
+#include "ir/builder.h"
+#include "ir/structure.h"
+#include "ops/build.h"
+#include "ops/gradient_builder.h"
+#include "support/error.h"
+
+namespace ipu::autodiff {
+namespace {
+
+using ir::Value;
+
+[[noreturn]] void not_differentiable(const ir::Op& op, const std::string& reason) {
+  const std::string where = ir::to_string(op.location);
+  Error error(ErrorCode::kNotDifferentiable,
+              "not differentiable: a gradient is needed through '" + op.kind() + "' at " + where + ", " + reason +
+                  ". Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.");
+  if (op.location != nullptr && !op.location->file.empty())
+    error.at(op.location->file + ":" + std::to_string(op.location->line));
+  throw error;
+}
+
+class Differentiation {
+ public:
+  Differentiation(ir::Graph& graph, DifferentiateOptions& options)
+      : graph_(graph),
+        options_(options),
+        activity_(find_activity(graph, options.required)),
+        backward_(graph.module()->add_graph(graph.name() + "_gradient")),
+        builder_(backward_) {
+    info_.graph = backward_;
+  }
+
+  GradInfo run() {
+    for (Value* output : options_.provided) {
+      Value* gradient = backward_->add_input(output->type(), output->name() + "_gradient");
+      info_.expected_inputs.push_back({ConnectionKind::kGradient, output});
+      if (activity_.is_active(output)) contributions_[output].push_back(gradient);
+    }
+    for (auto at = graph_.ops().rbegin(); at != graph_.ops().rend(); ++at) visit(**at);
+    for (Value* input : options_.required) {
+      info_.expected_outputs.push_back({ConnectionKind::kGradient, input});
+      backward_->append_output(gradient_of_input(input));
+    }
+    if (options_.stitch == Stitch::kAppendOutputs) {
+      append_missing_outputs(graph_, info_);
+    } else {
+      recompute_forward_values(graph_, info_);
+    }
+    return std::move(info_);
+  }
+
+ private:
+  // Gradient ops stand where their forward op stands: same line, module, block and IPU.
+  void stand_at(const ir::Op& op) {
+    builder_.settings = op.settings;
+    builder_.settings.context = ir::Context::kBackward;
+    builder_.settings.stage.reset();
+    builder_.settings.no_grad = false;
+    builder_.location = op.location;
+    builder_.origin = op.origin;
+  }
+
+  // The sum of what readers of `value` contributed; nullptr when nobody did.
+  Value* accumulated(Value* value) {
+    auto at = contributions_.find(value);
+    if (at == contributions_.end()) return nullptr;
+    std::vector<Value*>& parts = at->second;
+    if (parts.size() > 1) {
+      // Contributions arrive from the last reader to the first; summing in order of the forward pass reads better.
+      std::reverse(parts.begin(), parts.end());
+      parts = {ops::build_op(builder_, "add_n", parts)->result()};
+    }
+    return parts.front();
+  }
+
+  Value* gradient_of_input(Value* input) {
+    const ir::Op* first = activity_.first_reader(input);
+    if (first != nullptr) stand_at(*first);
+    if (Value* gradient = accumulated(input)) return gradient;
+    if (const ir::Op* cut = activity_.integer_cut(input, options_.provided))
+      not_differentiable(*cut, "which turns '" + input->name() + "' into integers");
+    return builder_.splat(input->type(), 0.0);
+  }
+
+  // The stand-in of a forward value in the gradient graph.
+  Value* fetch(Value* value) {
+    auto [at, is_new] = stand_ins_.try_emplace(value, nullptr);
+    if (!is_new) return at->second;
+    const ir::Op* producer = value->producer();
+    if (producer != nullptr && producer->is(ir::kind::kConstant)) {
+      at->second = builder_.constant(producer->attributes.constant("value"), value->name());
+    } else {
+      at->second = backward_->add_input(value->type(), value->name());
+      at->second->ipu = value->ipu;
+      info_.expected_inputs.push_back({ConnectionKind::kForward, value});
+    }
+    return at->second;
+  }
+
+  void visit(ir::Op& op) {
+    std::vector<Value*> upstream(op.result_count());
+    bool is_reached = false;
+    for (int i = 0; i < op.result_count(); ++i) is_reached |= contributions_.contains(op.result(i));
+    if (!is_reached) return;
+    stand_at(op);
+    for (int i = 0; i < op.result_count(); ++i) upstream[i] = accumulated(op.result(i));
+    std::vector<bool> needs(op.operand_count());
+    for (int i = 0; i < op.operand_count(); ++i)
+      needs[i] = op.operand(i) != nullptr && activity_.is_active(op.operand(i));
+    const std::vector<Value*> gradients = gradients_of(op, upstream, needs);
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (needs[i] && i < static_cast<int>(gradients.size()) && gradients[i] != nullptr)
+        contributions_[op.operand(i)].push_back(gradients[i]);
+  }
+
+  std::vector<Value*> gradients_of(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+    auto fetcher = [this](Value* value) { return fetch(value); };
+    if (op.is(ir::kind::kCall)) return call_gradients(op, upstream, needs);
+    if (op.is(ir::kind::kIf)) return if_gradients(op, upstream, needs, builder_, fetcher);
+    if (op.is(ir::kind::kLoop)) {
+      if (op.attributes.boolean("while", false)) not_differentiable(op, "a loop with a condition computed at run time");
+      return loop_gradients(op, upstream, needs, builder_, fetcher);
+    }
+    if (op.is(ir::kind::kIpuCopy)) return {copy_back(op, upstream[0])};
+    const ops::OpDef* def = ops::definition(op);
+    if (def == nullptr) not_differentiable(op, "which has no definition here");
+    switch (def->gradient_kind) {
+      case ops::GradientKind::kRefused: not_differentiable(op, "but " + def->gradient_refusal);
+      case ops::GradientKind::kNone: not_differentiable(op, "which has no gradient");
+      case ops::GradientKind::kZero: return {};
+      case ops::GradientKind::kRule: break;
+    }
+    ops::GradientBuilder rule(op, upstream, builder_, fetcher);
+    rule.set_needs(needs);
+    def->gradient(rule);
+    return rule.gradients();
+  }
+
+  Value* copy_back(const ir::Op& op, Value* gradient) {
+    const int64_t from = op.attributes.integer("from"), to = op.attributes.integer("to");
+    ir::Op* copy = builder_.create(ir::kind::kIpuCopy, {gradient}, {{"from", to}, {"to", from}}, {gradient->type()});
+    copy->settings.ipu = static_cast<int>(from);
+    return copy->result();
+  }
+
+  std::vector<Value*> call_gradients(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+    ir::Graph& callee = *ir::called_graphs(op).at(0);
+    const GradInfo info = callee_info(callee, upstream, needs);
+    std::vector<Value*> arguments;
+    for (const Connection& input : info.expected_inputs) {
+      if (input.kind == ConnectionKind::kForward) {
+        arguments.push_back(fetch(at_site(op, callee, input.forward)));
+      } else {
+        arguments.push_back(upstream_of(callee, input.forward, upstream));
+      }
+    }
+    const std::vector<Value*> results = builder_.call(info.graph, arguments);
+    std::vector<Value*> gradients(op.operand_count());
+    for (size_t i = 0; i < info.expected_outputs.size(); ++i)
+      gradients[info.expected_outputs[i].forward->index()] = results[i];
+    return gradients;
+  }
+
+  static int output_index(const ir::Graph& graph, const Value* value) {
+    const auto& outputs = graph.outputs();
+    auto at = std::find(outputs.begin(), outputs.end(), value);
+    IPU_CHECK(at != outputs.end(), "value '" + value->name() + "' is no output of @" + graph.name());
+    return static_cast<int>(at - outputs.begin());
+  }
+
+  // The value of the caller that stands for `inner` of the callee: an operand or a result of the call site.
+  static Value* at_site(const ir::Op& site, const ir::Graph& callee, const Value* inner) {
+    if (inner->producer() == nullptr) return site.operand(inner->index());
+    return site.result(output_index(callee, inner));
+  }
+
+  // The gradient of the callee's output `value`, which the callee may return several times.
+  Value* upstream_of(const ir::Graph& callee, const Value* value, const std::vector<Value*>& upstream) {
+    std::vector<Value*> parts;
+    for (size_t i = 0; i < upstream.size(); ++i)
+      if (upstream[i] != nullptr && callee.outputs()[i] == value) parts.push_back(upstream[i]);
+    if (parts.empty()) return builder_.splat(value->type(), 0.0);
+    return parts.size() == 1 ? parts[0] : ops::build_op(builder_, "add_n", parts)->result();
+  }
+
+  // A gradient graph of `callee` that takes the gradients reaching this site and gives those needed: one from the
+  // caller's cache when it covers them, else a new one.
+  GradInfo callee_info(ir::Graph& callee, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+    DifferentiateOptions inner;
+    inner.stitch = options_.stitch;
+    for (size_t i = 0; i < upstream.size(); ++i) {
+      Value* output = callee.outputs()[i];
+      if (upstream[i] == nullptr) continue;
+      if (std::find(inner.provided.begin(), inner.provided.end(), output) == inner.provided.end())
+        inner.provided.push_back(output);
+    }
+    for (size_t i = 0; i < needs.size(); ++i)
+      if (needs[i]) inner.required.push_back(callee.inputs()[i]);
+    auto covers = [&](const GradInfo& info) {
+      auto lists = [](const std::vector<Connection>& list, const Value* value) {
+        return std::any_of(list.begin(), list.end(), [&](const Connection& c) {
+          return c.kind == ConnectionKind::kGradient && c.forward == value;
+        });
+      };
+      return std::all_of(inner.provided.begin(), inner.provided.end(),
+                         [&](Value* value) { return lists(info.expected_inputs, value); }) &&
+             std::all_of(inner.required.begin(), inner.required.end(),
+                         [&](Value* value) { return lists(info.expected_outputs, value); });
+    };
+    auto cached = options_.callee_infos.find(&callee);
+    if (cached != options_.callee_infos.end() && covers(cached->second)) return cached->second;
+    inner.callee_infos = options_.callee_infos;
+    GradInfo made = differentiate(callee, inner);
+    options_.callee_infos = std::move(inner.callee_infos);
+    options_.callee_infos[&callee] = made;
+    return made;
+  }
+
+  ir::Graph& graph_;
+  DifferentiateOptions& options_;
+  Activity activity_;
+  ir::Graph* backward_;
+  ir::Builder builder_;
+  GradInfo info_;
+  std::unordered_map<const Value*, std::vector<Value*>> contributions_;
+  std::unordered_map<const Value*, Value*> stand_ins_;
+};
+
+void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, const char* role) {
+  for (const Value* value : values)
+    if (!is_floating_point(value->type().dtype)) {
+      const std::string what = "not differentiable: " + std::string(role) + " '" + value->name() + "' of @" +
+                               graph.name() + " is of type " + ir::to_string(value->type()) +
+                               "; only floating point values have gradients.";
+      Error error(ErrorCode::kNotDifferentiable, what);
+      const ir::Op* producer = value->producer();
+      if (producer != nullptr && producer->location != nullptr && !producer->location->file.empty())
+        error.at(producer->location->file + ":" + std::to_string(producer->location->line));
+      throw error;
+    }
+}
+
+}  // namespace
+
+GradInfo differentiate(ir::Graph& graph, DifferentiateOptions& options) {
+  auto floating = [](const std::vector<Value*>& values) {
+    std::vector<Value*> chosen;
+    std::unordered_set<const Value*> seen;
+    for (Value* value : values)
+      if (is_floating_point(value->type().dtype) && seen.insert(value).second) chosen.push_back(value);
+    return chosen;
+  };
+  DifferentiateOptions filled = options;
+  if (filled.provided.empty()) filled.provided = floating(graph.outputs());
+  if (filled.required.empty()) filled.required = floating(graph.inputs());
+  check_floating(filled.provided, graph, "output");
+  check_floating(filled.required, graph, "input");
+  GradInfo info = Differentiation(graph, filled).run();
+  options.callee_infos = std::move(filled.callee_infos);
+  return info;
+}
+
+}  // namespace ipu::autodiff

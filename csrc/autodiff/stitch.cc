@@ -1,0 +1,93 @@
+// Both ways work on a complete gradient graph: the first changes the forward graph, the second the gradient graph.
+#include "autodiff/stitch.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/structure.h"
+#include "support/error.h"
+
+namespace ipu::autodiff {
+namespace {
+
+ir::Op* clone_op(const ir::Op& op, ir::Graph& into, ir::Op* before,
+                 std::unordered_map<const ir::Value*, ir::Value*>& values) {
+  std::vector<ir::Value*> operands;
+  for (int i = 0; i < op.operand_count(); ++i)
+    operands.push_back(op.operand(i) == nullptr ? nullptr : values.at(op.operand(i)));
+  ir::Op* copy = into.create(op.kind(), operands, op.attributes, {}, before);
+  copy->settings = op.settings;
+  copy->settings.context = ir::Context::kBackward;
+  copy->settings.recompute = ir::Recompute::kRecompute;
+  copy->settings.stage.reset();
+  copy->location = op.location;
+  copy->origin = op.origin;
+  for (int i = 0; i < op.result_count(); ++i)
+    values[op.result(i)] = copy->append_result(op.result(i)->type(), op.result(i)->name());
+  return copy;
+}
+
+}  // namespace
+
+void append_missing_outputs(ir::Graph& graph, const GradInfo& info) {
+  std::vector<ir::Value*> added;
+  for (const Connection& input : info.expected_inputs) {
+    if (input.kind != ConnectionKind::kForward) continue;
+    if (input.forward->producer() == nullptr || input.forward->is_output()) continue;
+    graph.append_output(input.forward);
+    added.push_back(input.forward);
+  }
+  if (added.empty()) return;
+  for (const auto& caller : graph.module()->graphs())
+    for (const auto& op : caller->ops()) {
+      bool is_site = false;
+      for (const ir::Graph* callee : ir::called_graphs(*op)) is_site |= callee == &graph;
+      if (!is_site) continue;
+      IPU_CHECK(op->is(ir::kind::kCall), "@" + graph.name() + " is a body of '" + op->kind() + "', its outputs are fixed");
+      for (const ir::Value* value : added) op->append_result(value->type(), value->name());
+    }
+}
+
+void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
+  ir::Graph& backward = *info.graph;
+  std::unordered_map<const ir::Value*, ir::Value*> values;  // forward → in the gradient graph
+  std::unordered_set<const ir::Op*> wanted;
+  for (size_t i = 0; i < info.expected_inputs.size(); ++i) {
+    const Connection& input = info.expected_inputs[i];
+    if (input.kind != ConnectionKind::kForward) continue;
+    if (input.forward->producer() == nullptr) {
+      values[input.forward] = backward.inputs()[i];
+    } else {
+      wanted.insert(input.forward->producer());
+    }
+  }
+  if (wanted.empty()) return;
+  std::vector<const ir::Op*> order;
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    const ir::Op& op = **at;
+    if (!wanted.contains(&op)) continue;
+    IPU_CHECK(!ir::has_side_effects(op), "cannot recompute '" + op.kind() + "'");
+    order.push_back(&op);
+    for (int i = 0; i < op.operand_count(); ++i) {
+      ir::Value* operand = op.operand(i);
+      if (operand == nullptr) continue;
+      if (operand->producer() != nullptr) {
+        wanted.insert(operand->producer());
+      } else if (!values.contains(operand)) {
+        values[operand] = backward.add_input(operand->type(), operand->name());
+        info.expected_inputs.push_back({ConnectionKind::kForward, operand});
+      }
+    }
+  }
+  ir::Op* first = backward.ops().empty() ? nullptr : backward.ops().front().get();
+  for (auto at = order.rbegin(); at != order.rend(); ++at) clone_op(**at, backward, first, values);
+  for (int i = static_cast<int>(info.expected_inputs.size()) - 1; i >= 0; --i) {
+    const Connection& input = info.expected_inputs[i];
+    if (input.kind != ConnectionKind::kForward || input.forward->producer() == nullptr) continue;
+    backward.inputs()[i]->replace_all_uses_with(values.at(input.forward));
+    backward.erase_input(i);
+    info.expected_inputs.erase(info.expected_inputs.begin() + i);
+  }
+}
+
+}  // namespace ipu::autodiff
