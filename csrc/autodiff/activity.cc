@@ -1,4 +1,5 @@
-// One forward sweep over the ops; the reading of a value is in ops/ (gradient kinds) and in the no_grad setting.
+// One forward sweep over the ops; the reading of a value is in ops/ (gradient kinds) and in the no_grad
+// setting.
 #include "autodiff/activity.h"
 
 #include "ir/structure.h"
@@ -42,7 +43,8 @@ const ir::Op* Activity::first_reader(const ir::Value* input) const {
 }
 
 const ir::Op* Activity::integer_cut(const ir::Value* input, const std::vector<ir::Value*>& outputs) const {
-  // Rare (the way to an error message), so a sweep of its own. `cut` holds the first integer op before each value.
+  // Rare (the way to an error message), so a sweep of its own. `cut` holds the first integer op before each
+  // value.
   std::unordered_set<const ir::Value*> floating{input};
   std::unordered_map<const ir::Value*, const ir::Op*> cut;
   for (const auto& op : graph_->ops()) {

@@ -1,5 +1,5 @@
-// Which values carry a gradient: those that depend, along floating-point paths, on an input whose gradient is wanted.
-// Not here: which of them a gradient actually reaches; the reverse sweep sees that by itself.
+// Which values carry a gradient: those that depend, along floating-point paths, on an input whose gradient is
+// wanted. Not here: which of them a gradient actually reaches; the reverse sweep sees that by itself.
 #pragma once
 
 #include <unordered_map>
@@ -14,8 +14,8 @@ class Activity {
  public:
   bool is_active(const ir::Value* value) const { return active_.contains(value); }
   const ir::Op* first_reader(const ir::Value* input) const;  // in order of the graph; nullptr when unread
-  // When every way from `input` to the outputs passes integers: the op that makes the first of them; nullptr when
-  // the outputs do not depend on it, or only through ops whose gradient is zero.
+  // When every way from `input` to the outputs passes integers: the op that makes the first of them; nullptr
+  // when the outputs do not depend on it, or only through ops whose gradient is zero.
   const ir::Op* integer_cut(const ir::Value* input, const std::vector<ir::Value*>& outputs) const;
 
  private:

@@ -1,6 +1,6 @@
-// Reverse mode over one graph: which values are active (forward sweep), then the rules of the ops in reverse order.
-// Call sites recurse into their callee once per set of wanted gradients. How forward values reach the gradient graph
-// is decided last (stitch.cc): until then each one is an input of the gradient graph.
+// Reverse mode over one graph: which values are active (forward sweep), then the rules of the ops in reverse
+// order. Call sites recurse into their callee once per set of wanted gradients. How forward values reach the
+// gradient graph is decided last (stitch.cc): until then each one is an input of the gradient graph.
 #include "autodiff/differentiate.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ using ir::Value;
 [[noreturn]] void not_differentiable(const ir::Op& op, const std::string& reason) {
   const std::string where = ir::to_string(op.location);
   Error error(ErrorCode::kNotDifferentiable,
-              "not differentiable: a gradient is needed through '" + op.kind() + "' at " + where + ", " + reason +
+              "not differentiable: a gradient is needed through '" + op.kind() + "' at " + where + ", " +
+                  reason +
                   ". Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.");
   if (op.location != nullptr && !op.location->file.empty())
     error.at(op.location->file + ":" + std::to_string(op.location->line));
@@ -79,7 +80,8 @@ class Differentiation {
     if (at == contributions_.end()) return nullptr;
     std::vector<Value*>& parts = at->second;
     if (parts.size() > 1) {
-      // Contributions arrive from the last reader to the first; summing in order of the forward pass reads better.
+      // Contributions arrive from the last reader to the first; summing in order of the forward pass reads
+      // better.
       std::reverse(parts.begin(), parts.end());
       parts = {ops::build_op(builder_, "add_n", parts)->result()};
     }
@@ -126,22 +128,28 @@ class Differentiation {
         contributions_[op.operand(i)].push_back(gradients[i]);
   }
 
-  std::vector<Value*> gradients_of(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+  std::vector<Value*> gradients_of(ir::Op& op, const std::vector<Value*>& upstream,
+                                   const std::vector<bool>& needs) {
     auto fetcher = [this](Value* value) { return fetch(value); };
     if (op.is(ir::kind::kCall)) return call_gradients(op, upstream, needs);
     if (op.is(ir::kind::kIf)) return if_gradients(op, upstream, needs, builder_, fetcher);
     if (op.is(ir::kind::kLoop)) {
-      if (op.attributes.boolean("while", false)) not_differentiable(op, "a loop with a condition computed at run time");
+      if (op.attributes.boolean("while", false))
+        not_differentiable(op, "a loop with a condition computed at run time");
       return loop_gradients(op, upstream, needs, builder_, fetcher);
     }
     if (op.is(ir::kind::kIpuCopy)) return {copy_back(op, upstream[0])};
     const ops::OpDef* def = ops::definition(op);
     if (def == nullptr) not_differentiable(op, "which has no definition here");
     switch (def->gradient_kind) {
-      case ops::GradientKind::kRefused: not_differentiable(op, "but " + def->gradient_refusal);
-      case ops::GradientKind::kNone: not_differentiable(op, "which has no gradient");
-      case ops::GradientKind::kZero: return {};
-      case ops::GradientKind::kRule: break;
+      case ops::GradientKind::kRefused:
+        not_differentiable(op, "but " + def->gradient_refusal);
+      case ops::GradientKind::kNone:
+        not_differentiable(op, "which has no gradient");
+      case ops::GradientKind::kZero:
+        return {};
+      case ops::GradientKind::kRule:
+        break;
     }
     ops::GradientBuilder rule(op, upstream, builder_, fetcher);
     rule.set_needs(needs);
@@ -151,12 +159,14 @@ class Differentiation {
 
   Value* copy_back(const ir::Op& op, Value* gradient) {
     const int64_t from = op.attributes.integer("from"), to = op.attributes.integer("to");
-    ir::Op* copy = builder_.create(ir::kind::kIpuCopy, {gradient}, {{"from", to}, {"to", from}}, {gradient->type()});
+    ir::Op* copy =
+        builder_.create(ir::kind::kIpuCopy, {gradient}, {{"from", to}, {"to", from}}, {gradient->type()});
     copy->settings.ipu = static_cast<int>(from);
     return copy->result();
   }
 
-  std::vector<Value*> call_gradients(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+  std::vector<Value*> call_gradients(ir::Op& op, const std::vector<Value*>& upstream,
+                                     const std::vector<bool>& needs) {
     ir::Graph& callee = *ir::called_graphs(op).at(0);
     const GradInfo info = callee_info(callee, upstream, needs);
     std::vector<Value*> arguments;
@@ -196,9 +206,10 @@ class Differentiation {
     return parts.size() == 1 ? parts[0] : ops::build_op(builder_, "add_n", parts)->result();
   }
 
-  // A gradient graph of `callee` that takes the gradients reaching this site and gives those needed: one from the
-  // caller's cache when it covers them, else a new one.
-  GradInfo callee_info(ir::Graph& callee, const std::vector<Value*>& upstream, const std::vector<bool>& needs) {
+  // A gradient graph of `callee` that takes the gradients reaching this site and gives those needed: one from
+  // the caller's cache when it covers them, else a new one.
+  GradInfo callee_info(ir::Graph& callee, const std::vector<Value*>& upstream,
+                       const std::vector<bool>& needs) {
     DifferentiateOptions inner;
     inner.stitch = options_.stitch;
     for (size_t i = 0; i < upstream.size(); ++i) {

@@ -1,5 +1,5 @@
-// The graphs made here are called bodies: (what the forward graph takes, gradients of what it returns) → gradients of
-// what is wanted. Both kinds of op build them with region_gradient().
+// The graphs made here are called bodies: (what the forward graph takes, gradients of what it returns) →
+// gradients of what is wanted. Both kinds of op build them with region_gradient().
 #include "autodiff/regions.h"
 
 #include <algorithm>
@@ -20,10 +20,11 @@ void take_settings(ir::Builder& builder, const ir::Builder& from) {
   builder.origin = from.origin;
 }
 
-// Emits the gradients of `region`'s inputs `required` at the end of the builder's graph. `arguments` stand for the
-// region's inputs, `upstream` for the gradients of its outputs (nullptr: none).
-std::vector<Value*> region_gradient(ir::Builder& builder, ir::Graph& region, const std::vector<Value*>& arguments,
-                                    const std::vector<Value*>& upstream, const std::vector<int>& required) {
+// Emits the gradients of `region`'s inputs `required` at the end of the builder's graph. `arguments` stand
+// for the region's inputs, `upstream` for the gradients of its outputs (nullptr: none).
+std::vector<Value*> region_gradient(ir::Builder& builder, ir::Graph& region,
+                                    const std::vector<Value*>& arguments, const std::vector<Value*>& upstream,
+                                    const std::vector<int>& required) {
   DifferentiateOptions options;
   options.stitch = Stitch::kRecompute;
   std::vector<Value*> given;
@@ -37,14 +38,15 @@ std::vector<Value*> region_gradient(ir::Builder& builder, ir::Graph& region, con
   std::vector<Value*> operands;
   size_t next = 0;
   for (const Connection& input : info.expected_inputs)
-    operands.push_back(input.kind == ConnectionKind::kGradient ? given[next++] : arguments[input.forward->index()]);
+    operands.push_back(input.kind == ConnectionKind::kGradient ? given[next++]
+                                                               : arguments[input.forward->index()]);
   return builder.call(info.graph, operands);
 }
 
 }  // namespace
 
-std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs,
-                                 ir::Builder& builder, const Fetch& fetch) {
+std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream,
+                                 const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch) {
   std::vector<Value*> arguments, gradients(op.operand_count());
   for (int i = 1; i < op.operand_count(); ++i) arguments.push_back(fetch(op.operand(i)));
   const size_t forward_arguments = arguments.size();
@@ -59,10 +61,12 @@ std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream
   for (ir::Graph* region : ir::called_graphs(op)) {
     ir::Graph* graph = builder.module()->add_graph(region->name() + "_backward");
     std::vector<Value*> inputs;
-    for (const Value* argument : arguments) inputs.push_back(graph->add_input(argument->type(), argument->name()));
+    for (const Value* argument : arguments)
+      inputs.push_back(graph->add_input(argument->type(), argument->name()));
     std::vector<Value*> inner_upstream;
     size_t next = forward_arguments;
-    for (const Value* gradient : upstream) inner_upstream.push_back(gradient != nullptr ? inputs[next++] : nullptr);
+    for (const Value* gradient : upstream)
+      inner_upstream.push_back(gradient != nullptr ? inputs[next++] : nullptr);
     ir::Builder inner(graph);
     take_settings(inner, builder);
     inputs.resize(forward_arguments);
@@ -70,13 +74,14 @@ std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream
       graph->append_output(gradient);
     branches.push_back(graph);
   }
-  const std::vector<Value*> results = builder.branch(fetch(op.operand(0)), branches[0], branches[1], arguments);
+  const std::vector<Value*> results =
+      builder.branch(fetch(op.operand(0)), branches[0], branches[1], arguments);
   for (size_t i = 0; i < required.size(); ++i) gradients[required[i] + 1] = results[i];
   return gradients;
 }
 
-std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstream, const std::vector<bool>& needs,
-                                   ir::Builder& builder, const Fetch& fetch) {
+std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstream,
+                                   const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch) {
   ir::Graph& body = *ir::called_graphs(op).at(0);
   const int64_t trip = op.attributes.integer("trip");
   const int carried = static_cast<int>(op.attributes.integer("carried"));
@@ -85,7 +90,8 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
   for (int i = 0; i < operands; ++i) forward.push_back(fetch(op.operand(i)));
   const ir::Type index_type{DType::kI32, {}};
 
-  // First loop: carried values of every iteration into stashes [trip, ...], written through a mask of the index.
+  // First loop: carried values of every iteration into stashes [trip, ...], written through a mask of the
+  // index.
   ir::Graph* record = builder.module()->add_graph(body.name() + "_record");
   std::vector<Value*> stashes;
   {
@@ -93,7 +99,8 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     take_settings(inner, builder);
     Value* index = record->add_input(index_type, "index");
     std::vector<Value*> state, stash, constant;
-    for (int i = 0; i < carried; ++i) state.push_back(record->add_input(forward[i]->type(), forward[i]->name()));
+    for (int i = 0; i < carried; ++i)
+      state.push_back(record->add_input(forward[i]->type(), forward[i]->name()));
     for (int i = 0; i < carried; ++i) {
       ir::Type type = forward[i]->type();
       type.shape.insert(type.shape.begin(), trip);
@@ -107,8 +114,9 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     for (Value* next : inner.call(&body, arguments)) record->append_output(next);
     for (int i = 0; i < carried; ++i) {
       const Shape& shape = stash[i]->type().shape;
-      Value* rows = ops::build(inner, "iota", {},
-                               {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"start", 0.0}, {"step", 1.0}});
+      Value* rows = ops::build(
+          inner, "iota", {},
+          {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"start", 0.0}, {"step", 1.0}});
       Value* here = ops::build(inner, "equal", {rows, index});
       Value* spread = ops::build(inner, "expand", {state[i]}, {{"shape", shape}});
       record->append_output(ops::build(inner, "where", {here, spread, stash[i]}));
@@ -120,7 +128,8 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     stashes.assign(ends.begin() + carried, ends.end());
   }
 
-  // Second loop: carries the gradients of the carried values and the sums for the invariants, last iteration first.
+  // Second loop: carries the gradients of the carried values and the sums for the invariants, last iteration
+  // first.
   std::vector<int> required;  // operands of `op`
   for (int i = 0; i < operands; ++i) {
     const bool is_floating = is_floating_point(forward[i]->type().dtype);
@@ -151,7 +160,8 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     if (required[i] < carried) body_upstream[required[i]] = sums[i];
     body_required.push_back(required[i] + 1);
   }
-  const std::vector<Value*> gradients_here = region_gradient(inner, body, arguments, body_upstream, body_required);
+  const std::vector<Value*> gradients_here =
+      region_gradient(inner, body, arguments, body_upstream, body_required);
   for (size_t i = 0; i < required.size(); ++i)
     back->append_output(required[i] < carried ? gradients_here[i]
                                               : ops::build(inner, "add", {sums[i], gradients_here[i]}));

@@ -1,4 +1,5 @@
-// Both ways work on a complete gradient graph: the first changes the forward graph, the second the gradient graph.
+// Both ways work on a complete gradient graph: the first changes the forward graph, the second the gradient
+// graph.
 #include "autodiff/stitch.h"
 
 #include <unordered_map>
@@ -43,7 +44,8 @@ void append_missing_outputs(ir::Graph& graph, const GradInfo& info) {
       bool is_site = false;
       for (const ir::Graph* callee : ir::called_graphs(*op)) is_site |= callee == &graph;
       if (!is_site) continue;
-      IPU_CHECK(op->is(ir::kind::kCall), "@" + graph.name() + " is a body of '" + op->kind() + "', its outputs are fixed");
+      IPU_CHECK(op->is(ir::kind::kCall),
+                "@" + graph.name() + " is a body of '" + op->kind() + "', its outputs are fixed");
       for (const ir::Value* value : added) op->append_result(value->type(), value->name());
     }
 }

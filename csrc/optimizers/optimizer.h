@@ -55,6 +55,8 @@ ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group,
 ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator, ir::Value* gradient,
                       const std::map<std::string, ir::Value*>& streamed, double gradient_divisor);
 DType accumulator_dtype(const Spec& spec, int group);
+// The rule sums micro-batches into its state 0 (combined variant) instead of an accumulator of their own.
+bool accumulates_in_state(const Spec& spec, int group);
 
 struct UpdateInput {
   ir::Value* weight;

@@ -1,4 +1,5 @@
-// See scalar.h. Identities with 0 and 1 are taken here so that a hyper-parameter at its default costs nothing.
+// See scalar.h. Identities with 0 and 1 are taken here so that a hyper-parameter at its default costs
+// nothing.
 #include "optimizers/scalar.h"
 
 #include <cmath>
@@ -46,7 +47,8 @@ ir::Value* divide(ir::Builder& builder, ir::Value* tensor, const Scalar& divisor
   if (divisor.is_number()) {
     // Powers of two have exact reciprocals; any other divisor is divided by, for the last bit.
     int exponent = 0;
-    if (std::frexp(divisor.number(), &exponent) == 0.5) return multiply(builder, tensor, 1.0 / divisor.number());
+    if (std::frexp(divisor.number(), &exponent) == 0.5)
+      return multiply(builder, tensor, 1.0 / divisor.number());
   }
   return ops::build(builder, "div", {tensor, divisor.materialize(builder)});
 }

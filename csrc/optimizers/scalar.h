@@ -1,5 +1,5 @@
-// A hyper-parameter while an update rule is being built: a number known now, or a 0-d value of the program. Arithmetic
-// on numbers happens here; only what depends on a streamed value becomes ops.
+// A hyper-parameter while an update rule is being built: a number known now, or a 0-d value of the program.
+// Arithmetic on numbers happens here; only what depends on a streamed value becomes ops.
 #pragma once
 
 #include "ir/builder.h"
@@ -8,7 +8,7 @@ namespace ipu::optimizers {
 
 class Scalar {
  public:
-  Scalar(double number) : number_(number) {}                                    // NOLINT: numbers are scalars
+  Scalar(double number) : number_(number) {}  // NOLINT: numbers are scalars
   Scalar(ir::Builder* builder, ir::Value* value) : builder_(builder), value_(value) {}
 
   bool is(double number) const { return value_ == nullptr && number_ == number; }

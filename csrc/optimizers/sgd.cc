@@ -1,6 +1,7 @@
 // Stochastic gradient descent in its two variants (docs/optimizers.md has the equations by number).
 // Separate: the gradients are summed into an accumulator, the velocity is the state.
-// Combined: one tensor is accumulator and velocity in turn, so a changed hyper-parameter acts one update late.
+// Combined: one tensor is accumulator and velocity in turn, so a changed hyper-parameter acts one update
+// late.
 #include "ops/build.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/scalar.h"
@@ -15,7 +16,8 @@ struct Hyper {
   Scalar lr, momentum, dampening, weight_decay, velocity_scaling, loss_scaling;
 };
 
-Hyper hyper_of(ir::Builder& builder, const Spec& spec, int group, const std::map<std::string, Value*>& streamed) {
+Hyper hyper_of(ir::Builder& builder, const Spec& spec, int group,
+               const std::map<std::string, Value*>& streamed) {
   auto get = [&](const std::string& name, const HyperParameter& parameter) {
     if (parameter.constant) return Scalar(parameter.value);
     auto at = streamed.find(name);
@@ -27,8 +29,12 @@ Hyper hyper_of(ir::Builder& builder, const Spec& spec, int group, const std::map
     auto at = hyper.find(name);
     return at == hyper.end() ? Scalar(fallback) : get(name, at->second);
   };
-  return {of_group("lr", 0.0),           of_group("momentum", 0.0),         of_group("dampening", 0.0),
-          of_group("weight_decay", 0.0), of_group("velocity_scaling", 1.0), get("loss_scaling", spec.loss_scaling)};
+  return {of_group("lr", 0.0),
+          of_group("momentum", 0.0),
+          of_group("dampening", 0.0),
+          of_group("weight_decay", 0.0),
+          of_group("velocity_scaling", 1.0),
+          get("loss_scaling", spec.loss_scaling)};
 }
 
 bool is_fixed(const Spec& spec, int group, const std::string& name, double value) {
@@ -37,16 +43,19 @@ bool is_fixed(const Spec& spec, int group, const std::string& name, double value
   return at == hyper.end() ? value == 0.0 : at->second.constant && at->second.value == value;
 }
 
-// Without momentum and accumulation both variants are w - lr (1 - dampening) (g + weight_decay w), without state. The
-// separate variant needs no velocity without momentum either, since it would be used once and forgotten.
+// Without momentum and accumulation both variants are w - lr (1 - dampening) (g + weight_decay w), without
+// state. The separate variant needs no velocity without momentum either, since it would be used once and
+// forgotten.
 bool has_no_state(const Spec& spec, int group) {
-  return is_fixed(spec, group, "momentum", 0.0) && (spec.kind == Kind::kSgdSeparate || spec.accumulation == 1);
+  return is_fixed(spec, group, "momentum", 0.0) &&
+         (spec.kind == Kind::kSgdSeparate || spec.accumulation == 1);
 }
 bool sums_into_state(const Spec& spec, int group) {
   return spec.kind == Kind::kSgdCombined && !has_no_state(spec, group);
 }
 
-// The decay term of the combined state before the first update depends on the weight, so a flag tells whether it is in.
+// The decay term of the combined state before the first update depends on the weight, so a flag tells whether
+// it is in.
 bool needs_start_flag(const Spec& spec, int group) {
   return spec.kind == Kind::kSgdCombined && !is_fixed(spec, group, "weight_decay", 0.0) &&
          !is_fixed(spec, group, "dampening", 1.0);
@@ -55,7 +64,8 @@ bool needs_start_flag(const Spec& spec, int group) {
 Value* add(ir::Builder& builder, Value* a, Value* b) { return ops::build(builder, "add", {a, b}); }
 Value* sub(ir::Builder& builder, Value* a, Value* b) { return ops::build(builder, "sub", {a, b}); }
 
-UpdateResult separate(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input, double divisor) {
+UpdateResult separate(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
+                      double divisor) {
   const Hyper h = hyper_of(builder, spec, group, input.streamed);
   Value* weight = cast(builder, input.weight, DType::kF32);
   Value* gradient = divide(builder, cast(builder, input.gradient, DType::kF32), h.loss_scaling * divisor);
@@ -106,11 +116,14 @@ std::vector<State> state_of(const Spec& spec, int group) {
   return state;
 }
 
+bool accumulates_in_state(const Spec& spec, int group) { return sums_into_state(spec, group); }
+
 DType accumulator_dtype(const Spec& spec, int group) {
   return sums_into_state(spec, group) ? DType::kF32 : spec.accum_dtype;
 }
 
-ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input) {
+ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group,
+                              const AccumulationInput& input) {
   if (!sums_into_state(spec, group))
     return builder.splat({accumulator_dtype(spec, group), input.weight->type().shape}, 0.0);
   if (!needs_start_flag(spec, group)) return input.state[0];
@@ -120,8 +133,9 @@ ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group,
   return ops::build(builder, "where", {input.state[1], input.state[0], start});
 }
 
-ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator, ir::Value* gradient,
-                      const std::map<std::string, ir::Value*>& streamed, double gradient_divisor) {
+ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator,
+                      ir::Value* gradient, const std::map<std::string, ir::Value*>& streamed,
+                      double gradient_divisor) {
   gradient = cast(builder, gradient, accumulator->type().dtype);
   if (sums_into_state(spec, group)) {
     const Hyper h = hyper_of(builder, spec, group, streamed);

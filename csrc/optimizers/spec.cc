@@ -15,8 +15,10 @@ std::string number(double value) {
 
 std::string kind_name(Kind kind) {
   switch (kind) {
-    case Kind::kSgdCombined: return "SGD with use_combined_accum=True";
-    case Kind::kSgdSeparate: return "SGD with use_combined_accum=False";
+    case Kind::kSgdCombined:
+      return "SGD with use_combined_accum=True";
+    case Kind::kSgdSeparate:
+      return "SGD with use_combined_accum=False";
   }
   return "kind " + std::to_string(static_cast<int>(kind));
 }
@@ -26,7 +28,8 @@ std::string kind_name(Kind kind) {
 void check_hyper(const std::string& name, const HyperParameter& compiled, const HyperParameter& next) {
   if (compiled.constant && compiled.value != next.value)
     fail("optimizer constant changed: " + name + " was compiled as the constant " + number(compiled.value) +
-         " and is now " + number(next.value) + ". Mark it with optimizer.variable_attrs.markAsVariable before the first "
+         " and is now " + number(next.value) +
+         ". Mark it with optimizer.variable_attrs.markAsVariable before the first "
          "compilation, or compile again.");
 }
 
@@ -37,7 +40,9 @@ std::string stream_name(int group, const std::string& hyper) {
   return "optimizer." + std::to_string(group) + "." + hyper;
 }
 
-std::string state_name(const State& state, const std::string& parameter) { return state.suffix + "___" + parameter; }
+std::string state_name(const State& state, const std::string& parameter) {
+  return state.suffix + "___" + parameter;
+}
 
 void check_spec(const Spec& spec) {
   for (const auto& [parameter, group] : spec.group_of)
@@ -48,7 +53,8 @@ void check_spec(const Spec& spec) {
     if (!spec.groups[i].hyper.contains("lr"))
       fail("optimizer attribute missing: group " + std::to_string(i) + " has no lr.");
   if (spec.loss_scaling.constant && !(spec.loss_scaling.value > 0.0))
-    fail("optimizer attribute invalid: loss_scaling is " + number(spec.loss_scaling.value) + " and must be positive.");
+    fail("optimizer attribute invalid: loss_scaling is " + number(spec.loss_scaling.value) +
+         " and must be positive.");
 }
 
 void check_compatible(const Spec& compiled, const Spec& next) {
@@ -62,15 +68,18 @@ void check_compatible(const Spec& compiled, const Spec& next) {
     for (const auto& [parameter, group] : compiled.group_of) {
       auto at = next.group_of.find(parameter);
       if (at == next.group_of.end() || at->second != group)
-        fail("optimizer groups changed: parameter '" + parameter + "' was compiled in group " + std::to_string(group) +
-             " and is now in " + (at == next.group_of.end() ? "none" : "group " + std::to_string(at->second)) + ".");
+        fail("optimizer groups changed: parameter '" + parameter + "' was compiled in group " +
+             std::to_string(group) + " and is now in " +
+             (at == next.group_of.end() ? "none" : "group " + std::to_string(at->second)) + ".");
     }
   for (const auto& [parameter, group] : next.group_of)
     if (!compiled.group_of.contains(parameter))
-      fail("optimizer groups changed: parameter '" + parameter + "' was compiled in no group and is now in group " +
-           std::to_string(group) + ".");
+      fail("optimizer groups changed: parameter '" + parameter +
+           "' was compiled in no group and is now in group " + std::to_string(group) + ".");
   if (compiled.accum_dtype != next.accum_dtype || compiled.velocity_dtype != next.velocity_dtype)
-    fail("optimizer constant changed: accum_type and velocity_accum_type are fixed when the model is compiled.");
+    fail(
+        "optimizer constant changed: accum_type and velocity_accum_type are fixed when the model is "
+        "compiled.");
   for (size_t i = 0; i < compiled.groups.size(); ++i) {
     const Group &old_group = compiled.groups[i], &new_group = next.groups[i];
     const std::string of_group = " of group " + std::to_string(i);
@@ -83,7 +92,8 @@ void check_compatible(const Spec& compiled, const Spec& next) {
     }
     for (const auto& [name, parameter] : new_group.hyper)
       if (!old_group.hyper.contains(name))
-        check_hyper(name + of_group, {name == "velocity_scaling" ? kVelocityScalingDefault : 0.0, true}, parameter);
+        check_hyper(name + of_group, {name == "velocity_scaling" ? kVelocityScalingDefault : 0.0, true},
+                    parameter);
   }
   check_hyper("loss_scaling", compiled.loss_scaling, next.loss_scaling);
 }

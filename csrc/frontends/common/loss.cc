@@ -1,0 +1,65 @@
+// Which value a captured graph trains on: the rules for losses of poptorch (one final loss, to which others
+// may lead).
+#include <unordered_set>
+
+#include "frontends/common/step_builder.h"
+#include "ops/op_def.h"
+#include "support/error.h"
+
+namespace ipu::frontends {
+namespace {
+
+std::string describe(const ir::Op& op) { return "'" + op.kind() + "' at " + ir::to_string(op.location); }
+
+Error located(Error error, const ir::Op& op) {
+  if (op.location != nullptr && !op.location->file.empty())
+    error.at(op.location->file + ":" + std::to_string(op.location->line));
+  return error;
+}
+
+}  // namespace
+
+ir::Value* find_final_loss(const ir::Graph& graph) {
+  std::vector<ir::Op*> losses;
+  for (const auto& op : graph.ops())
+    if (ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad) losses.push_back(op.get());
+  if (losses.empty())
+    throw Error(
+        ErrorCode::kNoLoss,
+        "couldn't find a loss: training needs exactly one final loss and none was captured in forward. Call "
+        "a "
+        "loss function of torch in forward, or wrap the value to minimise in poptorch.identity_loss(value, "
+        "reduction=\"mean\").");
+
+  // The last loss of the capture is the final one if every other loss feeds it.
+  ir::Op* last = losses.back();
+  std::unordered_set<const ir::Op*> feeding{last};
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    if (!feeding.contains(at->get())) continue;
+    for (int i = 0; i < (*at)->operand_count(); ++i)
+      if ((*at)->operand(i) != nullptr && (*at)->operand(i)->producer() != nullptr)
+        feeding.insert((*at)->operand(i)->producer());
+  }
+  std::string independent;
+  for (const ir::Op* loss : losses)
+    if (!feeding.contains(loss)) independent += "\n  " + describe(*loss);
+  if (!independent.empty())
+    throw located(
+        Error(ErrorCode::kSeveralLosses, "several losses: these do not feed the last one, " +
+                                             describe(*last) + ":" + independent +
+                                             "\n  Combine them, for example add them, and wrap the result in "
+                                             "poptorch.identity_loss(combined, reduction=\"none\")."),
+        *last);
+
+  ir::Value* loss = last->result();
+  if (loss->type().elements() != 1)
+    throw located(Error(ErrorCode::kNotDifferentiable,
+                        "not differentiable: the final loss " + describe(*last) + " has shape " +
+                            to_string(loss->type().shape) +
+                            ", and a gradient needs a single number. Wrap it in poptorch.identity_loss(loss, "
+                            "reduction=\"sum\") or \"mean\"."),
+                  *last);
+  return loss;
+}
+
+}  // namespace ipu::frontends

@@ -1,0 +1,96 @@
+// How many stages a captured graph makes, and whether a run has enough micro-batches to fill them. Pure
+// counting: the placement of single ops, and the check that data never flows back to an earlier stage, are
+// the pass `place`.
+#include "frontends/common/stages.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/structure.h"
+#include "support/error.h"
+
+namespace ipu::frontends {
+namespace {
+
+std::string count_of(int64_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Place>& places) {
+  StagePlan plan;
+  std::map<std::string, int> known;
+  std::vector<StepOptions::Place> wanted;
+  int previous_ipu = -1;
+  for (const auto& op : forward.ops()) {
+    // Constants stand wherever they are used.
+    if (op->is(ir::kind::kConstant)) continue;
+    const std::string& block = op->settings.block;
+    auto [at, is_new] = known.try_emplace(block, static_cast<int>(plan.blocks.size()));
+    if (is_new) {
+      auto place = places.find(block);
+      if (place == places.end() && !block.empty())
+        throw Error(ErrorCode::kCapture, "Unknown Block: '" + block + "' at " + ir::to_string(op->location) +
+                                             " has no stage or IPU.");
+      plan.blocks.push_back(block);
+      wanted.push_back(place == places.end() ? StepOptions::Place{} : place->second);
+    }
+    const int ipu = wanted[at->second].ipu;
+    if (previous_ipu >= 0 && ipu != previous_ipu) ++plan.counted_stages;
+    previous_ipu = ipu;
+  }
+  // A graph that only returns constants, or nothing: the ops of the step itself still need a place.
+  if (plan.blocks.empty()) {
+    auto place = places.find("");
+    plan.blocks.push_back("");
+    wanted.push_back(place == places.end() ? StepOptions::Place{} : place->second);
+  }
+  std::vector<int> order(plan.blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return wanted[a].stage < wanted[b].stage; });
+  plan.stages.resize(plan.blocks.size());
+  int stage = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && wanted[order[i]].ipu != wanted[order[i - 1]].ipu) ++stage;
+    plan.stages[order[i]] = stage;
+  }
+  for (const StepOptions::Place& place : wanted) plan.ipus.push_back(place.ipu);
+  plan.forward_stages = stage + 1;
+  return plan;
+}
+
+void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
+  if (options.schedule != Schedule::kPipelined || plan.forward_stages == 1) return;
+  const int64_t forward = std::max(plan.counted_stages, plan.forward_stages);
+  if (!options.training) {
+    if (options.device_iterations >= forward) return;
+    throw Error(ErrorCode::kDeviceIterationsTooSmall,
+                "device iterations too small: deviceIterations is " +
+                    std::to_string(options.device_iterations) + ", and a pipeline of " +
+                    count_of(forward, "stage") + " needs at least " + std::to_string(forward) +
+                    " to fill. Set options.deviceIterations(" + std::to_string(forward) +
+                    ") or more, or use poptorch.ShardedExecution.");
+  }
+  const int64_t needed = 2 * forward - 1;
+  if (options.accumulation >= needed) return;
+  throw Error(ErrorCode::kGradientAccumulationTooSmall,
+              "gradient accumulation too small: Training.gradientAccumulation is " +
+                  std::to_string(options.accumulation) + ", and this pipeline needs at least " +
+                  std::to_string(needed) + ": the forward pass has " + count_of(forward, "stage") +
+                  " and the backward pass adds " + count_of(forward - 1, "stage") +
+                  ". Set options.Training.gradientAccumulation(" + std::to_string(needed) +
+                  ") or more, or use poptorch.ShardedExecution.");
+}
+
+void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module) {
+  module.attributes.set("blocks", plan.blocks);
+  module.attributes.set("block_stages", plan.stages);
+  module.attributes.set("block_ipus", plan.ipus);
+  module.attributes.set("forward_stages", static_cast<int64_t>(plan.forward_stages));
+  module.attributes.set("schedule",
+                        std::string(options.schedule == Schedule::kPipelined ? "pipelined" : "sharded"));
+}
+
+}  // namespace ipu::frontends

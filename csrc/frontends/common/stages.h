@@ -1,0 +1,29 @@
+// Pipeline stages from blocks: which block is in which stage on which IPU, counted over the captured graph.
+// Written to the module's attributes, where the pass `place` reads them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontends/common/step_builder.h"
+
+namespace ipu::frontends {
+
+struct StagePlan {
+  std::vector<std::string> blocks;  // in order of first appearance
+  std::vector<int64_t> stages;      // of each block: 0 ... forward_stages - 1
+  std::vector<int64_t> ipus;
+  int forward_stages = 1;  // stages that run; consecutive ones on one IPU are one
+  int counted_stages = 1;  // 1 + changes of IPU in order of capture: what accumulation must cover
+};
+
+// Throws Error(kCapture) for a block without a place.
+StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Place>& places);
+
+// Throws Error(kGradientAccumulationTooSmall) or Error(kDeviceIterationsTooSmall).
+void check_pipeline_fill(const StagePlan& plan, const StepOptions& options);
+
+void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module);
+
+}  // namespace ipu::frontends

@@ -1,0 +1,525 @@
+// Builds `main` around a captured forward graph. State that changes in a loop (weights, optimizer state,
+// buffers, accumulators) lives in numbered slots; repeat() turns the slots a body changes into carried values
+// of a loop and the ones it only reads into invariants, so that straight code, loops and pipelines are
+// emitted by the same functions. Every op gets the block of what it serves (a parameter's first reader, an
+// output's producer); `place` does the rest.
+#include "frontends/common/step_builder.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autodiff/differentiate.h"
+#include "frontends/common/stages.h"
+#include "ir/builder.h"
+#include "ir/structure.h"
+#include "ops/build.h"
+#include "support/error.h"
+
+namespace ipu::frontends {
+namespace {
+
+using ir::Value;
+using Slots = std::vector<Value*>;  // nullptr: not available at this place
+
+// Inputs of the graph on which `loss` depends along a path that carries gradients.
+std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& graph, const Value* loss) {
+  std::unordered_set<const Value*> reached{loss};
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    const ir::Op& op = **at;
+    const ops::OpDef* def = ops::definition(op);
+    if (op.settings.no_grad || (def != nullptr && def->gradient_kind == ops::GradientKind::kZero)) continue;
+    bool is_reached = false;
+    for (int i = 0; i < op.result_count(); ++i) is_reached |= reached.contains(op.result(i));
+    if (!is_reached) continue;
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (op.operand(i) != nullptr && is_floating_point(op.operand(i)->type().dtype))
+        reached.insert(op.operand(i));
+  }
+  return reached;
+}
+
+class StepBuilder {
+ public:
+  StepBuilder(const ForwardGraph& forward, const StepOptions& options)
+      : forward_(forward), options_(options), module_(*forward.graph->module()) {
+    options_.optimizer.accumulation = options.accumulation;
+  }
+
+  void build() {
+    check();
+    plan_ = plan_stages(*forward_.graph, options_.places);
+    check_pipeline_fill(plan_, options_);
+    write_attributes(plan_, options_, module_);
+    is_pipelined_ = options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1;
+    for (size_t i = 0; i < plan_.blocks.size(); ++i) stage_of_block_[plan_.blocks[i]] = plan_.stages[i];
+    collect_variables();
+    if (options_.training) collect_training();
+    make_streams();
+    emit_main();
+  }
+
+ private:
+  struct Home {  // where the ops that serve a value stand
+    std::string block;
+    ir::Location location;
+  };
+  struct State {
+    ir::Variable* variable;
+    Home home;
+    int slot;
+    bool is_written = false;  // by the forward graph
+  };
+  struct Trained {
+    int variable;  // index into variables_
+    int group;
+    std::vector<ir::Variable*> state_variables;
+    std::vector<int> state_slots;
+    int accumulator_slot;
+    bool has_accumulator;  // else the slot takes the gradient itself
+  };
+
+  void check() const {
+    IPU_CHECK(forward_.inputs.size() == forward_.graph->inputs().size(),
+              "inputs are not described one by one");
+    IPU_CHECK(options_.training || options_.accumulation == 1, "accumulation is for training");
+    if (options_.replicas != 1 && options_.training)
+      throw Error(ErrorCode::kCapture, "replication is not supported yet: replicationFactor is " +
+                                           std::to_string(options_.replicas) +
+                                           " for a training model. Use 1.");
+    for (const ForwardGraph::Output& output : forward_.outputs) {
+      if (output.kind != ForwardGraph::Output::Kind::kHost || output.mode != ir::OutputMode::kEveryN)
+        continue;
+      if (output.period >= 1 && options_.device_iterations % output.period == 0) continue;
+      throw Error(
+          ErrorCode::kOutputPeriod,
+          "output period does not fit: OutputMode.EveryN with period " + std::to_string(output.period) +
+              " needs a period that divides deviceIterations, which is " +
+              std::to_string(options_.device_iterations) + ". Choose such a period, or OutputMode.All.",
+          kPopartException);
+    }
+  }
+
+  // --- what stands where
+  // -------------------------------------------------------------------------------------
+
+  Home home_of_op(const ir::Op& op) const {
+    auto at = stage_of_block_.find(op.settings.block);
+    return {at == stage_of_block_.end() ? plan_.blocks.front() : op.settings.block, op.location};
+  }
+
+  // An input is served in the earliest stage that reads it; equal stages: by the first op captured.
+  Home home_of_input(const Value& input) const {
+    const ir::Op* best = nullptr;
+    auto rank = [&](const ir::Op& op) {
+      auto at = stage_of_block_.find(op.settings.block);
+      return std::pair(at == stage_of_block_.end() ? int64_t{0} : at->second, op.id());
+    };
+    for (const ir::Use& use : input.uses())
+      if (best == nullptr || rank(*use.user) < rank(*best)) best = use.user;
+    return best != nullptr ? home_of_op(*best) : Home{plan_.blocks.front(), nullptr};
+  }
+
+  Home home_of_value(const Value& value) const {
+    return value.producer() != nullptr ? home_of_op(*value.producer()) : home_of_input(value);
+  }
+
+  static void stand_at(ir::Builder& builder, const Home& home, ir::Context context) {
+    builder.settings = {};
+    builder.settings.block = home.block;
+    builder.settings.context = context;
+    builder.location = home.location;
+  }
+
+  // --- tables
+  // ------------------------------------------------------------------------------------------------
+
+  int new_slot() { return slot_count_++; }
+
+  ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role) {
+    if (ir::Variable* known = module_.find_variable(name)) {
+      IPU_CHECK(known->type == type,
+                "variable '" + name + "' is " + to_string(known->type) + ", read as " + to_string(type));
+      return *known;
+    }
+    ir::Variable added;
+    added.name = name;
+    added.type = type;
+    added.role = role;
+    return module_.add_variable(std::move(added));
+  }
+
+  void collect_variables() {
+    std::map<std::string, int> known;
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      const ForwardGraph::Input& input = forward_.inputs[i];
+      variable_of_input_.push_back(-1);
+      if (input.kind != ForwardGraph::Input::Kind::kVariable) continue;
+      const Value& value = *forward_.graph->inputs()[i];
+      auto [at, is_new] = known.try_emplace(input.name, static_cast<int>(variables_.size()));
+      if (is_new)
+        variables_.push_back({&variable(input.name, value.type(), input.trainable ? "parameter" : "buffer"),
+                              home_of_input(value), new_slot()});
+      variable_of_input_[i] = at->second;
+    }
+    for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+      const ForwardGraph::Output& output = forward_.outputs[i];
+      if (output.kind != ForwardGraph::Output::Kind::kState) continue;
+      const Value& value = *forward_.graph->outputs()[i];
+      auto [at, is_new] = known.try_emplace(output.name, static_cast<int>(variables_.size()));
+      if (is_new)  // written but never read
+        variables_.push_back(
+            {&variable(output.name, value.type(), "buffer"), home_of_value(value), new_slot()});
+      variables_[at->second].is_written = true;
+      variable_of_output_[static_cast<int>(i)] = at->second;
+    }
+  }
+
+  void collect_training() {
+    optimizers::check_spec(options_.optimizer);
+    loss_ = options_.loss;
+    if (loss_ == nullptr) loss_ = find_final_loss(*forward_.graph);
+    const std::unordered_set<const Value*> reached = inputs_reached_by_gradient(*forward_.graph, loss_);
+    std::map<int, int> trained_of_variable;
+    autodiff::DifferentiateOptions wanted;
+    wanted.provided = {loss_};
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      const ForwardGraph::Input& input = forward_.inputs[i];
+      Value* value = forward_.graph->inputs()[i];
+      auto group = options_.optimizer.group_of.find(input.name);
+      // As in torch, a parameter the loss does not depend on has no gradient and is left alone, decay
+      // included.
+      if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end() ||
+          !reached.contains(value))
+        continue;
+      auto [at, is_new] =
+          trained_of_variable.try_emplace(variable_of_input_[i], static_cast<int>(trained_.size()));
+      if (is_new) trained_.push_back(make_trained(variable_of_input_[i], group->second));
+      wanted.required.push_back(value);
+      trained_of_gradient_.push_back(at->second);
+    }
+    if (!trained_.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+  }
+
+  Trained make_trained(int index, int group) {
+    const State& state = variables_[index];
+    Trained trained{index, group, {}, {}, new_slot(), false};
+    trained.has_accumulator =
+        options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
+    for (const optimizers::State& kept : optimizers::state_of(options_.optimizer, group)) {
+      const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.variable->type.shape};
+      ir::Variable& added =
+          variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state");
+      added.initial = filled(type, kept.initial);
+      trained.state_variables.push_back(&added);
+      trained.state_slots.push_back(new_slot());
+    }
+    return trained;
+  }
+
+  // Equal initial values share one constant.
+  ConstantPtr filled(const ir::Type& type, double value) {
+    ConstantPtr& known = filled_[{type.dtype, type.shape, value}];
+    if (known == nullptr) {
+      const ConstantPtr one = ir::make_scalar(type.dtype, value);
+      auto data = std::make_shared<ConstantData>();
+      data->dtype = type.dtype;
+      data->shape = type.shape;
+      data->bytes.reserve(type.bytes());
+      for (int64_t i = 0; i < type.elements(); ++i)
+        data->bytes.insert(data->bytes.end(), one->bytes.begin(), one->bytes.end());
+      known = data;
+    }
+    return known;
+  }
+
+  const ir::Stream& stream(const std::string& name, ir::StreamDirection direction, const ir::Type& type,
+                           DType host) {
+    IPU_CHECK(module_.find_stream(name) == nullptr, "two streams are called '" + name + "'");
+    ir::Stream added;
+    added.name = name;
+    added.direction = direction;
+    added.type = type;
+    added.host_dtype = host;
+    return module_.add_stream(std::move(added));
+  }
+
+  void make_streams() {
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      const ForwardGraph::Input& input = forward_.inputs[i];
+      if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
+      stream(input.name, ir::StreamDirection::kHostToDevice, forward_.graph->inputs()[i]->type(),
+             input.host_dtype);
+    }
+    for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+      const ForwardGraph::Output& output = forward_.outputs[i];
+      if (output.kind != ForwardGraph::Output::Kind::kHost) continue;
+      stream(output.name, ir::StreamDirection::kDeviceToHost, forward_.graph->outputs()[i]->type(),
+             output.host_dtype);
+      ir::Stream& added = *module_.find_stream(output.name);
+      added.mode = output.mode;
+      added.period = output.period;
+    }
+    auto streamed = [&](int group, const std::string& hyper) {
+      const std::string name = optimizers::stream_name(group, hyper);
+      if (hyper_slots_.contains(name)) return;
+      hyper_slots_[name] = new_slot();
+      stream(name, ir::StreamDirection::kHostToDevice, {DType::kF32, {}}, DType::kF32);
+      module_.find_stream(name)->constant = true;
+    };
+    if (trained_.empty()) return;
+    for (const Trained& trained : trained_)
+      for (const auto& [name, hyper] : options_.optimizer.groups[trained.group].hyper)
+        if (!hyper.constant) streamed(trained.group, name);
+    if (!options_.optimizer.loss_scaling.constant) streamed(0, "loss_scaling");
+  }
+
+  std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const {
+    std::map<std::string, Value*> values;
+    for (const auto& [name, hyper] : options_.optimizer.groups[group].hyper)
+      if (!hyper.constant) values[name] = slots[hyper_slots_.at(optimizers::stream_name(group, name))];
+    if (!options_.optimizer.loss_scaling.constant)
+      values["loss_scaling"] = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
+    return values;
+  }
+
+  // --- control
+  // -----------------------------------------------------------------------------------------------
+
+  using Body = std::function<void(ir::Builder&, Slots&)>;
+
+  // Runs `body` `trip` times: as it stands when once, else as a loop (or pipeline) that carries the slots in
+  // `changed`.
+  void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int>& changed,
+              bool as_pipeline, const std::string& name, const Body& body) {
+    if (trip == 1 && !as_pipeline) return body(builder, slots);
+    ir::Graph* graph = module_.add_graph(name);
+    graph->add_input({DType::kI32, {}}, "index");
+    Slots inner(slots.size(), nullptr);
+    std::vector<int> carried(changed.begin(), changed.end()), invariant;
+    for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
+      if (slots[slot] != nullptr && !changed.contains(slot)) invariant.push_back(slot);
+    std::vector<Value*> operands;
+    std::vector<ir::Type> types;
+    for (int slot : carried) {
+      operands.push_back(slots[slot]);
+      types.push_back(slots[slot]->type());
+      inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
+    }
+    for (int slot : invariant) inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
+    ir::Builder inner_builder(graph);
+    body(inner_builder, inner);
+    for (int slot : carried) graph->append_output(inner[slot]);
+    // Invariants nobody read would be carried to every IPU for nothing.
+    for (int slot : invariant)
+      if (!inner[slot]->is_unused()) operands.push_back(slots[slot]);
+    for (auto slot = invariant.rbegin(); slot != invariant.rend(); ++slot)
+      if (inner[*slot]->is_unused()) graph->erase_input(inner[*slot]->index());
+    builder.settings = {};
+    builder.location = nullptr;
+    const auto carried_count = static_cast<int64_t>(carried.size());
+    ir::Op* op =
+        as_pipeline
+            ? builder.create(ir::kind::kPipeline, operands,
+                             {{"stages", std::vector<Symbol>{Symbol{graph->name()}}},
+                              {"schedule", std::string("grouped")},
+                              {"micro_batches", trip},
+                              {"carried", carried_count}},
+                             types)
+            : builder.create(ir::kind::kLoop, operands,
+                             {{"body", Symbol{graph->name()}}, {"trip", trip}, {"carried", carried_count}},
+                             types);
+    for (size_t i = 0; i < carried.size(); ++i) slots[carried[i]] = op->result(static_cast<int>(i));
+  }
+
+  std::set<int> written_slots() const {
+    std::set<int> slots;
+    for (const State& state : variables_)
+      if (state.is_written) slots.insert(state.slot);
+    return slots;
+  }
+
+  // --- the program
+  // -------------------------------------------------------------------------------------------
+
+  void emit_main() {
+    ir::Graph* main = module_.add_graph("main");
+    module_.entry_points["main"] = main->name();
+    ir::Builder builder(main);
+    Slots slots(slot_count_, nullptr);
+    for (const State& state : variables_) {
+      stand_at(builder, state.home, ir::Context::kForward);
+      slots[state.slot] = builder.read_variable(*state.variable);
+    }
+    for (const Trained& trained : trained_) {
+      stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
+      for (size_t i = 0; i < trained.state_slots.size(); ++i)
+        slots[trained.state_slots[i]] = builder.read_variable(*trained.state_variables[i]);
+    }
+    for (const auto& [name, slot] : hyper_slots_) {
+      stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+      slots[slot] = builder.host_load(*module_.find_stream(name));
+    }
+
+    std::set<int> changed = written_slots();
+    if (options_.training) {
+      for (const Trained& trained : trained_) {
+        changed.insert(variables_[trained.variable].slot);
+        changed.insert(trained.state_slots.begin(), trained.state_slots.end());
+      }
+      repeat(builder, slots, options_.device_iterations, changed, false, "device_iteration",
+             [this](ir::Builder& inner, Slots& values) { emit_device_iteration(inner, values); });
+    } else {
+      repeat(builder, slots, options_.device_iterations, changed, is_pipelined_, "micro_batch",
+             [this](ir::Builder& inner, Slots& values) { emit_micro_batch(inner, values); });
+    }
+
+    for (const State& state : variables_) {
+      if (!changed.contains(state.slot)) continue;
+      stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+      builder.assign_variable(*state.variable, slots[state.slot]);
+    }
+    for (const Trained& trained : trained_) {
+      stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
+      for (size_t i = 0; i < trained.state_slots.size(); ++i)
+        builder.assign_variable(*trained.state_variables[i], slots[trained.state_slots[i]]);
+    }
+  }
+
+  // One weight update: accumulation over micro-batches, then the rules.
+  void emit_device_iteration(ir::Builder& builder, Slots& slots) {
+    std::set<int> changed = written_slots();
+    for (const Trained& trained : trained_) {
+      if (!trained.has_accumulator) continue;
+      const State& state = variables_[trained.variable];
+      stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+      slots[trained.accumulator_slot] = optimizers::begin_accumulation(
+          builder, options_.optimizer, trained.group,
+          {slots[state.slot], states_of(trained, slots), streamed_values(trained.group, slots)});
+      changed.insert(trained.accumulator_slot);
+    }
+    repeat(builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
+           [this](ir::Builder& inner, Slots& values) { emit_micro_batch(inner, values); });
+    for (const Trained& trained : trained_) {
+      const State& state = variables_[trained.variable];
+      stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+      const optimizers::UpdateResult result =
+          optimizers::build_update(builder, options_.optimizer, trained.group,
+                                   {slots[state.slot], slots[trained.accumulator_slot],
+                                    states_of(trained, slots), streamed_values(trained.group, slots)},
+                                   gradient_divisor());
+      slots[state.slot] = result.weight;
+      for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
+      slots[trained.accumulator_slot] = nullptr;
+    }
+  }
+
+  double gradient_divisor() const {
+    return options_.mean_reduction ? static_cast<double>(options_.accumulation) * options_.replicas : 1.0;
+  }
+
+  static std::vector<Value*> states_of(const Trained& trained, const Slots& slots) {
+    std::vector<Value*> values;
+    for (int slot : trained.state_slots) values.push_back(slots[slot]);
+    return values;
+  }
+
+  void emit_micro_batch(ir::Builder& builder, Slots& slots) {
+    std::vector<Value*> arguments;
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      if (variable_of_input_[i] >= 0) {
+        arguments.push_back(slots[variables_[variable_of_input_[i]].slot]);
+      } else {
+        stand_at(builder, home_of_input(*forward_.graph->inputs()[i]), ir::Context::kForward);
+        arguments.push_back(builder.host_load(*module_.find_stream(forward_.inputs[i].name)));
+      }
+    }
+    builder.settings = {};
+    builder.location = nullptr;
+    const std::vector<Value*> results = builder.call(forward_.graph, arguments);
+    for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+      if (forward_.outputs[i].kind == ForwardGraph::Output::Kind::kHost) {
+        stand_at(builder, home_of_value(*forward_.graph->outputs()[i]), ir::Context::kForward);
+        builder.host_store(*module_.find_stream(forward_.outputs[i].name), results[i]);
+      } else {
+        slots[variables_[variable_of_output_.at(static_cast<int>(i))].slot] = results[i];
+      }
+    }
+    if (!trained_.empty()) emit_backward(builder, slots, arguments, results);
+  }
+
+  Value* loss_gradient(ir::Builder& builder, const Slots& slots) const {
+    stand_at(builder, home_of_value(*loss_), ir::Context::kBackward);
+    const optimizers::HyperParameter& scaling = options_.optimizer.loss_scaling;
+    if (scaling.constant) return builder.splat(loss_->type(), scaling.value);
+    Value* seed = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
+    if (loss_->type().dtype != DType::kF32)
+      seed = ops::build(builder, "cast", {seed}, {{"dtype", loss_->type().dtype}});
+    if (!loss_->type().shape.empty())
+      seed = ops::build(builder, "expand", {seed}, {{"shape", loss_->type().shape}});
+    return seed;
+  }
+
+  void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
+                     const std::vector<Value*>& results) {
+    std::unordered_map<const Value*, int> output_index;
+    for (size_t i = 0; i < results.size(); ++i)
+      output_index.try_emplace(forward_.graph->outputs()[i], static_cast<int>(i));
+    std::vector<Value*> operands;
+    for (const autodiff::Connection& input : gradient_.expected_inputs) {
+      if (input.kind == autodiff::ConnectionKind::kGradient) {
+        operands.push_back(loss_gradient(builder, slots));
+      } else if (input.forward->producer() == nullptr) {
+        operands.push_back(arguments[input.forward->index()]);
+      } else {
+        operands.push_back(results[output_index.at(input.forward)]);
+      }
+    }
+    builder.settings = {};
+    builder.settings.context = ir::Context::kBackward;
+    builder.location = nullptr;
+    const std::vector<Value*> gradients = builder.call(gradient_.graph, operands);
+    for (size_t t = 0; t < trained_.size(); ++t) {
+      const Trained& trained = trained_[t];
+      stand_at(builder, variables_[trained.variable].home, ir::Context::kBackward);
+      // A variable that is several inputs of the graph gets the sum of their gradients.
+      std::vector<Value*> parts;
+      for (size_t i = 0; i < gradients.size(); ++i)
+        if (trained_of_gradient_[i] == static_cast<int>(t)) parts.push_back(gradients[i]);
+      Value* gradient = parts.size() == 1 ? parts[0] : ops::build_op(builder, "add_n", parts)->result();
+      Value*& accumulator = slots[trained.accumulator_slot];
+      accumulator =
+          trained.has_accumulator
+              ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
+                                       streamed_values(trained.group, slots), gradient_divisor())
+              : gradient;
+    }
+  }
+
+  const ForwardGraph& forward_;
+  StepOptions options_;
+  ir::Module& module_;
+  StagePlan plan_;
+  std::map<std::string, int64_t> stage_of_block_;
+  bool is_pipelined_ = false;
+  int slot_count_ = 0;
+  std::vector<State> variables_;
+  std::vector<int> variable_of_input_;     // -1: a host input
+  std::map<int, int> variable_of_output_;  // written state only
+  Value* loss_ = nullptr;
+  autodiff::GradInfo gradient_;
+  std::vector<Trained> trained_;
+  std::vector<int> trained_of_gradient_;  // of each output of the gradient graph
+  std::map<std::string, int> hyper_slots_;
+  std::map<std::tuple<DType, Shape, double>, ConstantPtr> filled_;
+};
+
+}  // namespace
+
+void build_step(const ForwardGraph& forward, const StepOptions& options) {
+  StepBuilder(forward, options).build();
+}
+
+}  // namespace ipu::frontends
