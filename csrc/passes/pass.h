@@ -37,7 +37,8 @@ class Pass {
 class OpPass : public Pass {
  public:
   virtual bool may_apply(const ir::Op& op) const = 0;  // the question
-  virtual void apply(ir::Op& op, const PassContext& context) = 0;  // the act; may erase op
+  // The act. May erase `op` and ops before it, and create ops before it; leaves what comes after it in place.
+  virtual void apply(ir::Op& op, const PassContext& context) = 0;
   bool run(ir::Module& module, const PassContext& context) final;
 };
 
@@ -54,11 +55,16 @@ struct PassRegistration {
   explicit PassRegistration(PassInfo info) { register_pass(std::move(info)); }
 };
 
-// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies after each when `verify`.
-// IPU_DUMP=before:<pass>,after:<pass>,all writes text files to IPU_DUMP_DIR (default ".").
+// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies before the first and after each
+// when `verify`. A pass that leaves an illegal module is an error that names the pass.
+// IPU_DUMP=before:<pass>,after:<pass>,at:<checkpoint>,all writes text files "NNN-after-cse.ir" to IPU_DUMP_DIR
+// (default "."). Throws Error(kInvalidIr) for an unknown pass, Error(kEnvironment) for an IPU_DUMP that means nothing.
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
                         bool verify);
-const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "inference", "training", ...
+const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "default", ...
+
+// Writes the module if IPU_DUMP asks for `moment` ("before:lower"); for steps that are not passes.
+void dump(const ir::Module& module, std::string_view moment);
 
 }  // namespace ipu::passes
 

@@ -1,0 +1,127 @@
+// Pipelines as data, and the driver that runs one: passes in order, the verifier between them, text dumps on demand.
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+
+#include "ir/structure.h"
+#include "ir/text.h"
+#include "ops/verify.h"
+#include "passes/pass.h"
+#include "support/error.h"
+
+namespace ipu::passes {
+namespace {
+
+// Names of passes; "@X" is a checkpoint (names are those of PopART's dot checkpoints).
+const std::map<std::string, std::vector<std::string>> kPipelines = {
+    // What compile() runs on every module before lowering.
+    {"default",
+     {"@Fwd0", "functionalize", "@Fwd1", "place", "inline-calls", "inline-single-trip-loops", "fold-constants",
+      "simplify", "cse", "dce", "@PreAlias", "channels-last", "pack-weights", "fuse-pointwise", "pipeline-to-rings",
+      "@MainLoops", "insert-ipu-copies", "dce", "@Final"}},
+    // What makes a graph smaller without placing it: for reading captured graphs.
+    {"simplify", {"inline-calls", "inline-single-trip-loops", "fold-constants", "simplify", "cse", "dce"}},
+};
+
+constexpr std::string_view kStepsBesidePasses[] = {"lower"};  // moments that callers of dump() name
+
+bool is_known_moment(std::string_view moment) {
+  if (moment == "all") return true;
+  size_t colon = moment.find(':');
+  if (colon == std::string_view::npos) return false;
+  std::string_view when = moment.substr(0, colon), what = moment.substr(colon + 1);
+  if (when == "at") return !what.empty();
+  if (when != "before" && when != "after") return false;
+  for (std::string_view step : kStepsBesidePasses)
+    if (what == step) return true;
+  return find_pass(what) != nullptr;
+}
+
+bool dump_wanted(std::string_view moment) {
+  const char* wanted = std::getenv("IPU_DUMP");
+  if (wanted == nullptr) return false;
+  bool found = false;
+  std::string_view rest = wanted;
+  while (!rest.empty()) {
+    size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view item = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (item.empty()) continue;
+    if (!is_known_moment(item))
+      throw Error(ErrorCode::kEnvironment, "IPU_DUMP is not understood: '" + std::string(item) +
+                                               "' is none of all, before:PASS, after:PASS, at:CHECKPOINT. "
+                                               "ipu-opt --list names the passes.");
+    if (item == moment || item == "all") found = true;
+  }
+  return found;
+}
+
+// Authored form until a pass has made it functional; a module without authored constructs is functional already.
+ir::Form form_of(const ir::Module& module) {
+  for (const auto& graph : module.graphs()) {
+    for (const ir::Value* input : graph->inputs())
+      if (input->by_reference) return ir::Form::kAuthored;
+    for (const auto& op : graph->ops())
+      if (!op->after.empty() || op->attributes.has("modified") || op->is(ir::kind::kWrite)) return ir::Form::kAuthored;
+  }
+  return ir::Form::kFunctional;
+}
+
+}  // namespace
+
+const std::map<std::string, std::vector<std::string>>& named_pipelines() {
+  // Steps whose pass is not linked in are left out; tests/passes checks that none is.
+  static const std::map<std::string, std::vector<std::string>> linked = [] {
+    std::map<std::string, std::vector<std::string>> pipelines = kPipelines;
+    for (auto& [name, steps] : pipelines)
+      std::erase_if(steps, [](const std::string& step) { return !step.starts_with("@") && find_pass(step) == nullptr; });
+    return pipelines;
+  }();
+  return linked;
+}
+
+void dump(const ir::Module& module, std::string_view moment) {
+  if (!dump_wanted(moment)) return;
+  static std::atomic<int> sequence{0};
+  const char* directory = std::getenv("IPU_DUMP_DIR");
+  std::string number = std::to_string(sequence++), name(moment);
+  for (char& c : name)
+    if (c == ':' || c == '/') c = '-';
+  std::string path = std::string(directory == nullptr || *directory == '\0' ? "." : directory) + "/" +
+                     std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + "-" + name + ".ir";
+  std::ofstream file(path);
+  file << ir::print(module);
+  if (!file.flush()) throw Error(ErrorCode::kEnvironment, "dump not written: " + path + " cannot be opened. IPU_DUMP_DIR names an existing directory.");
+}
+
+Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
+                        bool verify) {
+  Statistics statistics;
+  PassContext inner = context;
+  inner.statistics = &statistics;
+  if (verify) ops::verify(module, form_of(module));
+  for (const std::string& step : steps) {
+    if (step.starts_with("@")) {
+      dump(module, "at:" + step.substr(1));
+      continue;
+    }
+    const PassInfo* info = find_pass(step);
+    if (info == nullptr)
+      throw Error(ErrorCode::kInvalidIr, "unknown pass '" + step + "': ipu-opt --list names the passes.");
+    ErrorContext activity("running pass '" + step + "'");
+    dump(module, "before:" + step);
+    info->make()->run(module, inner);
+    dump(module, "after:" + step);
+    if (!verify) continue;
+    try {
+      ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : form_of(module));
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInternal, "internal error: pass '" + step + "' left an illegal module.\n" + error.message());
+    }
+  }
+  if (context.statistics != nullptr)
+    for (const auto& [what, n] : statistics.counts) context.statistics->counts[what] += n;
+  return statistics;
+}
+
+}  // namespace ipu::passes
