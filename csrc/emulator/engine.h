@@ -32,7 +32,7 @@ struct EngineOptions {
   int threads = 0;               // 0: POPTORCH_HOST_THREADS, default the number of cores
   bool trace = false;
   // Called by worker 0 about every 20 ms between steps; returning true stops the run with Error(kInterrupted).
-  std::function<bool()> interrupted;
+  std::function<bool()> interrupted = nullptr;
 };
 
 class Engine {
@@ -52,6 +52,8 @@ class Engine {
 
   const program::Program& program() const;
   std::vector<TraceEvent> take_trace();
+  // Host values (i64, f64) the device's narrower type could not hold, since the last question.
+  int64_t take_narrowed_values();
   // Bytes of IPU `ipu`'s arena, variables and queues in host memory, one replica.
   int64_t host_bytes(int ipu) const;
 

@@ -1,0 +1,211 @@
+// The step loop of an actor, and where it waits: queues and meetings of replicas.
+#include <chrono>
+#include <cstring>
+
+#include "emulator/engine_state.h"
+#include "emulator/spin.h"
+#include "support/half.h"
+
+namespace ipu::emulator {
+
+using program::Opcode;
+
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void set_external(Actor& actor, const Step& step, std::byte* address) {
+  for (const External::Reference& reference : actor.code->externals[step.external].references)
+    actor.pointers[reference.pointer] = address + reference.byte_offset;
+}
+
+// Sums of each group in replica order, blockwise so that results may overwrite operands.
+template <typename T, typename Sum, typename Read, typename Write>
+void all_reduce(Collective& c, Read read, Write write) {
+  const int replicas = static_cast<int>(c.operands.size());
+  constexpr int64_t kBlock = 1024;
+  Sum sums[kBlock];
+  for (int first = 0; first < replicas; ++first) {
+    if ((first / c.group_stride) % c.group_size != 0) continue;  // not the first of its group
+    for (int64_t begin = 0; begin < c.elements; begin += kBlock) {
+      int64_t count = std::min(kBlock, c.elements - begin);
+      for (int64_t m = 0; m < c.group_size; ++m) {
+        const T* in = reinterpret_cast<const T*>(c.operands[first + m * c.group_stride]) + begin;
+        for (int64_t i = 0; i < count; ++i) sums[i] = m == 0 ? read(in[i]) : sums[i] + read(in[i]);
+      }
+      for (int64_t m = 0; m < c.group_size; ++m) {
+        T* out = reinterpret_cast<T*>(c.results[first + m * c.group_stride]) + begin;
+        for (int64_t i = 0; i < count; ++i) out[i] = write(sums[i]);
+      }
+    }
+  }
+}
+
+void run_collective(Collective& c) {
+  switch (c.dtype) {
+    case DType::kF32: all_reduce<float, float>(c, [](float x) { return x; }, [](float x) { return x; }); break;
+    case DType::kF16: all_reduce<uint16_t, float>(c, half_to_float, float_to_half); break;
+    default: all_reduce<uint32_t, uint32_t>(c, [](uint32_t x) { return x; }, [](uint32_t x) { return x; });
+  }
+}
+
+}  // namespace
+
+// Both waits: true when the actor may go on, false when it is parked (and may already run on another worker).
+bool Engine::State::wait_for_space(Actor& actor, Channel& c, int at) {
+  auto has_space = [&] {
+    return c.pushed.load(std::memory_order_relaxed) - c.popped.load(std::memory_order_seq_cst) < c.capacity;
+  };
+  if (has_space()) return true;
+  if (threads > 1 && c.consumer->state.load(std::memory_order_relaxed) == ActorState::kRunning &&
+      spin_until([&] { return has_space() || stop.load(std::memory_order_relaxed); }))
+    return true;
+  return park(actor, &c, at, has_space);
+}
+
+bool Engine::State::wait_for_element(Actor& actor, Channel& c, int at) {
+  auto has_element = [&] {
+    return c.pushed.load(std::memory_order_seq_cst) - c.popped.load(std::memory_order_relaxed) - c.taken > 0;
+  };
+  if (has_element()) return true;
+  if (threads > 1 && c.producer->state.load(std::memory_order_relaxed) == ActorState::kRunning &&
+      spin_until([&] { return has_element() || stop.load(std::memory_order_relaxed); }))
+    return true;
+  return park(actor, &c, at, has_element);
+}
+
+template <typename Condition>
+bool Engine::State::park(Actor& actor, const void* what, int at, Condition&& may_go_on) {
+  actor.at = at;
+  actor.waits_for.store(what, std::memory_order_relaxed);
+  actor.state.store(ActorState::kParked, std::memory_order_seq_cst);
+  if (!may_go_on()) return false;
+  ActorState parked = ActorState::kParked;
+  return actor.state.compare_exchange_strong(parked, ActorState::kRunning, std::memory_order_seq_cst);
+}
+
+bool Engine::State::meet(Actor& actor, const Step& step, int at) {
+  Collective& c = collectives[step.object];
+  std::unique_lock lock(c.mutex);
+  c.operands[actor.replica] = actor.pointers[step.first_pointer];
+  c.results[actor.replica] = actor.pointers[step.first_pointer + 1];
+  if (++c.arrived < program->replicas) {
+    c.waiting.push_back(&actor);
+    actor.at = at + 1;  // whoever comes last does this step for all
+    actor.waits_for.store(&c, std::memory_order_relaxed);
+    actor.state.store(ActorState::kParked, std::memory_order_seq_cst);
+    return false;
+  }
+  c.arrived = 0;
+  run_collective(c);
+  for (Actor* other : c.waiting) wake_if_waiting(*other, &c);
+  c.waiting.clear();
+  return true;
+}
+
+Outcome Engine::State::run_actor(Actor& actor, int worker) {
+  const std::vector<Step>& steps = actor.code->steps;
+  const int end = static_cast<int>(steps.size());
+  const bool polls = worker == 0 && options.interrupted;
+  int at = actor.at;
+  try {
+    while (at < end) {
+      if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
+      if (polls && poll_interrupt()) return Outcome::kStopped;
+      const Step& step = steps[at];
+      std::byte** pointers = actor.pointers.data() + step.first_pointer;
+      switch (step.opcode) {
+        case Opcode::kKernel: {
+          int64_t begin = options.trace ? now_ns() : 0;
+          if (step.lanes == 1) {
+            step.kernel->run({pointers, pointers + step.operands, scratch.data() + worker * scratch_stride}, 0);
+          } else {
+            run_lanes(actor, step, worker);
+            if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
+          }
+          if (options.trace)
+            actor.trace.push_back({actor.replica, actor.ipu, at,
+                                   step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin, now_ns()});
+          break;
+        }
+        case Opcode::kLoop:
+          actor.counters[step.counter] = 0;
+          if (step.trip == 0) at = step.target;
+          break;
+        case Opcode::kEndLoop:
+          if (++actor.counters[step.counter] < steps[step.target].trip) at = step.target;
+          break;
+        case Opcode::kCounter: {
+          int32_t value = static_cast<int32_t>(actor.counters[step.counter]);
+          std::memcpy(pointers[0], &value, sizeof value);
+          break;
+        }
+        case Opcode::kBranchIfNot:
+          if (*pointers[0] == std::byte{0}) at = step.target - 1;
+          break;
+        case Opcode::kBranchUnlessCounter: {
+          int64_t value = actor.counters[step.counter];
+          if (value < step.low || value >= step.high) at = step.target - 1;
+          break;
+        }
+        case Opcode::kJump: at = step.target - 1; break;
+        case Opcode::kStreamLoad: {
+          const HostStream& stream = streams[step.object];
+          const std::byte* from = stream.load_address(bindings[step.object], actor.cursors[step.object]++, actor.replica);
+          if (step.in_place) {
+            set_external(actor, step, const_cast<std::byte*>(from));
+          } else {
+            actor.narrowed += stream.load(from, pointers[0]);
+          }
+          break;
+        }
+        case Opcode::kStreamStore:
+          streams[step.object].store(bindings[step.object], actor.cursors[step.object]++, actor.replica, pointers[0]);
+          break;
+        case Opcode::kPush: {
+          Channel& c = channel(actor, step.object);
+          if (!wait_for_space(actor, c, at)) return Outcome::kParked;
+          int64_t pushed = c.pushed.load(std::memory_order_relaxed);
+          std::memcpy(c.slots + pushed % c.capacity * c.stride, pointers[0], static_cast<size_t>(c.bytes));
+          c.pushed.store(pushed + 1, std::memory_order_seq_cst);
+          wake_if_waiting(*c.consumer, &c);
+          break;
+        }
+        case Opcode::kPop: {
+          Channel& c = channel(actor, step.object);
+          if (!wait_for_element(actor, c, at)) return Outcome::kParked;
+          int64_t popped = c.popped.load(std::memory_order_relaxed);
+          std::byte* slot = c.slots + (popped + c.taken) % c.capacity * c.stride;
+          if (step.in_place) {
+            ++c.taken;
+            set_external(actor, step, slot);
+          } else {
+            std::memcpy(pointers[0], slot, static_cast<size_t>(c.bytes));
+            c.popped.store(popped + 1, std::memory_order_seq_cst);
+            wake_if_waiting(*c.producer, &c);
+          }
+          break;
+        }
+        case Opcode::kRelease: {
+          Channel& c = channel(actor, step.object);
+          --c.taken;
+          c.popped.store(c.popped.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+          wake_if_waiting(*c.producer, &c);
+          break;
+        }
+        case Opcode::kCollective:
+          if (!meet(actor, step, at)) return Outcome::kParked;
+          break;
+      }
+      ++at;
+    }
+  } catch (...) {
+    fail(actor, at);
+    return Outcome::kStopped;
+  }
+  return Outcome::kDone;
+}
+
+}  // namespace ipu::emulator

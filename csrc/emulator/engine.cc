@@ -1,0 +1,294 @@
+// Construction of an engine: kernels prepared, memory allocated, every operand resolved to an address where it has one.
+#include "emulator/engine.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "emulator/engine_state.h"
+#include "support/error.h"
+
+namespace ipu::emulator {
+
+using program::Instruction;
+using program::Opcode;
+using program::Operand;
+using program::Storage;
+
+namespace {
+
+int threads_from_environment() {
+  const char* text = std::getenv("POPTORCH_HOST_THREADS");
+  if (text == nullptr || *text == '\0') return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = 0;
+  auto [end, error] = std::from_chars(text, text + std::strlen(text), threads);
+  if (error != std::errc() || *end != '\0' || threads < 1 || threads > HelperPool::kMaxHelpers)
+    throw Error(ErrorCode::kEnvironment, std::string("invalid environment variable: POPTORCH_HOST_THREADS is '") + text +
+                                             "', expected a number from 1 to " + std::to_string(HelperPool::kMaxHelpers));
+  return threads;
+}
+
+int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+std::vector<TensorSpec> specs_of(const std::vector<Operand>& operands) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(operands.size());
+  for (const Operand& operand : operands) specs.push_back(operand.spec);
+  return specs;
+}
+
+// Copies between a stored layout and plain with the kernel that knows layouts.
+void convert_layout(const program::Variable& variable, std::byte* from, const TensorSpec& from_spec, std::byte* to,
+                    const TensorSpec& to_spec) {
+  if (from_spec.layout == to_spec.layout) {
+    std::memcpy(to, from, static_cast<size_t>(from_spec.stored_bytes()));
+    return;
+  }
+  const kernels::KernelDef* def = kernels::find_kernel("convert_layout");
+  std::unique_ptr<kernels::PreparedKernel> kernel;
+  Attributes attributes{{"layout", std::string(to_string(to_spec.layout))}};
+  if (def != nullptr) kernel = def->prepare({{&from_spec, 1}, {&to_spec, 1}, attributes});
+  if (kernel == nullptr)
+    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name + "' is stored as " +
+                                           std::string(to_string(variable.spec.layout)));
+  HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
+  for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&from, &to, scratch.data()}, lane);
+}
+
+}  // namespace
+
+Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineOptions options_in)
+    : program(std::move(program_in)), options(std::move(options_in)) {
+  threads = options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
+  max_helpers = threads - 1;
+  const int ipu_count = static_cast<int>(program->ipus.size());
+  actor_count = ipu_count * program->replicas;
+  queue_count = static_cast<int>(program->queues.size());
+  for (const program::Stream& stream : program->streams) streams.emplace_back(stream, *program);
+  ipus.resize(ipu_count);
+  for (const program::IpuProgram& ipu : program->ipus)
+    for (const Instruction& step : ipu.instructions) collective_count += step.opcode == Opcode::kCollective;
+  collectives = std::make_unique<Collective[]>(collective_count);
+  for (int i = 0, collective = 0; i < ipu_count; ++i) {
+    compile_ipu(i);
+    const std::vector<Instruction>& code = program->ipus[i].instructions;
+    for (size_t n = 0; n < code.size(); ++n) {
+      if (code[n].opcode != Opcode::kCollective) continue;
+      Collective& meeting = collectives[collective];
+      meeting.elements = element_count(code[n].operands[0].spec.shape);
+      meeting.dtype = code[n].operands[0].spec.dtype;
+      meeting.group_size = code[n].attributes.integer("group_size", 0);
+      meeting.group_stride = code[n].attributes.integer("group_stride", 1);
+      if (meeting.group_size <= 0) meeting.group_size = program->replicas, meeting.group_stride = 1;
+      meeting.operands.resize(program->replicas);
+      meeting.results.resize(program->replicas);
+      meeting.waiting.reserve(program->replicas);
+      if (meeting.dtype != DType::kF32 && meeting.dtype != DType::kF16 && meeting.dtype != DType::kI32)
+        throw Error(ErrorCode::kExecution, "no collective for " + std::string(to_string(meeting.dtype)) + ": " +
+                                               program::describe(*program, i, static_cast<int>(n)));
+      ipus[i].steps[n].object = collective++;
+    }
+  }
+  allocate();
+}
+
+void Engine::State::compile_ipu(int ipu) {
+  const program::IpuProgram& source = program->ipus[ipu];
+  CompiledIpu& code = ipus[ipu];
+  std::map<int, int> external_of;
+  for (size_t b = 0; b < source.buffers.size(); ++b) {
+    if (source.buffers[b].storage != Storage::kExternal) continue;
+    external_of.emplace(static_cast<int>(b), static_cast<int>(code.externals.size()));
+    code.externals.emplace_back();
+  }
+  code.kernels.resize(source.instructions.size());
+  std::vector<int> loops;
+  for (size_t n = 0; n < source.instructions.size(); ++n) {
+    const Instruction& from = source.instructions[n];
+    Step step;
+    step.opcode = from.opcode;
+    step.operands = static_cast<int>(from.operands.size());
+    step.results = static_cast<int>(from.results.size());
+    step.first_pointer = code.pointers;
+    step.object = from.object;
+    step.counter = from.counter;
+    step.target = from.target;
+    step.trip = from.trip;
+    step.low = from.low;
+    step.high = from.high;
+    step.loop_counter = loops.empty() ? -1 : loops.back();
+    if (from.opcode == Opcode::kLoop) loops.push_back(from.counter);
+    if (from.opcode == Opcode::kEndLoop) loops.pop_back();
+    for (const std::vector<Operand>* list : {&from.operands, &from.results}) {
+      for (const Operand& operand : *list) {
+        auto external = external_of.find(operand.buffer);
+        if (external != external_of.end())
+          code.externals[external->second].references.push_back({code.pointers, operand.byte_offset});
+        ++code.pointers;
+      }
+    }
+    if ((from.opcode == Opcode::kStreamLoad || from.opcode == Opcode::kPop) && external_of.contains(from.results[0].buffer)) {
+      step.in_place = true;
+      step.external = external_of[from.results[0].buffer];
+    }
+    if (from.opcode == Opcode::kKernel) {
+      const kernels::KernelDef* def = kernels::find_kernel(from.kernel);
+      if (def == nullptr)
+        throw Error(ErrorCode::kExecution, "no such kernel: " + program::describe(*program, ipu, static_cast<int>(n)));
+      std::vector<TensorSpec> operands = specs_of(from.operands), results = specs_of(from.results);
+      code.kernels[n] = def->prepare({operands, results, from.attributes});
+      if (code.kernels[n] == nullptr)
+        throw Error(ErrorCode::kExecution, "kernel refuses its operands: " +
+                                               program::describe(*program, ipu, static_cast<int>(n)));
+      step.kernel = code.kernels[n].get();
+      step.lanes = step.kernel->lanes();
+      IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff, "kernel " + from.kernel + " has " + std::to_string(step.lanes) + " lanes");
+      scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
+    }
+    code.steps.push_back(step);
+  }
+}
+
+void Engine::State::allocate() {
+  for (size_t c = 0; c < program->constants.size(); ++c) {
+    const std::vector<std::byte>& bytes = program->constants[c]->bytes;
+    constants.emplace_back(static_cast<int64_t>(bytes.size()), "a constant");
+    if (!bytes.empty()) std::memcpy(constants.back().data(), bytes.data(), bytes.size());
+  }
+  const size_t variable_count = program->variables.size();
+  shared_variables.resize(variable_count);
+  replica_variables.resize(program->replicas);
+  for (std::vector<HostMemory>& list : replica_variables) list.resize(variable_count);
+  for (size_t v = 0; v < variable_count; ++v) {
+    const program::Variable& variable = program->variables[v];
+    int64_t bytes = variable.spec.stored_bytes();
+    std::string what = "variable '" + variable.name + "'";
+    if (variable.written) {
+      for (std::vector<HostMemory>& list : replica_variables) list[v] = HostMemory(bytes, what);
+    } else {
+      shared_variables[v] = HostMemory(bytes, what);
+    }
+    if (variable.constant < 0) continue;
+    const ConstantData& initial = *program->constants[variable.constant];
+    TensorSpec plain = TensorSpec::plain(variable.spec.dtype, variable.spec.shape);
+    IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(), "initial value of " + variable.name);
+    for (int r = 0; r < (variable.written ? program->replicas : 1); ++r)
+      convert_layout(variable, constants[variable.constant].data(), plain, variable_address(static_cast<int>(v), r), variable.spec);
+  }
+
+  channels = std::make_unique<Channel[]>(std::max(1, queue_count * program->replicas));
+  int64_t queue_bytes = 0;
+  for (const program::Queue& queue : program->queues) queue_bytes += rounded(queue.bytes) * queue.capacity;
+  queue_memory = HostMemory(queue_bytes * program->replicas, "queues between IPUs");
+  scratch = HostMemory(scratch_stride * threads, "scratch memory of kernels");
+
+  actors = std::make_unique<Actor[]>(actor_count);
+  const int ipu_count = static_cast<int>(ipus.size());
+  std::byte* slots = queue_memory.data();
+  for (int r = 0; r < program->replicas; ++r) {
+    for (int i = 0; i < ipu_count; ++i) {
+      Actor& actor = actors[r * ipu_count + i];
+      actor.index = r * ipu_count + i;
+      actor.replica = r;
+      actor.ipu = i;
+      actor.code = &ipus[i];
+      actor.arena = HostMemory(program->ipus[i].arena_bytes, "the arena of IPU " + std::to_string(i));
+      actor.pointers.assign(ipus[i].pointers, nullptr);
+      actor.counters.assign(program->ipus[i].counters, 0);
+      actor.cursors.assign(program->streams.size(), 0);
+      resolve_pointers(actor);
+    }
+    for (int q = 0; q < queue_count; ++q) {
+      const program::Queue& queue = program->queues[q];
+      Channel& to = channels[r * queue_count + q];
+      to.bytes = queue.bytes;
+      to.stride = rounded(queue.bytes);
+      to.capacity = queue.capacity;
+      to.slots = slots;
+      if (slots != nullptr) slots += to.stride * to.capacity;
+      to.producer = &actors[r * ipu_count + queue.from_ipu];
+      to.consumer = &actors[r * ipu_count + queue.to_ipu];
+    }
+  }
+  ready = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
+  open_lanes = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
+}
+
+std::byte* Engine::State::variable_address(int variable, int replica) const {
+  return program->variables[variable].written ? replica_variables[replica][variable].data()
+                                              : shared_variables[variable].data();
+}
+
+void Engine::State::resolve_pointers(Actor& actor) {
+  const program::IpuProgram& source = program->ipus[actor.ipu];
+  size_t pointer = 0;
+  for (const Instruction& step : source.instructions) {
+    for (const std::vector<Operand>* list : {&step.operands, &step.results}) {
+      for (const Operand& operand : *list) {
+        std::byte*& to = actor.pointers[pointer++];
+        if (operand.buffer < 0) continue;
+        const program::Buffer& buffer = source.buffers[operand.buffer];
+        switch (buffer.storage) {
+          case Storage::kArena: to = actor.arena.data() + buffer.offset; break;
+          case Storage::kVariable: to = variable_address(buffer.index, actor.replica) + buffer.offset; break;
+          case Storage::kConstant: to = constants[buffer.index].data() + buffer.offset; break;
+          case Storage::kExternal: continue;  // set by the load or pop that defines it
+        }
+        to += operand.byte_offset;
+      }
+    }
+  }
+}
+
+Engine::Engine(std::shared_ptr<const program::Program> program, EngineOptions options)
+    : state_(std::make_unique<State>(std::move(program), std::move(options))) {}
+Engine::~Engine() = default;
+
+void Engine::run(std::span<const StreamBinding> bindings) { state_->run(bindings); }
+const program::Program& Engine::program() const { return *state_->program; }
+
+void Engine::write_variable(int variable, const std::byte* plain) {
+  std::lock_guard lock(state_->run_mutex);
+  const program::Variable& to = state_->program->variables.at(variable);
+  TensorSpec plain_spec = TensorSpec::plain(to.spec.dtype, to.spec.shape);
+  for (int r = 0; r < (to.written ? state_->program->replicas : 1); ++r)
+    convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r), to.spec);
+}
+
+void Engine::read_variable(int variable, std::byte* plain, int replica) const {
+  std::lock_guard lock(state_->run_mutex);
+  const program::Variable& from = state_->program->variables.at(variable);
+  convert_layout(from, state_->variable_address(variable, replica), from.spec, plain,
+                 TensorSpec::plain(from.spec.dtype, from.spec.shape));
+}
+
+std::vector<TraceEvent> Engine::take_trace() {
+  std::lock_guard lock(state_->run_mutex);
+  std::vector<TraceEvent> events;
+  for (int a = 0; a < state_->actor_count; ++a) {
+    std::vector<TraceEvent>& from = state_->actors[a].trace;
+    events.insert(events.end(), from.begin(), from.end());
+    from.clear();
+  }
+  return events;
+}
+
+int64_t Engine::take_narrowed_values() {
+  std::lock_guard lock(state_->run_mutex);
+  return std::exchange(state_->narrowed, 0);
+}
+
+int64_t Engine::host_bytes(int ipu) const {
+  const program::Program& program = *state_->program;
+  int64_t bytes = program.ipus[ipu].arena_bytes;
+  for (const program::Variable& variable : program.variables)
+    if (variable.ipu == ipu) bytes += variable.spec.stored_bytes();
+  for (const program::Queue& queue : program.queues)
+    if (queue.to_ipu == ipu) bytes += rounded(queue.bytes) * queue.capacity;
+  return bytes;
+}
+
+}  // namespace ipu::emulator

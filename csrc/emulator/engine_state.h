@@ -1,0 +1,176 @@
+// Inside of the engine: compiled steps, actors, channels, and the state of a run.
+// Concurrency in one paragraph. An actor is run by one worker at a time; its fields belong to that worker. Channels have
+// one producer and one consumer actor and are lock-free rings. An actor that cannot go on stores its program counter,
+// becomes kParked, and looks once more at the channel; the other end, after moving the channel, looks at the actor's
+// state. Both sides use sequentially consistent operations, so one of them sees the other: no wake-up is lost.
+// `active` counts ready and running actors; who takes it to zero ends the run.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "emulator/engine.h"
+#include "emulator/helper_pool.h"
+#include "emulator/host_memory.h"
+#include "emulator/host_stream.h"
+#include "kernels/kernel_table.h"
+
+namespace ipu::emulator {
+
+// An instruction with everything looked up. Pointers live in Actor::pointers, operands first, then results.
+struct Step {
+  program::Opcode opcode;
+  bool in_place = false;       // load or pop into an external buffer
+  int lanes = 1;
+  int operands = 0, results = 0;
+  int first_pointer = 0;
+  int object = -1, counter = -1, target = -1;
+  int external = -1;           // in_place: index into CompiledIpu::externals
+  int loop_counter = -1;       // of the innermost loop around it
+  int64_t trip = 0, low = 0, high = 0;
+  const kernels::PreparedKernel* kernel = nullptr;
+};
+
+// Where the address of an external buffer goes when it becomes known.
+struct External {
+  struct Reference {
+    int pointer;
+    int64_t byte_offset;
+  };
+  std::vector<Reference> references;
+};
+
+struct CompiledIpu {
+  std::vector<Step> steps;
+  std::vector<External> externals;
+  std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
+  int pointers = 0;
+};
+
+enum class ActorState : int { kReady, kRunning, kParked, kDone };
+enum class Outcome : int { kDone, kParked, kStopped };
+
+struct Channel;
+struct Collective;
+
+// Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is one
+// compare-exchange, and the fields below are stable while any lane of the generation is running.
+struct LaneJob {
+  std::atomic<uint64_t> ticket{0};
+  std::atomic<int> done{0};
+  uint64_t generation = 0;
+  int step = 0;
+  const kernels::PreparedKernel* kernel = nullptr;
+  std::byte* const* operands = nullptr;
+  std::byte* const* results = nullptr;
+};
+
+struct alignas(64) Actor {
+  int index = 0, replica = 0, ipu = 0;
+  const CompiledIpu* code = nullptr;
+  int at = 0;                              // program counter
+  std::vector<std::byte*> pointers;
+  std::vector<int64_t> counters;
+  std::vector<int64_t> cursors;            // per stream of the program
+  HostMemory arena;
+  std::vector<TraceEvent> trace;
+  std::exception_ptr error;
+  int error_at = -1;
+  int64_t narrowed = 0;
+  alignas(64) std::atomic<ActorState> state{ActorState::kReady};
+  std::atomic<const void*> waits_for{nullptr};
+  LaneJob lanes;
+};
+
+struct Channel {
+  int64_t bytes = 0, stride = 0, capacity = 0;
+  std::byte* slots = nullptr;
+  Actor *producer = nullptr, *consumer = nullptr;
+  alignas(64) std::atomic<int64_t> pushed{0};
+  alignas(64) std::atomic<int64_t> popped{0};
+  int64_t taken = 0;                       // consumer only: popped in place and not released
+};
+
+// A meeting of all replicas' actors of one IPU at one instruction; the last to come does the work.
+struct Collective {
+  std::mutex mutex;
+  std::vector<Actor*> waiting;
+  int arrived = 0;
+  int64_t elements = 0, group_size = 0, group_stride = 1;
+  DType dtype = DType::kF32;
+  std::vector<const std::byte*> operands;  // per replica
+  std::vector<std::byte*> results;
+};
+
+struct Engine::State final : HelpedRun {
+  State(std::shared_ptr<const program::Program> program, EngineOptions options);
+
+  // --- construction (engine.cc) ---
+  void compile_ipu(int ipu);
+  void allocate();
+  void resolve_pointers(Actor& actor);
+  std::byte* variable_address(int variable, int replica) const;
+
+  // --- a run (scheduler.cc) ---
+  void run(std::span<const StreamBinding> bindings);
+  void reset();
+  void help(int worker) override { work(worker); }
+  bool has_work() const override;
+  void work(int worker);
+  Actor* take_ready();
+  void wake_if_waiting(Actor& actor, const void* what);
+  void signal_workers();
+  void settle(Actor& actor, Outcome outcome);
+  void fail(Actor& actor, int step);
+  [[noreturn]] void raise();
+  [[noreturn]] void report_stuck() const;
+  void run_lanes(Actor& actor, const Step& step, int worker);
+  bool help_lanes(int worker);
+  bool run_one_lane(Actor& actor, int worker);
+  bool poll_interrupt();
+
+  // --- steps (actor.cc) ---
+  Outcome run_actor(Actor& actor, int worker);
+  template <typename Condition>
+  bool park(Actor& actor, const void* what, int at, Condition&& may_go_on);
+  bool wait_for_space(Actor& actor, Channel& channel, int at);
+  bool wait_for_element(Actor& actor, Channel& channel, int at);
+  bool meet(Actor& actor, const Step& step, int at);
+  Channel& channel(const Actor& actor, int queue) { return channels[actor.replica * queue_count + queue]; }
+
+  std::shared_ptr<const program::Program> program;
+  EngineOptions options;
+  int threads = 1;
+  int actor_count = 0, queue_count = 0, collective_count = 0;
+  std::vector<CompiledIpu> ipus;
+  std::vector<HostStream> streams;
+  std::unique_ptr<Actor[]> actors;         // replica-major
+  std::unique_ptr<Channel[]> channels;     // replica-major
+  std::unique_ptr<Collective[]> collectives;
+  std::vector<HostMemory> shared_variables;               // never written: one for all replicas
+  std::vector<std::vector<HostMemory>> replica_variables;  // [replica][variable]
+  std::vector<HostMemory> constants;
+  HostMemory queue_memory, scratch;
+  int64_t scratch_stride = 0;
+
+  // State of the current run.
+  std::mutex run_mutex;                    // one run, or one access to variables, at a time
+  std::span<const StreamBinding> bindings;
+  std::atomic<int> active{0};
+  std::atomic<bool> stop{false}, finished{false}, called_helpers{false};
+  std::vector<std::atomic<uint64_t>> ready, open_lanes;  // bit per actor
+  std::mutex sleep_mutex;
+  std::condition_variable sleep_wake;
+  std::atomic<bool> caller_asleep{false};
+  std::mutex error_mutex;
+  std::exception_ptr interruption;         // what the interrupt callback threw, or kInterrupted
+  int64_t next_poll_ns = 0;
+  int64_t narrowed = 0;
+};
+
+}  // namespace ipu::emulator

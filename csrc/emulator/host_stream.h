@@ -1,0 +1,40 @@
+// Where the elements of a host stream lie in the user's tensors, and their conversion at the edge.
+// Order of elements (and of All outputs): device iteration, accumulation step, replica, slowest first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "emulator/engine.h"
+#include "program/program.h"
+
+namespace ipu::emulator {
+
+class HostStream {
+ public:
+  HostStream(const program::Stream& stream, const program::Program& program);
+
+  // Elements a binding must have for one run.
+  int64_t elements_per_run() const { return elements_; }
+  int64_t host_bytes() const { return host_bytes_; }  // of one element
+  bool converts() const { return converts_; }
+
+  // Address of the `cursor`th element replica `replica` loads.
+  const std::byte* load_address(const StreamBinding& binding, int64_t cursor, int replica) const {
+    int64_t element = constant_ ? 0 : cursor * replicas_ + replica;
+    return binding.data + element * host_bytes_;
+  }
+  // Copies an element to the device's buffer; returns how many values the narrower type could not hold.
+  int64_t load(const std::byte* from, std::byte* to) const;
+  // Takes the `cursor`th element of a replica as the stream's mode says.
+  void store(const StreamBinding& binding, int64_t cursor, int replica, const std::byte* from) const;
+
+ private:
+  program::StreamMode mode_;
+  DType device_, host_;
+  int64_t count_, device_bytes_, host_bytes_, elements_, period_, accumulation_, last_;
+  int replicas_;
+  bool constant_, converts_;
+};
+
+}  // namespace ipu::emulator

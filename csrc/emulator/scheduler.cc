@@ -1,0 +1,288 @@
+// One run: workers take ready actors and open lanes until no actor is active.
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "emulator/engine_state.h"
+#include "emulator/spin.h"
+#include "support/error.h"
+
+namespace ipu::emulator {
+namespace {
+
+constexpr int64_t kPollInterval = 20'000'000;  // ns between calls of the interrupt callback
+
+// Milliseconds are enough here, and this clock is read in nanoseconds.
+int64_t coarse_now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+}  // namespace
+
+void Engine::State::run(std::span<const StreamBinding> bindings_in) {
+  std::lock_guard lock(run_mutex);
+  if (bindings_in.size() != streams.size())
+    throw Error(ErrorCode::kExecution, "wrong number of streams: " + std::to_string(bindings_in.size()) + " bound, " +
+                                           std::to_string(streams.size()) + " expected");
+  for (size_t s = 0; s < streams.size(); ++s) {
+    if (bindings_in[s].elements != streams[s].elements_per_run() ||
+        (bindings_in[s].data == nullptr && bindings_in[s].elements * streams[s].host_bytes() > 0))
+      throw Error(ErrorCode::kExecution, "wrong tensor for stream '" + program->streams[s].name + "': " +
+                                             std::to_string(bindings_in[s].elements) + " elements bound, " +
+                                             std::to_string(streams[s].elements_per_run()) + " expected");
+  }
+  bindings = bindings_in;
+  reset();
+  if (actor_count == 1) {
+    Actor& only = actors[0];
+    only.state.store(ActorState::kRunning, std::memory_order_relaxed);
+    settle(only, run_actor(only, 0));
+  } else {
+    for (int a = 0; a < actor_count; ++a) ready[a / 64].fetch_or(uint64_t{1} << (a % 64));
+    for (int h = 0; h < std::min(actor_count - 1, max_helpers); ++h) signal_workers();
+  }
+  if (!finished.load(std::memory_order_acquire)) work(0);
+  if (called_helpers.load(std::memory_order_acquire)) HelperPool::instance().withdraw(*this);
+
+  bool all_done = true;
+  for (int a = 0; a < actor_count; ++a) {
+    narrowed += actors[a].narrowed;
+    all_done &= actors[a].state.load(std::memory_order_relaxed) == ActorState::kDone;
+  }
+  if (all_done && !stop.load()) return;
+  if (stop.load()) raise();
+  report_stuck();
+}
+
+void Engine::State::reset() {
+  for (int a = 0; a < actor_count; ++a) {
+    Actor& actor = actors[a];
+    actor.at = 0;
+    actor.narrowed = 0;
+    actor.error = nullptr;
+    actor.error_at = -1;
+    std::fill(actor.cursors.begin(), actor.cursors.end(), 0);
+    actor.state.store(ActorState::kReady, std::memory_order_relaxed);
+  }
+  for (int c = 0; c < queue_count * program->replicas; ++c) {
+    channels[c].pushed.store(0, std::memory_order_relaxed);
+    channels[c].popped.store(0, std::memory_order_relaxed);
+    channels[c].taken = 0;
+  }
+  for (int c = 0; c < collective_count; ++c) {
+    collectives[c].arrived = 0;
+    collectives[c].waiting.clear();
+  }
+  for (std::atomic<uint64_t>& word : ready) word.store(0, std::memory_order_relaxed);
+  for (std::atomic<uint64_t>& word : open_lanes) word.store(0, std::memory_order_relaxed);
+  interruption = nullptr;
+  called_helpers.store(false, std::memory_order_relaxed);
+  next_poll_ns = coarse_now_ns() + kPollInterval;
+  stop.store(false, std::memory_order_relaxed);
+  finished.store(false, std::memory_order_relaxed);
+  active.store(actor_count, std::memory_order_release);
+}
+
+bool Engine::State::has_work() const {
+  for (size_t w = 0; w < ready.size(); ++w)
+    if (ready[w].load(std::memory_order_seq_cst) != 0 || open_lanes[w].load(std::memory_order_seq_cst) != 0) return true;
+  return false;
+}
+
+void Engine::State::work(int worker) {
+  while (!finished.load(std::memory_order_acquire)) {
+    if (Actor* actor = take_ready()) {
+      settle(*actor, run_actor(*actor, worker));
+    } else if (help_lanes(worker)) {
+      continue;
+    } else if (!spin_until([&] { return finished.load(std::memory_order_relaxed) || has_work(); })) {
+      if (worker != 0) return;  // to sleep in the pool
+      std::unique_lock lock(sleep_mutex);
+      caller_asleep.store(true, std::memory_order_seq_cst);
+      if (!has_work() && !finished.load(std::memory_order_seq_cst))
+        sleep_wake.wait_for(lock, std::chrono::nanoseconds(kPollInterval));
+      caller_asleep.store(false, std::memory_order_seq_cst);
+      lock.unlock();
+      if (options.interrupted) poll_interrupt();
+    }
+  }
+}
+
+Actor* Engine::State::take_ready() {
+  for (size_t w = 0; w < ready.size(); ++w) {
+    uint64_t bits = ready[w].load(std::memory_order_relaxed);
+    while (bits != 0) {
+      uint64_t bit = bits & -bits;
+      if ((ready[w].fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) {
+        Actor& actor = actors[w * 64 + __builtin_ctzll(bit)];
+        actor.state.store(ActorState::kRunning, std::memory_order_relaxed);
+        return &actor;
+      }
+      bits = ready[w].load(std::memory_order_relaxed);
+    }
+  }
+  return nullptr;
+}
+
+void Engine::State::wake_if_waiting(Actor& actor, const void* what) {
+  if (actor.state.load(std::memory_order_seq_cst) != ActorState::kParked ||
+      actor.waits_for.load(std::memory_order_relaxed) != what)
+    return;
+  ActorState parked = ActorState::kParked;
+  if (!actor.state.compare_exchange_strong(parked, ActorState::kReady, std::memory_order_seq_cst)) return;
+  active.fetch_add(1, std::memory_order_relaxed);
+  ready[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
+  signal_workers();
+}
+
+void Engine::State::signal_workers() {
+  if (caller_asleep.load(std::memory_order_seq_cst)) {
+    std::lock_guard lock(sleep_mutex);
+    sleep_wake.notify_one();
+    return;
+  }
+  if (max_helpers == 0) return;
+  HelperPool& pool = HelperPool::instance();
+  if (called_helpers.load(std::memory_order_relaxed) && !pool.anyone_asleep()) return;
+  called_helpers.store(true, std::memory_order_release);
+  pool.call(*this);
+}
+
+// After kParked the actor may already run elsewhere: it is not touched.
+void Engine::State::settle(Actor& actor, Outcome outcome) {
+  if (outcome == Outcome::kDone) actor.state.store(ActorState::kDone, std::memory_order_relaxed);
+  if (active.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  finished.store(true, std::memory_order_seq_cst);
+  if (caller_asleep.load(std::memory_order_seq_cst)) {
+    std::lock_guard lock(sleep_mutex);
+    sleep_wake.notify_one();
+  }
+}
+
+void Engine::State::run_lanes(Actor& actor, const Step& step, int worker) {
+  LaneJob& job = actor.lanes;
+  job.kernel = step.kernel;
+  job.operands = actor.pointers.data() + step.first_pointer;
+  job.results = job.operands + step.operands;
+  job.step = static_cast<int>(&step - actor.code->steps.data());
+  job.done.store(0, std::memory_order_relaxed);
+  ++job.generation;
+  job.ticket.store(job.generation << 32 | static_cast<uint64_t>(step.lanes) << 16, std::memory_order_release);
+  if (threads > 1) {
+    open_lanes[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
+    signal_workers();
+  }
+  while (run_one_lane(actor, worker)) {
+  }
+  for (int spins = 0; job.done.load(std::memory_order_acquire) != step.lanes; ++spins) {
+    relax_processor();
+    if (spins > 2000) sched_yield();  // the helper that has the last lane may want this processor
+  }
+}
+
+bool Engine::State::help_lanes(int worker) {
+  for (size_t w = 0; w < open_lanes.size(); ++w) {
+    uint64_t bits = open_lanes[w].load(std::memory_order_acquire);
+    for (; bits != 0; bits &= bits - 1)
+      if (run_one_lane(actors[w * 64 + __builtin_ctzll(bits)], worker)) return true;
+  }
+  return false;
+}
+
+bool Engine::State::run_one_lane(Actor& actor, int worker) {
+  LaneJob& job = actor.lanes;
+  uint64_t ticket = job.ticket.load(std::memory_order_acquire);
+  int lane = 0, lanes = 0;
+  do {
+    lane = static_cast<int>(ticket & 0xffff);
+    lanes = static_cast<int>(ticket >> 16 & 0xffff);
+    if (lane >= lanes) return false;
+  } while (!job.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  // Closed before this last lane runs, hence before the next generation can open.
+  if (lane + 1 == lanes && threads > 1)
+    open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
+  try {
+    if (!stop.load(std::memory_order_relaxed))
+      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride}, lane);
+  } catch (...) {
+    fail(actor, job.step);
+  }
+  job.done.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+bool Engine::State::poll_interrupt() {
+  int64_t now = coarse_now_ns();
+  if (now < next_poll_ns) return false;
+  next_poll_ns = now + kPollInterval;
+  bool interrupted = false;
+  std::exception_ptr thrown;
+  try {
+    interrupted = options.interrupted();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  if (!interrupted && thrown == nullptr) return false;
+  if (thrown == nullptr)
+    thrown = std::make_exception_ptr(Error(ErrorCode::kInterrupted, "interrupted: the run was stopped between two steps"));
+  std::lock_guard lock(error_mutex);
+  interruption = thrown;
+  stop.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+void Engine::State::fail(Actor& actor, int step) {
+  std::lock_guard lock(error_mutex);
+  if (actor.error == nullptr) {
+    actor.error = std::current_exception();
+    actor.error_at = step;
+  }
+  stop.store(true, std::memory_order_seq_cst);
+}
+
+// The error of the first actor in order that has one, so that the same failures give the same message.
+void Engine::State::raise() {
+  for (int a = 0; a < actor_count; ++a) {
+    const Actor& actor = actors[a];
+    if (actor.error == nullptr) continue;
+    const std::vector<program::Instruction>& code = program->ipus[actor.ipu].instructions;
+    std::string user_line;
+    int origin = code[actor.error_at].origin;
+    if (origin >= 0) user_line = program->origins[origin].location;
+    user_line = user_line.substr(0, user_line.find(" ["));
+    std::string where = "\n  at: " + program::describe(*program, actor.ipu, actor.error_at);
+    if (program->replicas > 1) where += ", replica " + std::to_string(actor.replica);
+    try {
+      std::rethrow_exception(actor.error);
+    } catch (const Error& error) {
+      std::string message = error.message(), tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
+      if (size_t tag_at = message.find(tag); tag_at != std::string::npos) message.erase(tag_at, tag.size());
+      throw Error(error.code(), message + where, error.type()).at(user_line);
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::kHostMemory, "out of host memory: while running" + where).at(user_line);
+    } catch (const std::exception& error) {
+      throw Error(ErrorCode::kExecution, std::string("execution failed: ") + error.what() + where).at(user_line);
+    }
+  }
+  std::rethrow_exception(interruption);
+}
+
+void Engine::State::report_stuck() const {
+  std::string text = "deadlock: no IPU can go on";
+  for (int a = 0; a < actor_count; ++a) {
+    const Actor& actor = actors[a];
+    if (actor.state.load() == ActorState::kDone) continue;
+    text += "\n  waits: " + program::describe(*program, actor.ipu, actor.at);
+    const std::vector<Step>& steps = actor.code->steps;
+    if (actor.at >= static_cast<int>(steps.size())) continue;  // behind a meeting that ends the program
+    program::Opcode opcode = steps[actor.at].opcode;
+    if (opcode == program::Opcode::kPush || opcode == program::Opcode::kPop)
+      text += ", queue " + program->queues[steps[actor.at].object].name;
+  }
+  throw Error(ErrorCode::kDeadlock, text);
+}
+
+}  // namespace ipu::emulator
