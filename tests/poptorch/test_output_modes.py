@@ -1,0 +1,124 @@
+"""Shapes and values of results for every output mode (batching examples A, B and E with one replica)."""
+
+import pytest
+import torch
+
+import poptorch
+from poptorch import OutputMode
+
+
+class Scores(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3 * 8 * 8, 7)
+
+    def forward(self, x):
+        logits = self.layer(x.flatten(1))
+        return logits, logits.sum()
+
+
+def micro_batches(tensor, rows):
+    return list(tensor.split(rows))
+
+
+@pytest.mark.parametrize("mode, period, kept", [
+    (OutputMode.All, None, range(5)),
+    (OutputMode.Final, None, [4]),
+    (OutputMode.EveryN, 5, [4]),
+    (OutputMode.EveryN, 1, range(5)),
+    (OutputMode.Sum, None, None),
+])
+def test_example_a_inference(mode, period, kept):
+    model = Scores()
+    options = poptorch.Options().deviceIterations(5).outputMode(mode, period)
+    x = torch.randn(20, 3, 8, 8)
+    logits, total = poptorch.inferenceModel(model, options)(x)
+    expected = [model(part) for part in micro_batches(x, 4)]
+    if kept is None:
+        want_logits, want_total = sum(e[0] for e in expected), sum(e[1] for e in expected)
+        assert logits.shape == (4, 7) and total.shape == ()
+    else:
+        want_logits = torch.cat([expected[i][0] for i in kept])
+        want_total = torch.stack([expected[i][1] for i in kept])
+        want_total = want_total[0] if len(want_total) == 1 else want_total
+        assert logits.shape == (4 * len(list(kept)), 7)
+        assert total.shape == want_total.shape
+    torch.testing.assert_close(logits, want_logits)
+    torch.testing.assert_close(total, want_total, rtol=1e-5, atol=1e-5)
+
+
+class Trained(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 5)
+
+    def forward(self, x, y):
+        out = self.layer(x)
+        return out, torch.nn.functional.mse_loss(out, y)
+
+
+@pytest.mark.parametrize("mode, period, out_shape, loss_shape", [
+    (OutputMode.Default, None, (2, 5), ()),
+    (OutputMode.All, None, (48, 5), (24,)),
+    (OutputMode.EveryN, 3, (16, 5), (8,)),
+    (OutputMode.Sum, None, (2, 5), ()),
+])
+def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shape):
+    torch.manual_seed(0)
+    model = Trained()
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    options = poptorch.Options().deviceIterations(3)
+    if mode != OutputMode.Default:
+        options.outputMode(mode, period)
+    options.Training.gradientAccumulation(8)
+    x, y = torch.randn(48, 6), torch.randn(48, 5)
+    out, loss = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))(x, y)
+    assert out.shape == out_shape and loss.shape == loss_shape
+
+    plain = Trained()
+    plain.load_state_dict(state)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    outs, losses = [], []
+    for iteration in range(3):
+        optimizer.zero_grad()
+        for step in range(8):
+            row = 16 * iteration + 2 * step
+            o, l = plain(x[row:row + 2], y[row:row + 2])
+            (l / 8).backward()
+            outs.append(o.detach())
+            losses.append(l.detach())
+        optimizer.step()
+    if mode == OutputMode.All:
+        want = torch.cat(outs), torch.stack(losses)
+    elif mode == OutputMode.EveryN:
+        want = torch.cat(outs[16:]), torch.stack(losses[16:])
+    elif mode == OutputMode.Sum:
+        want = sum(outs), sum(losses)
+    else:
+        want = outs[-1], losses[-1]
+    torch.testing.assert_close(out, want[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loss, want[1], rtol=1e-4, atol=1e-5)
+
+
+def test_period_that_does_not_divide_the_device_iterations_is_refused():
+    options = poptorch.Options().deviceIterations(3).outputMode(OutputMode.EveryN, 2)
+    options.Training.gradientAccumulation(8)
+    trainer = poptorch.trainingModel(Trained(), options)
+    with pytest.raises(poptorch.Error, match=r"(?s)2.*3") as raised:
+        trainer(torch.randn(48, 6), torch.randn(48, 5))
+    assert raised.value.type == "popart_exception"
+
+
+class Hits(torch.nn.Module):
+
+    def forward(self, scores, target):
+        return (scores.argmax(1) == target).sum()
+
+
+def test_example_e_accuracy_by_sum():
+    options = poptorch.Options().deviceIterations(10).outputMode(OutputMode.Sum)
+    scores, target = torch.randn(160, 4), torch.randint(0, 4, (160,))
+    hits = poptorch.inferenceModel(Hits(), options)(scores, target)
+    assert hits.shape == () and hits.item() == (scores.argmax(1) == target).sum().item()
