@@ -87,7 +87,7 @@ struct Sample {
   Attributes attributes;
   // Bounds for random operand values; integer operands used as indices need them.
   double low = -1.0, high = 1.0;
-  std::map<int, std::pair<double, double>> range;  // per operand, overrides low and high
+  std::map<int, std::pair<double, double>> range = {};  // per operand, overrides low and high
 };
 
 struct Cost {

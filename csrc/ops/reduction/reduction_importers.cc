@@ -1,0 +1,169 @@
+// Importers of torch's reductions: sum, mean, extremes, any and all, variance and deviation, norms, logsumexp.
+// What has no op of its own is composed of the reduce_* family and elementwise ops.
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+// The dims argument, ascending; absent, None or empty means all dimensions.
+std::vector<int64_t> reduced_dims(ImportCall& call, size_t rank) {
+  std::vector<int64_t> dims;
+  if (call.has("dim") && rank > 0) {
+    static constexpr std::string_view kOneDim[] = {"any.dim", "all.dim", "prod.dim_int", "count_nonzero"};
+    const bool one = std::find(std::begin(kOneDim), std::end(kOneDim), call.overload()) != std::end(kOneDim);
+    dims = normalize_dims(one ? std::vector<int64_t>{call.integer("dim")} : call.integers("dim"), rank);
+  }
+  if (dims.empty()) {
+    dims.resize(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+  }
+  std::sort(dims.begin(), dims.end());
+  return dims;
+}
+
+bool keeps_dims(ImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
+
+ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims, bool keep) {
+  if (dims.empty()) return x;  // a scalar
+  return call.op(kind, {x}, {{"dims", dims}, {"keep_dims", keep}});
+}
+
+void import_reduce(ImportCall& call, std::string_view kind) {
+  // torch's type of the result says in which dtype to add (bool counts as i32, dtype= wins).
+  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  call.set_result(0, reduced(call, kind, x, dims, keeps_dims(call)));
+}
+
+// any and all: truth of each element first, also for numbers; u8 input gives u8 in torch.
+void import_truth(ImportCall& call, std::string_view kind) {
+  ir::Value* x = call.cast(call.tensor("self"), DType::kBool);
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  call.set_result(0, call.cast(reduced(call, kind, x, dims, keeps_dims(call)), call.result_type(0).dtype));
+}
+
+// The root of a sum of powers has an infinite slope at zero; torch gives zero gradient there. `root` sees 1 instead.
+template <typename Root>
+ir::Value* root_with_zero_gradient_at_zero(ImportCall& call, ir::Value* x, Root root) {
+  ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
+  ir::Value* one = call.builder().scalar(x->type().dtype, 1.0);
+  ir::Value* is_zero = call.op("equal", {x, zero});
+  return call.op("where", {is_zero, zero, root(call.op("where", {is_zero, one, x}))});
+}
+
+ir::Value* square_root(ImportCall& call, ir::Value* x) {
+  return root_with_zero_gradient_at_zero(call, x, [&](ir::Value* v) { return call.op("sqrt", {v}); });
+}
+
+struct Moments {
+  ir::Value *variance, *mean;
+};
+Moments moments(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const DType dtype = x->type().dtype;
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  double correction = 1.0;
+  if (call.has("unbiased")) correction = call.boolean("unbiased") ? 1.0 : 0.0;
+  if (call.has("correction")) correction = call.real("correction");
+  double count = 1.0;
+  for (const int64_t d : dims) count *= static_cast<double>(x->type().shape[d]);
+  ir::Value* mean = reduced(call, "reduce_mean", x, dims, true);
+  ir::Value* centered = call.op("sub", {x, mean});
+  ir::Value* sum = reduced(call, "reduce_sum", call.op("mul", {centered, centered}), dims, true);
+  // Too few elements for the correction: NaN or infinity, as in torch.
+  ir::Value* divisor = call.builder().scalar(dtype, std::max(0.0, count - correction));
+  return {call.op("div", {sum, divisor}), mean};
+}
+
+void import_variance(ImportCall& call, bool deviation, bool with_mean) {
+  const Moments m = moments(call);
+  ir::Value* spread = deviation ? square_root(call, m.variance) : m.variance;
+  call.set_result(0, reshaped(call, spread, call.result_type(0).shape));
+  if (with_mean) call.set_result(1, reshaped(call, m.mean, call.result_type(1).shape));
+}
+
+ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims, bool keep) {
+  const DType dtype = x->type().dtype;
+  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
+  if (p == 0.0) {
+    return reduced(call, "reduce_sum", call.cast(call.op("not_equal", {x, scalar(0.0)}), dtype), dims, keep);
+  }
+  if (p == 2.0) {
+    return square_root(call, reduced(call, "reduce_sum", call.op("mul", {x, x}), dims, keep));
+  }
+  ir::Value* size = call.op("abs", {x});
+  if (p == 1.0) return reduced(call, "reduce_sum", size, dims, keep);
+  if (std::isinf(p)) return reduced(call, p > 0 ? "reduce_max" : "reduce_min", size, dims, keep);
+  const auto power = [&](ir::Value* base) { return call.op("pow", {base, scalar(p)}); };
+  ir::Value* powers = p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(call, size, power) : power(size);
+  ir::Value* sum = reduced(call, "reduce_sum", powers, dims, keep);
+  return root_with_zero_gradient_at_zero(call, sum,
+                                         [&](ir::Value* v) { return call.op("pow", {v, scalar(1.0 / p)}); });
+}
+
+void import_norm(ImportCall& call, std::string_view order) {
+  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  const double p = call.has(order) ? call.real(order) : 2.0;
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  call.set_result(0, vector_norm(call, x, p, dims, keeps_dims(call)));
+}
+
+// max + log(sum(exp(x - max))); an infinite maximum is left out of the shift. No gradient flows through the shift.
+void import_logsumexp(ImportCall& call) {
+  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  const DType dtype = x->type().dtype;
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
+  ir::Value* largest = call.op("detach", {reduced(call, "reduce_max", x, dims, true)});
+  ir::Value* infinite =
+      call.op("equal", {call.op("abs", {largest}), scalar(std::numeric_limits<double>::infinity())});
+  ir::Value* shift = call.op("where", {infinite, scalar(0.0), largest});
+  ir::Value* sum = reduced(call, "reduce_sum", call.op("exp", {call.op("sub", {x, shift})}), dims, true);
+  ir::Value* result = call.op("add", {call.op("log", {sum}), shift});
+  call.set_result(0, reshaped(call, result, call.result_type(0).shape));
+}
+
+void import_count_nonzero(ImportCall& call) {
+  ir::Value* x = call.cast(call.cast(call.tensor("self"), DType::kBool), DType::kI32);
+  std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  call.set_result(0, reduced(call, "reduce_sum", x, dims, false));
+}
+
+struct Registrations {
+  Registrations() {
+    const auto reduce = [](std::string_view kind) { return [kind](ImportCall& call) { import_reduce(call, kind); }; };
+    for (const char* name : {"sum", "sum.dim_IntList"}) register_aten_importer(name, reduce("reduce_sum"));
+    for (const char* name : {"mean", "mean.dim"}) register_aten_importer(name, reduce("reduce_mean"));
+    for (const char* name : {"amax", "max"}) register_aten_importer(name, reduce("reduce_max"));
+    for (const char* name : {"amin", "min"}) register_aten_importer(name, reduce("reduce_min"));
+    for (const char* name : {"prod", "prod.dim_int"}) register_aten_importer(name, reduce("reduce_prod"));
+    const auto truth = [](std::string_view kind) { return [kind](ImportCall& call) { import_truth(call, kind); }; };
+    for (const char* name : {"any", "any.dim", "any.dims"}) register_aten_importer(name, truth("reduce_any"));
+    for (const char* name : {"all", "all.dim", "all.dims"}) register_aten_importer(name, truth("reduce_all"));
+    const auto variance = [](bool deviation, bool with_mean) {
+      return [=](ImportCall& call) { import_variance(call, deviation, with_mean); };
+    };
+    for (const std::string form : {"", ".dim", ".correction"}) {
+      register_aten_importer("var" + form, variance(false, false));
+      register_aten_importer("std" + form, variance(true, false));
+      register_aten_importer("var_mean" + form, variance(false, true));
+      register_aten_importer("std_mean" + form, variance(true, true));
+    }
+    for (const char* name : {"norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype"}) {
+      register_aten_importer(name, [](ImportCall& call) { import_norm(call, "p"); });
+    }
+    register_aten_importer("linalg_vector_norm", [](ImportCall& call) { import_norm(call, "ord"); });
+    register_aten_importer("logsumexp", import_logsumexp);
+    for (const char* name : {"count_nonzero", "count_nonzero.dim_IntList"}) {
+      register_aten_importer(name, import_count_nonzero);
+    }
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

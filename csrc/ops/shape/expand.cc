@@ -1,0 +1,66 @@
+// expand: broadcasting made explicit; repeat and tile by reshape, expand, reshape.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type expand_type(const InferContext& c) {
+  const Shape& from = c.operand(0).shape;
+  const Shape& to = c.attributes.integers("shape");
+  per_dimension(c, "shape", to.size(), 0);
+  bool fits = from.size() <= to.size();
+  for (size_t i = 0; fits && i < from.size(); ++i) {
+    const int64_t given = from[from.size() - 1 - i], wanted = to[to.size() - 1 - i];
+    fits = given == wanted || given == 1;
+  }
+  if (!fits) {
+    shape_error("cannot expand to " + to_string(to) + ": only dimensions of size 1 grow, and new ones come first");
+  }
+  return {c.operand(0).dtype, to};
+}
+
+// Dimension d of size n, r times: [n] → [1, n] → [r, n] → [r * n], for all dimensions at once.
+void import_repeat(ImportCall& call, std::vector<int64_t> repeats) {
+  ir::Value* x = call.tensor("self");
+  Shape shape = x->type().shape;
+  if (repeats.size() < shape.size()) repeats.insert(repeats.begin(), shape.size() - repeats.size(), 1);
+  shape.insert(shape.begin(), repeats.size() - shape.size(), 1);
+  Shape spread, grown, result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (repeats[d] != 1) {
+      spread.push_back(1);
+      grown.push_back(repeats[d]);
+    }
+    spread.push_back(shape[d]);
+    grown.push_back(shape[d]);
+    result.push_back(repeats[d] * shape[d]);
+  }
+  call.set_result(0, reshaped(call, expanded(call, reshaped(call, x, spread), grown), result));
+}
+
+const OpRegistration expand =
+    define_op("expand", "shape")
+        .doc("x broadcast to a shape: dimensions of size 1 repeat, new dimensions come first.")
+        .operand("x", kAnything)
+        .attribute("shape")
+        .result("y")
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{expand_type(c)}; })
+        .gradient([](GradientBuilder& g) { g.set_reduced(0, g.upstream()); })
+        .reference([](ReferenceCall& call) {
+          read_strided(call, 0, broadcast_strides(call.operand(0).type.shape, call.result().type.shape));
+        })
+        .kernels([](const ir::Op& op) {
+          return std::vector{strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};
+        })
+        .from_aten({"expand", "expand_as", "broadcast_to"},
+                   [](ImportCall& call) {
+                     call.set_result(0, expanded(call, call.tensor("self"), call.result_type(0).shape));
+                   })
+        .from_aten({"repeat"}, [](ImportCall& call) { import_repeat(call, call.integers("repeats")); })
+        .from_aten({"tile"}, [](ImportCall& call) { import_repeat(call, call.integers("dims")); })
+        .samples({{{ir::Type{DType::kF32, {}}}, {{"shape", Shape{2, 3}}}},
+                  {{ir::Type{DType::kF32, {3, 1}}}, {{"shape", Shape{2, 3, 4}}}},
+                  {{ir::Type{DType::kI32, {4}}}, {{"shape", Shape{4}}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,81 @@
+// iota, and the importers of operators that create tensors: a scalar constant expanded, or an iota.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+void iota_reference(ReferenceCall& call) {
+  ReferenceTensor& y = call.result();
+  const double start = call.attributes.real("start"), step = call.attributes.real("step");
+  const Split3 split = split_at(y.type.shape, call.attributes.integer("dim"));
+  for (int64_t i = 0; i < y.size(); ++i) y.values[i] = start + step * static_cast<double>(i / split.inner % split.size);
+}
+
+ir::Value* make_iota(ImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0, double step = 1.0) {
+  return call.op("iota", {},
+                 {{"shape", std::move(shape)}, {"dim", dim}, {"dtype", dtype}, {"start", start}, {"step", step}});
+}
+
+void import_splat(ImportCall& call, double value) {
+  call.set_result(0, call.builder().splat(call.result_type(0), value));
+}
+
+void import_arange(ImportCall& call) {
+  const ir::Type type = call.result_type(0);
+  const double start = call.has("start") ? call.real("start") : 0.0, step = call.has("step") ? call.real("step") : 1.0;
+  call.set_result(0, make_iota(call, type.shape, 0, type.dtype, start, step));
+}
+
+// column - row of each element of a matrix (the last two dimensions).
+ir::Value* diagonal_number(ImportCall& call, const Shape& shape) {
+  const Shape matrix(shape.end() - 2, shape.end());
+  return call.op("sub", {make_iota(call, matrix, 1, DType::kI32), make_iota(call, matrix, 0, DType::kI32)});
+}
+
+void import_eye(ImportCall& call) {
+  const ir::Type type = call.result_type(0);
+  ir::Value* on = call.op("equal", {diagonal_number(call, type.shape), call.builder().scalar(DType::kI32, 0)});
+  call.set_result(0, call.cast(on, type.dtype));
+}
+
+void import_triangle(ImportCall& call, std::string_view comparison) {
+  ir::Value* x = call.tensor("self");
+  const double diagonal = call.has("diagonal") ? call.real("diagonal") : 0.0;
+  ir::Value* keep = call.op(comparison, {diagonal_number(call, x->type().shape),
+                                         call.builder().scalar(DType::kI32, diagonal)});
+  call.set_result(0, call.op("where", {keep, x, call.builder().scalar(x->type().dtype, 0.0)}));
+}
+
+const OpRegistration iota =
+    define_op("iota", "shape")
+        .doc("start + step * i, i being the index along dimension dim.")
+        .attribute("shape")
+        .attribute("dim", int64_t{0})
+        .attribute("dtype", DType::kI32)
+        .attribute("start", 0.0)
+        .attribute("step", 1.0)
+        .result("y")
+        .infer([](const InferContext& c) {
+          const Shape& shape = c.attributes.integers("shape");
+          per_dimension(c, "shape", shape.size(), 0);
+          dimension(c, "dim", shape.size());
+          return std::vector<ir::Type>{{c.attributes.dtype("dtype"), shape}};
+        })
+        .gradient_zero()
+        .reference(iota_reference)
+        .from_aten({"zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty", "empty_strided",
+                    "new_empty_strided"},
+                   [](ImportCall& call) { import_splat(call, 0.0); })
+        .from_aten({"ones", "ones_like", "new_ones"}, [](ImportCall& call) { import_splat(call, 1.0); })
+        .from_aten({"full", "full_like", "new_full"},
+                   [](ImportCall& call) { import_splat(call, call.real("fill_value")); })
+        .from_aten({"scalar_tensor"}, [](ImportCall& call) { import_splat(call, call.real("s")); })
+        .from_aten({"arange", "arange.start", "arange.start_step"}, import_arange)
+        .from_aten({"eye", "eye.m"}, import_eye)
+        .from_aten({"tril"}, [](ImportCall& call) { import_triangle(call, "less_equal"); })
+        .from_aten({"triu"}, [](ImportCall& call) { import_triangle(call, "greater_equal"); })
+        .samples({{{}, {{"shape", Shape{5}}}},
+                  {{}, {{"shape", Shape{2, 3}}, {"dim", int64_t{1}}, {"dtype", DType::kF32}, {"start", -1.0}, {"step", 0.5}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,142 @@
+// pad: a constant border. Negative padding is a slice; reflected, repeated and circular borders are pieces of x put
+// together, by the importers.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type pad_type(const InferContext& c) {
+  ir::Type y{c.operand(0).dtype, c.operand(0).shape};
+  const auto& low = per_dimension(c, "low", y.shape.size(), 0);
+  const auto& high = per_dimension(c, "high", y.shape.size(), 0);
+  for (size_t d = 0; d < y.shape.size(); ++d) y.shape[d] += low[d] + high[d];
+  return y;
+}
+
+void pad_reference(ReferenceCall& call) {
+  const auto& low = call.attributes.integers("low");
+  ReferenceTensor& y = call.result();
+  std::fill(y.values.begin(), y.values.end(), round_to(y.type.dtype, call.attributes.real("value")));
+  const Strides strides = contiguous_strides(y.type.shape);
+  int64_t start = 0;
+  for (size_t d = 0; d < low.size(); ++d) start += low[d] * strides[d];
+  const std::vector<double>& source = call.operand(0).values;
+  for_each_offset(call.operand(0).type.shape, strides, start,
+                  [&](int64_t linear, int64_t offset) { y.values[offset] = source[linear]; });
+}
+
+// Padding as torch gives it, [low, high] from the last dimension backwards, as one pair per dimension.
+struct Border {
+  std::vector<int64_t> low, high;
+};
+Border read_border(const std::vector<int64_t>& pairs, size_t rank, ImportCall& call) {
+  if (pairs.size() % 2 != 0 || pairs.size() / 2 > rank) {
+    call.unsupported("padding " + to_string(pairs) + " of a tensor with " + std::to_string(rank) + " dimensions");
+  }
+  Border border{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
+  for (size_t i = 0; i * 2 < pairs.size(); ++i) {
+    border.low[rank - 1 - i] = pairs[2 * i];
+    border.high[rank - 1 - i] = pairs[2 * i + 1];
+  }
+  return border;
+}
+
+ir::Value* pad_constant(ImportCall& call, ir::Value* x, Border border, double value) {
+  for (size_t d = 0; d < border.low.size(); ++d) {
+    const int64_t cut_low = std::max<int64_t>(0, -border.low[d]), cut_high = std::max<int64_t>(0, -border.high[d]);
+    x = sliced(call, x, static_cast<int64_t>(d), cut_low, x->type().shape[d] - cut_low - cut_high);
+    border.low[d] += cut_low;
+    border.high[d] += cut_high;
+  }
+  const auto none = [](const std::vector<int64_t>& list) {
+    return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
+  };
+  if (none(border.low) && none(border.high)) return x;
+  return call.op("pad", {x}, {{"low", border.low}, {"high", border.high}, {"value", value}});
+}
+
+enum class Edge { kReflect, kReplicate, kCircular };
+
+// `count` elements that stand before (or after) x along dim.
+ir::Value* edge_of(ImportCall& call, ir::Value* x, int64_t dim, int64_t count, bool before, Edge edge) {
+  const int64_t n = x->type().shape[dim];
+  switch (edge) {
+    case Edge::kReflect:
+      return call.op("flip", {sliced(call, x, dim, before ? 1 : n - 1 - count, count)}, {{"dims", Shape{dim}}});
+    case Edge::kCircular:
+      return sliced(call, x, dim, before ? n - count : 0, count);
+    case Edge::kReplicate: {
+      Shape shape = x->type().shape;
+      shape[dim] = count;
+      return expanded(call, sliced(call, x, dim, before ? 0 : n - 1, 1), shape);
+    }
+  }
+  return x;
+}
+
+ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge edge) {
+  for (size_t i = border.low.size(); i-- > 0;) {
+    const auto dim = static_cast<int64_t>(i);
+    const int64_t n = x->type().shape[i], most = edge == Edge::kReflect ? n - 1 : edge == Edge::kCircular ? n : INT64_MAX;
+    if (border.low[i] == 0 && border.high[i] == 0) continue;
+    if (border.low[i] < 0 || border.high[i] < 0 || border.low[i] > most || border.high[i] > most) {
+      call.unsupported("padding (" + std::to_string(border.low[i]) + ", " + std::to_string(border.high[i]) +
+                       ") of a dimension of size " + std::to_string(n) + " in this mode");
+    }
+    std::vector<ir::Value*> pieces;
+    if (border.low[i] > 0) pieces.push_back(edge_of(call, x, dim, border.low[i], true, edge));
+    pieces.push_back(x);
+    if (border.high[i] > 0) pieces.push_back(edge_of(call, x, dim, border.high[i], false, edge));
+    x = concatenated(call, pieces, dim);
+  }
+  return x;
+}
+
+void import_constant_pad(ImportCall& call, std::string_view value_name) {
+  ir::Value* x = call.tensor("self");
+  const double value = call.has(value_name) ? call.real(value_name) : 0.0;
+  call.set_result(0, pad_constant(call, x, read_border(call.integers("pad"), x->type().shape.size(), call), value));
+}
+
+void import_edge_pad(ImportCall& call, std::string_view list, Edge edge) {
+  ir::Value* x = call.tensor("self");
+  call.set_result(0, pad_edges(call, x, read_border(call.integers(list), x->type().shape.size(), call), edge));
+}
+
+void import_pad(ImportCall& call) {
+  const std::string mode = call.has("mode") ? call.text("mode") : "constant";
+  if (mode == "constant") return import_constant_pad(call, "value");
+  if (mode == "reflect") return import_edge_pad(call, "pad", Edge::kReflect);
+  if (mode == "replicate") return import_edge_pad(call, "pad", Edge::kReplicate);
+  if (mode == "circular") return import_edge_pad(call, "pad", Edge::kCircular);
+  call.unsupported("mode=\"" + mode + "\"");
+}
+
+const OpRegistration pad =
+    define_op("pad", "shape")
+        .doc("x with low[d] elements of `value` before it and high[d] after it along every dimension d.")
+        .operand("x", kAnything)
+        .attribute("low")
+        .attribute("high")
+        .attribute("value", 0.0)
+        .result("y")
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{pad_type(c)}; })
+        .gradient([](GradientBuilder& g) {
+          const Shape& shape = g.operand_type(0).shape;
+          g.set(0, g.op("slice", {g.upstream()},
+                        {{"starts", g.attributes().integers("low")}, {"sizes", shape}, {"steps", Shape(shape.size(), 1)}}));
+        })
+        .reference(pad_reference)
+        .from_aten({"constant_pad_nd"}, [](ImportCall& call) { import_constant_pad(call, "value"); })
+        .from_aten({"pad"}, import_pad)
+        .from_aten({"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"},
+                   [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReflect); })
+        .from_aten({"replication_pad1d", "replication_pad2d", "replication_pad3d"},
+                   [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReplicate); })
+        .samples({{{ir::Type{DType::kF32, {2, 3}}},
+                   {{"low", Shape{0, 1}}, {"high", Shape{2, 0}}, {"value", 0.0}}},
+                  {{ir::Type{DType::kF32, {4}}}, {{"low", Shape{2}}, {"high", Shape{1}}, {"value", -1.5}}},
+                  {{ir::Type{DType::kI32, {1, 2}}}, {{"low", Shape{1, 1}}, {"high", Shape{1, 1}}, {"value", 7.0}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,135 @@
+// slice: a regular region of a tensor. All operators that cut a tensor in pieces are imported as slices.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+struct Region {
+  const std::vector<int64_t>&starts, &sizes, &steps;
+};
+
+ir::Type slice_type(const InferContext& c) {
+  const ir::Type& x = c.operand(0);
+  const size_t rank = x.shape.size();
+  const Region r{per_dimension(c, "starts", rank, 0), per_dimension(c, "sizes", rank, 0),
+                 per_dimension(c, "steps", rank, 1)};
+  for (size_t d = 0; d < rank; ++d) {
+    if (r.sizes[d] > 0 && r.starts[d] + (r.sizes[d] - 1) * r.steps[d] >= x.shape[d]) {
+      shape_error("starts=" + to_string(r.starts) + " sizes=" + to_string(r.sizes) + " steps=" +
+                         to_string(r.steps) + " reach beyond dimension " + std::to_string(d));
+    }
+  }
+  return {x.dtype, r.sizes};
+}
+
+std::pair<int64_t, Strides> slice_view(const Shape& x, const Attributes& attributes) {
+  const Region r{attributes.integers("starts"), attributes.integers("sizes"), attributes.integers("steps")};
+  Strides strides = contiguous_strides(x);
+  int64_t offset = 0;
+  for (size_t d = 0; d < x.size(); ++d) {
+    offset += r.starts[d] * strides[d];
+    strides[d] *= r.steps[d];
+  }
+  return {offset, strides};
+}
+
+void slice_gradient(GradientBuilder& g) {
+  const Region r{g.attributes().integers("starts"), g.attributes().integers("sizes"), g.attributes().integers("steps")};
+  const ir::Type& x = g.operand_type(0);
+  const bool dense = std::all_of(r.steps.begin(), r.steps.end(), [](int64_t s) { return s == 1; });
+  if (!dense) {
+    g.set(0, g.op("slice_scatter", {g.zeros(x), g.upstream()},
+                  {{"starts", r.starts}, {"sizes", r.sizes}, {"steps", r.steps}}));
+    return;
+  }
+  std::vector<int64_t> high(x.shape.size());
+  for (size_t d = 0; d < high.size(); ++d) high[d] = x.shape[d] - r.starts[d] - r.sizes[d];
+  g.set(0, g.op("pad", {g.upstream()}, {{"low", r.starts}, {"high", high}, {"value", 0.0}}));
+}
+
+// Python's slice: ends are counted from the back when negative and cut to the tensor.
+void import_slice(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const Shape& shape = x->type().shape;
+  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
+  const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
+  const auto place = [length](int64_t at) { return std::clamp(at < 0 ? at + length : at, int64_t{0}, length); };
+  const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
+  const int64_t end = call.has("end") ? place(call.integer("end")) : length;
+  if (step < 1) call.unsupported("a slice with step " + std::to_string(step) + "; use torch.flip to reverse");
+  if (end <= start) {
+    throw Error(ErrorCode::kTypeMismatch, "empty slice: slice of " + ir::to_string(x->type()) + " along dimension " +
+                                              std::to_string(dim) + " from " + std::to_string(start) + " to " +
+                                              std::to_string(end) + " has no elements");
+  }
+  call.set_result(0, sliced(call, x, dim, start, (end - start + step - 1) / step, step));
+}
+
+void import_select(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
+  const int64_t index = normalize_dim(call.integer("index"), x->type().shape[dim]);
+  call.set_result(0, reshaped(call, sliced(call, x, dim, index, 1), call.result_type(0).shape));
+}
+
+void import_narrow(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
+  int64_t start = call.integer("start");
+  if (start < 0) start += x->type().shape[dim];
+  call.set_result(0, sliced(call, x, dim, start, call.integer("length")));
+}
+
+// split, chunk: consecutive pieces; their sizes are in the types of the results.
+void import_pieces(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, x->type().shape.size());
+  int64_t start = 0;
+  for (int i = 0; i < call.result_count(); ++i) {
+    const int64_t size = call.result_type(i).shape[dim];
+    call.set_result(i, sliced(call, x, dim, start, size));
+    start += size;
+  }
+}
+
+void import_unbind(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, x->type().shape.size());
+  for (int i = 0; i < call.result_count(); ++i) {
+    call.set_result(i, reshaped(call, sliced(call, x, dim, i, 1), call.result_type(i).shape));
+  }
+}
+
+const OpRegistration slice =
+    define_op("slice", "shape")
+        .doc("Elements starts[d] + i * steps[d], i < sizes[d], along every dimension d of x.")
+        .operand("x", kAnything)
+        .attribute("starts")
+        .attribute("sizes")
+        .attribute("steps")
+        .result("y")
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{slice_type(c)}; })
+        .gradient(slice_gradient)
+        .reference([](ReferenceCall& call) {
+          const auto [offset, strides] = slice_view(call.operand(0).type.shape, call.attributes);
+          read_strided(call, offset, strides);
+        })
+        .kernels([](const ir::Op& op) {
+          auto [offset, strides] = slice_view(op.operand(0)->type().shape, op.attributes);
+          return std::vector{strided_copy(offset, std::move(strides))};
+        })
+        .from_aten({"slice.Tensor"}, import_slice)
+        .from_aten({"select.int"}, import_select)
+        .from_aten({"narrow"}, import_narrow)
+        .from_aten({"split.Tensor", "split.sizes", "split_with_sizes", "chunk", "unsafe_chunk", "unsafe_split.Tensor",
+                    "unsafe_split_with_sizes", "tensor_split.sections"},
+                   import_pieces)
+        .from_aten({"unbind.int"}, import_unbind)
+        .samples({{{ir::Type{DType::kF32, {5, 4}}},
+                   {{"starts", Shape{1, 0}}, {"sizes", Shape{3, 4}}, {"steps", Shape{1, 1}}}},
+                  {{ir::Type{DType::kF32, {7, 5}}},
+                   {{"starts", Shape{1, 1}}, {"sizes", Shape{3, 2}}, {"steps", Shape{2, 3}}}},
+                  {{ir::Type{DType::kI32, {6}}}, {{"starts", Shape{5}}, {"sizes", Shape{1}}, {"steps", Shape{1}}}}});
+
+}  // namespace
+}  // namespace ipu::ops
