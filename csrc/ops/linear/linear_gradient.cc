@@ -1,0 +1,92 @@
+// Gradients of linear as ops of their own, because their kernels read and write the packed weight. Each is linear in
+// both operands, so their own gradients are again linear and each other.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+Shape with_last(Shape shape, int64_t size) {
+  shape.back() = size;
+  return shape;
+}
+
+Cost product_cost(const ir::Op& op, int64_t depth) {
+  const ir::Type& y = op.result()->type();
+  return {2.0 * static_cast<double>(y.elements()) * static_cast<double>(depth),
+          static_cast<double>(op.operand(0)->type().bytes() + op.operand(1)->type().bytes()),
+          static_cast<double>(y.bytes())};
+}
+
+const OpRegistration linear_input_gradient =
+    define_op("linear_input_gradient", "linear")
+        .doc("Gradient of linear for x: dy [..., N] times weight [N, K].")
+        .operand("dy", kAnyFloat)
+        .operand("weight", kAnyFloat)
+        .result("dx")
+        .traits(kMatmul | kExpensive)
+        .infer([](const InferContext& c) {
+          const ir::Type &dy = c.operand(0), &w = c.operand(1);
+          require_same_dtype(c, 0, 1);
+          if (w.shape.size() != 2 || dy.shape.empty() || dy.shape.back() != w.shape[0]) {
+            shape_error("dy " + to_string(dy.shape) + " must end in the number of rows of the weight " +
+                        to_string(w.shape));
+          }
+          return std::vector<ir::Type>{{dy.dtype, with_last(dy.shape, w.shape[1])}};
+        })
+        .gradient([](GradientBuilder& g) {
+          if (g.needs(0)) g.set(0, g.op("linear", {g.upstream(), g.operand(1)}));
+          if (g.needs(1)) g.set(1, g.op("linear_weight_gradient", {g.upstream(), g.operand(0)}));
+        })
+        .reference([](ReferenceCall& call) {
+          const ReferenceTensor &dy = call.operand(0), &w = call.operand(1);
+          const int64_t n = w.type.shape[0], k = w.type.shape[1];
+          std::vector<double>& dx = call.result().values;
+          for (size_t i = 0; i < dx.size(); ++i) {
+            const auto row = static_cast<int64_t>(i) / k, column = static_cast<int64_t>(i) % k;
+            for (int64_t j = 0; j < n; ++j) dx[i] += dy.values[row * n + j] * w.values[j * k + column];
+          }
+        })
+        .cost([](const ir::Op& op) { return product_cost(op, op.operand(1)->type().shape[0]); })
+        .samples({{{f32({2, 4}), f32({4, 3})}, {}}, {{f32({2, 3, 2}), f32({2, 5})}, {}}});
+
+const OpRegistration linear_weight_gradient =
+    define_op("linear_weight_gradient", "linear")
+        .doc("Gradient of linear for the weight: sum over all rows of dy [..., N] times x [..., K], as [N, K].")
+        .operand("x", kAnyFloat)
+        .operand("dy", kAnyFloat)
+        .result("dw")
+        .traits(kExpensive)
+        .infer([](const InferContext& c) {
+          const ir::Type &x = c.operand(0), &dy = c.operand(1);
+          require_same_dtype(c, 0, 1);
+          if (x.shape.empty() || dy.shape.empty() || with_last(x.shape, 0) != with_last(dy.shape, 0)) {
+            shape_error("x " + to_string(x.shape) + " and dy " + to_string(dy.shape) +
+                        " must agree in all but the last dimension");
+          }
+          return std::vector<ir::Type>{{x.dtype, {dy.shape.back(), x.shape.back()}}};
+        })
+        .gradient([](GradientBuilder& g) {
+          if (g.needs(0)) g.set(0, g.op("linear_input_gradient", {g.operand(1), g.upstream()}));
+          if (g.needs(1)) g.set(1, g.op("linear", {g.operand(0), g.upstream()}));
+        })
+        .reference([](ReferenceCall& call) {
+          const ReferenceTensor &x = call.operand(0), &dy = call.operand(1);
+          const int64_t n = dy.type.shape.back(), k = x.type.shape.back();
+          const int64_t rows = element_count(std::span(x.type.shape).first(x.type.shape.size() - 1));
+          std::vector<double>& dw = call.result().values;
+          for (int64_t row = 0; row < rows; ++row) {
+            for (int64_t i = 0; i < n; ++i) {
+              for (int64_t j = 0; j < k; ++j) dw[i * k + j] += dy.values[row * n + i] * x.values[row * k + j];
+            }
+          }
+        })
+        .cost([](const ir::Op& op) {
+          const ir::Type& x = op.operand(0)->type();
+          return product_cost(op, x.elements() / std::max<int64_t>(1, x.shape.back()));
+        })
+        .samples({{{f32({2, 3}), f32({2, 4})}, {}}, {{f32({2, 3, 5}), f32({2, 3, 2})}, {}}, {{f32({3}), f32({2})}, {}}});
+
+}  // namespace
+}  // namespace ipu::ops

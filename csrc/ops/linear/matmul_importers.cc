@@ -1,0 +1,117 @@
+// Importers of torch's matrix products: ranks and broadcasting are resolved here, and a transposed operand is read
+// through matmul's flags instead of being copied.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+struct Factor {
+  ir::Value* value;
+  bool transposed;
+};
+
+// Looks through a transpose that swaps the last two dimensions only. The transpose dies if nobody else reads it.
+Factor without_transpose(ir::Value* value) {
+  const ir::Op* producer = value->producer();
+  const size_t rank = value->type().shape.size();
+  if (producer == nullptr || !producer->is("transpose") || rank < 2) return {value, false};
+  std::vector<int64_t> perm = producer->attributes.integers("perm");
+  std::swap(perm[rank - 1], perm[rank - 2]);
+  for (size_t i = 0; i < rank; ++i) {
+    if (perm[i] != static_cast<int64_t>(i)) return {value, false};
+  }
+  return {producer->operand(0), true};
+}
+
+ir::Value* product(ImportCall& call, ir::Value* a, ir::Value* b) {
+  const Factor left = without_transpose(a), right = without_transpose(b);
+  return call.op("matmul", {left.value, right.value}, {{"trans_a", left.transposed}, {"trans_b", right.transposed}});
+}
+
+[[noreturn]] void inner_mismatch(ImportCall& call, const Shape& a, const Shape& b) {
+  throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " + to_string(a) +
+                                            " and " + to_string(b) + ": the inner sizes differ");
+}
+
+// torch.matmul: vectors become matrices, leading dimensions of the left operand are rows when the right one is a
+// matrix, otherwise batch dimensions broadcast.
+ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
+  if (!is_floating_point(a->type().dtype)) call.unsupported("integer operands; convert them to float first");
+  if (a->type().shape.empty() || b->type().shape.empty()) {
+    throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " +
+                                              to_string(a->type().shape) + " and " + to_string(b->type().shape) +
+                                              ": both operands need at least one dimension");
+  }
+  const Shape a_shape = a->type().shape, b_shape = b->type().shape;
+  const int64_t inner = b_shape.size() == 1 ? b_shape[0] : b_shape[b_shape.size() - 2];
+  if (a_shape.back() != inner) inner_mismatch(call, a_shape, b_shape);
+
+  Shape result;  // batch, then what the operands contribute
+  if (b_shape.size() <= 2) {
+    result.assign(a_shape.begin(), a_shape.end() - 1);
+    if (b_shape.size() == 2) result.push_back(b_shape[1]);
+    const Shape b_matrix = b_shape.size() == 2 ? b_shape : Shape{inner, 1};
+    ir::Value* left = a_shape.size() == 2 ? a : reshaped(call, a, {a->type().elements() / std::max<int64_t>(inner, 1), inner});
+    if (inner == 0) return call.builder().splat({a->type().dtype, result}, 0.0);
+    return reshaped(call, product(call, left, reshaped(call, b, b_matrix)), result);
+  }
+  const Shape a_matrix = a_shape.size() == 1 ? Shape{1, inner} : Shape(a_shape.end() - 2, a_shape.end());
+  const Shape b_matrix(b_shape.end() - 2, b_shape.end());
+  const Shape a_batch(a_shape.begin(), a_shape.end() - std::min<ptrdiff_t>(2, std::ssize(a_shape)));
+  const Shape b_batch(b_shape.begin(), b_shape.end() - 2);
+  const Shape batch = broadcast_shapes(a_batch, b_batch);
+  const auto with_batch = [&batch](const Shape& matrix) {
+    Shape shape = batch;
+    shape.insert(shape.end(), matrix.begin(), matrix.end());
+    return shape;
+  };
+  // Nothing to broadcast: keep the value, so that a transpose in front of it can be looked through.
+  ir::Value* left = a_shape.size() == 1 ? reshaped(call, a, a_matrix) : a;
+  ir::Value* y = product(call, expanded(call, left, with_batch(a_matrix)), expanded(call, b, with_batch(b_matrix)));
+  result = batch;
+  if (a_shape.size() > 1) result.push_back(a_matrix[0]);
+  result.push_back(b_matrix[1]);
+  return reshaped(call, y, result);
+}
+
+ir::Value* scaled(ImportCall& call, ir::Value* value, std::string_view factor) {
+  if (!call.has(factor) || call.real(factor) == 1.0) return value;
+  return call.op("mul", {value, call.builder().scalar(value->type().dtype, call.real(factor))});
+}
+
+// beta * self + alpha * (a @ b); with beta = 0 torch ignores self, NaN in it included.
+void import_added(ImportCall& call, std::string_view a, std::string_view b) {
+  ir::Value* y = scaled(call, matmul(call, call.tensor(a), call.tensor(b)), "alpha");
+  if (!call.has("beta") || call.real("beta") != 0.0) {
+    y = call.op("add", {scaled(call, call.tensor("self"), "beta"), y});
+  }
+  call.set_result(0, y);
+}
+
+void import_outer(ImportCall& call) {
+  ir::Value *a = call.tensor("self"), *b = call.tensor("vec2");
+  call.set_result(0, call.op("mul", {reshaped(call, a, {a->type().elements(), 1}), b}));
+}
+
+struct Registrations {
+  Registrations() {
+    const auto product_of = [](std::string_view a, std::string_view b) {
+      return [a, b](ImportCall& call) { call.set_result(0, matmul(call, call.tensor(a), call.tensor(b))); };
+    };
+    register_aten_importer("matmul", product_of("self", "other"));
+    register_aten_importer("mm", product_of("self", "mat2"));
+    register_aten_importer("bmm", product_of("self", "mat2"));
+    register_aten_importer("mv", product_of("self", "vec"));
+    register_aten_importer("dot", product_of("self", "tensor"));
+    register_aten_importer("vdot", product_of("self", "other"));
+    register_aten_importer("addmm", [](ImportCall& call) { import_added(call, "mat1", "mat2"); });
+    register_aten_importer("addmv", [](ImportCall& call) { import_added(call, "mat", "vec"); });
+    register_aten_importer("baddbmm", [](ImportCall& call) { import_added(call, "batch1", "batch2"); });
+    register_aten_importer("outer", import_outer);
+    register_aten_importer("ger", import_outer);
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops
