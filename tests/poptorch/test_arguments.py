@@ -1,0 +1,221 @@
+"""What a call takes and gives back: binding, structures, later calls, and every documented mistake."""
+
+import collections
+
+import pytest
+import torch
+
+import poptorch
+
+Pair = collections.namedtuple("Pair", ["a", "b"])
+
+
+class AddMul(torch.nn.Module):
+
+    def forward(self, x, y, scale=2.0, *, offset=None):
+        z = x + y * scale
+        return z if offset is None else z + offset
+
+
+def x(*shape):
+    return torch.randn(*(shape or (2, 3)))
+
+
+def test_positional_keyword_and_default_arguments():
+    a, b = x(), x()
+    run = poptorch.inferenceModel(AddMul())
+    torch.testing.assert_close(run(a, y=b), a + b * 2)
+    torch.testing.assert_close(run(y=b, x=a), a + b * 2)
+
+
+def test_keyword_only_tensor():
+    a, b, c = x(), x(), x()
+    torch.testing.assert_close(poptorch.inferenceModel(AddMul())(a, b, offset=c), a + b * 2 + c)
+
+
+class Variadic(torch.nn.Module):
+
+    def forward(self, first, *rest, **named):
+        total = first
+        for tensor in rest:
+            total = total + tensor
+        return {name: total + tensor for name, tensor in named.items()}
+
+
+def test_variable_arguments_and_dict_result():
+    a, b, c, d = x(), x(), x(), x()
+    run = poptorch.inferenceModel(Variadic())
+    result = run(a, b, c, left=d, right=a)
+    assert list(result) == ["left", "right"]
+    torch.testing.assert_close(result["left"], a + b + c + d)
+    again = run(a, b, c, right=a, left=d)
+    torch.testing.assert_close(again["left"], a + b + c + d)
+
+
+class Nested(torch.nn.Module):
+
+    def forward(self, pair, items, table):
+        return Pair(pair[0] + items[0], [items[1] * 2, (table["k"], "label", None, 7)])
+
+
+def test_nested_structures_keep_their_types():
+    a, b, c, d, e = (x() for _ in range(5))
+    result = poptorch.inferenceModel(Nested())((a, b), [c, d], {"k": e})
+    assert isinstance(result, Pair) and isinstance(result.b, list) and isinstance(result.b[1], tuple)
+    torch.testing.assert_close(result.a, a + c)
+    torch.testing.assert_close(result.b[0], d * 2)
+    torch.testing.assert_close(result.b[1][0], e)
+    assert result.b[1][1:] == ("label", None, 7)
+
+
+class Box:
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class BoxParser(poptorch.ICustomArgParser):
+
+    def yieldTensors(self, struct):
+        yield struct.tensor
+
+    def reconstruct(self, original_structure, tensor_iterator):
+        return Box(next(tensor_iterator))
+
+
+def test_custom_structures():
+    poptorch.registerCustomArgParser(Box, BoxParser())
+    try:
+        run = poptorch.inferenceModel(lambda box: Box(box.tensor * 3))
+        a = x()
+        torch.testing.assert_close(run(Box(a)).tensor, a * 3)
+        with pytest.raises(poptorch.Error, match=r"Shape mismatch for box\[0\]"):
+            run(Box(x(4, 3)))
+    finally:
+        poptorch.registerCustomArgParser(Box, None)
+    with pytest.raises(poptorch.Error, match="needs an ICustomArgParser"):
+        poptorch.registerCustomArgParser(Box, object())
+
+
+def test_nothing_returned_gives_none():
+    assert poptorch.inferenceModel(lambda t: None)(x()) is None
+
+
+def test_same_input_returned_twice():
+    a = x()
+    first, second = poptorch.inferenceModel(lambda t: (t, t))(a)
+    assert torch.equal(first, a) and torch.equal(second, a)
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda run: run(x(), x(), 2.0, x()), AssertionError, "Too many arguments: 4 given, forward takes 3"),
+    (lambda run: run(x(), x(), shift=1), AssertionError, r"Unexpected keyword argument\(s\) \['shift'\]"),
+    (lambda run: run(x(), x(), y=x()), AssertionError, "Parameter 'y' is given twice"),
+    (lambda run: run(x()), poptorch.Error, "Mandatory parameter missing: forward needs 'y'"),
+])
+def test_binding_mistakes(call, error, text):
+    with pytest.raises(error, match=text):
+        call(poptorch.inferenceModel(AddMul()))
+
+
+def test_wrapping_something_that_cannot_be_called():
+    with pytest.raises(TypeError):
+        poptorch.inferenceModel(3)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda run: run(x(4, 3), x()), r"Shape mismatch for x: expected \[2, 3\], got \[4, 3\]"),
+    (lambda run: run(x(), x().double()), r"Data type mismatch for y: expected torch.float32, got torch.float64"),
+    (lambda run: run(x(), [x()]), r"Type mismatch for y: expected torch.Tensor, got list"),
+    (lambda run: run(x(), x(), 3.0), r"Number of positional arguments mismatch"),
+])
+def test_later_calls_must_match_the_first_and_the_device_stays_usable(call, text):
+    run = poptorch.inferenceModel(AddMul())
+    a, b = x(), x()
+    run(a, b)
+    with pytest.raises(poptorch.Error, match=text) as raised:
+        call(run)
+    assert "destroy()" in str(raised.value) and raised.value.type == "poptorch_py_error"
+    torch.testing.assert_close(run(a, b), a + b * 2)
+
+
+def test_constants_may_not_change():
+    run = poptorch.inferenceModel(AddMul())
+    run(x(), x(), 4.0)
+    with pytest.raises(poptorch.Error, match=r"Value mismatch for scale: expected 4.0, got 5.0"):
+        run(x(), x(), 5.0)
+
+
+def test_tuple_length_list_length_and_keys():
+    run = poptorch.inferenceModel(Nested())
+    good = ((x(), x()), [x(), x()], {"k": x()})
+    run(*good)
+    with pytest.raises(poptorch.Error, match="Length mismatch for pair: expected 2, got 3"):
+        run((x(), x(), x()), *good[1:])
+    with pytest.raises(poptorch.Error, match="Length mismatch for items"):
+        run(good[0], [x()], good[2])
+    with pytest.raises(poptorch.Error, match=r"Keys mismatch for table: unexpected \['j'\], missing \['k'\]"):
+        run(good[0], good[1], {"j": x()})
+
+
+def test_batch_that_is_not_divisible_lists_the_factors():
+    options = poptorch.Options().deviceIterations(4)
+    with pytest.raises(AssertionError, match=r"\[6, 3\].*4 = Options.deviceIterations \(4\)"):
+        poptorch.inferenceModel(AddMul(), options)(x(6, 3), x(6, 3))
+
+
+def test_scalar_input_counts_as_one_row():
+    run = poptorch.inferenceModel(lambda t, s: t * s)
+    a = x()
+    torch.testing.assert_close(run(a, torch.tensor(3.0)), a * 3)
+    with pytest.raises(AssertionError, match="0-dimensional"):
+        poptorch.inferenceModel(lambda t, s: t * s, poptorch.Options().deviceIterations(2))(a, torch.tensor(3.0))
+
+
+def test_inputs_of_different_micro_batch_sizes():
+    options = poptorch.Options().deviceIterations(2)
+    images, masks = x(12, 3), x(2, 9)
+    sums, echo = poptorch.inferenceModel(lambda i, m: (i * 2, m + 1), options)(images, masks)
+    torch.testing.assert_close(sums, images * 2)
+    torch.testing.assert_close(echo, masks + 1)
+
+
+@pytest.mark.parametrize("tensor, text", [
+    (torch.zeros(2, 3, dtype=torch.complex64), "complex"),
+    (torch.zeros(2, 3).to_sparse(), "sparse"),
+    (torch.zeros(2, 0), "size 0"),
+])
+def test_tensors_that_are_refused(tensor, text):
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(lambda t: t * 2)(tensor)
+
+
+def test_non_contiguous_and_grad_requiring_inputs_work():
+    run = poptorch.inferenceModel(lambda t: t * 2)
+    a = torch.randn(3, 4).t()
+    torch.testing.assert_close(run(a), a * 2)
+    torch.testing.assert_close(run(torch.ones(4, 3, requires_grad=True)), torch.full((4, 3), 2.0))
+
+
+@pytest.mark.parametrize("given, returned", [
+    (torch.float64, torch.float32), (torch.int64, torch.int32), (torch.bfloat16, torch.float32),
+    (torch.int32, torch.int32), (torch.float32, torch.float32)])
+def test_result_dtypes_are_those_of_the_device(given, returned):
+    a = torch.arange(6).reshape(2, 3).to(given)
+    result = poptorch.inferenceModel(lambda t: t + t)(a)
+    assert result.dtype == returned
+    torch.testing.assert_close(result, (a + a).to(returned))
+
+
+def test_options_of_another_type():
+    with pytest.raises(poptorch.Error, match="Invalid type of options"):
+        poptorch.inferenceModel(AddMul(), {"deviceIterations": 2})
+
+
+@pytest.mark.parametrize("strategy, hint", [(poptorch.PipelinedExecution, True), (poptorch.ShardedExecution, False)])
+def test_gradient_accumulation_is_refused_in_inference(strategy, hint):
+    options = poptorch.Options().setExecutionStrategy(strategy())
+    options.Training.gradientAccumulation(2)
+    with pytest.raises(poptorch.Error, match="must be 1 for inference") as raised:
+        poptorch.inferenceModel(AddMul(), options)
+    assert ("deviceIterations" in str(raised.value)) == hint

@@ -1,0 +1,113 @@
+"""poptorch.DataLoader in Sync mode: one item is one call."""
+
+import pytest
+import torch
+
+import poptorch
+
+
+class Rows(torch.utils.data.Dataset):
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index)]), index
+
+
+class Stream(torch.utils.data.IterableDataset):
+
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        return (torch.tensor([float(i)]) for i in range(self.count))
+
+
+def options(device_iterations=2, accumulation=3):
+    opts = poptorch.Options().deviceIterations(device_iterations)
+    opts.Training.gradientAccumulation(accumulation)
+    return opts
+
+
+def test_items_have_the_combined_batch_size_and_remainders_are_dropped():
+    loader = poptorch.DataLoader(options(), Rows(40), batch_size=2)
+    assert loader.combinedBatchSize == 12 and len(loader) == 3
+    items = [index for _, index in loader]
+    assert [len(item) for item in items] == [12, 12, 12]
+    assert torch.equal(torch.cat(items), torch.arange(36))
+
+
+def test_one_log_line_says_how_many_samples_are_dropped(caplog):
+    poptorch.logger.addHandler(caplog.handler)
+    poptorch.logger.setLevel("INFO")
+    try:
+        poptorch.DataLoader(options(), Rows(40), batch_size=2)
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+        poptorch.setLogLevel("WARN")
+    assert "4 of 40 samples are dropped" in caplog.text
+
+
+def test_keeping_the_remainder_warns(caplog):
+    poptorch.logger.addHandler(caplog.handler)
+    try:
+        loader = poptorch.DataLoader(options(), Rows(40), batch_size=2, drop_last=False)
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+    assert "4 rows instead of the combined batch size 12" in caplog.text
+    assert [len(index) for _, index in loader] == [12, 12, 12, 4]
+
+
+def test_iterable_data_set():
+    items = list(poptorch.DataLoader(options(1, 4), Stream(10), batch_size=1))
+    assert [item.shape for item in items] == [(4, 1), (4, 1)]
+
+
+def test_shuffle_visits_every_kept_row_once():
+    items = torch.cat([index for _, index in poptorch.DataLoader(options(1, 1), Rows(10), batch_size=5, shuffle=True)])
+    assert sorted(items.tolist()) == list(range(10))
+
+
+def test_workers_deliver_in_order():
+    loader = poptorch.DataLoader(options(1, 2), Rows(16), batch_size=2, num_workers=2)
+    assert torch.equal(torch.cat([index for _, index in loader]), torch.arange(16))
+
+
+def test_batch_size_none_passes_items_on():
+    loader = poptorch.DataLoader(options(), Rows(3), batch_size=None)
+    assert loader.combinedBatchSize is None and [index for _, index in loader] == [0, 1, 2]
+    with pytest.raises(AttributeError):
+        loader.options
+
+
+def test_batch_sampler_concatenates_micro_batches():
+    sampler = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(Rows(24)), batch_size=2, drop_last=True)
+    loader = poptorch.DataLoader(options(), Rows(24), batch_sampler=sampler)
+    assert loader.combinedBatchSize == 12
+    assert [len(index) for _, index in loader] == [12, 12]
+    with pytest.raises(poptorch.Error, match="batch_sampler cannot be combined"):
+        poptorch.DataLoader(options(), Rows(24), batch_sampler=sampler, shuffle=True)
+
+
+def test_options_are_frozen_and_checked():
+    opts = options()
+    poptorch.DataLoader(opts, Rows(12))
+    with pytest.raises(AttributeError, match="frozen"):
+        opts.deviceIterations(1)
+    with pytest.raises(AssertionError, match="must be a poptorch.Options"):
+        poptorch.DataLoader({}, Rows(12))
+
+
+@pytest.mark.parametrize("arguments, error, text", [
+    ({"batch_size": 0}, AssertionError, "positive int"),
+    ({"async_options": {"rebatched_size": 2}}, AssertionError, "rebatched_size"),
+    ({"rebatched_worker_size": 100}, AssertionError, "combined batch size"),
+    ({"mode": poptorch.DataLoaderMode.Async}, poptorch.Error, "not available in this version"),
+])
+def test_bad_arguments(arguments, error, text):
+    with pytest.raises(error, match=text):
+        poptorch.DataLoader(options(), Rows(12), **arguments)

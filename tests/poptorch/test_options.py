@@ -1,0 +1,157 @@
+"""Options: typed setters, freezing, cloning, JSON defaults, and options that are not there yet."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import poptorch
+
+
+@pytest.mark.tiny
+def test_setters_chain_and_store():
+    options = poptorch.Options().deviceIterations(4).autoRoundNumIPUs().outputMode(poptorch.OutputMode.EveryN, 2)
+    assert options.device_iterations == 4 and options("device_iterations") == 4
+    assert options.auto_round_num_ipus is True
+    assert options.output_mode == 1 and options.output_return_period == 2 and not options.defaultOutputMode()
+
+
+def test_defaults_are_the_published_ones():
+    options = poptorch.Options()
+    assert options.replication_factor == 1 and options.device_iterations == 1
+    assert options.output_mode == 4 and options.defaultOutputMode()
+    assert options.Training.gradient_accumulation == 1
+    assert options.Training.accumulation_and_replication_reduction_type is poptorch.ReductionType.Mean
+    assert options.Distributed.numProcesses == 1 and options.Distributed.processId == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda o: o.deviceIterations("4"),
+    lambda o: o.deviceIterations(2.0),
+    lambda o: o.autoRoundNumIPUs(1),
+    lambda o: o.outputMode(2),
+    lambda o: o.outputMode(poptorch.OutputMode.EveryN),
+    lambda o: o.outputMode(poptorch.OutputMode.EveryN, 0),
+    lambda o: o.randomSeed(1.5),
+    lambda o: o.setExecutionStrategy("pipelined"),
+    lambda o: o.Training.gradientAccumulation("2"),
+    lambda o: setattr(o, "device_iterations", "4"),
+    lambda o: setattr(o, "device_iteration", 4),
+])
+def test_wrong_types_and_unknown_names_are_assertion_errors(call):
+    with pytest.raises(AssertionError):
+        call(poptorch.Options())
+
+
+def test_unknown_name_lists_the_valid_ones():
+    with pytest.raises(AssertionError, match=r"Unknown option 'device_iteration'. Valid options are: .*device_iterations"):
+        poptorch.Options().device_iteration = 4
+
+
+def test_reading_an_unknown_option_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no option 'devices'"):
+        poptorch.Options().devices
+
+
+def test_reduction_type_must_be_sum_or_mean():
+    with pytest.raises(ValueError):
+        poptorch.Options().Training.accumulationAndReplicationReductionType(poptorch.ReductionType.NoReduction)
+
+
+def test_options_given_to_a_wrapper_are_frozen_with_all_their_parts_and_clones_are_not():
+    options = poptorch.Options().deviceIterations(2)
+    poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    for change in (lambda: options.deviceIterations(3), lambda: setattr(options, "device_iterations", 3),
+                   lambda: options.Training.gradientAccumulation(2),
+                   lambda: options.setExecutionStrategy(poptorch.ShardedExecution())):
+        with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+            change()
+    variant = options.clone().deviceIterations(3)
+    assert variant.device_iterations == 3 and options.device_iterations == 2
+    assert copy.deepcopy(options).deviceIterations(5).device_iterations == 5
+
+
+def test_equality_and_pickle():
+    options = poptorch.Options().deviceIterations(2)
+    options.Training.gradientAccumulation(3)
+    assert options == options.clone()
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert options != options.clone().deviceIterations(3)
+
+
+def test_to_dict_needs_a_decided_output_mode():
+    options = poptorch.Options()
+    with pytest.raises(AssertionError, match="output mode"):
+        options.toDict()
+    values = options.outputMode(poptorch.OutputMode.All).toDict()
+    assert values["output_mode"] == 2 and values["gradient_accumulation"] == 1
+
+
+def test_json_and_environment_defaults(monkeypatch):
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS",
+                       '{"deviceIterations": 8, "Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}')
+    options = poptorch.Options()
+    assert (options.device_iterations, options.Training.gradient_accumulation, options.output_mode) == (8, 4, 2)
+    with pytest.raises(AttributeError):
+        options.from_json('{"deviceIteration": 8}')
+
+
+def test_random_seed_seeds_torch_at_once():
+    poptorch.Options().randomSeed(3)
+    first = torch.rand(2)
+    poptorch.Options().randomSeed(3)
+    assert torch.equal(first, torch.rand(2))
+
+
+@pytest.mark.parametrize("call, name", [
+    (lambda o: o.replicationFactor(2), "Options.replicationFactor"),
+    (lambda o: o.enableExecutableCaching("x"), "Options.enableExecutableCaching"),
+    (lambda o: o.Precision.enableStochasticRounding(True), "Options.Precision.enableStochasticRounding"),
+    (lambda o: o._Popart.set("a", 1), "Options._Popart.set"),
+])
+def test_option_that_is_not_there_yet_says_so(call, name):
+    with pytest.raises(poptorch.Error, match=f"{name} is part of the PopTorch API but not available") as raised:
+        call(poptorch.Options())
+    assert raised.value.type == "poptorch_py_error" and raised.value.location == ""
+
+
+def test_module_name_that_is_not_there_yet_says_so():
+    with pytest.raises(AttributeError, match="poptorch.cond is part of the PopTorch API but not available"):
+        poptorch.cond
+    with pytest.raises(AttributeError, match="has no attribute 'conds'"):
+        poptorch.conds
+    with pytest.raises(AttributeError, match="poptorch.optim.Adam is part"):
+        poptorch.optim.Adam
+
+
+# --- strategies ---
+
+
+def test_stages_in_order_of_the_arguments():
+    strategy = poptorch.PipelinedExecution("a", ["b", "c"], poptorch.Stage("d").ipu(3))
+    assert strategy._place([("a", None), ("b", None), ("c", 7), ("d", 0)]) == {
+        "": (0, 0), "a": (0, 0), "b": (1, 1), "c": (1, 7), "d": (2, 3)}
+    strategy.stage("b").ipu(5)
+    assert strategy._place([("c", None)])["c"] == (1, 5)
+
+
+def test_same_as_ipu_and_auto_increment():
+    same = poptorch.PipelinedExecution()
+    assert same._place([("x", 2), ("y", 0)]) == {"": (0, 0), "x": (2, 2), "y": (0, 0)}
+    with pytest.raises(AssertionError, match="block 'x' has none"):
+        same._place([("x", None)])
+    grow = poptorch.ShardedExecution(poptorch.AutoStage.AutoIncrement)
+    assert grow._place([("x", None), ("y", 0)]) == {"": (0, 0), "x": (1, 1), "y": (2, 0)}
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (("a", "a"), "more than one stage"), ((["a", 1],), "A stage is"), ((3,), "A stage is")])
+def test_bad_stage_arguments(arguments, text):
+    with pytest.raises(AssertionError, match=text):
+        poptorch.PipelinedExecution(*arguments)
+
+
+def test_unknown_block_lists_the_expected_ones():
+    with pytest.raises(AssertionError, match=r"Unknown block 'z': expected one of \['a'\]"):
+        poptorch.PipelinedExecution("a").stage("z")
