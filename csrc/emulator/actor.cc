@@ -53,37 +53,29 @@ void run_collective(Collective& c) {
 
 }  // namespace
 
-// Both waits: true when the actor may go on, false when it is parked (and may already run on another worker).
+// Both waits: true when the actor may go on, false when it is parked (and may already run on another worker: from the
+// store of kParked on, only the other end of the channel is looked at).
 bool Engine::State::wait_for_space(Actor& actor, Channel& c, int at) {
-  auto has_space = [&] {
-    return c.pushed.load(std::memory_order_relaxed) - c.popped.load(std::memory_order_seq_cst) < c.capacity;
-  };
-  if (has_space()) return true;
-  if (threads > 1 && c.consumer->state.load(std::memory_order_relaxed) == ActorState::kRunning &&
-      spin_until([&] { return has_space() || stop.load(std::memory_order_relaxed); }))
-    return true;
-  return park(actor, &c, at, has_space);
+  const int64_t needed = c.pushed.load(std::memory_order_relaxed) - c.capacity + 1;
+  return wait_for(actor, c, c.popped, needed, *c.consumer, at);
 }
 
 bool Engine::State::wait_for_element(Actor& actor, Channel& c, int at) {
-  auto has_element = [&] {
-    return c.pushed.load(std::memory_order_seq_cst) - c.popped.load(std::memory_order_relaxed) - c.taken > 0;
-  };
-  if (has_element()) return true;
-  if (threads > 1 && c.producer->state.load(std::memory_order_relaxed) == ActorState::kRunning &&
-      spin_until([&] { return has_element() || stop.load(std::memory_order_relaxed); }))
-    return true;
-  return park(actor, &c, at, has_element);
+  const int64_t needed = c.popped.load(std::memory_order_relaxed) + c.taken + 1;
+  return wait_for(actor, c, c.pushed, needed, *c.producer, at);
 }
 
-template <typename Condition>
-bool Engine::State::park(Actor& actor, const void* what, int at, Condition&& may_go_on) {
+bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at) {
+  if (count.load(std::memory_order_acquire) >= needed) return true;
+  if (threads > 1 && other.state.load(std::memory_order_relaxed) == kRunning && &other != &actor &&
+      spin_until([&] { return count.load(std::memory_order_acquire) >= needed; }))
+    return true;
   actor.at = at;
-  actor.waits_for.store(what, std::memory_order_relaxed);
-  actor.state.store(ActorState::kParked, std::memory_order_seq_cst);
-  if (!may_go_on()) return false;
-  ActorState parked = ActorState::kParked;
-  return actor.state.compare_exchange_strong(parked, ActorState::kRunning, std::memory_order_seq_cst);
+  actor.waits_for.store(&c, std::memory_order_relaxed);
+  uint64_t parked = kParked + kParkStep * ++actor.parkings;
+  actor.state.store(parked, std::memory_order_seq_cst);
+  if (count.load(std::memory_order_seq_cst) < needed) return false;
+  return actor.state.compare_exchange_strong(parked, kRunning, std::memory_order_seq_cst);
 }
 
 bool Engine::State::meet(Actor& actor, const Step& step, int at) {
@@ -95,7 +87,7 @@ bool Engine::State::meet(Actor& actor, const Step& step, int at) {
     c.waiting.push_back(&actor);
     actor.at = at + 1;  // whoever comes last does this step for all
     actor.waits_for.store(&c, std::memory_order_relaxed);
-    actor.state.store(ActorState::kParked, std::memory_order_seq_cst);
+    actor.state.store(kParked + kParkStep * ++actor.parkings, std::memory_order_seq_cst);
     return false;
   }
   c.arrived = 0;

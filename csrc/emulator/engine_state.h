@@ -52,7 +52,9 @@ struct CompiledIpu {
   int pointers = 0;
 };
 
-enum class ActorState : int { kReady, kRunning, kParked, kDone };
+// An actor's state word: what it is in the low bits; parked words also carry a number of their own, so that a worker that
+// parked an actor cannot mistake a later parking (by another worker) for its own.
+enum ActorState : uint64_t { kReady = 0, kRunning = 1, kParked = 2, kDone = 3, kStateMask = 3, kParkStep = 4 };
 enum class Outcome : int { kDone, kParked, kStopped };
 
 struct Channel;
@@ -82,7 +84,8 @@ struct alignas(64) Actor {
   std::exception_ptr error;
   int error_at = -1;
   int64_t narrowed = 0;
-  alignas(64) std::atomic<ActorState> state{ActorState::kReady};
+  uint64_t parkings = 0;
+  alignas(64) std::atomic<uint64_t> state{kReady};
   std::atomic<const void*> waits_for{nullptr};
   LaneJob lanes;
 };
@@ -136,8 +139,7 @@ struct Engine::State final : HelpedRun {
 
   // --- steps (actor.cc) ---
   Outcome run_actor(Actor& actor, int worker);
-  template <typename Condition>
-  bool park(Actor& actor, const void* what, int at, Condition&& may_go_on);
+  bool wait_for(Actor& actor, Channel& channel, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at);
   bool wait_for_space(Actor& actor, Channel& channel, int at);
   bool wait_for_element(Actor& actor, Channel& channel, int at);
   bool meet(Actor& actor, const Step& step, int at);

@@ -38,7 +38,7 @@ void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   reset();
   if (actor_count == 1) {
     Actor& only = actors[0];
-    only.state.store(ActorState::kRunning, std::memory_order_relaxed);
+    only.state.store(kRunning, std::memory_order_relaxed);
     settle(only, run_actor(only, 0));
   } else {
     for (int a = 0; a < actor_count; ++a) ready[a / 64].fetch_or(uint64_t{1} << (a % 64));
@@ -50,7 +50,7 @@ void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   bool all_done = true;
   for (int a = 0; a < actor_count; ++a) {
     narrowed += actors[a].narrowed;
-    all_done &= actors[a].state.load(std::memory_order_relaxed) == ActorState::kDone;
+    all_done &= actors[a].state.load(std::memory_order_relaxed) == kDone;
   }
   if (all_done && !stop.load()) return;
   if (stop.load()) raise();
@@ -65,7 +65,7 @@ void Engine::State::reset() {
     actor.error = nullptr;
     actor.error_at = -1;
     std::fill(actor.cursors.begin(), actor.cursors.end(), 0);
-    actor.state.store(ActorState::kReady, std::memory_order_relaxed);
+    actor.state.store(kReady, std::memory_order_relaxed);
   }
   for (int c = 0; c < queue_count * program->replicas; ++c) {
     channels[c].pushed.store(0, std::memory_order_relaxed);
@@ -118,7 +118,7 @@ Actor* Engine::State::take_ready() {
       uint64_t bit = bits & -bits;
       if ((ready[w].fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) {
         Actor& actor = actors[w * 64 + __builtin_ctzll(bit)];
-        actor.state.store(ActorState::kRunning, std::memory_order_relaxed);
+        actor.state.store(kRunning, std::memory_order_relaxed);
         return &actor;
       }
       bits = ready[w].load(std::memory_order_relaxed);
@@ -128,11 +128,9 @@ Actor* Engine::State::take_ready() {
 }
 
 void Engine::State::wake_if_waiting(Actor& actor, const void* what) {
-  if (actor.state.load(std::memory_order_seq_cst) != ActorState::kParked ||
-      actor.waits_for.load(std::memory_order_relaxed) != what)
-    return;
-  ActorState parked = ActorState::kParked;
-  if (!actor.state.compare_exchange_strong(parked, ActorState::kReady, std::memory_order_seq_cst)) return;
+  uint64_t parked = actor.state.load(std::memory_order_seq_cst);
+  if ((parked & kStateMask) != kParked || actor.waits_for.load(std::memory_order_relaxed) != what) return;
+  if (!actor.state.compare_exchange_strong(parked, kReady, std::memory_order_seq_cst)) return;
   active.fetch_add(1, std::memory_order_relaxed);
   ready[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
   signal_workers();
@@ -153,7 +151,7 @@ void Engine::State::signal_workers() {
 
 // After kParked the actor may already run elsewhere: it is not touched.
 void Engine::State::settle(Actor& actor, Outcome outcome) {
-  if (outcome == Outcome::kDone) actor.state.store(ActorState::kDone, std::memory_order_relaxed);
+  if (outcome == Outcome::kDone) actor.state.store(kDone, std::memory_order_relaxed);
   if (active.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   finished.store(true, std::memory_order_seq_cst);
   if (caller_asleep.load(std::memory_order_seq_cst)) {
@@ -274,7 +272,7 @@ void Engine::State::report_stuck() const {
   std::string text = "deadlock: no IPU can go on";
   for (int a = 0; a < actor_count; ++a) {
     const Actor& actor = actors[a];
-    if (actor.state.load() == ActorState::kDone) continue;
+    if (actor.state.load() == kDone) continue;
     text += "\n  waits: " + program::describe(*program, actor.ipu, actor.at);
     const std::vector<Step>& steps = actor.code->steps;
     if (actor.at >= static_cast<int>(steps.size())) continue;  // behind a meeting that ends the program

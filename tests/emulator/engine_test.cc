@@ -67,7 +67,19 @@ void from_counter(const kernels::KernelCall& c, const Attributes&, const std::ve
 void is_positive(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>&, int) {
   *c.results[0] = std::byte{in(c, 0)[0] > 0};
 }
+// Stage 0 ends its micro-batch k only after stage 1 has begun micro-batch k-1: impossible unless stages overlap.
+std::atomic<int64_t> begun[2];
+void rendezvous(const kernels::KernelCall& c, const Attributes& a, const std::vector<int64_t>& n, int) {
+  int64_t stage = a.integer("stage"), number = begun[stage]++;
+  auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (stage == 0 && begun[1] < number) {
+    if (std::chrono::steady_clock::now() > give_up) throw std::runtime_error("stage 1 does not start");
+    std::this_thread::yield();
+  }
+  for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i];
+}
 using kernels::KernelRegistration;
+const KernelRegistration rendezvous_kernel({"test.rendezvous", TestKernel<rendezvous>::prepare});
 const KernelRegistration affine_kernel({"test.affine", TestKernel<affine>::prepare});
 const KernelRegistration sum2_kernel({"test.sum2", TestKernel<sum2>::prepare});
 const KernelRegistration fail_kernel({"test.fail", TestKernel<fail>::prepare});
@@ -166,21 +178,31 @@ TEST(Engine, PipelinesGiveTheSameBitsWithAnyNumberOfThreads) {
 
 TEST(Engine, StagesOverlapAndMicroBatchesComeInOrder) {
   const int64_t rounds = 8;
-  Engine engine(checked(pipeline(2, rounds, 16, 2'000'000)), {.threads = 2, .trace = true});
+  Program p = pipeline(2, rounds, 16);
+  for (int i : {0, 1}) {
+    for (Instruction& step : p.ipus[i].instructions) {
+      if (step.opcode != Opcode::kKernel) continue;
+      step.kernel = "test.rendezvous";
+      step.attributes = {{"stage", int64_t{i}}};
+    }
+    begun[i] = 0;
+  }
+  Engine engine(checked(p), {.threads = 2, .trace = true});
   run_pipeline(engine, rounds, 16);
   std::vector<TraceEvent> events = engine.take_trace();
   ASSERT_EQ(events.size(), 2u * rounds);
-  bool overlap = false;
+  int overlaps = 0;
   for (const TraceEvent& a : events)
     for (const TraceEvent& b : events)
-      overlap |= a.ipu == 0 && b.ipu == 1 && a.begin_ns < b.end_ns && b.begin_ns < a.end_ns && a.iteration > b.iteration;
-  EXPECT_TRUE(overlap);
+      overlaps += a.ipu == 0 && b.ipu == 1 && a.iteration > b.iteration && a.begin_ns < b.end_ns && b.begin_ns < a.end_ns;
+  EXPECT_GT(overlaps, 0);
   for (int ipu : {0, 1}) {
     int64_t next = 0;
-    for (const TraceEvent& e : events)
-      if (e.ipu == ipu) {
-        EXPECT_EQ(e.iteration, next++);
-      }
+    for (const TraceEvent& e : events) {
+      if (e.ipu != ipu) continue;
+      EXPECT_EQ(e.iteration, next++);
+      EXPECT_LE(e.begin_ns, e.end_ns);
+    }
   }
   EXPECT_TRUE(engine.take_trace().empty());
 }
