@@ -1,0 +1,158 @@
+"""Block annotations: what they do in a capture, that they do nothing outside, and their mistakes."""
+
+import pytest
+import torch
+
+import poptorch
+
+
+class TwoHalves(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(8, 8)
+        self.b = torch.nn.Linear(8, 3)
+
+    def forward(self, x, y=None):
+        with poptorch.Block("front", ipu_id=0):
+            h = torch.relu(self.a(x))
+        with poptorch.Block("back", ipu_id=1):
+            z = self.b(h)
+            return z if y is None else (z, torch.nn.functional.cross_entropy(z, y))
+
+
+def sharded(*args):
+    return poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution(*args))
+
+
+def test_annotated_model_runs_on_the_cpu_and_on_two_ipus_alike():
+    model, x = TwoHalves(), torch.randn(4, 8)
+    torch.testing.assert_close(poptorch.inferenceModel(model, sharded())(x), model(x))
+    pipelined = poptorch.inferenceModel(model, poptorch.Options().deviceIterations(2))
+    torch.testing.assert_close(pipelined(x), model(x))
+
+
+def test_begin_block_starts_a_block_when_the_module_is_called_and_can_be_removed():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    assert poptorch.BeginBlock(model[2], "last", ipu_id=1) is model[2]
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(poptorch.inferenceModel(model, sharded())(x), model(x))
+    assert "BeginBlock(user_id=last, ipu_id=1) Linear" in poptorch.module_repr(model)
+    with pytest.raises(poptorch.Error, match="already been assigned to a block"):
+        poptorch.BeginBlock(model[2], "again")
+    poptorch.removeBlocks(model)
+    assert poptorch.module_repr(model) == repr(model)
+    with pytest.raises(AssertionError):
+        poptorch.removeBlocks(3)
+    with pytest.raises(poptorch.Error, match="needs a torch.nn.Module or a callable"):
+        poptorch.BeginBlock(3)
+
+
+def test_begin_block_wraps_other_callables():
+    step = poptorch.BeginBlock(lambda t: t * 2, "double", ipu_id=1)
+    assert isinstance(step, poptorch.LegacyBeginBlockFn)
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(poptorch.inferenceModel(torch.nn.Sequential(torch.nn.ReLU(), step), sharded())(x), x.relu() * 2)
+
+
+def test_block_function_decorates_methods():
+
+    class Decorated(torch.nn.Module):
+
+        @poptorch.BlockFunction("only", ipu_id=1)
+        def part(self, x):
+            return x + 1
+
+        def forward(self, x):
+            return self.part(x)
+
+    x = torch.randn(2, 2)
+    torch.testing.assert_close(poptorch.inferenceModel(Decorated(), sharded())(x), x + 1)
+
+
+def test_explicit_stages_decide_the_ipu():
+    options = sharded(poptorch.Stage("front").ipu(1), poptorch.Stage("back").ipu(0))
+    model, x = TwoHalves(), torch.randn(4, 8)
+    torch.testing.assert_close(poptorch.inferenceModel(model, options)(x), model(x))
+
+
+def test_automatic_ids_and_auto_increment():
+
+    class Auto(torch.nn.Module):
+
+        def forward(self, x):
+            poptorch.Block.useAutoId()
+            with poptorch.Block():
+                x = x + 1
+            with poptorch.Block():
+                x = x * 2
+            return poptorch_last(x)
+
+    def poptorch_last(x):
+        with poptorch.Block("end"):
+            return x - 3
+
+    x = torch.randn(2, 2)
+    options = sharded(poptorch.AutoStage.AutoIncrement).autoRoundNumIPUs()
+    for _ in range(2):
+        torch.testing.assert_close(poptorch.inferenceModel(Auto(), options.clone())(x), (x + 1) * 2 - 3)
+
+
+def test_unknown_block_is_refused_at_the_users_line():
+    with pytest.raises(AssertionError, match=r"Unknown Block 'back': the execution strategy expects one of \['front'\]"):
+        poptorch.inferenceModel(TwoHalves(), sharded(poptorch.Stage("front")))(torch.randn(4, 8))
+
+
+def test_block_without_ipu_under_same_as_ipu_is_refused():
+
+    class NoIpu(torch.nn.Module):
+
+        def forward(self, x):
+            with poptorch.Block("somewhere"):
+                return x + 1
+
+    with pytest.raises(AssertionError, match="block 'somewhere' has none"):
+        poptorch.inferenceModel(NoIpu())(torch.randn(2, 2))
+
+
+def test_operation_after_a_block_has_ended_is_refused_with_its_line():
+
+    class Outside(torch.nn.Module):
+
+        def forward(self, x):
+            with poptorch.Block("a", ipu_id=0):
+                x = x + 1
+            return x * 2  # outside
+
+    with pytest.raises(poptorch.Error, match="No active Block, all the ops must belong to a Block") as raised:
+        poptorch.inferenceModel(Outside())(torch.randn(2, 2))
+    assert "test_blocks.py" in str(raised.value)
+
+
+def test_leaving_an_inner_block_leaves_no_block_active():
+
+    class Nested(torch.nn.Module):
+
+        def forward(self, x):
+            with poptorch.Block("outer", ipu_id=0):
+                with poptorch.Block("inner", ipu_id=0):
+                    x = x + 1
+                return x * 2
+
+    with pytest.raises(poptorch.Error, match="No active Block"):
+        poptorch.inferenceModel(Nested())(torch.randn(2, 2))
+
+
+def test_is_running_on_ipu_is_true_in_forward_only():
+    seen = []
+
+    class Asks(torch.nn.Module):
+
+        def forward(self, x):
+            seen.append(poptorch.isRunningOnIpu())
+            return x + 1
+
+    model = Asks()
+    model(torch.ones(2))
+    poptorch.inferenceModel(model)(torch.ones(2))
+    assert seen == [False, True] and not poptorch.isRunningOnIpu()
