@@ -1,0 +1,129 @@
+// Kernel "convert_layout": the same tensor in another layout. f32 matrices between plain and packed64 (with
+// {transpose=true} also [N,K] plain ↔ [K,N] packed64), and 3-d or 4-d tensors of 4 bytes between plain and
+// nhwc. Not here: strided copies within the plain layout (kernel "copy").
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "kernels/kernel_table.h"
+#include "kernels/matmul/operand_matrix.h"
+#include "kernels/tile_gemm/panels.h"
+#include "kernels/tile_gemm/vector_tiles.h"
+
+namespace ipu::kernels {
+namespace {
+
+int lanes_for(int64_t elements, int64_t parts) {
+  constexpr int64_t kElementsPerLane = 1 << 19;  // some 100 µs of copying
+  return static_cast<int>(
+      std::clamp<int64_t>(elements / kElementsPerLane, 1, std::clamp<int64_t>(parts, 1, 16)));
+}
+
+class PackMatrix : public PreparedKernel {
+ public:
+  explicit PackMatrix(const MatrixSource& source)
+      : source_(source),
+        panels_(panel_count(source.columns)),
+        lanes_(lanes_for(source.rows * source.columns, panels_)) {}
+  int lanes() const override { return lanes_; }
+  void run(const KernelCall& call, int lane) const override {
+    pack_panels(source_, reinterpret_cast<const float*>(call.operands[0]),
+                reinterpret_cast<float*>(call.results[0]), panels_ * lane / lanes_,
+                panels_ * (lane + 1) / lanes_);
+  }
+
+ private:
+  MatrixSource source_;
+  int64_t panels_;
+  int lanes_;
+};
+
+// Packed [rows, columns] → plain, its transpose if asked: both are block copies out of the packed form.
+class UnpackMatrix : public PreparedKernel {
+ public:
+  UnpackMatrix(const MatrixSource& source, int64_t stride)
+      : source_(source), stride_(stride), lanes_(lanes_for(source.rows * source.columns, source.rows)) {}
+  int lanes() const override { return lanes_; }
+  void run(const KernelCall& call, int lane) const override {
+    constexpr int64_t kBlock = 64;
+    const auto* from = reinterpret_cast<const float*>(call.operands[0]);
+    auto* to = reinterpret_cast<float*>(call.results[0]);
+    const int64_t first = source_.rows * lane / lanes_, last = source_.rows * (lane + 1) / lanes_;
+    for (int64_t row = first; row < last; row += kBlock)
+      for (int64_t column = 0; column < source_.columns; column += kBlock) {
+        const int64_t rows = std::min(kBlock, last - row),
+                      columns = std::min(kBlock, source_.columns - column);
+        if (source_.form == MatrixSource::Form::kPanels) {
+          const int64_t width = panel_width(source_.columns);
+          for (int64_t c = column; c < column + columns; c += width)
+            for (int64_t r = row; r < row + rows; ++r)
+              std::memcpy(to + r * stride_ + c, from + c * source_.rows + r * width,
+                          static_cast<size_t>(std::min(width, column + columns - c)) * sizeof(float));
+        } else {
+          const int64_t width = panel_width(source_.rows);
+          for (int64_t r = row; r < row + rows;) {
+            const int64_t inside = r % width, count = std::min(width - inside, row + rows - r);
+            transpose_tile(from + (r - inside) * source_.columns + column * width + inside, width,
+                           to + r * stride_ + column, stride_, columns, count);
+            r += count;
+          }
+        }
+      }
+  }
+
+ private:
+  MatrixSource source_;  // the plain result, read out of the packed operand
+  int64_t stride_;
+  int lanes_;
+};
+
+// Per image a [channels, pixels] matrix becomes its transpose, either way.
+class ChannelsLast : public PreparedKernel {
+ public:
+  ChannelsLast(int64_t images, int64_t rows, int64_t columns)
+      : images_(images), rows_(rows), columns_(columns), lanes_(lanes_for(images * rows * columns, images)) {}
+  int lanes() const override { return lanes_; }
+  void run(const KernelCall& call, int lane) const override {
+    const int64_t size = rows_ * columns_;
+    for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i)
+      transpose_tile(reinterpret_cast<const float*>(call.operands[0]) + i * size, columns_,
+                     reinterpret_cast<float*>(call.results[0]) + i * size, rows_, rows_, columns_);
+  }
+
+ private:
+  int64_t images_, rows_, columns_;
+  int lanes_;
+};
+
+std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& request) {
+  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
+  const TensorSpec &from = request.operands[0], &to = request.results[0];
+  if (from.dtype != to.dtype || size_in_bytes(from.dtype) != 4) return nullptr;
+  if (from.layout == Layout::kPlain && to.layout == Layout::kPacked64) {
+    const bool transpose = request.attributes.boolean("transpose", false);
+    const auto source = matrix_of(from, transpose);
+    if (!source || from.shape.size() != 2 || to.shape != Shape{source->rows, source->columns}) return nullptr;
+    return std::make_unique<PackMatrix>(*source);
+  }
+  if (from.layout == Layout::kPacked64 && to.layout == Layout::kPlain) {
+    const bool transpose = request.attributes.boolean("transpose", false);
+    const auto source = matrix_of(from, transpose);
+    if (!source || to.shape != Shape{source->rows, source->columns} || !to.is_contiguous()) return nullptr;
+    return std::make_unique<UnpackMatrix>(*source, source->columns);
+  }
+  const bool to_nhwc = from.layout == Layout::kPlain && to.layout == Layout::kNhwc;
+  const bool from_nhwc = from.layout == Layout::kNhwc && to.layout == Layout::kPlain;
+  if ((!to_nhwc && !from_nhwc) || from.shape != to.shape || from.shape.size() < 3) return nullptr;
+  if (to_nhwc && !from.is_contiguous()) return nullptr;
+  if (from_nhwc && !to.is_contiguous()) return nullptr;
+  const int64_t channels = from.shape[1];
+  int64_t pixels = 1;
+  for (size_t d = 2; d < from.shape.size(); ++d) pixels *= from.shape[d];
+  return std::make_unique<ChannelsLast>(from.shape[0], to_nhwc ? channels : pixels,
+                                        to_nhwc ? pixels : channels);
+}
+
+IPU_REGISTER_KERNEL("convert_layout", prepare_convert_layout);
+
+}  // namespace
+}  // namespace ipu::kernels

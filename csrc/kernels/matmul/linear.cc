@@ -1,0 +1,139 @@
+// Kernels "linear", "linear_input_gradient" and "linear_weight_gradient", f32. Leading dimensions of
+// activations are rows. The weight is plain [N,K] as in torch, or packed64 of its transpose [K,N] (the spec's
+// layout says which); the weight gradient comes out in either form. Bias and relu are applied while a tile of
+// the result is hot.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "kernels/kernel_table.h"
+#include "kernels/matmul/operand_matrix.h"
+#include "kernels/tile_gemm/product.h"
+
+namespace ipu::kernels {
+namespace {
+
+bool all_f32(const KernelRequest& request) {
+  for (const TensorSpec& spec : request.operands)
+    if (spec.dtype != DType::kF32) return false;
+  for (const TensorSpec& spec : request.results)
+    if (spec.dtype != DType::kF32) return false;
+  return true;
+}
+
+// The weight as the matrix [K, N], however it is stored.
+std::optional<MatrixSource> weight_matrix(const TensorSpec& spec) {
+  if (spec.shape.size() != 2) return std::nullopt;
+  return matrix_of(spec, spec.layout != Layout::kPacked64);
+}
+
+MatrixSource transposed(MatrixSource m) {
+  using Form = MatrixSource::Form;
+  std::swap(m.rows, m.columns);
+  switch (m.form) {
+    case Form::kRows:
+      m.form = Form::kTransposed;
+      break;
+    case Form::kTransposed:
+      m.form = Form::kRows;
+      break;
+    case Form::kPanels:
+      m.form = Form::kTransposedPanels;
+      break;
+    case Form::kTransposedPanels:
+      m.form = Form::kPanels;
+      break;
+  }
+  return m;
+}
+
+class ProductKernel : public PreparedKernel {
+ public:
+  // Which operands are A, B and bias.
+  ProductKernel(const ProductShape& shape, int a, int b, int bias = -1)
+      : product_(shape), a_(a), b_(b), bias_(bias) {}
+  int lanes() const override { return product_.lanes(); }
+  int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
+  void run(const KernelCall& call, int lane) const override {
+    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
+    product_.run(operand(a_), operand(b_), bias_ < 0 ? nullptr : operand(bias_),
+                 reinterpret_cast<float*>(call.results[0]), call.scratch, lane);
+  }
+
+ private:
+  Product product_;
+  int a_, b_, bias_;
+};
+
+std::unique_ptr<PreparedKernel> prepare_linear(const KernelRequest& request) {
+  if (request.operands.size() < 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  const auto x = rows_of(request.operands[0]);
+  const auto w = weight_matrix(request.operands[1]);
+  const auto y = rows_of(request.results[0]);
+  if (!x || !w || !y || w->rows != x->columns || y->rows != x->rows || y->columns != w->columns)
+    return nullptr;
+  ProductShape shape;
+  shape.m = x->rows;
+  shape.n = w->columns;
+  shape.k = x->columns;
+  shape.lda = x->stride;
+  shape.b = *w;
+  shape.ldc = y->stride;
+  // An absent optional bias is a missing operand or a spec without a shape.
+  const bool has_bias = request.operands.size() > 2 && request.operands[2].shape.size() == 1;
+  if (has_bias && !request.operands[2].is_contiguous()) return nullptr;
+  const std::string activation = request.attributes.text("activation", "none");
+  if (activation == "relu")
+    shape.activation = Activation::kRelu;
+  else if (activation != "none")
+    return nullptr;
+  return std::make_unique<ProductKernel>(shape, 0, 1, has_bias ? 2 : -1);
+}
+
+// dx[M,K] = dy[M,N] · w[N,K]
+std::unique_ptr<PreparedKernel> prepare_linear_input_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  const auto dy = rows_of(request.operands[0]);
+  const auto w = weight_matrix(request.operands[1]);
+  const auto dx = rows_of(request.results[0]);
+  if (!dy || !w || !dx || w->columns != dy->columns || dx->rows != dy->rows || dx->columns != w->rows)
+    return nullptr;
+  ProductShape shape;
+  shape.m = dy->rows;
+  shape.n = w->rows;
+  shape.k = w->columns;
+  shape.lda = dy->stride;
+  shape.b = transposed(*w);
+  shape.ldc = dx->stride;
+  return std::make_unique<ProductKernel>(shape, 0, 1);
+}
+
+// dw[N,K] = dyᵀ · x, or packed [K,N] = xᵀ · dy: both read their operands in place.
+std::unique_ptr<PreparedKernel> prepare_linear_weight_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  const auto x = rows_of(request.operands[0]);
+  const auto dy = rows_of(request.operands[1]);
+  const TensorSpec& result = request.results[0];
+  if (!x || !dy || x->rows != dy->rows || result.shape.size() != 2) return nullptr;
+  const bool packed = result.layout == Layout::kPacked64;
+  if (!packed && !result.is_contiguous()) return nullptr;
+  const MatrixSource &a = packed ? *x : *dy, &b = packed ? *dy : *x;
+  if (result.shape != Shape{a.columns, b.columns}) return nullptr;
+  ProductShape shape;
+  shape.m = a.columns;
+  shape.n = b.columns;
+  shape.k = a.rows;
+  shape.transposed_a = true;
+  shape.lda = a.stride;
+  shape.b = b;
+  shape.packed_c = packed;
+  shape.ldc = b.columns;
+  return std::make_unique<ProductKernel>(shape, packed ? 0 : 1, packed ? 1 : 0);
+}
+
+IPU_REGISTER_KERNEL("linear", prepare_linear);
+IPU_REGISTER_KERNEL("linear_input_gradient", prepare_linear_input_gradient);
+IPU_REGISTER_KERNEL("linear_weight_gradient", prepare_linear_weight_gradient);
+
+}  // namespace
+}  // namespace ipu::kernels

@@ -1,0 +1,243 @@
+// The blocked loops of product.h. Constants were chosen on the project's reference machine (docs of libxsmm's
+// figures: 117 GFLOP/s a core, 1 MB second cache); another choice changes speed only, except the length of a
+// piece of k.
+#include "kernels/tile_gemm/product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/error.h"
+
+namespace ipu::kernels {
+namespace {
+
+constexpr int64_t kLongestPiece = 512;     // of k: changes bits, see product.h
+constexpr int64_t kDotRows = 8;            // up to here dot products beat packing a transposed B
+constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of B into panels pays
+constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
+constexpr int64_t kRowStrip = 512;         // columns of C kept hot by the one-row method
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+}  // namespace
+
+double product_microseconds(int64_t m, int64_t n, int64_t k) {
+  constexpr double kFlopsPerMicrosecond = 110e3, kBytesPerMicrosecond = 40e3;
+  const double rows = static_cast<double>(m), columns = static_cast<double>(n),
+               depth = static_cast<double>(k);
+  return std::max(2 * rows * columns * depth / kFlopsPerMicrosecond,
+                  4 * (rows * depth + depth * columns + rows * columns) / kBytesPerMicrosecond);
+}
+
+Product::Product(const ProductShape& shape) : shape_(shape) {
+  IPU_CHECK(shape.b.rows == shape.k && shape.b.columns == shape.n, "B of a product must be [k, n]");
+  choose_method();
+  const bool panels = shape_.b.form == MatrixSource::Form::kPanels;
+  if (shape_.packed_c || panels)
+    column_step_ = panel_width(shape_.n);
+  else
+    column_step_ = std::min<int64_t>(64, std::max<int64_t>(1, shape_.n));
+  row_step_ = std::min<int64_t>(64, std::max<int64_t>(1, shape_.m));
+  pieces_ = std::max<int64_t>(1, divide_up(shape_.k, kLongestPiece));
+  piece_ = pieces_ == 1 ? shape_.k : round_up(divide_up(shape_.k, pieces_), 16);
+  pieces_ = std::max<int64_t>(1, divide_up(shape_.k, std::max<int64_t>(1, piece_)));
+  ldc_ = shape_.packed_c ? column_step_ : shape_.ldc;
+  choose_lanes();
+  if (shape_.m == 0 || shape_.n == 0 || shape_.k == 0) return;
+
+  int64_t floats = 0;
+  if (method_ == Method::kTiles || method_ == Method::kPackedTiles) {
+    make_tiles();
+    if (pieces_ > 1) floats += row_step_ * column_step_;
+    if (method_ == Method::kPackedTiles) floats += piece_ * round_up(column_step_, 16);
+  } else if (method_ == Method::kRow && pieces_ > 1) {
+    floats += kRowStrip;
+  }
+  scratch_bytes_ = round_up(floats * static_cast<int64_t>(sizeof(float)), 64);
+}
+
+void Product::choose_method() {
+  const bool few_rows = shape_.m <= kDotRows && !shape_.transposed_a && !shape_.packed_c;
+  if (shape_.b.is_transposed())
+    method_ = few_rows ? Method::kDots : Method::kPackedTiles;
+  else if (shape_.b.form == MatrixSource::Form::kPanels)
+    method_ = Method::kTiles;
+  else if (shape_.m == 1 && !shape_.packed_c)
+    method_ = Method::kRow;
+  else
+    method_ = shape_.m >= kPackRowsOfB && shape_.b.stride > 64 ? Method::kPackedTiles : Method::kTiles;
+}
+
+void Product::choose_lanes() {
+  const double cost = product_microseconds(shape_.m, shape_.n, shape_.k);
+  if (cost < 100) return;
+  const int wanted = static_cast<int>(std::min<double>(shape_.max_lanes, cost / 50));
+  const int64_t column_tiles = divide_up(shape_.n, column_step_), row_tiles = divide_up(shape_.m, row_step_);
+  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, column_tiles));
+  lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, row_tiles));
+}
+
+void Product::make_tiles() {
+  const int64_t n = shape_.n;
+  const int64_t panels = divide_up(n, column_step_);
+  const int64_t last_columns = n - (panels - 1) * column_step_;
+  const int64_t last_piece = shape_.k - (pieces_ - 1) * piece_;
+  for (int full : {0, 1}) {
+    const int64_t rows = full ? row_step_ : shape_.m % row_step_;
+    if (rows == 0) continue;
+    for (int last : {0, 1}) {
+      if (!last && panels == 1) continue;
+      for (int final : {0, 1}) {
+        if (!final && pieces_ == 1) continue;
+        for (int partial : {0, 1}) {
+          if (partial && pieces_ == 1) continue;
+          TileShape t;
+          t.rows = rows;
+          t.columns = last ? last_columns : column_step_;
+          t.depth = final ? last_piece : piece_;
+          t.lda = shape_.lda;
+          t.transposed_a = shape_.transposed_a;
+          if (method_ == Method::kPackedTiles)
+            t.ldb = round_up(column_step_, 16);
+          else
+            t.ldb = shape_.b.form == MatrixSource::Form::kPanels ? column_step_ : shape_.b.stride;
+          t.ldc = partial ? column_step_ : ldc_;
+          tiles_[full][last][final][partial] = TileGemm(t, shape_.provider);
+        }
+      }
+    }
+  }
+}
+
+int64_t Product::c_index(int64_t row, int64_t column) const {
+  return shape_.packed_c ? column * shape_.m + row * column_step_ : row * ldc_ + column;
+}
+
+Product::Range Product::part(int64_t count, int64_t grain, int parts, int index) {
+  const int64_t grains = divide_up(count, grain);
+  return {std::min(count, grains * index / parts * grain),
+          std::min(count, grains * (index + 1) / parts * grain)};
+}
+
+void Product::run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+                  int lane) const {
+  const Range rows = part(shape_.m, row_step_, lanes_m_, lane / lanes_n_);
+  const Range columns = part(shape_.n, column_step_, lanes_n_, lane % lanes_n_);
+  if (rows.first == rows.last || columns.first == columns.last) return;
+  if (shape_.k == 0) {
+    for (int64_t column = columns.first; column < columns.last; column += column_step_)
+      for (int64_t row = rows.first; row < rows.last; ++row) {
+        float* at = c + c_index(row, column);
+        const int64_t count = std::min(column_step_, columns.last - column);
+        std::memset(at, 0, static_cast<size_t>(shape_.packed_c ? column_step_ : count) * sizeof(float));
+        finish_tile(at, ldc_, 1, count, bias == nullptr ? nullptr : bias + column, shape_.activation);
+      }
+    return;
+  }
+  switch (method_) {
+    case Method::kTiles:
+    case Method::kPackedTiles:
+      return run_tiles(a, b, bias, c, scratch, rows, columns);
+    case Method::kDots:
+      return run_dots(a, b, bias, c, rows, columns);
+    case Method::kRow:
+      return run_row(a, b, bias, c, scratch, columns);
+  }
+}
+
+void Product::run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+                        Range rows, Range columns) const {
+  const bool packs = method_ == Method::kPackedTiles;
+  const int64_t pack_width = round_up(column_step_, 16);
+  float* const block = reinterpret_cast<float*>(scratch);
+  float* const partial = block + (packs ? piece_ * pack_width : 0);
+  const int64_t row_block = std::max<int64_t>(256, kBlockFloats / shape_.k / row_step_ * row_step_);
+  for (int64_t block_row = rows.first; block_row < rows.last; block_row += row_block) {
+    const int64_t block_end = std::min(rows.last, block_row + row_block);
+    for (int64_t column = columns.first; column < columns.last; column += column_step_) {
+      const int64_t width = std::min(column_step_, shape_.n - column);
+      const bool last_columns = column + column_step_ >= shape_.n;
+      for (int64_t piece = 0; piece < pieces_; ++piece) {
+        const int64_t start = piece * piece_;
+        const bool last_piece = piece == pieces_ - 1;
+        const float* b_tile;
+        if (packs) {
+          pack_block(shape_.b, b, start, std::min(piece_, shape_.k - start), column, width, block,
+                     pack_width);
+          b_tile = block;
+        } else if (shape_.b.form == MatrixSource::Form::kPanels) {
+          b_tile = b + column * shape_.k + start * column_step_;
+        } else {
+          b_tile = b + start * shape_.b.stride + column;
+        }
+        for (int64_t row = block_row; row < block_end; row += row_step_) {
+          const int64_t count = std::min(row_step_, shape_.m - row);
+          const float* a_tile =
+              shape_.transposed_a ? a + start * shape_.lda + row : a + row * shape_.lda + start;
+          float* const c_tile = c + c_index(row, column);
+          const TileGemm& gemm = tile(count == row_step_, last_columns, last_piece, piece > 0);
+          if (piece == 0) {
+            gemm(a_tile, b_tile, c_tile);
+          } else {
+            gemm(a_tile, b_tile, partial);
+            add_tile(c_tile, ldc_, partial, column_step_, count, width);
+          }
+          if (!last_piece) continue;
+          finish_tile(c_tile, ldc_, count, width, bias == nullptr ? nullptr : bias + column,
+                      shape_.activation);
+          if (shape_.packed_c && width < column_step_)
+            for (int64_t i = 0; i < count; ++i)
+              std::memset(c_tile + i * ldc_ + width, 0,
+                          static_cast<size_t>(column_step_ - width) * sizeof(float));
+        }
+      }
+    }
+  }
+}
+
+void Product::run_dots(const float* a, const float* b, const float* bias, float* c, Range rows,
+                       Range columns) const {
+  DotShape dot;
+  dot.rows = rows.last - rows.first;
+  dot.columns = columns.last - columns.first;
+  dot.depth = shape_.k;
+  dot.lda = shape_.lda;
+  dot.ldc = ldc_;
+  if (shape_.b.form == MatrixSource::Form::kTransposedPanels) {
+    // Stored is [n, k] in panels over k: rows of a panel are its width apart, panels n rows.
+    dot.segment = dot.ldb = panel_width(shape_.k);
+    dot.segment_stride = dot.segment * shape_.n;
+  } else {
+    dot.segment = shape_.k;
+    dot.ldb = shape_.b.stride;
+  }
+  float* const at = c + rows.first * ldc_ + columns.first;
+  dot_tile(dot, a + rows.first * shape_.lda, b + columns.first * dot.ldb, at);
+  finish_tile(at, ldc_, dot.rows, dot.columns, bias == nullptr ? nullptr : bias + columns.first,
+              shape_.activation);
+}
+
+void Product::run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+                      Range columns) const {
+  TileShape t;
+  t.rows = 1;
+  t.lda = shape_.lda;
+  t.transposed_a = shape_.transposed_a;
+  t.ldb = shape_.b.stride;
+  t.ldc = kRowStrip;
+  float* const partial = reinterpret_cast<float*>(scratch);
+  for (int64_t column = columns.first; column < columns.last; column += kRowStrip) {
+    t.columns = std::min(kRowStrip, columns.last - column);
+    for (int64_t start = 0; start < shape_.k; start += piece_) {
+      t.depth = std::min(piece_, shape_.k - start);
+      portable_tile(t, shape_.transposed_a ? a + start * shape_.lda : a + start, b + start * t.ldb + column,
+                    start == 0 ? c + column : partial);
+      if (start > 0) add_tile(c + column, kRowStrip, partial, kRowStrip, 1, t.columns);
+    }
+    finish_tile(c + column, kRowStrip, 1, t.columns, bias == nullptr ? nullptr : bias + column,
+                shape_.activation);
+  }
+}
+
+}  // namespace ipu::kernels

@@ -1,0 +1,77 @@
+// A product of any size, C[m,n] = activation(A[m,k] · B[k,n] + bias), cut into tiles for the caches and into
+// lanes for the workers. Decides from the shape alone: which loop, which cut, what to pack into scratch. k is
+// summed in pieces of at most 512 whose partial sums are added in order (shorter chains round less), never
+// over lanes, so bits do not depend on lanes. Not here: batches and strides of user operands
+// (kernels/matmul).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/tile_gemm/panels.h"
+#include "kernels/tile_gemm/tile_gemm.h"
+#include "kernels/tile_gemm/vector_tiles.h"
+
+namespace ipu::kernels {
+
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transposed_a = false;  // A is stored [k, m]
+  int64_t lda = 0;
+  MatrixSource b;         // [k, n]
+  bool packed_c = false;  // C is a packed [m, n] matrix, padding included
+  int64_t ldc = 0;        // of plain C
+  Activation activation = Activation::kNone;
+  int max_lanes = 16;
+  TileProvider provider = TileProvider::kGenerated;
+};
+
+// Estimated time of a product on one worker; what the rules for lanes go by.
+double product_microseconds(int64_t m, int64_t n, int64_t k);
+
+class Product {
+ public:
+  explicit Product(const ProductShape& shape);
+
+  int lanes() const { return lanes_m_ * lanes_n_; }
+  int64_t scratch_bytes() const { return scratch_bytes_; }  // per lane
+  void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane) const;
+
+ private:
+  enum class Method : uint8_t {
+    kTiles,        // B is read where it is
+    kPackedTiles,  // B is packed block by block into scratch
+    kDots,         // few rows against a transposed B, read where it is
+    kRow,          // one row against plain rows of B, in wide strips
+  };
+  struct Range {
+    int64_t first, last;
+  };
+  static Range part(int64_t count, int64_t grain, int parts, int index);
+  void choose_method();
+  void choose_lanes();
+  void make_tiles();
+  const TileGemm& tile(bool full_rows, bool last_columns, bool last_piece, bool partial) const {
+    return tiles_[full_rows][last_columns][last_piece][partial];
+  }
+  void run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, Range rows,
+                 Range columns) const;
+  void run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns) const;
+  void run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+               Range columns) const;
+  int64_t c_index(int64_t row, int64_t column) const;
+
+  ProductShape shape_;
+  Method method_ = Method::kTiles;
+  int64_t column_step_ = 64;  // columns of a tile: the panel width
+  int64_t row_step_ = 64;
+  int64_t piece_ = 0, pieces_ = 1;  // of k
+  int64_t ldc_ = 0;                 // between rows of C inside a tile
+  int lanes_m_ = 1, lanes_n_ = 1;
+  int64_t scratch_bytes_ = 0;
+  // [full rows or remainder][inner or last column panel][inner or last piece of k][into C or into a partial
+  // tile]
+  TileGemm tiles_[2][2][2][2];
+};
+
+}  // namespace ipu::kernels
