@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Compares poptorch with eager PyTorch and torch.compile: each peer in a process of its own, restarted and interleaved.
+
+    python benchmarks/peers/run.py [--restarts 3] [--case mlp] [--mode inference] [--batch 1]
+
+Prints one row per case: the median over restarts of each peer's median step, in microseconds, and the ratios.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PEERS = ("poptorch", "eager", "compile")
+
+
+def one(peer, case, mode, batch):
+    environment = dict(os.environ, OMP_NUM_THREADS="2", POPTORCH_HOST_THREADS="2",
+                       PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]))
+    result = subprocess.run([sys.executable, HERE / "one.py", peer, case, mode, str(batch)], env=environment,
+                            capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"{peer} {case} {mode} {batch} failed:\n{result.stderr[-3000:]}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--restarts", type=int, default=3)
+    parser.add_argument("--case", choices=["mlp", "lenet"], action="append")
+    parser.add_argument("--mode", choices=["inference", "training"], action="append")
+    parser.add_argument("--batch", type=int, action="append")
+    arguments = parser.parse_args()
+    print("| case | mode | batch | poptorch µs | eager µs | torch.compile µs | × eager | × best peer | compile s (ours / theirs) | "
+          "peak MiB (ours / eager) |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    ratios = {}
+    for mode in arguments.mode or ("inference", "training"):
+        for case in arguments.case or ("mlp", "lenet"):
+            for batch in arguments.batch or (1, 32):
+                runs = {peer: [] for peer in PEERS}
+                for _ in range(arguments.restarts):
+                    for peer in PEERS:
+                        runs[peer].append(one(peer, case, mode, batch))
+                median = {peer: statistics.median(r["us"] for r in runs[peer]) for peer in PEERS}
+                first = {peer: statistics.median(r["first_call_s"] for r in runs[peer]) for peer in PEERS}
+                memory = {peer: statistics.median(r["peak_mib"] for r in runs[peer]) for peer in PEERS}
+                over_eager = median["eager"] / median["poptorch"]
+                over_best = min(median["eager"], median["compile"]) / median["poptorch"]
+                ratios.setdefault(mode, []).append(over_eager)
+                print(f"| {case} | {mode} | {batch} | {median['poptorch']:.1f} | {median['eager']:.1f} | {median['compile']:.1f} | "
+                      f"{over_eager:.2f} | {over_best:.2f} | {first['poptorch']:.2f} / {first['compile']:.1f} | "
+                      f"{memory['poptorch']:.0f} / {memory['eager']:.0f} |", flush=True)
+    for mode, values in ratios.items():
+        print(f"\n{mode}: geometric mean over eager {statistics.geometric_mean(values):.2f}x")
+
+
+if __name__ == "__main__":
+    main()
