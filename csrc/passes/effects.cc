@@ -1,0 +1,77 @@
+#include "passes/effects.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ir/structure.h"
+#include "ops/op_def.h"
+
+namespace ipu::passes {
+
+std::vector<ir::Graph*> callees_first(const ir::Module& module) {
+  struct Frame {
+    ir::Graph* graph;
+    std::vector<ir::Graph*> callees;
+    size_t next = 0;
+  };
+  std::vector<ir::Graph*> order;
+  std::unordered_map<const ir::Graph*, bool> seen;
+  std::vector<Frame> stack;
+  auto enter = [&](ir::Graph* graph) {
+    if (!seen.emplace(graph, true).second) return;
+    std::vector<ir::Graph*> callees;
+    for (const auto& op : graph->ops())
+      for (ir::Graph* callee : ir::called_graphs(*op)) callees.push_back(callee);
+    stack.push_back({graph, std::move(callees)});
+  };
+  for (const auto& graph : module.graphs()) {
+    enter(graph.get());
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.callees.size()) {
+        enter(top.callees[top.next++]);
+      } else {
+        order.push_back(top.graph);
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+CallSites find_call_sites(const ir::Module& module) {
+  CallSites sites;
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops())
+      for (const ir::Graph* callee : ir::called_graphs(*op)) sites[callee].push_back(op.get());
+  return sites;
+}
+
+Effects::Effects(const ir::Module& module) {
+  for (const ir::Graph* graph : callees_first(module)) {
+    Level worst = Level::kPure;
+    for (const auto& op : graph->ops()) worst = std::max(worst, level(*op));
+    graphs_[graph] = worst;
+  }
+}
+
+Effects::Level Effects::level(const ir::Op& op) const {
+  using namespace ir::kind;
+  if (!op.after.empty() || op.attributes.has("modified")) return Level::kEffects;
+  if (!ir::is_structural(op)) {
+    const ops::OpDef* def = ops::definition(op);
+    return def == nullptr || def->has(ops::kSideEffects) ? Level::kEffects : Level::kPure;
+  }
+  if (op.is(kConstant) || op.is(kIpuCopy)) return Level::kPure;
+  if (op.is(kVariableRead) || op.is(kRemoteLoad) || op.is(kRngContext)) return Level::kReadsState;
+  std::vector<ir::Graph*> callees = ir::called_graphs(op);
+  if (callees.empty()) return Level::kEffects;
+  Level worst = Level::kPure;
+  for (const ir::Graph* callee : callees) {
+    auto at = graphs_.find(callee);
+    worst = std::max(worst, at == graphs_.end() ? Level::kEffects : at->second);
+  }
+  return worst;
+}
+
+}  // namespace ipu::passes

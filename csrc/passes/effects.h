@@ -1,0 +1,35 @@
+// What passes may assume about an op, graphs it calls included. Asks structure and traits, never names.
+// Opaque ops (no definition) may do anything, so they are neither merged nor dropped.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace ipu::passes {
+
+// Graphs of the module, each after the graphs it calls. Linear, without recursion. Expects no cycles.
+std::vector<ir::Graph*> callees_first(const ir::Module& module);
+
+// Ops that call a graph, in order of the module's graphs and ops.
+using CallSites = std::unordered_map<const ir::Graph*, std::vector<ir::Op*>>;
+CallSites find_call_sites(const ir::Module& module);
+
+// Computed once for a module; stays valid while no op with effects is added to a graph.
+class Effects {
+ public:
+  explicit Effects(const ir::Module& module);
+
+  // Its results are a function of operands and attributes, nothing else happens: equal ops give equal values.
+  bool is_pure(const ir::Op& op) const { return level(op) == Level::kPure; }
+  // Nothing is lost when nobody reads its results.
+  bool is_removable(const ir::Op& op) const { return level(op) != Level::kEffects; }
+
+ private:
+  enum class Level : uint8_t { kPure, kReadsState, kEffects };
+  Level level(const ir::Op& op) const;
+  std::unordered_map<const ir::Graph*, Level> graphs_;
+};
+
+}  // namespace ipu::passes

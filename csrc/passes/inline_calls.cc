@@ -1,0 +1,51 @@
+// Replaces each `call` by a copy of the callee's ops, so that lowering sees loops and ifs only.
+// Leaves loops, ifs, pipelines and calls that modify their operands (authored form) alone. Graphs that nobody calls any
+// more go, unless they are entry points or the module has none (then every graph may be meant).
+#include <unordered_set>
+
+#include "ir/structure.h"
+#include "passes/effects.h"
+#include "passes/inline_graph.h"
+#include "passes/pass.h"
+
+namespace ipu::passes {
+namespace {
+
+class InlineCalls : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    std::unordered_set<ir::Graph*> inlined;
+    // Callees first: what is copied has no calls left, so each op is copied once per call site of its graph.
+    for (ir::Graph* graph : callees_first(module)) {
+      ir::Op* next = nullptr;
+      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr; op = next) {
+        next = graph->next(op);
+        if (!op->is(ir::kind::kCall) || op->attributes.has("modified")) continue;
+        ir::Graph* callee = ir::called_graphs(*op).at(0);
+        std::vector<ir::Value*> arguments;
+        for (int i = 0; i < op->operand_count(); ++i) arguments.push_back(op->operand(i));
+        replace_op(*op, inline_before(*op, *callee, arguments));
+        inlined.insert(callee);
+        context.count("calls inlined");
+      }
+    }
+    if (!module.entry_points.empty()) erase_uncalled(module, inlined);
+    return !inlined.empty();
+  }
+
+ private:
+  static void erase_uncalled(ir::Module& module, const std::unordered_set<ir::Graph*>& inlined) {
+    CallSites sites = find_call_sites(module);
+    std::unordered_set<std::string> entries;
+    for (const auto& [name, graph] : module.entry_points) entries.insert(graph);
+    std::vector<ir::Graph*> dead;
+    for (const auto& graph : module.graphs())
+      if (inlined.contains(graph.get()) && !sites.contains(graph.get()) && !entries.contains(graph->name())) dead.push_back(graph.get());
+    for (ir::Graph* graph : dead) module.erase_graph(graph);
+  }
+};
+
+IPU_REGISTER_PASS(InlineCalls, "inline-calls", "Replaces calls by the ops of the graphs they call.", {"calls inlined"});
+
+}  // namespace
+}  // namespace ipu::passes
