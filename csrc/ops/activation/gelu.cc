@@ -1,0 +1,119 @@
+// Activations x * gate(x): gelu (exact and tanh form), silu, mish, hardswish; each with its gradient as one op.
+#include <numbers>
+
+#include "ops/family.h"
+
+namespace ipu::ops {
+namespace {
+
+constexpr double kHalfSqrt2 = 0.70710678118654752440;  // 1 / sqrt(2)
+constexpr double kTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+
+bool is_exact(const Attributes& a) { return a.text("approximate") == "none"; }
+
+Expr tanh_argument(const Expr& x) { return (x + x * x * x * kTanhCubic) * kTanhScale; }
+
+const OpRegistration gelu =
+    define_op("gelu", "activation")
+        .doc("x times the normal distribution function of x: exact with approximate = \"none\", its tanh form with \"tanh\".")
+        .operand("x", kAnyFloat)
+        .attribute("approximate", "none")
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes& a) {
+          const Expr x = in[0];
+          if (is_exact(a)) return x * 0.5 * (unary(Func::kErf, x * kHalfSqrt2) + 1.0);
+          return x * 0.5 * (unary(Func::kTanh, tanh_argument(x)) + 1.0);
+        })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("gelu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
+        })
+        .from_aten({"gelu"},
+                   [](ImportCall& c) {
+                     const std::string form = c.has("approximate") ? c.text("approximate") : "none";
+                     if (form != "none" && form != "tanh") c.unsupported("approximate '" + form + "' is not none or tanh");
+                     c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form}}));
+                   })
+        .samples(unary_samples())
+        .samples(unary_samples(-3, 3, {{"approximate", std::string("tanh")}}));
+
+const OpRegistration gelu_gradient =
+    activation_gradient_op("gelu_gradient", "x", "dy times the slope of gelu at x.",
+                           [](Expr x, Expr dy, const Attributes& a) {
+                             if (is_exact(a)) {
+                               const Expr cdf = (unary(Func::kErf, x * kHalfSqrt2) + 1.0) * 0.5;
+                               const double scale = 0.5 * std::numbers::inv_sqrtpi / kHalfSqrt2;  // 1 / sqrt(2 pi)
+                               const Expr density = unary(Func::kExp, x * x * -0.5) * scale;
+                               return dy * (cdf + x * density);
+                             }
+                             const Expr t = unary(Func::kTanh, tanh_argument(x));
+                             const Expr slope = (x * x * (3.0 * kTanhCubic) + 1.0) * kTanhScale;
+                             return dy * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope);
+                           })
+        .attribute("approximate", "none")
+        .samples({{{f32({9}), f32({9})}, {{"approximate", std::string("tanh")}}, -3, 3, {}}});
+
+const OpRegistration silu =
+    define_op("silu", "activation")
+        .doc("x * sigmoid(x).")
+        .operand("x", kAnyFloat)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0] * unary(Func::kSigmoid, in[0]); })
+        .gradient([](GradientBuilder& g) { g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()})); })
+        .from_aten({"silu"})
+        .samples(unary_samples());
+
+const OpRegistration silu_gradient =
+    activation_gradient_op("silu_gradient", "x", "dy times the slope of silu at x.",
+                           [](Expr x, Expr dy, const Attributes&) {
+                             const Expr s = unary(Func::kSigmoid, x);
+                             return dy * s * (x * (1.0 - s) + 1.0);
+                           });
+
+Expr softplus_tanh(const Expr& x) {
+  // log1p(exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).
+  const Expr tail = unary(Func::kLog1p, unary(Func::kExp, -unary(Func::kAbs, x)));
+  return unary(Func::kTanh, binary(Func::kMax, x, Expr::constant(x.dtype(), 0.0)) + tail);
+}
+
+const OpRegistration mish =
+    define_op("mish", "activation")
+        .doc("x * tanh(log(1 + exp(x))).")
+        .operand("x", kAnyFloat)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0] * softplus_tanh(in[0]); })
+        .gradient([](GradientBuilder& g) { g.set(0, g.op("mish_gradient", {g.operand(0), g.upstream()})); })
+        .from_aten({"mish"})
+        .samples(unary_samples());
+
+const OpRegistration mish_gradient =
+    activation_gradient_op("mish_gradient", "x", "dy times the slope of mish at x.",
+                           [](Expr x, Expr dy, const Attributes&) {
+                             const Expr t = softplus_tanh(x);
+                             return dy * (t + x * unary(Func::kSigmoid, x) * (1.0 - t * t));
+                           });
+
+const OpRegistration hardswish =
+    define_op("hardswish", "activation")
+        .doc("x * clamp(x + 3, 0, 6) / 6.")
+        .operand("x", kAnyFloat)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) {
+          const DType dtype = in[0].dtype();
+          const Expr raised = binary(Func::kMax, in[0] + 3.0, Expr::constant(dtype, 0.0));
+          return in[0] * binary(Func::kMin, raised, Expr::constant(dtype, 6.0)) / 6.0;
+        })
+        .gradient([](GradientBuilder& g) { g.set(0, g.op("hardswish_gradient", {g.operand(0), g.upstream()})); })
+        .from_aten({"hardswish"})
+        .samples(unary_samples(-5, 5));
+
+const OpRegistration hardswish_gradient =
+    activation_gradient_op("hardswish_gradient", "x", "0 for x <= -3, dy for x >= 3, dy * (x / 3 + 1 / 2) between.",
+                           [](Expr x, Expr dy, const Attributes&) {
+                             const Expr between = select(x < 3.0, dy * (x / 3.0 + 0.5), dy);
+                             return select(x <= -3.0, Expr::constant(dy.dtype(), 0.0), between);
+                           })
+        .samples({{{f32({16}), f32({16})}, {}, -5, 5, {}}});
+
+}  // namespace
+}  // namespace ipu::ops

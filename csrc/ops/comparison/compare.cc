@@ -1,0 +1,48 @@
+// Comparisons: operands are converted to their common dtype by the importer, the result is bool.
+#include "ops/family.h"
+
+namespace ipu::ops {
+namespace {
+
+OpDefBuilder comparison(std::string name, std::string doc, Func func, const std::string& aten, uint32_t traits = 0) {
+  OpDefBuilder builder(name, "comparison");
+  builder.doc(std::move(doc))
+      .operand("a", kNumber | kBoolean)
+      .operand("b", kNumber | kBoolean)
+      .result("y")
+      .traits(traits)
+      .elementwise([func](std::span<const Expr> in, const Attributes&) { return binary(func, in[0], in[1]); })
+      .gradient_zero()
+      .from_aten({aten + ".Tensor", aten + ".Scalar"},
+                 [name](ImportCall& c) {
+                   const DType dtype = c.promoted({"self", "other"});
+                   c.set_result(0, c.op(name, {c.operand("self", dtype), c.operand("other", dtype)}));
+                 })
+      .samples({{{f32({2, 3}), f32({3})}, {}, -1, 1, {}},
+                {{f16({9}), f16({9})}, {}, -1, 1, {}},
+                {{i32({24}), i32({24})}, {}, -3, 3, {}},
+                {{boolean({9}), boolean({9})}, {}, 0, 1, {}}});
+  return builder;
+}
+
+const OpRegistration eq = comparison("equal", "a = b; false if one is NaN.", Func::kEq, "eq", kCommutative);
+const OpRegistration ne = comparison("not_equal", "a differs from b; true if one is NaN.", Func::kNe, "ne", kCommutative);
+const OpRegistration lt = comparison("less", "a < b.", Func::kLt, "lt");
+const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le");
+const OpRegistration gt = comparison("greater", "a > b.", Func::kGt, "gt");
+const OpRegistration ge = comparison("greater_equal", "a >= b.", Func::kGe, "ge");
+
+const OpRegistration is_nan =
+    define_op("is_nan", "comparison")
+        .doc("Whether x is not a number; false for integers.")
+        .operand("x", kNumber | kBoolean)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) {
+          return is_floating_point(in[0].dtype()) ? unary(Func::kIsNan, in[0]) : Expr::constant(DType::kBool, 0.0);
+        })
+        .gradient_zero()
+        .from_aten({"isnan"}, [](ImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })
+        .samples({{{f32({2, 3})}, {}, -1, 1, {}}, {{f16({5})}, {}, -1, 1, {}}, {{i32({5})}, {}, -1, 1, {}}});
+
+}  // namespace
+}  // namespace ipu::ops
