@@ -3,6 +3,7 @@
 // Registers are 32 bits wide per element: f32 (f16 is widened on load), i32, u32, or a boolean as 0/1.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ enum class OpCode : uint8_t {
   kErfF, kErfcF, kSigmoidF, kFloorF, kCeilF, kRoundF, kTruncF, kIsNanF,
   kFmaF,      // a*b + c, one rounding
   kEqF, kNeF, kLtF, kLeF, kGtF, kGeF,
-  // i32 and u32 (wrap on overflow; division by zero gives 0; kDivI truncates, kFloorDivI floors)
+  // i32 and u32 (wrap on overflow; division by zero gives 0; kDivI truncates, kFloorDivI floors; a shift by less
+  // than 0 or more than 31 moves every bit out; kPowI by a negative exponent is 0 unless the base is 1 or -1)
   kAddI, kSubI, kMulI, kDivI, kFloorDivI, kRemainderI, kFmodI, kMinI, kMaxI, kNegI, kAbsI, kSignI, kPowI,
   kEqI, kNeI, kLtI, kLeI, kGtI, kGeI, kLtU, kLeU, kGtU, kGeU, kDivU, kRemainderU, kMinU, kMaxU,
   kAndI, kOrI, kXorI, kNotI, kShlI, kShrI, kShrU,
@@ -38,7 +40,9 @@ enum class OpCode : uint8_t {
   kRoundF16,  // to the nearest f16 and back
   kNarrowI16, kNarrowU16, kNarrowI8, kNarrowU8,  // wrap to the width and extend back
 };
+inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kNarrowU8) + 1;
 std::string_view to_string(OpCode code);
+int arity(OpCode code);  // registers read
 
 struct Instruction {
   OpCode code;
@@ -55,5 +59,8 @@ struct PointwiseProgram {
   Attributes to_attributes() const;
   static PointwiseProgram from_attributes(const Attributes& attributes);  // Error(kInvalidProgram) when malformed
 };
+
+void check(const PointwiseProgram& program);  // Error(kInvalidProgram) when malformed
+std::string to_string(const PointwiseProgram& program);  // one instruction a line, for dumps and tests
 
 }  // namespace ipu::kernels

@@ -5,7 +5,6 @@ namespace ipu::ops {
 namespace {
 
 void import_cast(ImportCall& c) { c.set_result(0, c.cast(c.tensor("self"), c.result_type(0).dtype)); }
-void import_same(ImportCall& c) { c.set_result(0, c.tensor("self")); }
 
 const OpRegistration cast =
     define_op("cast", "conversion")
@@ -18,7 +17,6 @@ const OpRegistration cast =
           if (g.needs(0)) g.set(0, g.cast(g.upstream(), g.operand_type(0).dtype));
         })
         .from_aten({"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as"}, import_cast)
-        .from_aten({"clone", "contiguous", "alias", "lift", "lift_fresh", "lift_fresh_copy", "alias_copy"}, import_same)
         .samples({{{f32({9})}, {{"dtype", DType::kF16}}, -3, 3, {}},
                   {{f16({9})}, {{"dtype", DType::kF32}}, -3, 3, {}},
                   {{f32({2, 9})}, {{"dtype", DType::kI32}}, -9, 9, {}},
