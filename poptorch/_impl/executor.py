@@ -35,6 +35,7 @@ class PoplarExecutor:
         self._signature = None
         self._result_structure = None
         self._call_fast = None       # the native call for flat tensor arguments
+        self._optimizer_state = None     # read back by detach, uploaded by the next attach
         self._weights_outdated = False   # device weights are newer than the host's
         self._weights_version = 0        # counts training calls
         self._seen_version = None        # of the trainer, for inference wrappers
@@ -130,6 +131,8 @@ class PoplarExecutor:
 
     def _on_attach(self):
         self._write_states()
+        if self._optimizer_state is not None:
+            self._executable.write_optimizer_state(self._optimizer_state)
         self._weights_outdated = False
 
     def _write_states(self):
@@ -209,6 +212,8 @@ class PoplarExecutor:
         if not self._executable.is_attached():
             raise errors.create_error("detachFromDevice: the model is not attached to a device.")
         self.copyWeightsToHostIfNeeded()
+        if self._training:
+            self._optimizer_state = self._executable.read_optimizer_state()
         self._executable.detach()
 
     def destroy(self):
@@ -218,7 +223,7 @@ class PoplarExecutor:
         self.copyWeightsToHostIfNeeded()
         if self._executable.is_attached():
             self._executable.detach()
-        self._executable = self._captured = self._signature = self._call_fast = None
+        self._executable = self._captured = self._signature = self._call_fast = self._optimizer_state = None
         if self._training:
             weight_hooks.unwrap_tensors(self._user_model)
             if self._class_wrapped:
