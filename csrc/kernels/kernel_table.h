@@ -4,10 +4,13 @@
 // Not here: which op uses which kernel (ops), where the memory comes from (lowering), who calls it (emulator).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,10 +28,31 @@ struct KernelRequest {
   const Attributes& attributes;
 };
 
+// Where a running kernel reports that operand *values* are wrong (an index out of range): kernels never throw and never
+// touch memory they were not given; the elements concerned become zero. Shared by all lanes of a call.
+// The caller makes one, passes it in KernelCall::fault, asks raised() after the last lane and then throws
+// Error(kExecution, message() + the op and the user's line), having called clear() before the next run.
+class KernelFault {
+ public:
+  // Index `index`, element `position` of the operand called `operand`, is outside [0, extent). The report with the
+  // smallest position is kept, so the message does not depend on threads.
+  void index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent);
+  bool raised() const { return raised_.load(std::memory_order_acquire); }
+  std::string message() const;  // "index out of range: index 12 (element 3 of 'index') is not in [0, 10)."
+  void clear();
+
+ private:
+  std::atomic<bool> raised_{false};
+  mutable std::mutex mutex_;
+  std::string operand_;
+  int64_t position_ = 0, index_ = 0, extent_ = 0;
+};
+
 struct KernelCall {
-  std::byte* const* operands;  // one pointer per operand
+  std::byte* const* operands;  // one pointer per operand; nullptr where an optional one is absent
   std::byte* const* results;   // one pointer per result
   std::byte* scratch;          // scratch_bytes() bytes, 64-byte aligned, private to this lane
+  KernelFault* fault = nullptr;  // nullptr: wrong values are not reported
 };
 
 // A kernel bound to shapes and attributes. Immutable: any number of threads may run lanes of it at once.

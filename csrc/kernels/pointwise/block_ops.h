@@ -1,0 +1,40 @@
+// The inner loops of the pointwise VM: one function per opcode, element type and direction of conversion, each over a
+// block of elements. Chosen at prepare time for the active instruction set; run() only calls pointers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/pointwise/program.h"
+#include "support/dtype.h"
+
+namespace ipu::kernels {
+
+// A source with stride 0 is one splatted value: kSplatBytes bytes that every vector of the block reads again.
+struct BlockCall {
+  size_t count = 0;
+  void* result = nullptr;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  size_t stride_a = 1, stride_b = 1, stride_c = 1;  // 0 or 1
+};
+inline constexpr size_t kSplatBytes = 64;
+
+using BlockFunction = void (*)(const BlockCall&);
+
+struct BlockOps {
+  std::array<BlockFunction, kOpCodeCount> compute{};  // nullptr: loads, constants, iota
+  // Memory ↔ register by DType (nullptr: the VM does not know the type). A register element is 4 bytes.
+  std::array<BlockFunction, 16> widen{}, narrow{};
+  // Common pairs of instructions in one pass; results are those of the two instructions.
+  BlockFunction add_max = nullptr;  // max.f(add.f(a, b), c)
+};
+
+const BlockOps& block_ops();  // for active_isa()
+
+// Rarely used functions, through f64: 0.5 ulp, the same on every instruction set. nullptr when `code` is not one.
+BlockFunction scalar_block_function(OpCode code);
+
+}  // namespace ipu::kernels
