@@ -14,7 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "support/half.h"
 
-namespace ipu::kernels::testing {
+namespace ipu::kernels::kernel_tests {
 
 // A tensor with memory of its own; values go in and out as f64 in logical row-major order.
 struct Tensor {
@@ -191,4 +191,4 @@ inline double ulp_error(float got, double want) {
   return std::fabs(static_cast<double>(got) - want) / std::ldexp(1.0, exponent - 23);
 }
 
-}  // namespace ipu::kernels::testing
+}  // namespace ipu::kernels::kernel_tests

@@ -4,7 +4,7 @@
 #include "kernels/pointwise/program.h"
 #include "tests/kernels/kernel_runner.h"
 
-namespace ipu::kernels::testing {
+namespace ipu::kernels::kernel_tests {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -122,4 +122,4 @@ TEST(PointwiseFunctions, KeepTheSignOfZero) {
 }
 
 }  // namespace
-}  // namespace ipu::kernels::testing
+}  // namespace ipu::kernels::kernel_tests

@@ -4,7 +4,7 @@
 #include "support/error.h"
 #include "tests/kernels/kernel_runner.h"
 
-namespace ipu::kernels::testing {
+namespace ipu::kernels::kernel_tests {
 namespace {
 
 struct Word {  // a register
@@ -358,4 +358,4 @@ TEST(PointwiseProgram, MalformedProgramsAreNamed) {
 }
 
 }  // namespace
-}  // namespace ipu::kernels::testing
+}  // namespace ipu::kernels::kernel_tests
