@@ -1,0 +1,37 @@
+"""The README's program and every example run as a user would run them."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(*command):
+    result = subprocess.run([sys.executable, *command], env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True,
+                            text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_the_lines_in_the_readme_train_a_model():
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+    assert len([line for line in code.splitlines() if line.strip()]) == 12
+    run("-c", code + "\nassert out.shape == (16, 3) and loss.shape == ()")
+
+
+@pytest.mark.slow
+def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
+    first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))
+
+    def stable(text):
+        return [line for line in text.splitlines() if "time" not in line] + re.findall(r"weights (\w+)", text)
+
+    assert stable(first) == stable(second)
+    hits = re.search(r"accuracy on the IPUs: (\d+)/360", first)
+    assert int(hits[1]) >= 0.97 * 360
+    assert f"plain PyTorch: {hits[1]}/360" in first
