@@ -1,0 +1,71 @@
+// A sample of an op as a graph of its own, with deterministic operand values: what the conformance tests run.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ops/build.h"
+#include "ops/gradient_builder.h"
+#include "ops/interpreter.h"
+#include "ops/op_def.h"
+
+namespace ipu::ops {
+
+struct SampleGraph {
+  std::unique_ptr<ir::Module> module = std::make_unique<ir::Module>();
+  ir::Graph* graph = nullptr;
+  ir::Op* op = nullptr;
+  std::vector<ir::Value*> operands;  // nullptr: absent
+};
+
+inline SampleGraph build_sample(const OpDef& def, const Sample& sample) {
+  SampleGraph s;
+  s.graph = s.module->add_graph("sample");
+  for (const std::optional<ir::Type>& type : sample.operands)
+    s.operands.push_back(type ? s.graph->add_input(*type, "x") : nullptr);
+  ir::Builder builder(s.graph);
+  s.op = build_op(builder, def.name, s.operands, sample.attributes);
+  for (int i = 0; i < s.op->result_count(); ++i) s.graph->append_output(s.op->result(i));
+  return s;
+}
+
+inline ReferenceTensor random_tensor(const ir::Type& type, double low, double high, std::mt19937_64& random) {
+  ReferenceTensor tensor = ReferenceTensor::zeros(type);
+  std::uniform_real_distribution<double> real(low, high);
+  for (double& value : tensor.values) {
+    if (is_floating_point(type.dtype)) {
+      value = real(random);
+    } else if (type.dtype == DType::kBool) {
+      value = static_cast<double>(random() & 1);
+    } else {
+      const auto first = static_cast<int64_t>(std::ceil(low)), last = static_cast<int64_t>(std::floor(high));
+      value = static_cast<double>(std::uniform_int_distribution<int64_t>(first, last)(random));
+    }
+  }
+  return tensor;
+}
+
+// Values of the operands that are present, in order: the inputs of the sample's graph.
+inline std::vector<ReferenceTensor> sample_inputs(const Sample& sample, uint64_t seed = 7) {
+  std::mt19937_64 random(seed);
+  std::vector<ReferenceTensor> inputs;
+  for (size_t i = 0; i < sample.operands.size(); ++i) {
+    if (!sample.operands[i]) continue;
+    auto range = sample.range.find(static_cast<int>(i));
+    const double low = range == sample.range.end() ? sample.low : range->second.first;
+    const double high = range == sample.range.end() ? sample.high : range->second.second;
+    inputs.push_back(random_tensor(*sample.operands[i], low, high, random));
+  }
+  return inputs;
+}
+
+inline std::string name_of(const OpDef& def, size_t sample) { return def.name + " sample " + std::to_string(sample); }
+
+// "kernel: <id>" for every kernel an op asks for that nobody registered; in kernel_conformance_test.cc.
+std::vector<std::string> missing_kernels();
+
+}  // namespace ipu::ops
