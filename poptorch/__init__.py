@@ -41,7 +41,7 @@ from poptorch.enums import *  # noqa: E402,F401,F403
 from poptorch.ops import (  # noqa: E402,F401
     BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, NameScope, identity_loss, isRunningOnIpu, module_repr, nop,
     recomputationCheckpoint, removeBlocks)
-from poptorch.options import ConfigFileError, Options, PipelinedExecution, ShardedExecution, Stage  # noqa: E402,F401
+from poptorch.options import ConfigFileError, Options, PipelinedExecution, ShardedExecution, Stage, TensorLocationSettings  # noqa: E402,F401
 from poptorch.poptorch_core import Error, RecoverableError, UnrecoverableError, getIpuTensorId  # noqa: E402,F401
 
 BlockId = str

@@ -7,7 +7,8 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import not_yet
+from poptorch._impl import config_file, not_yet
+from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
 from poptorch._impl.option_container import OptionContainer
 from poptorch._impl.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
@@ -92,10 +93,11 @@ _refuse(_TrainingOptions, "Training.", [
 
 
 class _DistributedOptions(OptionContainer):
-    """The processes of one job. One process in this version."""
+    """The processes of one job. More than one process is not available in this version: a wrapper refuses it."""
 
     def __init__(self):
         super().__init__(num_distributed_processes=1, distributed_process_id=0, ipuof_configs={})
+        self.setEnvVarNames("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 
     @property
     def processId(self):
@@ -109,19 +111,17 @@ class _DistributedOptions(OptionContainer):
 
     def disable(self):
         """Back to one process with id 0. Returns self."""
-        self._set("num_distributed_processes", 1)
-        return self._set("distributed_process_id", 0)
+        return self.configureProcessId(0, 1)
 
+    def configureProcessId(self, process_id, num_processes):
+        """Sets rank and number of processes (ints). Returns self."""
+        self._set("distributed_process_id", process_id)
+        return self._set("num_distributed_processes", num_processes)
 
-_refuse(_DistributedOptions, "Distributed.", ["configureProcessId", "setEnvVarNames"])
-
-
-class _TensorLocationOptions(OptionContainer):
-    """Placement of tensor families in on-chip or streaming memory."""
-
-
-_refuse(_TensorLocationOptions, "TensorLocations.",
-        ["numIOTiles", "setActivationLocation", "setWeightLocation", "setOptimizerLocation", "setAccumulatorLocation"])
+    def setEnvVarNames(self, var_num_processes, var_process_id):
+        """Reads both numbers from these environment variables (missing: 1 and 0); ValueError when not integers."""
+        self._set("num_distributed_processes", int(os.environ.get(var_num_processes, "1")))
+        return self._set("distributed_process_id", int(os.environ.get(var_process_id, "0")))
 
 
 class _PopartOptions:
@@ -173,12 +173,13 @@ class Options(OptionContainer):
         object.__setattr__(self, "_training", _TrainingOptions())
         object.__setattr__(self, "_precision", _PrecisionOptions())
         object.__setattr__(self, "_distributed", _DistributedOptions())
-        object.__setattr__(self, "_locations", _TensorLocationOptions())
+        object.__setattr__(self, "_locations", TensorLocationOptions())
         object.__setattr__(self, "_jit", _JitOptions())
         object.__setattr__(self, "_popart", _PopartOptions())
         object.__setattr__(self, "_strategy", PipelinedExecution())
         object.__setattr__(self, "_relax_optimizer_checks", False)
         object.__setattr__(self, "_show_progress_bar", True)
+        object.__setattr__(self, "_module_namescope", True)
         defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
         self.from_json(defaults)
 
@@ -278,6 +279,71 @@ class Options(OptionContainer):
         object.__setattr__(self, "_show_progress_bar", bool(show))
         return self
 
+    def connectionType(self, connection_type):
+        """When the device is attached: `ConnectionType` Always (before compiling), OnDemand (right before running), Never."""
+        assert isinstance(connection_type, enums.ConnectionType), "connection_type must be a poptorch.ConnectionType"
+        return self._set("connection_type", int(connection_type))
+
+    def useOfflineIpuTarget(self, ipu_version=2):
+        """Compile only, for an IPU of version 1, 2 or 21; sets `ConnectionType.Never`."""
+        assert ipu_version in (1, 2, 21), f"ipu_version must be 1, 2 or 21, got {ipu_version!r}"
+        self.connectionType(enums.ConnectionType.Never)
+        return self._register("ipu_version", ipu_version)
+
+    def syncPattern(self, sync_pattern):
+        """Which IPUs wait for each other (`SyncPattern`). Changes timing on the machine, never results."""
+        assert isinstance(sync_pattern, enums.SyncPattern), "sync_pattern must be a poptorch.SyncPattern"
+        return self._set("sync_pattern", int(sync_pattern))
+
+    def setAvailableMemoryProportion(self, available_memory_proportion):
+        """Share of tile memory (0..1) that matmuls and convolutions may use, by IPU: `{"IPU0": 0.3}`.
+
+        Changes how the machine would cut these operations, never results.
+        """
+        proportions = {}
+        for name, value in available_memory_proportion.items():
+            assert isinstance(name, str) and name.startswith("IPU"), f"keys must be 'IPU<number>', got {name!r}"
+            proportions[int(name[3:])] = float(value)
+        return self._set("available_memory_proportion", proportions)
+
+    def enableStableNorm(self, enabled):
+        """Two-pass variance in normalisation layers. Always on here: the emulator's kernels are stable ones."""
+        return self._register("enable_stable_norm", bool(enabled))
+
+    def logDir(self, log_dir):
+        """Folder (str) for the logs of the back end."""
+        assert isinstance(log_dir, str), f"log_dir must be a str, got {type(log_dir).__name__}"
+        return self._set("log_dir", log_dir)
+
+    def maxRepeatLogs(self, max_lines):
+        """Identical consecutive log lines that are kept (int), or None for all."""
+        assert max_lines is None or (isinstance(max_lines, int) and not isinstance(max_lines, bool)), (
+            f"max_lines must be an int or None, got {max_lines!r}")
+        return self._set("max_repeat_logs", 2**64 - 1 if max_lines is None else max_lines)
+
+    def disableModuleNamescope(self):
+        """Do not add module names to the names of operations."""
+        self._check_writable()
+        object.__setattr__(self, "_module_namescope", False)
+        return self
+
+    def updatableNamedBuffers(self, buffers):
+        """Names (list of str, as in `named_buffers()`) that `copyNamedBuffersToDevice()` refreshes."""
+        assert isinstance(buffers, list) and all(isinstance(name, str) for name in buffers), (
+            "buffers must be a list of buffer names")
+        return self._register("updatable_named_buffers", list(buffers))
+
+    def loadFromFile(self, filepath):
+        """Applies an options file: one call per line, such as `deviceIterations(4)`; `#` starts a comment.
+
+        Raises:
+            ConfigFileError: a line that is no legal call; nothing is applied.
+            FileNotFoundError: no such file.
+            AttributeError, AssertionError, ValueError: what an option says.
+        """
+        config_file.load(filepath, self, ConfigFileError)
+        return self
+
     def from_json(self, string):
         """Applies options from one JSON object: dotted setter name → argument, or list of arguments.
 
@@ -313,9 +379,6 @@ class Options(OptionContainer):
 
 
 _refuse(Options, "", [
-    "replicationFactor", "inputReplicaGrouping", "broadcastBuffers", "setAvailableMemoryProportion", "anchorTensor",
-    "logDir", "maxRepeatLogs", "enableExecutableCaching", "useIpuModel", "connectionType", "syncPattern", "useIpuId",
-    "useOfflineIpuTarget", "enableStableNorm", "enableSyntheticData", "logCycleCount", "enableProfiling",
-    "disableModuleNamescope", "updatableNamedBuffers", "sourceLocationExcludes", "appendToLocationExcludes",
-    "loadFromFile"
+    "replicationFactor", "inputReplicaGrouping", "broadcastBuffers", "anchorTensor", "enableExecutableCaching", "useIpuModel",
+    "useIpuId", "enableSyntheticData", "logCycleCount", "enableProfiling", "sourceLocationExcludes", "appendToLocationExcludes"
 ])

@@ -43,10 +43,11 @@ def parameters_and_buffers(model):
 class GraphCapture:
     """One capture. `run` returns the captured program; whatever happens, model and torch are as before afterwards."""
 
-    def __init__(self, model, training, strategy, trainable_names):
+    def __init__(self, model, training, options, trainable_names):
         self._model = model
         self._core = poptorch_core.Capture(training)
-        self._strategy = strategy
+        self._strategy = options._strategy
+        self._name_modules = options._module_namescope
         self._trainable = trainable_names
         self._module_names = {id(module): name for name, module in model.named_modules()}
         self.states = {}  # name → host tensor
@@ -61,7 +62,7 @@ class GraphCapture:
         self._core.clear_block()
 
     def push_module(self, module):
-        self._core.push_module(self._module_names.get(id(module), ""))
+        self._core.push_module(self._module_names.get(id(module), "") if self._name_modules else "")
 
     def pop_module(self):
         self._core.pop_module()

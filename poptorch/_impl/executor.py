@@ -76,7 +76,7 @@ class PoplarExecutor:
         with compilation_progress(self._options._show_progress_bar) as progress:
             values = self._clean_inputs(values)
             trainable = set(self._optimizer_description["group_of"]) if self._training else set()
-            capture = GraphCapture(self._traced_model, self._training, self._options._strategy, trainable)
+            capture = GraphCapture(self._traced_model, self._training, self._options, trainable)
             compile_hooks.run_before()
             try:
                 captured = capture.run(names, values, keywords, count, factors)
@@ -85,7 +85,8 @@ class PoplarExecutor:
             progress.advance("capture")
             executable = poptorch_core.compile(captured, self._native_options(captured))
             progress.advance("compile")
-            executable.attach()
+            if self._options.connection_type == enums.ConnectionType.Always:
+                executable.attach()
             progress.advance("attach")
         self._signature = Signature(names, values)
         self._result_structure = capture.output_structure
@@ -93,7 +94,8 @@ class PoplarExecutor:
         self._states = capture.states
         self._executable = executable
         self._compilation_time = datetime.datetime.now() - started
-        self._on_attach()
+        if executable.is_attached():
+            self._on_attach()
         self._choose_call(values, keywords)
 
     def _native_options(self, captured):
@@ -153,7 +155,7 @@ class PoplarExecutor:
             self._compile(*self._binder.bind(args, kwargs))
             executable = self._executable
         if not executable.is_attached():
-            self.attachToDevice()
+            self._attach_for_a_call()
         if not self._training:
             self._pull_from_trainer()
         result = None
@@ -167,6 +169,11 @@ class PoplarExecutor:
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward
         return result
+
+    def _attach_for_a_call(self):
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)")
+        self.attachToDevice()
 
     def _call_general(self, args, kwargs):
         names, values, _ = self._binder.bind(args, kwargs)
@@ -201,6 +208,8 @@ class PoplarExecutor:
     def attachToDevice(self):
         """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
         self._require_compiled("attachToDevice")
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)")
         if self._executable.is_attached():
             raise errors.create_error("attachToDevice: the model is already attached to a device.")
         self._executable.attach()
@@ -253,6 +262,19 @@ class PoplarExecutor:
         self._require_compiled("copyWeightsToDevice")
         self._weights_outdated = False
         self._write_states()
+
+    def copyNamedBuffersToDevice(self):
+        """Only the buffers named with `Options.updatableNamedBuffers`, from the user model to the device.
+
+        Raises:
+            poptorch.Error: not compiled, or the option was not used.
+            KeyError: a name that is no buffer of the model.
+        """
+        self._require_compiled("copyNamedBuffersToDevice")
+        if not self._options.exists("updatable_named_buffers"):
+            raise errors.create_error("copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling.")
+        buffers = dict(self._user_model.named_buffers())
+        self._executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
 
     def load_state_dict(self, state_dict, strict=True):
         """Loads into the user model, and to the device when attached. Returns torch's (missing, unexpected) result."""
@@ -315,7 +337,7 @@ def _not_available(name):
     return refuse
 
 
-for _name in ("compileAndExport", "save", "loadExecutable", "copyNamedBuffersToDevice", "getPerfCounters", "getLatency",
+for _name in ("compileAndExport", "save", "loadExecutable", "getPerfCounters", "getLatency",
               "getHostIpuLatency", "getComputeLatency", "getIpuHostLatency", "cycleCount", "getTensorNames",
               "getAnchoredTensor"):
     setattr(PoplarExecutor, _name, _not_available(_name))

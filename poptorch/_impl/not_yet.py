@@ -3,7 +3,7 @@
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
 PACKAGE_NAMES = frozenset({
     "load", "AsynchronousDataAccessor", "Phase", "ParallelPhasedExecution", "SerialPhasedExecution",
-    "TensorLocationSettings", "Attribute", "MultiConv", "CPU", "custom_op", "attributes_lists", "for_loop", "cond",
+    "Attribute", "MultiConv", "CPU", "custom_op", "attributes_lists", "for_loop", "cond",
     "ipu_print_tensor", "dynamic_slice", "dynamic_update", "serializedMatMul", "set_available_memory",
     "set_overlap_for_input", "set_overlap_for_output", "ctc_beam_search_decoder", "fps", "nearest",
     "registerGeometricCustomArgParsers", "accessAttributes", "importPoptorchMetadataFromFile", "profiling",

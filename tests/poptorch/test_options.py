@@ -155,3 +155,112 @@ def test_bad_stage_arguments(arguments, text):
 def test_unknown_block_lists_the_expected_ones():
     with pytest.raises(AssertionError, match=r"Unknown block 'z': expected one of \['a'\]"):
         poptorch.PipelinedExecution("a").stage("z")
+
+
+# --- option files ---
+
+FILE = """
+# bench.conf
+deviceIterations(16)
+Training.gradientAccumulation(8)     # micro-batches per update
+setAvailableMemoryProportion({"IPU0": 0.3, "IPU1": 0.5})
+outputMode(poptorch.OutputMode.EveryN, output_return_period=4)
+setExecutionStrategy(poptorch.ShardedExecution("a", ["b", "c"]))
+TensorLocations.numIOTiles(64)
+deviceIterations(32)
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "bench.conf"
+    path.write_text(text)
+    return str(path)
+
+
+def test_options_file_is_applied_from_top_to_bottom(tmp_path):
+    options = poptorch.Options().loadFromFile(write(tmp_path, FILE))
+    assert options.device_iterations == 32 and options.Training.gradient_accumulation == 8
+    assert options.available_memory_proportion == {0: 0.3, 1: 0.5}
+    assert options.output_mode == 1 and options.output_return_period == 4
+    assert options._strategy == poptorch.ShardedExecution("a", ["b", "c"])
+    assert options.TensorLocations.num_io_tiles == 64
+
+
+@pytest.mark.parametrize("line, detail", [
+    ("deviceIterations(", "never closed"),
+    ("deviceIterations = 4", "invalid syntax"),
+    ("deviceIterations", "expected a call"),
+    ("deviceIterations(open('x'))", r"the call 'open\('x'\)' is not allowed"),
+    ("deviceIterations(__import__('os').getpid())", "is not allowed"),
+    ("__class__.__init__(4)", "expected a dotted option name"),
+    ("outputMode(poptorch.OutputMode.Never)", "is not a member"),
+    ("outputMode(poptorch.Options)", "is not allowed"),
+    ("deviceIterations(*[4])", "is not allowed"),
+    ("deviceIterations(**{'a': 4})", r"\*\* is not allowed"),
+])
+def test_line_that_is_no_legal_call_is_refused_and_nothing_is_applied(tmp_path, line, detail):
+    options = poptorch.Options()
+    with pytest.raises(poptorch.ConfigFileError, match=rf"(?s)SyntaxError at line 2 of bench.conf: .*{detail}"):
+        options.loadFromFile(write(tmp_path, f"# comment\ndeviceIterations(7)\n\n{line}\n"))
+    assert options.device_iterations == 1
+
+
+def test_errors_of_options_in_a_file_pass_through(tmp_path):
+    options = poptorch.Options()
+    with pytest.raises(AssertionError, match="must be an int"):
+        options.loadFromFile(write(tmp_path, "deviceIterations(3)\nTraining.gradientAccumulation('x')"))
+    assert options.device_iterations == 3
+    with pytest.raises(AttributeError):
+        options.loadFromFile(write(tmp_path, "deviceIteration(3)"))
+    with pytest.raises(FileNotFoundError):
+        options.loadFromFile(str(tmp_path / "none.conf"))
+
+
+# --- memory placement and processes ---
+
+
+def test_tensor_locations_are_copied_and_checked():
+    settings = poptorch.TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(100).useIOTilesToLoad()
+    options = poptorch.Options()
+    options.TensorLocations.setOptimizerLocation(settings)
+    settings.minElementsForOffChip(7)
+    assert options.TensorLocations.location_optimizer == {"onChip": 0, "minElementsForOffChip": 100, "useIOTilesToLoad": True}
+    settings.useOnChipStorage(None)
+    assert not settings.exists("onChip")
+    for mistake in (lambda: settings.useOnChipStorage(1), lambda: settings.minElementsForOffChip(1.5),
+                    lambda: options.TensorLocations.numIOTiles(33), lambda: options.TensorLocations.numIOTiles(200),
+                    lambda: options.TensorLocations.setWeightLocation({})):
+        with pytest.raises(AssertionError):
+            mistake()
+
+
+def test_processes_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
+    options = poptorch.Options()
+    assert (options.Distributed.numProcesses, options.Distributed.processId) == (4, 2)
+    with pytest.raises(poptorch.Error, match="several processes"):
+        poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    assert options.Distributed.disable().numProcesses == 1
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "four")
+    with pytest.raises(ValueError):
+        poptorch.Options()
+
+
+def test_offline_target_compiles_and_refuses_to_run():
+    options = poptorch.Options().useOfflineIpuTarget(21)
+    wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    wrapper.compile(torch.ones(1, 2))
+    assert wrapper.isCompiled() and not wrapper.isAttachedToDevice()
+    with pytest.raises(AssertionError, match="ConnectionType.Never"):
+        wrapper(torch.ones(1, 2))
+    with pytest.raises(AssertionError):
+        poptorch.Options().useOfflineIpuTarget(3)
+
+
+def test_on_demand_attaches_at_the_first_call():
+    wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().connectionType(poptorch.ConnectionType.OnDemand))
+    wrapper.compile(torch.ones(1, 2))
+    assert not wrapper.isAttachedToDevice()
+    wrapper(torch.ones(1, 2))
+    assert wrapper.isAttachedToDevice()
