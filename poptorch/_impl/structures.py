@@ -1,7 +1,6 @@
 """Nested arguments and results: taking tensors out in a fixed order and putting others in their place."""
 
 import abc
-import enum
 
 import torch
 

@@ -27,7 +27,7 @@ def case_names(path):
     return names
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def results():
     """(file, case) -> "" when it passed, else the failure."""
     tool = find_ipu_opt()
