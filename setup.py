@@ -18,10 +18,14 @@ def check_torch():
     try:
         import torch
     except ImportError:
-        sys.exit("poptorch is built against an installed torch: run `pip install torch==2.13.0`, then "
-                 "`pip install --no-build-isolation .`")
+        sys.exit(
+            "poptorch is built against an installed torch: run `pip install torch==2.13.0`, then "
+            "`pip install --no-build-isolation .`"
+        )
     if not torch.__version__.startswith("2.13."):
-        sys.exit(f"poptorch needs torch 2.13, but torch {torch.__version__} is installed: run `pip install torch==2.13.0`")
+        sys.exit(
+            f"poptorch needs torch 2.13, but torch {torch.__version__} is installed: run `pip install torch==2.13.0`"
+        )
 
 
 class CMakeBuild(build_ext):
@@ -31,13 +35,29 @@ class CMakeBuild(build_ext):
         check_torch()
         build = ROOT / "build" / "wheel"
         output = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve().parent
-        subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                        "-DIPU_TESTS=OFF", f"-DPython3_EXECUTABLE={sys.executable}", f"-DIPU_MODULE_DIR={output}"], check=True)
+        subprocess.run(
+            [
+                "cmake",
+                "-S",
+                str(ROOT),
+                "-B",
+                str(build),
+                "-G",
+                "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-DIPU_TESTS=OFF",
+                f"-DPython3_EXECUTABLE={sys.executable}",
+                f"-DIPU_MODULE_DIR={output}",
+            ],
+            check=True,
+        )
         subprocess.run(["ninja", "-C", str(build), "poptorch_core"], check=True)
 
 
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]
-setup(version=version.replace("-open.", "+open."),
-      packages=["poptorch", "poptorch._impl"],
-      ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
-      cmdclass={"build_ext": CMakeBuild})
+setup(
+    version=version.replace("-open.", "+open."),
+    packages=["poptorch", "poptorch._impl"],
+    ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
+    cmdclass={"build_ext": CMakeBuild},
+)

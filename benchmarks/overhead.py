@@ -27,7 +27,6 @@ def microseconds(function, *args):
 
 
 class Add(torch.nn.Module):
-
     def __init__(self):
         super().__init__()
         self.w = torch.nn.Parameter(torch.ones(4))

@@ -19,8 +19,10 @@ def load(every=5):
     test = index % every == 0
     train_index, test_index = index[~test], index[test]
     assert not set(train_index.tolist()) & set(test_index.tolist())
-    return (torch.utils.data.TensorDataset(images[train_index], labels[train_index]),
-            torch.utils.data.TensorDataset(images[test_index], labels[test_index]))
+    return (
+        torch.utils.data.TensorDataset(images[train_index], labels[train_index]),
+        torch.utils.data.TensorDataset(images[test_index], labels[test_index]),
+    )
 
 
 class DigitNet(torch.nn.Module):
@@ -29,9 +31,15 @@ class DigitNet(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.features = torch.nn.Sequential(
-            torch.nn.Conv2d(1, 32, 3, padding=1), torch.nn.ReLU(),
-            torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
-        self.classifier = torch.nn.Sequential(torch.nn.Linear(64 * 4 * 4, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+            torch.nn.Conv2d(1, 32, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.Conv2d(32, 64, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+        )
+        self.classifier = torch.nn.Sequential(
+            torch.nn.Linear(64 * 4 * 4, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
+        )
 
     def forward(self, images, labels=None):
         with poptorch.Block("features", ipu_id=0):

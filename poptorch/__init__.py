@@ -1,7 +1,7 @@
 """PopTorch on emulated IPUs: wrap a torch module, call it, train it.
 
-    trainer = poptorch.trainingModel(model, options, optimizer)
-    output, loss = trainer(images, labels)
+trainer = poptorch.trainingModel(model, options, optimizer)
+output, loss = trainer(images, labels)
 """
 
 import atexit
@@ -18,31 +18,51 @@ __version__ = "3.4.0-open.1"
 _TORCH = "2.13."
 assert torch.__version__.startswith(_TORCH), (
     f"poptorch {__version__} is built for torch {_TORCH}x but torch {torch.__version__} is installed. "
-    "Install the matching release: pip install torch==2.13.0")
+    "Install the matching release: pip install torch==2.13.0"
+)
 os.environ.setdefault("RDMAV_FORK_SAFE", "1")
 
-from poptorch._impl import device_module as _device_module  # noqa: E402
+from poptorch._impl import device_module as _device_module
 
 try:
     _device_module.install()
-    from poptorch import poptorch_core  # noqa: E402
+    from poptorch import poptorch_core
 except ImportError as error:
-    raise ImportError("poptorch's native module could not be loaded. Build it with `pip install --no-build-isolation .` "
-                      "or scripts/build.") from error
+    raise ImportError(
+        "poptorch's native module could not be loaded. Build it with `pip install --no-build-isolation .` "
+        "or scripts/build."
+    ) from error
 
-from poptorch import enums, ops, optim, options, testing  # noqa: E402,F401
-from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet  # noqa: E402
-from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook  # noqa: E402,F401
-from poptorch._impl.data_loader import DataLoader  # noqa: E402,F401
-from poptorch._impl.executor import PoplarExecutor  # noqa: E402,F401
-from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser  # noqa: E402,F401
-from poptorch._impl.wrappers import inferenceModel, trainingModel  # noqa: E402,F401
-from poptorch.enums import *  # noqa: E402,F401,F403
-from poptorch.ops import (  # noqa: E402,F401
-    BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, NameScope, identity_loss, isRunningOnIpu, module_repr, nop,
-    recomputationCheckpoint, removeBlocks)
-from poptorch.options import ConfigFileError, Options, PipelinedExecution, ShardedExecution, Stage, TensorLocationSettings  # noqa: E402,F401
-from poptorch.poptorch_core import Error, RecoverableError, UnrecoverableError, getIpuTensorId  # noqa: E402,F401
+from poptorch import enums, ops, optim, options, testing
+from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet
+from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._impl.data_loader import DataLoader
+from poptorch._impl.executor import PoplarExecutor
+from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
+from poptorch._impl.wrappers import inferenceModel, trainingModel
+from poptorch.enums import *
+from poptorch.ops import (
+    BeginBlock,
+    Block,
+    BlockFunction,
+    LegacyBeginBlockFn,
+    NameScope,
+    identity_loss,
+    isRunningOnIpu,
+    module_repr,
+    nop,
+    recomputationCheckpoint,
+    removeBlocks,
+)
+from poptorch.options import (
+    ConfigFileError,
+    Options,
+    PipelinedExecution,
+    ShardedExecution,
+    Stage,
+    TensorLocationSettings,
+)
+from poptorch.poptorch_core import Error, RecoverableError, UnrecoverableError, getIpuTensorId
 
 BlockId = str
 createPoptorchError = _errors.create_error

@@ -56,8 +56,11 @@ def recomputationCheckpoint(*tensors):
     """
     single = len(tensors) == 1
     if single and isinstance(tensors[0], (list, tuple)):
-        return type(tensors[0])(recomputationCheckpoint(*tensors[0]) if len(tensors[0]) > 1 else
-                                [recomputationCheckpoint(t) for t in tensors[0]])
+        return type(tensors[0])(
+            recomputationCheckpoint(*tensors[0])
+            if len(tensors[0]) > 1
+            else [recomputationCheckpoint(t) for t in tensors[0]]
+        )
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(f"poptorch.recomputationCheckpoint needs tensors, got {type(tensor).__name__}")
@@ -166,12 +169,15 @@ def BeginBlock(layer_to_call, user_id=None, ipu_id=None):
     """
     if not callable(layer_to_call):
         raise errors.create_error(
-            f"poptorch.BeginBlock needs a torch.nn.Module or a callable, got {type(layer_to_call).__name__}")
+            f"poptorch.BeginBlock needs a torch.nn.Module or a callable, got {type(layer_to_call).__name__}"
+        )
     if not isinstance(layer_to_call, torch.nn.Module):
         return LegacyBeginBlockFn(layer_to_call, user_id, ipu_id)
     if _block_hooks(layer_to_call):
-        raise errors.create_error("module has already been assigned to a block. Remove the first annotation with "
-                                  "poptorch.removeBlocks(module).")
+        raise errors.create_error(
+            "module has already been assigned to a block. Remove the first annotation with "
+            "poptorch.removeBlocks(module)."
+        )
     layer_to_call.register_forward_pre_hook(_BeginBlockHook(user_id, ipu_id))
     return layer_to_call
 
@@ -221,7 +227,7 @@ class NameScope:
 def module_repr(m):
     """Like `repr(m)`, with the block annotation shown in front of the sub-modules that have one (str)."""
     names = {}
-    for name, part in m.named_modules():
+    for _name, part in m.named_modules():
         hooks = _block_hooks(part)
         if hooks:
             names[id(part)] = next(iter(hooks.values()))

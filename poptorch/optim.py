@@ -12,8 +12,10 @@ _NOT_YET = ("Adam", "AdamW", "RMSprop", "LAMB")
 
 def __getattr__(name):
     if name in _NOT_YET:
-        raise AttributeError(f"poptorch.optim.{name} is part of the PopTorch API but not available in this version. "
-                             "See docs/compatibility.md for what works.")
+        raise AttributeError(
+            f"poptorch.optim.{name} is part of the PopTorch API but not available in this version. "
+            "See docs/compatibility.md for what works."
+        )
     raise AttributeError(f"module 'poptorch.optim' has no attribute '{name}'")
 
 
@@ -44,7 +46,9 @@ class VariableAttributes:
         self._variable.add(attr)
 
     def _check(self, attr):
-        assert attr in self._allowed, f"Unknown attribute '{attr}'. Valid attributes are: {', '.join(sorted(self._allowed))}"
+        assert attr in self._allowed, (
+            f"Unknown attribute '{attr}'. Valid attributes are: {', '.join(sorted(self._allowed))}"
+        )
 
 
 class Optimizer:
@@ -55,8 +59,9 @@ class Optimizer:
     def _init_variable_attrs(self, given, defaults):
         """`given`: arguments by name, None when left out. Explicit ones are variable, the others constants."""
         allowed = set(defaults) | {"loss_scaling"}
-        self.variable_attrs = VariableAttributes((name for name, value in given.items() if value is not None and name in allowed),
-                                                 allowed)
+        self.variable_attrs = VariableAttributes(
+            (name for name, value in given.items() if value is not None and name in allowed), allowed
+        )
 
 
 def _check_dtype(name, dtype):
@@ -94,25 +99,58 @@ class SGD(Optimizer, torch.optim.SGD):
     Dampening applies from the first step on, unlike torch (docs/compatibility.md).
     """
 
-    def __init__(self, params, lr, momentum=None, dampening=None, weight_decay=None, nesterov=None, maximize=None,
-                 foreach=None, differentiable=None, loss_scaling=None, velocity_scaling=None, use_combined_accum=None,
-                 accum_type=None, velocity_accum_type=None, max_grad_norm=None):
+    def __init__(
+        self,
+        params,
+        lr,
+        momentum=None,
+        dampening=None,
+        weight_decay=None,
+        nesterov=None,
+        maximize=None,
+        foreach=None,
+        differentiable=None,
+        loss_scaling=None,
+        velocity_scaling=None,
+        use_combined_accum=None,
+        accum_type=None,
+        velocity_accum_type=None,
+        max_grad_norm=None,
+    ):
         torch.optim.SGD.__init__(
-            self, params, lr=lr, **_given(momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                                          nesterov=nesterov, maximize=maximize, foreach=foreach,
-                                          differentiable=differentiable))
+            self,
+            params,
+            lr=lr,
+            **_given(
+                momentum=momentum,
+                dampening=dampening,
+                weight_decay=weight_decay,
+                nesterov=nesterov,
+                maximize=maximize,
+                foreach=foreach,
+                differentiable=differentiable,
+            ),
+        )
         self.loss_scaling = 1.0 if loss_scaling is None else loss_scaling
         self.use_combined_accum = bool(use_combined_accum)
         self.accum_type = _check_dtype("accum_type", torch.float32 if accum_type is None else accum_type)
-        self.velocity_accum_type = _check_dtype("velocity_accum_type",
-                                                torch.float32 if velocity_accum_type is None else velocity_accum_type)
+        self.velocity_accum_type = _check_dtype(
+            "velocity_accum_type", torch.float32 if velocity_accum_type is None else velocity_accum_type
+        )
         self.max_grad_norm = float("inf") if max_grad_norm is None else max_grad_norm
         scaling = 1.0 if velocity_scaling is None else velocity_scaling
         self.defaults["velocity_scaling"] = scaling
         for group in self.param_groups:
             group.setdefault("velocity_scaling", scaling)
         self._init_variable_attrs(
-            {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-             "velocity_scaling": velocity_scaling, "loss_scaling": loss_scaling},
-            ("lr", "momentum", "dampening", "weight_decay", "nesterov", "velocity_scaling"))
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "velocity_scaling": velocity_scaling,
+                "loss_scaling": loss_scaling,
+            },
+            ("lr", "momentum", "dampening", "weight_decay", "nesterov", "velocity_scaling"),
+        )
         self.variable_attrs._variable.discard("nesterov")

@@ -61,35 +61,43 @@ class _PrecisionOptions(OptionContainer):
         return self
 
 
-_refuse(_PrecisionOptions, "Precision.",
-        ["enableFloatingPointExceptions", "enableStochasticRounding", "setPartialsType"])
+_refuse(
+    _PrecisionOptions, "Precision.", ["enableFloatingPointExceptions", "enableStochasticRounding", "setPartialsType"]
+)
 
 
 class _TrainingOptions(OptionContainer):
     """How gradients become updates."""
 
     def __init__(self):
-        super().__init__(gradient_accumulation=1,
-                         accumulation_and_replication_reduction_type=enums.ReductionType.Mean,
-                         meanAccumulationAndReplicationReductionStrategy=enums.MeanReductionStrategy.Post)
+        super().__init__(
+            gradient_accumulation=1,
+            accumulation_and_replication_reduction_type=enums.ReductionType.Mean,
+            meanAccumulationAndReplicationReductionStrategy=enums.MeanReductionStrategy.Post,
+        )
 
     def gradientAccumulation(self, gradient_accumulation):
         """Micro-batches whose gradients are combined before one weight update (int >= 1)."""
         assert isinstance(gradient_accumulation, int), (
-            f"gradient_accumulation must be an int, got {type(gradient_accumulation).__name__}")
+            f"gradient_accumulation must be an int, got {type(gradient_accumulation).__name__}"
+        )
         return self._set("gradient_accumulation", gradient_accumulation)
 
     def accumulationAndReplicationReductionType(self, reduction_type):
         """Combine gradients of micro-batches and replicas by `ReductionType.Mean` or `Sum`; ValueError otherwise."""
         if reduction_type not in (enums.ReductionType.Sum, enums.ReductionType.Mean):
-            raise ValueError("accumulationAndReplicationReductionType must be poptorch.ReductionType.Sum or Mean, "
-                             f"not {reduction_type!r}.")
+            raise ValueError(
+                "accumulationAndReplicationReductionType must be poptorch.ReductionType.Sum or Mean, "
+                f"not {reduction_type!r}."
+            )
         return self._set("accumulation_and_replication_reduction_type", enums.ReductionType(reduction_type))
 
 
-_refuse(_TrainingOptions, "Training.", [
-    "setMeanAccumulationAndReplicationReductionStrategy", "setAutomaticLossScaling", "setConvolutionDithering"
-])
+_refuse(
+    _TrainingOptions,
+    "Training.",
+    ["setMeanAccumulationAndReplicationReductionStrategy", "setAutomaticLossScaling", "setConvolutionDithering"],
+)
 
 
 class _DistributedOptions(OptionContainer):
@@ -165,11 +173,22 @@ class Options(OptionContainer):
     """
 
     def __init__(self):
-        super().__init__(replication_factor=1, input_group_size=1, input_cgt=enums.CommGroupType.Consecutive,
-                         broadcast_buffers=True, device_iterations=1, log_dir=".", max_repeat_logs=4,
-                         auto_round_num_ipus=False, anchored_tensors={}, output_mode=int(enums.OutputMode.Default),
-                         output_return_period=1, connection_type=int(enums.ConnectionType.Always),
-                         sync_pattern=int(enums.SyncPattern.Full), available_memory_proportion={})
+        super().__init__(
+            replication_factor=1,
+            input_group_size=1,
+            input_cgt=enums.CommGroupType.Consecutive,
+            broadcast_buffers=True,
+            device_iterations=1,
+            log_dir=".",
+            max_repeat_logs=4,
+            auto_round_num_ipus=False,
+            anchored_tensors={},
+            output_mode=int(enums.OutputMode.Default),
+            output_return_period=1,
+            connection_type=int(enums.ConnectionType.Always),
+            sync_pattern=int(enums.SyncPattern.Full),
+            available_memory_proportion={},
+        )
         object.__setattr__(self, "_training", _TrainingOptions())
         object.__setattr__(self, "_precision", _PrecisionOptions())
         object.__setattr__(self, "_distributed", _DistributedOptions())
@@ -184,8 +203,14 @@ class Options(OptionContainer):
         self.from_json(defaults)
 
     def _parts(self):
-        return {"Distributed": self._distributed, "Jit": self._jit, "Precision": self._precision,
-                "TensorLocations": self._locations, "Training": self._training, "_Popart": self._popart}
+        return {
+            "Distributed": self._distributed,
+            "Jit": self._jit,
+            "Precision": self._precision,
+            "TensorLocations": self._locations,
+            "Training": self._training,
+            "_Popart": self._popart,
+        }
 
     @property
     def Training(self):
@@ -220,13 +245,15 @@ class Options(OptionContainer):
     def deviceIterations(self, device_iterations):
         """Micro-batch loops (training: weight updates) per call: an int >= 1. Default 1."""
         assert isinstance(device_iterations, int), (
-            f"device_iterations must be an int, got {type(device_iterations).__name__}")
+            f"device_iterations must be an int, got {type(device_iterations).__name__}"
+        )
         return self._set("device_iterations", device_iterations)
 
     def setExecutionStrategy(self, strategy):
         """How blocks map to IPUs and time: `PipelinedExecution` (default) or `ShardedExecution`."""
         assert isinstance(strategy, PipelinedExecution), (
-            f"strategy must be a PipelinedExecution or ShardedExecution, got {type(strategy).__name__}")
+            f"strategy must be a PipelinedExecution or ShardedExecution, got {type(strategy).__name__}"
+        )
         self._check_writable()
         object.__setattr__(self, "_strategy", strategy)
         return self
@@ -246,7 +273,8 @@ class Options(OptionContainer):
         assert isinstance(output_mode, enums.OutputMode), "output_mode must be a poptorch.OutputMode"
         if output_mode == enums.OutputMode.EveryN:
             assert isinstance(output_return_period, int) and output_return_period > 0, (
-                "poptorch.OutputMode.EveryN needs output_return_period, a positive int")
+                "poptorch.OutputMode.EveryN needs output_return_period, a positive int"
+            )
         elif output_return_period is not None:
             logger.info("output_return_period is only used with poptorch.OutputMode.EveryN: ignored")
         self._set("output_mode", int(output_mode))
@@ -318,7 +346,8 @@ class Options(OptionContainer):
     def maxRepeatLogs(self, max_lines):
         """Identical consecutive log lines that are kept (int), or None for all."""
         assert max_lines is None or (isinstance(max_lines, int) and not isinstance(max_lines, bool)), (
-            f"max_lines must be an int or None, got {max_lines!r}")
+            f"max_lines must be an int or None, got {max_lines!r}"
+        )
         return self._set("max_repeat_logs", 2**64 - 1 if max_lines is None else max_lines)
 
     def disableModuleNamescope(self):
@@ -330,7 +359,8 @@ class Options(OptionContainer):
     def updatableNamedBuffers(self, buffers):
         """Names (list of str, as in `named_buffers()`) that `copyNamedBuffersToDevice()` refreshes."""
         assert isinstance(buffers, list) and all(isinstance(name, str) for name in buffers), (
-            "buffers must be a list of buffer names")
+            "buffers must be a list of buffer names"
+        )
         return self._register("updatable_named_buffers", list(buffers))
 
     def loadFromFile(self, filepath):
@@ -378,7 +408,21 @@ class Options(OptionContainer):
         return merged
 
 
-_refuse(Options, "", [
-    "replicationFactor", "inputReplicaGrouping", "broadcastBuffers", "anchorTensor", "enableExecutableCaching", "useIpuModel",
-    "useIpuId", "enableSyntheticData", "logCycleCount", "enableProfiling", "sourceLocationExcludes", "appendToLocationExcludes"
-])
+_refuse(
+    Options,
+    "",
+    [
+        "replicationFactor",
+        "inputReplicaGrouping",
+        "broadcastBuffers",
+        "anchorTensor",
+        "enableExecutableCaching",
+        "useIpuModel",
+        "useIpuId",
+        "enableSyntheticData",
+        "logCycleCount",
+        "enableProfiling",
+        "sourceLocationExcludes",
+        "appendToLocationExcludes",
+    ],
+)

@@ -14,8 +14,9 @@ LIMITS = {".cc": 800, ".py": 800, ".h": 400}
 
 def tracked(root):
     if (root / ".git").exists():
-        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True,
-                               capture_output=True, text=True).stdout
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True
+        ).stdout
         return [root / name for name in names.splitlines()]
     return [path for path in root.rglob("*") if path.is_file()]
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the table of public names in docs/compatibility.md by looking at the built package.
 
-    scripts/compatibility.py            rewrites the table
-    scripts/compatibility.py --check    fails when the page is not what would be written
+scripts/compatibility.py            rewrites the table
+scripts/compatibility.py --check    fails when the page is not what would be written
 """
 
 import pathlib
@@ -22,14 +22,13 @@ def works(poptorch, name):
         owner = poptorch.Options()
         parts = parts[1:]
     for part in parts:
-        if isinstance(owner, type):
-            found = next((kind.__dict__[part] for kind in owner.__mro__ if part in kind.__dict__), None)
-        else:
-            found = getattr(type(owner), part, None) if isinstance(getattr(type(owner), part, None), property) and part == parts[-1] \
-                else getattr(owner, part, None)
+        kind = owner if isinstance(owner, type) else type(owner)
+        found = next((base.__dict__[part] for base in kind.__mro__ if part in base.__dict__), None)
+        if not isinstance(owner, type) and not isinstance(found, property):
+            found = getattr(owner, part, None)
         if found is None:
             return False
-        owner = found
+        owner = found if not isinstance(found, property) or part == parts[-1] else getattr(owner, part)
     documentation = owner.fget.__doc__ if isinstance(owner, property) else getattr(owner, "__doc__", None)
     return not (documentation or "").startswith(REFUSED)
 
@@ -37,8 +36,13 @@ def works(poptorch, name):
 def table():
     sys.path.insert(0, str(ROOT))
     import poptorch
-    names = [name for line in (ROOT / "scripts" / "public_names.txt").read_text().splitlines() if not line.startswith("#")
-             for name in line.split()]
+
+    names = [
+        name
+        for line in (ROOT / "scripts" / "public_names.txt").read_text().splitlines()
+        if not line.startswith("#")
+        for name in line.split()
+    ]
     rows = [(name, "works" if works(poptorch, name) else "not yet") for name in names]
     count = sum(state == "works" for _, state in rows)
     lines = [f"{count} of {len(rows)} public names work.", "", "| name | state |", "|---|---|"]

@@ -1,6 +1,6 @@
 """One peer on one case, in a process of its own: prints one JSON line with the median microseconds a step.
 
-    python one.py PEER CASE MODE BATCH      PEER: poptorch eager compile; MODE: inference training
+python one.py PEER CASE MODE BATCH      PEER: poptorch eager compile; MODE: inference training
 """
 
 import json
@@ -17,6 +17,7 @@ THREADS = 2
 
 def poptorch_step(model, x, y, training):
     import poptorch
+
     if training:
         wrapper = poptorch.trainingModel(model, None, torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9))
         return lambda: wrapper(x, y)
@@ -75,8 +76,19 @@ def main():
     started = time.perf_counter()
     step()
     first = time.perf_counter() - started
-    print(json.dumps({"peer": peer, "case": case, "mode": mode, "batch": batch, "us": measure(step) * 1e6,
-                      "first_call_s": first, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(
+        json.dumps(
+            {
+                "peer": peer,
+                "case": case,
+                "mode": mode,
+                "batch": batch,
+                "us": measure(step) * 1e6,
+                "first_call_s": first,
+                "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -19,10 +19,15 @@ PEERS = ("poptorch", "eager", "compile")
 
 
 def one(peer, case, mode, batch):
-    environment = dict(os.environ, OMP_NUM_THREADS="2", POPTORCH_HOST_THREADS="2",
-                       PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]))
-    result = subprocess.run([sys.executable, HERE / "one.py", peer, case, mode, str(batch)], env=environment,
-                            capture_output=True, text=True)
+    environment = dict(
+        os.environ,
+        OMP_NUM_THREADS="2",
+        POPTORCH_HOST_THREADS="2",
+        PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
+    )
+    result = subprocess.run(
+        [sys.executable, HERE / "one.py", peer, case, mode, str(batch)], env=environment, capture_output=True, text=True
+    )
     if result.returncode:
         sys.exit(f"{peer} {case} {mode} {batch} failed:\n{result.stderr[-3000:]}")
     return json.loads(result.stdout.splitlines()[-1])
@@ -35,8 +40,10 @@ def main():
     parser.add_argument("--mode", choices=["inference", "training"], action="append")
     parser.add_argument("--batch", type=int, action="append")
     arguments = parser.parse_args()
-    print("| case | mode | batch | poptorch µs | eager µs | torch.compile µs | × eager | × best peer | compile s (ours / theirs) | "
-          "peak MiB (ours / eager) |")
+    print(
+        "| case | mode | batch | poptorch µs | eager µs | torch.compile µs | × eager | × best peer | compile s (ours / theirs) | "
+        "peak MiB (ours / eager) |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     ratios = {}
     for mode in arguments.mode or ("inference", "training"):
@@ -52,9 +59,12 @@ def main():
                 over_eager = median["eager"] / median["poptorch"]
                 over_best = min(median["eager"], median["compile"]) / median["poptorch"]
                 ratios.setdefault(mode, []).append(over_eager)
-                print(f"| {case} | {mode} | {batch} | {median['poptorch']:.1f} | {median['eager']:.1f} | {median['compile']:.1f} | "
-                      f"{over_eager:.2f} | {over_best:.2f} | {first['poptorch']:.2f} / {first['compile']:.1f} | "
-                      f"{memory['poptorch']:.0f} / {memory['eager']:.0f} |", flush=True)
+                print(
+                    f"| {case} | {mode} | {batch} | {median['poptorch']:.1f} | {median['eager']:.1f} | {median['compile']:.1f} | "
+                    f"{over_eager:.2f} | {over_best:.2f} | {first['poptorch']:.2f} / {first['compile']:.1f} | "
+                    f"{memory['poptorch']:.0f} / {memory['eager']:.0f} |",
+                    flush=True,
+                )
     for mode, values in ratios.items():
         print(f"\n{mode}: geometric mean over eager {statistics.geometric_mean(values):.2f}x")
 

@@ -24,8 +24,10 @@ class ArgumentBinder:
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
-            parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
-                          inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+            parameters = [
+                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+            ]
         kinds = inspect.Parameter
         self._ordinary = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
         self._keyword_only = [p for p in parameters if p.kind == kinds.KEYWORD_ONLY]
@@ -45,16 +47,18 @@ class ArgumentBinder:
         kwargs = dict(kwargs)
         accepted = ", ".join(p.name for p in self._ordinary + self._keyword_only)
         assert len(args) <= len(self._ordinary) or self._var_positional is not None, (
-            f"Too many arguments: {len(args)} given, forward takes {len(self._ordinary)} ({accepted})")
+            f"Too many arguments: {len(args)} given, forward takes {len(self._ordinary)} ({accepted})"
+        )
         values = dict(zip((p.name for p in self._ordinary), args))
         for parameter in self._ordinary + self._keyword_only:
             if parameter.name in kwargs:
                 assert parameter.name not in values, f"Parameter '{parameter.name}' is given twice"
                 values[parameter.name] = kwargs.pop(parameter.name)
         assert not kwargs or self._var_keyword is not None, (
-            f"Unexpected keyword argument(s) {sorted(kwargs)}: forward takes ({accepted})")
+            f"Unexpected keyword argument(s) {sorted(kwargs)}: forward takes ({accepted})"
+        )
         ordinary = self._with_defaults(self._ordinary, values)
-        rest = args[len(self._ordinary):]
+        rest = args[len(self._ordinary) :]
         names = [name for name, _ in ordinary]
         found = [value for _, value in ordinary]
         keywords = [None] * len(found)
@@ -77,7 +81,7 @@ class ArgumentBinder:
         """Values of the parameters up to the last given one (or all mandatory ones)."""
         last = max((i for i, p in enumerate(parameters) if p.name in values or p.default is _EMPTY), default=-1)
         result = []
-        for parameter in parameters[:last + 1]:
+        for parameter in parameters[: last + 1]:
             if parameter.name in values:
                 result.append((parameter.name, values[parameter.name]))
             elif parameter.default is not _EMPTY:

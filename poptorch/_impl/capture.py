@@ -18,16 +18,19 @@ def micro_batch(tensor, count, factors):
         AssertionError: dimension 0 is not divisible; `factors` (dict) explains where the count comes from.
     """
     if tensor.dim() == 0:
-        assert count == 1, ("a 0-dimensional input counts as one row, but a call needs " + _explain(count, factors))
+        assert count == 1, "a 0-dimensional input counts as one row, but a call needs " + _explain(count, factors)
         return tensor
     rows = tensor.shape[0]
     assert rows % count == 0 and rows >= count, (
-        f"The first dimension of an input of shape {list(tensor.shape)} must be divisible by {_explain(count, factors)}")
+        f"The first dimension of an input of shape {list(tensor.shape)} must be divisible by {_explain(count, factors)}"
+    )
     return tensor.narrow(0, 0, rows // count)
 
 
 def _explain(count, factors):
-    return f"{count} = " + " x ".join(f"{name} ({value})" for name, value in factors.items()) + " micro-batches per call."
+    return (
+        f"{count} = " + " x ".join(f"{name} ({value})" for name, value in factors.items()) + " micro-batches per call."
+    )
 
 
 def parameters_and_buffers(model):
@@ -84,7 +87,9 @@ class GraphCapture:
         Returns:
             `poptorch_core.Captured`.
         """
-        examples = [[self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values]
+        examples = [
+            [self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values
+        ]
         placed = []
         self._core.begin()
         capture_state.set_active(self)
@@ -93,8 +98,10 @@ class GraphCapture:
                 self._swap_states_in(placed)
                 inputs = []
                 for name, value, tensors in zip(names, values, examples):
-                    symbolic = [self._core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
-                                for i, tensor in enumerate(tensors)]
+                    symbolic = [
+                        self._core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
+                        for i, tensor in enumerate(tensors)
+                    ]
                     inputs.append(structures.rebuild(value, iter(symbolic)))
                 positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
                 by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
@@ -105,8 +112,10 @@ class GraphCapture:
                 outputs = list(structures.tensors_of(result))
                 for tensor in outputs:
                     if tensor.device.type != "ipu":
-                        warn_once(("cpu output", os.getpid()), "An output of forward is not on the IPU: its value at "
-                                  "capture is returned by every call.")
+                        warn_once(
+                            ("cpu output", os.getpid()),
+                            "An output of forward is not on the IPU: its value at capture is returned by every call.",
+                        )
                 return self._core.finish(outputs)
         except BaseException:
             self._core.abort()
@@ -120,13 +129,17 @@ class GraphCapture:
     @staticmethod
     def _example(tensor, count, factors):
         if tensor.device.type != "cpu":
-            raise errors.create_error(f"Inputs must be on the CPU, got a tensor on '{tensor.device}'. Pass tensor.cpu().")
+            raise errors.create_error(
+                f"Inputs must be on the CPU, got a tensor on '{tensor.device}'. Pass tensor.cpu()."
+            )
         if tensor.layout != torch.strided or tensor.is_quantized:
             raise errors.create_error("sparse and quantised inputs are not supported: pass a dense tensor.")
         if tensor.is_complex():
             raise errors.create_error("complex inputs are not supported: pass real and imaginary parts.")
         if 0 in tensor.shape:
-            raise errors.create_error(f"inputs with a dimension of size 0 are not supported, got shape {list(tensor.shape)}.")
+            raise errors.create_error(
+                f"inputs with a dimension of size 0 are not supported, got shape {list(tensor.shape)}."
+            )
         return micro_batch(tensor.detach(), count, factors)
 
     def _swap_states_in(self, placed):
@@ -142,10 +155,13 @@ class GraphCapture:
                 tensor.__class__ = plain
 
     def _registered_tensors(self):
-        return [(module, table, name, tensor, f"{prefix}.{name}" if prefix else name)
-                for prefix, module in self._model.named_modules()
-                for table in ("_parameters", "_buffers")
-                for name, tensor in module.__dict__[table].items() if tensor is not None]
+        return [
+            (module, table, name, tensor, f"{prefix}.{name}" if prefix else name)
+            for prefix, module in self._model.named_modules()
+            for table in ("_parameters", "_buffers")
+            for name, tensor in module.__dict__[table].items()
+            if tensor is not None
+        ]
 
     def _check_not_rebound(self, registered):
         for module, table, name, tensor, path in registered:
@@ -155,9 +171,13 @@ class GraphCapture:
                 continue
             if current is None:
                 module.__dict__[table][name] = tensor
-                raise errors.create_error(f"The {kind} '{path}' was removed in forward. Keep it, or delete it before wrapping.")
+                raise errors.create_error(
+                    f"The {kind} '{path}' was removed in forward. Keep it, or delete it before wrapping."
+                )
             module.__dict__[table][name] = tensor
             if kind == "buffer" and isinstance(module, _BATCH_NORMS):
                 continue
-            raise errors.create_error(f"The {kind} '{path}' was re-bound in forward (self.{name} = ...), which the device cannot "
-                                      f"follow. Update it in place: self.{name}.copy_(...).")
+            raise errors.create_error(
+                f"The {kind} '{path}' was re-bound in forward (self.{name} = ...), which the device cannot "
+                f"follow. Update it in place: self.{name}.copy_(...)."
+            )

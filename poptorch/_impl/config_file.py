@@ -43,7 +43,12 @@ def _parse(line, number, path, error_class):
     if not isinstance(tree, ast.Call):
         raise refuse("expected a call such as deviceIterations(4)")
     accessor = _dotted(tree.func)
-    if accessor is None or accessor[0] != "options" or len(accessor) < 2 or any(name.startswith("__") for name in accessor):
+    if (
+        accessor is None
+        or accessor[0] != "options"
+        or len(accessor) < 2
+        or any(name.startswith("__") for name in accessor)
+    ):
         raise refuse("expected a dotted option name before the arguments")
     try:
         args = [_value(node) for node in tree.args]
@@ -81,15 +86,21 @@ def _value(node):
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise ValueError(f"'{ast.unparse(node)}' is not allowed: arguments are literals, lists, dicts and poptorch enumerations")
+        raise ValueError(
+            f"'{ast.unparse(node)}' is not allowed: arguments are literals, lists, dicts and poptorch enumerations"
+        )
 
 
 def _strategy(node):
     """poptorch.PipelinedExecution(...), ShardedExecution(...) and Stage(...), the only calls in arguments."""
     from poptorch._impl import strategies
+
     name = _dotted(node.func)
-    kinds = {"PipelinedExecution": strategies.PipelinedExecution, "ShardedExecution": strategies.ShardedExecution,
-             "Stage": strategies.Stage}
+    kinds = {
+        "PipelinedExecution": strategies.PipelinedExecution,
+        "ShardedExecution": strategies.ShardedExecution,
+        "Stage": strategies.Stage,
+    }
     if name is None or len(name) != 2 or name[0] != "poptorch" or name[1] not in kinds or node.keywords:
         raise ValueError(f"the call '{ast.unparse(node)}' is not allowed")
     return kinds[name[1]](*(_value(argument) for argument in node.args))

@@ -58,33 +58,56 @@ class DataLoader(torch.utils.data.DataLoader):
         ...     loss = trainer(images, labels)
     """
 
-    def __init__(self, options, dataset, batch_size=1, shuffle=None, num_workers=0, drop_last=True, persistent_workers=None,
-                 auto_distributed_partitioning=True, mode=enums.DataLoaderMode.Sync, async_options=None,
-                 rebatched_worker_size=None, batch_sampler=None, **kwargs):
+    def __init__(
+        self,
+        options,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        num_workers=0,
+        drop_last=True,
+        persistent_workers=None,
+        auto_distributed_partitioning=True,
+        mode=enums.DataLoaderMode.Sync,
+        async_options=None,
+        rebatched_worker_size=None,
+        batch_sampler=None,
+        **kwargs,
+    ):
         assert isinstance(options, Options), f"options must be a poptorch.Options, got {type(options).__name__}"
         options._freeze()
         assert "rebatched_size" not in (async_options or {}), (
-            "async_options must not contain 'rebatched_size': use mode=DataLoaderMode.AsyncRebatched")
+            "async_options must not contain 'rebatched_size': use mode=DataLoaderMode.AsyncRebatched"
+        )
         if mode != enums.DataLoaderMode.Sync:
             raise not_yet.option(f"DataLoader(mode={mode!s})")
-        count = (options.device_iterations * (options.replication_factor // options.input_group_size) *
-                 options.Training.gradient_accumulation)
+        count = (
+            options.device_iterations
+            * (options.replication_factor // options.input_group_size)
+            * options.Training.gradient_accumulation
+        )
         arguments = dict(num_workers=num_workers, **kwargs)
         arguments["persistent_workers"] = num_workers > 0 if persistent_workers is None else persistent_workers
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
         if iterable and num_workers > 1 and "worker_init_fn" not in kwargs:
-            logger.warning("An iterable dataset with %d workers and no worker_init_fn delivers every element once per worker.",
-                           num_workers)
+            logger.warning(
+                "An iterable dataset with %d workers and no worker_init_fn delivers every element once per worker.",
+                num_workers,
+            )
         combined = None
         if batch_sampler is not None:
             if batch_size not in (1, None) or shuffle:
-                raise errors.create_error("batch_sampler cannot be combined with batch_size or shuffle: it decides both.")
+                raise errors.create_error(
+                    "batch_sampler cannot be combined with batch_size or shuffle: it decides both."
+                )
             combined = getattr(batch_sampler, "batch_size", 1) * count
             arguments["batch_sampler"] = _CombinedBatchSampler(batch_sampler, count, drop_last)
         elif batch_size is None:
             arguments["batch_size"] = None
         else:
-            assert isinstance(batch_size, int) and batch_size > 0, f"batch_size must be a positive int, got {batch_size!r}"
+            assert isinstance(batch_size, int) and batch_size > 0, (
+                f"batch_size must be a positive int, got {batch_size!r}"
+            )
             combined = batch_size * count
             arguments.update(batch_size=combined, drop_last=drop_last)
             if not iterable:
@@ -94,7 +117,8 @@ class DataLoader(torch.utils.data.DataLoader):
                 arguments["shuffle"] = shuffle  # torch refuses it with its own message
         if rebatched_worker_size is not None:
             assert combined is None or rebatched_worker_size <= combined, (
-                f"rebatched_worker_size ({rebatched_worker_size}) must not exceed the combined batch size ({combined})")
+                f"rebatched_worker_size ({rebatched_worker_size}) must not exceed the combined batch size ({combined})"
+            )
         self._poptorch_options = options
         self._combined_batch_size = combined
         super().__init__(dataset, **arguments)
@@ -103,11 +127,19 @@ class DataLoader(torch.utils.data.DataLoader):
     def _check_remainder(rows, combined, drop_last):
         rest = rows % combined
         if rest and drop_last:
-            logger.info("%d of %d samples are dropped at the end of each epoch: the combined batch size is %d.", rest, rows,
-                        combined)
+            logger.info(
+                "%d of %d samples are dropped at the end of each epoch: the combined batch size is %d.",
+                rest,
+                rows,
+                combined,
+            )
         elif rest:
-            logger.warning("The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "
-                           "refuses it. Use drop_last=True or a second wrapper.", rest, combined)
+            logger.warning(
+                "The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "
+                "refuses it. Use drop_last=True or a second wrapper.",
+                rest,
+                combined,
+            )
 
     @property
     def combinedBatchSize(self):

@@ -16,8 +16,10 @@ from poptorch._impl.structures import Signature, rebuild, tensors_of
 
 
 def _refuse_backward(*args, **kwargs):
-    raise errors.create_error("backward() cannot be called on a result of a poptorch model: the backward pass and the weight "
-                              "update run inside the call of the training model.")
+    raise errors.create_error(
+        "backward() cannot be called on a result of a poptorch model: the backward pass and the weight "
+        "update run inside the call of the training model."
+    )
 
 
 class PoplarExecutor:
@@ -30,15 +32,15 @@ class PoplarExecutor:
         self._binder = ArgumentBinder(model)
         self._traced_model = copy.copy(model)
         self._optimizer = optimizer
-        self._executable = None      # poptorch_core.Executor
+        self._executable = None  # poptorch_core.Executor
         self._captured = None
         self._signature = None
         self._result_structure = None
-        self._call_fast = None       # the native call for flat tensor arguments
-        self._optimizer_state = None     # read back by detach, uploaded by the next attach
-        self._weights_outdated = False   # device weights are newer than the host's
-        self._weights_version = 0        # counts training calls
-        self._seen_version = None        # of the trainer, for inference wrappers
+        self._call_fast = None  # the native call for flat tensor arguments
+        self._optimizer_state = None  # read back by detach, uploaded by the next attach
+        self._weights_outdated = False  # device weights are newer than the host's
+        self._weights_version = 0  # counts training calls
+        self._seen_version = None  # of the trainer, for inference wrappers
         self._class_wrapped = False
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
@@ -54,8 +56,10 @@ class PoplarExecutor:
     # --- compilation ---
     def _factors(self):
         options = self._options
-        factors = {"Options.deviceIterations": options.device_iterations,
-                   "Options.replicationFactor": options.replication_factor}
+        factors = {
+            "Options.deviceIterations": options.device_iterations,
+            "Options.replicationFactor": options.replication_factor,
+        }
         if self._training:
             factors["Options.Training.gradientAccumulation"] = options.Training.gradient_accumulation
         return factors
@@ -109,7 +113,9 @@ class PoplarExecutor:
             "output_period": options.output_return_period,
             "schedule": options._strategy._schedule,
             "places": options._strategy._place(captured.blocks()),
-            "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
+            "mean_reduction": (
+                options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
+            ),
             "auto_round_num_ipus": options.auto_round_num_ipus,
         }
         if self._training:
@@ -118,14 +124,19 @@ class PoplarExecutor:
 
     def _clean_inputs(self, values):
         """Detached, contiguous tensors; one warning each per wrapper."""
+
         def clean(tensor):
             if tensor.requires_grad:
-                warn_once(("requires_grad", id(self)), "An input has requires_grad=True: it is detached. Call "
-                          "requires_grad_() inside forward instead.")
+                warn_once(
+                    ("requires_grad", id(self)),
+                    "An input has requires_grad=True: it is detached. Call requires_grad_() inside forward instead.",
+                )
                 tensor = tensor.detach()
             if tensor.layout == torch.strided and not tensor.is_contiguous():
-                warn_once(("contiguous", id(self)), "An input is not contiguous: it is copied at every call. Pass "
-                          "tensor.contiguous().")
+                warn_once(
+                    ("contiguous", id(self)),
+                    "An input is not contiguous: it is copied at every call. Pass tensor.contiguous().",
+                )
                 tensor = tensor.contiguous()
             return tensor
 
@@ -138,13 +149,14 @@ class PoplarExecutor:
         self._weights_outdated = False
 
     def _write_states(self):
-        self._executable.write_states({name: tensor for name, tensor in self._states.items()})
+        self._executable.write_states(dict(self._states.items()))
 
     def _choose_call(self, values, keywords):
         """The native call serves calls whose arguments are tensors and whose result is a tensor or a tuple of them."""
         result = self._result_structure
         flat_result = isinstance(result, torch.Tensor) or (
-            type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result))
+            type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
+        )
         flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
         self._call_fast = self._executable.call if flat else None
 
@@ -172,7 +184,8 @@ class PoplarExecutor:
 
     def _attach_for_a_call(self):
         assert self._options.connection_type != enums.ConnectionType.Never, (
-            "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)")
+            "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)"
+        )
         self.attachToDevice()
 
     def _call_general(self, args, kwargs):
@@ -180,7 +193,9 @@ class PoplarExecutor:
         tensors = self._signature.flatten(self._clean_inputs(values))
         for name, tensor in zip(names, tensors):
             if tensor.device.type != "cpu":
-                raise errors.create_error(f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu().")
+                raise errors.create_error(
+                    f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
+                )
         outputs = self._executable.run(tensors)
         return rebuild(self._result_structure, iter(outputs))
 
@@ -195,7 +210,9 @@ class PoplarExecutor:
     # --- life cycle ---
     def _require_compiled(self, what):
         if self._executable is None:
-            raise errors.create_error(f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first.")
+            raise errors.create_error(
+                f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first."
+            )
 
     def isCompiled(self):
         """Is there an executable?"""
@@ -209,7 +226,8 @@ class PoplarExecutor:
         """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
         self._require_compiled("attachToDevice")
         assert self._options.connection_type != enums.ConnectionType.Never, (
-            "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)")
+            "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
+        )
         if self._executable.is_attached():
             raise errors.create_error("attachToDevice: the model is already attached to a device.")
         self._executable.attach()
@@ -245,7 +263,7 @@ class PoplarExecutor:
         self._require_compiled("copyWeightsToHost")
         self._weights_outdated = False  # first: the hooks of the tensors written below must not start another copy
         try:
-            self._executable.read_states({name: tensor for name, tensor in self._states.items()})
+            self._executable.read_states(dict(self._states.items()))
         except BaseException:
             self._weights_outdated = True
             raise
@@ -272,7 +290,9 @@ class PoplarExecutor:
         """
         self._require_compiled("copyNamedBuffersToDevice")
         if not self._options.exists("updatable_named_buffers"):
-            raise errors.create_error("copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling.")
+            raise errors.create_error(
+                "copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling."
+            )
         buffers = dict(self._user_model.named_buffers())
         self._executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
 
@@ -311,20 +331,21 @@ class PoplarExecutor:
         """Duration of the last compilation (datetime.timedelta)."""
         self._require_compiled("compilationTime")
         if not self._options._show_progress_bar:
-            raise errors.create_error("compilationTime is not available: the progress bar was disabled with "
-                                      "Options.showCompilationProgressBar(False).")
+            raise errors.create_error(
+                "compilationTime is not available: the progress bar was disabled with "
+                "Options.showCompilationProgressBar(False)."
+            )
         return self._compilation_time
 
     def __repr__(self):
         from poptorch.ops import module_repr
+
         return module_repr(self._user_model)
 
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
         return getattr(self._user_model, name)
-
-
 
 
 def _not_available(name):
@@ -337,8 +358,18 @@ def _not_available(name):
     return refuse
 
 
-for _name in ("compileAndExport", "save", "loadExecutable", "getPerfCounters", "getLatency",
-              "getHostIpuLatency", "getComputeLatency", "getIpuHostLatency", "cycleCount", "getTensorNames",
-              "getAnchoredTensor"):
+for _name in (
+    "compileAndExport",
+    "save",
+    "loadExecutable",
+    "getPerfCounters",
+    "getLatency",
+    "getHostIpuLatency",
+    "getComputeLatency",
+    "getIpuHostLatency",
+    "cycleCount",
+    "getTensorNames",
+    "getAnchoredTensor",
+):
     setattr(PoplarExecutor, _name, _not_available(_name))
 PoplarExecutor.rng_state = property(_not_available("rng_state"), _not_available("rng_state"))

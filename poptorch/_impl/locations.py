@@ -12,7 +12,8 @@ class TensorLocationSettings(OptionContainer):
 
     def _store(self, name, value, kind):
         assert isinstance(value, kind) and (kind is bool or not isinstance(value, bool)), (
-            f"{name} must be of type {kind.__name__}, got {type(value).__name__} ({value!r})")
+            f"{name} must be of type {kind.__name__}, got {type(value).__name__} ({value!r})"
+        )
         return self._register(name, int(value) if name == "onChip" else value)
 
     def minElementsForOffChip(self, min_elements):
@@ -53,12 +54,14 @@ class TensorLocationOptions(OptionContainer):
     def numIOTiles(self, num_tiles):
         """Tiles per IPU reserved for I/O: an even int from 32 to 192."""
         assert isinstance(num_tiles, int) and num_tiles % 2 == 0 and 32 <= num_tiles <= 192, (
-            f"numIOTiles must be an even number from 32 to 192, got {num_tiles!r}")
+            f"numIOTiles must be an even number from 32 to 192, got {num_tiles!r}"
+        )
         return self._register("num_io_tiles", num_tiles)
 
     def _location(self, name, location):
         assert isinstance(location, TensorLocationSettings), (
-            f"expected poptorch.TensorLocationSettings, got {type(location).__name__}")
+            f"expected poptorch.TensorLocationSettings, got {type(location).__name__}"
+        )
         return self._set(name, dict(location._values))
 
     def setActivationLocation(self, location):

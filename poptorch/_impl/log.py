@@ -8,18 +8,32 @@ logger = logging.getLogger("poptorch::python")
 
 # name → (level of the native side, level of Python's logging)
 LEVELS = {
-    "TRACE_ALL": (0, logging.DEBUG), "TRACE": (0, logging.DEBUG), "DEBUG_IR": (1, logging.DEBUG),
-    "DEBUG": (1, logging.DEBUG), "INFO": (2, logging.INFO), "WARN": (3, logging.WARNING), "ERR": (4, logging.ERROR),
+    "TRACE_ALL": (0, logging.DEBUG),
+    "TRACE": (0, logging.DEBUG),
+    "DEBUG_IR": (1, logging.DEBUG),
+    "DEBUG": (1, logging.DEBUG),
+    "INFO": (2, logging.INFO),
+    "WARN": (3, logging.WARNING),
+    "ERR": (4, logging.ERROR),
     "OFF": (6, logging.CRITICAL),
 }
-_LEVEL_NAMES = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warning", logging.ERROR: "error",
-                logging.CRITICAL: "critical"}
-_COLOURS = {logging.DEBUG: "\033[36m", logging.INFO: "\033[32m", logging.WARNING: "\033[33m",
-            logging.ERROR: "\033[31m", logging.CRITICAL: "\033[1;31m"}
+_LEVEL_NAMES = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warning",
+    logging.ERROR: "error",
+    logging.CRITICAL: "critical",
+}
+_COLOURS = {
+    logging.DEBUG: "\033[36m",
+    logging.INFO: "\033[32m",
+    logging.WARNING: "\033[33m",
+    logging.ERROR: "\033[31m",
+    logging.CRITICAL: "\033[1;31m",
+}
 
 
 class _Formatter(logging.Formatter):
-
     def format(self, record):
         level = _LEVEL_NAMES.get(record.levelno, record.levelname.lower())
         if sys.stdout.isatty() and sys.stderr.isatty():
@@ -48,6 +62,7 @@ def set_level(level):
         ValueError: unknown name or number.
     """
     from poptorch import poptorch_core
+
     if isinstance(level, int):
         names = [name for name, (number, _) in LEVELS.items() if number == level]
         if not names:

@@ -1,13 +1,36 @@
 """Names of the public API that this version does not offer yet, and the errors that say so."""
 
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
-PACKAGE_NAMES = frozenset({
-    "load", "AsynchronousDataAccessor", "Phase", "ParallelPhasedExecution", "SerialPhasedExecution",
-    "Attribute", "MultiConv", "CPU", "custom_op", "attributes_lists", "for_loop", "cond",
-    "ipu_print_tensor", "dynamic_slice", "dynamic_update", "serializedMatMul", "set_available_memory",
-    "set_overlap_for_input", "set_overlap_for_output", "ctc_beam_search_decoder", "fps", "nearest",
-    "registerGeometricCustomArgParsers", "accessAttributes", "importPoptorchMetadataFromFile", "profiling",
-})
+PACKAGE_NAMES = frozenset(
+    {
+        "load",
+        "AsynchronousDataAccessor",
+        "Phase",
+        "ParallelPhasedExecution",
+        "SerialPhasedExecution",
+        "Attribute",
+        "MultiConv",
+        "CPU",
+        "custom_op",
+        "attributes_lists",
+        "for_loop",
+        "cond",
+        "ipu_print_tensor",
+        "dynamic_slice",
+        "dynamic_update",
+        "serializedMatMul",
+        "set_available_memory",
+        "set_overlap_for_input",
+        "set_overlap_for_output",
+        "ctc_beam_search_decoder",
+        "fps",
+        "nearest",
+        "registerGeometricCustomArgParsers",
+        "accessAttributes",
+        "importPoptorchMetadataFromFile",
+        "profiling",
+    }
+)
 
 
 def package_attribute(name: str):
@@ -15,13 +38,16 @@ def package_attribute(name: str):
     if name in PACKAGE_NAMES:
         return AttributeError(
             f"poptorch.{name} is part of the PopTorch API but not available in this version. "
-            "See docs/compatibility.md for what works.")
+            "See docs/compatibility.md for what works."
+        )
     return AttributeError(f"module 'poptorch' has no attribute '{name}'")
 
 
 def option(name: str):
     """The poptorch.Error of an option or method that is not there yet."""
     from poptorch._impl.errors import create_error
+
     return create_error(
         f"{name} is part of the PopTorch API but not available in this version. "
-        "Remove the call, or see docs/compatibility.md for what works.")
+        "Remove the call, or see docs/compatibility.md for what works."
+    )

@@ -9,12 +9,20 @@ from poptorch._impl.log import logger, warn_once
 SUPPORTED = ("torch.optim.SGD", "poptorch.optim.SGD")
 _SGD_HYPER = ("lr", "momentum", "dampening", "weight_decay")
 _EXPECTED_GROUP_KEYS = set(_SGD_HYPER) | {
-    "params", "nesterov", "maximize", "foreach", "differentiable", "fused", "velocity_scaling"}
+    "params",
+    "nesterov",
+    "maximize",
+    "foreach",
+    "differentiable",
+    "fused",
+    "velocity_scaling",
+}
 
 
 def _number(name, value):
     assert isinstance(value, (int, float)) and not isinstance(value, bool), (
-        f"optimizer attribute '{name}' must be a number, got {type(value).__name__} ({value!r})")
+        f"optimizer attribute '{name}' must be a number, got {type(value).__name__} ({value!r})"
+    )
     return float(value)
 
 
@@ -41,10 +49,13 @@ class OptimizerReader:
         """
         assert isinstance(optimizer, torch.optim.SGD), (
             f"Unsupported optimizer type {type(optimizer).__module__}.{type(optimizer).__name__}. "
-            f"Supported types are: {', '.join(SUPPORTED)}")
+            f"Supported types are: {', '.join(SUPPORTED)}"
+        )
         if type(optimizer) not in (torch.optim.SGD, poptorch.optim.SGD):
-            warn_once(("optimizer subclass", type(optimizer)),
-                      f"{type(optimizer).__name__}.step() is not used: the device applies the update of its base class.")
+            warn_once(
+                ("optimizer subclass", type(optimizer)),
+                f"{type(optimizer).__name__}.step() is not used: the device applies the update of its base class.",
+            )
         self._warn_unexpected(optimizer)
         is_poptorch = isinstance(optimizer, poptorch.optim.Optimizer)
         combined = bool(getattr(optimizer, "use_combined_accum", False))
@@ -52,8 +63,10 @@ class OptimizerReader:
             warn_once("maximize", "maximize=True is ignored on the device: negate the loss instead.")
         clip = getattr(optimizer, "max_grad_norm", float("inf"))
         if clip != float("inf"):
-            raise errors.create_error(f"max_grad_norm={clip} is part of the PopTorch API but not available in this version. "
-                                      "Remove the argument, or see docs/compatibility.md.")
+            raise errors.create_error(
+                f"max_grad_norm={clip} is part of the PopTorch API but not available in this version. "
+                "Remove the argument, or see docs/compatibility.md."
+            )
         loss_scaling = _number("loss_scaling", getattr(optimizer, "loss_scaling", 1.0))
         constant = self._constant_test(optimizer, is_poptorch)
         groups, group_of = [], {}
@@ -68,8 +81,10 @@ class OptimizerReader:
             groups.append(hyper)
             for parameter in group["params"]:
                 if id(parameter) not in self._names:
-                    raise KeyError(f"group {index} of the optimizer holds a parameter of shape {list(parameter.shape)} that "
-                                   "is not in the model: build the optimizer from model.parameters()")
+                    raise KeyError(
+                        f"group {index} of the optimizer holds a parameter of shape {list(parameter.shape)} that "
+                        "is not in the model: build the optimizer from model.parameters()"
+                    )
                 group_of[self._names[id(parameter)]] = index
         return {
             "kind": 0 if combined else 1,
@@ -100,5 +115,7 @@ class OptimizerReader:
 
 
 def _dtype_name(dtype):
-    assert dtype in (torch.float16, torch.float32), f"optimizer dtypes must be torch.float16 or torch.float32, not {dtype}"
+    assert dtype in (torch.float16, torch.float32), (
+        f"optimizer dtypes must be torch.float16 or torch.float32, not {dtype}"
+    )
     return "f16" if dtype == torch.float16 else "f32"

@@ -47,10 +47,12 @@ class OptionContainer:
     def _set(self, name, value):
         """Stores a registered option; AssertionError for an unknown name or a value of another type."""
         self._check_writable()
-        assert name in self._values, (f"Unknown option '{name}'. Valid options are: {', '.join(sorted(self._values))}")
+        assert name in self._values, f"Unknown option '{name}'. Valid options are: {', '.join(sorted(self._values))}"
         current = self._values[name]
-        assert isinstance(value, type(current)), (f"Unexpected type for option '{name}': expected {type(current).__name__}, "
-                                                  f"got {type(value).__name__} ({value!r})")
+        assert isinstance(value, type(current)), (
+            f"Unexpected type for option '{name}': expected {type(current).__name__}, "
+            f"got {type(value).__name__} ({value!r})"
+        )
         self._values[name] = value
         return self
 

@@ -7,8 +7,23 @@ import torch.utils.checkpoint
 
 from poptorch._impl.log import warn_once
 
-_FACTORIES = ("arange", "empty", "full", "full_like", "linspace", "logspace", "ones", "rand", "randint", "randn",
-              "randperm", "range", "tensor", "zeros", "zeros_like")
+_FACTORIES = (
+    "arange",
+    "empty",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "range",
+    "tensor",
+    "zeros",
+    "zeros_like",
+)
 
 
 @contextlib.contextmanager
@@ -26,8 +41,10 @@ def _redirected_factory(name, original):
 
     def factory(*args, **kwargs):
         if kwargs.get("device") is None:
-            warn_once(("factory", name), f"torch.{name} without device= in forward: created on the IPU. "
-                      "Pass device= to choose explicitly.")
+            warn_once(
+                ("factory", name),
+                f"torch.{name} without device= in forward: created on the IPU. Pass device= to choose explicitly.",
+            )
             kwargs["device"] = "ipu"
         return original(*args, **kwargs)
 

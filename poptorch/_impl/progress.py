@@ -5,7 +5,6 @@ import sys
 
 
 class _Progress:
-
     def __init__(self, bar):
         self._bar = bar
 
@@ -22,6 +21,12 @@ def compilation_progress(show):
         yield _Progress(None)
         return
     from tqdm import tqdm
-    with tqdm(total=3, desc="Graph compilation", bar_format="{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]",
-              file=sys.stderr, leave=False) as bar:
+
+    with tqdm(
+        total=3,
+        desc="Graph compilation",
+        bar_format="{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]",
+        file=sys.stderr,
+        leave=False,
+    ) as bar:
         yield _Progress(bar)

@@ -76,7 +76,8 @@ class PipelinedExecution:
             stage = Stage(argument)
         else:
             assert isinstance(argument, (list, tuple)) and all(isinstance(block, str) for block in argument), (
-                f"A stage is a poptorch.Stage, a block id (str) or a list of block ids, not {argument!r}")
+                f"A stage is a poptorch.Stage, a block id (str) or a list of block ids, not {argument!r}"
+            )
             stage = Stage(*argument)
         for block in stage.blocks:
             assert block not in self._known(), f"Block '{block}' is associated with more than one stage"
@@ -111,12 +112,15 @@ class PipelinedExecution:
         for block, ipu in blocks:
             fixed = next((stage for stage in self._stages if block in stage.blocks), None)
             if self._auto is None:
-                assert fixed is not None, f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
+                assert fixed is not None, (
+                    f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
+                )
                 stage = fixed._stage_id
             elif self._auto == enums.AutoStage.SameAsIpu:
                 assert ipu is not None or (fixed is not None and fixed._ipu is not None), (
                     f"poptorch.AutoStage.SameAsIpu needs an ipu_id: block '{block}' has none. Pass ipu_id to the block, "
-                    "or use poptorch.AutoStage.AutoIncrement.")
+                    "or use poptorch.AutoStage.AutoIncrement."
+                )
                 stage = ipu if ipu is not None else fixed._ipu
             else:
                 stage = next_auto

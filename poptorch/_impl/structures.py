@@ -99,7 +99,9 @@ class Signature:
         if isinstance(value, (tuple, list)):
             return ("sequence", type(value), [cls._describe(member) for member in value])
         if isinstance(value, dict):
-            warn_once(("dict input", type(value)), "dict inputs are supported in part: keys are fixed by the first call.")
+            warn_once(
+                ("dict input", type(value)), "dict inputs are supported in part: keys are fixed by the first call."
+            )
             return ("dict", type(value), {key: cls._describe(member) for key, member in value.items()})
         parser = parser_of(value)
         if parser is not None:
@@ -111,7 +113,8 @@ class Signature:
         if len(values) != len(self._values):
             raise errors.create_error(
                 f"Number of positional arguments mismatch: expected {len(self._values)} ({', '.join(self._names)}), "
-                f"got {len(values)}. {_ADVICE}")
+                f"got {len(values)}. {_ADVICE}"
+            )
         tensors = []
         for name, value, expected in zip(self._names, values, self._values):
             self._check(name, value, expected, tensors)
@@ -140,8 +143,12 @@ class Signature:
             for i, (member, wanted) in enumerate(zip(found, expected[2])):
                 self._check(f"{name}[{i}]", member, wanted, tensors)
         elif value != expected[2]:
-            raise _mismatch("Value", name, f"expected {expected[2]!r}, got {value!r}; values that are not tensors are "
-                            "constants of the compiled program.")
+            raise _mismatch(
+                "Value",
+                name,
+                f"expected {expected[2]!r}, got {value!r}; values that are not tensors are "
+                "constants of the compiled program.",
+            )
 
     def _check_sequence(self, name, value, expected, tensors):
         wanted = expected[2]

@@ -71,7 +71,9 @@ def _hook(tensor, owner, name, is_parameter):
     elif type(tensor) in (torch.Tensor, PoptorchBuffer):
         tensor.__class__ = PoptorchBuffer
     else:
-        raise errors.create_error(f"The buffer '{name}' is a {type(tensor).__name__}: all buffers must be plain torch.Tensor.")
+        raise errors.create_error(
+            f"The buffer '{name}' is a {type(tensor).__name__}: all buffers must be plain torch.Tensor."
+        )
     object.__getattribute__(tensor, "__dict__")[_OWNER] = owner
 
 

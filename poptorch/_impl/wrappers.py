@@ -12,7 +12,9 @@ def _prepared_options(options, default_output_mode):
     if not isinstance(options, Options):
         raise errors.create_error(f"Invalid type of options: expected poptorch.Options, got {type(options).__name__}.")
     if options.Distributed.numProcesses != 1:
-        raise not_yet.option(f"Distributed.numProcesses={options.Distributed.numProcesses} (a job of several processes)")
+        raise not_yet.option(
+            f"Distributed.numProcesses={options.Distributed.numProcesses} (a job of several processes)"
+        )
     options._freeze()
     own = options.clone()
     if own.defaultOutputMode():
@@ -77,8 +79,13 @@ def inferenceModel(model, options=None):
     own = _prepared_options(options, enums.OutputMode.All)
     accumulation = own.Training.gradient_accumulation
     if accumulation != 1:
-        hint = (" To keep a pipeline busy in inference use Options.deviceIterations instead."
-                if own._strategy._schedule == "pipelined" else "")
-        raise errors.create_error(f"Gradient accumulation ({accumulation}) must be 1 for inference: "
-                                  f"set Options.Training.gradientAccumulation(1).{hint}")
+        hint = (
+            " To keep a pipeline busy in inference use Options.deviceIterations instead."
+            if own._strategy._schedule == "pipelined"
+            else ""
+        )
+        raise errors.create_error(
+            f"Gradient accumulation ({accumulation}) must be 1 for inference: "
+            f"set Options.Training.gradientAccumulation(1).{hint}"
+        )
     return PoplarExecutor(model, own, training=False)

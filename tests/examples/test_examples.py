@@ -12,8 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*command):
-    result = subprocess.run([sys.executable, *command], env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True,
-                            text=True)
+    result = subprocess.run(
+        [sys.executable, *command], env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -23,7 +23,6 @@ class _Cut(torch.nn.Module):
 
 
 class Mlp(_Cut):
-
     def __init__(self, ipus=1):
         sizes = [12, 16, 16, 16, 5]
         parts = [torch.nn.Sequential(torch.nn.Linear(a, b), torch.nn.Tanh()) for a, b in zip(sizes, sizes[1:])]
@@ -39,7 +38,6 @@ class Mlp(_Cut):
 
 
 class Cnn(_Cut):
-
     def __init__(self, ipus=1):
         parts = [
             torch.nn.Sequential(torch.nn.Conv2d(1, 6, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2)),
@@ -55,8 +53,10 @@ class Cnn(_Cut):
 
     @staticmethod
     def inputs(count, generator, rows=2):
-        return (torch.randn(rows * count, 1, 8, 8, generator=generator),
-                torch.randint(0, 4, (rows * count,), generator=generator))
+        return (
+            torch.randn(rows * count, 1, 8, 8, generator=generator),
+            torch.randint(0, 4, (rows * count,), generator=generator),
+        )
 
 
 class TiedEmbedding(_Cut):
@@ -75,5 +75,7 @@ class TiedEmbedding(_Cut):
 
     @staticmethod
     def inputs(count, generator, rows=2):
-        return (torch.randint(0, 11, (rows * count, 3), generator=generator),
-                torch.randint(0, 11, (rows * count, 3), generator=generator))
+        return (
+            torch.randint(0, 11, (rows * count, 3), generator=generator),
+            torch.randint(0, 11, (rows * count, 3), generator=generator),
+        )

@@ -11,7 +11,6 @@ Pair = collections.namedtuple("Pair", ["a", "b"])
 
 
 class AddMul(torch.nn.Module):
-
     def forward(self, x, y, scale=2.0, *, offset=None):
         z = x + y * scale
         return z if offset is None else z + offset
@@ -34,7 +33,6 @@ def test_keyword_only_tensor():
 
 
 class Variadic(torch.nn.Module):
-
     def forward(self, first, *rest, **named):
         total = first
         for tensor in rest:
@@ -53,7 +51,6 @@ def test_variable_arguments_and_dict_result():
 
 
 class Nested(torch.nn.Module):
-
     def forward(self, pair, items, table):
         return Pair(pair[0] + items[0], [items[1] * 2, (table["k"], "label", None, 7)])
 
@@ -69,13 +66,11 @@ def test_nested_structures_keep_their_types():
 
 
 class Box:
-
     def __init__(self, tensor):
         self.tensor = tensor
 
 
 class BoxParser(poptorch.ICustomArgParser):
-
     def yieldTensors(self, struct):
         yield struct.tensor
 
@@ -107,12 +102,15 @@ def test_same_input_returned_twice():
     assert torch.equal(first, a) and torch.equal(second, a)
 
 
-@pytest.mark.parametrize("call, error, text", [
-    (lambda run: run(x(), x(), 2.0, x()), AssertionError, "Too many arguments: 4 given, forward takes 3"),
-    (lambda run: run(x(), x(), shift=1), AssertionError, r"Unexpected keyword argument\(s\) \['shift'\]"),
-    (lambda run: run(x(), x(), y=x()), AssertionError, "Parameter 'y' is given twice"),
-    (lambda run: run(x()), poptorch.Error, "Mandatory parameter missing: forward needs 'y'"),
-])
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda run: run(x(), x(), 2.0, x()), AssertionError, "Too many arguments: 4 given, forward takes 3"),
+        (lambda run: run(x(), x(), shift=1), AssertionError, r"Unexpected keyword argument\(s\) \['shift'\]"),
+        (lambda run: run(x(), x(), y=x()), AssertionError, "Parameter 'y' is given twice"),
+        (lambda run: run(x()), poptorch.Error, "Mandatory parameter missing: forward needs 'y'"),
+    ],
+)
 def test_binding_mistakes(call, error, text):
     with pytest.raises(error, match=text):
         call(poptorch.inferenceModel(AddMul()))
@@ -123,12 +121,15 @@ def test_wrapping_something_that_cannot_be_called():
         poptorch.inferenceModel(3)
 
 
-@pytest.mark.parametrize("call, text", [
-    (lambda run: run(x(4, 3), x()), r"Shape mismatch for x: expected \[2, 3\], got \[4, 3\]"),
-    (lambda run: run(x(), x().double()), r"Data type mismatch for y: expected torch.float32, got torch.float64"),
-    (lambda run: run(x(), [x()]), r"Type mismatch for y: expected torch.Tensor, got list"),
-    (lambda run: run(x(), x(), 3.0), r"Number of positional arguments mismatch"),
-])
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda run: run(x(4, 3), x()), r"Shape mismatch for x: expected \[2, 3\], got \[4, 3\]"),
+        (lambda run: run(x(), x().double()), r"Data type mismatch for y: expected torch.float32, got torch.float64"),
+        (lambda run: run(x(), [x()]), r"Type mismatch for y: expected torch.Tensor, got list"),
+        (lambda run: run(x(), x(), 3.0), r"Number of positional arguments mismatch"),
+    ],
+)
 def test_later_calls_must_match_the_first_and_the_device_stays_usable(call, text):
     run = poptorch.inferenceModel(AddMul())
     a, b = x(), x()
@@ -180,11 +181,14 @@ def test_inputs_of_different_micro_batch_sizes():
     torch.testing.assert_close(echo, masks + 1)
 
 
-@pytest.mark.parametrize("tensor, text", [
-    (torch.zeros(2, 3, dtype=torch.complex64), "complex"),
-    (torch.zeros(2, 3).to_sparse(), "sparse"),
-    (torch.zeros(2, 0), "size 0"),
-])
+@pytest.mark.parametrize(
+    "tensor, text",
+    [
+        (torch.zeros(2, 3, dtype=torch.complex64), "complex"),
+        (torch.zeros(2, 3).to_sparse(), "sparse"),
+        (torch.zeros(2, 0), "size 0"),
+    ],
+)
 def test_tensors_that_are_refused(tensor, text):
     with pytest.raises(poptorch.Error, match=text):
         poptorch.inferenceModel(lambda t: t * 2)(tensor)
@@ -197,9 +201,16 @@ def test_non_contiguous_and_grad_requiring_inputs_work():
     torch.testing.assert_close(run(torch.ones(4, 3, requires_grad=True)), torch.full((4, 3), 2.0))
 
 
-@pytest.mark.parametrize("given, returned", [
-    (torch.float64, torch.float32), (torch.int64, torch.int32), (torch.bfloat16, torch.float32),
-    (torch.int32, torch.int32), (torch.float32, torch.float32)])
+@pytest.mark.parametrize(
+    "given, returned",
+    [
+        (torch.float64, torch.float32),
+        (torch.int64, torch.int32),
+        (torch.bfloat16, torch.float32),
+        (torch.int32, torch.int32),
+        (torch.float32, torch.float32),
+    ],
+)
 def test_result_dtypes_are_those_of_the_device(given, returned):
     a = torch.arange(6).reshape(2, 3).to(given)
     result = poptorch.inferenceModel(lambda t: t + t)(a)

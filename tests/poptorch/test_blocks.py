@@ -7,7 +7,6 @@ import poptorch
 
 
 class TwoHalves(torch.nn.Module):
-
     def __init__(self):
         super().__init__()
         self.a = torch.nn.Linear(8, 8)
@@ -52,13 +51,14 @@ def test_begin_block_wraps_other_callables():
     step = poptorch.BeginBlock(lambda t: t * 2, "double", ipu_id=1)
     assert isinstance(step, poptorch.LegacyBeginBlockFn)
     x = torch.randn(2, 4)
-    torch.testing.assert_close(poptorch.inferenceModel(torch.nn.Sequential(torch.nn.ReLU(), step), sharded())(x), x.relu() * 2)
+    torch.testing.assert_close(
+        poptorch.inferenceModel(torch.nn.Sequential(torch.nn.ReLU(), step), sharded())(x), x.relu() * 2
+    )
 
 
 def test_block_function_decorates_methods():
 
     class Decorated(torch.nn.Module):
-
         @poptorch.BlockFunction("only", ipu_id=1)
         def part(self, x):
             return x + 1
@@ -79,7 +79,6 @@ def test_explicit_stages_decide_the_ipu():
 def test_automatic_ids_and_auto_increment():
 
     class Auto(torch.nn.Module):
-
         def forward(self, x):
             poptorch.Block.useAutoId()
             with poptorch.Block():
@@ -99,14 +98,15 @@ def test_automatic_ids_and_auto_increment():
 
 
 def test_unknown_block_is_refused_at_the_users_line():
-    with pytest.raises(AssertionError, match=r"Unknown Block 'back': the execution strategy expects one of \['front'\]"):
+    with pytest.raises(
+        AssertionError, match=r"Unknown Block 'back': the execution strategy expects one of \['front'\]"
+    ):
         poptorch.inferenceModel(TwoHalves(), sharded(poptorch.Stage("front")))(torch.randn(4, 8))
 
 
 def test_block_without_ipu_under_same_as_ipu_is_refused():
 
     class NoIpu(torch.nn.Module):
-
         def forward(self, x):
             with poptorch.Block("somewhere"):
                 return x + 1
@@ -118,7 +118,6 @@ def test_block_without_ipu_under_same_as_ipu_is_refused():
 def test_operation_after_a_block_has_ended_is_refused_with_its_line():
 
     class Outside(torch.nn.Module):
-
         def forward(self, x):
             with poptorch.Block("a", ipu_id=0):
                 x = x + 1
@@ -132,7 +131,6 @@ def test_operation_after_a_block_has_ended_is_refused_with_its_line():
 def test_leaving_an_inner_block_leaves_no_block_active():
 
     class Nested(torch.nn.Module):
-
         def forward(self, x):
             with poptorch.Block("outer", ipu_id=0):
                 with poptorch.Block("inner", ipu_id=0):
@@ -147,7 +145,6 @@ def test_is_running_on_ipu_is_true_in_forward_only():
     seen = []
 
     class Asks(torch.nn.Module):
-
         def forward(self, x):
             seen.append(poptorch.isRunningOnIpu())
             return x + 1

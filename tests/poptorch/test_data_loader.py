@@ -7,7 +7,6 @@ import poptorch
 
 
 class Rows(torch.utils.data.Dataset):
-
     def __init__(self, count):
         self.count = count
 
@@ -19,7 +18,6 @@ class Rows(torch.utils.data.Dataset):
 
 
 class Stream(torch.utils.data.IterableDataset):
-
     def __init__(self, count):
         self.count = count
 
@@ -102,12 +100,15 @@ def test_options_are_frozen_and_checked():
         poptorch.DataLoader({}, Rows(12))
 
 
-@pytest.mark.parametrize("arguments, error, text", [
-    ({"batch_size": 0}, AssertionError, "positive int"),
-    ({"async_options": {"rebatched_size": 2}}, AssertionError, "rebatched_size"),
-    ({"rebatched_worker_size": 100}, AssertionError, "combined batch size"),
-    ({"mode": poptorch.DataLoaderMode.Async}, poptorch.Error, "not available in this version"),
-])
+@pytest.mark.parametrize(
+    "arguments, error, text",
+    [
+        ({"batch_size": 0}, AssertionError, "positive int"),
+        ({"async_options": {"rebatched_size": 2}}, AssertionError, "rebatched_size"),
+        ({"rebatched_worker_size": 100}, AssertionError, "combined batch size"),
+        ({"mode": poptorch.DataLoaderMode.Async}, poptorch.Error, "not available in this version"),
+    ],
+)
 def test_bad_arguments(arguments, error, text):
     with pytest.raises(error, match=text):
         poptorch.DataLoader(options(), Rows(12), **arguments)

@@ -26,26 +26,31 @@ def test_defaults_are_the_published_ones():
     assert options.Distributed.numProcesses == 1 and options.Distributed.processId == 0
 
 
-@pytest.mark.parametrize("call", [
-    lambda o: o.deviceIterations("4"),
-    lambda o: o.deviceIterations(2.0),
-    lambda o: o.autoRoundNumIPUs(1),
-    lambda o: o.outputMode(2),
-    lambda o: o.outputMode(poptorch.OutputMode.EveryN),
-    lambda o: o.outputMode(poptorch.OutputMode.EveryN, 0),
-    lambda o: o.randomSeed(1.5),
-    lambda o: o.setExecutionStrategy("pipelined"),
-    lambda o: o.Training.gradientAccumulation("2"),
-    lambda o: setattr(o, "device_iterations", "4"),
-    lambda o: setattr(o, "device_iteration", 4),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda o: o.deviceIterations("4"),
+        lambda o: o.deviceIterations(2.0),
+        lambda o: o.autoRoundNumIPUs(1),
+        lambda o: o.outputMode(2),
+        lambda o: o.outputMode(poptorch.OutputMode.EveryN),
+        lambda o: o.outputMode(poptorch.OutputMode.EveryN, 0),
+        lambda o: o.randomSeed(1.5),
+        lambda o: o.setExecutionStrategy("pipelined"),
+        lambda o: o.Training.gradientAccumulation("2"),
+        lambda o: setattr(o, "device_iterations", "4"),
+        lambda o: setattr(o, "device_iteration", 4),
+    ],
+)
 def test_wrong_types_and_unknown_names_are_assertion_errors(call):
     with pytest.raises(AssertionError):
         call(poptorch.Options())
 
 
 def test_unknown_name_lists_the_valid_ones():
-    with pytest.raises(AssertionError, match=r"Unknown option 'device_iteration'. Valid options are: .*device_iterations"):
+    with pytest.raises(
+        AssertionError, match=r"Unknown option 'device_iteration'. Valid options are: .*device_iterations"
+    ):
         poptorch.Options().device_iteration = 4
 
 
@@ -62,9 +67,12 @@ def test_reduction_type_must_be_sum_or_mean():
 def test_options_given_to_a_wrapper_are_frozen_with_all_their_parts_and_clones_are_not():
     options = poptorch.Options().deviceIterations(2)
     poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
-    for change in (lambda: options.deviceIterations(3), lambda: setattr(options, "device_iterations", 3),
-                   lambda: options.Training.gradientAccumulation(2),
-                   lambda: options.setExecutionStrategy(poptorch.ShardedExecution())):
+    for change in (
+        lambda: options.deviceIterations(3),
+        lambda: setattr(options, "device_iterations", 3),
+        lambda: options.Training.gradientAccumulation(2),
+        lambda: options.setExecutionStrategy(poptorch.ShardedExecution()),
+    ):
         with pytest.raises(AttributeError, match="Can't modify frozen Options"):
             change()
     variant = options.clone().deviceIterations(3)
@@ -89,8 +97,10 @@ def test_to_dict_needs_a_decided_output_mode():
 
 
 def test_json_and_environment_defaults(monkeypatch):
-    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS",
-                       '{"deviceIterations": 8, "Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}')
+    monkeypatch.setenv(
+        "POPTORCH_DEFAULT_OPTIONS",
+        '{"deviceIterations": 8, "Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}',
+    )
     options = poptorch.Options()
     assert (options.device_iterations, options.Training.gradient_accumulation, options.output_mode) == (8, 4, 2)
     with pytest.raises(AttributeError):
@@ -104,12 +114,15 @@ def test_random_seed_seeds_torch_at_once():
     assert torch.equal(first, torch.rand(2))
 
 
-@pytest.mark.parametrize("call, name", [
-    (lambda o: o.replicationFactor(2), "Options.replicationFactor"),
-    (lambda o: o.enableExecutableCaching("x"), "Options.enableExecutableCaching"),
-    (lambda o: o.Precision.enableStochasticRounding(True), "Options.Precision.enableStochasticRounding"),
-    (lambda o: o._Popart.set("a", 1), "Options._Popart.set"),
-])
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda o: o.replicationFactor(2), "Options.replicationFactor"),
+        (lambda o: o.enableExecutableCaching("x"), "Options.enableExecutableCaching"),
+        (lambda o: o.Precision.enableStochasticRounding(True), "Options.Precision.enableStochasticRounding"),
+        (lambda o: o._Popart.set("a", 1), "Options._Popart.set"),
+    ],
+)
 def test_option_that_is_not_there_yet_says_so(call, name):
     with pytest.raises(poptorch.Error, match=f"{name} is part of the PopTorch API but not available") as raised:
         call(poptorch.Options())
@@ -131,7 +144,12 @@ def test_module_name_that_is_not_there_yet_says_so():
 def test_stages_in_order_of_the_arguments():
     strategy = poptorch.PipelinedExecution("a", ["b", "c"], poptorch.Stage("d").ipu(3))
     assert strategy._place([("a", None), ("b", None), ("c", 7), ("d", 0)]) == {
-        "": (0, 0), "a": (0, 0), "b": (1, 1), "c": (1, 7), "d": (2, 3)}
+        "": (0, 0),
+        "a": (0, 0),
+        "b": (1, 1),
+        "c": (1, 7),
+        "d": (2, 3),
+    }
     strategy.stage("b").ipu(5)
     assert strategy._place([("c", None)])["c"] == (1, 5)
 
@@ -145,8 +163,9 @@ def test_same_as_ipu_and_auto_increment():
     assert grow._place([("x", None), ("y", 0)]) == {"": (0, 0), "x": (1, 1), "y": (2, 0)}
 
 
-@pytest.mark.parametrize("arguments, text", [
-    (("a", "a"), "more than one stage"), ((["a", 1],), "A stage is"), ((3,), "A stage is")])
+@pytest.mark.parametrize(
+    "arguments, text", [(("a", "a"), "more than one stage"), ((["a", 1],), "A stage is"), ((3,), "A stage is")]
+)
 def test_bad_stage_arguments(arguments, text):
     with pytest.raises(AssertionError, match=text):
         poptorch.PipelinedExecution(*arguments)
@@ -186,18 +205,21 @@ def test_options_file_is_applied_from_top_to_bottom(tmp_path):
     assert options.TensorLocations.num_io_tiles == 64
 
 
-@pytest.mark.parametrize("line, detail", [
-    ("deviceIterations(", "never closed"),
-    ("deviceIterations = 4", "invalid syntax"),
-    ("deviceIterations", "expected a call"),
-    ("deviceIterations(open('x'))", r"the call 'open\('x'\)' is not allowed"),
-    ("deviceIterations(__import__('os').getpid())", "is not allowed"),
-    ("__class__.__init__(4)", "expected a dotted option name"),
-    ("outputMode(poptorch.OutputMode.Never)", "is not a member"),
-    ("outputMode(poptorch.Options)", "is not allowed"),
-    ("deviceIterations(*[4])", "is not allowed"),
-    ("deviceIterations(**{'a': 4})", r"\*\* is not allowed"),
-])
+@pytest.mark.parametrize(
+    "line, detail",
+    [
+        ("deviceIterations(", "never closed"),
+        ("deviceIterations = 4", "invalid syntax"),
+        ("deviceIterations", "expected a call"),
+        ("deviceIterations(open('x'))", r"the call 'open\('x'\)' is not allowed"),
+        ("deviceIterations(__import__('os').getpid())", "is not allowed"),
+        ("__class__.__init__(4)", "expected a dotted option name"),
+        ("outputMode(poptorch.OutputMode.Never)", "is not a member"),
+        ("outputMode(poptorch.Options)", "is not allowed"),
+        ("deviceIterations(*[4])", "is not allowed"),
+        ("deviceIterations(**{'a': 4})", r"\*\* is not allowed"),
+    ],
+)
 def test_line_that_is_no_legal_call_is_refused_and_nothing_is_applied(tmp_path, line, detail):
     options = poptorch.Options()
     with pytest.raises(poptorch.ConfigFileError, match=rf"(?s)SyntaxError at line 2 of bench.conf: .*{detail}"):
@@ -224,12 +246,20 @@ def test_tensor_locations_are_copied_and_checked():
     options = poptorch.Options()
     options.TensorLocations.setOptimizerLocation(settings)
     settings.minElementsForOffChip(7)
-    assert options.TensorLocations.location_optimizer == {"onChip": 0, "minElementsForOffChip": 100, "useIOTilesToLoad": True}
+    assert options.TensorLocations.location_optimizer == {
+        "onChip": 0,
+        "minElementsForOffChip": 100,
+        "useIOTilesToLoad": True,
+    }
     settings.useOnChipStorage(None)
     assert not settings.exists("onChip")
-    for mistake in (lambda: settings.useOnChipStorage(1), lambda: settings.minElementsForOffChip(1.5),
-                    lambda: options.TensorLocations.numIOTiles(33), lambda: options.TensorLocations.numIOTiles(200),
-                    lambda: options.TensorLocations.setWeightLocation({})):
+    for mistake in (
+        lambda: settings.useOnChipStorage(1),
+        lambda: settings.minElementsForOffChip(1.5),
+        lambda: options.TensorLocations.numIOTiles(33),
+        lambda: options.TensorLocations.numIOTiles(200),
+        lambda: options.TensorLocations.setWeightLocation({}),
+    ):
         with pytest.raises(AssertionError):
             mistake()
 
@@ -259,7 +289,8 @@ def test_offline_target_compiles_and_refuses_to_run():
 
 
 def test_on_demand_attaches_at_the_first_call():
-    wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().connectionType(poptorch.ConnectionType.OnDemand))
+    options = poptorch.Options().connectionType(poptorch.ConnectionType.OnDemand)
+    wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
     wrapper.compile(torch.ones(1, 2))
     assert not wrapper.isAttachedToDevice()
     wrapper(torch.ones(1, 2))

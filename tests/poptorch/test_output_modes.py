@@ -8,7 +8,6 @@ from poptorch import OutputMode
 
 
 class Scores(torch.nn.Module):
-
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(3 * 8 * 8, 7)
@@ -22,13 +21,16 @@ def micro_batches(tensor, rows):
     return list(tensor.split(rows))
 
 
-@pytest.mark.parametrize("mode, period, kept", [
-    (OutputMode.All, None, range(5)),
-    (OutputMode.Final, None, [4]),
-    (OutputMode.EveryN, 5, [4]),
-    (OutputMode.EveryN, 1, range(5)),
-    (OutputMode.Sum, None, None),
-])
+@pytest.mark.parametrize(
+    "mode, period, kept",
+    [
+        (OutputMode.All, None, range(5)),
+        (OutputMode.Final, None, [4]),
+        (OutputMode.EveryN, 5, [4]),
+        (OutputMode.EveryN, 1, range(5)),
+        (OutputMode.Sum, None, None),
+    ],
+)
 def test_example_a_inference(mode, period, kept):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).outputMode(mode, period)
@@ -49,7 +51,6 @@ def test_example_a_inference(mode, period, kept):
 
 
 class Trained(torch.nn.Module):
-
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(6, 5)
@@ -59,12 +60,15 @@ class Trained(torch.nn.Module):
         return out, torch.nn.functional.mse_loss(out, y)
 
 
-@pytest.mark.parametrize("mode, period, out_shape, loss_shape", [
-    (OutputMode.Default, None, (2, 5), ()),
-    (OutputMode.All, None, (48, 5), (24,)),
-    (OutputMode.EveryN, 3, (16, 5), (8,)),
-    (OutputMode.Sum, None, (2, 5), ()),
-])
+@pytest.mark.parametrize(
+    "mode, period, out_shape, loss_shape",
+    [
+        (OutputMode.Default, None, (2, 5), ()),
+        (OutputMode.All, None, (48, 5), (24,)),
+        (OutputMode.EveryN, 3, (16, 5), (8,)),
+        (OutputMode.Sum, None, (2, 5), ()),
+    ],
+)
 def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shape):
     torch.manual_seed(0)
     model = Trained()
@@ -85,7 +89,7 @@ def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shap
         optimizer.zero_grad()
         for step in range(8):
             row = 16 * iteration + 2 * step
-            o, l = plain(x[row:row + 2], y[row:row + 2])
+            o, l = plain(x[row : row + 2], y[row : row + 2])
             (l / 8).backward()
             outs.append(o.detach())
             losses.append(l.detach())
@@ -112,7 +116,6 @@ def test_period_that_does_not_divide_the_device_iterations_is_refused():
 
 
 class Hits(torch.nn.Module):
-
     def forward(self, scores, target):
         return (scores.argmax(1) == target).sum()
 

@@ -15,8 +15,10 @@ def run_python(code):
 
 @pytest.mark.tiny
 def test_program_that_does_not_import_poptorch_sees_plain_torch():
-    result = run_python("import torch; assert torch._C._get_privateuse1_backend_name() == 'privateuseone'; "
-                        "assert torch.accelerator.current_accelerator() is None; assert not hasattr(torch, 'ipu')")
+    result = run_python(
+        "import torch; assert torch._C._get_privateuse1_backend_name() == 'privateuseone'; "
+        "assert torch.accelerator.current_accelerator() is None; assert not hasattr(torch, 'ipu')"
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -29,8 +31,10 @@ def test_hardware_queries(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
     assert not poptorch.ipuHardwareIsAvailable(17)
     for system, version in (("pod4", 2), ("bow-pod16", 21), ("mk1-16", 1)):
-        result = run_python(f"import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = '{system}'; "
-                            "import poptorch; print(poptorch.ipuHardwareVersion())")
+        result = run_python(
+            f"import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = '{system}'; "
+            "import poptorch; print(poptorch.ipuHardwareVersion())"
+        )
         assert result.stdout.strip() == str(version), result.stderr
     monkeypatch.setenv("POPTORCH_IPU_MODEL", "1")
     assert not poptorch.ipuHardwareIsAvailable()
@@ -39,8 +43,9 @@ def test_hardware_queries(monkeypatch):
 
 
 def test_unknown_system_lists_the_known_ones():
-    result = run_python("import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; "
-                        "poptorch.ipuHardwareVersion()")
+    result = run_python(
+        "import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; poptorch.ipuHardwareVersion()"
+    )
     assert result.returncode != 0 and "pod16" in result.stderr and "pod3" in result.stderr
 
 
@@ -54,9 +59,11 @@ def test_log_levels():
 
 
 def test_import_side_effects():
-    result = run_python("import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
-                        "assert faulthandler.is_enabled(); assert sys.excepthook is not sys.__excepthook__; "
-                        "assert logging.getLogger('poptorch::python').level == logging.WARNING; raise ValueError('shown')")
+    result = run_python(
+        "import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
+        "assert faulthandler.is_enabled(); assert sys.excepthook is not sys.__excepthook__; "
+        "assert logging.getLogger('poptorch::python').level == logging.WARNING; raise ValueError('shown')"
+    )
     assert "[poptorch::python] [critical] Uncaught ValueError: shown" in result.stderr
 
 
@@ -64,12 +71,19 @@ def test_create_error_builds_a_python_side_error():
     error = poptorch.createPoptorchError("text")
     assert isinstance(error, poptorch.Error)
     assert (str(error), error.message, error.type, error.location) == (
-        "'poptorch_py_error': text", "text", "poptorch_py_error", "")
-    assert issubclass(poptorch.RecoverableError, poptorch.Error) and issubclass(poptorch.UnrecoverableError, poptorch.Error)
+        "'poptorch_py_error': text",
+        "text",
+        "poptorch_py_error",
+        "",
+    )
+    assert issubclass(poptorch.RecoverableError, poptorch.Error) and issubclass(
+        poptorch.UnrecoverableError, poptorch.Error
+    )
 
 
 def test_allclose_of_structures():
     from poptorch.testing import allclose
+
     a = torch.ones(2)
     assert allclose([a, (a, a)], [a, (a, a.clone())])
     assert not allclose([a], (a,)) and not allclose([a], [a, a]) and not allclose(a, a + 1)
@@ -77,7 +91,9 @@ def test_allclose_of_structures():
 
 def test_compatibility_page_is_current():
     root = __import__("pathlib").Path(__file__).resolve().parents[2]
-    result = subprocess.run([sys.executable, root / "scripts" / "compatibility.py", "--check"], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, root / "scripts" / "compatibility.py", "--check"], capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
 
 

@@ -34,23 +34,36 @@ def test_sgd_with_momentum_follows_torch(model, strategy, device_iterations, fac
     _, ipus, minimum = STRATEGIES[strategy]
     accumulation = minimum * factor
     options = training_options(strategy, device_iterations, accumulation)
-    compare_training(lambda: model(ipus), model.inputs,
-                     lambda net, optimizer: poptorch.trainingModel(net, options, optimizer),
-                     lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
-                     device_iterations, accumulation)
+    compare_training(
+        lambda: model(ipus),
+        model.inputs,
+        lambda net, optimizer: poptorch.trainingModel(net, options, optimizer),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
+        device_iterations,
+        accumulation,
+    )
 
 
-@pytest.mark.parametrize("arguments", [
-    {"lr": 0.1},
-    {"lr": 0.1, "weight_decay": 0.05},
-    {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05},
-    {"lr": 0.1, "momentum": 0.8, "nesterov": True},
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"lr": 0.1},
+        {"lr": 0.1, "weight_decay": 0.05},
+        {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05},
+        {"lr": 0.1, "momentum": 0.8, "nesterov": True},
+    ],
+)
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_sgd_variants_follow_torch(arguments, accumulation):
     options = training_options("one", 1, accumulation)
-    compare_training(Mlp, Mlp.inputs, lambda net, optimizer: poptorch.trainingModel(net, options, optimizer),
-                     lambda parameters: torch.optim.SGD(parameters, **arguments), 1, accumulation)
+    compare_training(
+        Mlp,
+        Mlp.inputs,
+        lambda net, optimizer: poptorch.trainingModel(net, options, optimizer),
+        lambda parameters: torch.optim.SGD(parameters, **arguments),
+        1,
+        accumulation,
+    )
 
 
 @pytest.mark.parametrize("strategy, accumulation", [("pipelined2", 2), ("pipelined4", 6)])

@@ -10,7 +10,6 @@ import poptorch
 
 
 class Net(torch.nn.Module):
-
     def __init__(self):
         super().__init__()
         self.fc = torch.nn.Linear(4, 3)
@@ -47,11 +46,14 @@ def expected_after_one_step(net, x, y):
     return plain.state_dict()
 
 
-@pytest.mark.parametrize("read", [
-    lambda net: net.state_dict(),
-    lambda net: dict(net.named_parameters()) | dict(net.named_buffers()),
-    lambda net: {"fc.weight": net.fc.weight + 0, "fc.bias": net.fc.bias.detach()},
-])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda net: net.state_dict(),
+        lambda net: dict(net.named_parameters()) | dict(net.named_buffers()),
+        lambda net: {"fc.weight": net.fc.weight + 0, "fc.bias": net.fc.bias.detach()},
+    ],
+)
 def test_reading_the_model_after_training_gives_the_trained_weights(trainer, read):
     x, y = batch()
     want = expected_after_one_step(trainer.model, x, y)
@@ -149,8 +151,9 @@ def test_detach_reads_the_weights_and_attach_uploads_them(trainer):
     trainer(x, y)
 
 
-@pytest.mark.parametrize("call", ["copyWeightsToHost", "copyWeightsToDevice", "attachToDevice", "detachFromDevice",
-                                  "compilationTime"])
+@pytest.mark.parametrize(
+    "call", ["copyWeightsToHost", "copyWeightsToDevice", "attachToDevice", "detachFromDevice", "compilationTime"]
+)
 def test_methods_that_need_an_executable_say_so(trainer, call):
     with pytest.raises(poptorch.Error, match="has not been compiled or has been destroyed"):
         getattr(trainer, call)()
@@ -182,7 +185,6 @@ def test_attributes_of_the_model_are_reachable_through_the_wrapper(trainer):
 def test_rebinding_and_removing_state_in_forward_is_refused_and_undone():
 
     class Rebinds(torch.nn.Module):
-
         def __init__(self, remove):
             super().__init__()
             self.register_buffer("state", torch.zeros(2))
@@ -196,7 +198,10 @@ def test_rebinding_and_removing_state_in_forward_is_refused_and_undone():
                 self.state = self.state + 1
             return result
 
-    for remove, text in ((False, r"buffer 'state' was re-bound.*self.state.copy_"), (True, "buffer 'state' was removed")):
+    for remove, text in (
+        (False, r"buffer 'state' was re-bound.*self.state.copy_"),
+        (True, "buffer 'state' was removed"),
+    ):
         model = Rebinds(remove)
         buffer = model.state
         with pytest.raises(poptorch.Error, match=text):
@@ -207,7 +212,6 @@ def test_rebinding_and_removing_state_in_forward_is_refused_and_undone():
 def test_an_exception_in_forward_leaves_parameters_as_they_were():
 
     class Fails(torch.nn.Module):
-
         def __init__(self):
             super().__init__()
             self.w = torch.nn.Parameter(torch.arange(3.0))
