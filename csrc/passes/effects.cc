@@ -1,7 +1,6 @@
 #include "passes/effects.h"
 
 #include <algorithm>
-#include <array>
 
 #include "ir/structure.h"
 #include "ops/op_def.h"
@@ -47,6 +46,10 @@ CallSites find_call_sites(const ir::Module& module) {
   return sites;
 }
 
+bool has_order_edges(const ir::Graph& graph) {
+  return std::any_of(graph.ops().begin(), graph.ops().end(), [](const auto& op) { return !op->after.empty(); });
+}
+
 Effects::Effects(const ir::Module& module) {
   for (const ir::Graph* graph : callees_first(module)) {
     Level worst = Level::kPure;
@@ -57,7 +60,7 @@ Effects::Effects(const ir::Module& module) {
 
 Effects::Level Effects::level(const ir::Op& op) const {
   using namespace ir::kind;
-  if (!op.after.empty() || op.attributes.has("modified")) return Level::kEffects;
+  if (op.attributes.has("modified")) return Level::kEffects;
   if (!ir::is_structural(op)) {
     const ops::OpDef* def = ops::definition(op);
     return def == nullptr || def->has(ops::kSideEffects) ? Level::kEffects : Level::kPure;

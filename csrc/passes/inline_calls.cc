@@ -1,5 +1,5 @@
 // Replaces each `call` by a copy of the callee's ops, so that lowering sees loops and ifs only.
-// Leaves loops, ifs, pipelines and calls that modify their operands (authored form) alone. Graphs that nobody calls any
+// Leaves loops, ifs, pipelines alone, and in the authored form graphs with order edges and calls that modify operands. Graphs that nobody calls any
 // more go, unless they are entry points or the module has none (then every graph may be meant).
 #include <unordered_set>
 
@@ -17,6 +17,7 @@ class InlineCalls : public Pass {
     std::unordered_set<ir::Graph*> inlined;
     // Callees first: what is copied has no calls left, so each op is copied once per call site of its graph.
     for (ir::Graph* graph : callees_first(module)) {
+      if (has_order_edges(*graph)) continue;
       ir::Op* next = nullptr;
       for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr; op = next) {
         next = graph->next(op);

@@ -1,8 +1,7 @@
 // The registry of passes and the driver of rewrites of single ops.
 #include "passes/pass.h"
 
-#include <algorithm>
-
+#include "passes/effects.h"
 #include "support/error.h"
 
 namespace ipu::passes {
@@ -37,7 +36,7 @@ std::vector<const PassInfo*> all_passes() {
 bool OpPass::run(ir::Module& module, const PassContext& context) {
   bool changed = false;
   for (const auto& graph : module.graphs()) {
-    bool applied = true;
+    bool applied = !has_order_edges(*graph);
     for (int sweep = 0; applied; ++sweep) {
       IPU_CHECK(sweep < kMaxSweeps, "a rewrite of @" + graph->name() + " does not come to an end");
       applied = false;

@@ -33,7 +33,8 @@ class Pass {
   virtual bool run(ir::Module& module, const PassContext& context) = 0;  // changed anything?
 };
 
-// A rewrite of single ops, driven over all graphs in order until nothing applies.
+// A rewrite of single ops, driven over all graphs in order until nothing applies. Graphs with order edges (authored form)
+// are left alone.
 class OpPass : public Pass {
  public:
   virtual bool may_apply(const ir::Op& op) const = 0;  // the question

@@ -1,0 +1,269 @@
+// Removes what nobody needs: ops without readers, values a loop carries for nothing, results and inputs of called graphs
+// that no call site uses, graphs that no entry point reaches.
+// Keeps ops with effects, opaque ops, entry graphs as they are, and every table: variables and streams are the program's
+// face to the host. Interfaces change only where all call sites are known and of one kind: calls, or one loop, one
+// pipeline of a single stage graph, one if; and only in graphs somebody calls.
+#include <unordered_set>
+
+#include "ir/structure.h"
+#include "passes/effects.h"
+#include "passes/pass.h"
+
+namespace ipu::passes {
+namespace {
+
+bool is_unused(const ir::Op& op) {
+  for (int i = 0; i < op.result_count(); ++i)
+    if (!op.result(i)->is_unused()) return false;
+  return true;
+}
+
+class Dce : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    module_ = &module;
+    context_ = &context;
+    bool changed = erase_unreached();
+    // A round from callers to callees (results nobody reads) and back (inputs nobody reads). Each further round needs
+    // something removed in the one before; a few suffice.
+    for (bool again = true; again;) {
+      again = round();
+      changed = changed || again;
+    }
+    return changed;
+  }
+
+ private:
+  bool round() {
+    effects_ = std::make_unique<Effects>(*module_);
+    sites_ = find_call_sites(*module_);
+    entries_.clear();
+    for (const auto& [name, graph] : module_->entry_points) entries_.insert(graph);
+    bool changed = false;
+    std::vector<ir::Graph*> order = callees_first(*module_);
+    for (auto at = order.rbegin(); at != order.rend(); ++at) {
+      changed = shrink_results(**at) || changed;
+      changed = erase_unused(**at) || changed;
+    }
+    for (ir::Graph* graph : order) {
+      changed = erase_unused(*graph) || changed;
+      changed = shrink_inputs(*graph) || changed;
+    }
+    return changed;
+  }
+
+  // From the last op to the first: an op's readers are gone before it is looked at.
+  bool erase_unused(ir::Graph& graph) {
+    if (has_order_edges(graph)) return false;
+    bool changed = false;
+    ir::Op* previous = nullptr;
+    for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr; op = previous) {
+      previous = graph.previous(op);
+      if (!is_unused(*op) || !effects_->is_removable(*op)) continue;
+      for (const ir::Graph* callee : ir::called_graphs(*op)) std::erase(sites_[callee], op);
+      graph.erase(op);
+      context_->count("ops removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  // The op that stands for all uses of `graph` as a region (loop, pipeline of one stage, if); nullptr when there is none.
+  ir::Op* only_site(const ir::Graph& graph) {
+    auto at = sites_.find(&graph);
+    if (at == sites_.end() || at->second.size() != 1 || entries_.contains(graph.name())) return nullptr;
+    return at->second[0];
+  }
+  bool is_body(const ir::Op& op) {
+    return op.is(ir::kind::kLoop) || (op.is(ir::kind::kPipeline) && ir::called_graphs(op).size() == 1);
+  }
+  bool is_called_only(const ir::Graph& graph) {
+    auto at = sites_.find(&graph);
+    if (at == sites_.end() || at->second.empty() || entries_.contains(graph.name())) return false;
+    for (const ir::Op* site : at->second)
+      if (!site->is(ir::kind::kCall) || site->attributes.has("modified")) return false;
+    return true;
+  }
+
+  // --- results ------------------------------------------------------------------------------------------------
+
+  bool shrink_results(ir::Graph& graph) {
+    if (is_called_only(graph)) return shrink_call_results(graph);
+    ir::Op* site = only_site(graph);
+    if (site == nullptr || site->attributes.has("modified")) return false;
+    if (is_body(*site)) return drop_dead_carried(*site, graph);
+    if (site->is(ir::kind::kIf)) return shrink_if_results(*site, graph);
+    return false;
+  }
+
+  bool shrink_call_results(ir::Graph& graph) {
+    bool changed = false;
+    for (int i = static_cast<int>(graph.outputs().size()) - 1; i >= 0; --i) {
+      bool read = false;
+      for (const ir::Op* site : sites_[&graph]) read = read || !site->result(i)->is_unused();
+      if (read) continue;
+      for (ir::Op* site : sites_[&graph]) site->erase_result(i);
+      graph.erase_output(i);
+      context_->count("results removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  // Both branches shrink together; done when the `then` graph is visited.
+  bool shrink_if_results(ir::Op& op, ir::Graph& graph) {
+    std::vector<ir::Graph*> branches = ir::called_graphs(op);
+    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op || only_site(*branches[1]) != &op) return false;
+    bool changed = false;
+    for (int i = op.result_count() - 1; i >= 0; --i) {
+      if (!op.result(i)->is_unused()) continue;
+      op.erase_result(i);
+      for (ir::Graph* branch : branches) branch->erase_output(i);
+      context_->count("results removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  // A carried value lives if its result is read, or if it is needed for a carried value that lives, for the condition
+  // or for an effect.
+  bool drop_dead_carried(ir::Op& op, ir::Graph& body) {
+    int carried = static_cast<int>(op.attributes.integer("carried")), leading = op.attributes.boolean("while", false) ? 1 : 0;
+    bool all_read = true;
+    for (int i = 0; i < carried; ++i) all_read = all_read && !op.result(i)->is_unused();
+    if (all_read) return false;
+    std::unordered_set<const ir::Value*> needed;
+    std::vector<const ir::Value*> queue;
+    auto need = [&](const ir::Value* value) {
+      if (value != nullptr && needed.insert(value).second) queue.push_back(value);
+    };
+    auto need_operands = [&](const ir::Op& user) {
+      for (int i = 0; i < user.operand_count(); ++i) need(user.operand(i));
+    };
+    for (const auto& inner : body.ops())
+      if (!effects_->is_removable(*inner)) need_operands(*inner);
+    if (leading == 1) need(body.outputs()[0]);
+    for (int i = 0; i < carried; ++i)
+      if (!op.result(i)->is_unused()) need(body.outputs()[static_cast<size_t>(leading + i)]);
+    while (!queue.empty()) {
+      const ir::Value* value = queue.back();
+      queue.pop_back();
+      if (value->producer() != nullptr) need_operands(*value->producer());
+      else if (int i = value->index() - 1; i >= 0 && i < carried) need(body.outputs()[static_cast<size_t>(leading + i)]);
+    }
+    if (has_order_edges(body)) return false;
+    std::vector<bool> dead(static_cast<size_t>(carried));
+    bool changed = false;
+    for (int i = 0; i < carried; ++i) {
+      dead[static_cast<size_t>(i)] = op.result(i)->is_unused() && !needed.contains(body.inputs()[static_cast<size_t>(i + 1)]);
+      changed = changed || dead[static_cast<size_t>(i)];
+    }
+    for (int i = carried - 1; i >= 0; --i)
+      if (dead[static_cast<size_t>(i)]) body.erase_output(leading + i);
+    if (!changed) return false;
+    erase_unused(body);  // what made them: now the inputs have no reader left
+    int left = carried;
+    for (int i = carried - 1; i >= 0; --i) {
+      if (!dead[static_cast<size_t>(i)]) continue;
+      body.erase_input(i + 1);
+      op.erase_operand(i);
+      op.erase_result(i);
+      --left;
+      context_->count("carried values removed");
+    }
+    op.attributes.set("carried", int64_t{left});
+    return true;
+  }
+
+  // --- inputs -------------------------------------------------------------------------------------------------
+
+  bool shrink_inputs(ir::Graph& graph) {
+    if (is_called_only(graph)) return shrink_call_inputs(graph);
+    ir::Op* site = only_site(graph);
+    if (site == nullptr || site->attributes.has("modified")) return false;
+    if (is_body(*site)) return shrink_invariants(*site, graph);
+    if (site->is(ir::kind::kIf)) return shrink_if_inputs(*site);
+    return false;
+  }
+
+  bool shrink_call_inputs(ir::Graph& graph) {
+    bool changed = false;
+    for (int i = static_cast<int>(graph.inputs().size()) - 1; i >= 0; --i) {
+      const ir::Value* input = graph.inputs()[static_cast<size_t>(i)];
+      if (!input->is_unused() || input->by_reference) continue;
+      graph.erase_input(i);
+      for (ir::Op* site : sites_[&graph]) site->erase_operand(i);
+      context_->count("inputs removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  bool shrink_invariants(ir::Op& op, ir::Graph& body) {
+    int carried = static_cast<int>(op.attributes.integer("carried"));
+    bool changed = false;
+    for (int i = op.operand_count() - 1; i >= carried; --i) {
+      if (!body.inputs()[static_cast<size_t>(i + 1)]->is_unused()) continue;
+      body.erase_input(i + 1);
+      op.erase_operand(i);
+      context_->count("inputs removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  bool shrink_if_inputs(ir::Op& op) {
+    std::vector<ir::Graph*> branches = ir::called_graphs(op);
+    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op || only_site(*branches[1]) != &op) return false;
+    bool changed = false;
+    for (int i = op.operand_count() - 1; i >= 1; --i) {
+      bool read = false;
+      for (ir::Graph* branch : branches) read = read || !branch->inputs()[static_cast<size_t>(i - 1)]->is_unused();
+      if (read) continue;
+      for (ir::Graph* branch : branches) branch->erase_input(i - 1);
+      op.erase_operand(i);
+      context_->count("inputs removed");
+      changed = true;
+    }
+    return changed;
+  }
+
+  // --- graphs -------------------------------------------------------------------------------------------------
+
+  // Without entry points every graph may be meant.
+  bool erase_unreached() {
+    if (module_->entry_points.empty()) return false;
+    std::unordered_set<const ir::Graph*> reached;
+    std::vector<const ir::Graph*> queue;
+    auto reach = [&](const ir::Graph* graph) {
+      if (graph != nullptr && reached.insert(graph).second) queue.push_back(graph);
+    };
+    for (const auto& [name, graph] : module_->entry_points) reach(module_->find_graph(graph));
+    while (!queue.empty()) {
+      const ir::Graph* graph = queue.back();
+      queue.pop_back();
+      for (const auto& op : graph->ops())
+        for (const ir::Graph* callee : ir::called_graphs(*op)) reach(callee);
+    }
+    std::vector<ir::Graph*> dead;
+    for (const auto& graph : module_->graphs())
+      if (!reached.contains(graph.get())) dead.push_back(graph.get());
+    for (ir::Graph* graph : dead) {
+      module_->erase_graph(graph);
+      context_->count("graphs removed");
+    }
+    return !dead.empty();
+  }
+
+  ir::Module* module_ = nullptr;
+  const PassContext* context_ = nullptr;
+  std::unique_ptr<Effects> effects_;
+  CallSites sites_;
+  std::unordered_set<std::string> entries_;
+};
+
+IPU_REGISTER_PASS(Dce, "dce", "Removes ops, results, inputs and graphs that nobody needs.",
+                  {"ops removed", "results removed", "inputs removed", "carried values removed", "graphs removed"});
+
+}  // namespace
+}  // namespace ipu::passes
