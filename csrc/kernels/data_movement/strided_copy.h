@@ -1,0 +1,42 @@
+// One strided region to another: the engine of copy, concat, pad, slice_scatter and flip. Prepared once per shape; cut
+// into units of some thousand elements so that callers can deal them to lanes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "support/shape.h"
+
+namespace ipu::kernels {
+
+class StridedCopy {
+ public:
+  StridedCopy() = default;
+  // Strides in elements; a source stride may be zero or negative, a destination stride is positive.
+  StridedCopy(std::span<const int64_t> extents, const Strides& from_strides, const Strides& to_strides,
+              int64_t element_bytes);
+
+  int64_t elements() const { return elements_; }
+  int64_t units() const { return units_; }
+  void run(const std::byte* from, std::byte* to, int64_t first_unit, int64_t last_unit) const;
+  void run(const std::byte* from, std::byte* to) const { run(from, to, 0, units_); }
+
+ private:
+  template <class T>
+  void run_as(const T* from, T* to, int64_t first_unit, int64_t last_unit) const;
+
+  int64_t elements_ = 0, units_ = 0, element_bytes_ = 4;
+  Shape outer_;  // extents of the dimensions around the two that make a tile
+  Strides outer_from_, outer_to_;
+  // The tile dimensions: columns run along the destination, rows along the source when that is another dimension.
+  int64_t rows_ = 1, columns_ = 1;
+  int64_t from_row_ = 0, from_column_ = 0, to_row_ = 0, to_column_ = 1;
+  int64_t tile_rows_ = 1, tile_columns_ = 1, row_tiles_ = 1, column_tiles_ = 1;
+};
+
+// Fills `count` elements of 1, 2, 4 or 8 bytes with the one at `value`.
+void fill_elements(std::byte* to, int64_t count, const std::byte* value, int64_t element_bytes);
+
+}  // namespace ipu::kernels
