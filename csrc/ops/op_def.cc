@@ -149,6 +149,12 @@ Attribute attribute_from(ImportCall& call, std::string_view name, const Attribut
   call.unsupported("argument '" + std::string(name) + "' has no plain importer");
 }
 
+// Operands go by their names, or, where torch has other names, by place: it calls the first "self", the second "other".
+std::string aten_operand(ImportCall& call, const std::string& name, size_t place) {
+  static constexpr const char* kPlaces[] = {"self", "other"};
+  return place < 2 && !call.has(name) && call.has(kPlaces[place]) ? kPlaces[place] : name;
+}
+
 void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::string, std::string>& rename) {
   auto aten_name = [&](const std::string& ours) {
     auto at = rename.find(ours);
@@ -157,7 +163,7 @@ void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::stri
   const ir::Type wanted = call.result_type(0);
   std::vector<ir::Value*> operands;
   for (const OperandDef& operand : def.operands) {
-    const std::string name = aten_name(operand.name);
+    const std::string name = aten_operand(call, aten_name(operand.name), operands.size());
     if (operand.variadic) {
       for (ir::Value* value : call.tensors(name)) operands.push_back(value);
     } else if (!call.has(name)) {
