@@ -1,0 +1,238 @@
+// Gives every op its IPU and, in pipelines, its stage: block → place by the tables in the module's attributes
+// ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder. Backward ops carry
+// the block of their forward op and land in the mirrored stage 2F-2-i. Ops without operands, or with only scalar
+// constants, stand where their first user stands, and variables too.
+// Not here: copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "ir/structure.h"
+#include "passes/pass.h"
+#include "support/error.h"
+
+namespace ipu::passes {
+namespace {
+
+constexpr int64_t kNoStage = INT64_MAX;
+
+bool is_region(const ir::Op& op) {
+  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
+}
+bool touches_variable(const ir::Op& op) { return op.is(ir::kind::kVariableRead) || op.is(ir::kind::kVariableAssign); }
+
+// Has nothing to say about where it is: no operands, or scalar constants only.
+bool follows_users(const ir::Op& op) {
+  if (is_region(op) || touches_variable(op) || op.result_count() == 0) return false;
+  for (int i = 0; i < op.operand_count(); ++i) {
+    const ir::Value* operand = op.operand(i);
+    if (operand == nullptr) continue;
+    const bool is_scalar_constant = operand->producer() != nullptr && operand->producer()->is(ir::kind::kConstant) &&
+                                    operand->type().shape.empty();
+    if (!is_scalar_constant) return false;
+  }
+  return true;
+}
+
+struct BlockPlace {
+  int64_t stage = 0, ipu = 0;
+};
+
+class Place : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    read_tables(module);
+    positions_.clear();
+    first_places_.clear();
+    changed_ = placed_ = 0;
+    for (const auto& graph : module.graphs()) place_graph(*graph);
+    for (const auto& graph : module.graphs()) check_stage_order(*graph);
+    place_tables(module);
+    context.count("ops placed", placed_);
+    return changed_ > 0;
+  }
+
+ private:
+  void read_tables(const ir::Module& module) {
+    places_.clear();
+    const Attributes& attributes = module.attributes;
+    forward_stages_ = attributes.integer("forward_stages", 1);
+    is_pipelined_ = attributes.text("schedule", "sharded") == "pipelined" && forward_stages_ > 1;
+    if (!attributes.has("blocks")) return;
+    const std::vector<std::string>& blocks = attributes.texts("blocks");
+    const std::vector<int64_t> stages = attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
+    const std::vector<int64_t> ipus = attributes.integers("block_ipus", std::vector<int64_t>(blocks.size()));
+    IPU_CHECK(stages.size() == blocks.size() && ipus.size() == blocks.size(), "tables of blocks differ in length");
+    for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i]};
+  }
+
+  BlockPlace place_of_block(const ir::Op& op) const {
+    auto at = places_.find(op.settings.block);
+    if (at != places_.end()) return at->second;
+    if (op.settings.block.empty()) return {};
+    throw Error(ErrorCode::kCapture, "Unknown Block: '" + op.settings.block + "' at " + ir::to_string(op.location) +
+                                         " has no stage or IPU.");
+  }
+
+  void set_ipu(ir::Op& op, int64_t ipu) {
+    if (op.settings.ipu.has_value()) return;
+    op.settings.ipu = static_cast<int>(ipu);
+    ++placed_;
+    ++changed_;
+  }
+  void set_stage(ir::Op& op, int64_t stage) {
+    if (!is_pipelined_ || op.settings.stage.has_value()) return;
+    op.settings.stage = static_cast<int>(stage);
+    ++changed_;
+  }
+
+  void place_by_block(ir::Op& op) {
+    const bool has_stage = !touches_variable(op) && (op.settings.context == ir::Context::kForward ||
+                                                     op.settings.context == ir::Context::kBackward);
+    // Captured ops that hold graphs belong to a stage; their IPUs are those of the ops inside.
+    if (is_region(op) && (op.settings.block.empty() || !has_stage)) return;
+    const BlockPlace place = place_of_block(op);
+    if (!is_region(op)) set_ipu(op, place.ipu);
+    if (!has_stage) return;
+    set_stage(op, op.settings.context == ir::Context::kForward ? place.stage : 2 * forward_stages_ - 2 - place.stage);
+  }
+
+  void place_graph(ir::Graph& graph) {
+    int64_t position = 0;
+    std::vector<ir::Op*> followers;
+    for (const auto& op : graph.ops()) {
+      positions_[op.get()] = position++;
+      if (follows_users(*op)) {
+        followers.push_back(op.get());
+      } else if (!touches_variable(*op) && !follow_operand(*op)) {
+        place_by_block(*op);
+      }
+    }
+    // Last first: a constant may follow an op that itself follows another.
+    for (auto at = followers.rbegin(); at != followers.rend(); ++at) {
+      const ir::Op* user = first_placed_user(**at);
+      if (user == nullptr) {
+        place_by_block(**at);
+        continue;
+      }
+      set_ipu(**at, *user->settings.ipu);
+      if (user->settings.stage.has_value()) set_stage(**at, *user->settings.stage);
+    }
+  }
+
+  // A store stands where its value is made.
+  bool follow_operand(ir::Op& op) {
+    if (!op.is(ir::kind::kHostStore) && !op.is(ir::kind::kRingPush)) return false;
+    const ir::Op* producer = op.operand(0)->producer();
+    if (producer == nullptr || !producer->settings.ipu.has_value() || is_region(*producer)) return false;
+    set_ipu(op, *producer->settings.ipu);
+    if (producer->settings.stage.has_value()) set_stage(op, *producer->settings.stage);
+    return true;
+  }
+
+  static int64_t stage_rank(const ir::Op& op) { return op.settings.stage.has_value() ? *op.settings.stage : kNoStage; }
+
+  const ir::Op* first_placed_user(const ir::Op& op) const {
+    const ir::Op* first = nullptr;
+    auto rank = [&](const ir::Op& user) { return std::pair(stage_rank(user), positions_.at(&user)); };
+    for (int i = 0; i < op.result_count(); ++i)
+      for (const ir::Use& use : op.result(i)->uses()) {
+        if (!use.user->settings.ipu.has_value() || is_region(*use.user)) continue;
+        if (first == nullptr || rank(*use.user) < rank(*first)) first = use.user;
+      }
+    return first;
+  }
+
+  // First op, by stage and then by order, that reads `value` here or in a graph it is handed to; nullptr: none.
+  const ir::Op* first_reader(const ir::Value& value) {
+    auto [at, is_new] = first_places_.try_emplace(&value, nullptr);
+    if (!is_new) return at->second;
+    std::vector<ir::Use> uses(value.uses().begin(), value.uses().end());
+    std::sort(uses.begin(), uses.end(), [&](const ir::Use& a, const ir::Use& b) {
+      return std::pair(positions_.at(a.user), a.index) < std::pair(positions_.at(b.user), b.index);
+    });
+    const ir::Op* first = nullptr;
+    auto offer = [&](const ir::Op* candidate) {
+      if (candidate == nullptr || !candidate->settings.ipu.has_value()) return;
+      if (first == nullptr || stage_rank(*candidate) < stage_rank(*first)) first = candidate;
+    };
+    for (const ir::Use& use : uses) {
+      if (!is_region(*use.user)) {
+        if (!touches_variable(*use.user)) offer(use.user);
+        continue;
+      }
+      for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
+        // `call`: operand i is input i; `if`: after the condition; loops and pipelines: inputs start with the index.
+        const bool has_index = use.user->is(ir::kind::kLoop) || use.user->is(ir::kind::kPipeline);
+        const int input = use.index + (has_index ? 1 : use.user->is(ir::kind::kIf) ? -1 : 0);
+        if (input >= 0 && input < static_cast<int>(graph->inputs().size())) offer(first_reader(*graph->inputs()[input]));
+      }
+    }
+    first_places_[&value] = first;
+    return first;
+  }
+
+  void place_tables(ir::Module& module) {
+    for (const bool reads : {true, false})
+      for (const auto& graph : module.graphs())
+        for (const auto& op : graph->ops()) {
+          if (!op->is(reads ? ir::kind::kVariableRead : ir::kind::kVariableAssign)) continue;
+          ir::Variable* variable = module.find_variable(op->attributes.symbol("variable").name);
+          IPU_CHECK(variable != nullptr, "variable of '" + op->kind() + "' does not exist");
+          if (!variable->ipu.has_value()) {
+            const ir::Op* reader = reads ? first_reader(*op->result()) : nullptr;
+            variable->ipu = reader != nullptr ? *reader->settings.ipu : static_cast<int>(place_of_block(*op).ipu);
+            ++changed_;
+          }
+          set_ipu(*op, *variable->ipu);
+        }
+    for (const auto& graph : module.graphs())
+      for (const auto& op : graph->ops()) {
+        if (!op->is(ir::kind::kHostLoad) && !op->is(ir::kind::kHostStore)) continue;
+        ir::Stream* stream = module.find_stream(op->attributes.symbol("stream").name);
+        if (stream == nullptr || stream->ipu.has_value()) continue;
+        stream->ipu = op->settings.ipu;
+        ++changed_;
+      }
+  }
+
+  void check_stage_order(const ir::Graph& graph) const {
+    if (!is_pipelined_) return;
+    for (const auto& op : graph.ops()) {
+      if (!op->settings.stage.has_value() || op->settings.context != ir::Context::kForward) continue;
+      for (int i = 0; i < op->operand_count(); ++i) {
+        const ir::Value* operand = op->operand(i);
+        const ir::Op* producer = operand == nullptr ? nullptr : operand->producer();
+        if (producer == nullptr || !producer->settings.stage.has_value()) continue;
+        if (*producer->settings.stage > *op->settings.stage) going_back(*op, *producer);
+      }
+    }
+  }
+
+  [[noreturn]] static void going_back(const ir::Op& op, const ir::Op& producer) {
+    auto describe = [](const ir::Op& it) {
+      return "'" + it.kind() + "' at " + ir::to_string(it.location) + " in block '" + it.settings.block + "' (stage " +
+             std::to_string(*it.settings.stage) +
+             (it.settings.ipu.has_value() ? ", IPU " + std::to_string(*it.settings.ipu) : "") + ")";
+    };
+    Error error(ErrorCode::kStageOrder,
+                "pipeline stage going back: " + describe(op) + " reads a result of " + describe(producer) +
+                    ". In a pipeline data never flow to an earlier stage: give the second op a block of its own in a "
+                    "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.");
+    if (op.location != nullptr && !op.location->file.empty())
+      error.at(op.location->file + ":" + std::to_string(op.location->line));
+    throw error;
+  }
+
+  std::map<std::string, BlockPlace> places_;
+  int64_t forward_stages_ = 1;
+  bool is_pipelined_ = false;
+  std::unordered_map<const ir::Op*, int64_t> positions_;
+  std::unordered_map<const ir::Value*, const ir::Op*> first_places_;
+  int64_t changed_ = 0, placed_ = 0;
+};
+
+IPU_REGISTER_PASS(Place, "place", "Gives every op its IPU and pipeline stage, from blocks.", {"ops placed"});
+
+}  // namespace
+}  // namespace ipu::passes
