@@ -1,6 +1,6 @@
 #include "autodiff/differentiate.h"
 
-#include "autodiff/gradient_check.h"
+#include "tests/autodiff/gradient_check.h"
 #include "ir/builder.h"
 #include "ir/structure.h"
 #include "ir/text.h"
