@@ -1,8 +1,8 @@
-// Makes every crossing between IPUs an op: where a value is read on another IPU than its own, one ipu_copy per
-// destination, before the first reader. Constants and scalars that follow from loop indices are computed again instead.
-// A value that a loop or an `if` only reads is copied in front of it; a carried value has one home, the IPU of its start,
-// and comes back to it at the end of the body.
-// Not here: placement (place), queues of pipelines (pipeline-to-rings), joining of conditions over several IPUs.
+// Makes every crossing between IPUs an op: where a value is read on another IPU than its own, one ipu_copy
+// per destination, before the first reader. Constants and scalars that follow from loop indices are computed
+// again instead. A value that a loop or an `if` only reads is copied in front of it; a carried value has one
+// home, the IPU of its start, and comes back to it at the end of the body. Not here: placement (place),
+// queues of pipelines (pipeline-to-rings), joining of conditions over several IPUs.
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -21,7 +21,8 @@ using ir::Value;
 constexpr int kEverywhere = -1;  // home of a loop index: every IPU counts for itself
 
 bool is_region(const ir::Op& op) {
-  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
+  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) ||
+         op.is(ir::kind::kPipeline);
 }
 // Input of a called graph that takes operand `operand`; -1: none (the condition of an `if`).
 int input_of_operand(const ir::Op& op, int operand) {
@@ -66,8 +67,9 @@ class InsertIpuCopies : public Pass {
     for (const ir::Use& use : value.uses()) {
       if (!is_region(*use.user)) {
         if (use.user->settings.ipu.has_value())
-          wanted.insert(use.user->is(ir::kind::kIpuCopy) ? static_cast<int>(use.user->attributes.integer("from"))
-                                                         : *use.user->settings.ipu);
+          wanted.insert(use.user->is(ir::kind::kIpuCopy)
+                            ? static_cast<int>(use.user->attributes.integer("from"))
+                            : *use.user->settings.ipu);
         continue;
       }
       const int input = input_of_operand(*use.user, use.index);
@@ -86,7 +88,8 @@ class InsertIpuCopies : public Pass {
   }
 
   static bool is_carried(const ir::Op& op, int operand) {
-    return (op.is(ir::kind::kLoop) || op.is(ir::kind::kPipeline)) && operand < op.attributes.integer("carried");
+    return (op.is(ir::kind::kLoop) || op.is(ir::kind::kPipeline)) &&
+           operand < op.attributes.integer("carried");
   }
 
   static std::set<int> touched_ipus(const ir::Op& op) {
@@ -107,7 +110,8 @@ class InsertIpuCopies : public Pass {
     std::unordered_set<const Value*> replicable;
   };
 
-  // `value` as IPU `ipu` can read it, made before `before` (nullptr: at the end) when there is no such value yet.
+  // `value` as IPU `ipu` can read it, made before `before` (nullptr: at the end) when there is no such value
+  // yet.
   Value* value_on(const Scope& scope, Value* value, int ipu, ir::Op* before) {
     const int home = home_.at(value);
     if (home == ipu || home == kEverywhere) return value;
@@ -119,14 +123,14 @@ class InsertIpuCopies : public Pass {
     if (producer != nullptr && scope.replicable.contains(value)) {
       std::vector<Value*> operands;
       for (int i = 0; i < producer->operand_count(); ++i)
-        operands.push_back(producer->operand(i) == nullptr ? nullptr
-                                                           : value_on(scope, producer->operand(i), ipu, before));
+        operands.push_back(
+            producer->operand(i) == nullptr ? nullptr : value_on(scope, producer->operand(i), ipu, before));
       op = clone_onto(*producer, operands, *scope.graph, before);
     } else {
       const ir::Type type = value->type();
       op = scope.graph->create(ir::kind::kIpuCopy, {&value, 1},
-                               {{"from", static_cast<int64_t>(home)}, {"to", static_cast<int64_t>(ipu)}}, {&type, 1}, before,
-                               value->name());
+                               {{"from", static_cast<int64_t>(home)}, {"to", static_cast<int64_t>(ipu)}},
+                               {&type, 1}, before, value->name());
       if (producer != nullptr) {
         op->settings = producer->settings;
         op->location = producer->location;
@@ -137,7 +141,8 @@ class InsertIpuCopies : public Pass {
     op->settings.ipu = ipu;
     for (int i = 0; i < op->result_count(); ++i) {
       home_[op->result(i)] = ipu;
-      if (producer != nullptr && op->result_count() == producer->result_count() && !op->is(ir::kind::kIpuCopy))
+      if (producer != nullptr && op->result_count() == producer->result_count() &&
+          !op->is(ir::kind::kIpuCopy))
         variants_[producer->result(i)][ipu] = op->result(i);
     }
     return variants_[value][ipu] = op->is(ir::kind::kIpuCopy) ? op->result() : op->result(value->index());
@@ -158,7 +163,8 @@ class InsertIpuCopies : public Pass {
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;) {
       ir::Op* earlier = graph.previous(op);
       bool is_dead = op->result_count() > 0 && scope.replicable.contains(op->result(0)) && op->after.empty();
-      for (int i = 0; i < op->result_count(); ++i) is_dead = is_dead && op->result(i)->is_unused() && was_replaced(op->result(i));
+      for (int i = 0; i < op->result_count(); ++i)
+        is_dead = is_dead && op->result(i)->is_unused() && was_replaced(op->result(i));
       if (is_dead) graph.erase(op);
       op = earlier;
     }
@@ -178,7 +184,8 @@ class InsertIpuCopies : public Pass {
       op.settings.ipu = ipu;
       ++changes_;
     }
-    const int ipu = op.is(ir::kind::kIpuCopy) ? static_cast<int>(op.attributes.integer("from")) : *op.settings.ipu;
+    const int ipu =
+        op.is(ir::kind::kIpuCopy) ? static_cast<int>(op.attributes.integer("from")) : *op.settings.ipu;
     for (int i = 0; i < op.operand_count(); ++i) {
       if (op.operand(i) == nullptr) continue;
       Value* here = value_on(scope, op.operand(i), ipu, &op);
@@ -229,13 +236,15 @@ class InsertIpuCopies : public Pass {
     erase_unread_inputs(op, graphs);
   }
 
-  // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to each.
+  // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to
+  // each.
   void place_condition(const Scope& scope, ir::Op& op) {
     const std::set<int> touched = touched_ipus(op);
     if (touched.size() > 1 && home_.at(op.operand(0)) != kEverywhere)
-      throw Error(ErrorCode::kCapture, "condition over several IPUs: the 'if' at " + ir::to_string(op.location) +
-                                           " has ops on " + std::to_string(touched.size()) +
-                                           " IPUs, which is not supported yet. Put both branches into one block.");
+      throw Error(ErrorCode::kCapture,
+                  "condition over several IPUs: the 'if' at " + ir::to_string(op.location) + " has ops on " +
+                      std::to_string(touched.size()) +
+                      " IPUs, which is not supported yet. Put both branches into one block.");
     if (touched.size() == 1) op.set_operand(0, value_on(scope, op.operand(0), *touched.begin(), &op));
   }
 
@@ -293,7 +302,8 @@ class InsertIpuCopies : public Pass {
   int64_t copies_ = 0, changes_ = 0;
 };
 
-IPU_REGISTER_PASS(InsertIpuCopies, "insert-ipu-copies", "Copies values to the IPUs that read them.", {"copies"});
+IPU_REGISTER_PASS(InsertIpuCopies, "insert-ipu-copies", "Copies values to the IPUs that read them.",
+                  {"copies"});
 
 }  // namespace
 }  // namespace ipu::passes

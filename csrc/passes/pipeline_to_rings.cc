@@ -1,8 +1,8 @@
-// Rewrites a `pipeline` op to one loop of micro-batches + stages - 1 cycles. Its body holds an `if` for each stage, taken
-// while the stage has a micro-batch (stage <= cycle < stage + micro-batches). What one stage hands to another goes
-// through a ring: a stash on one IPU, a channel between two. Stages stand in reverse order, so that run one after another
-// a consumer takes what was made in an earlier cycle (docs/ir.md, "pipeline").
-// Not here: choosing stages (place), copies of weights used on several IPUs (insert-ipu-copies).
+// Rewrites a `pipeline` op to one loop of micro-batches + stages - 1 cycles. Its body holds an `if` for each
+// stage, taken while the stage has a micro-batch (stage <= cycle < stage + micro-batches). What one stage
+// hands to another goes through a ring: a stash on one IPU, a channel between two. Stages stand in reverse
+// order, so that run one after another a consumer takes what was made in an earlier cycle (docs/ir.md,
+// "pipeline"). Not here: choosing stages (place), copies of weights used on several IPUs (insert-ipu-copies).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,8 @@ Error located(Error error, const ir::Op& op) {
   return error;
 }
 
-// One pipeline op on its way. The body is a graph (i32[] micro-batch, carried..., invariant...) → (carried...).
+// One pipeline op on its way. The body is a graph (i32[] micro-batch, carried..., invariant...) →
+// (carried...).
 class Rewrite {
  public:
   Rewrite(ir::Op& op, ir::Graph& body)
@@ -54,10 +55,10 @@ class Rewrite {
 
  private:
   struct StageGraph {
-    ir::Graph* graph = nullptr;      // nullptr: nothing to do in this stage
-    bool reads_index = false;        // input 0 is the micro-batch, if so
-    std::vector<int> carried;        // then these carried values, which are also its outputs
-    std::vector<int> inputs;         // then these invariants; numbers of the body's inputs
+    ir::Graph* graph = nullptr;  // nullptr: nothing to do in this stage
+    bool reads_index = false;    // input 0 is the micro-batch, if so
+    std::vector<int> carried;    // then these carried values, which are also its outputs
+    std::vector<int> inputs;     // then these invariants; numbers of the body's inputs
   };
   struct Hop {  // a value handed from one stage to a later one
     int from, to;
@@ -76,7 +77,8 @@ class Rewrite {
     return value->producer() != nullptr ? stage_.at(value->producer()) : home_.at(value->index() - 1);
   }
 
-  // --- stages of ops -----------------------------------------------------------------------------------------
+  // --- stages of ops
+  // -----------------------------------------------------------------------------------------
 
   void find_stages() {
     for (const auto& op : body_.ops())
@@ -108,7 +110,8 @@ class Rewrite {
       int earliest = INT32_MAX;
       for (int i = 0; i < (*at)->result_count(); ++i)
         for (const ir::Use& use : (*at)->result(i)->uses())
-          if (auto user = stage_.find(use.user); user != stage_.end()) earliest = std::min(earliest, user->second);
+          if (auto user = stage_.find(use.user); user != stage_.end())
+            earliest = std::min(earliest, user->second);
       stage_[*at] = earliest == INT32_MAX ? 0 : earliest;
     }
     for (const auto& op : body_.ops()) {
@@ -125,14 +128,16 @@ class Rewrite {
   }
 
   [[noreturn]] static void going_back(const ir::Op& op, int latest) {
-    throw located(Error(ErrorCode::kStageOrder,
-                        "pipeline stage going back: '" + op.kind() + "' at " + ir::to_string(op.location) +
-                            " is in stage " + std::to_string(*op.settings.stage) + " and reads a value of stage " +
-                            std::to_string(latest) + ". Move it to a block of that stage or a later one."),
-                  op);
+    throw located(
+        Error(ErrorCode::kStageOrder,
+              "pipeline stage going back: '" + op.kind() + "' at " + ir::to_string(op.location) +
+                  " is in stage " + std::to_string(*op.settings.stage) + " and reads a value of stage " +
+                  std::to_string(latest) + ". Move it to a block of that stage or a later one."),
+        op);
   }
 
-  // --- carried values ----------------------------------------------------------------------------------------
+  // --- carried values
+  // ----------------------------------------------------------------------------------------
 
   void find_carried_homes() {
     home_.assign(carried_, 0);
@@ -142,15 +147,17 @@ class Rewrite {
       int first_read = INT32_MAX;
       for (const ir::Use& use : body_.inputs()[i + 1]->uses())
         first_read = std::min(first_read, stage_.at(use.user));
-      const int written = next->producer() == nullptr || is_everywhere(next) ? 0 : stage_.at(next->producer());
+      const int written =
+          next->producer() == nullptr || is_everywhere(next) ? 0 : stage_.at(next->producer());
       home_[i] = first_read == INT32_MAX ? written : first_read;
       if (written > home_[i])
-        throw located(Error(ErrorCode::kStageOrder,
-                            "pipeline stage going back: state '" + body_.inputs()[i + 1]->name() + "' is read in stage " +
-                                std::to_string(home_[i]) + " and gets its new value in stage " +
-                                std::to_string(written) + " at " + ir::to_string(next->producer()->location) +
-                                ", when later micro-batches have been there already. Read and write it in one block."),
-                      *next->producer());
+        throw located(
+            Error(ErrorCode::kStageOrder,
+                  "pipeline stage going back: state '" + body_.inputs()[i + 1]->name() +
+                      "' is read in stage " + std::to_string(home_[i]) + " and gets its new value in stage " +
+                      std::to_string(written) + " at " + ir::to_string(next->producer()->location) +
+                      ", when later micro-batches have been there already. Read and write it in one block."),
+            *next->producer());
       // A stage may exist only to take over state.
       ops_of_stage_.try_emplace(home_[i]);
       ipu_.try_emplace(home_[i], ipu_.empty() ? 0 : ipu_.begin()->second);
@@ -158,7 +165,8 @@ class Rewrite {
     }
   }
 
-  // --- what flows --------------------------------------------------------------------------------------------
+  // --- what flows
+  // --------------------------------------------------------------------------------------------
 
   void find_flows() {
     std::map<std::pair<int, int>, const Value*> order;  // (stage, position) → value, for deterministic rings
@@ -183,7 +191,8 @@ class Rewrite {
       if (!is_unchanged(i)) note(body_.outputs()[i], home_[i]);
 
     for (const auto& [key, value] : order) {
-      // On each IPU the first stage that needs the value gets it from its maker, the next ones from that stage.
+      // On each IPU the first stage that needs the value gets it from its maker, the next ones from that
+      // stage.
       std::map<int, int> holder{{ipu_.at(key.first), key.first}};
       for (int stage : readers.at(value)) {
         const int ipu = ipu_.at(stage);
@@ -202,7 +211,8 @@ class Rewrite {
     }
   }
 
-  // --- stage graphs ------------------------------------------------------------------------------------------
+  // --- stage graphs
+  // ------------------------------------------------------------------------------------------
 
   // Builds one stage graph: values of the body → values of the stage.
   struct Emitter {
@@ -229,7 +239,8 @@ class Rewrite {
       builder.location = op != nullptr ? op->location : nullptr;
     }
 
-    // A value of the body as this stage sees it. Values of earlier stages are taken from their ring at first use.
+    // A value of the body as this stage sees it. Values of earlier stages are taken from their ring at first
+    // use.
     Value* get(Value* value) {
       if (auto at = values.find(value); at != values.end()) return at->second;
       Value* here = nullptr;
@@ -298,7 +309,8 @@ class Rewrite {
     if (!out.reads_index) out.graph->erase_input(0);
   }
 
-  // --- the loop ----------------------------------------------------------------------------------------------
+  // --- the loop
+  // ----------------------------------------------------------------------------------------------
 
   Value* integer(ir::Builder& builder, int64_t value) {
     return builder.scalar(DType::kI32, static_cast<double>(value));
@@ -318,7 +330,8 @@ class Rewrite {
     std::unordered_map<int, Value*> values;  // by number of the body's input
     for (int i : carried)
       values[i + 1] = loop_body->add_input(body_.inputs()[i + 1]->type(), body_.inputs()[i + 1]->name());
-    for (int i : invariant) values[i] = loop_body->add_input(body_.inputs()[i]->type(), body_.inputs()[i]->name());
+    for (int i : invariant)
+      values[i] = loop_body->add_input(body_.inputs()[i]->type(), body_.inputs()[i]->name());
     for (int stage = stage_count_ - 1; stage >= 0; --stage)
       if (stages[stage].graph != nullptr) emit_stage(builder, cycle, stage, stages[stage], values);
     for (int i : carried) loop_body->append_output(values.at(i + 1));
@@ -329,7 +342,8 @@ class Rewrite {
     ir::Builder outer(op_.graph(), &op_);
     outer.settings = op_.settings;
     outer.location = op_.location;
-    const std::vector<Value*> ends = outer.loop(loop_body, start, constant, micro_batches_ + stage_count_ - 1);
+    const std::vector<Value*> ends =
+        outer.loop(loop_body, start, constant, micro_batches_ + stage_count_ - 1);
     for (size_t i = 0; i < carried.size(); ++i) op_.result(carried[i])->replace_all_uses_with(ends[i]);
     for (int i = 0; i < carried_; ++i)
       if (is_unchanged(i)) op_.result(i)->replace_all_uses_with(op_.operand(i));
@@ -344,7 +358,8 @@ class Rewrite {
     if (stage > 0) is_active = ops::build(builder, "greater_equal", {cycle, integer(builder, stage)});
     if (stage < stage_count_ - 1 || is_active == nullptr) {
       Value* is_before_end = ops::build(builder, "less", {cycle, integer(builder, stage + micro_batches_)});
-      is_active = is_active == nullptr ? is_before_end : ops::build(builder, "logical_and", {is_active, is_before_end});
+      is_active = is_active == nullptr ? is_before_end
+                                       : ops::build(builder, "logical_and", {is_active, is_before_end});
     }
     std::vector<Value*> arguments;
     if (graph.reads_index)
@@ -384,7 +399,8 @@ ir::Graph* join_stages(const ir::Op& op, const std::vector<ir::Graph*>& stages) 
     available.push_back(body->add_input(stages[0]->inputs()[i]->type(), stages[0]->inputs()[i]->name()));
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const ir::Graph& graph = *stages[stage];
-    IPU_CHECK(graph.inputs().size() == available.size(), "@" + graph.name() + " does not take what flows to it");
+    IPU_CHECK(graph.inputs().size() == available.size(),
+              "@" + graph.name() + " does not take what flows to it");
     std::unordered_map<const Value*, Value*> values;
     for (size_t i = 0; i < available.size(); ++i) values[graph.inputs()[i]] = available[i];
     for (const auto& inner : graph.ops()) {
@@ -429,7 +445,8 @@ class PipelineToRings : public Pass {
   }
 };
 
-IPU_REGISTER_PASS(PipelineToRings, "pipeline-to-rings", "Rewrites pipelines to loops over cycles, stages and rings.",
+IPU_REGISTER_PASS(PipelineToRings, "pipeline-to-rings",
+                  "Rewrites pipelines to loops over cycles, stages and rings.",
                   {"pipelines", "stages", "rings"});
 
 }  // namespace

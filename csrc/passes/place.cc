@@ -1,8 +1,8 @@
 // Gives every op its IPU and, in pipelines, its stage: block → place by the tables in the module's attributes
-// ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder. Backward ops carry
-// the block of their forward op and land in the mirrored stage 2F-2-i. Ops without operands, or with only scalar
-// constants, stand where their first user stands, and variables too.
-// Not here: copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
+// ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder.
+// Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops without
+// operands, or with only scalar constants, stand where their first user stands, and variables too. Not here:
+// copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -17,9 +17,12 @@ namespace {
 constexpr int64_t kNoStage = INT64_MAX;
 
 bool is_region(const ir::Op& op) {
-  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
+  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) ||
+         op.is(ir::kind::kPipeline);
 }
-bool touches_variable(const ir::Op& op) { return op.is(ir::kind::kVariableRead) || op.is(ir::kind::kVariableAssign); }
+bool touches_variable(const ir::Op& op) {
+  return op.is(ir::kind::kVariableRead) || op.is(ir::kind::kVariableAssign);
+}
 
 // Has nothing to say about where it is: no operands, or scalar constants only.
 bool follows_users(const ir::Op& op) {
@@ -27,7 +30,8 @@ bool follows_users(const ir::Op& op) {
   for (int i = 0; i < op.operand_count(); ++i) {
     const ir::Value* operand = op.operand(i);
     if (operand == nullptr) continue;
-    const bool is_scalar_constant = operand->producer() != nullptr && operand->producer()->is(ir::kind::kConstant) &&
+    const bool is_scalar_constant = operand->producer() != nullptr &&
+                                    operand->producer()->is(ir::kind::kConstant) &&
                                     operand->type().shape.empty();
     if (!is_scalar_constant) return false;
   }
@@ -60,9 +64,11 @@ class Place : public Pass {
     is_pipelined_ = attributes.text("schedule", "sharded") == "pipelined" && forward_stages_ > 1;
     if (!attributes.has("blocks")) return;
     const std::vector<std::string>& blocks = attributes.texts("blocks");
-    const std::vector<int64_t> stages = attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
+    const std::vector<int64_t> stages =
+        attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
     const std::vector<int64_t> ipus = attributes.integers("block_ipus", std::vector<int64_t>(blocks.size()));
-    IPU_CHECK(stages.size() == blocks.size() && ipus.size() == blocks.size(), "tables of blocks differ in length");
+    IPU_CHECK(stages.size() == blocks.size() && ipus.size() == blocks.size(),
+              "tables of blocks differ in length");
     for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i]};
   }
 
@@ -70,8 +76,8 @@ class Place : public Pass {
     auto at = places_.find(op.settings.block);
     if (at != places_.end()) return at->second;
     if (op.settings.block.empty()) return {};
-    throw Error(ErrorCode::kCapture, "Unknown Block: '" + op.settings.block + "' at " + ir::to_string(op.location) +
-                                         " has no stage or IPU.");
+    throw Error(ErrorCode::kCapture, "Unknown Block: '" + op.settings.block + "' at " +
+                                         ir::to_string(op.location) + " has no stage or IPU.");
   }
 
   void set_ipu(ir::Op& op, int64_t ipu) {
@@ -94,7 +100,8 @@ class Place : public Pass {
     const BlockPlace place = place_of_block(op);
     if (!is_region(op)) set_ipu(op, place.ipu);
     if (!has_stage) return;
-    set_stage(op, op.settings.context == ir::Context::kForward ? place.stage : 2 * forward_stages_ - 2 - place.stage);
+    set_stage(op, op.settings.context == ir::Context::kForward ? place.stage
+                                                               : 2 * forward_stages_ - 2 - place.stage);
   }
 
   void place_graph(ir::Graph& graph) {
@@ -130,7 +137,9 @@ class Place : public Pass {
     return true;
   }
 
-  static int64_t stage_rank(const ir::Op& op) { return op.settings.stage.has_value() ? *op.settings.stage : kNoStage; }
+  static int64_t stage_rank(const ir::Op& op) {
+    return op.settings.stage.has_value() ? *op.settings.stage : kNoStage;
+  }
 
   const ir::Op* first_placed_user(const ir::Op& op) const {
     const ir::Op* first = nullptr;
@@ -143,7 +152,8 @@ class Place : public Pass {
     return first;
   }
 
-  // First op, by stage and then by order, that reads `value` here or in a graph it is handed to; nullptr: none.
+  // First op, by stage and then by order, that reads `value` here or in a graph it is handed to; nullptr:
+  // none.
   const ir::Op* first_reader(const ir::Value& value) {
     auto [at, is_new] = first_places_.try_emplace(&value, nullptr);
     if (!is_new) return at->second;
@@ -162,10 +172,12 @@ class Place : public Pass {
         continue;
       }
       for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
-        // `call`: operand i is input i; `if`: after the condition; loops and pipelines: inputs start with the index.
+        // `call`: operand i is input i; `if`: after the condition; loops and pipelines: inputs start with the
+        // index.
         const bool has_index = use.user->is(ir::kind::kLoop) || use.user->is(ir::kind::kPipeline);
         const int input = use.index + (has_index ? 1 : use.user->is(ir::kind::kIf) ? -1 : 0);
-        if (input >= 0 && input < static_cast<int>(graph->inputs().size())) offer(first_reader(*graph->inputs()[input]));
+        if (input >= 0 && input < static_cast<int>(graph->inputs().size()))
+          offer(first_reader(*graph->inputs()[input]));
       }
     }
     first_places_[&value] = first;
@@ -181,7 +193,8 @@ class Place : public Pass {
           IPU_CHECK(variable != nullptr, "variable of '" + op->kind() + "' does not exist");
           if (!variable->ipu.has_value()) {
             const ir::Op* reader = reads ? first_reader(*op->result()) : nullptr;
-            variable->ipu = reader != nullptr ? *reader->settings.ipu : static_cast<int>(place_of_block(*op).ipu);
+            variable->ipu =
+                reader != nullptr ? *reader->settings.ipu : static_cast<int>(place_of_block(*op).ipu);
             ++changed_;
           }
           set_ipu(*op, *variable->ipu);
@@ -211,14 +224,15 @@ class Place : public Pass {
 
   [[noreturn]] static void going_back(const ir::Op& op, const ir::Op& producer) {
     auto describe = [](const ir::Op& it) {
-      return "'" + it.kind() + "' at " + ir::to_string(it.location) + " in block '" + it.settings.block + "' (stage " +
-             std::to_string(*it.settings.stage) +
+      return "'" + it.kind() + "' at " + ir::to_string(it.location) + " in block '" + it.settings.block +
+             "' (stage " + std::to_string(*it.settings.stage) +
              (it.settings.ipu.has_value() ? ", IPU " + std::to_string(*it.settings.ipu) : "") + ")";
     };
-    Error error(ErrorCode::kStageOrder,
-                "pipeline stage going back: " + describe(op) + " reads a result of " + describe(producer) +
-                    ". In a pipeline data never flow to an earlier stage: give the second op a block of its own in a "
-                    "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.");
+    Error error(
+        ErrorCode::kStageOrder,
+        "pipeline stage going back: " + describe(op) + " reads a result of " + describe(producer) +
+            ". In a pipeline data never flow to an earlier stage: give the second op a block of its own in a "
+            "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.");
     if (op.location != nullptr && !op.location->file.empty())
       error.at(op.location->file + ":" + std::to_string(op.location->line));
     throw error;

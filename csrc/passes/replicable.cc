@@ -11,7 +11,8 @@ bool is_cheap(const ir::Op& op) {
   if (op.is(ir::kind::kConstant)) return true;
   if (ir::is_structural(op)) return false;
   const ops::OpDef* def = ops::definition(op);
-  if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom) || def->has(ops::kExpensive)) return false;
+  if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom) || def->has(ops::kExpensive))
+    return false;
   // Of larger results only those that are spread from a scalar or counted out.
   if (op.result_count() == 1 && (op.is("expand") || op.is("iota"))) return true;
   for (int i = 0; i < op.result_count(); ++i)
@@ -35,7 +36,8 @@ std::unordered_set<const ir::Value*> find_replicable(const ir::Graph& graph, con
   return replicable;
 }
 
-ir::Op* clone_onto(const ir::Op& op, const std::vector<ir::Value*>& operands, ir::Graph& graph, ir::Op* before) {
+ir::Op* clone_onto(const ir::Op& op, const std::vector<ir::Value*>& operands, ir::Graph& graph,
+                   ir::Op* before) {
   ir::Op* copy = graph.create(op.kind(), operands, op.attributes, {}, before);
   copy->settings = op.settings;
   copy->location = op.location;

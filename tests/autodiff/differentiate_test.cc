@@ -1,11 +1,11 @@
 #include "autodiff/differentiate.h"
 
-#include "tests/autodiff/gradient_check.h"
 #include "ir/builder.h"
 #include "ir/structure.h"
 #include "ir/text.h"
 #include "ops/build.h"
 #include "support/error.h"
+#include "tests/autodiff/gradient_check.h"
 
 namespace ipu::autodiff {
 namespace {
@@ -70,15 +70,30 @@ TEST(Differentiate, RandomGraphsMatchCentralDifferences) {
     for (int i = 0; i < 12; ++i) {
       Value* made = nullptr;
       switch (random() % 8) {
-        case 0: made = ops::build(builder, "add", {square(), any()}); break;
-        case 1: made = ops::build(builder, "mul", {square(), any()}); break;
-        case 2: made = ops::build(builder, "sub", {any(), square()}); break;
-        case 3: made = ops::build(builder, "tanh", {any()}); break;
-        case 4: made = ops::build(builder, "sigmoid", {any()}); break;
-        case 5: made = ops::build(builder, "matmul", {square(), square()}); break;
-        case 6: made = ops::build(builder, "transpose", {square()}, {{"perm", std::vector<int64_t>{1, 0}}}); break;
+        case 0:
+          made = ops::build(builder, "add", {square(), any()});
+          break;
+        case 1:
+          made = ops::build(builder, "mul", {square(), any()});
+          break;
+        case 2:
+          made = ops::build(builder, "sub", {any(), square()});
+          break;
+        case 3:
+          made = ops::build(builder, "tanh", {any()});
+          break;
+        case 4:
+          made = ops::build(builder, "sigmoid", {any()});
+          break;
+        case 5:
+          made = ops::build(builder, "matmul", {square(), square()});
+          break;
+        case 6:
+          made = ops::build(builder, "transpose", {square()}, {{"perm", std::vector<int64_t>{1, 0}}});
+          break;
         case 7:
-          made = ops::build(builder, "reduce_mean", {square()}, {{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}});
+          made = ops::build(builder, "reduce_mean", {square()},
+                            {{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}});
           break;
       }
       values.push_back(made);

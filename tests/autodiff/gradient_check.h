@@ -24,10 +24,10 @@ inline ops::ReferenceTensor random_tensor(const ir::Type& type, std::mt19937& ra
 }
 
 // Inputs of the gradient graph from those of the forward graph and the given gradients.
-inline std::vector<ops::ReferenceTensor> connect(const ir::Graph& graph, const GradInfo& info,
-                                                 const std::vector<ops::ReferenceTensor>& inputs,
-                                                 const std::vector<ops::ReferenceTensor>& outputs,
-                                                 const std::unordered_map<const ir::Value*, ops::ReferenceTensor>& upstream) {
+inline std::vector<ops::ReferenceTensor> connect(
+    const ir::Graph& graph, const GradInfo& info, const std::vector<ops::ReferenceTensor>& inputs,
+    const std::vector<ops::ReferenceTensor>& outputs,
+    const std::unordered_map<const ir::Value*, ops::ReferenceTensor>& upstream) {
   std::vector<ops::ReferenceTensor> connected;
   for (const Connection& input : info.expected_inputs) {
     if (input.kind == ConnectionKind::kGradient) {
@@ -45,7 +45,8 @@ inline std::vector<ops::ReferenceTensor> connect(const ir::Graph& graph, const G
 }
 
 // Differentiates `graph` and compares every gradient with central differences at random inputs.
-inline void check_gradients(ir::Module& module, ir::Graph& graph, DifferentiateOptions options = {}, unsigned seed = 1) {
+inline void check_gradients(ir::Module& module, ir::Graph& graph, DifferentiateOptions options = {},
+                            unsigned seed = 1) {
   const std::vector<ir::Value*> original_outputs = graph.outputs();
   const GradInfo info = differentiate(graph, options);
   ops::verify(module, ir::Form::kFunctional);
@@ -54,7 +55,8 @@ inline void check_gradients(ir::Module& module, ir::Graph& graph, DifferentiateO
   for (const ir::Value* input : graph.inputs()) inputs.push_back(random_tensor(input->type(), random));
   std::unordered_map<const ir::Value*, ops::ReferenceTensor> upstream;
   for (const Connection& input : info.expected_inputs)
-    if (input.kind == ConnectionKind::kGradient) upstream[input.forward] = random_tensor(input.forward->type(), random);
+    if (input.kind == ConnectionKind::kGradient)
+      upstream[input.forward] = random_tensor(input.forward->type(), random);
 
   ops::Interpreter interpreter(module, ops::Arithmetic::kF64);
   // The scalar whose gradient `upstream` is: the sum over provided outputs of upstream times output.
@@ -66,7 +68,8 @@ inline void check_gradients(ir::Module& module, ir::Graph& graph, DifferentiateO
       auto given = upstream.find(graph.outputs()[i]);
       if (given == upstream.end() || done[graph.outputs()[i]]) continue;
       done[graph.outputs()[i]] = true;
-      for (size_t k = 0; k < outputs[i].values.size(); ++k) sum += outputs[i].values[k] * given->second.values[k];
+      for (size_t k = 0; k < outputs[i].values.size(); ++k)
+        sum += outputs[i].values[k] * given->second.values[k];
     }
     return sum;
   };

@@ -19,15 +19,17 @@ constexpr int kSize = 5;
 
 struct Case {
   Kind kind = Kind::kSgdSeparate;
-  double lr = 0.1, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, velocity_scaling = 1.0, loss_scaling = 1.0;
+  double lr = 0.1, momentum = 0.0, dampening = 0.0, weight_decay = 0.0, velocity_scaling = 1.0,
+         loss_scaling = 1.0;
   bool nesterov = false, streamed = false, mean = true;
   int accumulation = 1;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << "kind " << static_cast<int>(c.kind) << " momentum " << c.momentum << " dampening " << c.dampening
-             << " decay " << c.weight_decay << " vs " << c.velocity_scaling << " ls " << c.loss_scaling << " nesterov "
-             << c.nesterov << " streamed " << c.streamed << " mean " << c.mean << " GA " << c.accumulation;
+  return out << "kind " << static_cast<int>(c.kind) << " momentum " << c.momentum << " dampening "
+             << c.dampening << " decay " << c.weight_decay << " vs " << c.velocity_scaling << " ls "
+             << c.loss_scaling << " nesterov " << c.nesterov << " streamed " << c.streamed << " mean "
+             << c.mean << " GA " << c.accumulation;
 }
 
 Spec spec_of(const Case& c) {
@@ -37,7 +39,9 @@ Spec spec_of(const Case& c) {
   spec.loss_scaling = {c.loss_scaling, !c.streamed};
   Group group;
   group.nesterov = c.nesterov;
-  auto hyper = [&](double value, bool may_stream) { return HyperParameter{value, !(c.streamed && may_stream)}; };
+  auto hyper = [&](double value, bool may_stream) {
+    return HyperParameter{value, !(c.streamed && may_stream)};
+  };
   group.hyper = {{"lr", hyper(c.lr, true)},
                  {"momentum", hyper(c.momentum, c.momentum != 0)},
                  {"dampening", hyper(c.dampening, c.dampening != 0)},
@@ -71,7 +75,8 @@ struct Reference {
       } else {
         const double vs = c.velocity_scaling;
         if (!started) combined[i] = (1 - c.dampening) * c.weight_decay * vs * w[i];
-        for (const Numbers& g : scaled_gradients) combined[i] += (1 - c.dampening) * vs / (c.loss_scaling * af) * g[i];
+        for (const Numbers& g : scaled_gradients)
+          combined[i] += (1 - c.dampening) * vs / (c.loss_scaling * af) * g[i];
         w[i] -= c.lr / vs * combined[i];
         combined[i] = combined[i] * c.momentum + (1 - c.dampening) * c.weight_decay * vs * w[i];
       }
@@ -148,7 +153,8 @@ void check(const Case& c) {
   for (int step = 0; step < 6; ++step) {
     std::vector<Numbers> gradients;
     std::vector<ops::ReferenceTensor> inputs = held;
-    for (const std::string& name : update.streamed) inputs.push_back({{DType::kF32, {}}, {value_of(c, name)}});
+    for (const std::string& name : update.streamed)
+      inputs.push_back({{DType::kF32, {}}, {value_of(c, name)}});
     for (int i = 0; i < c.accumulation; ++i) {
       Numbers gradient(kSize);
       for (double& g : gradient) g = uniform(random) * c.loss_scaling;
