@@ -43,7 +43,7 @@ class DataLoader(torch.utils.data.DataLoader):
         shuffle, num_workers, persistent_workers: as torch (persistent by default when there are workers).
         drop_last: drop an incomplete combined batch; True by default, unlike torch.
         auto_distributed_partitioning: give each process of a job its own part (one process in this version).
-        mode: `DataLoaderMode.Sync`; the asynchronous modes are not available in this version (poptorch.Error).
+        mode: `DataLoaderMode`: Sync loads here, Async in another process, AsyncRebatched re-packs rows there.
         async_options: dict for the asynchronous modes; must not contain "rebatched_size".
         rebatched_worker_size: rows per worker fetch in rebatched mode.
         batch_sampler: yields index lists of micro-batches; as many as a call needs are concatenated.
@@ -79,8 +79,8 @@ class DataLoader(torch.utils.data.DataLoader):
         assert "rebatched_size" not in (async_options or {}), (
             "async_options must not contain 'rebatched_size': use mode=DataLoaderMode.AsyncRebatched"
         )
-        if mode != enums.DataLoaderMode.Sync:
-            raise not_yet.option(f"DataLoader(mode={mode!s})")
+        if options.Distributed.numProcesses != 1 and auto_distributed_partitioning:
+            raise not_yet.option("DataLoader for a job of several processes")
         count = (
             options.device_iterations
             * (options.replication_factor // options.input_group_size)
@@ -119,9 +119,22 @@ class DataLoader(torch.utils.data.DataLoader):
             assert combined is None or rebatched_worker_size <= combined, (
                 f"rebatched_worker_size ({rebatched_worker_size}) must not exceed the combined batch size ({combined})"
             )
+        asynchronous = mode != enums.DataLoaderMode.Sync
+        rebatched = None
+        if asynchronous and combined is not None and combined > 1:
+            if mode == enums.DataLoaderMode.AsyncRebatched or not drop_last:
+                rebatched = combined
+        if rebatched is not None and batch_sampler is None:
+            arguments.update(batch_size=rebatched_worker_size or combined, drop_last=False)
         self._poptorch_options = options
         self._combined_batch_size = combined
+        self._drop_rest = drop_last
+        self._accessor = None
         super().__init__(dataset, **arguments)
+        if asynchronous:
+            from poptorch._impl.async_accessor import AsynchronousDataAccessor
+
+            self._accessor = AsynchronousDataAccessor(self, **{**(async_options or {}), "rebatched_size": rebatched})
 
     @staticmethod
     def _check_remainder(rows, combined, drop_last):
@@ -153,5 +166,26 @@ class DataLoader(torch.utils.data.DataLoader):
             raise AttributeError("options are not available with batch_size=None")
         return self._poptorch_options
 
+    @property
+    def _is_asynchronous(self):
+        return self._accessor is not None
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        state["_accessor"] = None  # the copy in the loading process loads by itself
+        state["_iterator"] = None
+        return state
+
+    def __iter__(self):
+        return super().__iter__() if self._accessor is None else iter(self._accessor)
+
+    def __len__(self):
+        if self._accessor is None or self._accessor._rebatched_size is None:
+            return super().__len__()
+        whole, rest = divmod(len(self.dataset), self._combined_batch_size)
+        return whole + (1 if rest and not self._drop_rest else 0)
+
     def terminate(self):
         """Stops the loading process of the asynchronous modes; nothing to stop in Sync mode."""
+        if self._accessor is not None:
+            self._accessor.terminate()

@@ -4,7 +4,6 @@
 PACKAGE_NAMES = frozenset(
     {
         "load",
-        "AsynchronousDataAccessor",
         "Phase",
         "ParallelPhasedExecution",
         "SerialPhasedExecution",

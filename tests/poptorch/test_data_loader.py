@@ -106,7 +106,6 @@ def test_options_are_frozen_and_checked():
         ({"batch_size": 0}, AssertionError, "positive int"),
         ({"async_options": {"rebatched_size": 2}}, AssertionError, "rebatched_size"),
         ({"rebatched_worker_size": 100}, AssertionError, "combined batch size"),
-        ({"mode": poptorch.DataLoaderMode.Async}, poptorch.Error, "not available in this version"),
     ],
 )
 def test_bad_arguments(arguments, error, text):

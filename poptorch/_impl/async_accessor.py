@@ -1,0 +1,241 @@
+"""Loads data in another process while the device works."""
+
+import atexit
+import multiprocessing
+import os
+import pickle
+import signal
+import tempfile
+import time
+import weakref
+
+import torch
+import torch.multiprocessing  # noqa: F401  (shared tensors through pipes)
+
+from poptorch import enums
+from poptorch._impl import async_worker, errors
+from poptorch._impl.structures import parser_of
+
+_START_METHODS = {
+    enums.SharingStrategy.SharedMemory: "spawn",
+    enums.SharingStrategy.FileSystem: "spawn",
+    enums.SharingStrategy.Fork: "fork",
+    enums.SharingStrategy.ForkServer: "forkserver",
+}
+
+
+class ElementStructures:
+    """Flat elements: a tensor, a list or tuple of tensors, a dict of tensors, or a registered custom type."""
+
+    def flatten(self, element):
+        """The tensors of an element; AssertionError for anything nested."""
+        if isinstance(element, torch.Tensor):
+            return [element]
+        if isinstance(element, (list, tuple)):
+            tensors = list(element)
+        elif isinstance(element, dict):
+            tensors = [element[key] for key in sorted(element, key=str)]
+        else:
+            parser = parser_of(element)
+            assert parser is not None, (
+                f"elements of type {type(element).__name__} are not supported by asynchronous loading"
+            )
+            tensors = list(parser.yieldTensors(element))
+        for tensor in tensors:
+            assert isinstance(tensor, torch.Tensor), (
+                f"elements must be flat containers of tensors, found a {type(tensor).__name__} inside"
+            )
+        return tensors
+
+    def describe(self, element):
+        """What `restore` needs to put tensors back (picklable)."""
+        if isinstance(element, torch.Tensor):
+            return ("tensor", None)
+        if isinstance(element, (list, tuple)):
+            return ("list", None)
+        if isinstance(element, dict):
+            return ("dict", sorted(element, key=str))
+        return ("custom", element)
+
+    def rebuild(self, template, tensors):
+        return self.restore(self.describe(template), tensors)
+
+    def restore(self, description, tensors):
+        kind, detail = description
+        if kind == "tensor":
+            return tensors[0]
+        if kind == "list":
+            return list(tensors)
+        if kind == "dict":
+            return dict(zip(detail, tensors))
+        return parser_of(detail).reconstruct(detail, iter(tensors))
+
+
+def _stop(process, ring, seconds=10):
+    """Asks the process to stop, then insists."""
+    ring.control[async_worker.STOP] = 1
+    process.join(seconds)
+    if process.is_alive():
+        os.kill(process.pid, signal.SIGINT)
+        process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+class AsynchronousDataAccessor:
+    """Prefetches the elements of a data set in another process.
+
+    The tensors it yields are memory of the ring: they are valid until the next element is asked for. Clone what must be
+    kept. Scripts must guard their main code with `if __name__ == "__main__":`, since most strategies import it anew.
+
+    Args:
+        dataset: a `poptorch.DataLoader` in Sync mode, or any iterable of flat elements.
+        buffer_size: slots of the ring (int).
+        miss_sleep_time_in_ms: how long the process sleeps while the ring is full (float); 0 spins.
+        load_indefinitely: start prefetching the next epoch at once, or wait until it is asked for.
+        early_preload: start loading now rather than at the first `iter()`.
+        sharing_strategy: how the data set reaches the process (`SharingStrategy`).
+        rebatched_size: re-pack rows to this many (int > 1), across elements.
+
+    Raises:
+        poptorch.Error: the data set loads asynchronously already, or the process failed to start.
+        AssertionError: sizes that do not fit, or an error in the process.
+
+    Example:
+        >>> for images, labels in poptorch.AsynchronousDataAccessor(loader):
+        ...     trainer(images, labels)
+    """
+
+    def __init__(
+        self,
+        dataset,
+        buffer_size=3,
+        miss_sleep_time_in_ms=0.1,
+        load_indefinitely=True,
+        early_preload=False,
+        sharing_strategy=enums.SharingStrategy.ForkServer,
+        rebatched_size=None,
+    ):
+        from poptorch._impl.data_loader import DataLoader
+
+        self._process = None  # first: terminate() may run on a half-made object
+        if isinstance(dataset, DataLoader):
+            if dataset._is_asynchronous:
+                raise errors.create_error("The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync.")
+            assert dataset.drop_last or (dataset.combinedBatchSize or 1) == 1 or rebatched_size is not None, (
+                "A DataLoader with drop_last=False has a shorter last item, which the ring cannot hold: pass rebatched_size "
+                "or use DataLoaderMode.AsyncRebatched."
+            )
+        assert rebatched_size is None or rebatched_size > 1, (
+            f"rebatched_size must be greater than 1, got {rebatched_size}"
+        )
+        self._dataset = dataset
+        self._rebatched_size = rebatched_size
+        self._structures = ElementStructures()
+        self._ring = async_worker.Ring(buffer_size)
+        self._tensors = None
+        self._slot = 0
+        self._held = None  # slot whose tensors the caller has
+        self._epoch = 0
+        self._consumed = 0
+        self._start(
+            sharing_strategy,
+            (self._ring, None, None, self._structures, miss_sleep_time_in_ms / 1000, rebatched_size, load_indefinitely),
+        )
+        if early_preload:
+            self._begin_epoch()
+
+    def _start(self, strategy, arguments):
+        context = multiprocessing.get_context(_START_METHODS[strategy])
+        receiver, sender = context.Pipe(duplex=False)
+        payload = ("object", self._dataset)
+        if strategy == enums.SharingStrategy.FileSystem:
+            with tempfile.NamedTemporaryFile(delete=False, suffix=".poptorch") as file:
+                pickle.dump(self._dataset, file)
+            payload = ("file", file.name)
+        arguments = (arguments[0], sender, payload, *arguments[3:])
+        # Not a daemon: torch's workers are its children. It leaves when its parent dies or terminate() is called.
+        self._process = context.Process(target=async_worker.main, args=arguments)
+        self._process.start()
+        sender.close()
+        self._connection = receiver
+        self._finalizer = weakref.finalize(self, _stop, self._process, self._ring)
+        atexit.register(self._finalizer)
+
+    def __len__(self):
+        if self._rebatched_size is None:
+            return len(self._dataset)
+        return len(self._dataset) * (self._dataset.batch_size or 1) // self._rebatched_size
+
+    def _begin_epoch(self):
+        self._epoch += 1
+        self._consumed = 0
+        self._ring.control[async_worker.REQUESTED_EPOCH] = self._epoch
+
+    def __iter__(self):
+        if self._epoch == 0 or self._consumed > 0:
+            self._begin_epoch()
+        return self
+
+    def _check_process(self):
+        if self._process is None:
+            raise errors.create_error("The data accessor was terminated.")
+        if self._process.is_alive() or self._process.exitcode == 0:
+            return
+        if self._tensors is None:
+            raise errors.create_error("The data loading process failed to start: see its traceback above.")
+        raise AssertionError("An error occurred in the data fetcher: see its traceback above.")
+
+    def _receive_tensors(self):
+        while not self._connection.poll(0.05):
+            self._check_process()
+        try:
+            self._description, self._tensors = self._connection.recv()
+            self._ring.control[async_worker.RECEIVED] = 1
+        except EOFError:
+            self._process.join()
+            self._check_process()
+            raise
+
+    def _release_held(self):
+        if self._held is not None:
+            self._ring.status[self._held] = async_worker.EMPTY
+            self._held = None
+
+    def __next__(self):
+        if self._epoch == 0:
+            self._begin_epoch()
+        self._release_held()
+        if self._tensors is None:
+            self._receive_tensors()
+        while True:
+            slot, waited = self._slot, 0
+            while self._ring.status[slot] == async_worker.EMPTY:
+                waited += 1
+                if waited % 1000 == 0:
+                    self._check_process()
+                    time.sleep(0.0001)
+            self._slot = (slot + 1) % self._ring.size
+            if self._ring.epoch[slot] < self._epoch:  # left over from an epoch that was broken off
+                self._ring.status[slot] = async_worker.EMPTY
+                continue
+            if self._ring.status[slot] == async_worker.END:
+                self._ring.status[slot] = async_worker.EMPTY
+                self._consumed = 1  # even an empty rest ends the epoch
+                raise StopIteration
+            break
+        self._held = slot
+        self._consumed += 1
+        rows = int(self._ring.rows[slot])
+        tensors = self._tensors[slot]
+        if self._rebatched_size is not None:
+            tensors = [tensor[:rows] for tensor in tensors]
+        return self._structures.restore(self._description, tensors)
+
+    def terminate(self):
+        """Stops the process: asks, then interrupts after 10 s, then kills after 10 more."""
+        if self._process is not None:
+            self._finalizer()
+            atexit.unregister(self._finalizer)
+            self._process = None

@@ -1,0 +1,164 @@
+"""The loading process of `AsynchronousDataAccessor`: fills a ring of shared tensors, epoch after epoch.
+
+Shared state, all in shared memory: one status per slot (EMPTY, DATA, END), the epoch and the rows of its content, and a
+control block. The process writes a slot's data before its status; the consumer frees slots by setting them EMPTY.
+"""
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+
+import torch
+
+EMPTY, DATA, END = 0, 1, 2
+# Indices of the control block.
+REQUESTED_EPOCH, STOP, STARTED, RECEIVED = 0, 1, 2, 3
+
+
+class Ring:
+    """The shared slots. `tensors[slot]` is a list of tensors in the order of the element."""
+
+    def __init__(self, size):
+        self.status = torch.zeros(size, dtype=torch.int32).share_memory_()
+        self.epoch = torch.zeros(size, dtype=torch.int64).share_memory_()
+        self.rows = torch.zeros(size, dtype=torch.int64).share_memory_()
+        self.control = torch.zeros(4, dtype=torch.int64).share_memory_()
+
+    @property
+    def size(self):
+        return len(self.status)
+
+
+class _Abandoned(Exception):
+    """The consumer wants another epoch, or no more."""
+
+
+class _Producer:
+    def __init__(self, ring, connection, structures, sleep_seconds, rebatched_size, load_indefinitely):
+        self._ring = ring
+        self._connection = connection
+        self._structures = structures
+        self._sleep = sleep_seconds
+        self._rebatched_size = rebatched_size
+        self._load_indefinitely = load_indefinitely
+        self._tensors = None
+        self._slot = 0
+        self._parent = os.getppid()
+
+    def serve(self, dataset):
+        """Loads epoch after epoch until told to stop."""
+        epoch = 1
+        while True:
+            try:
+                while not self._load_indefinitely and self._requested() < epoch:
+                    self._check_wanted(0)
+                    time.sleep(0.001)
+                count = 0
+                for element in self._rebatched(dataset):
+                    self._put(element, epoch)
+                    count += 1
+                if count == 0:
+                    from poptorch._impl import errors
+
+                    raise errors.create_error("Dataset is empty")
+                self._claim(epoch)
+                self._publish(epoch, 0, END)
+                epoch += 1
+            except _Abandoned:
+                if self._ring.control[STOP]:
+                    return
+                epoch = self._requested()
+
+    def _requested(self):
+        return int(self._ring.control[REQUESTED_EPOCH])
+
+    def _check_wanted(self, epoch):
+        if self._ring.control[STOP] or os.getppid() != self._parent:
+            self._ring.control[STOP] = 1
+            raise _Abandoned
+        if epoch and self._requested() > epoch:
+            raise _Abandoned
+
+    def _claim(self, epoch):
+        """Waits until the next slot is free."""
+        self._check_wanted(epoch)
+        while self._ring.status[self._slot] != EMPTY:
+            self._check_wanted(epoch)
+            if self._sleep > 0:
+                time.sleep(self._sleep)
+
+    def _publish(self, epoch, rows, status):
+        self._ring.epoch[self._slot] = epoch
+        self._ring.rows[self._slot] = rows
+        self._ring.status[self._slot] = status
+        self._slot = (self._slot + 1) % self._ring.size
+
+    def _put(self, element, epoch):
+        tensors = self._structures.flatten(element)
+        if self._tensors is None:
+            self._tensors = [[torch.empty_like(t).share_memory_() for t in tensors] for _ in range(self._ring.size)]
+            self._connection.send((self._structures.describe(element), self._tensors))
+            self._ring.control[STARTED] = 1
+        self._claim(epoch)
+        rows = len(tensors[0]) if tensors and tensors[0].dim() else 0
+        for shared, tensor in zip(self._tensors[self._slot], tensors):
+            target = shared
+            if self._rebatched_size is not None and len(tensor) < len(shared):
+                target = shared[: len(tensor)]
+            assert target.shape == tensor.shape and target.dtype == tensor.dtype, (
+                f"every element must have the shapes and dtypes of the first one: expected {list(target.shape)} "
+                f"{target.dtype}, got {list(tensor.shape)} {tensor.dtype}"
+            )
+            target.copy_(tensor)
+        self._publish(epoch, rows, DATA)
+
+    def _rebatched(self, dataset):
+        """The elements, re-packed along dimension 0 when asked to; a shorter last one only if the loader keeps it."""
+        if self._rebatched_size is None:
+            yield from dataset
+            return
+        size, keep_rest = self._rebatched_size, not getattr(dataset, "_drop_rest", True)
+        waiting, template = None, None
+        for element in dataset:
+            template = element
+            tensors = self._structures.flatten(element)
+            waiting = tensors if waiting is None else [torch.cat(pair) for pair in zip(waiting, tensors)]
+            while len(waiting[0]) >= size:
+                yield self._structures.rebuild(template, [tensor[:size] for tensor in waiting])
+                waiting = [tensor[size:] for tensor in waiting]
+        if keep_rest and waiting is not None and len(waiting[0]):
+            yield self._structures.rebuild(template, waiting)
+
+
+def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, load_indefinitely):
+    """Entry point of the process. `payload`: the data set, pickled bytes, or the name of a file with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        kind, data = payload
+        if kind == "file":
+            with open(data, "rb") as file:
+                dataset = pickle.load(file)
+            os.unlink(data)
+        else:
+            dataset = data
+        producer = _Producer(ring, connection, structures, sleep_seconds, rebatched_size, load_indefinitely)
+        producer.serve(dataset)
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        _wait_until_received(ring)
+        sys.exit(1)
+
+
+def _wait_until_received(ring, seconds=10):
+    """Shared tensors that were sent can be opened only while this process lives."""
+    parent, deadline = os.getppid(), time.monotonic() + seconds
+    while ring.control[STARTED] and not ring.control[RECEIVED] and not ring.control[STOP]:
+        if os.getppid() != parent or time.monotonic() > deadline:
+            return
+        time.sleep(0.001)
