@@ -1,6 +1,7 @@
 // Kernel "convert_layout": the same tensor in another layout. f32 matrices between plain and packed64 (with
-// {transpose=true} also [N,K] plain ↔ [K,N] packed64), and 3-d or 4-d tensors of 4 bytes between plain and
-// nhwc. Not here: strided copies within the plain layout (kernel "copy").
+// {transpose=true} also [N,K] plain ↔ [K,N] packed64; with {conv_weight=true} [O,C,*kernel] plain ↔ [taps*C,
+// O] packed64, rows in tap-major order), and 3-d or 4-d tensors of 4 bytes between plain and nhwc. Not here:
+// strided copies within the plain layout (kernel "copy").
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -77,6 +78,47 @@ class UnpackMatrix : public PreparedKernel {
   int lanes_;
 };
 
+// A convolution's weight [O][C][taps] ↔ panels over O with rows (tap, channel).
+class ConvWeight : public PreparedKernel {
+ public:
+  ConvWeight(int64_t out, int64_t in, int64_t taps, bool packs)
+      : out_(out),
+        in_(in),
+        taps_(taps),
+        packs_(packs),
+        lanes_(lanes_for(out * in * taps, panel_count(out))) {}
+  int lanes() const override { return lanes_; }
+  void run(const KernelCall& call, int lane) const override {
+    const int64_t width = panel_width(out_), panels = panel_count(out_), rows = in_ * taps_;
+    auto* const from = reinterpret_cast<const float*>(call.operands[0]);
+    auto* const to = reinterpret_cast<float*>(call.results[0]);
+    float block[64 * 64];
+    for (int64_t panel = panels * lane / lanes_; panel < panels * (lane + 1) / lanes_; ++panel) {
+      const int64_t column = panel * width, count = std::min(width, out_ - column);
+      const auto bytes = static_cast<size_t>(width) * sizeof(float);
+      std::memset(block, 0, sizeof block);
+      for (int64_t start = 0; start < rows; start += 64) {
+        const int64_t length = std::min<int64_t>(64, rows - start);
+        if (packs_) transpose_tile(from + column * rows + start, rows, block, width, count, length);
+        for (int64_t i = 0; i < length; ++i) {
+          const int64_t row = (start + i) % taps_ * in_ + (start + i) / taps_;
+          const int64_t at = column * rows + row * width;
+          if (packs_)
+            std::memcpy(to + at, block + i * width, bytes);
+          else
+            std::memcpy(block + i * width, from + at, bytes);
+        }
+        if (!packs_) transpose_tile(block, width, to + column * rows + start, rows, length, count);
+      }
+    }
+  }
+
+ private:
+  int64_t out_, in_, taps_;
+  bool packs_;
+  int lanes_;
+};
+
 // Per image a [channels, pixels] matrix becomes its transpose, either way.
 class ChannelsLast : public PreparedKernel {
  public:
@@ -99,6 +141,16 @@ std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& requ
   if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
   const TensorSpec &from = request.operands[0], &to = request.results[0];
   if (from.dtype != to.dtype || size_in_bytes(from.dtype) != 4) return nullptr;
+  if (request.attributes.boolean("conv_weight", false)) {
+    const bool packs = from.layout == Layout::kPlain && to.layout == Layout::kPacked64;
+    const TensorSpec &plain = packs ? from : to, &packed = packs ? to : from;
+    if (!plain.is_contiguous() || packed.layout != Layout::kPacked64 || plain.shape.size() < 3)
+      return nullptr;
+    int64_t taps = 1;
+    for (size_t d = 2; d < plain.shape.size(); ++d) taps *= plain.shape[d];
+    if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return nullptr;
+    return std::make_unique<ConvWeight>(plain.shape[0], plain.shape[1], taps, packs);
+  }
   if (from.layout == Layout::kPlain && to.layout == Layout::kPacked64) {
     const bool transpose = request.attributes.boolean("transpose", false);
     const auto source = matrix_of(from, transpose);

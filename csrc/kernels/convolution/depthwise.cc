@@ -1,0 +1,100 @@
+// See depthwise.h.
+#include "kernels/convolution/depthwise.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/convolution/depthwise_loops.h"
+#include "kernels/convolution/geometry.h"
+
+namespace ipu::kernels {
+namespace {
+
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
+
+int64_t columns_of(const TapPhase& phase, int64_t width) {
+  return std::max<int64_t>(0, divide_up(width - phase.first_column, phase.column_step));
+}
+
+}  // namespace
+
+DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
+    : shape_(std::move(shape)), channels_(shape_.in.channels) {
+  int64_t most_taps = 0;
+  for (const TapPhase& phase : shape_.phases) {
+    most_taps = std::max(most_taps, static_cast<int64_t>(phase.taps.size()));
+    const int64_t columns = columns_of(phase, shape_.out.width);
+    for (const Tap& tap : phase.taps) {
+      pad_left_ = std::max(pad_left_, -tap.column);
+      pad_right_ =
+          std::max(pad_right_, (columns - 1) * shape_.in_column_step + tap.column - (shape_.in.width - 1));
+    }
+  }
+  lanes_ =
+      lanes_for_cost(8 * shape_.cost, shape_.batch * shape_.out.height);  // far from the peak of a product
+  weight_floats_ = round_up(shape_.weight_taps * channels_, 16);
+  rows_floats_ = round_up(shape_.in.height * (pad_left_ + shape_.in.width + pad_right_) * channels_, 16);
+  row_floats_ = shape_.out.channels_last ? 0 : round_up(shape_.out.elements(), 16);
+  tap_slots_ = round_up(most_taps, 16);
+  scratch_floats_ = weight_floats_ + rows_floats_ + row_floats_ + 4 * tap_slots_;  // two lists of pointers
+}
+
+void DepthwiseProduct::run(const float* input, const float* weight, const float* bias, float* output,
+                           std::byte* scratch, int lane) const {
+  float* const weights = reinterpret_cast<float*>(scratch);
+  float* const rows = weights + weight_floats_;
+  float* const result = rows + rows_floats_;
+  const float** const taps = reinterpret_cast<const float**>(result + row_floats_);
+  const float** const tap_weights = taps + tap_slots_;
+  transpose_tile(weight, shape_.weight_taps, weights, channels_, channels_, shape_.weight_taps);
+  const int64_t total = shape_.batch * shape_.out.height;
+  const int64_t first = total * lane / lanes_, last = total * (lane + 1) / lanes_;
+  const int64_t pitch = (pad_left_ + shape_.in.width + pad_right_) * channels_;
+  for (int64_t at = first; at < last;) {
+    const int64_t image = at / shape_.out.height, start = at % shape_.out.height;
+    const int64_t end = std::min(shape_.out.height, start + last - at);
+    // Input rows that the output rows [start, end) read.
+    int64_t low = shape_.in.height, high = 0;
+    for (const TapPhase& phase : shape_.phases) {
+      if (phase.taps.empty()) continue;
+      const int64_t from = std::max<int64_t>(0, divide_up(start - phase.first_row, phase.row_step));
+      const int64_t to = divide_up(end - phase.first_row, phase.row_step);
+      if (from >= to) continue;
+      low = std::min(low, from * shape_.in_row_step + phase.taps.front().row);
+      high = std::max(high, (to - 1) * shape_.in_row_step + phase.taps.back().row + 1);
+    }
+    low = std::clamp<int64_t>(low, 0, shape_.in.height);
+    high = std::clamp<int64_t>(high, low, shape_.in.height);
+    load_rows(shape_.in, input + image * shape_.in.elements(), low, high, pad_left_, pad_right_, rows);
+    float* const target = shape_.out.channels_last ? output + image * shape_.out.elements() : result;
+    const int64_t target_first = shape_.out.channels_last ? 0 : start;
+    for (const TapPhase& phase : shape_.phases) {
+      const int64_t columns = columns_of(phase, shape_.out.width);
+      for (int64_t index = std::max<int64_t>(0, divide_up(start - phase.first_row, phase.row_step));;
+           ++index) {
+        const int64_t row = phase.first_row + index * phase.row_step;
+        if (row >= end) break;
+        DepthwiseRow call{
+            columns,     channels_, shape_.in_column_step * channels_, phase.column_step * channels_, taps,
+            tap_weights, 0};
+        for (const Tap& tap : phase.taps) {
+          const int64_t in_row = index * shape_.in_row_step + tap.row;
+          if (in_row < 0 || in_row >= shape_.in.height) continue;
+          taps[call.count] = rows + (in_row - low) * pitch + (tap.column + pad_left_) * channels_;
+          tap_weights[call.count++] = weights + tap.weight * channels_;
+        }
+        float* const out =
+            target + ((row - target_first) * shape_.out.width + phase.first_column) * channels_;
+        depthwise_row(call, out);
+        finish_tile(out, phase.column_step * channels_, columns, channels_, bias, shape_.activation);
+      }
+    }
+    if (!shape_.out.channels_last)
+      store_rows_plain(shape_.out, result, channels_, start, end, 0, channels_,
+                       output + image * shape_.out.elements());
+    at += end - start;
+  }
+}
+
+}  // namespace ipu::kernels

@@ -1,0 +1,29 @@
+// Depthwise convolution (one input and one output channel a group) and its input gradient: vectors run over
+// channels, each output pixel is one chain over the taps in order. Same description and lanes as
+// tap_product.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/convolution/tap_product.h"
+
+namespace ipu::kernels {
+
+class DepthwiseProduct {
+ public:
+  explicit DepthwiseProduct(TapProductShape shape);  // groups == channels of both images
+  int lanes() const { return lanes_; }
+  int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
+  void run(const float* input, const float* weight, const float* bias, float* output, std::byte* scratch,
+           int lane) const;
+
+ private:
+  TapProductShape shape_;
+  int64_t channels_;
+  int64_t pad_left_ = 0, pad_right_ = 0;
+  int lanes_ = 1;
+  int64_t weight_floats_ = 0, rows_floats_ = 0, row_floats_ = 0, tap_slots_ = 0, scratch_floats_ = 0;
+};
+
+}  // namespace ipu::kernels

@@ -1,0 +1,38 @@
+// The numbers of a 1-d or 2-d convolution, read from specs and attributes once. 1-d is 2-d of height 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/kernel_table.h"
+
+namespace ipu::kernels {
+
+struct ConvGeometry {
+  int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
+  int64_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
+  int64_t kernel_height = 1, kernel_width = 1;
+  int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  int64_t padding_top = 0, padding_left = 0;
+
+  int64_t in_group() const { return in_channels / groups; }
+  int64_t out_group() const { return out_channels / groups; }
+  int64_t taps() const { return kernel_height * kernel_width; }
+  double flops() const {
+    return 2.0 * static_cast<double>(batch * out_height * out_width) * static_cast<double>(out_channels) *
+           static_cast<double>(in_group() * taps());
+  }
+};
+
+// Shapes are [N,C,*spatial], [O,C/groups,*kernel], [N,O,*spatial]. nullopt when they or the attributes do not
+// fit.
+std::optional<ConvGeometry> conv_geometry(const Shape& input, const Shape& weight, const Shape& output,
+                                          const Attributes& attributes);
+
+// Plain contiguous or nhwc float activations of rank 3 or 4.
+bool is_image(const TensorSpec& spec);
+
+// Lanes for so much work, in microseconds on one worker: none below 100, then pieces of some 50.
+int lanes_for_cost(double microseconds, int64_t parts);
+
+}  // namespace ipu::kernels

@@ -1,0 +1,316 @@
+// See tap_product.h.
+#include "kernels/convolution/tap_product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "kernels/convolution/geometry.h"
+#include "kernels/tile_gemm/panels.h"
+
+namespace ipu::kernels {
+namespace {
+
+constexpr int64_t kLongestPiece = 640;   // terms of a sum before its partial result is added: changes bits
+constexpr int64_t kMergedChannels = 32;  // up to here neighbouring taps become one segment
+
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
+
+}  // namespace
+
+TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {
+  in_group_ = shape_.in.channels / shape_.groups;
+  out_group_ = shape_.out.channels / shape_.groups;
+  panel_width_ = panel_width(out_group_);
+  panels_per_group_ = panel_count(out_group_);
+  panels_ = panels_per_group_ * shape_.groups;
+  for (const TapPhase& from : shape_.phases) {
+    Phase& phase = phases_.emplace_back();
+    build_phase(from, phase);
+    for (const Tap& tap : from.taps) {
+      pad_left_ = std::max(pad_left_, -tap.column);
+      pad_right_ = std::max(pad_right_,
+                            (phase.columns - 1) * shape_.in_column_step + tap.column - (shape_.in.width - 1));
+    }
+    phase.packed_at = packed_floats_;
+    packed_floats_ += round_up(phase.weight_rows * panel_width_, 16);
+    most_segments_ = std::max(most_segments_, static_cast<int64_t>(phase.segments.size()));
+    make_tiles(phase);
+  }
+  copies_rows_ = pad_left_ > 0 || pad_right_ > 0 || !shape_.in.channels_last;
+
+  const int64_t rows = shape_.batch * shape_.out.height;
+  // Weights larger than the images: every lane packs its own output channels only.
+  const bool cuts_channels =
+      panels_ > 1 && !shape_.weight_is_packed &&
+      packed_floats_ * panels_ > shape_.batch * (shape_.in.elements() + shape_.out.elements());
+  if (cuts_channels)
+    panel_lanes_ = lanes_for_cost(shape_.cost, panels_);
+  else
+    row_lanes_ = lanes_for_cost(shape_.cost, rows);
+
+  int64_t most_rows = std::min(shape_.out.height, divide_up(rows, row_lanes_)), low = 0, high = 0;
+  int64_t most_in_rows = 0;
+  if (copies_rows_)
+    for (int64_t first = 0; first < shape_.out.height; ++first) {
+      input_rows(first, std::min(shape_.out.height, first + most_rows), low, high);
+      most_in_rows = std::max(most_in_rows, high - low);
+    }
+  rows_floats_ = round_up(most_in_rows * (pad_left_ + shape_.in.width + pad_right_) * shape_.in.channels, 16);
+  out_floats_ =
+      shape_.out.channels_last ? 0 : round_up(most_rows * shape_.out.width * shape_.out.channels, 16);
+  const int64_t lane_panels = divide_up(panels_, panel_lanes_);
+  scratch_floats_ = (shape_.weight_is_packed ? 0 : packed_floats_ * lane_panels + 64 * panel_width_) +
+                    rows_floats_ + out_floats_ + column_step_ * panel_width_ +
+                    4 * round_up(most_segments_, 16);
+}
+
+void TapProduct::build_phase(const TapPhase& from, Phase& phase) const {
+  phase.first_row = from.first_row;
+  phase.row_step = from.row_step;
+  phase.rows = std::max<int64_t>(0, divide_up(shape_.out.height - from.first_row, from.row_step));
+  phase.first_column = from.first_column;
+  phase.column_step = from.column_step;
+  phase.columns = std::max<int64_t>(0, divide_up(shape_.out.width - from.first_column, from.column_step));
+  for (const Tap& tap : from.taps) phase.weight_taps.push_back(tap.weight);
+  phase.weight_rows = static_cast<int64_t>(from.taps.size()) * in_group_;
+
+  // Runs of neighbouring taps must all have one length, because a phase has one depth.
+  int64_t run = 1;
+  if (shape_.groups == 1 && in_group_ <= kMergedChannels && !from.taps.empty()) {
+    while (run < static_cast<int64_t>(from.taps.size()) &&
+           from.taps[static_cast<size_t>(run)].row == from.taps[0].row &&
+           from.taps[static_cast<size_t>(run)].column == from.taps[0].column + run)
+      ++run;
+    for (size_t i = 0; i < from.taps.size(); ++i) {
+      const Tap& start = from.taps[i - i % static_cast<size_t>(run)];
+      const int64_t inside = static_cast<int64_t>(i) % run;
+      if (from.taps[i].row != start.row || from.taps[i].column != start.column + inside) run = 1;
+    }
+    if (static_cast<int64_t>(from.taps.size()) % run != 0) run = 1;
+  }
+  // Long channels are cut into equal parts.
+  int64_t parts = 1;
+  if (run == 1)
+    while (in_group_ / parts > 512 && parts < in_group_) {
+      do ++parts;
+      while (in_group_ % parts != 0);
+    }
+  phase.depth = in_group_ * run / parts;
+  if (phase.depth < 64 && parts > 1) {  // no good divisor: one long chain
+    parts = 1;
+    phase.depth = in_group_;
+  }
+  int64_t weight_row = 0;
+  for (size_t i = 0; i < from.taps.size(); i += static_cast<size_t>(run))
+    for (int64_t part = 0; part < parts; ++part, weight_row += phase.depth)
+      phase.segments.push_back({from.taps[i].row, from.taps[i].column, part * phase.depth, weight_row});
+  const int64_t count = static_cast<int64_t>(phase.segments.size());
+  const int64_t pieces = std::max<int64_t>(1, divide_up(count * phase.depth, kLongestPiece));
+  phase.segments_per_piece = std::max<int64_t>(1, divide_up(count, pieces));
+}
+
+void TapProduct::make_tiles(Phase& phase) const {
+  if (phase.segments.empty() || phase.columns == 0 || phase.depth == 0 || out_group_ == 0) return;
+  const bool one_piece = static_cast<int64_t>(phase.segments.size()) <= phase.segments_per_piece;
+  for (int full : {0, 1}) {
+    const int64_t pixels = full ? column_step_ : phase.columns % column_step_;
+    if (pixels == 0 || pixels > phase.columns) continue;
+    for (int last : {0, 1}) {
+      if (!last && panels_per_group_ == 1) continue;
+      for (int partial : {0, 1}) {
+        if (partial && one_piece) continue;
+        TileShape t;
+        t.rows = pixels;
+        t.columns = last ? out_group_ - (panels_per_group_ - 1) * panel_width_ : panel_width_;
+        t.depth = phase.depth;
+        t.lda = shape_.in_column_step * shape_.in.channels;
+        t.ldb = panel_width_;
+        t.ldc = partial ? panel_width_ : phase.column_step * shape_.out.channels;
+        phase.tiles[full][last][partial] = BatchTileGemm(t);
+      }
+    }
+  }
+}
+
+// Input rows [low, high) that output rows [first, last) read.
+void TapProduct::input_rows(int64_t first, int64_t last, int64_t& low, int64_t& high) const {
+  low = std::numeric_limits<int64_t>::max();
+  high = 0;
+  for (const Phase& phase : phases_) {
+    if (phase.segments.empty()) continue;
+    const int64_t from = std::max<int64_t>(0, divide_up(first - phase.first_row, phase.row_step));
+    const int64_t to = std::min(phase.rows, divide_up(last - phase.first_row, phase.row_step));
+    if (from >= to) continue;
+    low = std::min(low, from * shape_.in_row_step + phase.segments.front().row);
+    high = std::max(high, (to - 1) * shape_.in_row_step + phase.segments.back().row + 1);
+  }
+  low = std::clamp<int64_t>(low, 0, shape_.in.height);
+  high = std::clamp<int64_t>(high, low, shape_.in.height);
+}
+
+void TapProduct::pack_panel(const Phase& phase, const float* weight, int64_t group, int64_t column, float* to,
+                            float* block) const {
+  const int64_t width = std::min(panel_width_, out_group_ - column), taps = shape_.weight_taps;
+  if (width < panel_width_)
+    std::memset(to, 0, static_cast<size_t>(phase.weight_rows * panel_width_) * sizeof(float));
+  if (!shape_.swaps_channels) {
+    // Plain rows are output channels, each [in_group][taps]: transpose by blocks, then put rows in tap order.
+    const int64_t row_length = in_group_ * taps;
+    const float* from = weight + (group * out_group_ + column) * row_length;
+    std::vector<int64_t>::const_iterator begin = phase.weight_taps.begin(), end = phase.weight_taps.end();
+    for (int64_t start = 0; start < row_length; start += 64) {
+      const int64_t count = std::min<int64_t>(64, row_length - start);
+      transpose_tile(from + start, row_length, block, panel_width_, width, count);
+      int64_t channel = start / taps, tap = start % taps;
+      for (int64_t i = 0; i < count; ++i) {
+        const auto found =
+            phase.weight_taps.size() == static_cast<size_t>(taps) ? begin + tap : std::find(begin, end, tap);
+        if (found != end)
+          std::memcpy(to + ((found - begin) * in_group_ + channel) * panel_width_, block + i * panel_width_,
+                      static_cast<size_t>(width) * sizeof(float));
+        if (++tap == taps) {
+          tap = 0;
+          ++channel;
+        }
+      }
+    }
+    return;
+  }
+  // Plain rows are our input channels, each [out_group][taps].
+  for (int64_t channel = 0; channel < in_group_; ++channel) {
+    const float* from = weight + ((group * in_group_ + channel) * out_group_ + column) * taps;
+    if (taps == 1) {
+      std::memcpy(to + channel * panel_width_, from, static_cast<size_t>(width) * sizeof(float));
+      continue;
+    }
+    transpose_tile(from, taps, block, panel_width_, width, taps);
+    for (size_t i = 0; i < phase.weight_taps.size(); ++i)
+      std::memcpy(to + (static_cast<int64_t>(i) * in_group_ + channel) * panel_width_,
+                  block + phase.weight_taps[i] * panel_width_, static_cast<size_t>(width) * sizeof(float));
+  }
+}
+
+void TapProduct::pack_weights(const float* weight, int64_t first_panel, int64_t last_panel, float* packed,
+                              float* block) const {
+  for (int64_t panel = first_panel; panel < last_panel; ++panel, packed += packed_floats_)
+    for (const Phase& phase : phases_)
+      if (!phase.segments.empty())
+        pack_panel(phase, weight, panel / panels_per_group_, panel % panels_per_group_ * panel_width_,
+                   packed + phase.packed_at, block);
+}
+
+void TapProduct::run(const float* input, const float* weight, const float* bias, float* output,
+                     std::byte* scratch, int lane) const {
+  Work work;
+  work.first_panel = panels_ * (lane % panel_lanes_) / panel_lanes_;
+  work.last_panel = panels_ * (lane % panel_lanes_ + 1) / panel_lanes_;
+  float* at = reinterpret_cast<float*>(scratch);
+  auto take = [&](int64_t floats) { return std::exchange(at, at + floats); };
+  const int64_t total_rows = shape_.batch * shape_.out.height;
+  const int64_t first = total_rows * (lane / panel_lanes_) / row_lanes_;
+  const int64_t last = total_rows * (lane / panel_lanes_ + 1) / row_lanes_;
+  if (first == last || work.first_panel == work.last_panel) return;
+  work.partial = take(column_step_ * panel_width_);
+  work.a_offsets = reinterpret_cast<uint64_t*>(take(2 * round_up(most_segments_, 16)));
+  work.b_offsets = reinterpret_cast<uint64_t*>(take(2 * round_up(most_segments_, 16)));
+  work.rows = take(rows_floats_);
+  work.out = take(out_floats_);
+  if (shape_.weight_is_packed) {
+    work.packed = weight;
+  } else {
+    float* block = take(64 * panel_width_);
+    float* packed = take(packed_floats_ * (work.last_panel - work.first_panel));
+    pack_weights(weight, work.first_panel, work.last_panel, packed, block);
+    work.packed = packed;
+  }
+  for (int64_t row = first; row < last;) {
+    const int64_t image = row / shape_.out.height, start = row % shape_.out.height;
+    const int64_t end = std::min(shape_.out.height, start + last - row);
+    const float* in = input + image * shape_.in.elements();
+    float* out = output + image * shape_.out.elements();
+    int64_t in_first = 0, in_last = 0;
+    if (copies_rows_) {
+      input_rows(start, end, in_first, in_last);
+      load_rows(shape_.in, in, in_first, in_last, pad_left_, pad_right_, work.rows);
+      in = work.rows;
+    }
+    if (shape_.out.channels_last) {
+      run_rows(work, in, in_first, out, 0, start, end, bias);
+    } else {
+      run_rows(work, in, in_first, work.out, start, start, end, bias);
+      const int64_t channel = work.first_panel / panels_per_group_ * out_group_ +
+                              work.first_panel % panels_per_group_ * panel_width_;
+      const int64_t channel_end = work.last_panel / panels_per_group_ * out_group_ +
+                                  work.last_panel % panels_per_group_ * panel_width_;
+      store_rows_plain(shape_.out, work.out, shape_.out.channels, start, end, channel, channel_end - channel,
+                       out);
+    }
+    row += end - start;
+  }
+}
+
+void TapProduct::run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
+                          int64_t out_first_row, int64_t first, int64_t last, const float* bias) const {
+  for (int64_t panel = work.first_panel; panel < work.last_panel; ++panel)
+    for (const Phase& phase : phases_) {
+      const int64_t from = std::max<int64_t>(0, divide_up(first - phase.first_row, phase.row_step));
+      const int64_t to = std::min(phase.rows, divide_up(last - phase.first_row, phase.row_step));
+      for (int64_t index = from; index < to; ++index) {
+        const int64_t row = phase.first_row + index * phase.row_step - out_first_row;
+        run_tile_row(phase, index, work, panel, image, image_first_row,
+                     out + (row * shape_.out.width + phase.first_column) * shape_.out.channels, bias);
+      }
+    }
+}
+
+void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel,
+                              const float* image, int64_t image_first_row, float* out_row,
+                              const float* bias) const {
+  const int64_t group = panel / panels_per_group_, in_panel = panel % panels_per_group_;
+  const int64_t channel = group * out_group_ + in_panel * panel_width_;
+  const int64_t width = std::min(panel_width_, out_group_ - in_panel * panel_width_);
+  const int64_t ldc = phase.column_step * shape_.out.channels;
+  const float* packed = shape_.weight_is_packed
+                            ? work.packed + panel * phase.weight_rows * panel_width_
+                            : work.packed + (panel - work.first_panel) * packed_floats_ + phase.packed_at;
+  const int64_t in_pitch = (pad_left_ + shape_.in.width + pad_right_) * shape_.in.channels;
+  const bool last_panel = in_panel == panels_per_group_ - 1;
+  const int64_t segments = static_cast<int64_t>(phase.segments.size());
+  for (int64_t column = 0; column < phase.columns; column += column_step_) {
+    const int64_t pixels = std::min(column_step_, phase.columns - column);
+    float* const c = out_row + column * ldc + channel;
+    const float* const base = image + column * shape_.in_column_step * shape_.in.channels + group * in_group_;
+    const auto& tiles = phase.tiles[pixels == column_step_][last_panel];
+    bool written = false;
+    for (int64_t piece = 0; piece < segments; piece += phase.segments_per_piece) {
+      int64_t count = 0;
+      for (int64_t s = piece; s < std::min(segments, piece + phase.segments_per_piece); ++s) {
+        const Segment& segment = phase.segments[static_cast<size_t>(s)];
+        const int64_t row = index * shape_.in_row_step + segment.row;
+        if (row < 0 || row >= shape_.in.height) continue;
+        work.a_offsets[count] =
+            static_cast<uint64_t>((row - image_first_row) * in_pitch +
+                                  (segment.column + pad_left_) * shape_.in.channels + segment.channel) *
+            sizeof(float);
+        work.b_offsets[count++] = static_cast<uint64_t>(segment.weight_row * panel_width_) * sizeof(float);
+      }
+      if (count == 0) continue;
+      if (!written) {
+        tiles[0](base, packed, c, work.a_offsets, work.b_offsets, count);
+      } else {
+        tiles[1](base, packed, work.partial, work.a_offsets, work.b_offsets, count);
+        add_tile(c, ldc, work.partial, panel_width_, pixels, width);
+      }
+      written = true;
+    }
+    if (!written)
+      for (int64_t p = 0; p < pixels; ++p)
+        std::memset(c + p * ldc, 0, static_cast<size_t>(width) * sizeof(float));
+    finish_tile(c, ldc, pixels, width, bias == nullptr ? nullptr : bias + channel, shape_.activation);
+  }
+}
+
+}  // namespace ipu::kernels

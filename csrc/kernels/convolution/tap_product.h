@@ -1,0 +1,96 @@
+// The engine of convolution and of its input gradient: every output pixel is a sum over taps of
+// (input pixel at a fixed offset) · (matrix of that tap). Output rows are tiles of C, taps are the pairs of
+// one batch tile, so nothing is gathered: A is the channels-last image itself with pixels as rows. A strided
+// input gradient is several phases, one for each residue of the output position, each with the taps that
+// reach it. Sums run over taps in order, in pieces of at most 640 terms that are added in order; lanes cut
+// output rows or output channels. Not here: depthwise convolution (depthwise.h), weight gradients
+// (weight_gradient.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/convolution/image_rows.h"
+#include "kernels/tile_gemm/tile_gemm.h"
+#include "kernels/tile_gemm/vector_tiles.h"
+
+namespace ipu::kernels {
+
+struct Tap {
+  int64_t row = 0, column = 0;  // of the input pixel, relative to (output position in the phase) * in_step
+  int64_t weight = 0;           // number of the tap in the weight: kernel_y * kernel_width + kernel_x
+};
+
+struct TapPhase {
+  int64_t first_row = 0, row_step = 1;        // output rows first_row, first_row + row_step, ...
+  int64_t first_column = 0, column_step = 1;  // and columns
+  std::vector<Tap> taps;                      // sorted by row, then column
+};
+
+struct TapProductShape {
+  int64_t batch = 0, groups = 1;
+  ImageShape in, out;
+  int64_t in_row_step = 1, in_column_step = 1;
+  std::vector<TapPhase> phases;
+  // The plain weight [O, C/groups, taps], read as [in, out] (forward) or [out, in] (input gradient) channels.
+  bool swaps_channels = false;
+  int64_t weight_taps = 1;
+  bool weight_is_packed = false;  // packed64 of [taps * in channels, out channels]; one phase, one group
+  Activation activation = Activation::kNone;
+  double cost = 0;  // microseconds on one worker
+};
+
+class TapProduct {
+ public:
+  explicit TapProduct(TapProductShape shape);
+  int lanes() const { return row_lanes_ * panel_lanes_; }
+  int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
+  void run(const float* input, const float* weight, const float* bias, float* output, std::byte* scratch,
+           int lane) const;
+
+ private:
+  // Several neighbouring taps of a row make one segment when the pixels are contiguous and have few channels.
+  struct Segment {
+    int64_t row, column, channel;  // channel: start within the group
+    int64_t weight_row;            // of the packed panel
+  };
+  struct Phase {
+    int64_t first_row, row_step, rows, first_column, column_step, columns;
+    int64_t depth = 0, weight_rows = 0, segments_per_piece = 1;
+    std::vector<Segment> segments;
+    std::vector<int64_t> weight_taps;  // in the order of weight_row
+    int64_t packed_at = 0;             // start of the phase in the packed weights of a lane
+    // [full or remaining columns][inner or last panel][into the output or a partial tile]
+    BatchTileGemm tiles[2][2][2];
+  };
+  struct Work {  // of one lane
+    int64_t first_panel, last_panel;
+    const float* packed;
+    float *rows, *out, *partial;
+    uint64_t *a_offsets, *b_offsets;
+  };
+  void build_phase(const TapPhase& from, Phase& phase) const;
+  void make_tiles(Phase& phase) const;
+  void pack_weights(const float* weight, int64_t first_panel, int64_t last_panel, float* packed,
+                    float* block) const;
+  void pack_panel(const Phase& phase, const float* weight, int64_t group, int64_t column, float* to,
+                  float* block) const;
+  void input_rows(int64_t first, int64_t last, int64_t& low, int64_t& high) const;
+  void run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
+                int64_t out_first_row, int64_t first, int64_t last, const float* bias) const;
+  void run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel, const float* image,
+                    int64_t image_first_row, float* out_row, const float* bias) const;
+
+  TapProductShape shape_;
+  int64_t in_group_, out_group_, panel_width_, panels_per_group_, panels_;
+  int64_t pad_left_ = 0, pad_right_ = 0;
+  bool copies_rows_ = false;
+  int64_t column_step_ = 64;  // pixels of a tile
+  std::vector<Phase> phases_;
+  int row_lanes_ = 1, panel_lanes_ = 1;
+  int64_t packed_floats_ = 0;  // per panel, all phases
+  int64_t rows_floats_ = 0, out_floats_ = 0, most_segments_ = 0, scratch_floats_ = 0;
+};
+
+}  // namespace ipu::kernels

@@ -1,0 +1,290 @@
+// Kernel "conv_weight_gradient": dw[O,C/groups,*kernel] of x and dy, activations plain or nhwc in any mix.
+// Per group it is dyᵀ[O,P] · G[P,taps*C], P all output pixels of the batch and G the input pixels each tap
+// meets. Blocks of columns of G (a tap and up to 64 channels, or several taps of few channels) are gathered
+// for a chunk of pixels and multiplied while they are hot. Sums run over chunks of at most 512 pixels whose
+// results are added in order: the chunks depend on shapes only. Lanes cut the columns of G, never the sum.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/convolution/geometry.h"
+#include "kernels/convolution/image_rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/tile_gemm/tile_gemm.h"
+#include "kernels/tile_gemm/vector_tiles.h"
+
+namespace ipu::kernels {
+namespace {
+
+constexpr int64_t kLongestChunk = 512;  // pixels: changes bits
+constexpr int64_t kTile = 64;           // rows and columns of a tile of dw
+constexpr int64_t kFewChannels = 32;    // below, one block holds several taps
+
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
+
+class ConvWeightGradient : public PreparedKernel {
+ public:
+  ConvWeightGradient(const ConvGeometry& g, bool x_last, bool dy_last)
+      : g_(g), x_last_(x_last), dy_last_(dy_last) {
+    const int64_t pixels = g.out_height * g.out_width;
+    // A chunk is several whole images, or rows of one image.
+    images_per_chunk_ =
+        std::clamp<int64_t>(pixels == 0 ? 1 : kLongestChunk / pixels, 1, std::max<int64_t>(1, g.batch));
+    if (pixels > kLongestChunk)
+      rows_per_chunk_ = std::max<int64_t>(1, kLongestChunk / g.out_width);
+    else
+      rows_per_chunk_ = std::max<int64_t>(1, g.out_height);
+    chunk_pixels_ = images_per_chunk_ * rows_per_chunk_ * g.out_width;
+
+    const bool merges = g.in_group() < kFewChannels;
+    const int64_t taps_per_block =
+        merges ? std::max<int64_t>(1, kTile / std::max<int64_t>(1, g.in_group())) : 1;
+    for (int64_t group = 0; group < g.groups; ++group)
+      for (int64_t tap = 0; tap < g.taps(); tap += taps_per_block)
+        for (int64_t c = 0; c < g.in_group(); c += kTile) {
+          Block block{
+              group, tap, std::min(taps_per_block, g.taps() - tap), c, std::min(kTile, g.in_group() - c), 0};
+          block.columns = block.taps * block.channels;
+          blocks_.push_back(block);
+        }
+    const double microseconds = g.flops() / 80e3;
+    lanes_ = lanes_for_cost(microseconds, static_cast<int64_t>(blocks_.size()));
+    for (int lane = 0; lane < lanes_; ++lane) {
+      int64_t columns = 0;
+      for (size_t b = block_of(lane); b < block_of(lane + 1); ++b)
+        columns += round_up(blocks_[b].columns, 16);
+      most_columns_ = std::max(most_columns_, columns);
+    }
+    for (const Block& block : blocks_) make_tiles(block.columns);
+
+    gather_floats_ = round_up(chunk_pixels_ * kTile, 16);
+    dy_floats_ = dy_last_ ? 0 : round_up(chunk_pixels_ * g.out_channels, 16);
+    // Plain x is brought to channels-last rows first, as many as a chunk reads.
+    const int64_t in_rows =
+        std::min(g.in_height, (rows_per_chunk_ - 1) * g.stride_y + (g.kernel_height - 1) * g.dilation_y + 1);
+    x_floats_ = x_last_ ? 0 : round_up(images_per_chunk_ * in_rows * g.in_width * g.in_channels, 16);
+    sum_floats_ = g.out_group() * most_columns_;
+    scratch_floats_ = gather_floats_ + dy_floats_ + x_floats_ + round_up(sum_floats_, 16) + kTile * kTile;
+  }
+
+  int lanes() const override { return lanes_; }
+  int64_t scratch_bytes() const override { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
+
+  void run(const KernelCall& call, int lane) const override {
+    const auto* x = reinterpret_cast<const float*>(call.operands[0]);
+    const auto* dy = reinterpret_cast<const float*>(call.operands[1]);
+    auto* dw = reinterpret_cast<float*>(call.results[0]);
+    float* const gathered = reinterpret_cast<float*>(call.scratch);
+    float* const dy_rows = gathered + gather_floats_;
+    float* const x_rows = dy_rows + dy_floats_;
+    float* const partial = x_rows + x_floats_;
+    float* const sums = partial + kTile * kTile;
+    const size_t first = block_of(lane), last = block_of(lane + 1);
+    if (first == last) return;
+    const bool empty = g_.batch == 0 || chunk_pixels_ == 0;
+    if (empty) std::memset(sums, 0, static_cast<size_t>(sum_floats_) * sizeof(float));
+    bool is_first = true;
+    for (int64_t image = 0; !empty && image < g_.batch; image += images_per_chunk_)
+      for (int64_t row = 0; row < g_.out_height; row += rows_per_chunk_) {
+        Chunk chunk{image, std::min(images_per_chunk_, g_.batch - image), row,
+                    std::min(rows_per_chunk_, g_.out_height - row)};
+        const float* dy_chunk = load_dy(dy, chunk, dy_rows);
+        int64_t in_first = 0;
+        const float* x_chunk = x_last_ ? x : load_x(x, chunk, x_rows, in_first);
+        float* sum = sums;
+        for (size_t b = first; b < last; ++b) {
+          const Block& block = blocks_[b];
+          gather(x_chunk, chunk, in_first, block, gathered);
+          multiply(dy_chunk, chunk.pixels(g_.out_width), block, gathered, sum, partial, is_first);
+          sum += g_.out_group() * round_up(block.columns, 16);
+        }
+        is_first = false;
+      }
+    store(sums, first, last, dw);
+  }
+
+ private:
+  struct Block {
+    int64_t group, first_tap, taps, first_channel, channels, columns;
+  };
+  struct Chunk {
+    int64_t image, images, row, rows;
+    int64_t pixels(int64_t width) const { return images * rows * width; }
+  };
+  // Tiles for one width of a block: [full or last rows of O][whole, last-images or last-rows chunk][sum or
+  // partial].
+  struct Tiles {
+    int64_t columns;
+    TileGemm tile[2][3][2];
+  };
+
+  size_t block_of(int lane) const {
+    return static_cast<size_t>(static_cast<int64_t>(blocks_.size()) * lane / lanes_);
+  }
+
+  // Kinds of chunk by length: whole, the last group of images, the last rows of an image.
+  int64_t chunk_length(int kind) const {
+    if (kind == 0) return chunk_pixels_;
+    if (kind == 1) return g_.batch % images_per_chunk_ * rows_per_chunk_ * g_.out_width;
+    return g_.out_height % rows_per_chunk_ * g_.out_width;
+  }
+
+  void make_tiles(int64_t columns) {
+    for (const Tiles& tiles : tiles_)
+      if (tiles.columns == columns) return;
+    Tiles& tiles = tiles_.emplace_back();
+    tiles.columns = columns;
+    const int64_t pitch = round_up(columns, 16);
+    for (int last : {0, 1})
+      for (int kind : {0, 1, 2})
+        for (int partial : {0, 1}) {
+          TileShape t;
+          t.rows = last ? g_.out_group() % kTile : kTile;
+          if (!last && g_.out_group() < kTile) continue;
+          t.columns = columns;
+          t.depth = chunk_length(kind);
+          if (t.rows == 0 || t.depth == 0 || columns == 0) continue;
+          t.lda = g_.out_channels;
+          t.ldb = t.ldc = pitch;
+          t.transposed_a = true;
+          tiles.tile[last][kind][partial] = TileGemm(t);
+        }
+  }
+
+  const float* load_dy(const float* dy, const Chunk& chunk, float* to) const {
+    const int64_t image_pixels = g_.out_height * g_.out_width;
+    if (dy_last_) return dy + (chunk.image * image_pixels + chunk.row * g_.out_width) * g_.out_channels;
+    const ImageShape shape{g_.out_channels, g_.out_height, g_.out_width, false};
+    for (int64_t i = 0; i < chunk.images; ++i)
+      load_rows(shape, dy + (chunk.image + i) * shape.elements(), chunk.row, chunk.row + chunk.rows, 0, 0,
+                to + i * chunk.rows * g_.out_width * g_.out_channels);
+    return to;
+  }
+
+  // Rows of x that the chunk reads; `first` becomes the first of them. Row `first` of image i of the chunk is
+  // at i * (number of rows) rows.
+  const float* load_x(const float* x, const Chunk& chunk, float* to, int64_t& first) const {
+    const ImageShape shape{g_.in_channels, g_.in_height, g_.in_width, false};
+    const auto [low, high] = rows_read(chunk);
+    first = low;
+    for (int64_t i = 0; i < chunk.images; ++i)
+      load_rows(shape, x + (chunk.image + i) * shape.elements(), low, high, 0, 0,
+                to + i * (high - low) * g_.in_width * g_.in_channels);
+    return to;
+  }
+  std::pair<int64_t, int64_t> rows_read(const Chunk& chunk) const {
+    const int64_t low = std::clamp<int64_t>(chunk.row * g_.stride_y - g_.padding_top, 0, g_.in_height);
+    const int64_t high = std::clamp<int64_t>((chunk.row + chunk.rows - 1) * g_.stride_y - g_.padding_top +
+                                                 (g_.kernel_height - 1) * g_.dilation_y + 1,
+                                             low, g_.in_height);
+    return {low, high};
+  }
+
+  void gather(const float* x, const Chunk& chunk, int64_t in_first, const Block& block, float* to) const {
+    const int64_t pitch = round_up(block.columns, 16), channels = g_.in_channels;
+    const auto [low, high] = rows_read(chunk);
+    const int64_t image_rows = x_last_ ? g_.in_height : high - low;
+    const int64_t image_base = x_last_ ? chunk.image : 0;
+    const int64_t offset = block.group * g_.in_group() + block.first_channel;
+    for (int64_t t = 0; t < block.taps; ++t) {
+      const int64_t tap = block.first_tap + t;
+      const int64_t ky = tap / g_.kernel_width * g_.dilation_y - g_.padding_top;
+      const int64_t kx = tap % g_.kernel_width * g_.dilation_x - g_.padding_left;
+      // Output columns whose pixel lies inside the image.
+      const int64_t from =
+          std::clamp<int64_t>(divide_up(std::max<int64_t>(0, -kx), g_.stride_x), 0, g_.out_width);
+      const int64_t until = std::clamp<int64_t>(
+          g_.in_width - 1 - kx < 0 ? 0 : (g_.in_width - 1 - kx) / g_.stride_x + 1, from, g_.out_width);
+      float* at = to + t * block.channels;
+      for (int64_t i = 0; i < chunk.images; ++i)
+        for (int64_t row = chunk.row; row < chunk.row + chunk.rows; ++row, at += g_.out_width * pitch) {
+          const int64_t in_row = row * g_.stride_y + ky;
+          if (in_row < 0 || in_row >= g_.in_height) {
+            clear(at, pitch, g_.out_width, block.channels);
+            continue;
+          }
+          clear(at, pitch, from, block.channels);
+          clear(at + until * pitch, pitch, g_.out_width - until, block.channels);
+          const float* pixels =
+              x + (((image_base + i) * image_rows + in_row - in_first) * g_.in_width + kx) * channels +
+              offset;
+          copy(pixels + from * g_.stride_x * channels, g_.stride_x * channels, at + from * pitch, pitch,
+               until - from, block.channels);
+        }
+    }
+  }
+  static void clear(float* to, int64_t pitch, int64_t pixels, int64_t channels) {
+    for (int64_t p = 0; p < pixels; ++p, to += pitch)
+      for (int64_t c = 0; c < channels; ++c) to[c] = 0.0f;
+  }
+  static void copy(const float* from, int64_t step, float* to, int64_t pitch, int64_t pixels,
+                   int64_t channels) {
+    if (channels == kTile) {
+      for (int64_t p = 0; p < pixels; ++p, from += step, to += pitch)
+        std::memcpy(to, from, kTile * sizeof(float));
+    } else if (channels == 1) {
+      for (int64_t p = 0; p < pixels; ++p, from += step, to += pitch) *to = *from;
+    } else {
+      for (int64_t p = 0; p < pixels; ++p, from += step, to += pitch)
+        for (int64_t c = 0; c < channels; ++c) to[c] = from[c];
+    }
+  }
+
+  void multiply(const float* dy, int64_t pixels, const Block& block, const float* gathered, float* sum,
+                float* partial, bool is_first) const {
+    const int64_t pitch = round_up(block.columns, 16);
+    const int kind = pixels == chunk_length(0) ? 0 : pixels == chunk_length(1) ? 1 : 2;
+    const Tiles* tiles = tiles_.data();
+    while (tiles->columns != block.columns) ++tiles;
+    const float* a = dy + block.group * g_.out_group();
+    for (int64_t row = 0; row < g_.out_group(); row += kTile) {
+      const int64_t rows = std::min(kTile, g_.out_group() - row);
+      const TileGemm& tile = tiles->tile[rows < kTile][kind][!is_first];
+      if (is_first) {
+        tile(a + row, gathered, sum + row * pitch);
+      } else {
+        tile(a + row, gathered, partial);
+        add_tile(sum + row * pitch, pitch, partial, pitch, rows, block.columns);
+      }
+    }
+  }
+
+  // Sums are [O][tap, channel]; the result is [O][channel][tap].
+  void store(const float* sums, size_t first, size_t last, float* dw) const {
+    const int64_t taps = g_.taps(), row_length = g_.in_group() * taps;
+    for (size_t b = first; b < last; ++b) {
+      const Block& block = blocks_[b];
+      const int64_t pitch = round_up(block.columns, 16);
+      float* to = dw + block.group * g_.out_group() * row_length;
+      for (int64_t o = 0; o < g_.out_group(); ++o, to += row_length, sums += pitch)
+        for (int64_t t = 0; t < block.taps; ++t)
+          for (int64_t c = 0; c < block.channels; ++c)
+            to[(block.first_channel + c) * taps + block.first_tap + t] = sums[t * block.channels + c];
+    }
+  }
+
+  ConvGeometry g_;
+  bool x_last_, dy_last_;
+  int64_t images_per_chunk_ = 1, rows_per_chunk_ = 1, chunk_pixels_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<Tiles> tiles_;
+  int lanes_ = 1;
+  int64_t most_columns_ = 0, gather_floats_ = 0, dy_floats_ = 0, x_floats_ = 0, sum_floats_ = 0,
+          scratch_floats_ = 0;
+};
+
+std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
+  const TensorSpec &x = request.operands[0], &dy = request.operands[1], &dw = request.results[0];
+  if (!is_image(x) || !is_image(dy) || dw.dtype != DType::kF32 || !dw.is_contiguous()) return nullptr;
+  const auto g = conv_geometry(x.shape, dw.shape, dy.shape, request.attributes);
+  if (!g) return nullptr;
+  return std::make_unique<ConvWeightGradient>(*g, x.layout == Layout::kNhwc, dy.layout == Layout::kNhwc);
+}
+
+IPU_REGISTER_KERNEL("conv_weight_gradient", prepare_conv_weight_gradient);
+
+}  // namespace
+}  // namespace ipu::kernels

@@ -1,0 +1,229 @@
+// Convolution and its gradients against f64 loops: strides, asymmetric padding, dilation, groups, 1-d, every
+// mix of layouts; weights handed over packed.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/kernel_harness.h"
+
+namespace ipu::kernels {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  int64_t batch, in, out, groups;
+  std::vector<int64_t> size, kernel, strides, low, high, dilations;
+
+  Shape x() const {
+    Shape s{batch, in};
+    s.insert(s.end(), size.begin(), size.end());
+    return s;
+  }
+  Shape w() const {
+    Shape s{out, in / groups};
+    s.insert(s.end(), kernel.begin(), kernel.end());
+    return s;
+  }
+  Shape y() const {
+    Shape s{batch, out};
+    for (size_t d = 0; d < size.size(); ++d)
+      s.push_back((size[d] + low[d] + high[d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
+    return s;
+  }
+  Attributes attributes() const {
+    return {{"strides", strides},
+            {"padding_low", low},
+            {"padding_high", high},
+            {"dilations", dilations},
+            {"groups", groups}};
+  }
+  std::string text() const {
+    return to_string(x()) + " * " + to_string(w()) + " stride " + to_string(strides) + " pad " +
+           to_string(low) + to_string(high) + " dilation " + to_string(dilations) + " groups " +
+           std::to_string(groups);
+  }
+};
+
+const std::vector<Case> kCases = {
+    {2, 1, 6, 1, {28, 28}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {1, 1}},
+    {3, 6, 16, 1, {14, 14}, {5, 5}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 3, 20, 1, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 64, 64, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 70, 130, 1, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {33, 40, 48, 1, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 33, 10, 1, {7, 70}, {1, 3}, {1, 1}, {0, 0}, {0, 2}, {1, 1}},
+    {2, 16, 24, 1, {9, 9}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}},
+    {2, 64, 128, 1, {8, 8}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 8, 12, 4, {10, 9}, {3, 2}, {2, 3}, {2, 0}, {1, 3}, {2, 1}},
+    {2, 36, 36, 36, {12, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 20, 20, 20, {12, 11}, {3, 3}, {2, 2}, {0, 1}, {1, 0}, {1, 2}},
+    {2, 4, 12, 4, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 5, 7, 1, {6, 6}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, {2, 2}},
+    {1, 4, 4, 1, {5, 5}, {2, 2}, {3, 3}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 600, 8, 1, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 521, 8, 1, {2, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 3, 8, 1, {40, 40}, {7, 7}, {2, 2}, {3, 3}, {3, 3}, {1, 1}},
+    {3, 10, 9, 1, {21}, {3}, {1}, {1}, {1}, {1}},
+    {2, 6, 10, 2, {30}, {5}, {2}, {0}, {3}, {2}},
+    {0, 3, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 4, 1, {1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 2, 3, 1, {2, 2}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, {1, 1}},
+};
+
+// Calls term(x index, w index, y index) for every product of the convolution.
+template <typename F>
+void for_each_term(const Case& c, F term) {
+  const bool two = c.size.size() == 2;
+  const int64_t h = two ? c.size[0] : 1, w = c.size.back(), kh = two ? c.kernel[0] : 1, kw = c.kernel.back();
+  const Shape y = c.y();
+  const int64_t oh = two ? y[2] : 1, ow = y.back(), sy = two ? c.strides[0] : 1, sx = c.strides.back();
+  const int64_t py = two ? c.low[0] : 0, px = c.low.back(), dy = two ? c.dilations[0] : 1,
+                dx = c.dilations.back();
+  const int64_t in = c.in / c.groups, out = c.out / c.groups;
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t o = 0; o < c.out; ++o)
+      for (int64_t i = 0; i < oh; ++i)
+        for (int64_t j = 0; j < ow; ++j)
+          for (int64_t q = 0; q < in; ++q)
+            for (int64_t ky = 0; ky < kh; ++ky)
+              for (int64_t kx = 0; kx < kw; ++kx) {
+                const int64_t r = i * sy - py + ky * dy, s = j * sx - px + kx * dx;
+                if (r < 0 || r >= h || s < 0 || s >= w) continue;
+                term(((b * c.in + o / out * in + q) * h + r) * w + s, ((o * in + q) * kh + ky) * kw + kx,
+                     ((b * c.out + o) * oh + i) * ow + j);
+              }
+}
+
+constexpr double kBound = 6e-7;
+
+TEST(Conv, forward_matches_f64_in_every_mix_of_layouts) {
+  for (const Case& c : kCases) {
+    const Values x = random_values(element_count(c.x()), 1), w = random_values(element_count(c.w()), 2),
+                 bias = random_values(c.out, 3);
+    std::vector<double> expected(static_cast<size_t>(element_count(c.y())));
+    for_each_term(c,
+                  [&](int64_t xi, int64_t wi, int64_t yi) { expected[yi] += double(x[xi]) * double(w[wi]); });
+    const int64_t pixels = c.batch * c.out == 0 ? 1 : element_count(c.y()) / (c.batch * c.out);
+    auto with_bias = expected;
+    for (size_t i = 0; i < expected.size(); ++i)
+      with_bias[i] =
+          std::max(0.0, expected[i] + bias[i / static_cast<size_t>(pixels) % static_cast<size_t>(c.out)]);
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const auto xs = x_last ? nhwc(c.x()) : f32(c.x()), ys = y_last ? nhwc(c.y()) : f32(c.y());
+        const auto run = run_kernel("conv", {xs, f32(c.w()), f32({})}, {x, w, {}}, {ys}, c.attributes());
+        ASSERT_TRUE(run.accepted) << c.text();
+        expect_close(run.results[0], expected, kBound, c.text());
+        Attributes relu = c.attributes();
+        relu.set("activation", "relu");
+        const auto biased = run_kernel("conv", {xs, f32(c.w()), f32({c.out})}, {x, w, bias}, {ys}, relu);
+        ASSERT_TRUE(biased.accepted);
+        expect_close(biased.results[0], with_bias, kBound, c.text() + " bias, relu");
+      }
+  }
+}
+
+TEST(Conv, input_gradient_matches_f64_in_every_mix_of_layouts) {
+  for (const Case& c : kCases) {
+    const Values dy = random_values(element_count(c.y()), 1), w = random_values(element_count(c.w()), 2);
+    std::vector<double> expected(static_cast<size_t>(element_count(c.x())));
+    for_each_term(
+        c, [&](int64_t xi, int64_t wi, int64_t yi) { expected[xi] += double(dy[yi]) * double(w[wi]); });
+    Attributes attributes = c.attributes();
+    attributes.set("input_shape", c.x());
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const auto run = run_kernel("conv_input_gradient", {y_last ? nhwc(c.y()) : f32(c.y()), f32(c.w())},
+                                    {dy, w}, {x_last ? nhwc(c.x()) : f32(c.x())}, attributes);
+        ASSERT_TRUE(run.accepted) << c.text();
+        expect_close(run.results[0], expected, kBound, c.text());
+      }
+  }
+}
+
+TEST(Conv, weight_gradient_matches_f64_in_every_mix_of_layouts) {
+  for (const Case& c : kCases) {
+    const Values dy = random_values(element_count(c.y()), 1), x = random_values(element_count(c.x()), 2);
+    std::vector<double> expected(static_cast<size_t>(element_count(c.w())));
+    for_each_term(
+        c, [&](int64_t xi, int64_t wi, int64_t yi) { expected[wi] += double(dy[yi]) * double(x[xi]); });
+    Attributes attributes = c.attributes();
+    attributes.set("kernel_shape", c.w());
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const auto run = run_kernel("conv_weight_gradient",
+                                    {x_last ? nhwc(c.x()) : f32(c.x()), y_last ? nhwc(c.y()) : f32(c.y())},
+                                    {x, dy}, {f32(c.w())}, attributes);
+        ASSERT_TRUE(run.accepted) << c.text();
+        expect_close(run.results[0], expected, kBound, c.text());
+      }
+  }
+}
+
+TEST(Conv, large_cases_are_cut_into_lanes_by_rows_and_by_channels) {
+  const Case by_rows{1, 64, 64, 1, {32, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const Case by_channels{1, 256, 320, 1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  for (const Case& c : {by_rows, by_channels}) {
+    const Values x = random_values(element_count(c.x()), 1), w = random_values(element_count(c.w()), 2);
+    std::vector<double> expected(static_cast<size_t>(element_count(c.y())));
+    for_each_term(c,
+                  [&](int64_t xi, int64_t wi, int64_t yi) { expected[yi] += double(x[xi]) * double(w[wi]); });
+    Values bits;
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const auto run = run_kernel("conv", {x_last ? nhwc(c.x()) : f32(c.x()), f32(c.w())}, {x, w},
+                                    {y_last ? nhwc(c.y()) : f32(c.y())}, c.attributes());
+        ASSERT_TRUE(run.accepted);
+        EXPECT_GE(run.lanes, 2);
+        expect_close(run.results[0], expected, kBound, c.text());
+        if (bits.empty()) bits = run.results[0];
+        EXPECT_TRUE(same_bits(bits, run.results[0])) << "layouts changed bits";
+      }
+  }
+}
+
+TEST(Conv, bits_of_an_image_do_not_depend_on_the_batch) {
+  Case c{1, 16, 32, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const Values x = random_values(40 * 16 * 144, 1), w = random_values(element_count(c.w()), 2);
+  const auto one = run_kernel("conv", {nhwc(c.x()), f32(c.w())}, {Values(x.begin(), x.begin() + 16 * 144), w},
+                              {nhwc(c.y())}, c.attributes());
+  c.batch = 40;
+  const auto many = run_kernel("conv", {nhwc(c.x()), f32(c.w())}, {x, w}, {nhwc(c.y())}, c.attributes());
+  ASSERT_TRUE(one.accepted && many.accepted);
+  EXPECT_GE(many.lanes, 2);
+  EXPECT_TRUE(same_bits(one.results[0], Values(many.results[0].begin(), many.results[0].begin() + 32 * 144)));
+}
+
+TEST(Conv, takes_a_weight_packed_by_convert_layout) {
+  for (const Case& c : kCases) {
+    if (c.groups != 1) continue;
+    const Values x = random_values(element_count(c.x()), 1), w = random_values(element_count(c.w()), 2);
+    int64_t taps = 1;
+    for (int64_t k : c.kernel) taps *= k;
+    const TensorSpec panels = packed({taps * c.in, c.out});
+    const auto weight = run_kernel("convert_layout", {f32(c.w())}, {w}, {panels}, {{"conv_weight", true}});
+    ASSERT_TRUE(weight.accepted);
+    Attributes attributes = c.attributes();
+    const auto plain = run_kernel("conv", {nhwc(c.x()), f32(c.w())}, {x, w}, {nhwc(c.y())}, attributes);
+    attributes.set("kernel_shape", c.w());
+    const auto run =
+        run_kernel("conv", {nhwc(c.x()), panels}, {x, weight.results[0]}, {nhwc(c.y())}, attributes);
+    ASSERT_TRUE(run.accepted) << c.text();
+    EXPECT_TRUE(same_bits(run.results[0], plain.results[0])) << c.text();
+    const auto back =
+        run_kernel("convert_layout", {panels}, {weight.results[0]}, {f32(c.w())}, {{"conv_weight", true}});
+    ASSERT_TRUE(back.accepted);
+    EXPECT_TRUE(same_bits(back.results[0], w)) << c.text();
+  }
+}
+
+TEST(Conv, refuses_shapes_that_do_not_fit) {
+  EXPECT_FALSE(run_kernel("conv", {f32({1, 3, 5, 5}), f32({4, 2, 3, 3})}, {Values(75), Values(72)},
+                          {f32({1, 4, 3, 3})}, {})
+                   .accepted);
+  EXPECT_FALSE(run_kernel("conv", {f32({1, 3, 5, 5}), packed({27, 4})}, {Values(75), Values(108)},
+                          {f32({1, 4, 3, 3})}, {})
+                   .accepted);
+}
+
+}  // namespace
+}  // namespace ipu::kernels
