@@ -1,0 +1,107 @@
+// Importers of torch's convolutions: padding by number or by name, input without a batch, transposed convolution.
+#include "ops/convolution/window.h"
+
+namespace ipu::ops {
+namespace {
+
+// An input without a batch dimension gets one for the convolution.
+template <typename Build>
+void with_batch(ImportCall& call, size_t rank, Build build) {
+  ir::Value* x = call.tensor("input");
+  const Shape& shape = x->type().shape;
+  if (shape.size() == rank + 2) return call.set_result(0, build(x));
+  if (shape.size() != rank + 1) {
+    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) + " spatial dimensions");
+  }
+  Shape batched = shape;
+  batched.insert(batched.begin(), 1);
+  call.set_result(0, reshaped(call, build(reshaped(call, x, batched)), call.result_type(0).shape));
+}
+
+size_t spatial_rank(ImportCall& call) {
+  const size_t rank = call.tensor("weight")->type().shape.size();
+  if (rank != 3 && rank != 4) {
+    call.unsupported("a weight of shape " + to_string(call.tensor("weight")->type().shape) +
+                     "; one and two spatial dimensions are supported");
+  }
+  return rank - 2;
+}
+
+std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank, int64_t fallback) {
+  return call.has(name) ? expand_to_rank(call, name, rank) : std::vector<int64_t>(rank, fallback);
+}
+
+ir::Value* convolution(ImportCall& call, ir::Value* x, const Attributes& attributes) {
+  if (ir::Value* bias = call.optional_tensor("bias")) return call.op("conv", {x, call.tensor("weight"), bias}, attributes);
+  return call.op("conv", {x, call.tensor("weight")}, attributes);
+}
+
+Attributes conv_attributes(ImportCall& call, size_t rank, std::vector<int64_t> low, std::vector<int64_t> high) {
+  return {{"strides", list_or(call, "stride", rank, 1)},
+          {"padding_low", std::move(low)},
+          {"padding_high", std::move(high)},
+          {"dilations", list_or(call, "dilation", rank, 1)},
+          {"groups", call.has("groups") ? call.integer("groups") : 1}};
+}
+
+void import_conv(ImportCall& call) {
+  const size_t rank = spatial_rank(call);
+  const std::vector<int64_t> padding = list_or(call, "padding", rank, 0);
+  const Attributes attributes = conv_attributes(call, rank, padding, padding);
+  with_batch(call, rank, [&](ir::Value* x) { return convolution(call, x, attributes); });
+}
+
+// "valid": none; "same": as many outputs as inputs, the odd element of padding at the end.
+void import_conv_named_padding(ImportCall& call) {
+  const size_t rank = spatial_rank(call);
+  const std::string padding = call.has("padding") ? call.text("padding") : "valid";
+  std::vector<int64_t> low(rank, 0), high(rank, 0);
+  if (padding == "same") {
+    const std::vector<int64_t> dilations = list_or(call, "dilation", rank, 1), strides = list_or(call, "stride", rank, 1);
+    for (size_t d = 0; d < rank; ++d) {
+      if (strides[d] != 1) call.unsupported("padding=\"same\" with a stride of " + std::to_string(strides[d]));
+      const int64_t total = dilations[d] * (call.tensor("weight")->type().shape[d + 2] - 1);
+      low[d] = total / 2;
+      high[d] = total - low[d];
+    }
+  } else if (padding != "valid") {
+    call.unsupported("padding=\"" + padding + "\"");
+  }
+  const Attributes attributes = conv_attributes(call, rank, low, high);
+  with_batch(call, rank, [&](ir::Value* x) { return convolution(call, x, attributes); });
+}
+
+// The gradient of a convolution for its input, with an input of the result's shape.
+void import_transposed(ImportCall& call) {
+  const size_t rank = spatial_rank(call);
+  const std::vector<int64_t> padding = list_or(call, "padding", rank, 0);
+  Attributes attributes = conv_attributes(call, rank, padding, padding);
+  Shape result = call.result_type(0).shape;
+  if (result.size() == rank + 1) result.insert(result.begin(), 1);
+  attributes.set("input_shape", result);
+  with_batch(call, rank, [&](ir::Value* x) {
+    ir::Value* y = call.op("conv_input_gradient", {x, call.tensor("weight")}, attributes);
+    ir::Value* bias = call.optional_tensor("bias");
+    if (bias == nullptr) return y;
+    Shape per_channel(rank + 1, 1);
+    per_channel[0] = bias->type().shape[0];
+    return call.op("add", {y, reshaped(call, bias, per_channel)});
+  });
+}
+
+struct Registrations {
+  Registrations() {
+    for (const char* name : {"conv1d", "conv2d"}) register_aten_importer(name, import_conv);
+    for (const char* name : {"conv1d.padding", "conv2d.padding"}) register_aten_importer(name, import_conv_named_padding);
+    for (const char* name : {"conv_transpose1d", "conv_transpose2d.input"}) register_aten_importer(name, import_transposed);
+    for (const char* name : {"convolution", "_convolution"}) {
+      register_aten_importer(name, [](ImportCall& call) {
+        call.has("transposed") && call.boolean("transposed") ? import_transposed(call) : import_conv(call);
+      });
+    }
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

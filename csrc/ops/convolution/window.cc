@@ -1,0 +1,45 @@
+// See window.h.
+#include "ops/convolution/window.h"
+
+namespace ipu::ops {
+
+Window read_window(const Attributes& attributes, std::vector<int64_t> kernel) {
+  const size_t rank = kernel.size();
+  return {std::move(kernel), attributes.integers("strides"), attributes.integers("padding_low"),
+          attributes.integers("padding_high"), attributes.integers("dilations", std::vector<int64_t>(rank, 1))};
+}
+
+Window read_window(const InferContext& context, std::vector<int64_t> kernel) {
+  const size_t rank = kernel.size();
+  for (const int64_t k : kernel) {
+    if (k < 1) attribute_error("a window of " + to_string(kernel) + " elements is empty");
+  }
+  per_dimension(context, "strides", rank, 1);
+  per_dimension(context, "padding_low", rank, 0);
+  per_dimension(context, "padding_high", rank, 0);
+  if (context.attributes.has("dilations")) per_dimension(context, "dilations", rank, 1);
+  return read_window(context.attributes, std::move(kernel));
+}
+
+Attributes window_attributes(const Attributes& attributes) {
+  Attributes result;
+  for (const char* name : {"strides", "padding_low", "padding_high", "dilations", "groups", "kernel"}) {
+    if (const Attribute* value = attributes.find(name)) result.set(name, *value);
+  }
+  return result;
+}
+
+Shape output_sizes(const Window& window, std::span<const int64_t> input) {
+  Shape sizes(window.rank());
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t padded = input[d] + window.padding_low[d] + window.padding_high[d];
+    if (padded < window.extent(d)) {
+      shape_error("the padded input has " + std::to_string(padded) + " elements in spatial dimension " +
+                  std::to_string(d) + ", the window needs " + std::to_string(window.extent(d)));
+    }
+    sizes[d] = window.output_size(d, input[d]);
+  }
+  return sizes;
+}
+
+}  // namespace ipu::ops

@@ -1,0 +1,169 @@
+// index_select and index_add: whole slices by number along one dimension; x[i, :, j] with integer tensors is imported
+// as one index_select over the merged dimensions.
+#include <numeric>
+
+#include "ops/indexing/index_support.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+
+// Calls visit(element of the slices, element of x).
+template <typename Visit>
+void for_each_selected(const Shape& x, const ReferenceTensor& index, int64_t dim, std::string_view kind, Visit visit) {
+  const Split3 s = split_at(x, dim);
+  for (int64_t o = 0; o < s.outer; ++o) {
+    for (int64_t k = 0; k < index.size(); ++k) {
+      const int64_t row = checked_index(index, k, s.size, kind);
+      for (int64_t i = 0; i < s.inner; ++i) visit((o * index.size() + k) * s.inner + i, (o * s.size + row) * s.inner + i);
+    }
+  }
+}
+
+ir::Value* select(ImportCall& call, ir::Value* x, ir::Value* index, int64_t dim) {
+  return call.op("index_select", {x, index}, {{"dim", dim}});
+}
+
+void import_index_select(ImportCall& call) {
+  ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
+  const Shape result = call.result_type(0).shape;
+  index = reshaped(call, index, {index->type().elements()});
+  if (x->type().shape.empty()) x = reshaped(call, x, {1});
+  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
+  call.set_result(0, reshaped(call, select(call, x, index, dim), result));
+}
+
+void import_index_add(ImportCall& call) {
+  ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
+  if (x->type().shape.empty()) call.unsupported("a tensor without dimensions");
+  ir::Value* source = call.cast(call.tensor("source"), x->type().dtype);
+  if (call.has("alpha") && call.real("alpha") != 1.0) {
+    source = call.op("mul", {source, call.builder().scalar(x->type().dtype, call.real("alpha"))});
+  }
+  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
+  index = reshaped(call, index, {index->type().elements()});
+  call.set_result(0, call.op("index_add", {x, index, source}, {{"dim", dim}}));
+}
+
+// Index tensors count from the end when negative.
+ir::Value* from_front(ImportCall& call, ir::Value* index, int64_t extent) {
+  index = call.cast(index, DType::kI32);
+  ir::Value* negative = call.op("less", {index, call.builder().scalar(DType::kI32, 0)});
+  ir::Value* shifted = call.op("add", {index, call.builder().scalar(DType::kI32, static_cast<double>(extent))});
+  return call.op("where", {negative, shifted, index});
+}
+
+// x[..., i, j, ...]: the indexed dimensions are brought together, merged into one and selected by the merged index. The
+// index dimensions stand where the indexed ones stood if these are neighbours, else in front, as in torch.
+void import_index(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const std::vector<ir::Value*> indices = call.tensors("indices");
+  const auto rank = static_cast<int64_t>(x->type().shape.size());
+  std::vector<int64_t> indexed, others;
+  Shape index_shape;
+  for (int64_t d = 0; d < rank; ++d) {
+    ir::Value* index = d < static_cast<int64_t>(indices.size()) ? indices[d] : nullptr;
+    (index == nullptr ? others : indexed).push_back(d);
+    if (index == nullptr) continue;
+    const DType dtype = index->type().dtype;
+    if (dtype == DType::kBool || dtype == DType::kU8) {
+      call.unsupported("a boolean mask as index gives a shape that depends on data; use torch.where");
+    }
+    index_shape = broadcast_shapes(index_shape, index->type().shape);
+  }
+  if (indexed.empty()) return call.set_result(0, x);
+  const bool neighbours = indexed.back() - indexed.front() + 1 == static_cast<int64_t>(indexed.size());
+  const int64_t place = neighbours ? indexed.front() : 0;
+  std::vector<int64_t> perm = others;
+  perm.insert(perm.begin() + place, indexed.begin(), indexed.end());
+
+  ir::Value* merged = nullptr;
+  int64_t extent = 1;
+  for (const int64_t d : indexed) {
+    const int64_t size = x->type().shape[d];
+    ir::Value* index = expanded(call, from_front(call, indices[d], size), index_shape);
+    if (merged != nullptr) {
+      merged = call.op("mul", {merged, call.builder().scalar(DType::kI32, static_cast<double>(size))});
+      index = call.op("add", {merged, index});
+    }
+    merged = index;
+    extent *= size;
+  }
+  ir::Value* y = transposed(call, x, perm);
+  Shape flat = y->type().shape;
+  flat.erase(flat.begin() + place, flat.begin() + place + std::ssize(indexed));
+  flat.insert(flat.begin() + place, extent);
+  y = select(call, reshaped(call, y, flat), reshaped(call, merged, {element_count(index_shape)}), place);
+  call.set_result(0, reshaped(call, y, call.result_type(0).shape));
+}
+
+const OpRegistration index_select =
+    define_op("index_select", "indexing")
+        .doc("Slices of x along dim by number, in the order of index [n].")
+        .operand("x", kAnything)
+        .operand("index", kAnyInteger)
+        .attribute("dim")
+        .result("y")
+        .infer([](const InferContext& c) {
+          require_rank(c, 1, 1, "the index");
+          ir::Type y{c.operand(0).dtype, c.operand(0).shape};
+          y.shape[dimension(c, "dim", y.shape.size())] = c.operand(1).shape[0];
+          return std::vector<ir::Type>{y};
+        })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("index_add", {g.zeros(g.operand_type(0)), g.operand(1), g.upstream()},
+                        {{"dim", g.attributes().integer("dim")}}));
+        })
+        .reference([](ReferenceCall& call) {
+          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "index_select",
+                            [&](int64_t slice, int64_t element) {
+                              call.result().values[slice] = call.operand(0).values[element];
+                            });
+        })
+        .from_aten({"index_select"}, import_index_select)
+        .from_aten({"index.Tensor"}, import_index)
+        .samples({{{f32({4, 3}), i32({6})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
+                  {{f32({2, 4, 3}), i32({2})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}},
+                  {{i32({5}), i32({3})}, {{"dim", int64_t{0}}}, -5, 5, {{1, {0, 4}}}}});
+
+const OpRegistration index_add =
+    define_op("index_add", "indexing")
+        .doc("x with the slices of src along dim added at the numbers of index [n]; equal numbers add up in order.")
+        .operand("x", kNumber)
+        .operand("index", kAnyInteger)
+        .operand("src", kNumber)
+        .attribute("dim")
+        .result("y")
+        .traits(kMayReuseFirstOperand)
+        .infer([](const InferContext& c) {
+          require_same_dtype(c, 0, 2);
+          require_rank(c, 1, 1, "the index");
+          const ir::Type& x = c.operand(0);
+          Shape expected = x.shape;
+          expected[dimension(c, "dim", x.shape.size())] = c.operand(1).shape[0];
+          if (c.operand(2).shape != expected) {
+            shape_error("the source " + to_string(c.operand(2).shape) + " must be " + to_string(expected));
+          }
+          return std::vector<ir::Type>{{x.dtype, x.shape}};
+        })
+        .gradient([](GradientBuilder& g) {
+          if (g.needs(0)) g.set(0, g.upstream());
+          if (g.needs(2)) {
+            g.set(2, g.op("index_select", {g.upstream(), g.operand(1)}, {{"dim", g.attributes().integer("dim")}}));
+          }
+        })
+        .reference([](ReferenceCall& call) {
+          call.result().values = call.operand(0).values;
+          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "index_add",
+                            [&](int64_t slice, int64_t element) {
+                              call.result().values[element] += call.operand(2).values[slice];
+                            });
+        })
+        .from_aten({"index_add"}, import_index_add)
+        .samples({{{f32({4, 3}), i32({6}), f32({6, 3})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
+                  {{f32({2, 4, 3}), i32({2}), f32({2, 2, 3})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,70 @@
+// See class_targets.h.
+#include "ops/loss/class_targets.h"
+
+namespace ipu::ops {
+namespace {
+
+void check(const InferContext& c, int x, int target) {
+  const Shape &scores = c.operand(x).shape, &classes = c.operand(target).shape;
+  Shape expected = scores;
+  if (expected.size() >= 2) expected.erase(expected.begin() + 1);
+  if (scores.size() < 2 || classes != expected) {
+    shape_error("scores " + to_string(scores) + " must be [N,C,...] and the target " + to_string(classes) +
+                " the same without C");
+  }
+}
+
+}  // namespace
+
+ir::Type class_loss_type(const InferContext& c) {
+  check(c, 0, 1);
+  return {c.operand(0).dtype, loss_shape(c, c.operand(1).shape)};
+}
+
+ir::Type class_gradient_type(const InferContext& c) {
+  check(c, 1, 2);
+  require_same_dtype(c, 0, 1);
+  const Shape loss = loss_shape(c, c.operand(2).shape);
+  if (c.operand(0).shape != loss) {
+    shape_error("dy " + to_string(c.operand(0).shape) + " must have the shape of the loss, " + to_string(loss));
+  }
+  return {c.operand(1).dtype, c.operand(1).shape};
+}
+
+std::pair<ir::Value*, ir::Value*> class_operands(ImportCall& call) {
+  if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
+  ir::Value *x = call.tensor("self"), *target = call.tensor("target");
+  if (is_floating_point(target->type().dtype)) {
+    call.unsupported("class probabilities as target are not supported; give class indices");
+  }
+  target = call.cast(target, DType::kI32);
+  if (x->type().shape.size() == 1) {  // no batch
+    x = reshaped(call, x, {1, x->type().shape[0]});
+    target = reshaped(call, target, {1});
+  }
+  return {x, target};
+}
+
+ClassTargets::ClassTargets(const ReferenceCall& call, int x, int target)
+    : target_(call.operand(target).values),
+      split_(split_at(call.operand(x).type.shape, 1)),
+      ignore_index_(call.attributes.integer("ignore_index")) {
+  for (int64_t i = 0; i < size(); ++i) {
+    if (ignored(i)) continue;
+    ++counted_;
+    if (this->target(i) < 0 || this->target(i) >= classes()) {
+      throw Error(ErrorCode::kExecution, "index out of range: target " + std::to_string(this->target(i)) +
+                                             " at position " + std::to_string(i) + ", there are " +
+                                             std::to_string(classes()) + " classes");
+    }
+  }
+}
+
+double ClassTargets::upstream(const ReferenceCall& call, int64_t i) const {
+  const std::string& reduction = call.attributes.text("reduction");
+  const std::vector<double>& dy = call.operand(0).values;
+  if (reduction == "none") return dy[i];
+  return reduction == "mean" ? dy[0] / static_cast<double>(counted_) : dy[0];
+}
+
+}  // namespace ipu::ops

@@ -1,0 +1,39 @@
+// What nll_loss and cross_entropy share: x [N, C, ...] with one class number per target [N, ...].
+#pragma once
+
+#include <utility>
+
+#include "ops/loss/loss_support.h"
+
+namespace ipu::ops {
+
+// Types of `loss(x, target)` and `loss_gradient(dy, x, target)`.
+ir::Type class_loss_type(const InferContext& context);
+ir::Type class_gradient_type(const InferContext& context);
+
+// Operands "self" and "target" of torch's call: batched, target narrowed; refuses weights and probabilities.
+std::pair<ir::Value*, ir::Value*> class_operands(ImportCall& call);
+
+// The targets of a reference call. Throws Error(kExecution) for a class that does not exist.
+class ClassTargets {
+ public:
+  ClassTargets(const ReferenceCall& call, int x, int target);
+
+  int64_t size() const { return static_cast<int64_t>(target_.size()); }
+  int64_t classes() const { return split_.size; }
+  bool ignored(int64_t i) const { return static_cast<int64_t>(target_[i]) == ignore_index_; }
+  int64_t target(int64_t i) const { return static_cast<int64_t>(target_[i]); }
+  int64_t counted() const { return counted_; }
+  int64_t element(int64_t i, int64_t klass) const {  // of x: row i's entry for a class
+    return (i / split_.inner * split_.size + klass) * split_.inner + i % split_.inner;
+  }
+  // Gradient that reaches row i's loss; operand 0 of the call is dy.
+  double upstream(const ReferenceCall& call, int64_t i) const;
+
+ private:
+  const std::vector<double>& target_;
+  Split3 split_;
+  int64_t ignore_index_, counted_ = 0;
+};
+
+}  // namespace ipu::ops

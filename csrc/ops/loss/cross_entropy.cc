@@ -1,0 +1,149 @@
+// cross_entropy and its gradient: log-softmax over the classes and nll_loss in one, so that the gradient is computed
+// from the scores directly. Label smoothing as in torch.
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "ops/loss/class_targets.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+
+// Largest score of a row and the logarithm of the sum of exponentials relative to it.
+struct Normalizer {
+  double largest, log_sum;
+};
+Normalizer normalizer(const std::vector<double>& x, const ClassTargets& targets, int64_t i) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
+  for (int64_t c = 0; c < targets.classes(); ++c) largest = std::max(largest, x[targets.element(i, c)]);
+  for (int64_t c = 0; c < targets.classes(); ++c) sum += std::exp(x[targets.element(i, c)] - largest);
+  return {largest, std::log(sum)};
+}
+
+void cross_entropy_reference(ReferenceCall& call) {
+  const std::vector<double>& x = call.operand(0).values;
+  const ClassTargets targets(call, 0, 1);
+  const double smoothing = call.attributes.real("label_smoothing");
+  std::vector<double> losses(targets.size(), 0.0);
+  for (int64_t i = 0; i < targets.size(); ++i) {
+    if (targets.ignored(i)) continue;
+    const Normalizer z = normalizer(x, targets, i);
+    double sum = 0.0;
+    for (int64_t c = 0; c < targets.classes(); ++c) sum += x[targets.element(i, c)] - z.largest - z.log_sum;
+    const double own = x[targets.element(i, targets.target(i))] - z.largest - z.log_sum;
+    losses[i] = -(1.0 - smoothing) * own;
+    if (smoothing != 0.0) losses[i] -= smoothing / static_cast<double>(targets.classes()) * sum;
+  }
+  reduce_losses(call, losses, static_cast<double>(targets.counted()));
+}
+
+void cross_entropy_gradient_reference(ReferenceCall& call) {
+  const std::vector<double>& x = call.operand(1).values;
+  const ClassTargets targets(call, 1, 2);
+  const double smoothing = call.attributes.real("label_smoothing");
+  for (int64_t i = 0; i < targets.size(); ++i) {
+    if (targets.ignored(i)) continue;
+    const Normalizer z = normalizer(x, targets, i);
+    const double upstream = targets.upstream(call, i);
+    for (int64_t c = 0; c < targets.classes(); ++c) {
+      const double p = std::exp(x[targets.element(i, c)] - z.largest - z.log_sum);
+      const double wanted = (c == targets.target(i) ? 1.0 - smoothing : 0.0) + smoothing / static_cast<double>(targets.classes());
+      call.result().values[targets.element(i, c)] = upstream * (p - wanted);
+    }
+  }
+}
+
+// log_softmax and nll_loss; smoothing adds the mean over the classes, for targets that are not ignored.
+std::vector<ir::Value*> cross_entropy_decomposition(ir::Op& op) {
+  ir::Builder builder(op.graph(), &op);
+  builder.settings = op.settings;
+  builder.location = op.location;
+  builder.origin = op.origin;
+  const Attributes attributes = with_defaults(get_op("cross_entropy"), op.attributes);
+  const double smoothing = attributes.real("label_smoothing");
+  const std::string& reduction = attributes.text("reduction");
+  ir::Value* target = op.operand(1);
+  ir::Value* log_probs = build(builder, "log_softmax", {op.operand(0)}, {{"dim", int64_t{1}}});
+  const DType dtype = log_probs->type().dtype;
+  const Attribute ignore = *attributes.find("ignore_index");
+  if (smoothing == 0.0) {
+    return {build(builder, "nll_loss", {log_probs, target}, {{"ignore_index", ignore}, {"reduction", reduction}})};
+  }
+  ir::Value* nll = build(builder, "nll_loss", {log_probs, target}, {{"ignore_index", ignore}, {"reduction", std::string("none")}});
+  ir::Value* counts = build(builder, "not_equal",
+                            {target, builder.scalar(target->type().dtype, static_cast<double>(std::get<int64_t>(ignore)))});
+  ir::Value* sum = build(builder, "reduce_sum", {log_probs}, {{"dims", Shape{1}}, {"keep_dims", false}});
+  const double share = -smoothing / static_cast<double>(op.operand(0)->type().shape[1]);
+  ir::Value* smooth = build(builder, "where", {counts, build(builder, "mul", {sum, builder.scalar(dtype, share)}),
+                                               builder.scalar(dtype, 0.0)});
+  ir::Value* losses = build(builder, "add", {build(builder, "mul", {nll, builder.scalar(dtype, 1.0 - smoothing)}), smooth});
+  if (reduction != "mean") return {build(builder, "identity_loss", {losses}, {{"reduction", reduction}})};
+  std::vector<int64_t> dims(target->type().shape.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  const auto total_of = [&](ir::Value* v) { return build(builder, "reduce_sum", {v}, {{"dims", dims}, {"keep_dims", false}}); };
+  return {build(builder, "div", {total_of(losses), total_of(build(builder, "cast", {counts}, {{"dtype", dtype}}))})};
+}
+
+void import_cross_entropy(ImportCall& call) {
+  const auto [x, target] = class_operands(call);
+  const double smoothing = call.has("label_smoothing") ? call.real("label_smoothing") : 0.0;
+  if (smoothing < 0.0 || smoothing > 1.0) call.unsupported("label_smoothing must be between 0 and 1");
+  ir::Value* loss = call.op("cross_entropy", {x, target},
+                            {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                             {"reduction", reduction_word(call)},
+                             {"label_smoothing", smoothing}});
+  call.set_result(0, reshaped(call, loss, call.result_type(0).shape));
+}
+
+Cost scores_cost(const ir::Op& op, int x) {
+  const ir::Type& type = op.operand(x)->type();
+  return {12.0 * static_cast<double>(type.elements()), static_cast<double>(type.bytes()),
+          static_cast<double>(op.result()->type().bytes())};
+}
+
+const OpRegistration cross_entropy =
+    define_op("cross_entropy", "loss")
+        .doc("Cross-entropy of scores x [N, C, ...] and classes target [N, ...]; targets equal to ignore_index do not "
+             "count; label_smoothing spreads that share of the target over all classes.")
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyInteger)
+        .attribute("ignore_index", int64_t{-100})
+        .attribute("reduction", std::string("mean"))
+        .attribute("label_smoothing", 0.0)
+        .result("loss")
+        .traits(kLoss | kCompound)
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{class_loss_type(c)}; })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("cross_entropy_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
+        })
+        .reference(cross_entropy_reference)
+        .cost([](const ir::Op& op) { return scores_cost(op, 0); })
+        .decompose(cross_entropy_decomposition)
+        .from_aten({"cross_entropy_loss"}, import_cross_entropy)
+        .samples({{{f32({4, 5}), i32({4})}, {}, -2, 2, {{1, {0, 4}}}},
+                  {{f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -2, 2, {{1, {0, 4}}}},
+                  {{f32({6, 3}), i32({6})}, {{"label_smoothing", 0.2}, {"ignore_index", int64_t{1}}}, -2, 2, {{1, {0, 2}}}},
+                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})}, {{"reduction", std::string("sum")}}, -2, 2, {{1, {0, 2}}}}});
+
+const OpRegistration cross_entropy_gradient =
+    define_op("cross_entropy_gradient", "loss")
+        .doc("Gradient of cross_entropy for the scores: softmax minus the smoothed target, times the upstream gradient.")
+        .operand("dy", kAnyFloat)
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyInteger)
+        .attribute("ignore_index", int64_t{-100})
+        .attribute("reduction", std::string("mean"))
+        .attribute("label_smoothing", 0.0)
+        .result("dx")
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
+        .gradient_refused("a loss can be differentiated once")
+        .reference(cross_entropy_gradient_reference)
+        .cost([](const ir::Op& op) { return scores_cost(op, 1); })
+        .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -2, 2, {{2, {0, 4}}}},
+                  {{f32({4}), f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"label_smoothing", 0.1}}, -2, 2, {{2, {0, 4}}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,70 @@
+// nll_loss and its gradient: minus the log-probability of the target class, mean over targets that are not ignored.
+#include "ops/loss/class_targets.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+
+void nll_reference(ReferenceCall& call) {
+  const ReferenceTensor& x = call.operand(0);
+  const ClassTargets targets(call, 0, 1);
+  std::vector<double> losses(targets.size(), 0.0);
+  for (int64_t i = 0; i < targets.size(); ++i) {
+    if (!targets.ignored(i)) losses[i] = -x.values[targets.element(i, targets.target(i))];
+  }
+  reduce_losses(call, losses, static_cast<double>(targets.counted()));
+}
+
+void nll_gradient_reference(ReferenceCall& call) {
+  const ClassTargets targets(call, 1, 2);
+  for (int64_t i = 0; i < targets.size(); ++i) {
+    if (!targets.ignored(i)) call.result().values[targets.element(i, targets.target(i))] = -targets.upstream(call, i);
+  }
+}
+
+void import_nll_loss(ImportCall& call) {
+  const auto [x, target] = class_operands(call);
+  call.set_result(0, call.op("nll_loss", {x, target},
+                             {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                              {"reduction", reduction_word(call)}}));
+}
+
+const OpRegistration nll_loss =
+    define_op("nll_loss", "loss")
+        .doc("Minus log_probs [N, C, ...] at the classes target [N, ...]; targets equal to ignore_index count neither in "
+             "the sum nor in the mean.")
+        .operand("log_probs", kAnyFloat)
+        .operand("target", kAnyInteger)
+        .attribute("ignore_index", int64_t{-100})
+        .attribute("reduction", std::string("mean"))
+        .result("loss")
+        .traits(kLoss)
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{class_loss_type(c)}; })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("nll_loss_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
+        })
+        .reference(nll_reference)
+        .from_aten({"nll_loss", "nll_loss_nd", "nll_loss2d"}, import_nll_loss)
+        .samples({{{f32({4, 5}), i32({4})}, {}, -3, 0, {{1, {0, 4}}}},
+                  {{f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -3, 0, {{1, {0, 4}}}},
+                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})}, {{"reduction", std::string("sum")}}, -3, 0, {{1, {0, 2}}}}});
+
+const OpRegistration nll_loss_gradient =
+    define_op("nll_loss_gradient", "loss")
+        .doc("Gradient of nll_loss for log_probs.")
+        .operand("dy", kAnyFloat)
+        .operand("log_probs", kAnyFloat)
+        .operand("target", kAnyInteger)
+        .attribute("ignore_index", int64_t{-100})
+        .attribute("reduction", std::string("mean"))
+        .result("dx")
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
+        .gradient_refused("a loss can be differentiated once")
+        .reference(nll_gradient_reference)
+        .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -1, 1, {{2, {0, 4}}}},
+                  {{f32({4}), f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -1, 1, {{2, {0, 4}}}}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,135 @@
+// max_pool and its gradient: 1-d and 2-d, the first maximum of a window in row-major order gets the gradient, NaN wins.
+#include <cmath>
+#include <limits>
+
+#include "ops/convolution/window.h"
+
+namespace ipu::ops {
+namespace {
+
+std::vector<int64_t> spatial(const Shape& shape) { return {shape.begin() + 2, shape.end()}; }
+
+ir::Type max_pool_type(const InferContext& c) {
+  const ir::Type& x = c.operand(0);
+  if (x.shape.size() < 3 || x.shape.size() > 4) {
+    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W]");
+  }
+  const Window window = read_window(c, per_dimension(c, "kernel", x.shape.size() - 2, 1));
+  const Shape sizes = output_sizes(window, spatial(x.shape));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    // Every window must hold an element of x: the first and the last one do, or none in between is empty either.
+    const int64_t last = (sizes[d] - 1) * window.strides[d] - window.padding_low[d];
+    if (window.extent(d) <= window.padding_low[d] || last >= x.shape[d + 2]) {
+      shape_error("a window in spatial dimension " + std::to_string(d) + " lies in the padding alone");
+    }
+  }
+  ir::Type y{x.dtype, {x.shape[0], x.shape[1]}, x.layout};
+  y.shape.insert(y.shape.end(), sizes.begin(), sizes.end());
+  return y;
+}
+
+// Calls visit(result element, input element of the maximum) for all windows; -1 where a dilated window steps over the
+// whole input.
+template <typename Visit>
+void for_each_maximum(const ReferenceTensor& x, const Shape& result, const Attributes& attributes, Visit visit) {
+  const Window window = read_window(attributes, attributes.integers("kernel"));
+  const Shape in = spatial(x.type.shape), out = spatial(result);
+  const int64_t in_size = element_count(in), out_size = element_count(out);
+  for_each_position(out, [&](int64_t position, const std::vector<int64_t>& at) {
+    for (int64_t plane = 0; plane < result[0] * result[1]; ++plane) {
+      int64_t best = -1;
+      for_each_tap(window, in, at, [&](int64_t, int64_t offset) {
+        const int64_t element = plane * in_size + offset;
+        if (best < 0 || x.values[element] > x.values[best] || std::isnan(x.values[element])) {
+          if (best < 0 || !std::isnan(x.values[best])) best = element;
+        }
+      });
+      visit(plane * out_size + position, best);
+    }
+  });
+}
+
+Attributes pool_of(Shape kernel, Shape strides, Shape low, Shape high, Shape dilations) {
+  return {{"kernel", kernel}, {"strides", strides}, {"padding_low", low}, {"padding_high", high}, {"dilations", dilations}};
+}
+
+ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+Cost window_cost(const ir::Op& op, const ir::Type& y) {
+  const auto taps = static_cast<double>(element_count(op.attributes.integers("kernel")));
+  double bytes = 0;
+  for (int i = 0; i < op.operand_count(); ++i) bytes += static_cast<double>(op.operand(i)->type().bytes());
+  return {taps * static_cast<double>(y.elements()), bytes, static_cast<double>(op.result()->type().bytes())};
+}
+
+const OpRegistration max_pool =
+    define_op("max_pool", "pooling")
+        .doc("Largest element of each window over the spatial dimensions of x [N, C, L] or [N, C, H, W]; padding never "
+             "wins.")
+        .operand("x", kAnyFloat)
+        .attribute("kernel")
+        .attribute("strides")
+        .attribute("padding_low")
+        .attribute("padding_high")
+        .attribute("dilations")
+        .result("y")
+        .traits(kPooling)
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{max_pool_type(c)}; })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("max_pool_gradient", {g.operand(0), g.result(), g.upstream()}, window_attributes(g.attributes())));
+        })
+        .reference([](ReferenceCall& call) {
+          const std::vector<double>& x = call.operand(0).values;
+          std::vector<double>& y = call.result().values;
+          for_each_maximum(call.operand(0), call.result().type.shape, call.attributes,
+                           [&](int64_t result, int64_t element) {
+                             y[result] = element < 0 ? -std::numeric_limits<double>::infinity() : x[element];
+                           });
+        })
+        .cost([](const ir::Op& op) { return window_cost(op, op.result()->type()); })
+        .samples({{{f32({2, 3, 4, 6})}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})},
+                  {{f32({1, 2, 5, 5})}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})},
+                  {{f32({1, 1, 6, 5})}, pool_of({2, 2}, {1, 2}, {0, 0}, {0, 1}, {2, 1})},
+                  {{f32({2, 2, 7})}, pool_of({3}, {2}, {1}, {1}, {1})}});
+
+const OpRegistration max_pool_gradient =
+    define_op("max_pool_gradient", "pooling")
+        .doc("Gradient of max_pool: dy goes to the first maximum of each window.")
+        .operand("x", kAnyFloat)
+        .operand("y", kAnyFloat)
+        .operand("dy", kAnyFloat)
+        .attribute("kernel")
+        .attribute("strides")
+        .attribute("padding_low")
+        .attribute("padding_high")
+        .attribute("dilations")
+        .result("dx")
+        .traits(kPooling)
+        .infer([](const InferContext& c) {
+          const ir::Type y = max_pool_type(c);
+          require_same_dtype(c, 0, 1);
+          require_same_dtype(c, 0, 2);
+          require_same_shape(c, 1, 2);
+          if (c.operand(1).shape != y.shape) {
+            shape_error("y " + to_string(c.operand(1).shape) + " is not the pooled x, " + to_string(y.shape));
+          }
+          return std::vector<ir::Type>{c.operand(0)};
+        })
+        .gradient_refused("max_pool can be differentiated once")
+        .reference([](ReferenceCall& call) {
+          const std::vector<double>& dy = call.operand(2).values;
+          std::vector<double>& dx = call.result().values;
+          for_each_maximum(call.operand(0), call.operand(2).type.shape, call.attributes,
+                           [&](int64_t result, int64_t element) {
+                             if (element >= 0) dx[element] += dy[result];
+                           });
+        })
+        .cost([](const ir::Op& op) { return window_cost(op, op.operand(1)->type()); })
+        .samples({{{f32({2, 3, 4, 6}), f32({2, 3, 2, 2}), f32({2, 3, 2, 2})},
+                   pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})},
+                  {{f32({1, 2, 5, 5}), f32({1, 2, 3, 5}), f32({1, 2, 3, 5})},
+                   pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})},
+                  {{f32({2, 2, 7}), f32({2, 2, 4}), f32({2, 2, 4})}, pool_of({3}, {2}, {1}, {1}, {1})}});
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,113 @@
+// Importers of torch's pooling: ceil_mode becomes padding at the end, adaptive pooling a mean or an ordinary pooling.
+#include "ops/convolution/window.h"
+
+namespace ipu::ops {
+namespace {
+
+// x [N, C, spatial...]; torch also takes [C, spatial...].
+ir::Value* batched_input(ImportCall& call, size_t rank) {
+  ir::Value* x = call.tensor("self");
+  Shape shape = x->type().shape;
+  if (shape.size() == rank + 2) return x;
+  if (shape.size() != rank + 1) {
+    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) + " spatial dimensions");
+  }
+  shape.insert(shape.begin(), 1);
+  return reshaped(call, x, shape);
+}
+
+std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank, std::vector<int64_t> fallback) {
+  if (!call.has(name) || call.integers(name).empty()) return fallback;
+  return expand_to_rank(call, name, rank);
+}
+
+struct Pool {
+  ir::Value* x;
+  Window window;
+  std::vector<int64_t> ceil_padding;
+  Attributes attributes;
+};
+
+// With ceil_mode a last window may reach over the end, if it starts inside the input or the padding before it.
+Pool read_pool(ImportCall& call, size_t rank) {
+  ir::Value* x = batched_input(call, rank);
+  Window w;
+  w.kernel = expand_to_rank(call, "kernel_size", rank);
+  w.strides = list_or(call, "stride", rank, w.kernel);
+  w.padding_low = w.padding_high = list_or(call, "padding", rank, std::vector<int64_t>(rank, 0));
+  w.dilations = list_or(call, "dilation", rank, std::vector<int64_t>(rank, 1));
+  std::vector<int64_t> ceil_padding(rank, 0);
+  if (call.has("ceil_mode") && call.boolean("ceil_mode")) {
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t in = x->type().shape[d + 2];
+      const int64_t room = in + 2 * w.padding_low[d] - w.extent(d);
+      int64_t out = (room + w.strides[d] - 1) / w.strides[d] + 1;
+      if ((out - 1) * w.strides[d] >= in + w.padding_low[d]) --out;
+      ceil_padding[d] = std::max<int64_t>(0, (out - 1) * w.strides[d] - room);
+      w.padding_high[d] += ceil_padding[d];
+    }
+  }
+  Attributes attributes{{"kernel", w.kernel},
+                        {"strides", w.strides},
+                        {"padding_low", w.padding_low},
+                        {"padding_high", w.padding_high}};
+  return {x, std::move(w), std::move(ceil_padding), std::move(attributes)};
+}
+
+void import_max_pool(ImportCall& call, size_t rank) {
+  Pool pool = read_pool(call, rank);
+  pool.attributes.set("dilations", pool.window.dilations);
+  call.set_result(0, reshaped(call, call.op("max_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+}
+
+void import_avg_pool(ImportCall& call, size_t rank) {
+  Pool pool = read_pool(call, rank);
+  if (std::any_of(pool.ceil_padding.begin(), pool.ceil_padding.end(), [](int64_t v) { return v != 0; })) {
+    pool.attributes.set("ceil_padding", pool.ceil_padding);
+  }
+  if (call.has("count_include_pad")) pool.attributes.set("count_include_pad", call.boolean("count_include_pad"));
+  if (call.has("divisor_override")) pool.attributes.set("divisor", call.integer("divisor_override"));
+  call.set_result(0, reshaped(call, call.op("avg_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+}
+
+void import_adaptive(ImportCall& call, size_t rank) {
+  ir::Value* x = batched_input(call, rank);
+  const Shape& shape = x->type().shape;
+  const Shape result = call.result_type(0).shape;
+  std::vector<int64_t> kernel(rank), dims(rank);
+  bool everything = true;
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t in = shape[d + 2], out = result[result.size() - rank + d];
+    if (out < 1 || in % out != 0) {
+      call.unsupported("an output size of " + std::to_string(out) + " does not divide the input size " +
+                       std::to_string(in));
+    }
+    kernel[d] = in / out;
+    dims[d] = static_cast<int64_t>(d) + 2;
+    everything = everything && out == 1;
+  }
+  ir::Value* y = everything ? call.op("reduce_mean", {x}, {{"dims", dims}, {"keep_dims", true}})
+                            : call.op("avg_pool", {x},
+                                      {{"kernel", kernel},
+                                       {"strides", kernel},
+                                       {"padding_low", Shape(rank, 0)},
+                                       {"padding_high", Shape(rank, 0)}});
+  call.set_result(0, reshaped(call, y, result));
+}
+
+struct Registrations {
+  Registrations() {
+    register_aten_importer("max_pool1d", [](ImportCall& call) { import_max_pool(call, 1); });
+    register_aten_importer("max_pool2d", [](ImportCall& call) { import_max_pool(call, 2); });
+    register_aten_importer("avg_pool1d", [](ImportCall& call) { import_avg_pool(call, 1); });
+    register_aten_importer("avg_pool2d", [](ImportCall& call) { import_avg_pool(call, 2); });
+    register_aten_importer("adaptive_avg_pool1d", [](ImportCall& call) { import_adaptive(call, 1); });
+    for (const char* name : {"adaptive_avg_pool2d", "_adaptive_avg_pool2d"}) {
+      register_aten_importer(name, [](ImportCall& call) { import_adaptive(call, 2); });
+    }
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops
