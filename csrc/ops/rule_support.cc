@@ -32,14 +32,14 @@ void require_same_shape(const InferContext& context, int a, int b) {
   shape_error("operands " + std::to_string(a) + " and " + std::to_string(b) + " must have the same shape");
 }
 
-const std::vector<int64_t>& per_dimension(const InferContext& context, std::string_view attribute, size_t rank,
-                                          int64_t minimum) {
+const std::vector<int64_t>& per_dimension(const InferContext& context, std::string_view attribute,
+                                          size_t rank, int64_t minimum) {
   const std::vector<int64_t>& list = context.attributes.integers(attribute);
   const bool fits = list.size() == rank &&
                     std::all_of(list.begin(), list.end(), [minimum](int64_t v) { return v >= minimum; });
   if (!fits) {
     attribute_error(std::string(attribute) + "=" + to_string(list) + " must have " + std::to_string(rank) +
-                                 " entries of at least " + std::to_string(minimum));
+                    " entries of at least " + std::to_string(minimum));
   }
   return list;
 }
@@ -48,7 +48,7 @@ int64_t dimension(const InferContext& context, std::string_view attribute, size_
   const int64_t dim = context.attributes.integer(attribute);
   if (dim < 0 || dim >= static_cast<int64_t>(rank)) {
     attribute_error(std::string(attribute) + "=" + std::to_string(dim) + " is not one of the " +
-                                 std::to_string(rank) + " dimensions");
+                    std::to_string(rank) + " dimensions");
   }
   return dim;
 }
@@ -58,8 +58,8 @@ const std::vector<int64_t>& dimensions(const InferContext& context, std::string_
   int64_t previous = -1;
   for (const int64_t dim : list) {
     if (dim <= previous || dim >= static_cast<int64_t>(rank)) {
-      attribute_error(std::string(attribute) + "=" + to_string(list) + " must be ascending dimensions below " +
-                                   std::to_string(rank));
+      attribute_error(std::string(attribute) + "=" + to_string(list) +
+                      " must be ascending dimensions below " + std::to_string(rank));
     }
     previous = dim;
   }
@@ -99,7 +99,8 @@ ir::Value* reshaped(ImportCall& call, ir::Value* value, Shape shape) {
   return call.op("reshape", {value}, {{"shape", std::move(shape)}});
 }
 
-ir::Value* sliced(ImportCall& call, ir::Value* value, int64_t dim, int64_t start, int64_t size, int64_t step) {
+ir::Value* sliced(ImportCall& call, ir::Value* value, int64_t dim, int64_t start, int64_t size,
+                  int64_t step) {
   const Shape& shape = value->type().shape;
   if (start == 0 && size == shape[dim] && step == 1) return value;
   std::vector<int64_t> starts(shape.size(), 0), sizes = shape, steps(shape.size(), 1);
@@ -135,8 +136,9 @@ std::vector<int64_t> expand_to_rank(ImportCall& call, std::string_view name, siz
   std::vector<int64_t> list = call.integers(name);
   if (list.size() == 1) list.assign(rank, list[0]);
   if (list.size() != rank) {
-    throw Error(ErrorCode::kTypeMismatch, "bad argument: " + std::string(call.overload()) + ": " + std::string(name) + "=" +
-                                              to_string(list) + " must have 1 or " + std::to_string(rank) + " entries");
+    throw Error(ErrorCode::kTypeMismatch, "bad argument: " + std::string(call.overload()) + ": " +
+                                              std::string(name) + "=" + to_string(list) + " must have 1 or " +
+                                              std::to_string(rank) + " entries");
   }
   return list;
 }

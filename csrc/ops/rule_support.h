@@ -1,6 +1,6 @@
-// Pieces shared by type rules, reference values and importers of ops that see whole tensors (shape, reductions, matmul,
-// convolution, losses, indexing): uniform error messages, checks of attributes, walks over index spaces.
-// Not here: anything about one op.
+// Pieces shared by type rules, reference values and importers of ops that see whole tensors (shape,
+// reductions, matmul, convolution, losses, indexing): uniform error messages, checks of attributes, walks
+// over index spaces. Not here: anything about one op.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 
 namespace ipu::ops {
 
-// Throw Error(kTypeMismatch): "shape mismatch: <what>." and so on; build_op and verify add the op and its operands.
+// Throw Error(kTypeMismatch): "shape mismatch: <what>." and so on; build_op and verify add the op and its
+// operands.
 [[noreturn]] void shape_error(const std::string& what);
 [[noreturn]] void dtype_error(const std::string& what);
 [[noreturn]] void attribute_error(const std::string& what);
@@ -25,8 +26,8 @@ void require_rank(const InferContext& context, int operand, size_t rank, std::st
 void require_same_dtype(const InferContext& context, int a, int b);
 void require_same_shape(const InferContext& context, int a, int b);
 // An attribute with one entry per dimension of a shape of `rank` dimensions, each at least `minimum`.
-const std::vector<int64_t>& per_dimension(const InferContext& context, std::string_view attribute, size_t rank,
-                                          int64_t minimum);
+const std::vector<int64_t>& per_dimension(const InferContext& context, std::string_view attribute,
+                                          size_t rank, int64_t minimum);
 // An attribute naming one dimension in [0, rank).
 int64_t dimension(const InferContext& context, std::string_view attribute, size_t rank);
 // An attribute naming dimensions in [0, rank), strictly ascending.
@@ -35,9 +36,11 @@ const std::vector<int64_t>& dimensions(const InferContext& context, std::string_
 const std::string& one_of(const InferContext& context, std::string_view attribute,
                           std::initializer_list<std::string_view> words);
 
-// --- index spaces --------------------------------------------------------------------------------------------
+// --- index spaces
+// --------------------------------------------------------------------------------------------
 
-// Calls visit(linear, offset) for each index of `shape` in row-major order, offset = start + sum(index * stride).
+// Calls visit(linear, offset) for each index of `shape` in row-major order, offset = start + sum(index *
+// stride).
 template <typename Visit>
 void for_each_offset(const Shape& shape, const Strides& strides, int64_t start, Visit visit) {
   const int64_t count = element_count(shape);
@@ -56,7 +59,8 @@ void for_each_offset(const Shape& shape, const Strides& strides, int64_t start, 
 
 // result = operand 0 read through strides.
 void read_strided(const ReferenceCall& call, int64_t start, const Strides& strides);
-// The kernel that does the same: "copy" with attributes offset and strides, in elements of the contiguous operand.
+// The kernel that does the same: "copy" with attributes offset and strides, in elements of the contiguous
+// operand.
 KernelChoice strided_copy(int64_t start, Strides strides);
 
 // Shape seen from one dimension: elements before it, along it, after it.
@@ -65,13 +69,16 @@ struct Split3 {
 };
 Split3 split_at(const Shape& shape, int64_t dim);
 
-// --- importers -------------------------------------------------------------------------------------------------
+// --- importers
+// -------------------------------------------------------------------------------------------------
 
 // `value` itself when it has the shape already.
 ir::Value* reshaped(ImportCall& call, ir::Value* value, Shape shape);
 // Elements [start, start + size) along one dimension.
-ir::Value* sliced(ImportCall& call, ir::Value* value, int64_t dim, int64_t start, int64_t size, int64_t step = 1);
-ir::Value* transposed(ImportCall& call, ir::Value* value, std::vector<int64_t> perm);  // itself for the identity
+ir::Value* sliced(ImportCall& call, ir::Value* value, int64_t dim, int64_t start, int64_t size,
+                  int64_t step = 1);
+ir::Value* transposed(ImportCall& call, ir::Value* value,
+                      std::vector<int64_t> perm);  // itself for the identity
 ir::Value* expanded(ImportCall& call, ir::Value* value, Shape shape);
 ir::Value* concatenated(ImportCall& call, const std::vector<ir::Value*>& values, int64_t dim);
 // Indices counted from the end become indices counted from the front.

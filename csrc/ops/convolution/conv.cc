@@ -1,5 +1,5 @@
-// conv: 1-d and 2-d convolution (cross-correlation, as torch), channels in groups. Gradients are in conv_gradient.cc,
-// importers in conv_importers.cc.
+// conv: 1-d and 2-d convolution (cross-correlation, as torch), channels in groups. Gradients are in
+// conv_gradient.cc, importers in conv_importers.cc.
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -11,8 +11,8 @@ ir::Type conv_type(const InferContext& c) {
   const ir::Type &x = c.operand(0), &w = c.operand(1);
   require_same_dtype(c, 0, 1);
   if (x.shape.size() < 3 || x.shape.size() > 4 || w.shape.size() != x.shape.size()) {
-    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W] and the weight " + to_string(w.shape) +
-                " have as many dimensions");
+    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W] and the weight " +
+                to_string(w.shape) + " have as many dimensions");
   }
   const int64_t groups = c.attributes.integer("groups");
   if (groups < 1 || w.shape[0] % groups != 0 || w.shape[1] * groups != x.shape[1]) {
@@ -23,8 +23,8 @@ ir::Type conv_type(const InferContext& c) {
   if (c.has(2)) {
     require_same_dtype(c, 0, 2);
     if (c.operand(2).shape != Shape{w.shape[0]}) {
-      shape_error("the bias " + to_string(c.operand(2).shape) + " must have one element per output channel, " +
-                  std::to_string(w.shape[0]));
+      shape_error("the bias " + to_string(c.operand(2).shape) +
+                  " must have one element per output channel, " + std::to_string(w.shape[0]));
     }
   }
   ir::Type y{x.dtype, {x.shape[0], w.shape[0]}, x.layout};
@@ -38,7 +38,8 @@ void conv_reference(ReferenceCall& call) {
   ReferenceTensor& y = call.result();
   const Window window = read_window(call.attributes, spatial(w.type.shape));
   const Shape in = spatial(x.type.shape), out = spatial(y.type.shape);
-  const int64_t in_size = element_count(in), out_size = element_count(out), taps = element_count(window.kernel);
+  const int64_t in_size = element_count(in), out_size = element_count(out),
+                taps = element_count(window.kernel);
   const int64_t channels = x.type.shape[1], outputs = y.type.shape[1], depth = w.type.shape[1];
   const int64_t per_group = outputs / call.attributes.integer("groups");
   for_each_position(out, [&](int64_t position, const std::vector<int64_t>& at) {
@@ -48,7 +49,8 @@ void conv_reference(ReferenceCall& call) {
           const int64_t first = o / per_group * depth;
           double sum = 0.0;
           for (int64_t i = 0; i < depth; ++i) {
-            sum += x.values[(n * channels + first + i) * in_size + offset] * w.values[(o * depth + i) * taps + tap];
+            sum += x.values[(n * channels + first + i) * in_size + offset] *
+                   w.values[(o * depth + i) * taps + tap];
           }
           y.values[(n * outputs + o) * out_size + position] += sum;
         }
@@ -91,12 +93,18 @@ Cost conv_cost(const ir::Op& op) {
 ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Attributes window_of(Shape strides, Shape low, Shape high, Shape dilations, int64_t groups = 1) {
-  return {{"strides", strides}, {"padding_low", low}, {"padding_high", high}, {"dilations", dilations}, {"groups", groups}};
+  return {{"strides", strides},
+          {"padding_low", low},
+          {"padding_high", high},
+          {"dilations", dilations},
+          {"groups", groups}};
 }
 
 const OpRegistration conv =
     define_op("conv", "convolution")
-        .doc("Convolution of x [N, C, L] or [N, C, H, W] with weight [O, C / groups, kernel...], plus bias [O].")
+        .doc(
+            "Convolution of x [N, C, L] or [N, C, H, W] with weight [O, C / groups, kernel...], plus bias "
+            "[O].")
         .operand("x", kAnyFloat)
         .operand("weight", kAnyFloat)
         .optional_operand("bias", kAnyFloat)
@@ -111,10 +119,11 @@ const OpRegistration conv =
         .gradient(conv_gradient)
         .reference(conv_reference)
         .cost(conv_cost)
-        .samples({{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2})}, window_of({1, 1}, {0, 0}, {0, 0}, {1, 1})},
-                  {{f32({1, 4, 6, 5}), f32({6, 2, 2, 3}), f32({6})}, window_of({2, 1}, {1, 1}, {1, 0}, {1, 2}, 2)},
-                  {{f32({2, 2, 4, 4}), f32({2, 1, 3, 3})}, window_of({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2)},
-                  {{f32({2, 2, 7}), f32({3, 2, 3}), f32({3})}, window_of({2}, {1}, {2}, {2})}});
+        .samples(
+            {{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2})}, window_of({1, 1}, {0, 0}, {0, 0}, {1, 1})},
+             {{f32({1, 4, 6, 5}), f32({6, 2, 2, 3}), f32({6})}, window_of({2, 1}, {1, 1}, {1, 0}, {1, 2}, 2)},
+             {{f32({2, 2, 4, 4}), f32({2, 1, 3, 3})}, window_of({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2)},
+             {{f32({2, 2, 7}), f32({3, 2, 3}), f32({3})}, window_of({2}, {1}, {2}, {2})}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,5 @@
-// Gradients of conv as ops of their own. A transposed convolution is conv_input_gradient, too. Each is linear in both
-// operands, so their own gradients are again these ops.
+// Gradients of conv as ops of their own. A transposed convolution is conv_input_gradient, too. Each is linear
+// in both operands, so their own gradients are again these ops.
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -18,8 +18,8 @@ void check_convolution(const InferContext& c, const Shape& x, const Shape& w, co
   const Shape sizes = output_sizes(read_window(c, spatial(w)), spatial(x));
   expected.insert(expected.end(), sizes.begin(), sizes.end());
   if (groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1] || expected != y) {
-    shape_error("input " + to_string(x) + " and weight " + to_string(w) + " with groups=" + std::to_string(groups) +
-                " give " + to_string(expected) + ", not dy " + to_string(y));
+    shape_error("input " + to_string(x) + " and weight " + to_string(w) + " with groups=" +
+                std::to_string(groups) + " give " + to_string(expected) + ", not dy " + to_string(y));
   }
 }
 
@@ -91,7 +91,11 @@ Attributes with(Attributes attributes, std::string_view name, Shape shape) {
 ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Attributes window_of(Shape strides, Shape low, Shape high, Shape dilations, int64_t groups = 1) {
-  return {{"strides", strides}, {"padding_low", low}, {"padding_high", high}, {"dilations", dilations}, {"groups", groups}};
+  return {{"strides", strides},
+          {"padding_low", low},
+          {"padding_high", high},
+          {"dilations", dilations},
+          {"groups", groups}};
 }
 
 const OpRegistration conv_input_gradient =
@@ -122,12 +126,15 @@ const OpRegistration conv_input_gradient =
           }
         })
         .reference(input_gradient_reference)
-        .cost([](const ir::Op& op) { return gradient_cost(op, op.operand(0)->type(), op.operand(1)->type().shape); })
+        .cost([](const ir::Op& op) {
+          return gradient_cost(op, op.operand(0)->type(), op.operand(1)->type().shape);
+        })
         .samples({{{f32({2, 2, 3, 3}), f32({2, 3, 3, 2})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "input_shape", {2, 3, 5, 4})},
                   {{f32({1, 6, 4, 2}), f32({6, 2, 2, 3})},
                    with(window_of({2, 1}, {1, 1}, {1, 0}, {1, 2}, 2), "input_shape", {1, 4, 6, 5})},
-                  {{f32({2, 3, 3}), f32({3, 2, 3})}, with(window_of({2}, {1}, {2}, {2}), "input_shape", {2, 2, 7})}});
+                  {{f32({2, 3, 3}), f32({3, 2, 3})},
+                   with(window_of({2}, {1}, {2}, {2}), "input_shape", {2, 2, 7})}});
 
 const OpRegistration conv_weight_gradient =
     define_op("conv_weight_gradient", "convolution")
@@ -157,12 +164,15 @@ const OpRegistration conv_weight_gradient =
           if (g.needs(1)) g.set(1, g.op("conv", {g.operand(0), g.upstream()}, window));
         })
         .reference(weight_gradient_reference)
-        .cost([](const ir::Op& op) { return gradient_cost(op, op.operand(1)->type(), op.result()->type().shape); })
+        .cost([](const ir::Op& op) {
+          return gradient_cost(op, op.operand(1)->type(), op.result()->type().shape);
+        })
         .samples({{{f32({2, 3, 5, 4}), f32({2, 2, 3, 3})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "kernel_shape", {2, 3, 3, 2})},
                   {{f32({1, 4, 6, 5}), f32({1, 6, 4, 2})},
                    with(window_of({2, 1}, {1, 1}, {1, 0}, {1, 2}, 2), "kernel_shape", {6, 2, 2, 3})},
-                  {{f32({2, 2, 7}), f32({2, 3, 3})}, with(window_of({2}, {1}, {2}, {2}), "kernel_shape", {3, 2, 3})}});
+                  {{f32({2, 2, 7}), f32({2, 3, 3})},
+                   with(window_of({2}, {1}, {2}, {2}), "kernel_shape", {3, 2, 3})}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,4 +1,5 @@
-// Importers of torch's convolutions: padding by number or by name, input without a batch, transposed convolution.
+// Importers of torch's convolutions: padding by number or by name, input without a batch, transposed
+// convolution.
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -11,7 +12,8 @@ void with_batch(ImportCall& call, size_t rank, Build build) {
   const Shape& shape = x->type().shape;
   if (shape.size() == rank + 2) return call.set_result(0, build(x));
   if (shape.size() != rank + 1) {
-    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) + " spatial dimensions");
+    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) +
+                     " spatial dimensions");
   }
   Shape batched = shape;
   batched.insert(batched.begin(), 1);
@@ -32,11 +34,13 @@ std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t ran
 }
 
 ir::Value* convolution(ImportCall& call, ir::Value* x, const Attributes& attributes) {
-  if (ir::Value* bias = call.optional_tensor("bias")) return call.op("conv", {x, call.tensor("weight"), bias}, attributes);
+  if (ir::Value* bias = call.optional_tensor("bias"))
+    return call.op("conv", {x, call.tensor("weight"), bias}, attributes);
   return call.op("conv", {x, call.tensor("weight")}, attributes);
 }
 
-Attributes conv_attributes(ImportCall& call, size_t rank, std::vector<int64_t> low, std::vector<int64_t> high) {
+Attributes conv_attributes(ImportCall& call, size_t rank, std::vector<int64_t> low,
+                           std::vector<int64_t> high) {
   return {{"strides", list_or(call, "stride", rank, 1)},
           {"padding_low", std::move(low)},
           {"padding_high", std::move(high)},
@@ -57,9 +61,11 @@ void import_conv_named_padding(ImportCall& call) {
   const std::string padding = call.has("padding") ? call.text("padding") : "valid";
   std::vector<int64_t> low(rank, 0), high(rank, 0);
   if (padding == "same") {
-    const std::vector<int64_t> dilations = list_or(call, "dilation", rank, 1), strides = list_or(call, "stride", rank, 1);
+    const std::vector<int64_t> dilations = list_or(call, "dilation", rank, 1),
+                               strides = list_or(call, "stride", rank, 1);
     for (size_t d = 0; d < rank; ++d) {
-      if (strides[d] != 1) call.unsupported("padding=\"same\" with a stride of " + std::to_string(strides[d]));
+      if (strides[d] != 1)
+        call.unsupported("padding=\"same\" with a stride of " + std::to_string(strides[d]));
       const int64_t total = dilations[d] * (call.tensor("weight")->type().shape[d + 2] - 1);
       low[d] = total / 2;
       high[d] = total - low[d];
@@ -92,8 +98,10 @@ void import_transposed(ImportCall& call) {
 struct Registrations {
   Registrations() {
     for (const char* name : {"conv1d", "conv2d"}) register_aten_importer(name, import_conv);
-    for (const char* name : {"conv1d.padding", "conv2d.padding"}) register_aten_importer(name, import_conv_named_padding);
-    for (const char* name : {"conv_transpose1d", "conv_transpose2d.input"}) register_aten_importer(name, import_transposed);
+    for (const char* name : {"conv1d.padding", "conv2d.padding"})
+      register_aten_importer(name, import_conv_named_padding);
+    for (const char* name : {"conv_transpose1d", "conv_transpose2d.input"})
+      register_aten_importer(name, import_transposed);
     for (const char* name : {"convolution", "_convolution"}) {
       register_aten_importer(name, [](ImportCall& call) {
         call.has("transposed") && call.boolean("transposed") ? import_transposed(call) : import_conv(call);

@@ -6,7 +6,8 @@ namespace ipu::ops {
 Window read_window(const Attributes& attributes, std::vector<int64_t> kernel) {
   const size_t rank = kernel.size();
   return {std::move(kernel), attributes.integers("strides"), attributes.integers("padding_low"),
-          attributes.integers("padding_high"), attributes.integers("dilations", std::vector<int64_t>(rank, 1))};
+          attributes.integers("padding_high"),
+          attributes.integers("dilations", std::vector<int64_t>(rank, 1))};
 }
 
 Window read_window(const InferContext& context, std::vector<int64_t> kernel) {

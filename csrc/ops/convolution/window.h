@@ -19,8 +19,8 @@ struct Window {
   }
 };
 
-// From attributes strides, padding_low, padding_high and dilations (all ones when the op has none). Throws when a list
-// is too short or an entry out of range.
+// From attributes strides, padding_low, padding_high and dilations (all ones when the op has none). Throws
+// when a list is too short or an entry out of range.
 Window read_window(const InferContext& context, std::vector<int64_t> kernel);
 Window read_window(const Attributes& attributes, std::vector<int64_t> kernel);
 Attributes window_attributes(const Attributes& attributes);  // just these, and groups if there
@@ -28,10 +28,12 @@ Attributes window_attributes(const Attributes& attributes);  // just these, and 
 // Spatial sizes of the output; throws when the padded input is smaller than the window.
 Shape output_sizes(const Window& window, std::span<const int64_t> input);
 
-// Calls visit(tap, input) for each tap of the window at output position `at` that lies inside the input, in row-major
-// order; tap and input are offsets into row-major arrays of the kernel's and the input's spatial sizes.
+// Calls visit(tap, input) for each tap of the window at output position `at` that lies inside the input, in
+// row-major order; tap and input are offsets into row-major arrays of the kernel's and the input's spatial
+// sizes.
 template <typename Visit>
-void for_each_tap(const Window& window, std::span<const int64_t> input, const std::vector<int64_t>& at, Visit visit) {
+void for_each_tap(const Window& window, std::span<const int64_t> input, const std::vector<int64_t>& at,
+                  Visit visit) {
   const int64_t taps = element_count(window.kernel);
   for (int64_t tap = 0; tap < taps; ++tap) {
     int64_t rest = tap, offset = 0, stride = 1;

@@ -29,10 +29,12 @@ void embedding_gradient_reference(ReferenceCall& call) {
 
 void import_embedding(ImportCall& call) {
   for (const char* option : {"scale_grad_by_freq", "sparse"}) {
-    if (call.has(option) && call.boolean(option)) call.unsupported(std::string(option) + "=True is not supported");
+    if (call.has(option) && call.boolean(option))
+      call.unsupported(std::string(option) + "=True is not supported");
   }
-  call.set_result(0, call.op("embedding", {call.tensor("weight"), call.cast(call.tensor("indices"), DType::kI32)},
-                             {{"padding_idx", call.has("padding_idx") ? call.integer("padding_idx") : -1}}));
+  call.set_result(
+      0, call.op("embedding", {call.tensor("weight"), call.cast(call.tensor("indices"), DType::kI32)},
+                 {{"padding_idx", call.has("padding_idx") ? call.integer("padding_idx") : -1}}));
 }
 
 const OpRegistration embedding =
@@ -50,7 +52,8 @@ const OpRegistration embedding =
         })
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("embedding_gradient", {g.upstream(), g.operand(1)},
-                        {{"rows", g.operand_type(0).shape[0]}, {"padding_idx", g.attributes().integer("padding_idx")}}));
+                        {{"rows", g.operand_type(0).shape[0]},
+                         {"padding_idx", g.attributes().integer("padding_idx")}}));
         })
         .reference(embedding_reference)
         .from_aten({"embedding"}, import_embedding)
@@ -89,7 +92,11 @@ const OpRegistration embedding_gradient =
         })
         .reference(embedding_gradient_reference)
         .samples({{{f32({2, 4, 3}), i32({2, 4})}, {{"rows", int64_t{5}}}, -1, 1, {{1, {0, 4}}}},
-                  {{f32({6, 3}), i32({6})}, {{"rows", int64_t{5}}, {"padding_idx", int64_t{2}}}, -1, 1, {{1, {0, 4}}}}});
+                  {{f32({6, 3}), i32({6})},
+                   {{"rows", int64_t{5}}, {"padding_idx", int64_t{2}}},
+                   -1,
+                   1,
+                   {{1, {0, 4}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -9,7 +9,8 @@ ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // Calls visit(index element, x element) for each element of the index operand.
 template <typename Visit>
-void for_each_gathered(const Shape& x, const ReferenceTensor& index, int64_t dim, std::string_view kind, Visit visit) {
+void for_each_gathered(const Shape& x, const ReferenceTensor& index, int64_t dim, std::string_view kind,
+                       Visit visit) {
   Strides strides = contiguous_strides(x);
   const int64_t along = strides[dim];
   strides[dim] = 0;
@@ -21,8 +22,9 @@ void for_each_gathered(const Shape& x, const ReferenceTensor& index, int64_t dim
 void import_gather(ImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   if (x->type().shape.empty()) {  // a scalar has one element along one dimension
-    ir::Value* y = call.op("gather", {reshaped(call, x, {1}), reshaped(call, index, {index->type().elements()})},
-                           {{"dim", int64_t{0}}});
+    ir::Value* y =
+        call.op("gather", {reshaped(call, x, {1}), reshaped(call, index, {index->type().elements()})},
+                {{"dim", int64_t{0}}});
     return call.set_result(0, reshaped(call, y, call.result_type(0).shape));
   }
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
@@ -33,18 +35,22 @@ void import_gather(ImportCall& call) {
 void import_take_along_dim(ImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("indices"), DType::kI32);
   if (!call.has("dim")) {
-    ir::Value* y = call.op("gather", {reshaped(call, x, {x->type().elements()}),
-                                      reshaped(call, index, {index->type().elements()})}, {{"dim", int64_t{0}}});
+    ir::Value* y = call.op(
+        "gather",
+        {reshaped(call, x, {x->type().elements()}), reshaped(call, index, {index->type().elements()})},
+        {{"dim", int64_t{0}}});
     return call.set_result(0, reshaped(call, y, call.result_type(0).shape));
   }
   Shape x_shape = x->type().shape, index_shape = index->type().shape;
   const int64_t dim = normalize_dim(call.integer("dim"), x_shape.size());
-  if (x_shape.size() != index_shape.size()) call.unsupported("indices with another number of dimensions than the input");
+  if (x_shape.size() != index_shape.size())
+    call.unsupported("indices with another number of dimensions than the input");
   for (size_t d = 0; d < x_shape.size(); ++d) {
     if (static_cast<int64_t>(d) == dim) continue;
     x_shape[d] = index_shape[d] = broadcast_shapes(Shape{x_shape[d]}, Shape{index_shape[d]})[0];
   }
-  call.set_result(0, call.op("gather", {expanded(call, x, x_shape), expanded(call, index, index_shape)}, {{"dim", dim}}));
+  call.set_result(
+      0, call.op("gather", {expanded(call, x, x_shape), expanded(call, index, index_shape)}, {{"dim", dim}}));
 }
 
 // Of a source larger than the index, torch reads the part the index covers.
@@ -55,7 +61,8 @@ void import_scatter_add(ImportCall& call) {
   if (x->type().shape.empty() || shape.size() != source->type().shape.size()) {
     call.unsupported("self, index and src must have the same number of dimensions, at least one");
   }
-  for (size_t d = 0; d < shape.size(); ++d) source = sliced(call, source, static_cast<int64_t>(d), 0, shape[d]);
+  for (size_t d = 0; d < shape.size(); ++d)
+    source = sliced(call, source, static_cast<int64_t>(d), 0, shape[d]);
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
   call.set_result(0, call.op("scatter_add", {x, index, source}, {{"dim", dim}}));
 }
@@ -68,7 +75,8 @@ const OpRegistration gather =
         .attribute("dim")
         .result("y")
         .infer([](const InferContext& c) {
-          require_gatherable(c, c.operand(0).shape, c.operand(1).shape, dimension(c, "dim", c.operand(0).shape.size()));
+          require_gatherable(c, c.operand(0).shape, c.operand(1).shape,
+                             dimension(c, "dim", c.operand(0).shape.size()));
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(1).shape}};
         })
         .gradient([](GradientBuilder& g) {
@@ -76,8 +84,8 @@ const OpRegistration gather =
                         {{"dim", g.attributes().integer("dim")}}));
         })
         .reference([](ReferenceCall& call) {
-          for_each_gathered(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "gather",
-                            [&](int64_t linear, int64_t element) {
+          for_each_gathered(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"),
+                            "gather", [&](int64_t linear, int64_t element) {
                               call.result().values[linear] = call.operand(0).values[element];
                             });
         })
@@ -89,8 +97,10 @@ const OpRegistration gather =
 
 const OpRegistration scatter_add =
     define_op("scatter_add", "indexing")
-        .doc("x with src[i, j, ...] added at x[index[i, j, ...], j, ...] for dim 0, and so on; equal indices add up in "
-             "row-major order.")
+        .doc(
+            "x with src[i, j, ...] added at x[index[i, j, ...], j, ...] for dim 0, and so on; equal indices "
+            "add up in "
+            "row-major order.")
         .operand("x", kNumber)
         .operand("index", kAnyInteger)
         .operand("src", kNumber)
@@ -100,7 +110,8 @@ const OpRegistration scatter_add =
         .infer([](const InferContext& c) {
           require_same_dtype(c, 0, 2);
           require_same_shape(c, 1, 2);
-          require_gatherable(c, c.operand(0).shape, c.operand(1).shape, dimension(c, "dim", c.operand(0).shape.size()));
+          require_gatherable(c, c.operand(0).shape, c.operand(1).shape,
+                             dimension(c, "dim", c.operand(0).shape.size()));
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
         })
         .gradient([](GradientBuilder& g) {
@@ -111,8 +122,8 @@ const OpRegistration scatter_add =
         })
         .reference([](ReferenceCall& call) {
           call.result().values = call.operand(0).values;
-          for_each_gathered(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "scatter_add",
-                            [&](int64_t linear, int64_t element) {
+          for_each_gathered(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"),
+                            "scatter_add", [&](int64_t linear, int64_t element) {
                               call.result().values[element] += call.operand(2).values[linear];
                             });
         })

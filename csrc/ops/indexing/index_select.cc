@@ -1,5 +1,5 @@
-// index_select and index_add: whole slices by number along one dimension; x[i, :, j] with integer tensors is imported
-// as one index_select over the merged dimensions.
+// index_select and index_add: whole slices by number along one dimension; x[i, :, j] with integer tensors is
+// imported as one index_select over the merged dimensions.
 #include <numeric>
 
 #include "ops/indexing/index_support.h"
@@ -12,12 +12,14 @@ ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // Calls visit(element of the slices, element of x).
 template <typename Visit>
-void for_each_selected(const Shape& x, const ReferenceTensor& index, int64_t dim, std::string_view kind, Visit visit) {
+void for_each_selected(const Shape& x, const ReferenceTensor& index, int64_t dim, std::string_view kind,
+                       Visit visit) {
   const Split3 s = split_at(x, dim);
   for (int64_t o = 0; o < s.outer; ++o) {
     for (int64_t k = 0; k < index.size(); ++k) {
       const int64_t row = checked_index(index, k, s.size, kind);
-      for (int64_t i = 0; i < s.inner; ++i) visit((o * index.size() + k) * s.inner + i, (o * s.size + row) * s.inner + i);
+      for (int64_t i = 0; i < s.inner; ++i)
+        visit((o * index.size() + k) * s.inner + i, (o * s.size + row) * s.inner + i);
     }
   }
 }
@@ -51,12 +53,14 @@ void import_index_add(ImportCall& call) {
 ir::Value* from_front(ImportCall& call, ir::Value* index, int64_t extent) {
   index = call.cast(index, DType::kI32);
   ir::Value* negative = call.op("less", {index, call.builder().scalar(DType::kI32, 0)});
-  ir::Value* shifted = call.op("add", {index, call.builder().scalar(DType::kI32, static_cast<double>(extent))});
+  ir::Value* shifted =
+      call.op("add", {index, call.builder().scalar(DType::kI32, static_cast<double>(extent))});
   return call.op("where", {negative, shifted, index});
 }
 
-// x[..., i, j, ...]: the indexed dimensions are brought together, merged into one and selected by the merged index. The
-// index dimensions stand where the indexed ones stood if these are neighbours, else in front, as in torch.
+// x[..., i, j, ...]: the indexed dimensions are brought together, merged into one and selected by the merged
+// index. The index dimensions stand where the indexed ones stood if these are neighbours, else in front, as
+// in torch.
 void import_index(ImportCall& call) {
   ir::Value* x = call.tensor("self");
   const std::vector<ir::Value*> indices = call.tensors("indices");
@@ -117,8 +121,8 @@ const OpRegistration index_select =
                         {{"dim", g.attributes().integer("dim")}}));
         })
         .reference([](ReferenceCall& call) {
-          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "index_select",
-                            [&](int64_t slice, int64_t element) {
+          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"),
+                            "index_select", [&](int64_t slice, int64_t element) {
                               call.result().values[slice] = call.operand(0).values[element];
                             });
         })
@@ -130,7 +134,9 @@ const OpRegistration index_select =
 
 const OpRegistration index_add =
     define_op("index_add", "indexing")
-        .doc("x with the slices of src along dim added at the numbers of index [n]; equal numbers add up in order.")
+        .doc(
+            "x with the slices of src along dim added at the numbers of index [n]; equal numbers add up in "
+            "order.")
         .operand("x", kNumber)
         .operand("index", kAnyInteger)
         .operand("src", kNumber)
@@ -151,13 +157,14 @@ const OpRegistration index_add =
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set(0, g.upstream());
           if (g.needs(2)) {
-            g.set(2, g.op("index_select", {g.upstream(), g.operand(1)}, {{"dim", g.attributes().integer("dim")}}));
+            g.set(2, g.op("index_select", {g.upstream(), g.operand(1)},
+                          {{"dim", g.attributes().integer("dim")}}));
           }
         })
         .reference([](ReferenceCall& call) {
           call.result().values = call.operand(0).values;
-          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"), "index_add",
-                            [&](int64_t slice, int64_t element) {
+          for_each_selected(call.operand(0).type.shape, call.operand(1), call.attributes.integer("dim"),
+                            "index_add", [&](int64_t slice, int64_t element) {
                               call.result().values[element] += call.operand(2).values[slice];
                             });
         })

@@ -33,8 +33,9 @@ const OpRegistration one_hot =
           }
         })
         .from_aten({"one_hot"}, import_one_hot)
-        .samples({{{ir::Type{DType::kI32, {4}}}, {{"classes", int64_t{3}}}, 0, 2},
-                  {{ir::Type{DType::kI32, {2, 3}}}, {{"classes", int64_t{5}}, {"dtype", DType::kF32}}, 0, 4}});
+        .samples(
+            {{{ir::Type{DType::kI32, {4}}}, {{"classes", int64_t{3}}}, 0, 2},
+             {{ir::Type{DType::kI32, {2, 3}}}, {{"classes", int64_t{5}}, {"dtype", DType::kF32}}, 0, 4}});
 
 }  // namespace
 }  // namespace ipu::ops

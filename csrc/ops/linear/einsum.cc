@@ -1,5 +1,5 @@
-// Importer of einsum for one or two operands: sums out what only one operand has, then one batched matrix product.
-// Three and more operands are contracted from left to right, as torch does without a given path.
+// Importer of einsum for one or two operands: sums out what only one operand has, then one batched matrix
+// product. Three and more operands are contracted from left to right, as torch does without a given path.
 #include <map>
 
 #include "ops/rule_support.h"
@@ -23,7 +23,8 @@ struct Equation {
 
 Equation parse(ImportCall& call, std::string text) {
   std::erase(text, ' ');
-  if (text.find('.') != std::string::npos) call.unsupported("'...' in the equation \"" + text + "\"; name the dimensions");
+  if (text.find('.') != std::string::npos)
+    call.unsupported("'...' in the equation \"" + text + "\"; name the dimensions");
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
   Equation equation;
@@ -64,22 +65,25 @@ Labeled summed(ImportCall& call, const Labeled& x, const std::string& needed) {
   std::vector<int64_t> dims;
   std::string rest;
   for (size_t d = 0; d < x.letters.size(); ++d) {
-    if (needed.find(x.letters[d]) == std::string::npos) dims.push_back(static_cast<int64_t>(d));
-    else rest += x.letters[d];
+    if (needed.find(x.letters[d]) == std::string::npos)
+      dims.push_back(static_cast<int64_t>(d));
+    else
+      rest += x.letters[d];
   }
   if (dims.empty()) return x;
   return {call.op("reduce_sum", {x.value}, {{"dims", dims}, {"keep_dims", false}}), rest};
 }
 
 Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, const std::string& needed) {
-  const Labeled a = summed(call, left, right.letters + needed), b = summed(call, right, left.letters + needed);
+  const Labeled a = summed(call, left, right.letters + needed),
+                b = summed(call, right, left.letters + needed);
   std::string batch, rows, columns, inner;
   for (const char letter : a.letters) {
     const bool stays = needed.find(letter) != std::string::npos;
     (!b.has(letter) ? rows : stays ? batch : inner) += letter;
     if (b.has(letter) && a.size(letter) != b.size(letter)) {
-      call.unsupported("letter '" + std::string(1, letter) + "' with sizes " + std::to_string(a.size(letter)) + " and " +
-                       std::to_string(b.size(letter)));
+      call.unsupported("letter '" + std::string(1, letter) + "' with sizes " +
+                       std::to_string(a.size(letter)) + " and " + std::to_string(b.size(letter)));
     }
   }
   for (const char letter : b.letters) {
@@ -90,18 +94,22 @@ Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, 
     for (const char letter : letters) product *= a.has(letter) ? a.size(letter) : b.size(letter);
     return product;
   };
-  const Shape a_shape{extent(batch), extent(rows), extent(inner)}, b_shape{extent(batch), extent(inner), extent(columns)};
-  ir::Value* y = call.op("matmul", {reshaped(call, permuted(call, a, batch + rows + inner).value, a_shape),
-                                    reshaped(call, permuted(call, b, batch + inner + columns).value, b_shape)});
+  const Shape a_shape{extent(batch), extent(rows), extent(inner)},
+      b_shape{extent(batch), extent(inner), extent(columns)};
+  ir::Value* y =
+      call.op("matmul", {reshaped(call, permuted(call, a, batch + rows + inner).value, a_shape),
+                         reshaped(call, permuted(call, b, batch + inner + columns).value, b_shape)});
   Shape shape;
-  for (const char letter : batch + rows + columns) shape.push_back(a.has(letter) ? a.size(letter) : b.size(letter));
+  for (const char letter : batch + rows + columns)
+    shape.push_back(a.has(letter) ? a.size(letter) : b.size(letter));
   return {reshaped(call, y, shape), batch + rows + columns};
 }
 
 void import_einsum(ImportCall& call) {
   const Equation equation = parse(call, call.text("equation"));
   const std::vector<ir::Value*> tensors = call.tensors("tensors");
-  if (tensors.size() != equation.inputs.size()) call.unsupported("another number of operands than the equation names");
+  if (tensors.size() != equation.inputs.size())
+    call.unsupported("another number of operands than the equation names");
   Labeled result{tensors[0], equation.inputs[0]};
   for (size_t i = 1; i < tensors.size(); ++i) {
     std::string needed = equation.output;

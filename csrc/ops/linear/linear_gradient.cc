@@ -1,5 +1,5 @@
-// Gradients of linear as ops of their own, because their kernels read and write the packed weight. Each is linear in
-// both operands, so their own gradients are again linear and each other.
+// Gradients of linear as ops of their own, because their kernels read and write the packed weight. Each is
+// linear in both operands, so their own gradients are again linear and each other.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -53,7 +53,9 @@ const OpRegistration linear_input_gradient =
 
 const OpRegistration linear_weight_gradient =
     define_op("linear_weight_gradient", "linear")
-        .doc("Gradient of linear for the weight: sum over all rows of dy [..., N] times x [..., K], as [N, K].")
+        .doc(
+            "Gradient of linear for the weight: sum over all rows of dy [..., N] times x [..., K], as [N, "
+            "K].")
         .operand("x", kAnyFloat)
         .operand("dy", kAnyFloat)
         .result("dw")
@@ -86,7 +88,9 @@ const OpRegistration linear_weight_gradient =
           const ir::Type& x = op.operand(0)->type();
           return product_cost(op, x.elements() / std::max<int64_t>(1, x.shape.back()));
         })
-        .samples({{{f32({2, 3}), f32({2, 4})}, {}}, {{f32({2, 3, 5}), f32({2, 3, 2})}, {}}, {{f32({3}), f32({2})}, {}}});
+        .samples({{{f32({2, 3}), f32({2, 4})}, {}},
+                  {{f32({2, 3, 5}), f32({2, 3, 2})}, {}},
+                  {{f32({3}), f32({2})}, {}}});
 
 }  // namespace
 }  // namespace ipu::ops

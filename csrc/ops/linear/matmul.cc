@@ -1,5 +1,6 @@
-// matmul: the one matrix product. Its importers (mm, bmm, aten::matmul and friends) are in matmul_importers.cc; they
-// make broadcasting explicit, so that kernels and passes see two matrices or equal batches of them.
+// matmul: the one matrix product. Its importers (mm, bmm, aten::matmul and friends) are in
+// matmul_importers.cc; they make broadcasting explicit, so that kernels and passes see two matrices or equal
+// batches of them.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -21,10 +22,11 @@ ir::Type matmul_type(const InferContext& c) {
     shape_error("a " + to_string(a.shape) + " and b " + to_string(b.shape) +
                 " must be matrices or equal batches of matrices");
   }
-  const Sizes s = sizes_of(a.shape, b.shape, c.attributes.boolean("trans_a"), c.attributes.boolean("trans_b"));
+  const Sizes s =
+      sizes_of(a.shape, b.shape, c.attributes.boolean("trans_a"), c.attributes.boolean("trans_b"));
   if (s.k_a != s.k_b) {
-    shape_error("a " + to_string(a.shape) + " has " + std::to_string(s.k_a) + " columns, b " + to_string(b.shape) +
-                " has " + std::to_string(s.k_b) + " rows (after transposition)");
+    shape_error("a " + to_string(a.shape) + " has " + std::to_string(s.k_a) + " columns, b " +
+                to_string(b.shape) + " has " + std::to_string(s.k_b) + " rows (after transposition)");
   }
   ir::Type y{a.dtype, Shape(a.shape.begin(), a.shape.end() - 2)};
   y.shape.push_back(s.m);
@@ -50,7 +52,8 @@ void matmul_reference(ReferenceCall& call) {
   }
 }
 
-// With C = op(A) op(B): dop(A) = dC op(B)^T and dop(B) = op(A)^T dC; a transposed operand takes the transposed product.
+// With C = op(A) op(B): dop(A) = dC op(B)^T and dop(B) = op(A)^T dC; a transposed operand takes the
+// transposed product.
 void matmul_gradient(GradientBuilder& g) {
   const bool trans_a = g.attributes().boolean("trans_a"), trans_b = g.attributes().boolean("trans_b");
   const auto product = [&g](ir::Value* left, ir::Value* right, bool trans_left, bool trans_right) {
@@ -77,8 +80,10 @@ ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 const OpRegistration matmul =
     define_op("matmul", "linear")
-        .doc("Matrix product of a [..., M, K] and b [..., K, N], equal batch dimensions; trans_a and trans_b read the "
-             "last two dimensions swapped.")
+        .doc(
+            "Matrix product of a [..., M, K] and b [..., K, N], equal batch dimensions; trans_a and trans_b "
+            "read the "
+            "last two dimensions swapped.")
         .operand("a", kAnyFloat)
         .operand("b", kAnyFloat)
         .attribute("trans_a", false)

@@ -1,5 +1,5 @@
-// Importers of torch's matrix products: ranks and broadcasting are resolved here, and a transposed operand is read
-// through matmul's flags instead of being copied.
+// Importers of torch's matrix products: ranks and broadcasting are resolved here, and a transposed operand is
+// read through matmul's flags instead of being copied.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -10,7 +10,8 @@ struct Factor {
   bool transposed;
 };
 
-// Looks through a transpose that swaps the last two dimensions only. The transpose dies if nobody else reads it.
+// Looks through a transpose that swaps the last two dimensions only. The transpose dies if nobody else reads
+// it.
 Factor without_transpose(ir::Value* value) {
   const ir::Op* producer = value->producer();
   const size_t rank = value->type().shape.size();
@@ -25,22 +26,24 @@ Factor without_transpose(ir::Value* value) {
 
 ir::Value* product(ImportCall& call, ir::Value* a, ir::Value* b) {
   const Factor left = without_transpose(a), right = without_transpose(b);
-  return call.op("matmul", {left.value, right.value}, {{"trans_a", left.transposed}, {"trans_b", right.transposed}});
+  return call.op("matmul", {left.value, right.value},
+                 {{"trans_a", left.transposed}, {"trans_b", right.transposed}});
 }
 
 [[noreturn]] void inner_mismatch(ImportCall& call, const Shape& a, const Shape& b) {
-  throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " + to_string(a) +
-                                            " and " + to_string(b) + ": the inner sizes differ");
+  throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " +
+                                            to_string(a) + " and " + to_string(b) +
+                                            ": the inner sizes differ");
 }
 
-// torch.matmul: vectors become matrices, leading dimensions of the left operand are rows when the right one is a
-// matrix, otherwise batch dimensions broadcast.
+// torch.matmul: vectors become matrices, leading dimensions of the left operand are rows when the right one
+// is a matrix, otherwise batch dimensions broadcast.
 ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
   if (!is_floating_point(a->type().dtype)) call.unsupported("integer operands; convert them to float first");
   if (a->type().shape.empty() || b->type().shape.empty()) {
-    throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " +
-                                              to_string(a->type().shape) + " and " + to_string(b->type().shape) +
-                                              ": both operands need at least one dimension");
+    throw Error(ErrorCode::kTypeMismatch,
+                "shape mismatch: " + std::string(call.overload()) + " of " + to_string(a->type().shape) +
+                    " and " + to_string(b->type().shape) + ": both operands need at least one dimension");
   }
   const Shape a_shape = a->type().shape, b_shape = b->type().shape;
   const int64_t inner = b_shape.size() == 1 ? b_shape[0] : b_shape[b_shape.size() - 2];
@@ -51,7 +54,9 @@ ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
     result.assign(a_shape.begin(), a_shape.end() - 1);
     if (b_shape.size() == 2) result.push_back(b_shape[1]);
     const Shape b_matrix = b_shape.size() == 2 ? b_shape : Shape{inner, 1};
-    ir::Value* left = a_shape.size() == 2 ? a : reshaped(call, a, {a->type().elements() / std::max<int64_t>(inner, 1), inner});
+    ir::Value* left = a_shape.size() == 2
+                          ? a
+                          : reshaped(call, a, {a->type().elements() / std::max<int64_t>(inner, 1), inner});
     if (inner == 0) return call.builder().splat({a->type().dtype, result}, 0.0);
     return reshaped(call, product(call, left, reshaped(call, b, b_matrix)), result);
   }
@@ -67,7 +72,8 @@ ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
   };
   // Nothing to broadcast: keep the value, so that a transpose in front of it can be looked through.
   ir::Value* left = a_shape.size() == 1 ? reshaped(call, a, a_matrix) : a;
-  ir::Value* y = product(call, expanded(call, left, with_batch(a_matrix)), expanded(call, b, with_batch(b_matrix)));
+  ir::Value* y =
+      product(call, expanded(call, left, with_batch(a_matrix)), expanded(call, b, with_batch(b_matrix)));
   result = batch;
   if (a_shape.size() > 1) result.push_back(a_matrix[0]);
   result.push_back(b_matrix[1]);

@@ -26,7 +26,8 @@ ir::Type class_gradient_type(const InferContext& c) {
   require_same_dtype(c, 0, 1);
   const Shape loss = loss_shape(c, c.operand(2).shape);
   if (c.operand(0).shape != loss) {
-    shape_error("dy " + to_string(c.operand(0).shape) + " must have the shape of the loss, " + to_string(loss));
+    shape_error("dy " + to_string(c.operand(0).shape) + " must have the shape of the loss, " +
+                to_string(loss));
   }
   return {c.operand(1).dtype, c.operand(1).shape};
 }

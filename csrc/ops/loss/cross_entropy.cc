@@ -1,5 +1,5 @@
-// cross_entropy and its gradient: log-softmax over the classes and nll_loss in one, so that the gradient is computed
-// from the scores directly. Label smoothing as in torch.
+// cross_entropy and its gradient: log-softmax over the classes and nll_loss in one, so that the gradient is
+// computed from the scores directly. Label smoothing as in torch.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -50,7 +50,8 @@ void cross_entropy_gradient_reference(ReferenceCall& call) {
     const double upstream = targets.upstream(call, i);
     for (int64_t c = 0; c < targets.classes(); ++c) {
       const double p = std::exp(x[targets.element(i, c)] - z.largest - z.log_sum);
-      const double wanted = (c == targets.target(i) ? 1.0 - smoothing : 0.0) + smoothing / static_cast<double>(targets.classes());
+      const double wanted = (c == targets.target(i) ? 1.0 - smoothing : 0.0) +
+                            smoothing / static_cast<double>(targets.classes());
       call.result().values[targets.element(i, c)] = upstream * (p - wanted);
     }
   }
@@ -70,21 +71,29 @@ std::vector<ir::Value*> cross_entropy_decomposition(ir::Op& op) {
   const DType dtype = log_probs->type().dtype;
   const Attribute ignore = *attributes.find("ignore_index");
   if (smoothing == 0.0) {
-    return {build(builder, "nll_loss", {log_probs, target}, {{"ignore_index", ignore}, {"reduction", reduction}})};
+    return {build(builder, "nll_loss", {log_probs, target},
+                  {{"ignore_index", ignore}, {"reduction", reduction}})};
   }
-  ir::Value* nll = build(builder, "nll_loss", {log_probs, target}, {{"ignore_index", ignore}, {"reduction", std::string("none")}});
-  ir::Value* counts = build(builder, "not_equal",
-                            {target, builder.scalar(target->type().dtype, static_cast<double>(std::get<int64_t>(ignore)))});
+  ir::Value* nll = build(builder, "nll_loss", {log_probs, target},
+                         {{"ignore_index", ignore}, {"reduction", std::string("none")}});
+  ir::Value* counts =
+      build(builder, "not_equal",
+            {target, builder.scalar(target->type().dtype, static_cast<double>(std::get<int64_t>(ignore)))});
   ir::Value* sum = build(builder, "reduce_sum", {log_probs}, {{"dims", Shape{1}}, {"keep_dims", false}});
   const double share = -smoothing / static_cast<double>(op.operand(0)->type().shape[1]);
-  ir::Value* smooth = build(builder, "where", {counts, build(builder, "mul", {sum, builder.scalar(dtype, share)}),
-                                               builder.scalar(dtype, 0.0)});
-  ir::Value* losses = build(builder, "add", {build(builder, "mul", {nll, builder.scalar(dtype, 1.0 - smoothing)}), smooth});
+  ir::Value* smooth =
+      build(builder, "where",
+            {counts, build(builder, "mul", {sum, builder.scalar(dtype, share)}), builder.scalar(dtype, 0.0)});
+  ir::Value* losses =
+      build(builder, "add", {build(builder, "mul", {nll, builder.scalar(dtype, 1.0 - smoothing)}), smooth});
   if (reduction != "mean") return {build(builder, "identity_loss", {losses}, {{"reduction", reduction}})};
   std::vector<int64_t> dims(target->type().shape.size());
   std::iota(dims.begin(), dims.end(), 0);
-  const auto total_of = [&](ir::Value* v) { return build(builder, "reduce_sum", {v}, {{"dims", dims}, {"keep_dims", false}}); };
-  return {build(builder, "div", {total_of(losses), total_of(build(builder, "cast", {counts}, {{"dtype", dtype}}))})};
+  const auto total_of = [&](ir::Value* v) {
+    return build(builder, "reduce_sum", {v}, {{"dims", dims}, {"keep_dims", false}});
+  };
+  return {build(builder, "div",
+                {total_of(losses), total_of(build(builder, "cast", {counts}, {{"dtype", dtype}}))})};
 }
 
 void import_cross_entropy(ImportCall& call) {
@@ -106,8 +115,10 @@ Cost scores_cost(const ir::Op& op, int x) {
 
 const OpRegistration cross_entropy =
     define_op("cross_entropy", "loss")
-        .doc("Cross-entropy of scores x [N, C, ...] and classes target [N, ...]; targets equal to ignore_index do not "
-             "count; label_smoothing spreads that share of the target over all classes.")
+        .doc(
+            "Cross-entropy of scores x [N, C, ...] and classes target [N, ...]; targets equal to "
+            "ignore_index do not "
+            "count; label_smoothing spreads that share of the target over all classes.")
         .operand("x", kAnyFloat)
         .operand("target", kAnyInteger)
         .attribute("ignore_index", int64_t{-100})
@@ -117,20 +128,35 @@ const OpRegistration cross_entropy =
         .traits(kLoss | kCompound)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{class_loss_type(c)}; })
         .gradient([](GradientBuilder& g) {
-          g.set(0, g.op("cross_entropy_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
+          g.set(0,
+                g.op("cross_entropy_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
         })
         .reference(cross_entropy_reference)
         .cost([](const ir::Op& op) { return scores_cost(op, 0); })
         .decompose(cross_entropy_decomposition)
         .from_aten({"cross_entropy_loss"}, import_cross_entropy)
         .samples({{{f32({4, 5}), i32({4})}, {}, -2, 2, {{1, {0, 4}}}},
-                  {{f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -2, 2, {{1, {0, 4}}}},
-                  {{f32({6, 3}), i32({6})}, {{"label_smoothing", 0.2}, {"ignore_index", int64_t{1}}}, -2, 2, {{1, {0, 2}}}},
-                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})}, {{"reduction", std::string("sum")}}, -2, 2, {{1, {0, 2}}}}});
+                  {{f32({4, 5}), i32({4})},
+                   {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},
+                   -2,
+                   2,
+                   {{1, {0, 4}}}},
+                  {{f32({6, 3}), i32({6})},
+                   {{"label_smoothing", 0.2}, {"ignore_index", int64_t{1}}},
+                   -2,
+                   2,
+                   {{1, {0, 2}}}},
+                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})},
+                   {{"reduction", std::string("sum")}},
+                   -2,
+                   2,
+                   {{1, {0, 2}}}}});
 
 const OpRegistration cross_entropy_gradient =
     define_op("cross_entropy_gradient", "loss")
-        .doc("Gradient of cross_entropy for the scores: softmax minus the smoothed target, times the upstream gradient.")
+        .doc(
+            "Gradient of cross_entropy for the scores: softmax minus the smoothed target, times the upstream "
+            "gradient.")
         .operand("dy", kAnyFloat)
         .operand("x", kAnyFloat)
         .operand("target", kAnyInteger)
@@ -143,7 +169,11 @@ const OpRegistration cross_entropy_gradient =
         .reference(cross_entropy_gradient_reference)
         .cost([](const ir::Op& op) { return scores_cost(op, 1); })
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -2, 2, {{2, {0, 4}}}},
-                  {{f32({4}), f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"label_smoothing", 0.1}}, -2, 2, {{2, {0, 4}}}}});
+                  {{f32({4}), f32({4, 5}), i32({4})},
+                   {{"reduction", std::string("none")}, {"label_smoothing", 0.1}},
+                   -2,
+                   2,
+                   {{2, {0, 4}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,5 @@
-// mse_loss and l1_loss as compounds; other elementwise losses (smooth L1, Huber, binary cross-entropy, KL divergence)
-// by importers that compose elementwise ops and end in identity_loss.
+// mse_loss and l1_loss as compounds; other elementwise losses (smooth L1, Huber, binary cross-entropy, KL
+// divergence) by importers that compose elementwise ops and end in identity_loss.
 #include <cmath>
 
 #include "ops/loss/loss_support.h"
@@ -33,8 +33,10 @@ std::vector<ir::Value*> decompose_pair(ir::Op& op, bool squared) {
   builder.location = op.location;
   builder.origin = op.origin;
   ir::Value* difference = build(builder, "sub", {op.operand(0), op.operand(1)});
-  ir::Value* elements = squared ? build(builder, "mul", {difference, difference}) : build(builder, "abs", {difference});
-  return {build(builder, "identity_loss", {elements}, {{"reduction", op.attributes.text("reduction", "mean")}})};
+  ir::Value* elements =
+      squared ? build(builder, "mul", {difference, difference}) : build(builder, "abs", {difference});
+  return {
+      build(builder, "identity_loss", {elements}, {{"reduction", op.attributes.text("reduction", "mean")}})};
 }
 
 OpDefBuilder pair_loss(std::string name, bool squared, std::string doc) {
@@ -54,7 +56,9 @@ OpDefBuilder pair_loss(std::string name, bool squared, std::string doc) {
                    const LossOperands x = loss_operands(call);
                    call.set_result(0, call.op(name, {x.a, x.b}, {{"reduction", reduction_word(call)}}));
                  })
-      .samples({{{x, x}, {}}, {{x, x}, {{"reduction", std::string("sum")}}}, {{x, x}, {{"reduction", std::string("none")}}}});
+      .samples({{{x, x}, {}},
+                {{x, x}, {{"reduction", std::string("sum")}}},
+                {{x, x}, {{"reduction", std::string("none")}}}});
   return builder;
 }
 

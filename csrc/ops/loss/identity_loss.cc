@@ -1,4 +1,5 @@
-// identity_loss: marks any value as a loss; poptorch.identity_loss and all losses composed of elementwise ops end in it.
+// identity_loss: marks any value as a loss; poptorch.identity_loss and all losses composed of elementwise ops
+// end in it.
 #include <numeric>
 
 #include "ops/loss/loss_support.h"
@@ -17,7 +18,8 @@ std::vector<KernelChoice> identity_loss_kernels(const ir::Op& op) {
   const std::string reduction = op.attributes.text("reduction", "mean");
   const ir::Type& x = op.operand(0)->type();
   if (reduction == "none" || x.shape.empty()) return {strided_copy(0, contiguous_strides(x.shape))};
-  return {{reduction == "mean" ? "reduce_mean" : "reduce_sum", {{"dims", all_dims(op)}, {"keep_dims", false}}}};
+  return {
+      {reduction == "mean" ? "reduce_mean" : "reduce_sum", {{"dims", all_dims(op)}, {"keep_dims", false}}}};
 }
 
 void import_identity_loss(ImportCall& call) {
@@ -26,7 +28,8 @@ void import_identity_loss(ImportCall& call) {
     call.unsupported("reduction=\"" + reduction + "\"; use \"mean\", \"sum\" or \"none\"");
   }
   ir::Value* x = call.tensor("x");
-  if (!is_floating_point(x->type().dtype)) call.unsupported("a loss of dtype " + std::string(to_string(x->type().dtype)));
+  if (!is_floating_point(x->type().dtype))
+    call.unsupported("a loss of dtype " + std::string(to_string(x->type().dtype)));
   call.set_result(0, call.op("identity_loss", {x}, {{"reduction", reduction}}));
 }
 

@@ -7,10 +7,14 @@ namespace ipu::ops {
 
 std::string reduction_word(ImportCall& call) {
   switch (call.has("reduction") ? call.integer("reduction") : 1) {
-    case 0: return "none";
-    case 1: return "mean";
-    case 2: return "sum";
-    default: call.unsupported("reduction " + std::to_string(call.integer("reduction")));
+    case 0:
+      return "none";
+    case 1:
+      return "mean";
+    case 2:
+      return "sum";
+    default:
+      call.unsupported("reduction " + std::to_string(call.integer("reduction")));
   }
 }
 

@@ -1,4 +1,5 @@
-// nll_loss and its gradient: minus the log-probability of the target class, mean over targets that are not ignored.
+// nll_loss and its gradient: minus the log-probability of the target class, mean over targets that are not
+// ignored.
 #include "ops/loss/class_targets.h"
 
 namespace ipu::ops {
@@ -20,21 +21,25 @@ void nll_reference(ReferenceCall& call) {
 void nll_gradient_reference(ReferenceCall& call) {
   const ClassTargets targets(call, 1, 2);
   for (int64_t i = 0; i < targets.size(); ++i) {
-    if (!targets.ignored(i)) call.result().values[targets.element(i, targets.target(i))] = -targets.upstream(call, i);
+    if (!targets.ignored(i))
+      call.result().values[targets.element(i, targets.target(i))] = -targets.upstream(call, i);
   }
 }
 
 void import_nll_loss(ImportCall& call) {
   const auto [x, target] = class_operands(call);
-  call.set_result(0, call.op("nll_loss", {x, target},
-                             {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
-                              {"reduction", reduction_word(call)}}));
+  call.set_result(0,
+                  call.op("nll_loss", {x, target},
+                          {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                           {"reduction", reduction_word(call)}}));
 }
 
 const OpRegistration nll_loss =
     define_op("nll_loss", "loss")
-        .doc("Minus log_probs [N, C, ...] at the classes target [N, ...]; targets equal to ignore_index count neither in "
-             "the sum nor in the mean.")
+        .doc(
+            "Minus log_probs [N, C, ...] at the classes target [N, ...]; targets equal to ignore_index count "
+            "neither in "
+            "the sum nor in the mean.")
         .operand("log_probs", kAnyFloat)
         .operand("target", kAnyInteger)
         .attribute("ignore_index", int64_t{-100})
@@ -48,8 +53,16 @@ const OpRegistration nll_loss =
         .reference(nll_reference)
         .from_aten({"nll_loss", "nll_loss_nd", "nll_loss2d"}, import_nll_loss)
         .samples({{{f32({4, 5}), i32({4})}, {}, -3, 0, {{1, {0, 4}}}},
-                  {{f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -3, 0, {{1, {0, 4}}}},
-                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})}, {{"reduction", std::string("sum")}}, -3, 0, {{1, {0, 2}}}}});
+                  {{f32({4, 5}), i32({4})},
+                   {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},
+                   -3,
+                   0,
+                   {{1, {0, 4}}}},
+                  {{f32({2, 3, 2, 2}), i32({2, 2, 2})},
+                   {{"reduction", std::string("sum")}},
+                   -3,
+                   0,
+                   {{1, {0, 2}}}}});
 
 const OpRegistration nll_loss_gradient =
     define_op("nll_loss_gradient", "loss")
@@ -64,7 +77,11 @@ const OpRegistration nll_loss_gradient =
         .gradient_refused("a loss can be differentiated once")
         .reference(nll_gradient_reference)
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -1, 1, {{2, {0, 4}}}},
-                  {{f32({4}), f32({4, 5}), i32({4})}, {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}}, -1, 1, {{2, {0, 4}}}}});
+                  {{f32({4}), f32({4, 5}), i32({4})},
+                   {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},
+                   -1,
+                   1,
+                   {{2, {0, 4}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,6 @@
-// avg_pool and its gradient: 1-d and 2-d. The divisor of a window is fixed, or the number of its elements inside the
-// input, or inside the padded input. Padding that only ceil_mode adds (ceil_padding, at the end) never counts.
+// avg_pool and its gradient: 1-d and 2-d. The divisor of a window is fixed, or the number of its elements
+// inside the input, or inside the padded input. Padding that only ceil_mode adds (ceil_padding, at the end)
+// never counts.
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -21,7 +22,8 @@ ir::Type avg_pool_type(const InferContext& c, const ir::Type& x) {
   return y;
 }
 
-double divisor_at(const Window& window, const Attributes& attributes, const Shape& in, const std::vector<int64_t>& at) {
+double divisor_at(const Window& window, const Attributes& attributes, const Shape& in,
+                  const std::vector<int64_t>& at) {
   if (const int64_t fixed = attributes.integer("divisor"); fixed != 0) return static_cast<double>(fixed);
   const bool padding_counts = attributes.boolean("count_include_pad");
   const std::vector<int64_t>& ceil_padding = attributes.integers("ceil_padding");
@@ -54,7 +56,8 @@ void for_each_share(const Shape& x, const Shape& y, const Attributes& attributes
 
 Attributes pool_attributes(const Attributes& attributes) {
   Attributes result = window_attributes(attributes);
-  for (const char* name : {"count_include_pad", "divisor", "ceil_padding"}) result.set(name, *attributes.find(name));
+  for (const char* name : {"count_include_pad", "divisor", "ceil_padding"})
+    result.set(name, *attributes.find(name));
   return result;
 }
 
@@ -90,8 +93,10 @@ OpDefBuilder pool_op(std::string name) {
 
 const OpRegistration avg_pool =
     pool_op("avg_pool")
-        .doc("Mean of each window over the spatial dimensions of x [N, C, L] or [N, C, H, W]; divisor 0 counts elements, "
-             "those of the padding if count_include_pad.")
+        .doc(
+            "Mean of each window over the spatial dimensions of x [N, C, L] or [N, C, H, W]; divisor 0 "
+            "counts elements, "
+            "those of the padding if count_include_pad.")
         .operand("x", kAnyFloat)
         .result("y")
         .infer([](const InferContext& c) { return std::vector<ir::Type>{avg_pool_type(c, c.operand(0))}; })
@@ -102,14 +107,16 @@ const OpRegistration avg_pool =
         .reference([](ReferenceCall& call) {
           const std::vector<double>& x = call.operand(0).values;
           std::vector<double>& y = call.result().values;
-          for_each_share(call.operand(0).type.shape, call.result().type.shape, call.attributes,
-                         [&](int64_t pooled, int64_t element, double divisor) { y[pooled] += x[element] / divisor; });
+          for_each_share(
+              call.operand(0).type.shape, call.result().type.shape, call.attributes,
+              [&](int64_t pooled, int64_t element, double divisor) { y[pooled] += x[element] / divisor; });
         })
-        .samples({{{f32({2, 3, 4, 6})}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0})},
-                  {{f32({1, 2, 5, 5})}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1})},
-                  {{f32({1, 2, 5, 5})}, with(pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}), "count_include_pad", false)},
-                  {{f32({1, 1, 4, 4})}, with(pool_of({2, 2}, {2, 2}, {1, 0}, {1, 0}), "divisor", int64_t{3})},
-                  {{f32({2, 2, 6})}, with(pool_of({3}, {2}, {1}, {2}), "ceil_padding", Shape{1})}});
+        .samples(
+            {{{f32({2, 3, 4, 6})}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0})},
+             {{f32({1, 2, 5, 5})}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1})},
+             {{f32({1, 2, 5, 5})}, with(pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}), "count_include_pad", false)},
+             {{f32({1, 1, 4, 4})}, with(pool_of({2, 2}, {2, 2}, {1, 0}, {1, 0}), "divisor", int64_t{3})},
+             {{f32({2, 2, 6})}, with(pool_of({3}, {2}, {1}, {2}), "ceil_padding", Shape{1})}});
 
 const OpRegistration avg_pool_gradient =
     pool_op("avg_pool_gradient")
@@ -121,8 +128,8 @@ const OpRegistration avg_pool_gradient =
           const ir::Type x{c.operand(0).dtype, c.attributes.integers("input_shape"), c.operand(0).layout};
           const ir::Type y = avg_pool_type(c, x);
           if (y.shape != c.operand(0).shape) {
-            shape_error("an input of " + to_string(x.shape) + " is pooled to " + to_string(y.shape) + ", not to dy " +
-                        to_string(c.operand(0).shape));
+            shape_error("an input of " + to_string(x.shape) + " is pooled to " + to_string(y.shape) +
+                        ", not to dy " + to_string(c.operand(0).shape));
           }
           return std::vector<ir::Type>{x};
         })
@@ -132,16 +139,18 @@ const OpRegistration avg_pool_gradient =
         .reference([](ReferenceCall& call) {
           const std::vector<double>& dy = call.operand(0).values;
           std::vector<double>& dx = call.result().values;
-          for_each_share(call.result().type.shape, call.operand(0).type.shape, call.attributes,
-                         [&](int64_t pooled, int64_t element, double divisor) { dx[element] += dy[pooled] / divisor; });
+          for_each_share(
+              call.result().type.shape, call.operand(0).type.shape, call.attributes,
+              [&](int64_t pooled, int64_t element, double divisor) { dx[element] += dy[pooled] / divisor; });
         })
         .samples({{{f32({2, 3, 2, 2})},
                    with(pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}), "input_shape", Shape{2, 3, 4, 6})},
                   {{f32({1, 2, 3, 5})},
-                   with(with(pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}), "count_include_pad", false), "input_shape",
-                        Shape{1, 2, 5, 5})},
+                   with(with(pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}), "count_include_pad", false),
+                        "input_shape", Shape{1, 2, 5, 5})},
                   {{f32({2, 2, 4})},
-                   with(with(pool_of({3}, {2}, {1}, {2}), "ceil_padding", Shape{1}), "input_shape", Shape{2, 2, 6})}});
+                   with(with(pool_of({3}, {2}, {1}, {2}), "ceil_padding", Shape{1}), "input_shape",
+                        Shape{2, 2, 6})}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,4 +1,5 @@
-// max_pool and its gradient: 1-d and 2-d, the first maximum of a window in row-major order gets the gradient, NaN wins.
+// max_pool and its gradient: 1-d and 2-d, the first maximum of a window in row-major order gets the gradient,
+// NaN wins.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +18,8 @@ ir::Type max_pool_type(const InferContext& c) {
   const Window window = read_window(c, per_dimension(c, "kernel", x.shape.size() - 2, 1));
   const Shape sizes = output_sizes(window, spatial(x.shape));
   for (size_t d = 0; d < sizes.size(); ++d) {
-    // Every window must hold an element of x: the first and the last one do, or none in between is empty either.
+    // Every window must hold an element of x: the first and the last one do, or none in between is empty
+    // either.
     const int64_t last = (sizes[d] - 1) * window.strides[d] - window.padding_low[d];
     if (window.extent(d) <= window.padding_low[d] || last >= x.shape[d + 2]) {
       shape_error("a window in spatial dimension " + std::to_string(d) + " lies in the padding alone");
@@ -28,10 +30,11 @@ ir::Type max_pool_type(const InferContext& c) {
   return y;
 }
 
-// Calls visit(result element, input element of the maximum) for all windows; -1 where a dilated window steps over the
-// whole input.
+// Calls visit(result element, input element of the maximum) for all windows; -1 where a dilated window steps
+// over the whole input.
 template <typename Visit>
-void for_each_maximum(const ReferenceTensor& x, const Shape& result, const Attributes& attributes, Visit visit) {
+void for_each_maximum(const ReferenceTensor& x, const Shape& result, const Attributes& attributes,
+                      Visit visit) {
   const Window window = read_window(attributes, attributes.integers("kernel"));
   const Shape in = spatial(x.type.shape), out = spatial(result);
   const int64_t in_size = element_count(in), out_size = element_count(out);
@@ -50,7 +53,11 @@ void for_each_maximum(const ReferenceTensor& x, const Shape& result, const Attri
 }
 
 Attributes pool_of(Shape kernel, Shape strides, Shape low, Shape high, Shape dilations) {
-  return {{"kernel", kernel}, {"strides", strides}, {"padding_low", low}, {"padding_high", high}, {"dilations", dilations}};
+  return {{"kernel", kernel},
+          {"strides", strides},
+          {"padding_low", low},
+          {"padding_high", high},
+          {"dilations", dilations}};
 }
 
 ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
@@ -64,8 +71,10 @@ Cost window_cost(const ir::Op& op, const ir::Type& y) {
 
 const OpRegistration max_pool =
     define_op("max_pool", "pooling")
-        .doc("Largest element of each window over the spatial dimensions of x [N, C, L] or [N, C, H, W]; padding never "
-             "wins.")
+        .doc(
+            "Largest element of each window over the spatial dimensions of x [N, C, L] or [N, C, H, W]; "
+            "padding never "
+            "wins.")
         .operand("x", kAnyFloat)
         .attribute("kernel")
         .attribute("strides")
@@ -76,7 +85,8 @@ const OpRegistration max_pool =
         .traits(kPooling)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{max_pool_type(c)}; })
         .gradient([](GradientBuilder& g) {
-          g.set(0, g.op("max_pool_gradient", {g.operand(0), g.result(), g.upstream()}, window_attributes(g.attributes())));
+          g.set(0, g.op("max_pool_gradient", {g.operand(0), g.result(), g.upstream()},
+                        window_attributes(g.attributes())));
         })
         .reference([](ReferenceCall& call) {
           const std::vector<double>& x = call.operand(0).values;

@@ -1,4 +1,5 @@
-// Importers of torch's pooling: ceil_mode becomes padding at the end, adaptive pooling a mean or an ordinary pooling.
+// Importers of torch's pooling: ceil_mode becomes padding at the end, adaptive pooling a mean or an ordinary
+// pooling.
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -10,13 +11,15 @@ ir::Value* batched_input(ImportCall& call, size_t rank) {
   Shape shape = x->type().shape;
   if (shape.size() == rank + 2) return x;
   if (shape.size() != rank + 1) {
-    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) + " spatial dimensions");
+    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) +
+                     " spatial dimensions");
   }
   shape.insert(shape.begin(), 1);
   return reshaped(call, x, shape);
 }
 
-std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank, std::vector<int64_t> fallback) {
+std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank,
+                             std::vector<int64_t> fallback) {
   if (!call.has(name) || call.integers(name).empty()) return fallback;
   return expand_to_rank(call, name, rank);
 }
@@ -28,7 +31,8 @@ struct Pool {
   Attributes attributes;
 };
 
-// With ceil_mode a last window may reach over the end, if it starts inside the input or the padding before it.
+// With ceil_mode a last window may reach over the end, if it starts inside the input or the padding before
+// it.
 Pool read_pool(ImportCall& call, size_t rank) {
   ir::Value* x = batched_input(call, rank);
   Window w;
@@ -57,7 +61,8 @@ Pool read_pool(ImportCall& call, size_t rank) {
 void import_max_pool(ImportCall& call, size_t rank) {
   Pool pool = read_pool(call, rank);
   pool.attributes.set("dilations", pool.window.dilations);
-  call.set_result(0, reshaped(call, call.op("max_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+  call.set_result(0,
+                  reshaped(call, call.op("max_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
 }
 
 void import_avg_pool(ImportCall& call, size_t rank) {
@@ -65,9 +70,11 @@ void import_avg_pool(ImportCall& call, size_t rank) {
   if (std::any_of(pool.ceil_padding.begin(), pool.ceil_padding.end(), [](int64_t v) { return v != 0; })) {
     pool.attributes.set("ceil_padding", pool.ceil_padding);
   }
-  if (call.has("count_include_pad")) pool.attributes.set("count_include_pad", call.boolean("count_include_pad"));
+  if (call.has("count_include_pad"))
+    pool.attributes.set("count_include_pad", call.boolean("count_include_pad"));
   if (call.has("divisor_override")) pool.attributes.set("divisor", call.integer("divisor_override"));
-  call.set_result(0, reshaped(call, call.op("avg_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+  call.set_result(0,
+                  reshaped(call, call.op("avg_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
 }
 
 void import_adaptive(ImportCall& call, size_t rank) {

@@ -1,5 +1,5 @@
-// argmax and argmin: index of the first extreme element along a dimension; max.dim and min.dim gather by it, so their
-// gradient goes to that element alone.
+// argmax and argmin: index of the first extreme element along a dimension; max.dim and min.dim gather by it,
+// so their gradient goes to that element alone.
 #include <cmath>
 
 #include "ops/rule_support.h"
@@ -12,8 +12,10 @@ std::vector<ir::Type> arg_type(const InferContext& c) {
   const int64_t dim = dimension(c, "dim", x.shape.size());
   if (x.shape[dim] == 0) shape_error("no elements along dimension " + std::to_string(dim));
   ir::Type y{DType::kI32, x.shape};
-  if (c.attributes.boolean("keep_dims")) y.shape[dim] = 1;
-  else y.shape.erase(y.shape.begin() + dim);
+  if (c.attributes.boolean("keep_dims"))
+    y.shape[dim] = 1;
+  else
+    y.shape.erase(y.shape.begin() + dim);
   return {y};
 }
 
@@ -42,7 +44,8 @@ void import_arg(ImportCall& call, std::string_view kind) {
     const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
     index = call.op(kind, {x}, {{"dim", dim}, {"keep_dims", keep}});
   } else {
-    index = call.op(kind, {reshaped(call, x, {x->type().elements()})}, {{"dim", int64_t{0}}, {"keep_dims", false}});
+    index = call.op(kind, {reshaped(call, x, {x->type().elements()})},
+                    {{"dim", int64_t{0}}, {"keep_dims", false}});
   }
   call.set_result(0, reshaped(call, index, call.result_type(0).shape));
 }

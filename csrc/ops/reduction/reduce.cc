@@ -1,5 +1,5 @@
-// reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, reduce_any, reduce_all: one family, one type rule.
-// Their importers are in reduction_importers.cc.
+// reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, reduce_any, reduce_all: one family, one type
+// rule. Their importers are in reduction_importers.cc.
 #include <cmath>
 #include <limits>
 
@@ -12,8 +12,10 @@ Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& dims, bool k
   Shape result;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool gone = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    if (!gone) result.push_back(shape[d]);
-    else if (keep_dims) result.push_back(1);
+    if (!gone)
+      result.push_back(shape[d]);
+    else if (keep_dims)
+      result.push_back(1);
   }
   return result;
 }
@@ -36,11 +38,12 @@ void fold(ReferenceCall& call, double start, Combine combine) {
   std::vector<double>& result = call.result().values;
   std::fill(result.begin(), result.end(), start);
   const std::vector<double>& x = call.operand(0).values;
-  for_each_offset(shape, broadcast_strides(kept, shape), 0,
-                  [&](int64_t linear, int64_t offset) { result[offset] = combine(result[offset], x[linear]); });
+  for_each_offset(shape, broadcast_strides(kept, shape), 0, [&](int64_t linear, int64_t offset) {
+    result[offset] = combine(result[offset], x[linear]);
+  });
 }
 
-double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }   // NaN wins
+double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }  // NaN wins
 double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -62,13 +65,14 @@ ir::Value* spread(GradientBuilder& g, ir::Value* value) {
 // The gradient is shared evenly by all elements equal to the result.
 void extreme_gradient(GradientBuilder& g) {
   const auto& dims = g.attributes().integers("dims");
-  ir::Value* hits = g.cast(g.op("equal", {g.operand(0), with_kept_dims(g, g.result())}), g.operand_type(0).dtype);
+  ir::Value* hits =
+      g.cast(g.op("equal", {g.operand(0), with_kept_dims(g, g.result())}), g.operand_type(0).dtype);
   ir::Value* share = g.div(with_kept_dims(g, g.upstream()), g.sum(hits, dims, true));
   g.set(0, g.mul(hits, share));
 }
 
-// dy * (product of the other elements), right also where elements are zero: with one zero only that element has a
-// gradient, with two nobody has.
+// dy * (product of the other elements), right also where elements are zero: with one zero only that element
+// has a gradient, with two nobody has.
 void product_gradient(GradientBuilder& g) {
   const auto& dims = g.attributes().integers("dims");
   ir::Value* x = g.operand(0);
@@ -79,7 +83,8 @@ void product_gradient(GradientBuilder& g) {
   ir::Value* product = g.op("reduce_prod", {safe}, {{"dims", dims}, {"keep_dims", true}});
   ir::Value* nothing = g.scalar_like(x, 0.0);
   ir::Value* at_zero = g.where(g.op("equal", {zeros, g.scalar_like(x, 1.0)}), product, nothing);
-  ir::Value* elsewhere = g.where(g.op("equal", {zeros, g.scalar_like(x, 0.0)}), g.div(product, safe), nothing);
+  ir::Value* elsewhere =
+      g.where(g.op("equal", {zeros, g.scalar_like(x, 0.0)}), g.div(product, safe), nothing);
   g.set(0, g.mul(with_kept_dims(g, g.upstream()), g.where(is_zero, at_zero, elsewhere)));
 }
 
@@ -93,7 +98,8 @@ OpDefBuilder reduction(std::string name, DTypeSet dtypes, std::string doc) {
       .infer(reduce_type)
       .cost([](const ir::Op& op) {
         const ir::Type &x = op.operand(0)->type(), &y = op.result()->type();
-        return Cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
+        return Cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()),
+                    static_cast<double>(y.bytes())};
       });
   const DType dtype = (dtypes & kAnyFloat) != 0 ? DType::kF32 : DType::kBool;
   builder.samples({{{ir::Type{dtype, {3, 4}}}, {{"dims", Shape{0, 1}}}},
@@ -116,17 +122,20 @@ const OpRegistration reduce_mean =
         })
         .reference([](ReferenceCall& call) {
           fold(call, 0.0, [](double a, double b) { return a + b; });
-          const auto count = static_cast<double>(reduced_count(call.operand(0).type.shape, call.attributes.integers("dims")));
+          const auto count = static_cast<double>(
+              reduced_count(call.operand(0).type.shape, call.attributes.integers("dims")));
           for (double& v : call.result().values) v /= count;
         });
 
 const OpRegistration reduce_max =
-    reduction("reduce_max", kNumber, "Largest element over dims; NaN if there is one. Ties share the gradient evenly.")
+    reduction("reduce_max", kNumber,
+              "Largest element over dims; NaN if there is one. Ties share the gradient evenly.")
         .gradient(extreme_gradient)
         .reference([](ReferenceCall& call) { fold(call, -kInfinity, larger); });
 
 const OpRegistration reduce_min =
-    reduction("reduce_min", kNumber, "Smallest element over dims; NaN if there is one. Ties share the gradient evenly.")
+    reduction("reduce_min", kNumber,
+              "Smallest element over dims; NaN if there is one. Ties share the gradient evenly.")
         .gradient(extreme_gradient)
         .reference([](ReferenceCall& call) { fold(call, kInfinity, smaller); });
 

@@ -1,5 +1,5 @@
-// Importers of torch's reductions: sum, mean, extremes, any and all, variance and deviation, norms, logsumexp.
-// What has no op of its own is composed of the reduce_* family and elementwise ops.
+// Importers of torch's reductions: sum, mean, extremes, any and all, variance and deviation, norms,
+// logsumexp. What has no op of its own is composed of the reduce_* family and elementwise ops.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -27,7 +27,8 @@ std::vector<int64_t> reduced_dims(ImportCall& call, size_t rank) {
 
 bool keeps_dims(ImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
 
-ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims, bool keep) {
+ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims,
+                   bool keep) {
   if (dims.empty()) return x;  // a scalar
   return call.op(kind, {x}, {{"dims", dims}, {"keep_dims", keep}});
 }
@@ -46,7 +47,8 @@ void import_truth(ImportCall& call, std::string_view kind) {
   call.set_result(0, call.cast(reduced(call, kind, x, dims, keeps_dims(call)), call.result_type(0).dtype));
 }
 
-// The root of a sum of powers has an infinite slope at zero; torch gives zero gradient there. `root` sees 1 instead.
+// The root of a sum of powers has an infinite slope at zero; torch gives zero gradient there. `root` sees 1
+// instead.
 template <typename Root>
 ir::Value* root_with_zero_gradient_at_zero(ImportCall& call, ir::Value* x, Root root) {
   ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
@@ -86,7 +88,8 @@ void import_variance(ImportCall& call, bool deviation, bool with_mean) {
   if (with_mean) call.set_result(1, reshaped(call, m.mean, call.result_type(1).shape));
 }
 
-ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims, bool keep) {
+ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims,
+                       bool keep) {
   const DType dtype = x->type().dtype;
   const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
   if (p == 0.0) {
@@ -101,8 +104,9 @@ ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vect
   const auto power = [&](ir::Value* base) { return call.op("pow", {base, scalar(p)}); };
   ir::Value* powers = p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(call, size, power) : power(size);
   ir::Value* sum = reduced(call, "reduce_sum", powers, dims, keep);
-  return root_with_zero_gradient_at_zero(call, sum,
-                                         [&](ir::Value* v) { return call.op("pow", {v, scalar(1.0 / p)}); });
+  return root_with_zero_gradient_at_zero(call, sum, [&](ir::Value* v) {
+    return call.op("pow", {v, scalar(1.0 / p)});
+  });
 }
 
 void import_norm(ImportCall& call, std::string_view order) {
@@ -112,7 +116,8 @@ void import_norm(ImportCall& call, std::string_view order) {
   call.set_result(0, vector_norm(call, x, p, dims, keeps_dims(call)));
 }
 
-// max + log(sum(exp(x - max))); an infinite maximum is left out of the shift. No gradient flows through the shift.
+// max + log(sum(exp(x - max))); an infinite maximum is left out of the shift. No gradient flows through the
+// shift.
 void import_logsumexp(ImportCall& call) {
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   const DType dtype = x->type().dtype;
@@ -135,13 +140,17 @@ void import_count_nonzero(ImportCall& call) {
 
 struct Registrations {
   Registrations() {
-    const auto reduce = [](std::string_view kind) { return [kind](ImportCall& call) { import_reduce(call, kind); }; };
+    const auto reduce = [](std::string_view kind) {
+      return [kind](ImportCall& call) { import_reduce(call, kind); };
+    };
     for (const char* name : {"sum", "sum.dim_IntList"}) register_aten_importer(name, reduce("reduce_sum"));
     for (const char* name : {"mean", "mean.dim"}) register_aten_importer(name, reduce("reduce_mean"));
     for (const char* name : {"amax", "max"}) register_aten_importer(name, reduce("reduce_max"));
     for (const char* name : {"amin", "min"}) register_aten_importer(name, reduce("reduce_min"));
     for (const char* name : {"prod", "prod.dim_int"}) register_aten_importer(name, reduce("reduce_prod"));
-    const auto truth = [](std::string_view kind) { return [kind](ImportCall& call) { import_truth(call, kind); }; };
+    const auto truth = [](std::string_view kind) {
+      return [kind](ImportCall& call) { import_truth(call, kind); };
+    };
     for (const char* name : {"any", "any.dim", "any.dims"}) register_aten_importer(name, truth("reduce_any"));
     for (const char* name : {"all", "all.dim", "all.dims"}) register_aten_importer(name, truth("reduce_all"));
     const auto variance = [](bool deviation, bool with_mean) {
@@ -153,7 +162,8 @@ struct Registrations {
       register_aten_importer("var_mean" + form, variance(false, true));
       register_aten_importer("std_mean" + form, variance(true, true));
     }
-    for (const char* name : {"norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype"}) {
+    for (const char* name :
+         {"norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype"}) {
       register_aten_importer(name, [](ImportCall& call) { import_norm(call, "p"); });
     }
     register_aten_importer("linalg_vector_norm", [](ImportCall& call) { import_norm(call, "ord"); });

@@ -44,7 +44,8 @@ void concat_gradient(GradientBuilder& g) {
     if (g.needs(i)) {
       std::vector<int64_t> starts(shape.size(), 0);
       starts[dim] = start;
-      g.set(i, g.op("slice", {g.upstream()}, {{"starts", starts}, {"sizes", shape}, {"steps", Shape(shape.size(), 1)}}));
+      g.set(i, g.op("slice", {g.upstream()},
+                    {{"starts", starts}, {"sizes", shape}, {"steps", Shape(shape.size(), 1)}}));
     }
     start += shape[dim];
   }
@@ -62,7 +63,8 @@ std::vector<ir::Value*> pieces_of(ImportCall& call) {
 }
 
 void import_stack(ImportCall& call) {
-  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, call.result_type(0).shape.size());
+  const int64_t dim =
+      normalize_dim(call.has("dim") ? call.integer("dim") : 0, call.result_type(0).shape.size());
   std::vector<ir::Value*> pieces = pieces_of(call);
   for (ir::Value*& piece : pieces) {
     Shape shape = piece->type().shape;
@@ -78,7 +80,8 @@ ir::Value* rolled(ImportCall& call, ir::Value* x, int64_t shift, int64_t dim) {
   if (n == 0) return x;
   shift = ((shift % n) + n) % n;
   if (shift == 0) return x;
-  return concatenated(call, {sliced(call, x, dim, n - shift, shift), sliced(call, x, dim, 0, n - shift)}, dim);
+  return concatenated(call, {sliced(call, x, dim, n - shift, shift), sliced(call, x, dim, 0, n - shift)},
+                      dim);
 }
 
 void import_roll(ImportCall& call) {
@@ -117,7 +120,8 @@ const OpRegistration concat =
         .from_aten({"stack"}, import_stack)
         .from_aten({"roll"}, import_roll)
         .samples({{{ir::Type{DType::kF32, {2, 3}}, ir::Type{DType::kF32, {1, 3}}}, {{"dim", int64_t{0}}}},
-                  {{ir::Type{DType::kF32, {2, 1, 2}}, ir::Type{DType::kF32, {2, 3, 2}}, ir::Type{DType::kF32, {2, 2, 2}}},
+                  {{ir::Type{DType::kF32, {2, 1, 2}}, ir::Type{DType::kF32, {2, 3, 2}},
+                    ir::Type{DType::kF32, {2, 2, 2}}},
                    {{"dim", int64_t{1}}}},
                   {{ir::Type{DType::kI32, {4}}}, {{"dim", int64_t{0}}}}});
 

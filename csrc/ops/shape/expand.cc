@@ -14,7 +14,8 @@ ir::Type expand_type(const InferContext& c) {
     fits = given == wanted || given == 1;
   }
   if (!fits) {
-    shape_error("cannot expand to " + to_string(to) + ": only dimensions of size 1 grow, and new ones come first");
+    shape_error("cannot expand to " + to_string(to) +
+                ": only dimensions of size 1 grow, and new ones come first");
   }
   return {c.operand(0).dtype, to};
 }
@@ -50,7 +51,8 @@ const OpRegistration expand =
           read_strided(call, 0, broadcast_strides(call.operand(0).type.shape, call.result().type.shape));
         })
         .kernels([](const ir::Op& op) {
-          return std::vector{strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};
+          return std::vector{
+              strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};
         })
         .from_aten({"expand", "expand_as", "broadcast_to"},
                    [](ImportCall& call) {

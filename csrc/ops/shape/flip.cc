@@ -28,17 +28,15 @@ const OpRegistration flip =
           g.set(0, g.op("flip", {g.upstream()}, {{"dims", g.attributes().integers("dims")}}));
         })
         .reference([](ReferenceCall& call) {
-          const auto [offset, strides] = flip_view(call.operand(0).type.shape, call.attributes.integers("dims"));
+          const auto [offset, strides] =
+              flip_view(call.operand(0).type.shape, call.attributes.integers("dims"));
           read_strided(call, offset, strides);
-        })
-        .kernels([](const ir::Op& op) {
-          auto [offset, strides] = flip_view(op.operand(0)->type().shape, op.attributes.integers("dims"));
-          return std::vector{strided_copy(offset, std::move(strides))};
         })
         .from_aten({"flip"},
                    [](ImportCall& call) {
                      ir::Value* x = call.tensor("self");
-                     std::vector<int64_t> dims = normalize_dims(call.integers("dims"), x->type().shape.size());
+                     std::vector<int64_t> dims =
+                         normalize_dims(call.integers("dims"), x->type().shape.size());
                      std::sort(dims.begin(), dims.end());
                      call.set_result(0, dims.empty() ? x : call.op("flip", {x}, {{"dims", dims}}));
                    })

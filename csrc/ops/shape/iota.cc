@@ -8,12 +8,15 @@ void iota_reference(ReferenceCall& call) {
   ReferenceTensor& y = call.result();
   const double start = call.attributes.real("start"), step = call.attributes.real("step");
   const Split3 split = split_at(y.type.shape, call.attributes.integer("dim"));
-  for (int64_t i = 0; i < y.size(); ++i) y.values[i] = start + step * static_cast<double>(i / split.inner % split.size);
+  for (int64_t i = 0; i < y.size(); ++i)
+    y.values[i] = start + step * static_cast<double>(i / split.inner % split.size);
 }
 
-ir::Value* make_iota(ImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0, double step = 1.0) {
-  return call.op("iota", {},
-                 {{"shape", std::move(shape)}, {"dim", dim}, {"dtype", dtype}, {"start", start}, {"step", step}});
+ir::Value* make_iota(ImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0,
+                     double step = 1.0) {
+  return call.op(
+      "iota", {},
+      {{"shape", std::move(shape)}, {"dim", dim}, {"dtype", dtype}, {"start", start}, {"step", step}});
 }
 
 void import_splat(ImportCall& call, double value) {
@@ -22,7 +25,8 @@ void import_splat(ImportCall& call, double value) {
 
 void import_arange(ImportCall& call) {
   const ir::Type type = call.result_type(0);
-  const double start = call.has("start") ? call.real("start") : 0.0, step = call.has("step") ? call.real("step") : 1.0;
+  const double start = call.has("start") ? call.real("start") : 0.0,
+               step = call.has("step") ? call.real("step") : 1.0;
   call.set_result(0, make_iota(call, type.shape, 0, type.dtype, start, step));
 }
 
@@ -34,15 +38,16 @@ ir::Value* diagonal_number(ImportCall& call, const Shape& shape) {
 
 void import_eye(ImportCall& call) {
   const ir::Type type = call.result_type(0);
-  ir::Value* on = call.op("equal", {diagonal_number(call, type.shape), call.builder().scalar(DType::kI32, 0)});
+  ir::Value* on =
+      call.op("equal", {diagonal_number(call, type.shape), call.builder().scalar(DType::kI32, 0)});
   call.set_result(0, call.cast(on, type.dtype));
 }
 
 void import_triangle(ImportCall& call, std::string_view comparison) {
   ir::Value* x = call.tensor("self");
   const double diagonal = call.has("diagonal") ? call.real("diagonal") : 0.0;
-  ir::Value* keep = call.op(comparison, {diagonal_number(call, x->type().shape),
-                                         call.builder().scalar(DType::kI32, diagonal)});
+  ir::Value* keep = call.op(
+      comparison, {diagonal_number(call, x->type().shape), call.builder().scalar(DType::kI32, diagonal)});
   call.set_result(0, call.op("where", {keep, x, call.builder().scalar(x->type().dtype, 0.0)}));
 }
 
@@ -63,8 +68,8 @@ const OpRegistration iota =
         })
         .gradient_zero()
         .reference(iota_reference)
-        .from_aten({"zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty", "empty_strided",
-                    "new_empty_strided"},
+        .from_aten({"zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty",
+                    "empty_strided", "new_empty_strided"},
                    [](ImportCall& call) { import_splat(call, 0.0); })
         .from_aten({"ones", "ones_like", "new_ones"}, [](ImportCall& call) { import_splat(call, 1.0); })
         .from_aten({"full", "full_like", "new_full"},
@@ -75,7 +80,12 @@ const OpRegistration iota =
         .from_aten({"tril"}, [](ImportCall& call) { import_triangle(call, "less_equal"); })
         .from_aten({"triu"}, [](ImportCall& call) { import_triangle(call, "greater_equal"); })
         .samples({{{}, {{"shape", Shape{5}}}},
-                  {{}, {{"shape", Shape{2, 3}}, {"dim", int64_t{1}}, {"dtype", DType::kF32}, {"start", -1.0}, {"step", 0.5}}}});
+                  {{},
+                   {{"shape", Shape{2, 3}},
+                    {"dim", int64_t{1}},
+                    {"dtype", DType::kF32},
+                    {"start", -1.0},
+                    {"step", 0.5}}}});
 
 }  // namespace
 }  // namespace ipu::ops

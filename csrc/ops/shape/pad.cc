@@ -1,5 +1,5 @@
-// pad: a constant border. Negative padding is a slice; reflected, repeated and circular borders are pieces of x put
-// together, by the importers.
+// pad: a constant border. Negative padding is a slice; reflected, repeated and circular borders are pieces of
+// x put together, by the importers.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -31,7 +31,8 @@ struct Border {
 };
 Border read_border(const std::vector<int64_t>& pairs, size_t rank, ImportCall& call) {
   if (pairs.size() % 2 != 0 || pairs.size() / 2 > rank) {
-    call.unsupported("padding " + to_string(pairs) + " of a tensor with " + std::to_string(rank) + " dimensions");
+    call.unsupported("padding " + to_string(pairs) + " of a tensor with " + std::to_string(rank) +
+                     " dimensions");
   }
   Border border{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
   for (size_t i = 0; i * 2 < pairs.size(); ++i) {
@@ -43,7 +44,8 @@ Border read_border(const std::vector<int64_t>& pairs, size_t rank, ImportCall& c
 
 ir::Value* pad_constant(ImportCall& call, ir::Value* x, Border border, double value) {
   for (size_t d = 0; d < border.low.size(); ++d) {
-    const int64_t cut_low = std::max<int64_t>(0, -border.low[d]), cut_high = std::max<int64_t>(0, -border.high[d]);
+    const int64_t cut_low = std::max<int64_t>(0, -border.low[d]),
+                  cut_high = std::max<int64_t>(0, -border.high[d]);
     x = sliced(call, x, static_cast<int64_t>(d), cut_low, x->type().shape[d] - cut_low - cut_high);
     border.low[d] += cut_low;
     border.high[d] += cut_high;
@@ -62,7 +64,8 @@ ir::Value* edge_of(ImportCall& call, ir::Value* x, int64_t dim, int64_t count, b
   const int64_t n = x->type().shape[dim];
   switch (edge) {
     case Edge::kReflect:
-      return call.op("flip", {sliced(call, x, dim, before ? 1 : n - 1 - count, count)}, {{"dims", Shape{dim}}});
+      return call.op("flip", {sliced(call, x, dim, before ? 1 : n - 1 - count, count)},
+                     {{"dims", Shape{dim}}});
     case Edge::kCircular:
       return sliced(call, x, dim, before ? n - count : 0, count);
     case Edge::kReplicate: {
@@ -77,7 +80,9 @@ ir::Value* edge_of(ImportCall& call, ir::Value* x, int64_t dim, int64_t count, b
 ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge edge) {
   for (size_t i = border.low.size(); i-- > 0;) {
     const auto dim = static_cast<int64_t>(i);
-    const int64_t n = x->type().shape[i], most = edge == Edge::kReflect ? n - 1 : edge == Edge::kCircular ? n : INT64_MAX;
+    const int64_t n = x->type().shape[i], most = edge == Edge::kReflect    ? n - 1
+                                                 : edge == Edge::kCircular ? n
+                                                                           : INT64_MAX;
     if (border.low[i] == 0 && border.high[i] == 0) continue;
     if (border.low[i] < 0 || border.high[i] < 0 || border.low[i] > most || border.high[i] > most) {
       call.unsupported("padding (" + std::to_string(border.low[i]) + ", " + std::to_string(border.high[i]) +
@@ -95,12 +100,14 @@ ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge 
 void import_constant_pad(ImportCall& call, std::string_view value_name) {
   ir::Value* x = call.tensor("self");
   const double value = call.has(value_name) ? call.real(value_name) : 0.0;
-  call.set_result(0, pad_constant(call, x, read_border(call.integers("pad"), x->type().shape.size(), call), value));
+  call.set_result(
+      0, pad_constant(call, x, read_border(call.integers("pad"), x->type().shape.size(), call), value));
 }
 
 void import_edge_pad(ImportCall& call, std::string_view list, Edge edge) {
   ir::Value* x = call.tensor("self");
-  call.set_result(0, pad_edges(call, x, read_border(call.integers(list), x->type().shape.size(), call), edge));
+  call.set_result(0,
+                  pad_edges(call, x, read_border(call.integers(list), x->type().shape.size(), call), edge));
 }
 
 void import_pad(ImportCall& call) {
@@ -124,7 +131,9 @@ const OpRegistration pad =
         .gradient([](GradientBuilder& g) {
           const Shape& shape = g.operand_type(0).shape;
           g.set(0, g.op("slice", {g.upstream()},
-                        {{"starts", g.attributes().integers("low")}, {"sizes", shape}, {"steps", Shape(shape.size(), 1)}}));
+                        {{"starts", g.attributes().integers("low")},
+                         {"sizes", shape},
+                         {"steps", Shape(shape.size(), 1)}}));
         })
         .reference(pad_reference)
         .from_aten({"constant_pad_nd"}, [](ImportCall& call) { import_constant_pad(call, "value"); })
@@ -133,10 +142,11 @@ const OpRegistration pad =
                    [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReflect); })
         .from_aten({"replication_pad1d", "replication_pad2d", "replication_pad3d"},
                    [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReplicate); })
-        .samples({{{ir::Type{DType::kF32, {2, 3}}},
-                   {{"low", Shape{0, 1}}, {"high", Shape{2, 0}}, {"value", 0.0}}},
-                  {{ir::Type{DType::kF32, {4}}}, {{"low", Shape{2}}, {"high", Shape{1}}, {"value", -1.5}}},
-                  {{ir::Type{DType::kI32, {1, 2}}}, {{"low", Shape{1, 1}}, {"high", Shape{1, 1}}, {"value", 7.0}}}});
+        .samples(
+            {{{ir::Type{DType::kF32, {2, 3}}}, {{"low", Shape{0, 1}}, {"high", Shape{2, 0}}, {"value", 0.0}}},
+             {{ir::Type{DType::kF32, {4}}}, {{"low", Shape{2}}, {"high", Shape{1}}, {"value", -1.5}}},
+             {{ir::Type{DType::kI32, {1, 2}}},
+              {{"low", Shape{1, 1}}, {"high", Shape{1, 1}}, {"value", 7.0}}}});
 
 }  // namespace
 }  // namespace ipu::ops

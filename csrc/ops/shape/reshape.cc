@@ -10,7 +10,7 @@ ir::Type reshape_type(const InferContext& c) {
   const int64_t wanted = element_count(shape), given = c.operand(0).elements();
   if (wanted != given) {
     shape_error("shape " + to_string(shape) + " has " + std::to_string(wanted) + " elements, x has " +
-                       std::to_string(given));
+                std::to_string(given));
   }
   return {c.operand(0).dtype, shape};
 }
@@ -36,8 +36,9 @@ const OpRegistration reshape =
         .kernels([](const ir::Op& op) {
           return std::vector{strided_copy(0, contiguous_strides(op.result()->type().shape))};
         })
-        .from_aten({"view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten.using_ints",
-                    "unflatten.int", "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "ravel"},
+        .from_aten({"view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as",
+                    "flatten.using_ints", "unflatten.int", "squeeze", "squeeze.dim", "squeeze.dims",
+                    "unsqueeze", "ravel"},
                    import_reshape)
         .from_aten({"clone", "contiguous", "alias", "lift_fresh", "lift", "lift_fresh_copy"}, import_same)
         .samples({{{ir::Type{DType::kF32, {2, 6}}}, {{"shape", Shape{3, 4}}}},

@@ -15,8 +15,8 @@ ir::Type slice_type(const InferContext& c) {
                  per_dimension(c, "steps", rank, 1)};
   for (size_t d = 0; d < rank; ++d) {
     if (r.sizes[d] > 0 && r.starts[d] + (r.sizes[d] - 1) * r.steps[d] >= x.shape[d]) {
-      shape_error("starts=" + to_string(r.starts) + " sizes=" + to_string(r.sizes) + " steps=" +
-                         to_string(r.steps) + " reach beyond dimension " + std::to_string(d));
+      shape_error("starts=" + to_string(r.starts) + " sizes=" + to_string(r.sizes) +
+                  " steps=" + to_string(r.steps) + " reach beyond dimension " + std::to_string(d));
     }
   }
   return {x.dtype, r.sizes};
@@ -34,7 +34,8 @@ std::pair<int64_t, Strides> slice_view(const Shape& x, const Attributes& attribu
 }
 
 void slice_gradient(GradientBuilder& g) {
-  const Region r{g.attributes().integers("starts"), g.attributes().integers("sizes"), g.attributes().integers("steps")};
+  const Region r{g.attributes().integers("starts"), g.attributes().integers("sizes"),
+                 g.attributes().integers("steps")};
   const ir::Type& x = g.operand_type(0);
   const bool dense = std::all_of(r.steps.begin(), r.steps.end(), [](int64_t s) { return s == 1; });
   if (!dense) {
@@ -53,14 +54,17 @@ void import_slice(ImportCall& call) {
   const Shape& shape = x->type().shape;
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
   const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
-  const auto place = [length](int64_t at) { return std::clamp(at < 0 ? at + length : at, int64_t{0}, length); };
+  const auto place = [length](int64_t at) {
+    return std::clamp(at < 0 ? at + length : at, int64_t{0}, length);
+  };
   const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
   const int64_t end = call.has("end") ? place(call.integer("end")) : length;
   if (step < 1) call.unsupported("a slice with step " + std::to_string(step) + "; use torch.flip to reverse");
   if (end <= start) {
-    throw Error(ErrorCode::kTypeMismatch, "empty slice: slice of " + ir::to_string(x->type()) + " along dimension " +
-                                              std::to_string(dim) + " from " + std::to_string(start) + " to " +
-                                              std::to_string(end) + " has no elements");
+    throw Error(ErrorCode::kTypeMismatch, "empty slice: slice of " + ir::to_string(x->type()) +
+                                              " along dimension " + std::to_string(dim) + " from " +
+                                              std::to_string(start) + " to " + std::to_string(end) +
+                                              " has no elements");
   }
   call.set_result(0, sliced(call, x, dim, start, (end - start + step - 1) / step, step));
 }
@@ -121,15 +125,16 @@ const OpRegistration slice =
         .from_aten({"slice.Tensor"}, import_slice)
         .from_aten({"select.int"}, import_select)
         .from_aten({"narrow"}, import_narrow)
-        .from_aten({"split.Tensor", "split.sizes", "split_with_sizes", "chunk", "unsafe_chunk", "unsafe_split.Tensor",
-                    "unsafe_split_with_sizes", "tensor_split.sections"},
+        .from_aten({"split.Tensor", "split.sizes", "split_with_sizes", "chunk", "unsafe_chunk",
+                    "unsafe_split.Tensor", "unsafe_split_with_sizes", "tensor_split.sections"},
                    import_pieces)
         .from_aten({"unbind.int"}, import_unbind)
         .samples({{{ir::Type{DType::kF32, {5, 4}}},
                    {{"starts", Shape{1, 0}}, {"sizes", Shape{3, 4}}, {"steps", Shape{1, 1}}}},
                   {{ir::Type{DType::kF32, {7, 5}}},
                    {{"starts", Shape{1, 1}}, {"sizes", Shape{3, 2}}, {"steps", Shape{2, 3}}}},
-                  {{ir::Type{DType::kI32, {6}}}, {{"starts", Shape{5}}, {"sizes", Shape{1}}, {"steps", Shape{1}}}}});
+                  {{ir::Type{DType::kI32, {6}}},
+                   {{"starts", Shape{5}}, {"sizes", Shape{1}}, {"steps", Shape{1}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -11,11 +11,12 @@ ir::Type slice_scatter_type(const InferContext& c) {
   const auto& sizes = per_dimension(c, "sizes", rank, 0);
   const auto& steps = per_dimension(c, "steps", rank, 1);
   require_same_dtype(c, 0, 1);
-  if (c.operand(1).shape != sizes) shape_error("the source must have the shape of the region, " + to_string(sizes));
+  if (c.operand(1).shape != sizes)
+    shape_error("the source must have the shape of the region, " + to_string(sizes));
   for (size_t d = 0; d < rank; ++d) {
     if (sizes[d] > 0 && starts[d] + (sizes[d] - 1) * steps[d] >= x.shape[d]) {
-      shape_error("starts=" + to_string(starts) + " sizes=" + to_string(sizes) + " steps=" + to_string(steps) +
-                         " reach beyond dimension " + std::to_string(d));
+      shape_error("starts=" + to_string(starts) + " sizes=" + to_string(sizes) +
+                  " steps=" + to_string(steps) + " reach beyond dimension " + std::to_string(d));
     }
   }
   return {x.dtype, x.shape};
@@ -54,12 +55,15 @@ void import_region(ImportCall& call, int64_t dim, int64_t start, int64_t size, i
   sizes[dim] = size;
   steps[dim] = step;
   ir::Value* source = reshaped(call, call.cast(call.tensor("src"), x->type().dtype), sizes);
-  call.set_result(0, call.op("slice_scatter", {x, source}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}}));
+  call.set_result(
+      0, call.op("slice_scatter", {x, source}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}}));
 }
 
 const OpRegistration slice_scatter =
     define_op("slice_scatter", "shape")
-        .doc("x with elements starts[d] + i * steps[d], i < sizes[d], along every dimension d replaced by src.")
+        .doc(
+            "x with elements starts[d] + i * steps[d], i < sizes[d], along every dimension d replaced by "
+            "src.")
         .operand("x", kAnything)
         .operand("src", kAnything)
         .attribute("starts")
@@ -70,18 +74,19 @@ const OpRegistration slice_scatter =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{slice_scatter_type(c)}; })
         .gradient(slice_scatter_gradient)
         .reference(slice_scatter_reference)
-        .from_aten({"slice_scatter"},
-                   [](ImportCall& call) {
-                     const Shape& shape = call.tensor("self")->type().shape;
-                     const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
-                     const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
-                     const auto place = [length](int64_t at) {
-                       return std::clamp(at < 0 ? at + length : at, int64_t{0}, length);
-                     };
-                     const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
-                     const int64_t end = call.has("end") ? place(call.integer("end")) : length;
-                     import_region(call, dim, start, std::max<int64_t>(0, (end - start + step - 1) / step), step);
-                   })
+        .from_aten(
+            {"slice_scatter"},
+            [](ImportCall& call) {
+              const Shape& shape = call.tensor("self")->type().shape;
+              const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
+              const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
+              const auto place = [length](int64_t at) {
+                return std::clamp(at < 0 ? at + length : at, int64_t{0}, length);
+              };
+              const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
+              const int64_t end = call.has("end") ? place(call.integer("end")) : length;
+              import_region(call, dim, start, std::max<int64_t>(0, (end - start + step - 1) / step), step);
+            })
         .from_aten({"select_scatter"},
                    [](ImportCall& call) {
                      const Shape& shape = call.tensor("self")->type().shape;

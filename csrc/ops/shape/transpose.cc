@@ -1,7 +1,7 @@
 // transpose: dimensions in another order.
-#include "ops/rule_support.h"
-
 #include <numeric>
+
+#include "ops/rule_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -14,7 +14,7 @@ ir::Type transpose_type(const InferContext& c) {
   std::iota(identity.begin(), identity.end(), 0);
   if (sorted != identity) {
     attribute_error("perm=" + to_string(perm) + " must name each of the " + std::to_string(x.shape.size()) +
-                           " dimensions once");
+                    " dimensions once");
   }
   ir::Type y{x.dtype, Shape(perm.size())};
   for (size_t i = 0; i < perm.size(); ++i) y.shape[i] = x.shape[perm[i]];
@@ -91,11 +91,12 @@ const OpRegistration transpose =
           g.set(0, g.op("transpose", {g.upstream()}, {{"perm", inverse(g.attributes().integers("perm"))}}));
         })
         .reference([](ReferenceCall& call) {
-          read_strided(call, 0, transpose_strides(call.operand(0).type.shape, call.attributes.integers("perm")));
+          read_strided(call, 0,
+                       transpose_strides(call.operand(0).type.shape, call.attributes.integers("perm")));
         })
         .kernels([](const ir::Op& op) {
-          return std::vector{
-              strided_copy(0, transpose_strides(op.operand(0)->type().shape, op.attributes.integers("perm")))};
+          return std::vector{strided_copy(
+              0, transpose_strides(op.operand(0)->type().shape, op.attributes.integers("perm")))};
         })
         .from_aten({"t", "mT", "mH", "adjoint", "matrix_H"}, import_swap_last)
         .from_aten({"transpose.int"}, [](ImportCall& call) { import_swap(call, "dim0", "dim1"); })
@@ -103,8 +104,8 @@ const OpRegistration transpose =
         .from_aten({"swapaxes"}, [](ImportCall& call) { import_swap(call, "axis0", "axis1"); })
         .from_aten({"permute"},
                    [](ImportCall& call) {
-                     import_permutation(call,
-                                        normalize_dims(call.integers("dims"), call.tensor("self")->type().shape.size()));
+                     import_permutation(call, normalize_dims(call.integers("dims"),
+                                                             call.tensor("self")->type().shape.size()));
                    })
         .from_aten({"numpy_T"},
                    [](ImportCall& call) {

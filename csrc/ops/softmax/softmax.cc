@@ -12,7 +12,8 @@ template <typename Visit>
 void for_each_line(const Shape& shape, int64_t dim, Visit visit) {
   const Split3 s = split_at(shape, dim);
   for (int64_t o = 0; o < s.outer; ++o) {
-    for (int64_t i = 0; i < s.inner; ++i) visit([&](int64_t k) { return (o * s.size + k) * s.inner + i; }, s.size);
+    for (int64_t i = 0; i < s.inner; ++i)
+      visit([&](int64_t k) { return (o * s.size + k) * s.inner + i; }, s.size);
   }
 }
 
@@ -51,7 +52,8 @@ void import_softmax(ImportCall& call, std::string_view kind) {
     ir::Value* y = call.op(kind, {reshaped(call, x, {1})}, {{"dim", int64_t{0}}});
     return call.set_result(0, reshaped(call, y, {}));
   }
-  call.set_result(0, call.op(kind, {x}, {{"dim", normalize_dim(call.integer("dim"), x->type().shape.size())}}));
+  call.set_result(0,
+                  call.op(kind, {x}, {{"dim", normalize_dim(call.integer("dim"), x->type().shape.size())}}));
 }
 
 Cost line_cost(const ir::Op& op, double flops_per_element) {
@@ -60,7 +62,8 @@ Cost line_cost(const ir::Op& op, double flops_per_element) {
           static_cast<double>(type.bytes()) * op.operand_count(), static_cast<double>(type.bytes())};
 }
 
-OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::vector<std::string> overloads) {
+OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc,
+                        std::vector<std::string> overloads) {
   OpDefBuilder builder = define_op(name, "softmax");
   builder.doc(std::move(doc))
       .operand("x", kAnyFloat)
@@ -71,7 +74,8 @@ OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::
         return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
       })
       .gradient([name](GradientBuilder& g) {
-        g.set(0, g.op(name + "_gradient", {g.result(), g.upstream()}, {{"dim", g.attributes().integer("dim")}}));
+        g.set(0,
+              g.op(name + "_gradient", {g.result(), g.upstream()}, {{"dim", g.attributes().integer("dim")}}));
       })
       .reference([logarithm](ReferenceCall& call) { softmax_reference(call, logarithm); })
       .cost([](const ir::Op& op) { return line_cost(op, 12.0); })
@@ -119,7 +123,8 @@ const OpRegistration softmax_gradient =
         });
 
 const OpRegistration log_softmax_gradient =
-    gradient_op("log_softmax_gradient", true, "dy - exp(y) * sum(dy): gradient of log_softmax from its result y.")
+    gradient_op("log_softmax_gradient", true,
+                "dy - exp(y) * sum(dy): gradient of log_softmax from its result y.")
         .gradient([](GradientBuilder& g) {
           const std::vector<int64_t> dim{g.attributes().integer("dim")};
           ir::Value *p = g.op("exp", {g.operand(0)}), *u = g.upstream();
