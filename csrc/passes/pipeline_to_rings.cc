@@ -42,6 +42,7 @@ class Rewrite {
               "@" + body.name() + " does not fit its pipeline");
   }
 
+  // Leaves the pipeline op in place, unused.
   void run(const PassContext& context) {
     find_stages();
     find_carried_homes();
@@ -51,6 +52,11 @@ class Rewrite {
     build_loop(stages);
     context.count("stages", static_cast<int64_t>(ops_of_stage_.size()));
     context.count("rings", ring_count_);
+  }
+
+  // The results of the loop take over the names of the pipeline's, which must be gone.
+  void take_over_names() {
+    for (const auto& [value, name] : names_) value->graph()->rename(value, name);
   }
 
  private:
@@ -344,7 +350,11 @@ class Rewrite {
     outer.location = op_.location;
     const std::vector<Value*> ends =
         outer.loop(loop_body, start, constant, micro_batches_ + stage_count_ - 1);
-    for (size_t i = 0; i < carried.size(); ++i) op_.result(carried[i])->replace_all_uses_with(ends[i]);
+    for (size_t i = 0; i < carried.size(); ++i) {
+      Value* result = op_.result(carried[i]);
+      result->replace_all_uses_with(ends[i]);
+      names_.emplace_back(ends[i], result->name());
+    }
     for (int i = 0; i < carried_; ++i)
       if (is_unchanged(i)) op_.result(i)->replace_all_uses_with(op_.operand(i));
   }
@@ -386,6 +396,7 @@ class Rewrite {
   std::vector<int> home_;   // stage of each carried value
   std::unordered_map<const Value*, std::vector<Hop>> hops_;
   int stage_count_ = 0;
+  std::vector<std::pair<Value*, std::string>> names_;
   int64_t ring_count_ = 0;
 };
 
@@ -434,8 +445,10 @@ class PipelineToRings : public Pass {
       const std::vector<ir::Graph*> stages = ir::called_graphs(*op);
       IPU_CHECK(!stages.empty(), "a pipeline without stages");
       ir::Graph* body = stages.size() == 1 ? stages[0] : join_stages(*op, stages);
-      Rewrite(*op, *body).run(context);
+      Rewrite rewrite(*op, *body);
+      rewrite.run(context);
       op->graph()->erase(op);
+      rewrite.take_over_names();
       std::set<ir::Graph*> unused(stages.begin(), stages.end());
       unused.insert(body);
       for (ir::Graph* graph : unused) module.erase_graph(graph);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/structure.h"
 #include "passes/pass.h"
@@ -49,7 +50,9 @@ class Place : public Pass {
     positions_.clear();
     first_places_.clear();
     changed_ = placed_ = 0;
-    for (const auto& graph : module.graphs()) place_graph(*graph);
+    for (const auto& graph : module.graphs()) place_by_blocks(*graph);
+    std::unordered_set<const ir::Graph*> done;
+    for (const auto& graph : module.graphs()) place_followers(*graph, done);
     for (const auto& graph : module.graphs()) check_stage_order(*graph);
     place_tables(module);
     context.count("ops placed", placed_);
@@ -92,9 +95,14 @@ class Place : public Pass {
     ++changed_;
   }
 
+  // Updates run when the pipeline has drained.
+  static bool belongs_to_stage(const ir::Op& op) {
+    return !touches_variable(op) &&
+           (op.settings.context == ir::Context::kForward || op.settings.context == ir::Context::kBackward);
+  }
+
   void place_by_block(ir::Op& op) {
-    const bool has_stage = !touches_variable(op) && (op.settings.context == ir::Context::kForward ||
-                                                     op.settings.context == ir::Context::kBackward);
+    const bool has_stage = belongs_to_stage(op);
     // Captured ops that hold graphs belong to a stage; their IPUs are those of the ops inside.
     if (is_region(op) && (op.settings.block.empty() || !has_stage)) return;
     const BlockPlace place = place_of_block(op);
@@ -104,26 +112,31 @@ class Place : public Pass {
                                                                : 2 * forward_stages_ - 2 - place.stage);
   }
 
-  void place_graph(ir::Graph& graph) {
+  void place_by_blocks(ir::Graph& graph) {
     int64_t position = 0;
-    std::vector<ir::Op*> followers;
     for (const auto& op : graph.ops()) {
       positions_[op.get()] = position++;
-      if (follows_users(*op)) {
-        followers.push_back(op.get());
-      } else if (!touches_variable(*op) && !follow_operand(*op)) {
-        place_by_block(*op);
-      }
+      if (!follows_users(*op) && !touches_variable(*op) && !follow_operand(*op)) place_by_block(*op);
     }
-    // Last first: a constant may follow an op that itself follows another.
-    for (auto at = followers.rbegin(); at != followers.rend(); ++at) {
-      const ir::Op* user = first_placed_user(**at);
-      if (user == nullptr) {
-        place_by_block(**at);
+  }
+
+  // Graphs that are called come first, since their ops are users too; within a graph the last op does, since
+  // a constant may follow an op that itself follows another.
+  void place_followers(ir::Graph& graph, std::unordered_set<const ir::Graph*>& done) {
+    if (!done.insert(&graph).second) return;
+    for (const auto& op : graph.ops())
+      for (ir::Graph* callee : ir::called_graphs(*op)) place_followers(*callee, done);
+    for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+      ir::Op& op = **at;
+      if (!follows_users(op)) continue;
+      const ir::Op* first = nullptr;
+      for (int i = 0; i < op.result_count(); ++i) offer(first, first_reader(*op.result(i)));
+      if (first == nullptr) {
+        place_by_block(op);
         continue;
       }
-      set_ipu(**at, *user->settings.ipu);
-      if (user->settings.stage.has_value()) set_stage(**at, *user->settings.stage);
+      set_ipu(op, *first->settings.ipu);
+      if (first->settings.stage.has_value() && belongs_to_stage(op)) set_stage(op, *first->settings.stage);
     }
   }
 
@@ -141,15 +154,9 @@ class Place : public Pass {
     return op.settings.stage.has_value() ? *op.settings.stage : kNoStage;
   }
 
-  const ir::Op* first_placed_user(const ir::Op& op) const {
-    const ir::Op* first = nullptr;
-    auto rank = [&](const ir::Op& user) { return std::pair(stage_rank(user), positions_.at(&user)); };
-    for (int i = 0; i < op.result_count(); ++i)
-      for (const ir::Use& use : op.result(i)->uses()) {
-        if (!use.user->settings.ipu.has_value() || is_region(*use.user)) continue;
-        if (first == nullptr || rank(*use.user) < rank(*first)) first = use.user;
-      }
-    return first;
+  static void offer(const ir::Op*& first, const ir::Op* candidate) {
+    if (candidate == nullptr || !candidate->settings.ipu.has_value()) return;
+    if (first == nullptr || stage_rank(*candidate) < stage_rank(*first)) first = candidate;
   }
 
   // First op, by stage and then by order, that reads `value` here or in a graph it is handed to; nullptr:
@@ -162,13 +169,9 @@ class Place : public Pass {
       return std::pair(positions_.at(a.user), a.index) < std::pair(positions_.at(b.user), b.index);
     });
     const ir::Op* first = nullptr;
-    auto offer = [&](const ir::Op* candidate) {
-      if (candidate == nullptr || !candidate->settings.ipu.has_value()) return;
-      if (first == nullptr || stage_rank(*candidate) < stage_rank(*first)) first = candidate;
-    };
     for (const ir::Use& use : uses) {
       if (!is_region(*use.user)) {
-        if (!touches_variable(*use.user)) offer(use.user);
+        if (!touches_variable(*use.user)) offer(first, use.user);
         continue;
       }
       for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
@@ -177,7 +180,7 @@ class Place : public Pass {
         const bool has_index = use.user->is(ir::kind::kLoop) || use.user->is(ir::kind::kPipeline);
         const int input = use.index + (has_index ? 1 : use.user->is(ir::kind::kIf) ? -1 : 0);
         if (input >= 0 && input < static_cast<int>(graph->inputs().size()))
-          offer(first_reader(*graph->inputs()[input]));
+          offer(first, first_reader(*graph->inputs()[input]));
       }
     }
     first_places_[&value] = first;
