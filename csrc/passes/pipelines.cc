@@ -1,4 +1,5 @@
-// Pipelines as data, and the driver that runs one: passes in order, the verifier between them, text dumps on demand.
+// Pipelines as data, and the driver that runs one: passes in order, the verifier between them, text dumps on
+// demand.
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -16,9 +17,26 @@ namespace {
 const std::map<std::string, std::vector<std::string>> kPipelines = {
     // What compile() runs on every module before lowering.
     {"default",
-     {"@Fwd0", "functionalize", "@Fwd1", "place", "inline-calls", "inline-single-trip-loops", "fold-constants",
-      "simplify", "cse", "dce", "@PreAlias", "channels-last", "pack-weights", "fuse-pointwise", "pipeline-to-rings",
-      "@MainLoops", "insert-ipu-copies", "dce", "@Final"}},
+     {"@Fwd0",
+      "functionalize",
+      "@Fwd1",
+      "place",
+      "inline-calls",
+      "inline-single-trip-loops",
+      "decompose",
+      "fold-constants",
+      "simplify",
+      "cse",
+      "dce",
+      "@PreAlias",
+      "channels-last",
+      "pack-weights",
+      "fuse-pointwise",
+      "pipeline-to-rings",
+      "@MainLoops",
+      "insert-ipu-copies",
+      "dce",
+      "@Final"}},
     // What makes a graph smaller without placing it: for reading captured graphs.
     {"simplify", {"inline-calls", "inline-single-trip-loops", "fold-constants", "simplify", "cse", "dce"}},
 };
@@ -56,13 +74,15 @@ bool dump_wanted(std::string_view moment) {
   return found;
 }
 
-// Authored form until a pass has made it functional; a module without authored constructs is functional already.
+// Authored form until a pass has made it functional; a module without authored constructs is functional
+// already.
 ir::Form form_of(const ir::Module& module) {
   for (const auto& graph : module.graphs()) {
     for (const ir::Value* input : graph->inputs())
       if (input->by_reference) return ir::Form::kAuthored;
     for (const auto& op : graph->ops())
-      if (!op->after.empty() || op->attributes.has("modified") || op->is(ir::kind::kWrite)) return ir::Form::kAuthored;
+      if (!op->after.empty() || op->attributes.has("modified") || op->is(ir::kind::kWrite))
+        return ir::Form::kAuthored;
   }
   return ir::Form::kFunctional;
 }
@@ -74,7 +94,9 @@ const std::map<std::string, std::vector<std::string>>& named_pipelines() {
   static const std::map<std::string, std::vector<std::string>> linked = [] {
     std::map<std::string, std::vector<std::string>> pipelines = kPipelines;
     for (auto& [name, steps] : pipelines)
-      std::erase_if(steps, [](const std::string& step) { return !step.starts_with("@") && find_pass(step) == nullptr; });
+      std::erase_if(steps, [](const std::string& step) {
+        return !step.starts_with("@") && find_pass(step) == nullptr;
+      });
     return pipelines;
   }();
   return linked;
@@ -88,10 +110,13 @@ void dump(const ir::Module& module, std::string_view moment) {
   for (char& c : name)
     if (c == ':' || c == '/') c = '-';
   std::string path = std::string(directory == nullptr || *directory == '\0' ? "." : directory) + "/" +
-                     std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + "-" + name + ".ir";
+                     std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + "-" + name +
+                     ".ir";
   std::ofstream file(path);
   file << ir::print(module);
-  if (!file.flush()) throw Error(ErrorCode::kEnvironment, "dump not written: " + path + " cannot be opened. IPU_DUMP_DIR names an existing directory.");
+  if (!file.flush())
+    throw Error(ErrorCode::kEnvironment,
+                "dump not written: " + path + " cannot be opened. IPU_DUMP_DIR names an existing directory.");
 }
 
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
@@ -116,7 +141,8 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     try {
       ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : form_of(module));
     } catch (const Error& error) {
-      throw Error(ErrorCode::kInternal, "internal error: pass '" + step + "' left an illegal module.\n" + error.message());
+      throw Error(ErrorCode::kInternal,
+                  "internal error: pass '" + step + "' left an illegal module.\n" + error.message());
     }
   }
   if (context.statistics != nullptr)
