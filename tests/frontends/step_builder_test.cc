@@ -332,6 +332,85 @@ TEST(StepBuilder, InferenceIsTheSameOnEveryPlan) {
     }
 }
 
+// x W, tanh, then W^T: one variable read in the first and in the last stage.
+std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool as_two_inputs) {
+  ir::Module module;
+  ForwardGraph forward;
+  ir::Graph* graph = module.add_graph("forward");
+  forward.graph = graph;
+  forward.inputs.push_back({ForwardGraph::Input::Kind::kHost, "x", DType::kF32, false});
+  forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true});
+  Value* x = graph->add_input({DType::kF32, {kRows, kIn}}, "x");
+  Value* first = graph->add_input({DType::kF32, {kHidden, kIn}}, "w");
+  Value* second = first;
+  if (as_two_inputs) {
+    forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true});
+    second = graph->add_input({DType::kF32, {kHidden, kIn}}, "w");
+  }
+  ir::Builder builder(graph);
+  auto enter = [&](size_t part) { builder.settings.block = plan.blocks[std::min(part, plan.blocks.size() - 1)]; };
+  enter(0);
+  Value* h = ops::build(builder, "linear", {x, first, nullptr});
+  enter(1);
+  h = ops::build(builder, "tanh", {h});
+  enter(2);
+  Value* o = ops::build(builder, "matmul", {h, second});
+  enter(3);
+  Value* d = ops::build(builder, "sub", {o, x});
+  Value* loss = ops::build(builder, "reduce_sum", {ops::build(builder, "mul", {d, d})},
+                           {{"dims", std::vector<int64_t>{0, 1}}, {"keep_dims", false}});
+  graph->append_output(loss);
+  forward.outputs.push_back({ForwardGraph::Output::Kind::kHost, "loss", DType::kF32, ir::OutputMode::kAll, 1});
+
+  StepOptions options;
+  options.training = true;
+  options.loss = loss;
+  optimizers::Group group;
+  group.hyper = {{"lr", {0.01, false}}, {"momentum", {0.9, true}}, {"weight_decay", {0.1, true}}};
+  options.optimizer.kind = optimizers::Kind::kSgdCombined;
+  options.optimizer.groups = {group};
+  options.optimizer.group_of = {{"w", 0}};
+  options.accumulation = 8;
+  options.device_iterations = 2;
+  options.places = plan.places;
+  options.schedule = plan.schedule;
+  build_step(forward, options);
+  ops::verify(module, ir::Form::kFunctional);
+  if (lowered) {
+    passes::run_pipeline(module, kLoweringSteps, {}, true);
+    expect_crossings_are_copies(module);
+  }
+  std::mt19937 random(11);
+  ops::Interpreter interpreter(module, ops::Arithmetic::kF64);
+  interpreter.variables["w"] = {{DType::kF32, {kHidden, kIn}}, random_numbers(random, kHidden * kIn)};
+  std::map<std::string, Numbers> results;
+  for (int run = 0; run < 2; ++run) {
+    interpreter.streams["optimizer.0.lr"] = {{{DType::kF32, {}}, {0.01}}};
+    for (int i = 0; i < 16; ++i)
+      interpreter.streams["x"].push_back({{DType::kF32, {kRows, kIn}}, random_numbers(random, kRows * kIn)});
+    interpreter.run_entry_point("main");
+  }
+  for (const ops::ReferenceTensor& loss_value : interpreter.streams["loss"]) results["loss"].push_back(loss_value.values[0]);
+  results["w"] = interpreter.variables.at("w").values;
+  results["Accl"] = interpreter.variables.at("Accl___w").values;
+  return results;
+}
+
+TEST(StepBuilder, TiedParametersTrainTheSameOnEveryPlan) {
+  const std::map<std::string, Numbers> expected = train_tied(plans()[0], false, false);
+  EXPECT_LT(expected.at("loss").back(), expected.at("loss").front());
+  for (const Plan& plan : plans())
+    for (bool lowered : {false, true})
+      for (bool as_two_inputs : {false, true}) {
+        SCOPED_TRACE(plan.name + (lowered ? ", lowered" : "") + (as_two_inputs ? ", two inputs" : ""));
+        const std::map<std::string, Numbers> results = train_tied(plan, lowered, as_two_inputs);
+        for (const auto& [name, numbers] : expected) {
+          ASSERT_EQ(results.at(name).size(), numbers.size());
+          for (size_t i = 0; i < numbers.size(); ++i) EXPECT_NEAR(results.at(name)[i], numbers[i], 1e-9) << name << " " << i;
+        }
+      }
+}
+
 TEST(StepBuilder, OutputModesAreDeclaredOnTheStreams) {
   for (ir::OutputMode mode :
        {ir::OutputMode::kFinal, ir::OutputMode::kEveryN, ir::OutputMode::kAll, ir::OutputMode::kSum}) {
