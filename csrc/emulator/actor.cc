@@ -4,6 +4,7 @@
 
 #include "emulator/engine_state.h"
 #include "emulator/spin.h"
+#include "support/error.h"
 #include "support/half.h"
 
 namespace ipu::emulator {
@@ -112,11 +113,13 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
         case Opcode::kKernel: {
           int64_t begin = options.trace ? now_ns() : 0;
           if (step.lanes == 1) {
-            step.kernel->run({pointers, pointers + step.operands, scratch.data() + worker * scratch_stride}, 0);
+            step.kernel->run({pointers, pointers + step.operands, scratch.data() + worker * scratch_stride, &actor.fault},
+                             0);
           } else {
             run_lanes(actor, step, worker);
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           }
+          if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
           if (options.trace)
             actor.trace.push_back({actor.replica, actor.ipu, at,
                                    step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin, now_ns()});

@@ -84,6 +84,7 @@ struct alignas(64) Actor {
   std::exception_ptr error;
   int error_at = -1;
   int64_t narrowed = 0;
+  kernels::KernelFault fault;
   uint64_t parkings = 0;
   alignas(64) std::atomic<uint64_t> state{kReady};
   std::atomic<const void*> waits_for{nullptr};

@@ -64,6 +64,7 @@ void Engine::State::reset() {
     actor.narrowed = 0;
     actor.error = nullptr;
     actor.error_at = -1;
+    if (actor.fault.raised()) actor.fault.clear();
     std::fill(actor.cursors.begin(), actor.cursors.end(), 0);
     actor.state.store(kReady, std::memory_order_relaxed);
   }
@@ -204,7 +205,7 @@ bool Engine::State::run_one_lane(Actor& actor, int worker) {
     open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
   try {
     if (!stop.load(std::memory_order_relaxed))
-      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride}, lane);
+      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride, &actor.fault}, lane);
   } catch (...) {
     fail(actor, job.step);
   }

@@ -1,0 +1,97 @@
+#include "lowering/demand.h"
+
+#include "ir/structure.h"
+#include "ops/op_def.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+
+namespace kind = ir::kind;
+
+Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) / 64) {
+  values_.assign(static_cast<size_t>(nest.value_count()) * words_, 0);
+  scopes_.assign(nest.scopes().size() * words_, 0);
+  for (const std::unique_ptr<Scope>& scope : nest.scopes())
+    for (const auto& [site, called] : scope->called)
+      if (site->is(kind::kIf)) conditions_[{scope.get(), site}] = nest.static_condition(*scope, *site);
+  for (const std::unique_ptr<Scope>& scope : nest.scopes()) {
+    for (const auto& op : scope->graph->ops()) {
+      if (scope->called.contains(op.get()) || op->is(kind::kHostLoad) || op->is(kind::kVariableRead) || op->is(kind::kIpuCopy)) continue;
+      const ops::OpDef* def = ops::definition(*op);
+      bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(*op);
+      if (!has_effects) continue;
+      int ipu = nest.home_of(*scope, *op);
+      if (ipu == kAnywhere) ipu = 0;
+      activate(*scope, ipu);
+      for (int i = 0; i < op->operand_count(); ++i)
+        if (op->operand(i) != nullptr) want(*scope, op->operand(i), ipu, op.get());
+      for (int i = 0; i < op->result_count(); ++i) want(*scope, op->result(i), ipu, op.get());
+    }
+  }
+  while (!work_.empty()) {
+    Want next = work_.back();
+    work_.pop_back();
+    follow(next);
+  }
+}
+
+void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir::Op* reader) {
+  const int home = nest_.home(scope, value);
+  if (home != kAnywhere && home != ipu) {
+    Error error(ErrorCode::kInternal, "internal error: %" + value->name() + " of graph @" + scope.graph->name() + " is on IPU " +
+                                          std::to_string(home) + " and read on IPU " + std::to_string(ipu) +
+                                          (reader != nullptr ? " by '" + reader->kind() + "'" : "") +
+                                          " without an ipu_copy. Run the pass insert-ipu-copies before lowering.");
+    if (reader != nullptr) error.at(user_line(*reader));
+    throw error;
+  }
+  if (mark(values_, scope.value(value), ipu)) work_.push_back({&scope, value, ipu});
+}
+
+void Demand::activate(const Scope& scope, int ipu) {
+  for (const Scope* s = &scope; s != nullptr && mark(scopes_, s->number, ipu); s = s->parent)
+    if (s->site != nullptr && s->site->is(kind::kIf) && !conditions_.at({s->parent, s->site}))
+      want(*s->parent, s->site->operand(0), ipu, s->site);
+}
+
+void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
+  IPU_CHECK(scope.site != nullptr, "the entry graph @" + scope.graph->name() + " has inputs");
+  const ir::Op& site = *scope.site;
+  int operand = input->index();
+  if (site.is(kind::kIf)) operand += 1;
+  if (site.is(kind::kLoop)) {
+    activate(scope, ipu);
+    if (operand == 0) return;
+    operand -= 1;
+    if (operand < site.attributes.integer("carried")) want(scope, scope.graph->outputs()[operand], ipu, &site);
+  }
+  want(*scope.parent, site.operand(operand), ipu, &site);
+}
+
+void Demand::follow(const Want& w) {
+  const ir::Op* op = w.value->producer();
+  if (op == nullptr) return follow_input(*w.scope, w.value, w.ipu);
+  activate(*w.scope, w.ipu);
+  auto at = w.scope->called.find(op);
+  if (at != w.scope->called.end()) {
+    for (const Scope* called : at->second) {
+      if (op->is(kind::kLoop)) {
+        want(*called, called->graph->inputs()[w.value->index() + 1], w.ipu, op);
+        continue;
+      }
+      if (op->is(kind::kIf)) activate(*called, w.ipu);
+      want(*called, called->graph->outputs()[w.value->index()], w.ipu, op);
+    }
+    return;
+  }
+  if (op->is(kind::kIpuCopy)) {
+    const int from = static_cast<int>(op->attributes.integer("from"));
+    activate(*w.scope, from);
+    want(*w.scope, op->operand(0), from, op);
+    return;
+  }
+  for (int i = 0; i < op->operand_count(); ++i)
+    if (op->operand(i) != nullptr) want(*w.scope, op->operand(i), w.ipu, op);
+}
+
+}  // namespace ipu::lowering

@@ -1,0 +1,314 @@
+// Single ops on one IPU: views, kernels, streams, variables, and what goes to or comes from elsewhere.
+#include "lowering/drafter.h"
+
+#include <algorithm>
+
+#include "ir/structure.h"
+#include "lowering/kernel_choice.h"
+#include "ops/op_def.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+
+namespace kind = ir::kind;
+using program::Opcode;
+using program::Storage;
+
+int SharedTables::constant(const ConstantPtr& data) {
+  auto [at, added] = constants.try_emplace(data.get(), static_cast<int>(program->constants.size()));
+  if (added) program->constants.push_back(data);
+  return at->second;
+}
+
+int SharedTables::origin(const ir::Op& op) {
+  auto [at, added] = origins.try_emplace(&op, static_cast<int>(program->origins.size()));
+  if (!added) return at->second;
+  program::Origin origin;
+  for (int i = 0; i < op.result_count(); ++i) origin.op += (i > 0 ? ", %" : "%") + op.result(i)->name();
+  origin.op += (op.result_count() > 0 ? " = " : "") + op.kind();
+  if (op.location != nullptr) origin.location = ir::to_string(op.location);
+  origin.stage = op.settings.stage.value_or(-1);
+  origin.backward = op.settings.context == ir::Context::kBackward;
+  program->origins.push_back(std::move(origin));
+  return at->second;
+}
+
+int SharedTables::copy_queue(const Scope& scope, const ir::Op& copy) {
+  auto [at, added] = copy_queues.try_emplace({&scope, &copy}, static_cast<int>(program->queues.size()));
+  if (added)
+    program->queues.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
+                               static_cast<int>(copy.attributes.integer("from")), static_cast<int>(copy.attributes.integer("to"))});
+  return at->second;
+}
+
+Draft Drafter::run() {
+  emit_scope(nest_.root());
+  return std::move(draft_);
+}
+
+Place Drafter::new_buffer(const TensorSpec& spec, const std::string& name, Storage storage, int index) {
+  VirtualBuffer buffer;
+  buffer.name = name;
+  buffer.bytes = spec.stored_bytes();
+  buffer.storage = storage;
+  buffer.index = index;
+  draft_.buffers.push_back(std::move(buffer));
+  Place place;
+  place.buffer = static_cast<int>(draft_.buffers.size()) - 1;
+  place.spec = spec;
+  return place;
+}
+
+DraftStep& Drafter::add(Opcode opcode, int origin) {
+  draft_.steps.emplace_back();
+  draft_.steps.back().opcode = opcode;
+  draft_.steps.back().origin = origin;
+  draft_.steps.back().depth = depth_;
+  return draft_.steps.back();
+}
+
+int Drafter::variable_buffer(const std::string& name) {
+  auto at = variable_buffers_.find(name);
+  if (at != variable_buffers_.end()) return at->second;
+  const int index = shared_.variables.at(name);
+  program::Variable& variable = shared_.program->variables[index];
+  Place place = new_buffer(variable.spec, name, Storage::kVariable, index);
+  draft_.buffers[place.buffer].written = variable.written;
+  variable_buffers_.emplace(name, place.buffer);
+  return place.buffer;
+}
+
+void Drafter::move(const Place& from, int to, int origin) {
+  DraftStep& step = add(Opcode::kKernel, origin);
+  step.kernel = "copy";
+  DraftOperand operand;
+  static_cast<Place&>(operand) = from;
+  Place result;
+  result.buffer = to;
+  if (from.spec.layout != Layout::kPlain || from.spec.is_contiguous()) {
+    operand.spec = result.spec = flat(from.spec);
+    step.is_move = from.byte_offset == 0 && from.spec.stored_bytes() == draft_.buffers[from.buffer].bytes;
+    operand.in_place = step.is_move;
+  } else {
+    result.spec = TensorSpec::plain(from.spec.dtype, from.spec.shape);
+  }
+  step.operands.push_back(std::move(operand));
+  step.results.push_back(std::move(result));
+}
+
+Place Drafter::materialise(const Place& from, const std::string& name) {
+  Place to = new_buffer(TensorSpec::plain(from.spec.dtype, from.spec.shape), name);
+  move(from, to.buffer, -1);
+  return to;
+}
+
+const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
+  Place& place = place_of(scope, value);
+  if (place.buffer >= 0) return place;
+  const ir::Op* op = value->producer();
+  if (op == nullptr) {
+    IPU_CHECK(scope.is_loop_body() && value->index() == 0, "%" + value->name() + " of @" + scope.graph->name() + " has no place");
+    Place index = new_buffer(spec_of(value->type()), value->name());
+    DraftStep& step = add(Opcode::kCounter);
+    step.counter = counters_.at(&scope);
+    step.results.push_back(index);
+    return place_of(scope, value) = index;
+  }
+  if (op->is(kind::kConstant)) {
+    const ConstantPtr& data = op->attributes.constant("value");
+    auto [at, added] = constant_buffers_.try_emplace(data.get(), 0);
+    TensorSpec spec = spec_of(value->type());
+    if (added) at->second = new_buffer(spec, value->name(), Storage::kConstant, shared_.constant(data)).buffer;
+    Place constant;
+    constant.buffer = at->second;
+    constant.spec = spec;
+    return place_of(scope, value) = constant;
+  }
+  std::vector<const ir::Op*>& pending = pending_[&scope];
+  auto at = std::find(pending.begin(), pending.end(), op);
+  if (at != pending.end()) {
+    if (op->is(kind::kRingPop)) {
+      const std::string ring = op->attributes.symbol("ring").name;
+      take_pending(scope, &ring);
+    } else {
+      pending.erase(at);
+      take(scope, *op);
+    }
+  }
+  IPU_CHECK(place_of(scope, value).buffer >= 0, "%" + value->name() + " of @" + scope.graph->name() + " is read on IPU " +
+                                                    std::to_string(ipu_) + " before it is there");
+  return place_of(scope, value);
+}
+
+const Place& Drafter::contiguous(const Scope& scope, const ir::Value* value) {
+  const Place& place = ensure(scope, value);
+  if (place.spec.layout != Layout::kPlain || place.spec.is_contiguous()) return place;
+  Place copy = materialise(place, value->name());
+  return place_of(scope, value) = copy;
+}
+
+void Drafter::send(const Scope& scope, const ir::Op& copy) {
+  DraftOperand operand;
+  static_cast<Place&>(operand) = contiguous(scope, copy.operand(0));
+  DraftStep& step = add(Opcode::kPush, shared_.origin(copy));
+  step.object = shared_.copy_queue(scope, copy);
+  step.operands.push_back(std::move(operand));
+}
+
+void Drafter::send_early(const Scope& scope, const ir::Value* value) {
+  for (const ir::Use& use : value->uses()) {
+    const ir::Op& copy = *use.user;
+    if (!copy.is(kind::kIpuCopy) || copy.attributes.integer("from") != ipu_ || copy.attributes.integer("to") == ipu_) continue;
+    if (!demand_.needs(static_cast<int>(copy.attributes.integer("to")), scope, copy.result())) continue;
+    send(scope, copy);
+    sent_[&copy].push_back(&scope);
+  }
+}
+
+void Drafter::take(const Scope& scope, const ir::Op& op) {
+  Place place = new_buffer(spec_of(op.result()->type()), op.result()->name());
+  DraftStep& step = add(Opcode::kPop, shared_.origin(op));
+  step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name) : shared_.copy_queue(scope, op);
+  step.results.push_back(place);
+  place_of(scope, op.result()) = place;
+}
+
+// Takes over what is pending: all of it, or of one ring.
+void Drafter::take_pending(const Scope& scope, const std::string* ring) {
+  std::vector<const ir::Op*>& pending = pending_[&scope];
+  std::vector<const ir::Op*> now, later;
+  for (const ir::Op* op : pending) {
+    bool mine = ring == nullptr || (op->is(kind::kRingPop) && op->attributes.symbol("ring").name == *ring);
+    (mine ? now : later).push_back(op);
+  }
+  pending = std::move(later);
+  for (const ir::Op* op : now) take(scope, *op);
+}
+
+void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
+  if (op.is(kind::kConstant)) return;  // made at first use
+  if (op.is(kind::kIpuCopy)) {
+    const int from = static_cast<int>(op.attributes.integer("from")), to = static_cast<int>(op.attributes.integer("to"));
+    if (!demand_.needs(to, scope, op.result())) return;
+    if (from == to) {
+      if (from == ipu_) place_of(scope, op.result()) = ensure(scope, op.operand(0));
+      return;
+    }
+    const std::vector<const Scope*>& sent = sent_[&op];
+    if (from == ipu_ && std::find(sent.begin(), sent.end(), &scope) == sent.end()) send(scope, op);
+    if (to == ipu_) pending_[&scope].push_back(&op);
+    return;
+  }
+  const int home = nest_.home_of(scope, op);
+  if (home != kAnywhere && home != ipu_) return;
+  bool is_needed = false;
+  for (int i = 0; i < op.result_count(); ++i) is_needed |= needed(scope, op.result(i));
+  const ops::OpDef* def = ops::definition(op);
+  bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(op);
+  if (op.result_count() > 0 && !is_needed) return;
+  if (op.result_count() == 0 && (!has_effects || (home == kAnywhere && ipu_ != 0))) return;
+
+  const int origin = shared_.origin(op);
+  if (op.is(kind::kRingPop)) {
+    pending_[&scope].push_back(&op);
+    return;
+  }
+  if (op.is(kind::kRingPush)) {
+    const std::string& ring = op.attributes.symbol("ring").name;
+    DraftOperand operand;
+    static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+    take_pending(scope, &ring);
+    DraftStep& step = add(Opcode::kPush, origin);
+    step.object = shared_.rings.at(ring);
+    step.operands.push_back(std::move(operand));
+    return;
+  }
+  if (op.is(kind::kHostLoad)) {
+    const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
+    const program::Stream& from = shared_.program->streams[stream];
+    Storage storage = from.host_dtype == from.spec.dtype ? Storage::kExternal : Storage::kArena;
+    TensorSpec spec = spec_of(op.result()->type());
+    Place place = new_buffer(spec, op.result()->name(), storage);
+    shared_.program->streams[stream].ipu = ipu_;
+    DraftStep& step = add(Opcode::kStreamLoad, origin);
+    step.object = stream;
+    step.results.push_back(place);
+    place_of(scope, op.result()) = place;
+    return;
+  }
+  if (op.is(kind::kHostStore)) {
+    DraftOperand operand;
+    static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+    const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
+    shared_.program->streams[stream].ipu = ipu_;
+    DraftStep& step = add(Opcode::kStreamStore, origin);
+    step.object = stream;
+    step.operands.push_back(std::move(operand));
+    return;
+  }
+  if (op.is(kind::kVariableRead)) {
+    const std::string& name = op.attributes.symbol("variable").name;
+    const int buffer = variable_buffer(name);
+    Place variable;
+    variable.buffer = buffer;
+    variable.spec = spec_of(op.result()->type());
+    if (draft_.buffers[buffer].written) {
+      Place value = new_buffer(variable.spec, op.result()->name());
+      move(variable, value.buffer, origin);
+      variable = value;
+    }
+    place_of(scope, op.result()) = variable;
+    return;
+  }
+  if (op.is(kind::kVariableAssign)) {
+    Place value = ensure(scope, op.operand(0));
+    move(value, variable_buffer(op.attributes.symbol("variable").name), origin);
+    return;
+  }
+  if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
+    std::optional<Place> view = view_of(op, ensure(scope, op.operand(0)));
+    if (!view && def != nullptr && def->has(ops::kView)) view = view_of(op, contiguous(scope, op.operand(0)));
+    if (view) {
+      place_of(scope, op.result()) = *view;
+      return;
+    }
+  }
+  emit_kernel(scope, op);
+}
+
+void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
+  int operand_count = op.operand_count();
+  while (operand_count > 0 && op.operand(operand_count - 1) == nullptr) --operand_count;
+  std::vector<TensorSpec> operand_specs(operand_count), result_specs;
+  for (int i = 0; i < op.result_count(); ++i) result_specs.push_back(spec_of(op.result(i)->type()));
+  bool strided = false;
+  for (int i = 0; i < operand_count; ++i) {
+    if (op.operand(i) == nullptr) continue;
+    operand_specs[i] = ensure(scope, op.operand(i)).spec;
+    strided |= operand_specs[i].layout == Layout::kPlain && !operand_specs[i].is_contiguous();
+  }
+  std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
+  // One operand after the other is laid out in order until a kernel takes them.
+  for (int i = 0; i < operand_count && strided && !choice; ++i) {
+    if (op.operand(i) == nullptr || operand_specs[i].layout != Layout::kPlain || operand_specs[i].is_contiguous()) continue;
+    operand_specs[i] = contiguous(scope, op.operand(i)).spec;
+    choice = choose_kernel(op, operand_specs, result_specs);
+  }
+  if (!choice) throw_no_kernel(op);
+  std::vector<DraftOperand> operands(operand_count);
+  for (int i = 0; i < operand_count; ++i) {
+    if (op.operand(i) == nullptr) continue;
+    static_cast<Place&>(operands[i]) = ensure(scope, op.operand(i));
+    operands[i].in_place = may_overwrite(op, *choice, i, operands[i].spec, result_specs);
+  }
+  std::vector<Place> results;
+  for (int i = 0; i < op.result_count(); ++i) results.push_back(new_buffer(result_specs[i], op.result(i)->name()));
+  DraftStep& step = add(Opcode::kKernel, shared_.origin(op));
+  step.kernel = choice->id;
+  step.attributes = std::move(choice->attributes);
+  step.operands = std::move(operands);
+  step.results = results;
+  for (int i = 0; i < op.result_count(); ++i) place_of(scope, op.result(i)) = results[i];
+}
+
+}  // namespace ipu::lowering

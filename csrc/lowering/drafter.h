@@ -1,0 +1,78 @@
+// Projection of a nest of graphs onto one IPU: the steps this IPU runs, over virtual buffers, in program order. Values go
+// to other IPUs as soon as they exist and are taken over when first needed.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "lowering/demand.h"
+#include "lowering/draft.h"
+
+namespace ipu::lowering {
+
+// What all IPUs of a program share; the drafters add to it.
+struct SharedTables {
+  program::Program* program = nullptr;
+  std::unordered_map<std::string, int> streams, variables, rings;
+  std::map<std::pair<const Scope*, const ir::Op*>, int> copy_queues;
+  std::unordered_map<const ConstantData*, int> constants;
+  std::unordered_map<const ir::Op*, int> origins;
+
+  int constant(const ConstantPtr& data);
+  int origin(const ir::Op& op);
+  int copy_queue(const Scope& scope, const ir::Op& copy);
+};
+
+class Drafter {
+ public:
+  Drafter(const Nest& nest, const Demand& demand, SharedTables& shared, int ipu)
+      : nest_(nest), demand_(demand), shared_(shared), ipu_(ipu), places_(nest.value_count()) {}
+
+  Draft run();
+
+ private:
+  bool needed(const Scope& scope, const ir::Value* value) const { return demand_.needs(ipu_, scope, value); }
+  Place& place_of(const Scope& scope, const ir::Value* value) { return places_[scope.value(value)]; }
+
+  // Control (drafter_control.cc).
+  void emit_scope(const Scope& scope);
+  void emit_call(const Scope& scope, const ir::Op& op);
+  void emit_loop(const Scope& scope, const ir::Op& op);
+  void emit_if(const Scope& scope, const ir::Op& op);
+  void hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called, int first_input);
+  void settle_carried(const Scope& body, const std::vector<int>& carried_buffers);
+
+  // Ops (drafter.cc).
+  void emit_op(const Scope& scope, const ir::Op& op);
+  void emit_kernel(const Scope& scope, const ir::Op& op);
+  void send_early(const Scope& scope, const ir::Value* value);
+  void send(const Scope& scope, const ir::Op& copy);
+  void take(const Scope& scope, const ir::Op& op);
+  void take_pending(const Scope& scope, const std::string* ring);
+  // Where a value of the scope being emitted lies; constants, indices and arrivals come into being at first use.
+  const Place& ensure(const Scope& scope, const ir::Value* value);
+  const Place& contiguous(const Scope& scope, const ir::Value* value);
+  Place materialise(const Place& from, const std::string& name);
+  void move(const Place& from, int to, int origin);
+
+  Place new_buffer(const TensorSpec& spec, const std::string& name, program::Storage storage = program::Storage::kArena,
+                   int index = -1);
+  int variable_buffer(const std::string& name);
+  DraftStep& add(program::Opcode opcode, int origin = -1);
+
+  const Nest& nest_;
+  const Demand& demand_;
+  SharedTables& shared_;
+  const int ipu_;
+  Draft draft_;
+  std::vector<Place> places_;                             // by value number
+  std::map<const Scope*, std::vector<const ir::Op*>> pending_;  // arrivals nobody has needed yet, in order
+  std::map<const ir::Op*, std::vector<const Scope*>> sent_;     // copies that were sent early
+  std::unordered_map<const ConstantData*, int> constant_buffers_;
+  std::unordered_map<std::string, int> variable_buffers_;
+  std::map<const Scope*, int> counters_;
+  int depth_ = 0;
+};
+
+}  // namespace ipu::lowering

@@ -1,0 +1,160 @@
+// Control on one IPU: loops and branches as flat instructions, and the moves that carry values around and out of them.
+#include <algorithm>
+
+#include "ir/structure.h"
+#include "lowering/drafter.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+
+namespace kind = ir::kind;
+using program::Opcode;
+
+void Drafter::emit_scope(const Scope& scope) {
+  for (const ir::Value* input : scope.graph->inputs())
+    if (place_of(scope, input).buffer >= 0) send_early(scope, input);
+  for (const auto& op : scope.graph->ops()) {
+    if (op->is(kind::kCall)) {
+      emit_call(scope, *op);
+    } else if (op->is(kind::kLoop)) {
+      emit_loop(scope, *op);
+    } else if (op->is(kind::kIf)) {
+      emit_if(scope, *op);
+    } else {
+      emit_op(scope, *op);
+    }
+    for (int i = 0; i < op->result_count(); ++i)
+      if (place_of(scope, op->result(i)).buffer >= 0) send_early(scope, op->result(i));
+  }
+  take_pending(scope, nullptr);
+}
+
+// Inputs of a called graph lie where the operands of the site lie.
+void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called, int first_input) {
+  const std::vector<ir::Value*>& inputs = called.graph->inputs();
+  for (int i = first_operand; i < op.operand_count(); ++i) {
+    const ir::Value* input = inputs[i - first_operand + first_input];
+    if (!needed(called, input)) continue;
+    Place place = ensure(scope, op.operand(i));
+    place_of(called, input) = std::move(place);
+  }
+}
+
+void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
+  const Scope& called = *scope.called.at(&op)[0];
+  if (!demand_.is_active(ipu_, called)) return;
+  hand_over(scope, op, 0, called, 0);
+  emit_scope(called);
+  for (int i = 0; i < op.result_count(); ++i) {
+    if (!needed(scope, op.result(i))) continue;
+    Place place = ensure(called, called.graph->outputs()[i]);
+    place_of(scope, op.result(i)) = std::move(place);
+  }
+}
+
+void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
+  const Scope& body = *scope.called.at(&op)[0];
+  if (!demand_.is_active(ipu_, body)) return;
+  const int carried = static_cast<int>(op.attributes.integer("carried"));
+  std::vector<int> buffers(carried, -1);
+  for (int k = 0; k < carried; ++k) {
+    const ir::Value* input = body.graph->inputs()[k + 1];
+    if (!needed(body, input)) continue;
+    Place start = ensure(scope, op.operand(k));
+    Place place = new_buffer(spec_of(input->type()), input->name());
+    move(start, place.buffer, -1);
+    buffers[k] = place.buffer;
+    place_of(body, input) = std::move(place);
+  }
+  hand_over(scope, op, carried, body, carried + 1);
+  const int counter = depth_++;
+  draft_.counters = std::max(draft_.counters, depth_);
+  counters_[&body] = counter;
+  const int begin = static_cast<int>(draft_.steps.size());
+  DraftStep& loop = add(Opcode::kLoop, shared_.origin(op));
+  loop.counter = counter;
+  loop.trip = op.attributes.integer("trip");
+  emit_scope(body);
+  settle_carried(body, buffers);
+  const int end = static_cast<int>(draft_.steps.size());
+  DraftStep& last = add(Opcode::kEndLoop);
+  last.counter = counter;
+  last.target = begin;
+  draft_.steps[begin].target = end;
+  --depth_;
+  for (int k = 0; k < carried; ++k) {
+    if (buffers[k] < 0) continue;
+    Place place;
+    place.buffer = buffers[k];
+    place.spec = spec_of(op.result(k)->type());
+    place_of(scope, op.result(k)) = std::move(place);
+  }
+}
+
+// All outputs of the body become the carried values of the next iteration at the same moment: an output that lies in
+// the memory of another carried value is set aside first.
+void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers) {
+  std::vector<Place> outputs(buffers.size());
+  for (size_t k = 0; k < buffers.size(); ++k)
+    if (buffers[k] >= 0) outputs[k] = ensure(body, body.graph->outputs()[k]);
+  auto stays = [&](size_t k) {
+    return outputs[k].buffer == buffers[k] && outputs[k].byte_offset == 0 &&
+           (outputs[k].spec.layout != Layout::kPlain || outputs[k].spec.is_contiguous());
+  };
+  for (size_t k = 0; k < buffers.size(); ++k) {
+    if (buffers[k] < 0 || stays(k)) continue;
+    if (std::find(buffers.begin(), buffers.end(), outputs[k].buffer) == buffers.end()) continue;
+    Place aside = new_buffer(spec_of(body.graph->outputs()[k]->type()), body.graph->outputs()[k]->name());
+    move(outputs[k], aside.buffer, -1);
+    outputs[k] = std::move(aside);
+  }
+  for (size_t k = 0; k < buffers.size(); ++k)
+    if (buffers[k] >= 0 && !stays(k)) move(outputs[k], buffers[k], -1);
+}
+
+void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
+  const std::vector<Scope*>& branches = scope.called.at(&op);
+  const Scope &then_scope = *branches[0], &else_scope = *branches[1];
+  if (!demand_.is_active(ipu_, then_scope) && !demand_.is_active(ipu_, else_scope)) return;
+  const std::optional<StaticCondition>& condition = demand_.condition(scope, op);
+  for (const Scope* branch : branches) hand_over(scope, op, 1, *branch, 0);
+  if (condition && condition->loop == nullptr) {  // always the same branch
+    const Scope& taken = condition->low != 0 ? then_scope : else_scope;
+    emit_scope(taken);
+    for (int i = 0; i < op.result_count(); ++i) {
+      if (!needed(scope, op.result(i))) continue;
+      Place place = ensure(taken, taken.graph->outputs()[i]);
+      place_of(scope, op.result(i)) = std::move(place);
+    }
+    return;
+  }
+  DraftOperand value;
+  if (!condition) static_cast<Place&>(value) = contiguous(scope, op.operand(0));
+  const int branch = static_cast<int>(draft_.steps.size());
+  DraftStep& test = add(condition ? Opcode::kBranchUnlessCounter : Opcode::kBranchIfNot, shared_.origin(op));
+  if (condition) {
+    test.counter = counters_.at(condition->loop);
+    test.low = condition->low;
+    test.high = condition->high;
+  } else {
+    test.operands.push_back(std::move(value));
+  }
+  std::vector<Place> results(op.result_count());
+  for (int i = 0; i < op.result_count(); ++i)
+    if (needed(scope, op.result(i))) results[i] = new_buffer(spec_of(op.result(i)->type()), op.result(i)->name());
+  auto emit_branch = [&](const Scope& called) {
+    emit_scope(called);
+    for (int i = 0; i < op.result_count(); ++i)
+      if (results[i].buffer >= 0) move(ensure(called, called.graph->outputs()[i]), results[i].buffer, -1);
+  };
+  emit_branch(then_scope);
+  const int jump = static_cast<int>(draft_.steps.size());
+  add(Opcode::kJump);
+  draft_.steps[branch].target = jump + 1;
+  emit_branch(else_scope);
+  draft_.steps[jump].target = static_cast<int>(draft_.steps.size());
+  for (int i = 0; i < op.result_count(); ++i)
+    if (results[i].buffer >= 0) place_of(scope, op.result(i)) = results[i];
+}
+
+}  // namespace ipu::lowering

@@ -1,0 +1,41 @@
+#include "lowering/kernel_choice.h"
+
+#include "kernels/kernel_table.h"
+#include "lowering/nest.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+
+std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const TensorSpec> operands,
+                                               std::span<const TensorSpec> results) {
+  const ops::OpDef* def = ops::definition(op);
+  if (def == nullptr || !def->kernels) return std::nullopt;
+  for (ops::KernelChoice& choice : def->kernels(op)) {
+    const kernels::KernelDef* kernel = kernels::find_kernel(choice.id);
+    if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes}) != nullptr) return std::move(choice);
+  }
+  return std::nullopt;
+}
+
+bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, const TensorSpec& operand,
+                   std::span<const TensorSpec> results) {
+  if (results.empty() || results[0].dtype == DType::kF64) return false;
+  const TensorSpec& result = results[0];
+  if (operand.layout == Layout::kPlain && !operand.is_contiguous()) return false;
+  if (operand.stored_bytes() != result.stored_bytes()) return false;
+  // The pointwise VM loads all operands of a block before it stores the block.
+  if (choice.id == "pointwise")
+    return operand.layout == result.layout && operand.shape == result.shape &&
+           size_in_bytes(operand.dtype) == size_in_bytes(result.dtype);
+  const ops::OpDef* def = ops::definition(op);
+  return i == 0 && def != nullptr && def->has(ops::kMayReuseFirstOperand);
+}
+
+void throw_no_kernel(const ir::Op& op) {
+  std::string text = "no kernel: '" + op.kind() + "' cannot run on";
+  for (int i = 0; i < op.operand_count(); ++i)
+    text += (i > 0 ? ", " : " ") + (op.operand(i) == nullptr ? std::string("nothing") : ir::to_string(op.operand(i)->type()));
+  throw Error(ErrorCode::kUnsupportedOps, text + ". Use another dtype or shape, or say it with other operations.").at(user_line(op));
+}
+
+}  // namespace ipu::lowering

@@ -1,0 +1,143 @@
+#include "lowering/nest.h"
+
+#include <algorithm>
+
+#include "ir/structure.h"
+#include "ops/op_def.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+namespace {
+
+namespace kind = ir::kind;
+constexpr int kMaxDepth = 100;  // of nested graphs; more is recursion
+
+bool is_region(const ir::Op& op) { return op.is(kind::kCall) || op.is(kind::kLoop) || op.is(kind::kIf); }
+
+// Scalars made of nothing but scalars that are known everywhere are computed wherever they are needed.
+bool is_replicable(const ir::Op& op) {
+  const ops::OpDef* def = ops::definition(op);
+  if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom)) return false;
+  for (int i = 0; i < op.result_count(); ++i)
+    if (op.settings.ipu.has_value() && op.result(i)->type().elements() > 1) return false;
+  return true;
+}
+
+}  // namespace
+
+bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
+
+std::string user_line(const ir::Op& op) {
+  if (op.location == nullptr || op.location->file.empty()) return "";
+  return op.location->file + ":" + std::to_string(op.location->line);
+}
+
+Nest::Nest(const ir::Module& module, const ir::Graph& entry) : module_(module) {
+  add_scope(entry, nullptr, nullptr);
+  while (find_homes(root())) {
+  }
+  for (const std::unique_ptr<Scope>& scope : scopes_) {
+    for (const auto& op : scope->graph->ops()) {
+      ipu_count_ = std::max(ipu_count_, op->settings.ipu.value_or(0) + 1);
+      if (op->is(kind::kIpuCopy)) ipu_count_ = std::max(ipu_count_, static_cast<int>(op->attributes.integer("from")) + 1);
+    }
+  }
+  for (const ir::Variable& variable : module.variables())
+    if (variable.ipu.has_value()) ipu_count_ = std::max(ipu_count_, *variable.ipu + 1);
+}
+
+const ir::Graph& Nest::graph_named(const ir::Op& op, const Symbol& symbol) const {
+  const ir::Graph* graph = module_.find_graph(symbol.name);
+  IPU_CHECK(graph != nullptr, "op " + op.kind() + " names graph @" + symbol.name);
+  return *graph;
+}
+
+Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent) {
+  int depth = 0;
+  for (Scope* s = parent; s != nullptr; s = s->parent) ++depth;
+  IPU_CHECK(depth < kMaxDepth, "graph @" + graph.name() + " calls itself");
+  scopes_.push_back(std::make_unique<Scope>());
+  Scope* scope = scopes_.back().get();
+  scope->graph = &graph;
+  scope->site = site;
+  scope->parent = parent;
+  scope->number = static_cast<int>(scopes_.size()) - 1;
+  auto number = [&](const ir::Value* value) {
+    scope->values.emplace(value, static_cast<int>(homes_.size()));
+    homes_.push_back(kAnywhere);
+  };
+  for (const ir::Value* input : graph.inputs()) number(input);
+  for (const auto& op : graph.ops()) {
+    for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
+    if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) || op->is(kind::kRngContext) ||
+        op->is(kind::kWrite) || (op->is(kind::kLoop) && op->attributes.boolean("while", false)))
+      throw Error(ErrorCode::kUnsupportedOps, "unsupported operation: '" + op->kind() + "'" +
+                                                  (op->is(kind::kLoop) ? " with a run-time condition" : "") +
+                                                  " cannot be lowered" +
+                                                  (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
+          .at(user_line(*op));
+    if (!is_region(*op)) continue;
+    std::vector<Scope*> called;
+    for (const ir::Graph* callee : ir::called_graphs(*op)) called.push_back(add_scope(*callee, op.get(), scope));
+    scope->called.emplace(op.get(), std::move(called));
+  }
+  return scope;
+}
+
+bool Nest::set_home(int value, int home) {
+  if (home == kAnywhere || homes_[value] == home) return false;
+  if (homes_[value] != kAnywhere) return false;  // the first home stays; readers elsewhere are found in projection
+  homes_[value] = home;
+  return true;
+}
+
+int Nest::home_of(const Scope& scope, const ir::Op& op) const {
+  if (op.is(kind::kConstant)) return kAnywhere;
+  if (op.is(kind::kIpuCopy)) return static_cast<int>(op.attributes.integer("to"));
+  int inherited = kAnywhere;
+  for (int i = 0; i < op.operand_count() && inherited == kAnywhere; ++i)
+    if (op.operand(i) != nullptr) inherited = home(scope, op.operand(i));
+  if (inherited == kAnywhere && !ir::is_structural(op) && is_replicable(op)) return kAnywhere;
+  if (op.settings.ipu.has_value()) return *op.settings.ipu;
+  if (inherited != kAnywhere) return inherited;
+  if (op.is(kind::kVariableRead) || op.is(kind::kVariableAssign)) {
+    const ir::Variable* variable = module_.find_variable(op.attributes.symbol("variable").name);
+    return variable != nullptr ? variable->ipu.value_or(0) : 0;
+  }
+  if (op.is(kind::kRingPush) || op.is(kind::kRingPop)) {
+    const ir::Ring* ring = module_.find_ring(op.attributes.symbol("ring").name);
+    if (ring != nullptr) return op.is(kind::kRingPush) ? ring->from_ipu : ring->to_ipu;
+  }
+  return 0;
+}
+
+// One sweep over the nest in program order; says whether a carried value or a result got a home only now, so that what
+// was computed from it earlier must be looked at again.
+bool Nest::find_homes(Scope& scope) {
+  bool again = false;
+  for (const auto& op : scope.graph->ops()) {
+    auto at = scope.called.find(op.get());
+    if (at == scope.called.end()) {
+      int home = home_of(scope, *op);
+      for (int i = 0; i < op->result_count(); ++i) set_home(scope.value(op->result(i)), home);
+      continue;
+    }
+    const int shift = op->is(kind::kLoop) ? 1 : op->is(kind::kIf) ? -1 : 0;  // operand number → input number
+    for (Scope* called : at->second) {
+      const std::vector<ir::Value*>& inputs = called->graph->inputs();
+      for (int i = 0; i < op->operand_count(); ++i)
+        if (i + shift >= 0) set_home(called->value(inputs[i + shift]), home(scope, op->operand(i)));
+      again |= find_homes(*called);
+      const std::vector<ir::Value*>& outputs = called->graph->outputs();
+      for (int i = 0; i < op->result_count(); ++i) {
+        int produced = home(*called, outputs[i]);
+        if (op->is(kind::kLoop)) again |= set_home(called->value(inputs[i + 1]), produced);
+        if (op->is(kind::kLoop) && produced == kAnywhere) produced = home(*called, inputs[i + 1]);
+        set_home(scope.value(op->result(i)), produced);
+      }
+    }
+  }
+  return again;
+}
+
+}  // namespace ipu::lowering

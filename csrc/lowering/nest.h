@@ -1,0 +1,69 @@
+// The nest of graphs of an entry point: every graph at every place it is used, its values numbered, and the IPU each
+// value lives on. The same graph used twice is two scopes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace ipu::lowering {
+
+inline constexpr int kAnywhere = -1;  // constants, loop indices and scalars that follow from them: computed where needed
+
+struct Scope {
+  const ir::Graph* graph = nullptr;
+  const ir::Op* site = nullptr;  // in parent->graph; nullptr: the entry graph
+  Scope* parent = nullptr;
+  int number = 0;                // in Nest::scopes
+  std::unordered_map<const ir::Value*, int> values;          // numbers of the nest's values
+  std::unordered_map<const ir::Op*, std::vector<Scope*>> called;  // callee; body; then and else
+
+  bool is_loop_body() const;
+  int value(const ir::Value* v) const { return values.at(v); }
+};
+
+// Interval of a loop's index in which the condition of an `if` holds.
+struct StaticCondition {
+  const Scope* loop = nullptr;  // body of the loop; nullptr: holds always (low = 1) or never (low = 0)
+  int64_t low = 0, high = 0;
+};
+
+class Nest {
+ public:
+  // Throws Error when values cross IPUs without an ipu_copy, and for structural ops that cannot be lowered.
+  Nest(const ir::Module& module, const ir::Graph& entry);
+
+  const ir::Module& module() const { return module_; }
+  Scope& root() const { return *scopes_.front(); }
+  const std::vector<std::unique_ptr<Scope>>& scopes() const { return scopes_; }
+  int value_count() const { return static_cast<int>(homes_.size()); }
+  int home(int value) const { return homes_[value]; }
+  int home(const Scope& scope, const ir::Value* value) const { return homes_[scope.value(value)]; }
+  // IPU of an op that is no loop, if or call; kAnywhere for ops that are computed where needed.
+  int home_of(const Scope& scope, const ir::Op& op) const;
+  int ipu_count() const { return ipu_count_; }
+
+  // The condition of `site` (an `if` in `scope`), when it follows from the index of one loop around it.
+  std::optional<StaticCondition> static_condition(const Scope& scope, const ir::Op& site) const;
+
+ private:
+  Scope* add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent);
+  bool find_homes(Scope& scope);
+  bool set_home(int value, int home);
+  const ir::Graph& graph_named(const ir::Op& op, const Symbol& symbol) const;
+
+  const ir::Module& module_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  std::vector<int> homes_;
+  int ipu_count_ = 1;
+};
+
+// The user's line an error about `op` points at, "" when unknown.
+std::string user_line(const ir::Op& op);
+
+}  // namespace ipu::lowering

@@ -1,0 +1,27 @@
+// Where a value lies: a virtual buffer, an offset and a strided view; and what view-like ops do to it without moving
+// a byte.
+#pragma once
+
+#include <optional>
+
+#include "ir/module.h"
+#include "support/tensor_spec.h"
+
+namespace ipu::lowering {
+
+// A place in a virtual buffer (see draft.h).
+struct Place {
+  int buffer = -1;
+  int64_t byte_offset = 0;
+  TensorSpec spec;
+};
+
+TensorSpec spec_of(const ir::Type& type);  // contiguous, as stored in the type's layout
+// The stored elements in order as one dimension: for moving whole buffers of any layout.
+TensorSpec flat(const TensorSpec& spec);
+
+// The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and identities.
+// nullopt: the op computes something, or its result cannot be said in non-negative strides.
+std::optional<Place> view_of(const ir::Op& op, const Place& operand);
+
+}  // namespace ipu::lowering

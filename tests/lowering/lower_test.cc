@@ -1,0 +1,507 @@
+// Lowering against the interpreter: the same module run by both must agree; and the shape of programs.
+#include "lowering/lower.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "emulator/engine.h"
+#include "ir/text.h"
+#include "ops/interpreter.h"
+#include "ops/verify.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+namespace {
+
+using program::Instruction;
+using program::Opcode;
+using program::Storage;
+
+std::unique_ptr<ir::Module> parsed(const std::string& text) {
+  std::unique_ptr<ir::Module> module = ir::parse(text);
+  ops::verify(*module, ir::Form::kFunctional);
+  return module;
+}
+
+double input_value(int seed, int64_t i) { return std::round(std::sin(seed * 7.0 + static_cast<double>(i) * 1.3) * 64.0) / 16.0; }
+
+ops::ReferenceTensor filled(const ir::Type& type, int seed) {
+  ops::ReferenceTensor tensor = ops::ReferenceTensor::zeros(type);
+  for (size_t i = 0; i < tensor.values.size(); ++i) {
+    double value = input_value(seed, static_cast<int64_t>(i));
+    tensor.values[i] = is_floating_point(type.dtype) ? value : type.dtype == DType::kBool ? value > 0 : std::floor(std::abs(value));
+  }
+  return tensor;
+}
+
+// Runs a module by interpreter and by engine (1 and 2 threads); all outputs and variables must agree.
+program::Program compare(const ir::Module& module, LowerOptions options = {}, double tolerance = 1e-5) {
+  program::Program lowered = lower(module, options);
+  SCOPED_TRACE(program::print(lowered));
+  const int64_t elements = options.device_iterations * options.accumulation;
+  ops::Interpreter interpreter(module);
+  int seed = 1;
+  for (const ir::Variable& variable : module.variables())
+    if (variable.initial == nullptr) interpreter.variables[variable.name] = filled(variable.type, seed++);
+  std::map<std::string, ops::ReferenceTensor> start = interpreter.variables;
+  std::map<std::string, std::vector<ConstantPtr>> inputs;
+  for (const ir::Stream& stream : module.streams()) {
+    if (stream.direction != ir::StreamDirection::kHostToDevice) continue;
+    for (int64_t e = 0; e < (stream.constant ? 1 : elements); ++e) {
+      interpreter.streams[stream.name].push_back(filled(stream.type, seed++));
+      inputs[stream.name].push_back(interpreter.streams[stream.name].back().to_constant());
+    }
+  }
+  interpreter.run_entry_point("main");
+  for (int threads : {1, 2}) {
+    emulator::EngineOptions engine_options;
+    engine_options.threads = threads;
+    emulator::Engine engine(std::make_shared<const program::Program>(lowered), engine_options);
+    std::vector<emulator::StreamBinding> bindings;
+    std::vector<std::vector<std::byte>> memory;
+    for (const ir::Stream& stream : module.streams()) {
+      memory.emplace_back(static_cast<size_t>(elements * stream.type.bytes()) + 64);
+      int64_t bound = elements;
+      if (stream.direction == ir::StreamDirection::kHostToDevice) {
+        bound = static_cast<int64_t>(inputs[stream.name].size());
+        for (int64_t e = 0; e < bound; ++e)
+          std::copy(inputs[stream.name][e]->bytes.begin(), inputs[stream.name][e]->bytes.end(),
+                    memory.back().begin() + e * stream.type.bytes());
+      }
+      bindings.push_back({nullptr, bound});
+    }
+    for (size_t s = 0; s < bindings.size(); ++s) bindings[s].data = memory[s].data();
+    for (size_t v = 0; v < lowered.variables.size(); ++v) {
+      auto at = start.find(lowered.variables[v].name);
+      if (at != start.end()) engine.write_variable(static_cast<int>(v), at->second.to_constant()->bytes.data());
+    }
+    engine.run(bindings);
+    auto expect_near = [&](const ops::ReferenceTensor& want, const std::byte* got, const std::string& name) {
+      ops::ReferenceTensor have = ops::ReferenceTensor::from_bytes(want.type, got);
+      for (size_t i = 0; i < want.values.size(); ++i)
+        ASSERT_NEAR(have.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << name << "[" << i << "], " << threads << " threads";
+    };
+    size_t s = 0;
+    for (const ir::Stream& stream : module.streams()) {
+      if (stream.direction == ir::StreamDirection::kDeviceToHost)
+        for (int64_t e = 0; e < elements; ++e)
+          expect_near(interpreter.streams[stream.name][e], memory[s].data() + e * stream.type.bytes(), stream.name);
+      ++s;
+    }
+    for (size_t v = 0; v < lowered.variables.size(); ++v) {
+      const std::string& name = lowered.variables[v].name;
+      if (!interpreter.variables.contains(name)) continue;
+      std::vector<std::byte> bytes(lowered.variables[v].spec.stored_bytes() + 64);
+      engine.read_variable(static_cast<int>(v), bytes.data());
+      expect_near(interpreter.variables[name], bytes.data(), name);
+    }
+  }
+  return lowered;
+}
+
+int count(const program::IpuProgram& ipu, Opcode opcode, const std::string& kernel = "") {
+  int n = 0;
+  for (const Instruction& step : ipu.instructions) n += step.opcode == opcode && (kernel.empty() || step.kernel == kernel);
+  return n;
+}
+
+// Streams @x (in) and @y (out) of one type, then `body`.
+std::string with_streams(const std::string& type, const std::string& body) {
+  return "stream @x: " + type + "\nstream @y: " + type + " {direction=\"device_to_host\"}\nentry main = @main\n" + body;
+}
+
+TEST(Lower, StraightCodeReadsInputsInPlaceAndReusesMemory) {
+  auto module = parsed(with_streams("f32[4,3]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4,3]
+      %a = relu(%x) : f32[4,3]
+      %b = add(%a, %x) : f32[4,3]
+      host_store(%b) {stream=@y}
+      return
+    })"));
+  program::Program p = compare(*module);
+  EXPECT_EQ(p.ipus[0].instructions.size(), 4u);
+  EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // add overwrites relu's result
+  EXPECT_EQ(p.ipus[0].buffers[0].storage, Storage::kExternal);
+}
+
+TEST(Lower, DoesNotOverwriteWhatIsReadLater) {
+  auto module = parsed(with_streams("f32[4,3]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4,3]
+      %a = neg(%x) : f32[4,3]
+      %b = exp(%a) : f32[4,3]
+      %c = mul(%b, %a) : f32[4,3]
+      host_store(%c) {stream=@y}
+      return
+    })"));
+  EXPECT_EQ(compare(*module).ipus[0].arena_bytes, 128);
+}
+
+TEST(Lower, UpdatesVariablesInPlaceInLoops) {
+  auto module = parsed(R"(
+    variable @w: f32[8]
+    variable @m: f32[8]
+    stream @x: f32[8]
+    stream @y: f32[8] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f32[8]
+      %m = variable.read() {variable=@m} : f32[8]
+      %w1, %m1 = loop(%w, %m) {body=@step, carried=2, trip=3} : f32[8], f32[8]
+      variable.assign(%w1) {variable=@w}
+      variable.assign(%m1) {variable=@m}
+      return
+    }
+    graph @step(%i: i32[], %w: f32[8], %m: f32[8]) -> (f32[8], f32[8]) {
+      %x = host_load() {stream=@x} : f32[8]
+      %p = mul(%w, %x) : f32[8]
+      host_store(%p) {stream=@y}
+      %m1 = add(%m, %x) : f32[8]
+      %w1 = sub(%w, %m1) : f32[8]
+      return %w1, %m1
+    })");
+  LowerOptions options;
+  options.device_iterations = 3;
+  program::Program p = compare(*module, options);
+  EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "copy"), 0);
+  EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // only %p
+  EXPECT_TRUE(p.variables[0].written);
+}
+
+TEST(Lower, KeepsTheOldValueWhenItIsReadAfterTheUpdate) {
+  auto module = parsed(R"(
+    variable @w: f32[8]
+    stream @y: f32[8] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f32[8]
+      %w1 = loop(%w) {body=@step, carried=1, trip=3} : f32[8]
+      variable.assign(%w1) {variable=@w}
+      return
+    }
+    graph @step(%i: i32[], %w: f32[8]) -> (f32[8]) {
+      %n = exp(%w) : f32[8]
+      %o = tanh(%n) : f32[8]
+      %d = sub(%o, %w) : f32[8]
+      host_store(%d) {stream=@y}
+      return %o
+    })");
+  LowerOptions options;
+  options.device_iterations = 3;
+  compare(*module, options);
+}
+
+TEST(Lower, CarriedValuesMayChangePlaces) {
+  auto module = parsed(R"(
+    variable @a: f32[8]
+    variable @b: f32[8]
+    variable @c: f32[8]
+    entry main = @main
+    graph @main() -> () {
+      %a = variable.read() {variable=@a} : f32[8]
+      %b = variable.read() {variable=@b} : f32[8]
+      %c = variable.read() {variable=@c} : f32[8]
+      %a1, %b1, %c1 = loop(%a, %b, %c) {body=@step, carried=3, trip=4} : f32[8], f32[8], f32[8]
+      variable.assign(%b1) {variable=@a}
+      variable.assign(%a1) {variable=@b}
+      variable.assign(%c1) {variable=@c}
+      return
+    }
+    graph @step(%i: i32[], %a: f32[8], %b: f32[8], %c: f32[8]) -> (f32[8], f32[8], f32[8]) {
+      %s = add(%a, %c) : f32[8]
+      return %b, %s, %a
+    })");
+  compare(*module);
+}
+
+TEST(Lower, VariablesMaySwapWithoutALoop) {
+  auto module = parsed(R"(
+    variable @a: f32[8]
+    variable @b: f32[8]
+    variable @r: f32[8]
+    stream @y: f32[8] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %a = variable.read() {variable=@a} : f32[8]
+      %b = variable.read() {variable=@b} : f32[8]
+      %r = variable.read() {variable=@r} : f32[8]
+      variable.assign(%b) {variable=@a}
+      variable.assign(%a) {variable=@b}
+      %s = add(%a, %r) : f32[8]
+      host_store(%s) {stream=@y}
+      return
+    })");
+  program::Program p = compare(*module);
+  EXPECT_FALSE(p.variables[2].written);
+}
+
+TEST(Lower, ViewsAreReadInPlaceAndMaterialisedWhereNeeded) {
+  auto module = parsed(R"(
+    stream @x: f32[4,6]
+    stream @y: f32[6,2] {direction="device_to_host"}
+    stream @z: f32[2,3] {direction="device_to_host"}
+    stream @u: f32[3,4,6] {direction="device_to_host"}
+    stream @v: f32[12,2] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4,6]
+      %t = transpose(%x) {perm=[1,0]} : f32[6,4]
+      %s = slice(%t) {starts=[0,1], sizes=[6,2], steps=[1,2]} : f32[6,2]
+      %n = neg(%s) : f32[6,2]
+      host_store(%n) {stream=@y}
+      %c = slice(%x) {starts=[2,3], sizes=[2,3], steps=[1,1]} : f32[2,3]
+      host_store(%c) {stream=@z}
+      %e = expand(%x) {shape=[3,4,6]} : f32[3,4,6]
+      %f = add(%e, %x) : f32[3,4,6]
+      host_store(%f) {stream=@u}
+      %r = reshape(%t) {shape=[12,2]} : f32[12,2]
+      host_store(%r) {stream=@v}
+      return
+    })");
+  program::Program p = compare(*module);
+  EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "copy"), 2);  // the stored slice, the reshaped transpose
+}
+
+TEST(Lower, AViewKeepsItsBaseAlive) {
+  auto module = parsed(with_streams("f32[4,6]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4,6]
+      %a = neg(%x) : f32[4,6]
+      %r = reshape(%a) {shape=[6,4]} : f32[6,4]
+      %b = exp(%a) : f32[4,6]
+      %c = tanh(%b) : f32[4,6]
+      %q = reshape(%r) {shape=[4,6]} : f32[4,6]
+      %d = add(%c, %q) : f32[4,6]
+      host_store(%d) {stream=@y}
+      return
+    })"));
+  EXPECT_EQ(compare(*module).ipus[0].arena_bytes, 256);
+}
+
+TEST(Lower, BranchesOnData) {
+  auto module = parsed(R"(
+    variable @w: f32[8]
+    stream @c: bool[]
+    stream @y: f32[8] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f32[8]
+      %w1 = loop(%w) {body=@step, carried=1, trip=4} : f32[8]
+      variable.assign(%w1) {variable=@w}
+      return
+    }
+    graph @step(%i: i32[], %w: f32[8]) -> (f32[8]) {
+      %c = host_load() {stream=@c} : bool[]
+      %r, %k = if(%c, %w) {then=@yes, else=@no} : f32[8], f32[8]
+      %y = add(%r, %k) : f32[8]
+      host_store(%y) {stream=@y}
+      return %r
+    }
+    graph @yes(%w: f32[8]) -> (f32[8], f32[8]) {
+      %n = neg(%w) : f32[8]
+      %m = abs(%w) : f32[8]
+      return %n, %m
+    }
+    graph @no(%w: f32[8]) -> (f32[8], f32[8]) {
+      %n = exp(%w) : f32[8]
+      return %w, %n
+    })");
+  LowerOptions options;
+  options.device_iterations = 4;
+  program::Program p = compare(*module, options);
+  EXPECT_EQ(count(p.ipus[0], Opcode::kBranchIfNot), 1);
+}
+
+TEST(Lower, ConditionsOnTheLoopIndexBecomeCounterCompares) {
+  auto module = parsed(R"(
+    variable @w: f32[8]
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f32[8]
+      %w1 = loop(%w) {body=@step, carried=1, trip=6} : f32[8]
+      variable.assign(%w1) {variable=@w}
+      return
+    }
+    graph @step(%i: i32[], %w: f32[8]) -> (f32[8]) {
+      %two = constant() {value=dense<i32[]: [2]>} : i32[]
+      %five = constant() {value=dense<i32[]: [5]>} : i32[]
+      %from = greater_equal(%i, %two) : bool[]
+      %to = less(%i, %five) : bool[]
+      %c = logical_and(%from, %to) : bool[]
+      %r = if(%c, %w) {then=@yes, else=@no} : f32[8]
+      return %r
+    }
+    graph @yes(%w: f32[8]) -> (f32[8]) {
+      %m = add(%w, %w) : f32[8]
+      return %m
+    }
+    graph @no(%w: f32[8]) -> (f32[8]) {
+      return %w
+    })");
+  program::Program p = compare(*module);
+  // loop, branch, add, end: the condition's ops and the untouched branch are gone.
+  ASSERT_EQ(p.ipus[0].instructions.size(), 4u);
+  EXPECT_EQ(p.ipus[0].instructions[1].opcode, Opcode::kBranchUnlessCounter);
+  EXPECT_EQ(p.ipus[0].instructions[1].low, 2);
+  EXPECT_EQ(p.ipus[0].instructions[1].high, 5);
+  EXPECT_EQ(p.ipus[0].arena_bytes, 0);
+}
+
+TEST(Lower, ScattersOverIpusWithQueuesAndNothingElse) {
+  auto module = parsed(R"(
+    variable @w: f32[8] {ipu=1}
+    stream @x: f32[8]
+    stream @y: f32[8] {direction="device_to_host", ipu=1}
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w | ipu=1} : f32[8]
+      %w1 = loop(%w) {body=@step, carried=1, trip=5} : f32[8]
+      variable.assign(%w1) {variable=@w | ipu=1}
+      return
+    }
+    graph @step(%i: i32[], %w: f32[8]) -> (f32[8]) {
+      %x = host_load() {stream=@x | ipu=0} : f32[8]
+      %a = neg(%x) {| ipu=0} : f32[8]
+      %b = exp(%x) {| ipu=0} : f32[8]
+      %d = ipu_copy(%a) {from=0, to=1 | ipu=1} : f32[8]
+      %e = ipu_copy(%b) {from=0, to=1 | ipu=1} : f32[8]
+      %w1 = add(%w, %d) {| ipu=1} : f32[8]
+      %o = mul(%w1, %e) {| ipu=1} : f32[8]
+      host_store(%o) {stream=@y | ipu=1}
+      return %w1
+    })");
+  LowerOptions options;
+  options.device_iterations = 5;
+  program::Program p = compare(*module, options);
+  ASSERT_EQ(p.ipus.size(), 2u);
+  EXPECT_EQ(count(p.ipus[0], Opcode::kPush), 2);
+  EXPECT_EQ(count(p.ipus[1], Opcode::kPop), 2);
+  EXPECT_EQ(p.variables[0].ipu, 1);
+  for (const program::Buffer& buffer : p.ipus[0].buffers) EXPECT_NE(buffer.storage, Storage::kVariable);
+  // The second value is taken over only after the first was used.
+  std::vector<Opcode> order;
+  for (const Instruction& step : p.ipus[1].instructions)
+    if (step.opcode == Opcode::kPop || step.kernel == "pointwise") order.push_back(step.opcode);
+  EXPECT_EQ(order, (std::vector<Opcode>{Opcode::kPop, Opcode::kKernel, Opcode::kPop, Opcode::kKernel}));
+  // The first is sent before the second is computed.
+  order.clear();
+  for (const Instruction& step : p.ipus[0].instructions)
+    if (step.opcode == Opcode::kPush || step.kernel == "pointwise") order.push_back(step.opcode);
+  EXPECT_EQ(order, (std::vector<Opcode>{Opcode::kKernel, Opcode::kPush, Opcode::kKernel, Opcode::kPush}));
+}
+
+TEST(Lower, RefusesCrossingsWithoutACopy) {
+  auto module = parsed(with_streams("f32[8]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x | ipu=0} : f32[8]
+      %a = neg(%x) {| ipu=1} : f32[8]
+      host_store(%a) {stream=@y | ipu=1}
+      return
+    })"));
+  try {
+    lower(*module, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("%x of graph @main is on IPU 0 and read on IPU 1 by 'neg'"), std::string::npos) << error.message();
+  }
+}
+
+TEST(Lower, RingsAreQueuesAndStashesFillAhead) {
+  auto module = parsed(R"(
+    stream @x: f32[8]
+    stream @y: f32[8] {direction="device_to_host", ipu=1}
+    ring @stash: f32[8] {capacity=2}
+    ring @channel: f32[8] {to=1}
+    entry main = @main
+    graph @main() -> () {
+      loop() {body=@step, carried=0, trip=4}
+      return
+    }
+    graph @step(%i: i32[]) -> () {
+      %x = host_load() {stream=@x | ipu=0} : f32[8]
+      ring.push(%x) {ring=@stash | ipu=0}
+      %a = neg(%x) {| ipu=0} : f32[8]
+      %s = ring.pop() {ring=@stash | ipu=0} : f32[8]
+      %b = mul(%a, %s) {| ipu=0} : f32[8]
+      ring.push(%b) {ring=@channel | ipu=0}
+      %c = ring.pop() {ring=@channel | ipu=1} : f32[8]
+      %d = abs(%c) {| ipu=1} : f32[8]
+      host_store(%d) {stream=@y | ipu=1}
+      return
+    })");
+  LowerOptions options;
+  options.device_iterations = 4;
+  program::Program p = compare(*module, options);
+  EXPECT_EQ(p.queues.size(), 2u);
+  EXPECT_EQ(p.queues[0].capacity, 2);
+}
+
+TEST(Lower, WhatNobodyNeedsIsNotThere) {
+  auto module = parsed(R"(
+    stream @x: f32[8]
+    stream @y: f32[8] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %x = host_load() {stream=@x | ipu=0} : f32[8]
+      %dead = exp(%x) {| ipu=0} : f32[8]
+      %sent = ipu_copy(%dead) {from=0, to=1 | ipu=1} : f32[8]
+      %far = neg(%sent) {| ipu=1} : f32[8]
+      %r, %s = loop(%x, %dead) {body=@step, carried=2, trip=3} : f32[8], f32[8]
+      host_store(%r) {stream=@y | ipu=0}
+      return
+    }
+    graph @step(%i: i32[], %a: f32[8], %b: f32[8]) -> (f32[8], f32[8]) {
+      %a1 = neg(%a) {| ipu=0} : f32[8]
+      %b1 = exp(%b) {| ipu=0} : f32[8]
+      return %a1, %b1
+    })");
+  program::Program p = compare(*module);
+  ASSERT_EQ(p.ipus.size(), 2u);
+  EXPECT_TRUE(p.ipus[1].instructions.empty());
+  EXPECT_EQ(count(p.ipus[0], Opcode::kPush), 0);
+  EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "pointwise"), 1);  // neg
+}
+
+TEST(Lower, NamesTheLineOfAnOpWithoutKernel) {
+  auto module = ir::parse(with_streams("f32[8]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[8]
+      %a = "user::op"(%x) : f32[8] loc("model.py":41, "layer3")
+      host_store(%a) {stream=@y}
+      return
+    })"));
+  try {
+    lower(*module, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupportedOps);
+    EXPECT_EQ(error.user_line(), "model.py:41");
+    EXPECT_NE(error.message().find("'user::op' cannot run on f32[8]"), std::string::npos) << error.message();
+  }
+}
+
+TEST(Lower, OutputModesReachTheStreams) {
+  auto module = parsed(R"(
+    stream @x: f32[8]
+    stream @y: f32[8] {direction="device_to_host", mode="every_n", period=2}
+    entry main = @main
+    graph @main() -> () {
+      loop() {body=@step, carried=0, trip=4}
+      return
+    }
+    graph @step(%i: i32[]) -> () {
+      %x = host_load() {stream=@x} : f32[8]
+      host_store(%x) {stream=@y}
+      return
+    })");
+  LowerOptions options;
+  options.device_iterations = 4;
+  program::Program p = lower(*module, options);
+  EXPECT_EQ(p.streams[1].mode, program::StreamMode::kEveryN);
+  EXPECT_EQ(p.streams[1].period, 2);
+}
+
+}  // namespace
+}  // namespace ipu::lowering
