@@ -158,7 +158,11 @@ std::string aten_operand(ImportCall& call, const std::string& name, size_t place
 void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::string, std::string>& rename) {
   auto aten_name = [&](const std::string& ours) {
     auto at = rename.find(ours);
-    return at == rename.end() ? ours : at->second;
+    if (at != rename.end()) return at->second;
+    if (call.has(ours)) return ours;
+    // What torch calls the operands of almost all operators.
+    if (ours == "x" || ours == "a") return std::string("self");
+    return ours == "b" ? std::string("other") : ours;
   };
   const ir::Type wanted = call.result_type(0);
   std::vector<ir::Value*> operands;

@@ -1,0 +1,11 @@
+// The pieces of module poptorch_core, one function per file.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace ipu::bindings {
+
+void define_capture(pybind11::module_& m);
+void define_executor(pybind11::module_& m);
+
+}  // namespace ipu::bindings

@@ -1,0 +1,102 @@
+#include <torch/csrc/DynamicTypes.h>
+
+#include "bindings/bindings.h"
+#include "frontends/torch/capture/capture.h"
+#include "ir/text.h"
+#include "support/error.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+
+py::object dtype_object(at::ScalarType type) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
+}
+
+const ir::Module& module_of(const tf::Captured& c) {
+  if (c.module == nullptr)
+    throw Error(ErrorCode::kCapture, "compiled already: the captured graph went into its executor");
+  return *c.module;
+}
+
+template <typename T>
+py::object or_none(T index) {
+  return index < 0 ? py::object(py::none()) : py::object(py::int_(index));
+}
+
+}  // namespace
+
+void define_capture(py::module_& m) {
+  py::class_<tf::InputSpec>(m, "CapturedInput")
+      .def_readonly("name", &tf::InputSpec::name)
+      .def_property_readonly("shape", [](const tf::InputSpec& s) { return py::tuple(py::cast(s.shape)); })
+      .def_property_readonly("dtype", [](const tf::InputSpec& s) { return dtype_object(s.dtype); });
+  py::class_<tf::StateSpec>(m, "CapturedState")
+      .def_readonly("name", &tf::StateSpec::name)
+      .def_property_readonly("shape", [](const tf::StateSpec& s) { return py::tuple(py::cast(s.shape)); })
+      .def_property_readonly("dtype", [](const tf::StateSpec& s) { return dtype_object(s.dtype); })
+      .def_readonly("is_parameter", &tf::StateSpec::is_parameter)
+      .def_readonly("trainable", &tf::StateSpec::trainable)
+      .def_readonly("used", &tf::StateSpec::used)
+      .def_readonly("written", &tf::StateSpec::written);
+  py::class_<tf::OutputSpec>(m, "CapturedOutput")
+      .def_property_readonly("shape", [](const tf::OutputSpec& s) { return py::tuple(py::cast(s.shape)); })
+      .def_property_readonly("dtype", [](const tf::OutputSpec& s) { return dtype_object(s.dtype); })
+      .def_property_readonly("index", [](const tf::OutputSpec& s) { return or_none(s.index); })
+      .def_property_readonly("passthrough", [](const tf::OutputSpec& s) { return or_none(s.passthrough); })
+      .def_property_readonly("constant", [](const tf::OutputSpec& s) {
+        return s.index < 0 ? py::cast(s.constant) : py::object(py::none());
+      });
+
+  py::class_<tf::Captured, std::unique_ptr<tf::Captured>>(m, "Captured")
+      .def(
+          "ir_text",
+          [](const tf::Captured& c, bool locations) {
+            ir::PrintOptions options;
+            options.locations = options.origins = locations;
+            return ir::print(module_of(c), options);
+          },
+          py::arg("locations") = true, "The captured graph as text; until it is compiled.")
+      .def(
+          "op_kinds",
+          [](const tf::Captured& c) {
+            module_of(c);
+            std::vector<std::string> kinds;
+            for (const auto& op : c.graph->ops()) kinds.push_back(op->kind());
+            return kinds;
+          },
+          "Kinds of the captured operations, in order.")
+      .def_readonly("inputs", &tf::Captured::inputs)
+      .def_readonly("states", &tf::Captured::states)
+      .def_readonly("outputs", &tf::Captured::outputs)
+      .def(
+          "blocks",
+          [](const tf::Captured& c) {
+            std::vector<std::pair<std::string, py::object>> blocks;
+            for (const tf::BlockSpec& b : c.blocks) blocks.emplace_back(b.id, or_none(b.ipu));
+            return blocks;
+          },
+          "(block id, IPU or None) in order of first appearance.")
+      .def_property_readonly("mutated_inputs", [](const tf::Captured& c) {
+        std::vector<int> indices;
+        for (const tf::MutatedInput& i : c.mutated_inputs) indices.push_back(i.input);
+        return indices;
+      });
+
+  py::class_<tf::Capture>(m, "Capture")
+      .def(py::init<bool>(), py::arg("training"))
+      .def("begin", &tf::Capture::begin)
+      .def("add_input", &tf::Capture::add_input, py::arg("name"), py::arg("example"))
+      .def("add_state", &tf::Capture::add_state, py::arg("name"), py::arg("tensor"), py::arg("is_parameter"),
+           py::arg("trainable"))
+      .def("set_block", &tf::Capture::set_block, py::arg("block_id"), py::arg("ipu_id") = -1)
+      .def("clear_block", &tf::Capture::clear_block)
+      .def("push_module", &tf::Capture::push_module, py::arg("name"))
+      .def("pop_module", &tf::Capture::pop_module)
+      .def("finish", &tf::Capture::finish, py::arg("outputs"))
+      .def("abort", &tf::Capture::abort);
+}
+
+}  // namespace ipu::bindings

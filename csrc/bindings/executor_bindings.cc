@@ -1,0 +1,263 @@
+#include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "bindings/bindings.h"
+#include "bindings/python_errors.h"
+#include "frontends/torch/executor/executor.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+
+// --- options
+// -------------------------------------------------------------------------------------------------
+
+optimizers::HyperParameter hyper_of(const py::handle& value) {
+  auto pair = value.cast<std::pair<double, bool>>();
+  return {pair.first, pair.second};
+}
+
+DType state_dtype(const py::dict& d, const char* key) {
+  if (!d.contains(key) || d[key].is_none()) return DType::kF32;
+  auto text = d[key].cast<std::string>();
+  if (text == "float32") return DType::kF32;
+  if (text == "float16") return DType::kF16;
+  std::optional<DType> dtype = dtype_from_string(text);
+  if (!dtype || !is_floating_point(*dtype)) {
+    throw Error(ErrorCode::kOptimizer,
+                std::string("unsupported type: ") + key + " = " + text + "; float32 or float16");
+  }
+  return *dtype;
+}
+
+optimizers::Spec optimizer_of(const py::dict& d) {
+  optimizers::Spec spec;
+  spec.kind = static_cast<optimizers::Kind>(d["kind"].cast<int>());
+  for (const py::handle& entry : d["groups"]) {
+    optimizers::Group group;
+    for (const auto& [key, value] : entry.cast<py::dict>()) {
+      auto name = key.cast<std::string>();
+      if (name == "nesterov")
+        group.nesterov = value.cast<bool>();
+      else
+        group.hyper[name] = hyper_of(value);
+    }
+    spec.groups.push_back(std::move(group));
+  }
+  spec.group_of = d["group_of"].cast<std::map<std::string, int>>();
+  if (d.contains("loss_scaling")) spec.loss_scaling = hyper_of(d["loss_scaling"]);
+  spec.accum_dtype = state_dtype(d, "accum_dtype");
+  spec.velocity_dtype = state_dtype(d, "velocity_dtype");
+  return spec;
+}
+
+tf::CompileSettings settings_of(const py::dict& d) {
+  tf::CompileSettings s;
+  auto number = [&](const char* key, int64_t fallback) {
+    return d.contains(key) ? d[key].cast<int64_t>() : fallback;
+  };
+  auto flag = [&](const char* key, bool fallback) {
+    return d.contains(key) ? d[key].cast<bool>() : fallback;
+  };
+  s.training = flag("training", false);
+  s.device_iterations = number("device_iterations", 1);
+  s.accumulation = number("gradient_accumulation", 1);
+  s.replicas = static_cast<int>(number("replication_factor", 1));
+  s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.training ? 0 : 2));
+  s.output_period = number("output_period", 1);
+  if (d.contains("schedule")) {
+    auto schedule = d["schedule"].cast<std::string>();
+    if (schedule == "sharded") {
+      s.schedule = frontends::Schedule::kSharded;
+    } else if (schedule != "pipelined") {
+      throw Error(ErrorCode::kEnvironment, "unknown schedule: " + schedule + "; pipelined or sharded");
+    }
+  }
+  if (d.contains("places")) {
+    for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::pair<int, int>>>()) {
+      s.places[id] = {place.first, place.second};
+    }
+  }
+  s.mean_reduction = flag("mean_reduction", true);
+  s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
+  if (d.contains("optimizer") && !d["optimizer"].is_none())
+    s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
+  return s;
+}
+
+// --- running
+// -------------------------------------------------------------------------------------------------
+
+bool interrupted() {
+  py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
+  try {
+    py::gil_scoped_release release;
+    return executor.run(inputs);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    throw;
+  }
+}
+
+// The quick way: every argument is a tensor that fits as it stands. None: the caller checks and explains.
+py::object call(tf::Executor& executor, const py::tuple& arguments) {
+  size_t n = executor.input_count();
+  if (static_cast<size_t>(PyTuple_GET_SIZE(arguments.ptr())) != n) return py::none();
+  c10::SmallVector<at::Tensor, 8> inputs;
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* object = PyTuple_GET_ITEM(arguments.ptr(), i);
+    if (!THPVariable_Check(object)) return py::none();
+    const at::Tensor& t = THPVariable_Unpack(object);
+    if (!executor.accepts(i, t)) return py::none();
+    inputs.push_back(t);
+  }
+  std::vector<at::Tensor> results = run(executor, inputs);
+  if (results.size() == 1) return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(results[0])));
+  py::tuple tuple(results.size());
+  for (size_t k = 0; k < results.size(); ++k) {
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(k), THPVariable_Wrap(std::move(results[k])));
+  }
+  return tuple;
+}
+
+// --- counters for tests
+// ----------------------------------------------------------------------------------------
+
+struct AllocationCounter final : c10::MemoryReportingInfoBase {
+  int64_t count = 0;
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+    count += size > 0 ? 1 : 0;
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+thread_local int64_t dispatches = 0, depth = 0;
+
+// A call with the number of top-level ATen operators and of tensor allocations made inside it by the calling
+// thread.
+py::dict counted_run(tf::Executor& executor, const std::vector<at::Tensor>& inputs) {
+  dispatches = depth = 0;
+  auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(
+                                     [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+                                       if (depth++ == 0) ++dispatches;
+                                       return nullptr;
+                                     },
+                                     [](const at::RecordFunction&, at::ObserverContext*) { --depth; })
+                                     .scopes({at::RecordScope::FUNCTION}));
+  auto counter = std::make_shared<AllocationCounter>();
+  std::vector<at::Tensor> results;
+  try {
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+    results = run(executor, inputs);
+  } catch (...) {
+    at::removeCallback(handle);
+    throw;
+  }
+  at::removeCallback(handle);
+  py::dict d;
+  d["dispatches"] = dispatches;
+  d["allocations"] = counter->count;
+  d["outputs"] = results;
+  return d;
+}
+
+std::vector<py::dict> take_trace(tf::Executor& executor) {
+  std::vector<py::dict> events;
+  if (executor.engine() == nullptr) return events;
+  for (const emulator::TraceEvent& e : executor.engine()->take_trace()) {
+    py::dict d;
+    d["replica"] = e.replica;
+    d["ipu"] = e.ipu;
+    d["instruction"] = e.instruction;
+    d["iteration"] = e.iteration;
+    d["begin_ns"] = e.begin_ns;
+    d["end_ns"] = e.end_ns;
+    const program::Program& p = *executor.program();
+    const program::Instruction& instruction = p.ipus.at(e.ipu).instructions.at(e.instruction);
+    d["kernel"] = instruction.kernel;
+    if (instruction.origin >= 0) {
+      const program::Origin& origin = p.origins.at(instruction.origin);
+      d["op"] = origin.op;
+      d["location"] = origin.location;
+      d["stage"] = origin.stage;
+      d["backward"] = origin.backward;
+    }
+    events.push_back(std::move(d));
+  }
+  return events;
+}
+
+// What the program keeps on each IPU of one replica: for reports and tests.
+std::vector<py::dict> memory(tf::Executor& executor) {
+  std::vector<py::dict> ipus;
+  if (executor.program() == nullptr) return ipus;
+  const program::Program& p = *executor.program();
+  for (size_t i = 0; i < p.ipus.size(); ++i) {
+    py::dict d;
+    std::vector<std::string> variables;
+    for (const program::Variable& v : p.variables) {
+      if (v.ipu == static_cast<int>(i)) variables.push_back(v.name);
+    }
+    d["variables"] = variables;
+    d["arena_bytes"] = p.ipus[i].arena_bytes;
+    d["peak_bytes"] = p.ipus[i].peak_bytes;
+    if (executor.engine() != nullptr) d["host_bytes"] = executor.engine()->host_bytes(static_cast<int>(i));
+    ipus.push_back(std::move(d));
+  }
+  return ipus;
+}
+
+}  // namespace
+
+void define_executor(py::module_& m) {
+  py::class_<tf::Executor>(m, "Executor")
+      .def("call", &call, py::arg("arguments"),
+           "Runs on a tuple of tensors; a tensor or a tuple of them. None when the arguments need a closer "
+           "look.")
+      .def(
+          "run", [](tf::Executor& e, const std::vector<at::Tensor>& inputs) { return run(e, inputs); },
+          py::arg("inputs"))
+      .def("counted_run", &counted_run, py::arg("inputs"))
+      .def("attach", &tf::Executor::attach)
+      .def("detach", &tf::Executor::detach)
+      .def("is_attached", &tf::Executor::is_attached)
+      .def("write_states", &tf::Executor::write_states, py::arg("states"))
+      .def("read_states", &tf::Executor::read_states, py::arg("states"))
+      .def("read_optimizer_state", &tf::Executor::read_optimizer_state)
+      .def("write_optimizer_state", &tf::Executor::write_optimizer_state, py::arg("state"))
+      .def("set_optimizer", [](tf::Executor& e, const py::dict& d) { e.set_optimizer(optimizer_of(d)); })
+      .def("set_seed", &tf::Executor::set_seed)
+      .def_property_readonly("seed", &tf::Executor::seed)
+      .def_property_readonly("ipus_reserved", &tf::Executor::ipus_reserved)
+      .def_property_readonly("first_ipu",
+                             [](const tf::Executor& e) {
+                               return e.first_ipu() < 0 ? py::object(py::none())
+                                                        : py::object(py::int_(e.first_ipu()));
+                             })
+      .def_property_readonly("compile_seconds", &tf::Executor::compile_seconds)
+      .def("ir_text", &tf::Executor::ir_text, "The IR after all passes.")
+      .def("program_text", &tf::Executor::program_text)
+      .def("trace", &tf::Executor::set_trace, py::arg("enable"))
+      .def("take_trace", &take_trace)
+      .def("memory", &memory)
+      .def("statistics", [](const tf::Executor& e) { return e.statistics().counts; });
+  m.def(
+      "compile",
+      [](tf::Captured& captured, const py::dict& options) {
+        auto executor = std::make_unique<tf::Executor>(captured, settings_of(options));
+        executor->set_interrupted(&interrupted);
+        return executor;
+      },
+      py::arg("captured"), py::arg("options"), "Compiles a captured graph; it can be compiled once.");
+}
+
+}  // namespace ipu::bindings

@@ -1,0 +1,128 @@
+// Python module poptorch.poptorch_core: errors, capture, executor, and small queries. No logic: each function
+// is a call.
+#include <dlfcn.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <filesystem>
+
+#include "bindings/bindings.h"
+#include "bindings/python_errors.h"
+#include "frontends/torch/capture/capture.h"
+#include "frontends/torch/errors.h"
+#include "target/system.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+
+enum class TestErrorType {
+  kPoptorch,
+  kPopart,
+  kPopartInternal,
+  kPoplibs,
+  kPoplarUnrecoverable,
+  kPoplarUnknown,
+  kPoplarRecoverableFullReset,
+  kPoplarLinkError,
+};
+
+void throw_test_error(TestErrorType type) {
+  const std::string message = "This is a test error";
+  switch (type) {
+    case TestErrorType::kPoptorch:
+      throw Error(ErrorCode::kExecution, message);
+    case TestErrorType::kPopart:
+      throw_python_error("error", message, "popart_exception");
+    case TestErrorType::kPopartInternal:
+      throw_python_error("error", message, "popart_internal_exception");
+    case TestErrorType::kPoplibs:
+      throw_python_error("error", message, "poplibs_exception");
+    case TestErrorType::kPoplarUnrecoverable:
+      throw_python_error("unrecoverable", message, "poplar_unrecoverable_runtime_error");
+    case TestErrorType::kPoplarUnknown:
+      throw_python_error("error", message, "poplar_unknown_runtime_error");
+    case TestErrorType::kPoplarRecoverableFullReset:
+      throw_python_error("recoverable", message, "poplar_recoverable_runtime_error", "FULL_RESET");
+    case TestErrorType::kPoplarLinkError:
+      throw_python_error("error", message, "poplar_link_error");
+  }
+}
+
+int hardware_version(int num_ipus) {
+  const target::System& system = target::attached_system();
+  return num_ipus <= system.num_ipus ? system.ipu_version : 0;
+}
+
+// Levels of the native log: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 6 off.
+int log_level = 3;
+void set_log_level(int level) {
+  if (level < 0 || level > 6 || level == 5) {
+    throw Error(ErrorCode::kEnvironment,
+                "invalid log level: " + std::to_string(level) + "; expected 0, 1, 2, 3, 4 or 6");
+  }
+  log_level = level;
+}
+
+int64_t tensor_id(const at::Tensor& t) {
+  tf::IpuTensorImpl* impl = tf::impl_of(t);
+  if (impl == nullptr) {
+    throw Error(ErrorCode::kForeignTensor,
+                "Expected an IPU tensor: getIpuTensorId got a tensor on " + t.device().str());
+  }
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(impl->slot.get()));
+}
+
+// Frames of torch and of this package are not the user's lines.
+void find_libraries() {
+  std::vector<std::string> directories;
+  directories.push_back(
+      py::str(py::module_::import("torch").attr("__path__").attr("__getitem__")(0)).cast<std::string>() +
+      "/");
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&find_libraries), &info) != 0 && info.dli_fname != nullptr) {
+    std::filesystem::path file = std::filesystem::absolute(info.dli_fname);
+    directories.push_back(file.parent_path().string() + "/");
+  }
+  py::object os = py::module_::import("os");
+  directories.push_back(os.attr("path").attr("dirname")(os.attr("__file__")).cast<std::string>() +
+                        "/contextlib.py");
+  directories.push_back(os.attr("path").attr("dirname")(os.attr("__file__")).cast<std::string>() +
+                        "/functools.py");
+  tf::set_library_directories(std::move(directories));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(poptorch_core, m) {
+  m.doc() = "Native part of poptorch: capture, compilation, execution.";
+  define_errors(m);
+  find_libraries();
+  define_capture(m);
+  define_executor(m);
+
+  py::enum_<TestErrorType>(m, "TestErrorType")
+      .value("Poptorch", TestErrorType::kPoptorch)
+      .value("Popart", TestErrorType::kPopart)
+      .value("PopartInternal", TestErrorType::kPopartInternal)
+      .value("Poplibs", TestErrorType::kPoplibs)
+      .value("PoplarUnrecoverable", TestErrorType::kPoplarUnrecoverable)
+      .value("PoplarUnknown", TestErrorType::kPoplarUnknown)
+      .value("PoplarRecoverableFullReset", TestErrorType::kPoplarRecoverableFullReset)
+      .value("PoplarLinkError", TestErrorType::kPoplarLinkError);
+  m.def("_throwTestError", &throw_test_error, "Raises the error of that kind, for tests of error handling.");
+  m.def("ipuHardwareVersion", &hardware_version, py::arg("num_ipus") = 1,
+        "Version of the attached system, 0 when it has fewer IPUs than asked for.");
+  m.def("setLogLevel", &set_log_level);
+  m.def("getIpuTensorId", &tensor_id,
+        "A number that identifies the memory view an ipu tensor is; Error for CPU tensors.");
+  m.def(
+      "isCompilingWithDispatcher", [] { return tf::Capture::current() != nullptr; },
+      "Is a capture in progress?");
+  m.def(
+      "poptorchAtExit", [] { frontends::torch_frontend::set_raise_function(nullptr); },
+      "Shuts the native side down.");
+}
+
+}  // namespace ipu::bindings

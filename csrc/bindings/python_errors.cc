@@ -1,0 +1,126 @@
+#include "bindings/python_errors.h"
+
+#include <torch/csrc/Exceptions.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "frontends/torch/errors.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+
+PyObject *error_class, *recoverable_class, *unrecoverable_class;
+constexpr int64_t kMaxLineBreaks = 80;
+
+// `In <file>:<line>: '<type>': <message>`, the recovery action, the context stack.
+std::string text_form(const std::string& line, const std::string& type, std::string message,
+                      const std::string& action, const std::string& location) {
+  if (std::count(message.begin(), message.end(), '\n') > kMaxLineBreaks) {
+    std::ofstream log("poptorch_error.log");
+    log << message << '\n';
+    message = message.substr(0, message.find('\n')) + "\nThe whole message is in poptorch_error.log";
+  }
+  std::string text = line.empty() ? "" : "In " + line + ": ";
+  text += "'" + type + "': " + message;
+  if (!action.empty()) text += "\nRecovery action required: " + action;
+  if (!location.empty()) text += "\nError raised in:\n" + location;
+  return text;
+}
+
+std::string stack_text(const std::vector<std::string>& context) {
+  std::string text;
+  for (size_t i = 0; i < context.size(); ++i) {
+    text += (i == 0 ? "  [" : "\n  [") + std::to_string(i) + "] " + context[i];
+  }
+  return text;
+}
+
+void set_error(PyObject* kind, const std::string& line, const std::string& type, const std::string& message,
+               const std::string& action, const std::string& location) {
+  py::object error = py::reinterpret_steal<py::object>(
+      PyObject_CallFunction(kind, "s", text_form(line, type, message, action, location).c_str()));
+  if (!error) return;  // the call set its own error
+  error.attr("message") = message;
+  error.attr("type") = type;
+  error.attr("location") = location;
+  if (!action.empty()) error.attr("recovery_action") = action;
+  PyErr_SetObject(kind, error.ptr());
+}
+
+[[noreturn]] void raise_in_torch(const Error& error) {
+  python_error carried;
+  {
+    py::gil_scoped_acquire gil;
+    set_python_error(error);
+    carried.persist();
+  }
+  throw carried;
+}
+
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const Error& e) {
+    set_python_error(e);
+  } catch (python_error& e) {
+    e.restore();
+  } catch (const c10::Error&) {
+    torch::translate_exception_to_python(std::current_exception());
+  } catch (const std::out_of_range& e) {
+    set_error(error_class, "", "std::out_of_range", e.what(), "", "");
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "poptorch: out of host memory");
+  } catch (const py::builtin_exception&) {
+    throw;
+  } catch (const py::error_already_set&) {
+    throw;
+  } catch (const std::exception& e) {
+    set_error(error_class, "", "std::exception", e.what(), "", "");
+  }
+}
+
+PyObject* new_class(py::module_& m, const char* name, const char* doc, PyObject* base) {
+  std::string qualified = std::string("poptorch.poptorch_core.") + name;
+  PyObject* kind = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, nullptr);
+  if (kind == nullptr) throw py::error_already_set();
+  m.add_object(name, py::reinterpret_borrow<py::object>(kind));
+  return kind;
+}
+
+}  // namespace
+
+void set_python_error(const Error& e) {
+  set_error(error_class, e.user_line(), e.type(), e.message(), "", stack_text(e.context()));
+}
+
+void throw_python_error(const char* kind, const std::string& message, const std::string& type,
+                        const std::string& recovery_action) {
+  PyObject* c = error_class;
+  if (std::string(kind) == "recoverable") c = recoverable_class;
+  if (std::string(kind) == "unrecoverable") c = unrecoverable_class;
+  set_error(c, "", type, message, recovery_action, "");
+  throw py::error_already_set();
+}
+
+void define_errors(py::module_& m) {
+  error_class =
+      new_class(m, "Error",
+                "An application error found by poptorch or the layers below. Attributes: message (without "
+                "context), type (component), location (context stack).",
+                PyExc_Exception);
+  for (const char* name : {"message", "type", "location"})
+    PyObject_SetAttrString(error_class, name, py::str("").ptr());
+  recoverable_class =
+      new_class(m, "RecoverableError",
+                "A transient system error; recovery_action says what makes it usable again.", error_class);
+  PyObject_SetAttrString(recoverable_class, "recovery_action", py::str("").ptr());
+  unrecoverable_class = new_class(
+      m, "UnrecoverableError", "A persistent hardware error: take the system out of service.", error_class);
+  py::register_local_exception_translator(&translate);
+  frontends::torch_frontend::set_raise_function(&raise_in_torch);
+}
+
+}  // namespace ipu::bindings

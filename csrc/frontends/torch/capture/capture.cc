@@ -1,0 +1,330 @@
+#include "frontends/torch/capture/capture.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/profiler/combined_traceback.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "ops/build.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+std::atomic<Capture*> current_capture{nullptr};
+std::atomic<uint64_t> next_id{1};
+
+DType required_device_dtype(const std::string& what, at::ScalarType type) {
+  std::optional<DType> dtype = device_dtype(type);
+  if (dtype) return *dtype;
+  throw Error(ErrorCode::kTypeMismatch,
+              "unsupported element type: " + what + " has type " + c10::toString(type) +
+                  "; the IPU computes in float32, float16, int32, int16, int8, uint8 and bool");
+}
+
+bool is_integer_type(at::ScalarType type) { return !at::isFloatingType(type); }
+
+}  // namespace
+
+Capture* Capture::current() { return current_capture.load(std::memory_order_acquire); }
+
+Capture::Capture(bool training)
+    : training_(training),
+      id_(next_id++),
+      module_(std::make_unique<ir::Module>()),
+      graph_(module_->add_graph("forward")),
+      builder_(graph_) {}
+
+Capture::~Capture() { abort(); }
+
+void Capture::begin() {
+  Capture* none = nullptr;
+  if (!current_capture.compare_exchange_strong(none, this)) {
+    throw Error(none->on_owner_thread() ? ErrorCode::kCapture : ErrorCode::kOtherThread,
+                "capture in progress: a model is being compiled already" +
+                    std::string(none->on_owner_thread() ? " (a wrapped model was called inside forward())"
+                                                        : " in another thread") +
+                    ".\n  try:      compile models one after the other");
+  }
+  owner_ = std::this_thread::get_id();
+  active_ = true;
+  saved_keys_ = c10::impl::tls_local_dispatch_key_set();
+  c10::impl::LocalDispatchKeySet keys = saved_keys_;
+  keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+  keys.included_ = keys.included_ | c10::DispatchKeySet(kKey);
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+}
+
+void Capture::leave() {
+  if (!active_) return;
+  active_ = false;
+  c10::impl::_force_tls_local_dispatch_key_set(saved_keys_);
+  current_capture.store(nullptr, std::memory_order_release);
+  for (const std::shared_ptr<Base>& base : promoted_) {
+    base->on_host = true;
+    base->capture = 0;
+  }
+  promoted_.clear();
+}
+
+void Capture::abort() {
+  if (!active_) return;
+  leave();
+  pending_lines_.clear();
+}
+
+at::Tensor Capture::add_input(const std::string& name, const at::Tensor& example) {
+  IPU_CHECK(active_, "begin() comes before add_input()");
+  DType dtype = required_device_dtype("input " + name, example.scalar_type());
+  auto slot = std::make_shared<Slot>();
+  slot->base = std::make_shared<Base>();
+  slot->base->on_host = false;
+  slot->base->capture = id_;
+  slot->base->input = static_cast<int>(inputs_.size());
+  slot->value = graph_->add_input({dtype, Shape(example.sizes().begin(), example.sizes().end())}, name);
+  slot->generation = slot->base->generation;
+  inputs_.push_back({name, {example.sizes().begin(), example.sizes().end()}, example.scalar_type()});
+  input_slots_.push_back(slot);
+  input_values_.push_back(slot->value);
+  TensorMeta meta;
+  Strides strides =
+      contiguous_strides(std::span<const int64_t>(example.sizes().data(), example.sizes().size()));
+  return make_tensor(example.sizes(), strides, 0, example.scalar_type(), slot);
+}
+
+at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
+                              bool trainable) {
+  required_device_dtype((is_parameter ? "parameter " : "buffer ") + name, tensor.scalar_type());
+  auto slot = std::make_shared<Slot>();
+  slot->base = std::make_shared<Base>();
+  slot->base->on_host = false;
+  slot->base->capture = id_;
+  slot->base->state = static_cast<int>(states_.size());
+  IpuTensorImpl* impl = impl_of(tensor);
+  slot->host = impl == nullptr ? tensor.detach() : impl->slot->host;
+  State state;
+  state.spec.name = name;
+  state.spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+  state.spec.dtype = tensor.scalar_type();
+  state.spec.is_parameter = is_parameter;
+  state.spec.trainable = trainable;
+  state.slot = slot;
+  state.tensor = slot->host;
+  if (slot->host.defined() && slot->host.has_storage()) {
+    storages_.emplace(slot->host.storage().unsafeGetStorageImpl(), slot);
+  }
+  states_.push_back(std::move(state));
+  at::Tensor counterpart = make_tensor(tensor.sizes(), tensor.strides(), 0, tensor.scalar_type(), slot);
+  if (tensor.requires_grad()) counterpart.set_requires_grad(true);
+  return counterpart;
+}
+
+void Capture::set_block(const std::string& id, int ipu) {
+  block_ = id;
+  block_state_ = BlockState::kActive;
+  auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const BlockSpec& b) { return b.id == id; });
+  if (found == blocks_.end())
+    blocks_.push_back({id, ipu});
+  else if (found->ipu < 0)
+    found->ipu = ipu;
+}
+
+void Capture::clear_block() {
+  block_.clear();
+  block_state_ = BlockState::kEnded;
+}
+
+void Capture::push_module(const std::string& path) { modules_.push_back(path); }
+void Capture::pop_module() {
+  if (!modules_.empty()) modules_.pop_back();
+}
+std::string Capture::current_module() const { return modules_.empty() ? std::string() : modules_.back(); }
+
+void Capture::start_op(const OpInfo& info) {
+  if (block_state_ == BlockState::kEnded) {
+    std::string line = current_user_line();
+    throw Error(ErrorCode::kNoActiveBlock,
+                "No active Block, all the ops must belong to a Block: " + info.domain + "::" + info.overload +
+                    " comes after a Block has ended." + from_line(line, current_module()) +
+                    "\n  try:      put the operation into a poptorch.Block, or start the block with "
+                    "poptorch.Block.start or poptorch.BeginBlock, which last until the next one")
+        .at(line);
+  }
+  builder_.settings.block = block_;
+  builder_.settings.no_grad = !at::GradMode::is_enabled();
+  builder_.location = new_location();
+  builder_.origin = info.origin;
+}
+
+at::Tensor Capture::new_tensor(const TensorMeta& meta, ir::Value* value) {
+  auto slot = std::make_shared<Slot>();
+  slot->base = std::make_shared<Base>();
+  slot->base->on_host = false;
+  slot->base->capture = id_;
+  slot->value = value;
+  slot->generation = slot->base->generation;
+  return make_tensor(meta.sizes, meta.strides, meta.storage_offset, meta.dtype, std::move(slot));
+}
+
+at::Tensor Capture::new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
+                             size_t result, ir::Value* value) {
+  auto slot = std::make_shared<Slot>();
+  slot->parent = slot_of(of);
+  slot->base = slot->parent->base;
+  slot->step = std::move(step);
+  slot->result = result;
+  slot->value = value;
+  slot->generation = slot->base->generation;
+  at::Tensor view = make_tensor(meta.sizes, meta.strides, meta.storage_offset, meta.dtype, std::move(slot));
+  IpuTensorImpl* from = impl_of(of);
+  impl_of(view)->detached = from != nullptr && from->detached;
+  return view;
+}
+
+// --- unsupported operators
+// -----------------------------------------------------------------------------------
+
+std::vector<ir::Value*> Capture::unsupported(const OpInfo& info, const std::string& detail,
+                                             at::ArrayRef<c10::IValue> arguments,
+                                             const std::vector<TensorMeta>& results) {
+  std::string name = info.domain == "aten" ? "aten::" + info.overload : info.overload;
+  auto found = std::find_if(unsupported_.begin(), unsupported_.end(),
+                            [&](const Unsupported& u) { return u.name == name && u.detail == detail; });
+  if (found == unsupported_.end()) found = unsupported_.insert(found, {name, detail, 0, {}});
+  ++found->count;
+  found->lines.push_back(builder_.location);
+  std::vector<ir::Value*> operands;
+  for (const c10::IValue& a : arguments) {
+    if (a.isTensor() && a.toTensor().defined()) operands.push_back(read(a.toTensor()));
+  }
+  std::vector<ir::Type> types;
+  for (const TensorMeta& m : results) {
+    types.push_back({device_dtype(m.dtype).value_or(DType::kF32), Shape(m.sizes.begin(), m.sizes.end())});
+  }
+  ir::Op* op = builder_.create("unsupported." + info.overload, operands, {}, types);
+  std::vector<ir::Value*> values;
+  for (int i = 0; i < op->result_count(); ++i) values.push_back(op->result(i));
+  return values;
+}
+
+void Capture::unsupported_without_shape(const OpInfo& info, const std::string& detail) {
+  unsupported(info, detail, {}, {});
+  raise_unsupported(false);
+}
+
+void Capture::raise_unsupported(bool complete) {
+  resolve_locations();
+  int64_t total = 0;
+  for (const Unsupported& u : unsupported_) total += u.count;
+  std::string text = "unsupported operations: forward() uses " + std::to_string(unsupported_.size()) +
+                     (unsupported_.size() == 1 ? " operator" : " operators") +
+                     " without an IPU implementation, in " + std::to_string(total) +
+                     (total == 1 ? " place" : " places");
+  if (!complete)
+    text += " (capture stopped where the shape of a result is unknown: the list may be incomplete)";
+  text += ".";
+  std::string first;
+  for (const Unsupported& u : unsupported_) {
+    text += "\n  " + u.name + "  x" + std::to_string(u.count);
+    if (!u.detail.empty()) text += ": " + u.detail;
+    std::vector<std::string> seen;
+    for (const ir::Location& location : u.lines) {
+      std::string line = ir::to_string(location);
+      if (std::find(seen.begin(), seen.end(), line) != seen.end()) continue;
+      if (seen.size() == 8) {
+        text += "\n            ...";
+        break;
+      }
+      text += "\n            " + line;
+      if (first.empty() && location && !location->file.empty()) {
+        first = location->file + ":" + std::to_string(location->line);
+      }
+      seen.push_back(line);
+    }
+  }
+  text +=
+      "\n  try:      write them with supported operators, or do that part on the CPU before or after the call"
+      "\n  read:     docs/ops.md lists what is supported";
+  throw Error(ErrorCode::kUnsupportedOps, text).at(first);
+}
+
+// --- the end
+// -------------------------------------------------------------------------------------------------
+
+// Integer states nobody writes are constants of the program (spec 15.1).
+void Capture::fold_integer_states() {
+  for (State& s : states_) {
+    bool written = s.input != nullptr && s.slot->value != s.input;
+    if (s.input == nullptr || written || !is_integer_type(s.spec.dtype)) continue;
+    ir::Builder first(graph_, graph_->ops().empty() ? nullptr : graph_->ops().front().get());
+    std::swap(first, builder_);
+    builder_.settings = {};
+    ir::Value* value = constant(s.slot->host);
+    std::swap(first, builder_);
+    s.input->replace_all_uses_with(value);
+    graph_->erase_input(s.input->index());
+    s.input = nullptr;
+  }
+}
+
+std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs) {
+  IPU_CHECK(active_, "begin() comes before finish()");
+  if (!unsupported_.empty()) {
+    leave();
+    raise_unsupported(true);
+  }
+  auto result = std::make_unique<Captured>();
+  result->training = training_;
+  std::unordered_map<ir::Value*, int> index_of;
+  auto output_index = [&](ir::Value* v) {
+    auto [it, added] = index_of.try_emplace(v, 0);
+    if (added) it->second = graph_->append_output(v);
+    return it->second;
+  };
+  builder_.settings = {};
+  builder_.settings.block = block_;
+  for (const at::Tensor& t : outputs) {
+    OutputSpec spec;
+    spec.shape.assign(t.sizes().begin(), t.sizes().end());
+    spec.dtype = t.scalar_type();
+    IpuTensorImpl* impl = impl_of(t);
+    if (is_graph_value(t)) {
+      ir::Value* value = read(t);
+      spec.dtype = scalar_type(value->type().dtype);
+      spec.index = output_index(value);
+      for (size_t i = 0; i < input_values_.size(); ++i) {
+        if (value == input_values_[i]) spec.passthrough = static_cast<int>(i);
+      }
+    } else {
+      spec.constant = impl == nullptr ? t : impl->slot->host;
+    }
+    result->outputs.push_back(std::move(spec));
+  }
+  for (size_t i = 0; i < input_slots_.size(); ++i) {
+    ir::Value* value = read_slot(input_slots_[i]);
+    if (value == input_values_[i]) continue;
+    result->mutated_inputs.push_back({static_cast<int>(i), output_index(value)});
+  }
+  result->host_outputs = static_cast<int>(graph_->outputs().size());
+  for (State& s : states_) {
+    if (s.slot->value == nullptr) continue;
+    s.spec.written = s.slot->value != s.input;
+    if (s.spec.written) s.spec.output = graph_->append_output(s.slot->value);
+  }
+  fold_integer_states();
+  for (State& s : states_) {
+    s.spec.used = s.input != nullptr || s.spec.written;
+    if (s.input != nullptr) s.spec.input = s.input->index();
+    result->states.push_back(s.spec);
+  }
+  leave();
+  resolve_locations();
+  result->module = std::move(module_);
+  result->graph = graph_;
+  result->inputs = std::move(inputs_);
+  result->blocks = std::move(blocks_);
+  return result;
+}
+
+}  // namespace ipu::frontends::torch_frontend

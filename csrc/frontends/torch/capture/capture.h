@@ -1,0 +1,156 @@
+// One capture: forward() runs once on ipu tensors and every operator is imported into graph @forward of a
+// module. Process-wide, one at a time, owned by the thread that began it. The boxed kernel (kernel.cc)
+// decides what an operator is; this class holds the graph, the state of annotations, and what tensors mean
+// (values.cc).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "frontends/torch/capture/captured.h"
+#include "frontends/torch/capture/ipu_tensor.h"
+#include "frontends/torch/capture/op_info.h"
+#include "ir/builder.h"
+#include "support/error.h"
+
+namespace torch {
+struct CapturedTraceback;
+}
+
+namespace ipu::frontends::torch_frontend {
+
+// Shape and element type of a result as torch sees it.
+struct TensorMeta {
+  c10::SmallVector<int64_t, 5> sizes, strides;
+  int64_t storage_offset = 0;
+  at::ScalarType dtype = at::kFloat;
+};
+
+class Capture {
+ public:
+  explicit Capture(bool training);
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // The capture in progress in this process, or nullptr.
+  static Capture* current();
+
+  // --- called by the wrapper, in this order ---
+  // From here on every operator of this thread comes to the capture. Error(kCapture) when one is in progress.
+  void begin();
+  at::Tensor add_input(const std::string& name, const at::Tensor& example);
+  // A counterpart of `tensor` for the caller to swap in; `tensor` itself and everything over its storage is
+  // captured as this state too.
+  at::Tensor add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter, bool trainable);
+  void set_block(const std::string& id, int ipu);
+  void clear_block();  // the next operator without a block is an error
+  void push_module(const std::string& path);
+  void pop_module();
+  // Ends the capture. Error(kUnsupportedOps) listing all of them.
+  std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs);
+  void abort();  // ends the capture; harmless when there is none
+
+  // --- called by the kernel ---
+  bool on_owner_thread() const { return std::this_thread::get_id() == owner_; }
+  uint64_t id() const { return id_; }
+  // Whether `t` is a value of the graph (an ipu tensor, or a CPU tensor over memory that has become one).
+  bool is_graph_value(const at::Tensor& t);
+  bool has_storages() const { return !storages_.empty(); }
+  std::shared_ptr<Slot> slot_of(const at::Tensor& t);  // nullptr: a plain CPU tensor
+  ir::Value* read(const at::Tensor& t);
+  void write(const at::Tensor& t, ir::Value* value);
+  ir::Value* constant(const at::Tensor& cpu);
+  // Imports a call; arguments and results as the functional operator has them. Returns one value per
+  // flattened result.
+  std::vector<ir::Value*> import(const OpInfo& info, at::ArrayRef<c10::IValue> arguments,
+                                 const std::vector<TensorMeta>& results);
+  at::Tensor new_tensor(const TensorMeta& meta, ir::Value* value);
+  at::Tensor new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
+                      size_t result, ir::Value* value);
+  // Sets block, grad mode, location and origin for the ops built next. Error(kNoActiveBlock).
+  void start_op(const OpInfo& info);
+  ir::Builder& builder() { return builder_; }
+  // Remembers an operator nothing can import, and makes opaque values of the right types so that capture goes
+  // on.
+  std::vector<ir::Value*> unsupported(const OpInfo& info, const std::string& detail,
+                                      at::ArrayRef<c10::IValue> arguments,
+                                      const std::vector<TensorMeta>& results);
+  // Raises Error(kUnsupportedOps) at once: the result's shape is unknown, so the list may be incomplete.
+  [[noreturn]] void unsupported_without_shape(const OpInfo& info, const std::string& detail);
+  // Value of a tensor the program wants to see now, if it is known; undefined otherwise.
+  at::Tensor host_value(const at::Tensor& t);
+
+ private:
+  struct State {
+    StateSpec spec;
+    std::shared_ptr<Slot> slot;
+    at::Tensor tensor;           // the caller's, keeps its storage alive and in storages_
+    ir::Value* input = nullptr;  // its value at entry, once read
+  };
+  struct Unsupported {
+    std::string name, detail;
+    int64_t count = 0;
+    std::vector<ir::Location> lines;
+  };
+
+  void leave();  // restores the thread; idempotent
+  void resolve_locations();
+  ir::Location new_location();
+  ir::Value* read_slot(const std::shared_ptr<Slot>& slot);
+  void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
+  void promote(const std::shared_ptr<Slot>& slot);
+  std::vector<ir::Value*> import_view(const ViewStep& step, ir::Value* parent);
+  ir::Value* fold_back(ir::Value* target, ir::Value* view, ir::Value* value,
+                       const std::shared_ptr<Slot>& slot);
+  [[noreturn]] void raise_unsupported(bool complete);
+  std::string current_module() const;
+  void fold_integer_states();
+
+  bool training_;
+  uint64_t id_;
+  std::thread::id owner_;
+  bool active_ = false;
+  c10::impl::LocalDispatchKeySet saved_keys_ = c10::impl::tls_local_dispatch_key_set();
+  std::unique_ptr<ir::Module> module_;
+  ir::Graph* graph_;
+  ir::Builder builder_;
+  std::vector<InputSpec> inputs_;
+  std::vector<std::shared_ptr<Slot>> input_slots_;
+  std::vector<ir::Value*> input_values_;
+  std::vector<State> states_;
+  std::unordered_map<const c10::StorageImpl*, std::shared_ptr<Slot>> storages_;
+  std::vector<at::Tensor> kept_;  // tensors whose storage or identity is a key of a table here
+  std::vector<std::shared_ptr<Base>>
+      promoted_;  // host memory that became graph values: host again afterwards
+  struct CachedConstant {
+    at::Tensor tensor;
+    uint32_t version;
+    ir::Value* value;
+  };
+  std::unordered_map<const c10::TensorImpl*, CachedConstant> constants_;
+  enum class BlockState : uint8_t { kBeforeFirst, kActive, kEnded } block_state_ = BlockState::kBeforeFirst;
+  std::string block_;
+  std::vector<BlockSpec> blocks_;
+  std::vector<std::string> modules_;
+  std::vector<std::pair<std::shared_ptr<ir::LocationData>, std::shared_ptr<torch::CapturedTraceback>>>
+      pending_lines_;
+  std::vector<Unsupported> unsupported_;
+};
+
+// The user's line that is executing now, "model.py:41"; "" when there is none (locations.cc).
+std::string current_user_line();
+// "\n  from:     model.py:41 [layer3]" for messages; "" when unknown.
+std::string from_line(const std::string& user_line, const std::string& module_path);
+// Frames of these directories are not the user's.
+void set_library_directories(std::vector<std::string> directories);
+
+}  // namespace ipu::frontends::torch_frontend

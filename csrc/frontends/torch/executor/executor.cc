@@ -1,0 +1,224 @@
+// Running: argument check, results allocated here, one engine run; states and optimizer state to and from the
+// device.
+#include "frontends/torch/executor/executor.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
+
+#include "frontends/torch/device_key.h"
+#include "target/system.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+std::string describe(at::IntArrayRef shape) {
+  return to_string(std::span<const int64_t>(shape.data(), shape.size()));
+}
+
+}  // namespace
+
+Executor::~Executor() {
+  if (engine_ != nullptr) detach();
+}
+
+emulator::Engine& Executor::loaded(const char* what) {
+  if (engine_ == nullptr) {
+    throw Error(ErrorCode::kExecution,
+                std::string("not attached: ") + what +
+                    " needs a device.\n  try:      attachToDevice(), or call the model");
+  }
+  return *engine_;
+}
+
+void Executor::load() {
+  emulator::EngineOptions options;
+  options.trace = trace_;
+  options.interrupted = [this] { return interrupted_ && interrupted_(); };
+  engine_ = std::make_unique<emulator::Engine>(program_, options);
+}
+
+void Executor::attach() {
+  if (!program_) return;
+  if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
+  int first = target::DevicePool::instance().acquire(executable_.ipus_reserved);
+  try {
+    load();
+  } catch (...) {
+    target::DevicePool::instance().release(first, executable_.ipus_reserved);
+    throw;
+  }
+  first_ipu_ = first;
+}
+
+void Executor::detach() {
+  if (!program_) return;
+  loaded("detaching");
+  std::lock_guard lock(run_mutex_);
+  engine_.reset();
+  target::DevicePool::instance().release(first_ipu_, executable_.ipus_reserved);
+  first_ipu_ = -1;
+}
+
+void Executor::set_trace(bool on) {
+  if (trace_ == on) return;
+  trace_ = on;
+  if (engine_ == nullptr) return;
+  std::lock_guard lock(run_mutex_);
+  std::vector<std::vector<std::byte>> values;
+  for (size_t i = 0; i < program_->variables.size(); ++i) {
+    const program::Variable& v = program_->variables[i];
+    values.emplace_back(static_cast<size_t>(size_in_bytes(v.spec.dtype, v.spec.shape)));
+    engine_->read_variable(static_cast<int>(i), values.back().data());
+  }
+  engine_.reset();
+  load();
+  for (size_t i = 0; i < values.size(); ++i) engine_->write_variable(static_cast<int>(i), values[i].data());
+}
+
+bool Executor::accepts(size_t i, const at::TensorBase& t) const {
+  const Input& input = inputs_[i];
+  return t.scalar_type() == input.dtype && t.device().is_cpu() && t.layout() == c10::kStrided &&
+         t.sizes() == at::IntArrayRef(input.shape) && t.is_contiguous() && !t.requires_grad();
+}
+
+void Executor::raise_mismatch(size_t i, const at::TensorBase& t) const {
+  const Input& input = inputs_[i];
+  std::string cure =
+      "\n  try:      a new wrapper for the new inputs, or destroy() and call again; the compiled shapes are "
+      "fixed";
+  if (!t.device().is_cpu()) {
+    throw Error(ErrorCode::kTypeMismatch,
+                "Inputs must be on the CPU: " + input.name + " is on " + t.device().str() + cure);
+  }
+  if (t.scalar_type() != input.dtype) {
+    throw Error(ErrorCode::kTypeMismatch, "Data type mismatch for " + input.name + ": expected " +
+                                              c10::toString(input.dtype) + ", got " +
+                                              c10::toString(t.scalar_type()) + cure);
+  }
+  throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + input.name + ": expected " +
+                                            describe(input.shape) + ", got " + describe(t.sizes()) + cure);
+}
+
+std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
+  if (inputs.size() != inputs_.size()) {
+    throw Error(ErrorCode::kTypeMismatch, "Number of positional arguments mismatch: expected " +
+                                              std::to_string(inputs_.size()) + " tensors, got " +
+                                              std::to_string(inputs.size()));
+  }
+  std::vector<at::Tensor> results(outputs_.size());
+  std::lock_guard lock(run_mutex_);
+  std::vector<at::Tensor> kept;  // converted inputs
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor* t = &inputs[i];
+    if (!accepts(i, *t)) {
+      if (t->scalar_type() != inputs_[i].dtype || !t->device().is_cpu() ||
+          t->sizes() != at::IntArrayRef(inputs_[i].shape)) {
+        raise_mismatch(i, *t);
+      }
+      kept.push_back(t->detach().contiguous());
+      t = &kept.back();
+    }
+    at::Tensor converted;
+    if (inputs_[i].stream_dtype != inputs_[i].dtype) {
+      converted = t->to(inputs_[i].stream_dtype);
+      kept.push_back(converted);
+      t = &converted;
+    }
+    for (int s : inputs_[i].streams) {
+      // The engine only reads inputs.
+      bindings_[s] = {static_cast<std::byte*>(const_cast<void*>(t->const_data_ptr())), inputs_[i].items};
+    }
+  }
+  std::vector<at::Tensor> written_back;
+  auto bind = [&](const Output& o) {
+    at::Tensor t = at::detail::empty_cpu(o.shape, o.dtype);
+    bindings_[o.stream] = {static_cast<std::byte*>(t.mutable_data_ptr()), o.items};
+    return t;
+  };
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    if (outputs_[k].stream >= 0 && outputs_[k].same_as < 0) results[k] = bind(outputs_[k]);
+  }
+  for (const Mutated& m : mutated_) written_back.push_back(bind(m.output));
+  if (program_) loaded("running").run(bindings_);
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    if (outputs_[k].stream < 0)
+      results[k] = outputs_[k].constant.clone();
+    else if (outputs_[k].same_as >= 0)
+      results[k] = results[outputs_[k].same_as].clone();
+  }
+  for (size_t i = 0; i < mutated_.size(); ++i) inputs[mutated_[i].input].detach().copy_(written_back[i]);
+  return results;
+}
+
+const program::Variable* Executor::find_variable(const std::string& name, int* index) const {
+  if (!program_) return nullptr;
+  for (size_t i = 0; i < program_->variables.size(); ++i) {
+    if (program_->variables[i].name != name) continue;
+    *index = static_cast<int>(i);
+    return &program_->variables[i];
+  }
+  return nullptr;
+}
+
+void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
+  if (!program_) return;
+  emulator::Engine& engine = loaded("copying weights to the device");
+  std::lock_guard lock(run_mutex_);
+  for (const auto& [name, tensor] : states) {
+    int index = -1;
+    const program::Variable* v = find_variable(name, &index);
+    if (v == nullptr) continue;
+    if (tensor.numel() != element_count(v->spec.shape)) {
+      throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + name + ": the program holds " +
+                                                to_string(v->spec.shape) + ", the model " +
+                                                describe(tensor.sizes()));
+    }
+    at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
+    engine.write_variable(index, static_cast<const std::byte*>(plain.const_data_ptr()));
+  }
+}
+
+void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
+  if (!program_) return;
+  emulator::Engine& engine = loaded("copying weights to the host");
+  std::lock_guard lock(run_mutex_);
+  for (const auto& [name, tensor] : states) {
+    int index = -1;
+    const program::Variable* v = find_variable(name, &index);
+    if (v == nullptr || !v->written) continue;
+    at::Tensor host = tensor.detach();
+    bool direct = host.is_contiguous() && host.scalar_type() == scalar_type(v->spec.dtype);
+    at::Tensor plain =
+        direct ? host : at::empty(v->spec.shape, at::TensorOptions().dtype(scalar_type(v->spec.dtype)));
+    engine.read_variable(index, static_cast<std::byte*>(plain.mutable_data_ptr()));
+    if (!direct) host.copy_(plain);
+  }
+}
+
+std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
+  std::map<std::string, at::Tensor> state;
+  if (!program_) return state;
+  emulator::Engine& engine = loaded("reading the optimizer state");
+  std::lock_guard lock(run_mutex_);
+  for (size_t i = 0; i < program_->variables.size(); ++i) {
+    const program::Variable& v = program_->variables[i];
+    if (v.role != "optimizer_state") continue;
+    at::Tensor t = at::empty(v.spec.shape, at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
+    engine.read_variable(static_cast<int>(i), static_cast<std::byte*>(t.mutable_data_ptr()));
+    state.emplace(v.name, std::move(t));
+  }
+  return state;
+}
+
+void Executor::write_optimizer_state(const std::map<std::string, at::Tensor>& state) { write_states(state); }
+
+void Executor::set_optimizer(const optimizers::Spec& next) {
+  optimizers::check_compatible(optimizer_, next);
+  std::lock_guard lock(run_mutex_);
+  optimizer_ = next;
+  bind_hypers();
+}
+
+std::string Executor::program_text() const { return program_ ? program::print(*program_) : std::string(); }
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,138 @@
+// A compiled model on a device: checks arguments, allocates results, binds both to the streams of the
+// program, runs it, and moves states between host tensors and the device. Not here: capture, and Python
+// (bindings).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "emulator/engine.h"
+#include "executable/compile.h"
+#include "frontends/common/step_builder.h"
+#include "frontends/torch/capture/captured.h"
+#include "support/error.h"
+
+namespace ipu::frontends::torch_frontend {
+
+// What the options of a wrapper say about a program.
+struct CompileSettings {
+  bool training = false;
+  int64_t device_iterations = 1, accumulation = 1;
+  int replicas = 1;
+  ir::OutputMode output_mode = ir::OutputMode::kAll;
+  int64_t output_period = 1;
+  Schedule schedule = Schedule::kPipelined;
+  std::map<std::string, StepOptions::Place> places;
+  bool mean_reduction = true;
+  bool auto_round_num_ipus = false;
+  optimizers::Spec optimizer;
+};
+
+class Executor {
+ public:
+  // Takes the module out of `captured`. Throws Error with what the compiler finds.
+  Executor(Captured& captured, const CompileSettings& settings);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Acquires IPUs and loads the program. Error(kNoDevice) when none is free; Error(kExecution) when attached
+  // already.
+  void attach();
+  void detach();  // releases them; state on the device is lost. Error(kExecution) when not attached
+  bool is_attached() const { return engine_ != nullptr || !program_; }
+
+  // Whether `t` is a legal input i as it stands: CPU, dtype, shape of a whole call, contiguous, no gradient
+  // wanted.
+  bool accepts(size_t i, const at::TensorBase& t) const;
+  size_t input_count() const { return inputs_.size(); }
+  size_t output_count() const { return outputs_.size(); }
+  // Runs one call. Inputs as captured, in whole-call shapes; Error(kTypeMismatch) otherwise. `interrupted` is
+  // asked about every 20 ms.
+  std::vector<at::Tensor> run(at::ArrayRef<at::Tensor> inputs);
+  void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+
+  // Host tensors to device variables of the same names and back, in place, converting element types. Names
+  // that the program does not use are skipped.
+  void write_states(const std::map<std::string, at::Tensor>& states);
+  void read_states(const std::map<std::string, at::Tensor>& states);
+  std::map<std::string, at::Tensor> read_optimizer_state();
+  void write_optimizer_state(const std::map<std::string, at::Tensor>& state);
+  // Error(kOptimizer) when constants, kind or groups differ from the compiled ones.
+  void set_optimizer(const optimizers::Spec& next);
+
+  void set_seed(uint64_t seed) { seed_ = seed; }
+  uint64_t seed() const { return seed_; }
+  int ipus_reserved() const { return executable_.ipus_reserved; }
+  int first_ipu() const { return first_ipu_; }  // -1 while detached
+  double compile_seconds() const { return executable_.compile_seconds; }
+  const std::string& ir_text() const { return executable_.ir_text; }
+  std::string program_text() const;
+  const program::Program* program() const { return program_.get(); }
+  const passes::Statistics& statistics() const { return executable_.statistics; }
+  emulator::Engine* engine() { return engine_.get(); }
+  // Loads the program anew with or without tracing; states are kept.
+  void set_trace(bool on);
+  bool tracing() const { return trace_; }
+
+ private:
+  struct Input {
+    std::string name;
+    std::vector<int64_t> shape;  // of a whole call
+    at::ScalarType dtype, stream_dtype;
+    int64_t items = 0;
+    std::vector<int> streams;
+  };
+  struct Output {
+    std::vector<int64_t> shape;  // of a whole call
+    at::ScalarType dtype = at::kFloat;
+    int64_t items = 0;
+    int stream = -1;   // -1: `constant`
+    int same_as = -1;  // an earlier output with the same value
+    at::Tensor constant;
+  };
+  struct HyperStream {
+    int stream;
+    int group;
+    std::string name;
+  };
+
+  void build(Captured& captured, const CompileSettings& settings);
+  void prepare_streams(const Captured& captured, const CompileSettings& settings);
+  void load();
+  void bind_hypers();
+  int find_stream(const std::string& name) const;  // -1: none
+  const program::Variable* find_variable(const std::string& name, int* index) const;
+  emulator::Engine& loaded(const char* what);
+  [[noreturn]] void raise_mismatch(size_t i, const at::TensorBase& t) const;
+
+  executable::Executable executable_;
+  std::shared_ptr<const program::Program>
+      program_;  // nullptr: every output is a constant, no device is needed
+  std::unique_ptr<emulator::Engine> engine_;
+  std::function<bool()> interrupted_;
+  optimizers::Spec optimizer_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  struct Mutated {
+    int input;
+    Output output;
+  };
+  std::vector<Mutated> mutated_;
+  std::vector<HyperStream> hypers_;
+  std::vector<float> hyper_values_;
+  std::vector<emulator::StreamBinding> bindings_;   // hyper-parameters filled in
+  std::map<std::string, std::string> variable_of_;  // state name → variable name
+  std::mutex run_mutex_;
+  int first_ipu_ = -1;
+  bool trace_ = false;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace ipu::frontends::torch_frontend
