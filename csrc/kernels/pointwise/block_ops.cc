@@ -170,7 +170,10 @@ IPU_BLOCK_OP3(Select, hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c))
 IPU_BLOCK_OP1(ToFloat, hn::ConvertTo(F(), a))
 IPU_BLOCK_OP1(BooleanToFloat, hn::IfThenElseZero(hn::RebindMask(F(), hn::Ne(a, hn::Zero(d))), hn::Set(F(), 1.0f)))
 IPU_BLOCK_OP1(IsNonZero, as_boolean(d, hn::Not(hn::Eq(a, hn::Zero(d)))))
-IPU_BLOCK_OP3(AddMax, (MaxNan::apply(d, hn::Add(a, b), c)))
+IPU_BLOCK_OP2(ExpDifference, exp(d, hn::Sub(a, b)))
+IPU_BLOCK_OP3(SubtractTwice, hn::Sub(hn::Sub(a, b), c))
+IPU_BLOCK_OP3(DifferenceTimes, hn::Mul(hn::Sub(a, b), c))
+IPU_BLOCK_OP3(MinusExpTimes, hn::NegMulAdd(exp(d, b), c, a))
 
 // Saturates; the clamp is exact because 2^31 is a float and comparisons with NaN are false.
 struct ToInteger {
@@ -338,7 +341,10 @@ BlockOps make_block_ops() {
   set(OpCode::kFToBool, unary<IsNonZero, F, U>);
   set(OpCode::kIToBool, unary<IsNonZero, U>);
   set(OpCode::kRoundF16, round_f16);
-  ops.add_max = ternary<AddMax, F>;
+  ops.exp_difference = binary<ExpDifference, F>;
+  ops.subtract_twice = ternary<SubtractTwice, F>;
+  ops.difference_times = ternary<DifferenceTimes, F>;
+  ops.minus_exp_times = ternary<MinusExpTimes, F>;
 
   auto memory = [&](DType dtype, BlockFunction widen, BlockFunction narrow) {
     ops.widen[static_cast<size_t>(dtype)] = widen;

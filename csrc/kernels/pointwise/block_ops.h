@@ -28,8 +28,11 @@ struct BlockOps {
   std::array<BlockFunction, kOpCodeCount> compute{};  // nullptr: loads, constants, iota
   // Memory ↔ register by DType (nullptr: the VM does not know the type). A register element is 4 bytes.
   std::array<BlockFunction, 16> widen{}, narrow{};
-  // Common pairs of instructions in one pass; results are those of the two instructions.
-  BlockFunction add_max = nullptr;  // max.f(add.f(a, b), c)
+  // Steps of softmax and the losses in one pass each, on f32.
+  BlockFunction exp_difference = nullptr;      // exp(a - b)
+  BlockFunction subtract_twice = nullptr;      // (a - b) - c
+  BlockFunction difference_times = nullptr;    // (a - b) * c
+  BlockFunction minus_exp_times = nullptr;     // a - exp(b) * c
 };
 
 const BlockOps& block_ops();  // for active_isa()

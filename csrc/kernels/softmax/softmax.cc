@@ -1,0 +1,71 @@
+// Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in the memory of
+// an operand: every pass over a slice reads it before it is written.
+#include "kernels/softmax/slices.h"
+
+namespace ipu::kernels {
+namespace {
+
+enum class Softmax : uint8_t { kForward, kLogForward, kGradient, kLogGradient };
+
+template <Softmax kKind>
+class SoftmaxKernel final : public PreparedKernel {
+ public:
+  SoftmaxKernel(const Slices& slices, DType dtype) : math_(slices, dtype) {}
+  int lanes() const override { return math_.slices().lanes; }
+  int64_t scratch_bytes() const override { return math_.scratch_bytes(3); }
+
+  void run(const KernelCall& call, int lane) const override {
+    const int64_t panels = math_.slices().panels, lanes = math_.slices().lanes;
+    std::byte* scratch = call.scratch;
+    float *first = math_.statistic(scratch, 0), *second = math_.statistic(scratch, 1);
+    const BlockOps& ops = math_.ops();
+    for (int64_t i = panels * lane / lanes; i < panels * (lane + 1) / lanes; ++i) {
+      const Panel a = math_.panel(call.operands[0], i, scratch, 0);
+      const Panel out = math_.panel(call.results[0], i, scratch, 2, true);
+      if constexpr (kKind == Softmax::kForward) {
+        math_.maximum(a, first);
+        math_.apply(ops.exp_difference, out, a, first, scratch);
+        math_.sum(out, scratch, second);
+        math_.apply(ops.compute[static_cast<size_t>(OpCode::kDivF)], out, out, second, scratch);
+      } else if constexpr (kKind == Softmax::kLogForward) {
+        math_.maximum(a, first);
+        math_.sum_of_exp(a, first, scratch, second);
+        BlockCall logarithm{.count = static_cast<size_t>(a.columns), .result = second, .a = second};
+        ops.compute[static_cast<size_t>(OpCode::kLogF)](logarithm);
+        math_.apply(ops.subtract_twice, out, a, first, second, scratch);
+      } else {
+        const Panel b = math_.panel(call.operands[1], i, scratch, 1);
+        if constexpr (kKind == Softmax::kGradient) {
+          math_.sum_of_products(a, b, scratch, first);
+          math_.apply(ops.difference_times, out, b, first, a, scratch);
+        } else {
+          math_.sum(b, scratch, first);
+          math_.apply(ops.minus_exp_times, out, b, a, first, scratch);
+        }
+      }
+      math_.store(out, call.results[0], i);
+    }
+  }
+
+ private:
+  SliceMath math_;
+};
+
+template <Softmax kKind>
+std::unique_ptr<PreparedKernel> prepare_softmax(const KernelRequest& request) {
+  const TensorSpec& y = request.results[0];
+  for (const TensorSpec& x : request.operands)
+    if (x.layout != y.layout || x.shape != y.shape || x.dtype != y.dtype || (x.layout == Layout::kPlain && !x.is_contiguous()))
+      return nullptr;
+  const std::optional<Slices> slices = slices_of(y, request.attributes.integer("dim"));
+  if (!slices || !(y.dtype == DType::kF32 || y.dtype == DType::kF16)) return nullptr;
+  return std::make_unique<SoftmaxKernel<kKind>>(*slices, y.dtype);
+}
+
+IPU_REGISTER_KERNEL("softmax", prepare_softmax<Softmax::kForward>);
+IPU_REGISTER_KERNEL("log_softmax", prepare_softmax<Softmax::kLogForward>);
+IPU_REGISTER_KERNEL("softmax_gradient", prepare_softmax<Softmax::kGradient>);
+IPU_REGISTER_KERNEL("log_softmax_gradient", prepare_softmax<Softmax::kLogGradient>);
+
+}  // namespace
+}  // namespace ipu::kernels
