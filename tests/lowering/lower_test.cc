@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "emulator/engine.h"
 #include "ir/text.h"
-#include "ops/interpreter.h"
 #include "ops/verify.h"
 #include "support/error.h"
+#include "tests/lowering/oracle.h"
 
 namespace ipu::lowering {
 namespace {
@@ -24,79 +21,10 @@ std::unique_ptr<ir::Module> parsed(const std::string& text) {
   return module;
 }
 
-double input_value(int seed, int64_t i) { return std::round(std::sin(seed * 7.0 + static_cast<double>(i) * 1.3) * 64.0) / 16.0; }
-
-ops::ReferenceTensor filled(const ir::Type& type, int seed) {
-  ops::ReferenceTensor tensor = ops::ReferenceTensor::zeros(type);
-  for (size_t i = 0; i < tensor.values.size(); ++i) {
-    double value = input_value(seed, static_cast<int64_t>(i));
-    tensor.values[i] = is_floating_point(type.dtype) ? value : type.dtype == DType::kBool ? value > 0 : std::floor(std::abs(value));
-  }
-  return tensor;
-}
-
-// Runs a module by interpreter and by engine (1 and 2 threads); all outputs and variables must agree.
-program::Program compare(const ir::Module& module, LowerOptions options = {}, double tolerance = 1e-5) {
+// Lowers a module and compares a run of it with the interpreter.
+program::Program compare(const ir::Module& module, LowerOptions options = {}) {
   program::Program lowered = lower(module, options);
-  SCOPED_TRACE(program::print(lowered));
-  const int64_t elements = options.device_iterations * options.accumulation;
-  ops::Interpreter interpreter(module);
-  int seed = 1;
-  for (const ir::Variable& variable : module.variables())
-    if (variable.initial == nullptr) interpreter.variables[variable.name] = filled(variable.type, seed++);
-  std::map<std::string, ops::ReferenceTensor> start = interpreter.variables;
-  std::map<std::string, std::vector<ConstantPtr>> inputs;
-  for (const ir::Stream& stream : module.streams()) {
-    if (stream.direction != ir::StreamDirection::kHostToDevice) continue;
-    for (int64_t e = 0; e < (stream.constant ? 1 : elements); ++e) {
-      interpreter.streams[stream.name].push_back(filled(stream.type, seed++));
-      inputs[stream.name].push_back(interpreter.streams[stream.name].back().to_constant());
-    }
-  }
-  interpreter.run_entry_point("main");
-  for (int threads : {1, 2}) {
-    emulator::EngineOptions engine_options;
-    engine_options.threads = threads;
-    emulator::Engine engine(std::make_shared<const program::Program>(lowered), engine_options);
-    std::vector<emulator::StreamBinding> bindings;
-    std::vector<std::vector<std::byte>> memory;
-    for (const ir::Stream& stream : module.streams()) {
-      memory.emplace_back(static_cast<size_t>(elements * stream.type.bytes()) + 64);
-      int64_t bound = elements;
-      if (stream.direction == ir::StreamDirection::kHostToDevice) {
-        bound = static_cast<int64_t>(inputs[stream.name].size());
-        for (int64_t e = 0; e < bound; ++e)
-          std::copy(inputs[stream.name][e]->bytes.begin(), inputs[stream.name][e]->bytes.end(),
-                    memory.back().begin() + e * stream.type.bytes());
-      }
-      bindings.push_back({nullptr, bound});
-    }
-    for (size_t s = 0; s < bindings.size(); ++s) bindings[s].data = memory[s].data();
-    for (size_t v = 0; v < lowered.variables.size(); ++v) {
-      auto at = start.find(lowered.variables[v].name);
-      if (at != start.end()) engine.write_variable(static_cast<int>(v), at->second.to_constant()->bytes.data());
-    }
-    engine.run(bindings);
-    auto expect_near = [&](const ops::ReferenceTensor& want, const std::byte* got, const std::string& name) {
-      ops::ReferenceTensor have = ops::ReferenceTensor::from_bytes(want.type, got);
-      for (size_t i = 0; i < want.values.size(); ++i)
-        ASSERT_NEAR(have.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << name << "[" << i << "], " << threads << " threads";
-    };
-    size_t s = 0;
-    for (const ir::Stream& stream : module.streams()) {
-      if (stream.direction == ir::StreamDirection::kDeviceToHost)
-        for (int64_t e = 0; e < elements; ++e)
-          expect_near(interpreter.streams[stream.name][e], memory[s].data() + e * stream.type.bytes(), stream.name);
-      ++s;
-    }
-    for (size_t v = 0; v < lowered.variables.size(); ++v) {
-      const std::string& name = lowered.variables[v].name;
-      if (!interpreter.variables.contains(name)) continue;
-      std::vector<std::byte> bytes(lowered.variables[v].spec.stored_bytes() + 64);
-      engine.read_variable(static_cast<int>(v), bytes.data());
-      expect_near(interpreter.variables[name], bytes.data(), name);
-    }
-  }
+  testing_oracle::compare(module, lowered);
   return lowered;
 }
 
