@@ -1,0 +1,316 @@
+// Kernels "max_pool", "max_pool_gradient", "avg_pool" and "avg_pool_gradient", 1-d and 2-d, f32, plain or
+// nhwc in any mix. The loops work on channels-last rows (vectors run over channels); plain operands pass
+// through scratch. Lanes cut rows of the result. Divisors of avg_pool are torch's: the window clipped to the
+// declared padding (without ceil_padding), or clipped to the image, or `divisor`.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "kernels/convolution/geometry.h"
+#include "kernels/convolution/image_rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/pooling/pool_loops.h"
+
+namespace ipu::kernels {
+namespace {
+
+struct PoolGeometry {
+  int64_t batch = 0, channels = 0;
+  int64_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
+  int64_t kernel_height = 1, kernel_width = 1, stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  int64_t top = 0, left = 0, bottom = 0, right = 0;  // padding that counts
+  bool count_include_pad = true;
+  int64_t divisor = 0;
+
+  // Output positions whose window touches input positions [first, last).
+  static std::pair<int64_t, int64_t> touching(int64_t first, int64_t last, int64_t kernel, int64_t stride,
+                                              int64_t dilation, int64_t padding, int64_t count) {
+    const int64_t reach = (kernel - 1) * dilation;
+    const int64_t low = first + padding - reach;
+    const int64_t from = low <= 0 ? 0 : (low + stride - 1) / stride;
+    const int64_t until = last + padding <= 0 ? 0 : (last - 1 + padding) / stride + 1;
+    return {std::min(from, count), std::clamp(until, std::min(from, count), count)};
+  }
+  float divisor_of(int64_t row, int64_t column) const {
+    if (divisor != 0) return static_cast<float>(divisor);
+    auto extent = [this](int64_t start, int64_t kernel, int64_t size, int64_t high) {
+      const int64_t end = std::min(start + kernel, size + high);
+      return count_include_pad ? end - start : std::min(end, size) - std::max<int64_t>(start, 0);
+    };
+    return static_cast<float>(extent(row * stride_y - top, kernel_height, in_height, bottom) *
+                              extent(column * stride_x - left, kernel_width, in_width, right));
+  }
+  ImageShape in(bool channels_last) const { return {channels, in_height, in_width, channels_last}; }
+  ImageShape out(bool channels_last) const { return {channels, out_height, out_width, channels_last}; }
+};
+
+std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, const Attributes& attributes) {
+  const size_t rank = in.size();
+  if ((rank != 3 && rank != 4) || out.size() != rank || in[0] != out[0] || in[1] != out[1])
+    return std::nullopt;
+  const size_t spatial = rank - 2;
+  if (!attributes.has("kernel")) return std::nullopt;
+  const auto& kernel = attributes.integers("kernel");
+  const auto strides = attributes.integers("strides", kernel);
+  const std::vector<int64_t> zeros(spatial, 0);
+  const auto low = attributes.integers("padding_low", zeros),
+             high = attributes.integers("padding_high", zeros);
+  const auto ceil = attributes.integers("ceil_padding", zeros);
+  const auto dilations = attributes.integers("dilations", std::vector<int64_t>(spatial, 1));
+  for (const auto* list : {&kernel, &strides, &low, &high, &ceil, &dilations})
+    if (list->size() != spatial) return std::nullopt;
+  PoolGeometry g;
+  g.batch = in[0];
+  g.channels = in[1];
+  g.in_width = in.back();
+  g.out_width = out.back();
+  g.kernel_width = kernel.back();
+  g.stride_x = strides.back();
+  g.dilation_x = dilations.back();
+  g.left = low.back();
+  g.right = high.back() - ceil.back();
+  if (spatial == 2) {
+    g.in_height = in[2];
+    g.out_height = out[2];
+    g.kernel_height = kernel[0];
+    g.stride_y = strides[0];
+    g.dilation_y = dilations[0];
+    g.top = low[0];
+    g.bottom = high[0] - ceil[0];
+  }
+  g.count_include_pad = attributes.boolean("count_include_pad", true);
+  g.divisor = attributes.integer("divisor", 0);
+  if (g.kernel_height < 1 || g.kernel_width < 1 || g.stride_y < 1 || g.stride_x < 1) return std::nullopt;
+  return g;
+}
+
+int64_t round_up(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+// One image operand: rows in place when it is stored channels last, else loaded into `space`.
+struct Rows {
+  const float* data;
+  int64_t first, pitch;
+  const float* pixel(int64_t row, int64_t column, int64_t channels) const {
+    return data + (row - first) * pitch + column * channels;
+  }
+};
+Rows rows_of_image(const ImageShape& shape, const float* images, int64_t image, int64_t first, int64_t last,
+                   float* space) {
+  const float* const at = images + image * shape.elements();
+  const int64_t pitch = shape.width * shape.channels;
+  if (shape.channels_last) return {at, 0, pitch};
+  load_rows(shape, at, first, last, 0, 0, space);
+  return {space, first, pitch};
+}
+
+enum class Pool : uint8_t { kMax, kMean };
+
+// Calls body(image, first row, last row) for the parts of images that lane `lane` owns.
+template <typename Body>
+void for_rows_of_lane(int64_t batch, int64_t height, int lane, int lanes, Body body) {
+  const int64_t total = batch * height;
+  const int64_t last = total * (lane + 1) / lanes;
+  for (int64_t at = total * lane / lanes; at < last;) {
+    const int64_t image = at / height, first = at % height, end = std::min(height, first + last - at);
+    body(image, first, end);
+    at += end - first;
+  }
+}
+
+int pool_lanes(const PoolGeometry& g, int64_t rows) {
+  const int64_t reads = g.batch * g.out_height * g.out_width * g.channels * g.kernel_height * g.kernel_width;
+  return lanes_for_cost(static_cast<double>(reads + g.batch * g.in(true).elements()) / 5e3, rows);
+}
+
+class PoolForward : public PreparedKernel {
+ public:
+  PoolForward(const PoolGeometry& g, Pool pool, bool x_last, bool y_last)
+      : g_(g),
+        pool_(pool),
+        x_(g.in(x_last)),
+        y_(g.out(y_last)),
+        lanes_(pool_lanes(g, g.batch * g.out_height)) {
+    taps_floats_ = round_up(2 * g.kernel_height * g.kernel_width);
+    x_floats_ = x_last ? 0 : round_up(x_.elements());
+    y_floats_ = y_last ? 0 : round_up(y_.elements());
+  }
+  int lanes() const override { return lanes_; }
+  int64_t scratch_bytes() const override { return 4 * (taps_floats_ + x_floats_ + y_floats_); }
+  void run(const KernelCall& call, int lane) const override {
+    auto* const space = reinterpret_cast<float*>(call.scratch);
+    auto** const taps = reinterpret_cast<const float**>(space);
+    float* const x_space = space + taps_floats_;
+    float* const y_space = x_space + x_floats_;
+    const auto* x = reinterpret_cast<const float*>(call.operands[0]);
+    auto* y = reinterpret_cast<float*>(call.results[0]);
+    for_rows_of_lane(g_.batch, g_.out_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
+      const int64_t low = std::clamp<int64_t>(first * g_.stride_y - g_.top, 0, g_.in_height);
+      const int64_t high = std::clamp<int64_t>(
+          (last - 1) * g_.stride_y - g_.top + (g_.kernel_height - 1) * g_.dilation_y + 1, low, g_.in_height);
+      const Rows rows = rows_of_image(x_, x, image, low, high, x_space);
+      float* out =
+          y_.channels_last ? y + image * y_.elements() + first * g_.out_width * g_.channels : y_space;
+      for (int64_t row = first; row < last; ++row)
+        for (int64_t column = 0; column < g_.out_width; ++column, out += g_.channels) {
+          int64_t count = 0;
+          for (int64_t ky = 0; ky < g_.kernel_height; ++ky) {
+            const int64_t in_row = row * g_.stride_y - g_.top + ky * g_.dilation_y;
+            if (in_row < 0 || in_row >= g_.in_height) continue;
+            for (int64_t kx = 0; kx < g_.kernel_width; ++kx) {
+              const int64_t in_column = column * g_.stride_x - g_.left + kx * g_.dilation_x;
+              if (in_column >= 0 && in_column < g_.in_width)
+                taps[count++] = rows.pixel(in_row, in_column, g_.channels);
+            }
+          }
+          if (pool_ == Pool::kMax)
+            max_of_taps(taps, count, g_.channels, out);
+          else
+            mean_of_taps(taps, count, g_.divisor_of(row, column), g_.channels, out);
+        }
+      if (!y_.channels_last)
+        store_rows_plain(y_, y_space, g_.channels, first, last, 0, g_.channels, y + image * y_.elements());
+    });
+  }
+
+ private:
+  PoolGeometry g_;
+  Pool pool_;
+  ImageShape x_, y_;
+  int lanes_;
+  int64_t taps_floats_, x_floats_, y_floats_;
+};
+
+// Operands x, y, dy (max) or dy (mean). A lane owns rows of dx and visits every window that touches them, in
+// order.
+class PoolGradient : public PreparedKernel {
+ public:
+  PoolGradient(const PoolGeometry& g, Pool pool, bool x_last, bool y_last, bool dy_last, bool dx_last)
+      : g_(g),
+        pool_(pool),
+        x_(g.in(x_last)),
+        y_(g.out(y_last)),
+        dy_(g.out(dy_last)),
+        dx_(g.in(dx_last)),
+        lanes_(pool_lanes(g, g.batch * g.in_height)) {
+    taps_floats_ = round_up(4 * g.kernel_height * g.kernel_width);
+    const bool is_max = pool == Pool::kMax;
+    x_floats_ = is_max && !x_last ? round_up(x_.elements()) : 0;
+    y_floats_ = is_max && !y_last ? round_up(y_.elements()) : 0;
+    dy_floats_ = dy_last ? 0 : round_up(dy_.elements());
+    dx_floats_ = dx_last ? 0 : round_up(dx_.elements());
+  }
+  int lanes() const override { return lanes_; }
+  int64_t scratch_bytes() const override {
+    return 4 * (taps_floats_ + x_floats_ + y_floats_ + dy_floats_ + dx_floats_);
+  }
+  void run(const KernelCall& call, int lane) const override {
+    auto* const space = reinterpret_cast<float*>(call.scratch);
+    const int64_t window = g_.kernel_height * g_.kernel_width;
+    auto** const taps = reinterpret_cast<const float**>(space);
+    auto** const gradients = reinterpret_cast<float**>(space) + window;
+    float* const x_space = space + taps_floats_;
+    float* const y_space = x_space + x_floats_;
+    float* const dy_space = y_space + y_floats_;
+    float* const dx_space = dy_space + dy_floats_;
+    const bool is_max = pool_ == Pool::kMax;
+    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
+    auto* dx = reinterpret_cast<float*>(call.results[0]);
+    for_rows_of_lane(g_.batch, g_.in_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
+      const auto [from, until] = PoolGeometry::touching(first, last, g_.kernel_height, g_.stride_y,
+                                                        g_.dilation_y, g_.top, g_.out_height);
+      const int64_t pitch = g_.in_width * g_.channels;
+      float* const own = dx_.channels_last ? dx + image * dx_.elements() + first * pitch : dx_space;
+      std::memset(own, 0, static_cast<size_t>((last - first) * pitch) * sizeof(float));
+      Rows x_rows{nullptr, 0, 0}, y_rows{nullptr, 0, 0};
+      if (is_max) {
+        const int64_t low = std::clamp<int64_t>(from * g_.stride_y - g_.top, 0, g_.in_height);
+        const int64_t high = std::clamp<int64_t>(
+            (until - 1) * g_.stride_y - g_.top + (g_.kernel_height - 1) * g_.dilation_y + 1, low,
+            g_.in_height);
+        x_rows = rows_of_image(x_, operand(0), image, low, high, x_space);
+        y_rows = rows_of_image(y_, operand(1), image, from, until, y_space);
+      }
+      const Rows dy_rows = rows_of_image(dy_, operand(is_max ? 2 : 0), image, from, until, dy_space);
+      for (int64_t row = from; row < until; ++row)
+        for (int64_t column = 0; column < g_.out_width; ++column) {
+          int64_t count = 0;
+          for (int64_t ky = 0; ky < g_.kernel_height; ++ky) {
+            const int64_t in_row = row * g_.stride_y - g_.top + ky * g_.dilation_y;
+            if (in_row < 0 || in_row >= g_.in_height) continue;
+            for (int64_t kx = 0; kx < g_.kernel_width; ++kx) {
+              const int64_t in_column = column * g_.stride_x - g_.left + kx * g_.dilation_x;
+              if (in_column < 0 || in_column >= g_.in_width) continue;
+              if (is_max) taps[count] = x_rows.pixel(in_row, in_column, g_.channels);
+              gradients[count++] = in_row >= first && in_row < last
+                                       ? own + (in_row - first) * pitch + in_column * g_.channels
+                                       : nullptr;
+            }
+          }
+          const float* const upstream = dy_rows.pixel(row, column, g_.channels);
+          if (is_max)
+            scatter_to_maximum(taps, gradients, count, y_rows.pixel(row, column, g_.channels), upstream,
+                               g_.channels);
+          else
+            spread_to_taps(gradients, count, upstream, g_.divisor_of(row, column), g_.channels);
+        }
+      if (!dx_.channels_last)
+        store_rows_plain(dx_, dx_space, g_.channels, first, last, 0, g_.channels,
+                         dx + image * dx_.elements());
+    });
+  }
+
+ private:
+  PoolGeometry g_;
+  Pool pool_;
+  ImageShape x_, y_, dy_, dx_;
+  int lanes_;
+  int64_t taps_floats_, x_floats_, y_floats_, dy_floats_, dx_floats_;
+};
+
+bool is_last(const TensorSpec& spec) { return spec.layout == Layout::kNhwc; }
+
+std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, Pool pool) {
+  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  if (!is_image(x) || !is_image(y)) return nullptr;
+  const auto g = pool_geometry(x.shape, y.shape, request.attributes);
+  if (!g) return nullptr;
+  return std::make_unique<PoolForward>(*g, pool, is_last(x), is_last(y));
+}
+
+std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request) {
+  return prepare_forward(request, Pool::kMax);
+}
+
+std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request) {
+  return prepare_forward(request, Pool::kMean);
+}
+
+std::unique_ptr<PreparedKernel> prepare_max_pool_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 3 || request.results.size() != 1) return nullptr;
+  const TensorSpec &x = request.operands[0], &y = request.operands[1], &dy = request.operands[2];
+  const TensorSpec& dx = request.results[0];
+  if (!is_image(x) || !is_image(y) || !is_image(dy) || !is_image(dx)) return nullptr;
+  if (x.shape != dx.shape || y.shape != dy.shape) return nullptr;
+  const auto g = pool_geometry(x.shape, y.shape, request.attributes);
+  if (!g) return nullptr;
+  return std::make_unique<PoolGradient>(*g, Pool::kMax, is_last(x), is_last(y), is_last(dy), is_last(dx));
+}
+
+std::unique_ptr<PreparedKernel> prepare_avg_pool_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
+  const TensorSpec &dy = request.operands[0], &dx = request.results[0];
+  if (!is_image(dy) || !is_image(dx)) return nullptr;
+  const auto g = pool_geometry(dx.shape, dy.shape, request.attributes);
+  if (!g) return nullptr;
+  return std::make_unique<PoolGradient>(*g, Pool::kMean, true, true, is_last(dy), is_last(dx));
+}
+
+IPU_REGISTER_KERNEL("max_pool", prepare_max_pool);
+IPU_REGISTER_KERNEL("max_pool_gradient", prepare_max_pool_gradient);
+IPU_REGISTER_KERNEL("avg_pool", prepare_avg_pool);
+IPU_REGISTER_KERNEL("avg_pool_gradient", prepare_avg_pool_gradient);
+
+}  // namespace
+}  // namespace ipu::kernels
