@@ -175,15 +175,5 @@ TEST(CrossEntropy, AllIgnoredIsNanAndWrongClassesAreReported) {
   EXPECT_EQ(dx.values(), (std::vector<double>{0, -0.5, 0, 0, 0, 0}));
 }
 
-TEST(IdentityLoss, IsTheMeanTheSumOrTheValueItself) {
-  Tensor x = Tensor::of(DType::kF32, {2, 2}, {1, 2, 3, 6}), y = Tensor::plain(DType::kF32, {}), z = Tensor::plain(DType::kF32, {2, 2});
-  run("identity_loss", {&x}, {&y}, {{"reduction", std::string("mean")}});
-  EXPECT_EQ(y.at(0), 3);
-  run("identity_loss", {&x}, {&y}, {{"reduction", std::string("sum")}});
-  EXPECT_EQ(y.at(0), 12);
-  run("identity_loss", {&x}, {&z}, {{"reduction", std::string("none")}});
-  EXPECT_EQ(z.bytes, x.bytes);
-}
-
 }  // namespace
 }  // namespace ipu::kernels::kernel_tests
