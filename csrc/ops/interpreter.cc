@@ -116,21 +116,26 @@ class Interpreter::Run {
     return results;
   }
 
-  std::vector<TensorPtr> loop(const ir::Op& op, const std::vector<TensorPtr>& operands) {
+  // Marked invariants (authored form) keep what an iteration wrote to them; all others start anew in each.
+  std::vector<TensorPtr> loop(const ir::Op& op, std::vector<TensorPtr> operands, Frame& frame) {
     const ir::Graph& body = named(op, "body");
     const auto carried_count = static_cast<size_t>(op.attributes.integer("carried"));
     const bool has_condition = op.attributes.boolean("while", false);
+    const std::vector<int64_t> modified = op.attributes.integers("modified", {});
     std::vector<TensorPtr> carried(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(carried_count));
     for (int64_t i = 0, trip = op.attributes.integer("trip"); i < trip; ++i) {
       std::vector<TensorPtr> inputs{index_tensor(i)};
       inputs.insert(inputs.end(), carried.begin(), carried.end());
       inputs.insert(inputs.end(), operands.begin() + static_cast<ptrdiff_t>(carried_count), operands.end());
       counters_.push_back(i);
-      std::vector<TensorPtr> outputs = graph(body, std::move(inputs));
+      std::vector<TensorPtr> final_inputs;
+      std::vector<TensorPtr> outputs = graph(body, std::move(inputs), &final_inputs);
       counters_.pop_back();
       carried.assign(outputs.begin() + (has_condition ? 1 : 0), outputs.end());
+      for (int64_t k : modified) operands[static_cast<size_t>(k)] = final_inputs[static_cast<size_t>(k) + 1];
       if (has_condition && outputs.front()->values[0] == 0) break;
     }
+    for (int64_t k : modified) frame[op.operand(static_cast<int>(k))] = operands[static_cast<size_t>(k)];
     return carried;
   }
 
@@ -200,11 +205,16 @@ class Interpreter::Run {
   std::vector<TensorPtr> structural(const ir::Op& op, const std::vector<TensorPtr>& operands, Frame& frame) {
     namespace kind = ir::kind;
     if (op.is(kind::kCall)) return call(op, operands, frame);
-    if (op.is(kind::kLoop)) return loop(op, operands);
+    if (op.is(kind::kLoop)) return loop(op, operands, frame);
     if (op.is(kind::kPipeline)) return pipeline(op, operands);
     if (op.is(kind::kIf)) {
       const bool condition = operands[0]->values[0] != 0;
-      return graph(named(op, condition ? "then" : "else"), {operands.begin() + 1, operands.end()});
+      std::vector<TensorPtr> final_inputs;
+      std::vector<TensorPtr> results =
+          graph(named(op, condition ? "then" : "else"), {operands.begin() + 1, operands.end()}, &final_inputs);
+      for (int64_t i : op.attributes.integers("modified", {}))
+        frame[op.operand(static_cast<int>(i))] = final_inputs[static_cast<size_t>(i) - 1];
+      return results;
     }
     if (op.is(kind::kConstant)) {
       return {std::make_shared<ReferenceTensor>(ReferenceTensor::from_constant(*op.attributes.constant("value")))};
@@ -236,7 +246,27 @@ class Interpreter::Run {
       return {};
     }
     if (op.is(kind::kRngContext)) return {rng_context(op)};
+    if (op.is(kind::kWrite)) {
+      frame[op.operand(0)] = written(op, operands);
+      return {};
+    }
     fail(op, "unknown operation: structural op '" + op.kind() + "' cannot run.");
+  }
+
+  // What a write leaves in its target.
+  static TensorPtr written(const ir::Op& op, const std::vector<TensorPtr>& operands) {
+    if (!op.attributes.has("sizes")) return operands[1];
+    auto target = std::make_shared<ReferenceTensor>(*operands[0]);
+    const std::vector<int64_t>&starts = op.attributes.integers("starts"), &sizes = op.attributes.integers("sizes"),
+          &steps = op.attributes.integers("steps");
+    const Strides strides = contiguous_strides(target->type.shape), source = contiguous_strides(sizes);
+    for (size_t i = 0; i < operands[1]->values.size(); ++i) {
+      int64_t at = 0;
+      for (size_t d = 0; d < sizes.size(); ++d)
+        at += (starts[d] + static_cast<int64_t>(i) / source[d] % sizes[d] * steps[d]) * strides[d];
+      target->values[static_cast<size_t>(at)] = operands[1]->values[i];
+    }
+    return target;
   }
 
   TensorPtr read_variable(const ir::Op& op) {

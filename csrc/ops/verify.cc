@@ -43,20 +43,19 @@ std::string disagreement(const ir::Op& op) {
 std::vector<ir::Violation> find_violations(const ir::Module& module, ir::Form form) {
   std::vector<ir::Violation> violations = ir::find_violations(module, form);
   if (!violations.empty()) return violations;  // rules of ops may rely on structure
+  ir::PrintOptions brief;
+  brief.max_constant_elements = 16;
   for (const auto& graph : module.graphs())
     for (const auto& op : graph->ops())
       if (std::string what = disagreement(*op); !what.empty())
-        violations.push_back({graph->name(), ir::print(*op), std::move(what)});
+        violations.push_back({graph->name(), ir::print(*op, brief), std::move(what)});
   return violations;
 }
 
 void verify(const ir::Module& module, ir::Form form) {
   const std::vector<ir::Violation> violations = ops::find_violations(module, form);
   if (violations.empty()) return;
-  std::string message = "invalid IR: " + std::to_string(violations.size()) + " violation" +
-                        (violations.size() == 1 ? "" : "s") + ".";
-  for (const ir::Violation& v : violations) message += "\n  @" + v.graph + ": " + v.op + "\n    " + v.what;
-  throw Error(ErrorCode::kInvalidIr, message);
+  throw Error(ErrorCode::kInvalidIr, ir::describe(violations));
 }
 
 }  // namespace ipu::ops

@@ -4,11 +4,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "ir/structure.h"
 #include "support/error.h"
 #include "tests/ir/random_module.h"
+#include "tests/source_tree.h"
 
 namespace ipu::ir {
 namespace {
@@ -45,6 +48,15 @@ graph @"odd graph"(%z: f32[64,32]:packed64) -> f32[64,32]:packed64 {
 
 TEST(Text, every_construct_prints_as_it_was_written) {
   EXPECT_EQ(print(*parse(kEverything)), kEverything);
+}
+
+TEST(Text, the_example_of_the_documentation_prints_as_it_stands) {
+  std::ifstream file(source_tree() / "docs" / "ir.md");
+  std::string page(std::istreambuf_iterator<char>(file), {});
+  size_t begin = page.find("```\n") + 4;
+  ASSERT_LT(begin, page.size());
+  std::string example = page.substr(begin, page.find("```", begin) - begin);
+  EXPECT_EQ(print(*parse(example)), example);
 }
 
 TEST(Text, random_modules_survive_print_and_parse) {
