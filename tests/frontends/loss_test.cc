@@ -45,7 +45,8 @@ graph @forward(%a: f32[3], %b: f32[3], %c: f32[3]) -> (f32[], f32[]) {
 }
 
 TEST(FinalLoss, MissingLossSaysHowToMakeOne) {
-  EXPECT_EQ(code_of("graph @forward(%a: f32[3]) -> f32[3] { return %a }", "poptorch.identity_loss"), ErrorCode::kNoLoss);
+  EXPECT_EQ(code_of("graph @forward(%a: f32[3]) -> f32[3] { return %a }", "poptorch.identity_loss"),
+            ErrorCode::kNoLoss);
 }
 
 TEST(FinalLoss, LossWithoutReductionIsRefused) {

@@ -191,6 +191,13 @@ std::vector<Plan> plans() {
 const std::vector<std::string> kLoweringSteps = {"place", "inline-calls", "inline-single-trip-loops",
                                                  "pipeline-to-rings", "insert-ipu-copies"};
 
+// As the step builder leaves it; after the passes that a program needs; after all passes of compile().
+enum class Form { kBuilt, kLowered, kOptimized };
+constexpr Form kForms[] = {Form::kBuilt, Form::kLowered, Form::kOptimized};
+std::string to_string(Form form) {
+  return form == Form::kBuilt ? "" : form == Form::kLowered ? ", lowered" : ", optimized";
+}
+
 // No op reads a value of another IPU, except copies; every op has a place.
 void expect_crossings_are_copies(const ir::Module& module) {
   for (const auto& graph : module.graphs())
@@ -206,10 +213,17 @@ void expect_crossings_are_copies(const ir::Module& module) {
     }
 }
 
+void bring_to(ir::Module& module, Form form) {
+  if (form == Form::kBuilt) return;
+  passes::run_pipeline(
+      module, form == Form::kLowered ? kLoweringSteps : passes::named_pipelines().at("default"), {}, true);
+  expect_crossings_are_copies(module);
+}
+
 void check_training(const Plan& plan, int64_t device_iterations, int64_t accumulation, bool streamed,
-                    bool lowered) {
+                    Form form) {
   SCOPED_TRACE(plan.name + ", DI " + std::to_string(device_iterations) + ", GA " +
-               std::to_string(accumulation) + (streamed ? ", streamed" : "") + (lowered ? ", lowered" : ""));
+               std::to_string(accumulation) + (streamed ? ", streamed" : "") + to_string(form));
   Network network(plan.blocks);
   StepOptions options = training_options(network, streamed);
   options.device_iterations = device_iterations;
@@ -218,10 +232,7 @@ void check_training(const Plan& plan, int64_t device_iterations, int64_t accumul
   options.schedule = plan.schedule;
   build_step(network.forward, options);
   ops::verify(network.module, ir::Form::kFunctional);
-  if (lowered) {
-    passes::run_pipeline(network.module, kLoweringSteps, {}, true);
-    expect_crossings_are_copies(network.module);
-  }
+  bring_to(network.module, form);
 
   std::mt19937 random(7);
   Parameters start{random_numbers(random, kHidden * kIn), random_numbers(random, kHidden),
@@ -282,8 +293,8 @@ TEST(StepBuilder, TrainingIsTheSameOnEveryPlan) {
     const int64_t least = is_pipeline ? 2 * stages - 1 : 1;
     for (int64_t device_iterations : {1, 3})
       for (int64_t accumulation : {least, least + 1, 2 * least})
-        for (bool lowered : {false, true}) {
-          check_training(plan, device_iterations, accumulation, accumulation == least + 1, lowered);
+        for (Form form : kForms) {
+          check_training(plan, device_iterations, accumulation, accumulation == least + 1, form);
           if (testing::Test::HasFatalFailure()) return;
         }
   }
@@ -291,18 +302,15 @@ TEST(StepBuilder, TrainingIsTheSameOnEveryPlan) {
 
 TEST(StepBuilder, InferenceIsTheSameOnEveryPlan) {
   for (const Plan& plan : plans())
-    for (bool lowered : {false, true}) {
-      SCOPED_TRACE(plan.name + (lowered ? ", lowered" : ""));
+    for (Form form : kForms) {
+      SCOPED_TRACE(plan.name + to_string(form));
       Network network(plan.blocks);
       StepOptions options;
       options.device_iterations = 5;
       options.places = plan.places;
       options.schedule = plan.schedule;
       build_step(network.forward, options);
-      if (lowered) {
-        passes::run_pipeline(network.module, kLoweringSteps, {}, true);
-        expect_crossings_are_copies(network.module);
-      }
+      bring_to(network.module, form);
       std::mt19937 random(5);
       Parameters start{random_numbers(random, kHidden * kIn), random_numbers(random, kHidden),
                        random_numbers(random, kOut * kHidden), random_numbers(random, kOut), Numbers(kIn)};
@@ -333,7 +341,7 @@ TEST(StepBuilder, InferenceIsTheSameOnEveryPlan) {
 }
 
 // x W, tanh, then W^T: one variable read in the first and in the last stage.
-std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool as_two_inputs) {
+std::map<std::string, Numbers> train_tied(const Plan& plan, Form form, bool as_two_inputs) {
   ir::Module module;
   ForwardGraph forward;
   ir::Graph* graph = module.add_graph("forward");
@@ -348,7 +356,9 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool a
     second = graph->add_input({DType::kF32, {kHidden, kIn}}, "w");
   }
   ir::Builder builder(graph);
-  auto enter = [&](size_t part) { builder.settings.block = plan.blocks[std::min(part, plan.blocks.size() - 1)]; };
+  auto enter = [&](size_t part) {
+    builder.settings.block = plan.blocks[std::min(part, plan.blocks.size() - 1)];
+  };
   enter(0);
   Value* h = ops::build(builder, "linear", {x, first, nullptr});
   enter(1);
@@ -360,7 +370,8 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool a
   Value* loss = ops::build(builder, "reduce_sum", {ops::build(builder, "mul", {d, d})},
                            {{"dims", std::vector<int64_t>{0, 1}}, {"keep_dims", false}});
   graph->append_output(loss);
-  forward.outputs.push_back({ForwardGraph::Output::Kind::kHost, "loss", DType::kF32, ir::OutputMode::kAll, 1});
+  forward.outputs.push_back(
+      {ForwardGraph::Output::Kind::kHost, "loss", DType::kF32, ir::OutputMode::kAll, 1});
 
   StepOptions options;
   options.training = true;
@@ -376,10 +387,7 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool a
   options.schedule = plan.schedule;
   build_step(forward, options);
   ops::verify(module, ir::Form::kFunctional);
-  if (lowered) {
-    passes::run_pipeline(module, kLoweringSteps, {}, true);
-    expect_crossings_are_copies(module);
-  }
+  bring_to(module, form);
   std::mt19937 random(11);
   ops::Interpreter interpreter(module, ops::Arithmetic::kF64);
   interpreter.variables["w"] = {{DType::kF32, {kHidden, kIn}}, random_numbers(random, kHidden * kIn)};
@@ -390,23 +398,25 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, bool lowered, bool a
       interpreter.streams["x"].push_back({{DType::kF32, {kRows, kIn}}, random_numbers(random, kRows * kIn)});
     interpreter.run_entry_point("main");
   }
-  for (const ops::ReferenceTensor& loss_value : interpreter.streams["loss"]) results["loss"].push_back(loss_value.values[0]);
+  for (const ops::ReferenceTensor& loss_value : interpreter.streams["loss"])
+    results["loss"].push_back(loss_value.values[0]);
   results["w"] = interpreter.variables.at("w").values;
   results["Accl"] = interpreter.variables.at("Accl___w").values;
   return results;
 }
 
 TEST(StepBuilder, TiedParametersTrainTheSameOnEveryPlan) {
-  const std::map<std::string, Numbers> expected = train_tied(plans()[0], false, false);
+  const std::map<std::string, Numbers> expected = train_tied(plans()[0], Form::kBuilt, false);
   EXPECT_LT(expected.at("loss").back(), expected.at("loss").front());
   for (const Plan& plan : plans())
-    for (bool lowered : {false, true})
+    for (Form form : kForms)
       for (bool as_two_inputs : {false, true}) {
-        SCOPED_TRACE(plan.name + (lowered ? ", lowered" : "") + (as_two_inputs ? ", two inputs" : ""));
-        const std::map<std::string, Numbers> results = train_tied(plan, lowered, as_two_inputs);
+        SCOPED_TRACE(plan.name + to_string(form) + (as_two_inputs ? ", two inputs" : ""));
+        const std::map<std::string, Numbers> results = train_tied(plan, form, as_two_inputs);
         for (const auto& [name, numbers] : expected) {
           ASSERT_EQ(results.at(name).size(), numbers.size());
-          for (size_t i = 0; i < numbers.size(); ++i) EXPECT_NEAR(results.at(name)[i], numbers[i], 1e-9) << name << " " << i;
+          for (size_t i = 0; i < numbers.size(); ++i)
+            EXPECT_NEAR(results.at(name)[i], numbers[i], 1e-9) << name << " " << i;
         }
       }
 }
