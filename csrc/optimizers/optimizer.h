@@ -27,7 +27,10 @@ struct Spec {
   std::vector<Group> groups;
   std::map<std::string, int> group_of;  // parameter name → group; a parameter in no group is not updated
   HyperParameter loss_scaling{1.0, true};
-  int64_t accumulation = 1;  // micro-batches per update; the step builder fills it in
+  // Filled in by the step builder: micro-batches per update; whether the accumulator holds the mean of the gradients so
+  // far instead of their sum (half precision accumulators, which a sum could overflow).
+  int64_t accumulation = 1;
+  bool running_mean = false;
   DType accum_dtype = DType::kF32, velocity_dtype = DType::kF32;
 };
 
@@ -45,7 +48,8 @@ std::vector<State> state_of(const Spec& spec, int group);
 std::string state_name(const State& state, const std::string& parameter);  // "Accl1___fc.weight"
 
 // The sum over micro-batches. It starts a weight update at begin_accumulation (zeros; the combined variant sums into its
-// state) and takes in one scaled gradient per micro-batch. `gradient_divisor` as in build_update.
+// state) and takes in one scaled gradient per micro-batch, number `micro_batch` of the update (i32[]; read for a running mean
+// only). `gradient_divisor` as in build_update.
 struct AccumulationInput {
   ir::Value* weight;
   std::vector<ir::Value*> state;
@@ -53,7 +57,8 @@ struct AccumulationInput {
 };
 ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input);
 ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator, ir::Value* gradient,
-                      const std::map<std::string, ir::Value*>& streamed, double gradient_divisor);
+                      const std::map<std::string, ir::Value*>& streamed, double gradient_divisor,
+                      ir::Value* micro_batch = nullptr);
 DType accumulator_dtype(const Spec& spec, int group);
 // The rule sums micro-batches into its state 0 (combined variant) instead of an accumulator of their own.
 bool accumulates_in_state(const Spec& spec, int group);

@@ -68,6 +68,7 @@ UpdateResult separate(ir::Builder& builder, const Spec& spec, int group, const U
                       double divisor) {
   const Hyper h = hyper_of(builder, spec, group, input.streamed);
   Value* weight = cast(builder, input.weight, DType::kF32);
+  if (spec.running_mean) divisor = 1.0;  // divided already
   Value* gradient = divide(builder, cast(builder, input.gradient, DType::kF32), h.loss_scaling * divisor);
   if (!h.weight_decay.is(0.0)) gradient = add(builder, gradient, multiply(builder, weight, h.weight_decay));
   const Scalar undamped = 1.0 - h.dampening;

@@ -273,6 +273,19 @@ class Rewrite {
     }
   };
 
+  // Numbers of the body's inputs, in order.
+  std::vector<int> invariants_read(const std::vector<ir::Op*>& ops, const std::vector<int>& carried) const {
+    std::set<int> read;
+    auto note = [&](const Value* value) {
+      if (value != nullptr && value->producer() == nullptr && value->index() > 0 && is_everywhere(value))
+        read.insert(value->index());
+    };
+    for (const ir::Op* op : ops)
+      for (int i = 0; i < op->operand_count(); ++i) note(op->operand(i));
+    for (int i : carried) note(body_.outputs()[i]);
+    return {read.begin(), read.end()};
+  }
+
   void build_stage(int stage, const std::vector<ir::Op*>& ops, StageGraph& out) {
     out.graph = module_.add_graph(body_.name() + "_stage" + std::to_string(stage));
     Emitter emitter{*this, stage, out, ir::Builder(out.graph), {}};
@@ -282,12 +295,9 @@ class Rewrite {
       if (home_[i] == stage && !is_unchanged(i)) out.carried.push_back(i);
     for (int i : out.carried)
       emitter.values[inputs[i + 1]] = out.graph->add_input(inputs[i + 1]->type(), inputs[i + 1]->name());
-    std::vector<int> invariant;
-    for (int i = 1; i < static_cast<int>(inputs.size()); ++i) {
-      if (i <= carried_ && !is_unchanged(i - 1)) continue;
-      invariant.push_back(i);
+    out.inputs = invariants_read(ops, out.carried);
+    for (int i : out.inputs)
       emitter.values[inputs[i]] = out.graph->add_input(inputs[i]->type(), inputs[i]->name());
-    }
     for (int i : out.carried) emitter.push_on(inputs[i + 1], emitter.values[inputs[i + 1]]);
     for (const ir::Op* op : ops) {
       std::vector<Value*> operands;
@@ -302,15 +312,6 @@ class Rewrite {
       }
     }
     for (int i : out.carried) out.graph->append_output(emitter.get(body_.outputs()[i]));
-    // Inputs nobody reads are not handed in.
-    for (auto at = invariant.rbegin(); at != invariant.rend(); ++at) {
-      Value* input = emitter.values.at(inputs[*at]);
-      if (input->is_unused()) {
-        out.graph->erase_input(input->index());
-      } else {
-        out.inputs.insert(out.inputs.begin(), *at);
-      }
-    }
     out.reads_index = !out.graph->inputs()[0]->is_unused();
     if (!out.reads_index) out.graph->erase_input(0);
   }

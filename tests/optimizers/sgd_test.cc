@@ -114,7 +114,10 @@ struct Update {
     Value* sum = gradients[0];
     if (c.accumulation > 1 || accumulates_in_state(spec, 0)) {
       sum = begin_accumulation(builder, spec, 0, {weight, states, values});
-      for (Value* gradient : gradients) sum = accumulate(builder, spec, 0, sum, gradient, values, divisor);
+      double number = 0;
+      for (Value* gradient : gradients)
+        sum = accumulate(builder, spec, 0, sum, gradient, values, divisor,
+                         builder.scalar(DType::kI32, number++));
     }
     const UpdateResult result = build_update(builder, spec, 0, {weight, sum, states, values}, divisor);
     graph->append_output(result.weight);
@@ -133,9 +136,10 @@ double value_of(const Case& c, const std::string& name) {
   return values.at(name);
 }
 
-void check(const Case& c) {
+void check(const Case& c, bool running_mean = false) {
   SCOPED_TRACE(testing::Message() << c);
-  const Spec spec = spec_of(c);
+  Spec spec = spec_of(c);
+  spec.running_mean = running_mean;
   Update update(spec, c);
   ops::verify(update.module, ir::Form::kFunctional);
   ops::Interpreter interpreter(update.module, ops::Arithmetic::kF64);
@@ -193,6 +197,13 @@ TEST(Sgd, NesterovLooksAhead) {
       c.accumulation = accumulation;
       check(c);
     }
+}
+
+TEST(Sgd, RunningMeanGivesTheSameMean) {
+  Case c{Kind::kSgdSeparate, 0.1, 0.9};
+  c.accumulation = 4;
+  c.loss_scaling = 8.0;
+  check(c, true);
 }
 
 TEST(Sgd, NoStateWithoutMomentumAndAccumulation) {

@@ -45,7 +45,10 @@ class StepBuilder {
  public:
   StepBuilder(const ForwardGraph& forward, const StepOptions& options)
       : forward_(forward), options_(options), module_(*forward.graph->module()) {
-    options_.optimizer.accumulation = options.accumulation;
+    optimizers::Spec& spec = options_.optimizer;
+    spec.accumulation = options.accumulation;
+    spec.running_mean = options.mean_reduction && options.accumulation > 1 &&
+                        spec.kind == optimizers::Kind::kSgdSeparate && spec.accum_dtype == DType::kF16;
   }
 
   void build() {
@@ -288,15 +291,15 @@ class StepBuilder {
   // --- control
   // -----------------------------------------------------------------------------------------------
 
-  using Body = std::function<void(ir::Builder&, Slots&)>;
+  using Body = std::function<void(ir::Builder&, Slots&, Value* index)>;  // index: nullptr when run once
 
   // Runs `body` `trip` times: as it stands when once, else as a loop (or pipeline) that carries the slots in
   // `changed`.
   void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int>& changed,
               bool as_pipeline, const std::string& name, const Body& body) {
-    if (trip == 1 && !as_pipeline) return body(builder, slots);
+    if (trip == 1 && !as_pipeline) return body(builder, slots, nullptr);
     ir::Graph* graph = module_.add_graph(name);
-    graph->add_input({DType::kI32, {}}, "index");
+    Value* index = graph->add_input({DType::kI32, {}}, "index");
     Slots inner(slots.size(), nullptr);
     std::vector<int> carried(changed.begin(), changed.end()), invariant;
     for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
@@ -310,7 +313,7 @@ class StepBuilder {
     }
     for (int slot : invariant) inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
     ir::Builder inner_builder(graph);
-    body(inner_builder, inner);
+    body(inner_builder, inner, index);
     for (int slot : carried) graph->append_output(inner[slot]);
     // Invariants nobody read would be carried to every IPU for nothing.
     for (int slot : invariant)
@@ -370,10 +373,12 @@ class StepBuilder {
         changed.insert(trained.state_slots.begin(), trained.state_slots.end());
       }
       repeat(builder, slots, options_.device_iterations, changed, false, "device_iteration",
-             [this](ir::Builder& inner, Slots& values) { emit_device_iteration(inner, values); });
+             [this](ir::Builder& inner, Slots& values, Value*) { emit_device_iteration(inner, values); });
     } else {
       repeat(builder, slots, options_.device_iterations, changed, is_pipelined_, "micro_batch",
-             [this](ir::Builder& inner, Slots& values) { emit_micro_batch(inner, values); });
+             [this](ir::Builder& inner, Slots& values, Value* index) {
+               emit_micro_batch(inner, values, index);
+             });
     }
 
     for (const State& state : variables_) {
@@ -400,8 +405,9 @@ class StepBuilder {
           {slots[state.slot], states_of(trained, slots), streamed_values(trained.group, slots)});
       changed.insert(trained.accumulator_slot);
     }
-    repeat(builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
-           [this](ir::Builder& inner, Slots& values) { emit_micro_batch(inner, values); });
+    repeat(
+        builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
+        [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
     for (const Trained& trained : trained_) {
       const State& state = variables_[trained.variable];
       stand_at(builder, state.home, ir::Context::kAccumulateOuter);
@@ -426,7 +432,7 @@ class StepBuilder {
     return values;
   }
 
-  void emit_micro_batch(ir::Builder& builder, Slots& slots) {
+  void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index) {
     std::vector<Value*> arguments;
     for (size_t i = 0; i < forward_.inputs.size(); ++i) {
       if (variable_of_input_[i] >= 0) {
@@ -447,7 +453,7 @@ class StepBuilder {
         slots[variables_[variable_of_output_.at(static_cast<int>(i))].slot] = results[i];
       }
     }
-    if (!trained_.empty()) emit_backward(builder, slots, arguments, results);
+    if (!trained_.empty()) emit_backward(builder, slots, arguments, results, index);
   }
 
   Value* loss_gradient(ir::Builder& builder, const Slots& slots) const {
@@ -463,7 +469,7 @@ class StepBuilder {
   }
 
   void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
-                     const std::vector<Value*>& results) {
+                     const std::vector<Value*>& results, Value* index) {
     std::unordered_map<const Value*, int> output_index;
     for (size_t i = 0; i < results.size(); ++i)
       output_index.try_emplace(forward_.graph->outputs()[i], static_cast<int>(i));
