@@ -136,7 +136,15 @@ ir::Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group,
 
 ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Value* accumulator,
                       ir::Value* gradient, const std::map<std::string, ir::Value*>& streamed,
-                      double gradient_divisor) {
+                      double gradient_divisor, ir::Value* micro_batch) {
+  if (spec.running_mean && !sums_into_state(spec, group)) {
+    IPU_CHECK(micro_batch != nullptr, "a running mean needs the number of the micro-batch");
+    const Scalar before(&builder, cast(builder, micro_batch, DType::kF32));
+    const Scalar count = before + 1.0;
+    Value* kept = multiply(builder, cast(builder, accumulator, DType::kF32), before / count);
+    Value* added = divide(builder, cast(builder, gradient, DType::kF32), count);
+    return cast(builder, add(builder, kept, added), accumulator->type().dtype);
+  }
   gradient = cast(builder, gradient, accumulator->type().dtype);
   if (sums_into_state(spec, group)) {
     const Hyper h = hyper_of(builder, spec, group, streamed);

@@ -421,6 +421,38 @@ TEST(StepBuilder, TiedParametersTrainTheSameOnEveryPlan) {
       }
 }
 
+TEST(StepBuilder, HalfAccumulatorsHoldARunningMean) {
+  const Plan plan = plans()[3];
+  Network network(plan.blocks);
+  StepOptions options = training_options(network, false);
+  options.optimizer.accum_dtype = DType::kF16;
+  options.accumulation = 4;
+  options.places = plan.places;
+  build_step(network.forward, options);
+  bring_to(network.module, Form::kOptimized);
+  std::mt19937 random(7);
+  Parameters start{random_numbers(random, kHidden * kIn), random_numbers(random, kHidden),
+                   random_numbers(random, kOut * kHidden), random_numbers(random, kOut), Numbers(kIn)};
+  Reference reference(start);
+  ops::Interpreter interpreter(network.module, ops::Arithmetic::kF64);
+  interpreter.variables["w1"] = {{DType::kF32, {kHidden, kIn}}, start.w1};
+  interpreter.variables["b1"] = {{DType::kF32, {kHidden}}, start.b1};
+  interpreter.variables["w2"] = {{DType::kF32, {kOut, kHidden}}, start.w2};
+  interpreter.variables["b2"] = {{DType::kF32, {kOut}}, start.b2};
+  interpreter.variables["seen"] = {{DType::kF32, {kIn}}, start.seen};
+  std::vector<Numbers> xs, ys;
+  for (int i = 0; i < 4; ++i) {
+    xs.push_back(random_numbers(random, kRows * kIn));
+    ys.push_back(random_numbers(random, kRows * kOut));
+    interpreter.streams["x"].push_back({{DType::kF32, {kRows, kIn}}, xs.back()});
+    interpreter.streams["y"].push_back({{DType::kF32, {kRows, kOut}}, ys.back()});
+  }
+  interpreter.run_entry_point("main");
+  reference.update(xs, ys);
+  for (size_t i = 0; i < start.w1.size(); ++i)
+    EXPECT_NEAR(interpreter.variables.at("w1").values[i], reference.p.w1[i], 1e-6);
+}
+
 TEST(StepBuilder, OutputModesAreDeclaredOnTheStreams) {
   for (ir::OutputMode mode :
        {ir::OutputMode::kFinal, ir::OutputMode::kEveryN, ir::OutputMode::kAll, ir::OutputMode::kSum}) {

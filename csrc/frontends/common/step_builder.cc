@@ -499,7 +499,7 @@ class StepBuilder {
       accumulator =
           trained.has_accumulator
               ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
-                                       streamed_values(trained.group, slots), gradient_divisor())
+                                       streamed_values(trained.group, slots), gradient_divisor(), index)
               : gradient;
     }
   }
