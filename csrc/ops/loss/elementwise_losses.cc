@@ -163,10 +163,7 @@ const OpRegistration binary_cross_entropy =
             g.set_reduced(0, g.div(g.mul(dy, g.sub(x, t)), spread));
           }
           if (g.needs(1)) {
-            const auto logarithm = [&](ir::Value* v) {
-              return g.op("maximum", {g.op("log", {v}), g.scalar_like(v, -100.0)});
-            };
-            g.set_reduced(1, g.mul(dy, g.sub(logarithm(rest), logarithm(x))));
+            g.set_reduced(1, g.mul(dy, g.sub(g.op("log", {rest}), g.op("log", {x}))));
           }
         })
         .from_aten({"binary_cross_entropy"}, import_binary_cross_entropy)
