@@ -62,6 +62,10 @@ Attributes pool_of(Shape kernel, Shape strides, Shape low, Shape high, Shape dil
 
 ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
+Sample equal_elements(Shape x, Shape y, Attributes attributes) {
+  return {{f32(x), f32(y), f32(y)}, std::move(attributes), -1, 1, {{0, {0.5, 0.5}}, {1, {0.5, 0.5}}}};
+}
+
 Cost window_cost(const ir::Op& op, const ir::Type& y) {
   const auto taps = static_cast<double>(element_count(op.attributes.integers("kernel")));
   double bytes = 0;
@@ -135,11 +139,10 @@ const OpRegistration max_pool_gradient =
                            });
         })
         .cost([](const ir::Op& op) { return window_cost(op, op.operand(1)->type()); })
-        .samples({{{f32({2, 3, 4, 6}), f32({2, 3, 2, 2}), f32({2, 3, 2, 2})},
-                   pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})},
-                  {{f32({1, 2, 5, 5}), f32({1, 2, 3, 5}), f32({1, 2, 3, 5})},
-                   pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})},
-                  {{f32({2, 2, 7}), f32({2, 2, 4}), f32({2, 2, 4})}, pool_of({3}, {2}, {1}, {1}, {1})}});
+        // y must be the maximum of x: here all elements are equal, so that every window has ties.
+        .samples({equal_elements({2, 3, 4, 6}, {2, 3, 2, 2}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})),
+                  equal_elements({1, 2, 5, 5}, {1, 2, 3, 5}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})),
+                  equal_elements({2, 2, 7}, {2, 2, 4}, pool_of({3}, {2}, {1}, {1}, {1}))});
 
 }  // namespace
 }  // namespace ipu::ops
