@@ -11,7 +11,7 @@ using namespace testing;
 
 struct Case {
   int64_t batch, channels;
-  std::vector<int64_t> size, kernel, strides, low, high, dilations, ceil;
+  std::vector<int64_t> size, kernel, strides, low, high, dilations, ceil;  // ceil may be empty: none
   bool count_include_pad = true;
   int64_t divisor = 0;
 
@@ -50,7 +50,7 @@ const std::vector<Case> kCases = {
     {3, 5, {8, 8}, {3, 3}, {3, 3}, {1, 1}, {2, 2}, {1, 1}, {1, 1}, true, 7},
     {2, 4, {15}, {4}, {3}, {1}, {2}, {1}, {0}, false},
     {0, 4, {6, 6}, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}, {0, 0}},
-    {20, 64, {24, 24}, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}, {0, 0}},
+    {20, 64, {24, 24}, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}, {}},
 };
 
 // Calls window(y index, x indices of the window in row-major order, divisor) for every output element.
@@ -71,9 +71,9 @@ void for_each_window(const Case& c, F window) {
             const int64_t s = j * c.strides.back() - c.low.back() + kx * c.dilations.back();
             const bool is_inside = r >= 0 && r < h && s >= 0 && s < w;
             if (is_inside) inside.push_back(static_cast<size_t>((plane * h + r) * w + s));
-            if (c.count_include_pad
-                    ? r < h + at(c.high, 0) - at(c.ceil, 0) && s < w + c.high.back() - c.ceil.back()
-                    : is_inside)
+            if (c.count_include_pad ? r < h + at(c.high, 0) - (c.ceil.empty() ? 0 : at(c.ceil, 0)) &&
+                                          s < w + c.high.back() - (c.ceil.empty() ? 0 : c.ceil.back())
+                                    : is_inside)
               ++counted;
           }
         window(static_cast<size_t>((plane * oh + i) * ow + j), inside, c.divisor != 0 ? c.divisor : counted);
