@@ -56,8 +56,8 @@ std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, con
   const std::vector<int64_t> zeros(spatial, 0);
   const auto low = attributes.integers("padding_low", zeros),
              high = attributes.integers("padding_high", zeros);
-  auto ceil = attributes.integers("ceil_padding", zeros);
-  if (ceil.empty()) ceil = zeros;
+  const auto given = attributes.integers("ceil_padding", zeros);
+  const auto ceil = given.empty() ? zeros : given;
   const auto dilations = attributes.integers("dilations", std::vector<int64_t>(spatial, 1));
   for (const auto* list : {&kernel, &strides, &low, &high, &ceil, &dilations})
     if (list->size() != spatial) return std::nullopt;
