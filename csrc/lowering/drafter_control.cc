@@ -56,6 +56,14 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   const Scope& body = *scope.called.at(&op)[0];
   if (!demand_.is_active(ipu_, body)) return;
   const int carried = static_cast<int>(op.attributes.integer("carried"));
+  if (op.attributes.integer("trip") == 0) {
+    for (int k = 0; k < carried; ++k) {
+      if (!needed(scope, op.result(k))) continue;
+      Place start = ensure(scope, op.operand(k));
+      place_of(scope, op.result(k)) = std::move(start);
+    }
+    return;
+  }
   std::vector<int> buffers(carried, -1);
   for (int k = 0; k < carried; ++k) {
     const ir::Value* input = body.graph->inputs()[k + 1];

@@ -31,7 +31,17 @@ class PlanChecker {
     if (program_.instructions.empty()) return;
     make_blocks();
     solve();
-    for (const Block& block : blocks_) walk(block);
+    std::vector<char> reachable(blocks_.size(), 0);
+    std::vector<int> work{0};
+    while (!work.empty()) {
+      int b = work.back();
+      work.pop_back();
+      if (reachable[b]) continue;
+      reachable[b] = 1;
+      work.insert(work.end(), blocks_[b].successors.begin(), blocks_[b].successors.end());
+    }
+    for (size_t b = 0; b < blocks_.size(); ++b)
+      if (reachable[b]) walk(blocks_[b]);
   }
 
  private:
