@@ -1,4 +1,5 @@
-// Where the source tree is, for tests that read files of it: the nearest folder upwards that holds tests/source_tree.h.
+// Where the source tree is, for tests that read files of it: the nearest folder upwards that holds
+// tests/source_tree.h.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,8 @@ namespace ipu {
 
 inline std::filesystem::path source_tree() {
   std::filesystem::path folder = std::filesystem::current_path();
-  while (!std::filesystem::exists(folder / "tests" / "source_tree.h") && folder.has_relative_path()) folder = folder.parent_path();
+  while (!std::filesystem::exists(folder / "tests" / "source_tree.h") && folder.has_relative_path())
+    folder = folder.parent_path();
   return folder;
 }
 

@@ -34,9 +34,14 @@ Attribute parse_list(Lexer& lexer, std::string_view word) {
         integers.clear();
         reals.push_back(parse_real(lexer));
         break;
-      case TokenKind::kString: texts.push_back(lexer.name_of(lexer.take())); break;
-      case TokenKind::kSymbol: symbols.push_back(Symbol{lexer.name_of(lexer.take())}); break;
-      default: lexer.fail_expected("a number, a string or a symbol");
+      case TokenKind::kString:
+        texts.push_back(lexer.name_of(lexer.take()));
+        break;
+      case TokenKind::kSymbol:
+        symbols.push_back(Symbol{lexer.name_of(lexer.take())});
+        break;
+      default:
+        lexer.fail_expected("a number, a string or a symbol");
     }
     if (!integers.empty() + !reals.empty() + !texts.empty() + !symbols.empty() > 1)
       lexer.fail(token, "the elements of a list are of one kind");
@@ -52,21 +57,27 @@ Attribute parse_list(Lexer& lexer, std::string_view word) {
 Attribute parse_attribute(Lexer& lexer) {
   Token token = lexer.peek();
   switch (token.kind) {
-    case TokenKind::kInteger: return parse_integer(lexer);
+    case TokenKind::kInteger:
+      return parse_integer(lexer);
     case TokenKind::kReal:
-    case TokenKind::kHex: return parse_real(lexer);
-    case TokenKind::kString: return lexer.name_of(lexer.take());
-    case TokenKind::kSymbol: return Symbol{lexer.name_of(lexer.take())};
+    case TokenKind::kHex:
+      return parse_real(lexer);
+    case TokenKind::kString:
+      return lexer.name_of(lexer.take());
+    case TokenKind::kSymbol:
+      return Symbol{lexer.name_of(lexer.take())};
     case TokenKind::kIdentifier: {
       lexer.take();
       if (token.text == "true") return true;
       if (token.text == "false") return false;
       if (token.text == "dense") return parse_dense(lexer);
-      if (token.text == "reals" || token.text == "strings" || token.text == "symbols") return parse_list(lexer, token.text);
+      if (token.text == "reals" || token.text == "strings" || token.text == "symbols")
+        return parse_list(lexer, token.text);
       if (std::optional<DType> dtype = dtype_from_string(token.text)) return *dtype;
       lexer.fail(token, "unknown word '" + std::string(token.text) + "'; strings are in quotes");
     }
-    default: break;
+    default:
+      break;
   }
   if (token.is("[")) return parse_list(lexer, "");
   lexer.fail_expected("the value of an attribute");
@@ -85,8 +96,10 @@ constexpr const char* kind_name() {
 }
 
 constexpr std::array<std::string_view, 2> kTileSets{"compute", "io"};
-constexpr std::array<std::string_view, 4> kExchanges{"just_in_time", "overlap_inner_loop", "overlap_loops", "overlap_step"};
-constexpr std::array<std::string_view, 4> kContexts{"forward", "backward", "accumulate_outer", "weight_transfer"};
+constexpr std::array<std::string_view, 4> kExchanges{"just_in_time", "overlap_inner_loop", "overlap_loops",
+                                                     "overlap_step"};
+constexpr std::array<std::string_view, 4> kContexts{"forward", "backward", "accumulate_outer",
+                                                    "weight_transfer"};
 constexpr std::array<std::string_view, 3> kRecomputes{"default", "recompute", "checkpoint"};
 
 template <typename Enum>
@@ -98,7 +111,8 @@ std::string choice(std::span<const std::string_view> names, Enum value) {
 
 void FieldList::add(const Token& token, std::string name, Attribute value) {
   if (name.empty()) lexer_->fail(token, "the name of a field is not empty");
-  if (tokens_.size() == kMaxFields) lexer_->fail(token, "a list has at most " + std::to_string(kMaxFields) + " fields");
+  if (tokens_.size() == kMaxFields)
+    lexer_->fail(token, "a list has at most " + std::to_string(kMaxFields) + " fields");
   if (!tokens_.emplace(name, token).second) lexer_->fail(token, what_ + " '" + name + "' is given twice");
   values_.set(name, std::move(value));
 }
@@ -109,7 +123,8 @@ const Attribute* FieldList::find(std::string_view name) {
 }
 
 void FieldList::wrong_kind(std::string_view name, std::string_view expected) const {
-  lexer_->fail(tokens_.find(name)->second, what_ + " field '" + std::string(name) + "' is " + std::string(expected));
+  lexer_->fail(tokens_.find(name)->second,
+               what_ + " field '" + std::string(name) + "' is " + std::string(expected));
 }
 
 template <typename T>
@@ -143,7 +158,8 @@ std::optional<int> FieldList::take_index(std::string_view name) {
     return std::nullopt;
   }
   int64_t value = take<int64_t>(name, 0);
-  if (value < 0 || value > std::numeric_limits<int>::max()) wrong_kind(name, "an integer from 0 to 2147483647");
+  if (value < 0 || value > std::numeric_limits<int>::max())
+    wrong_kind(name, "an integer from 0 to 2147483647");
   return static_cast<int>(value);
 }
 
@@ -176,8 +192,10 @@ Attributes FieldList::take_prefixed(std::string_view prefix) {
   std::string start = std::string(prefix) + ".";
   Attributes taken, rest;
   for (const auto& [name, value] : values_) {
-    if (name.size() > start.size() && name.starts_with(start)) taken.set(name.substr(start.size()), value);
-    else rest.set(name, value);
+    if (name.size() > start.size() && name.starts_with(start))
+      taken.set(name.substr(start.size()), value);
+    else
+      rest.set(name, value);
   }
   values_ = std::move(rest);
   return taken;
@@ -198,7 +216,8 @@ FieldList parse_fields(Lexer& lexer, std::string what, std::string_view end, std
   for (bool first = true; !lexer.peek().is(end) && !lexer.peek().is(other_end); first = false) {
     if (!first) lexer.expect(",");
     Token token = lexer.peek();
-    if (token.kind != TokenKind::kIdentifier && token.kind != TokenKind::kString) lexer.fail_expected("the name of a field");
+    if (token.kind != TokenKind::kIdentifier && token.kind != TokenKind::kString)
+      lexer.fail_expected("the name of a field");
     std::string name = lexer.name_of(lexer.take());
     list.add(token, std::move(name), lexer.accept("=") ? parse_attribute(lexer) : Attribute(true));
   }

@@ -1,5 +1,5 @@
-// The `name=value` lists of the text form as read, with the place of each entry for messages. Tables and settings take
-// the fields they know and refuse the rest; attributes of ops take all of them.
+// The `name=value` lists of the text form as read, with the place of each entry for messages. Tables and
+// settings take the fields they know and refuse the rest; attributes of ops take all of them.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class FieldList {
   std::optional<int> take_index(std::string_view name);          // an integer from 0 to 2147483647
   std::optional<double> take_proportion(std::string_view name);  // a number from 0 to 1
   int take_choice(std::string_view name, std::span<const std::string_view> choices, int fallback);
-  Attributes take_prefixed(std::string_view prefix);      // fields "prefix.x" as attributes "x"
+  Attributes take_prefixed(std::string_view prefix);  // fields "prefix.x" as attributes "x"
   Attributes take_all();
   void finish() const;  // fails when a field is left, naming the known ones
 

@@ -98,10 +98,18 @@ std::string Lexer::name_of(const Token& token) const {
       continue;
     }
     switch (text[++i]) {
-      case 'n': out += '\n'; break;
-      case 't': out += '\t'; break;
-      case '"': out += '"'; break;
-      case '\\': out += '\\'; break;
+      case 'n':
+        out += '\n';
+        break;
+      case 't':
+        out += '\t';
+        break;
+      case '"':
+        out += '"';
+        break;
+      case '\\':
+        out += '\\';
+        break;
       case 'x': {
         int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
         int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
@@ -110,15 +118,18 @@ std::string Lexer::name_of(const Token& token) const {
         i += 2;
         break;
       }
-      default: fail(token, std::string("unknown escape '\\") + text[i] + "' in a string");
+      default:
+        fail(token, std::string("unknown escape '\\") + text[i] + "' in a string");
     }
   }
   return out;
 }
 
 void Lexer::fail(const Token& token, const std::string& what) const {
-  size_t offset = token.kind == TokenKind::kEnd ? text_.size() : static_cast<size_t>(token.text.data() - text_.data());
-  size_t line = 1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<long>(offset), '\n'));
+  size_t offset =
+      token.kind == TokenKind::kEnd ? text_.size() : static_cast<size_t>(token.text.data() - text_.data());
+  size_t line =
+      1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<long>(offset), '\n'));
   size_t begin = offset == 0 ? 0 : text_.rfind('\n', offset - 1) + 1;  // npos + 1 is 0
   size_t column = offset - begin + 1;
   std::string_view shown_line = text_.substr(begin, std::min(text_.find('\n', begin), text_.size()) - begin);
@@ -150,7 +161,8 @@ void Lexer::skip_space() {
 void Lexer::lex_name(TokenKind kind, size_t begin) {
   ++at_;
   if (at(at_) == '"') return lex_string(kind, begin);
-  while (at_ < text_.size() && is_name_character(text_[at_]) && !(text_[at_] == '/' && at(at_ + 1) == '/')) ++at_;
+  while (at_ < text_.size() && is_name_character(text_[at_]) && !(text_[at_] == '/' && at(at_ + 1) == '/'))
+    ++at_;
   set(kind, begin);
   if (at_ == begin + 1) fail(token_, std::string("expected a name after '") + text_[begin] + "'");
 }
@@ -219,14 +231,16 @@ void Lexer::advance() {
     while (is_digit(at(at_))) ++at_;
     return set(TokenKind::kLabel, begin);
   }
-  if (is_digit(c) || (c == '-' && (is_digit(at(at_ + 1)) || text_.substr(at_ + 1, 3) == "inf"))) return lex_number(begin);
+  if (is_digit(c) || (c == '-' && (is_digit(at(at_ + 1)) || text_.substr(at_ + 1, 3) == "inf")))
+    return lex_number(begin);
   if (c == '-' && at(at_ + 1) == '>') {
     at_ += 2;
     return set(TokenKind::kPunctuation, begin);
   }
   ++at_;
   set(TokenKind::kPunctuation, begin);
-  if (std::string_view("(){}[]<>,:=|").find(c) == std::string_view::npos) fail(token_, "unexpected character " + shown(token_));
+  if (std::string_view("(){}[]<>,:=|").find(c) == std::string_view::npos)
+    fail(token_, "unexpected character " + shown(token_));
 }
 
 }  // namespace ipu::ir

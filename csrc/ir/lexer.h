@@ -24,29 +24,36 @@ enum class TokenKind : uint8_t {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string_view text;  // as written, with % @ # and quotes
-  bool is(std::string_view punctuation) const { return kind == TokenKind::kPunctuation && text == punctuation; }
+  bool is(std::string_view punctuation) const {
+    return kind == TokenKind::kPunctuation && text == punctuation;
+  }
   bool is_word(std::string_view word) const { return kind == TokenKind::kIdentifier && text == word; }
 };
 
 class Lexer {
  public:
-  Lexer(std::string_view text, std::string_view source_name) : text_(text), source_name_(source_name) { advance(); }
+  Lexer(std::string_view text, std::string_view source_name) : text_(text), source_name_(source_name) {
+    advance();
+  }
 
   const Token& peek() const { return token_; }
   Token take();
-  bool accept(std::string_view punctuation);       // takes it when it is next
+  bool accept(std::string_view punctuation);  // takes it when it is next
   bool accept_word(std::string_view word);
   void expect(std::string_view punctuation);
   Token expect(TokenKind kind, std::string_view what);
   std::string_view text() const { return text_; }
-  size_t offset() const { return static_cast<size_t>(token_.text.data() - text_.data()); }  // of the next token
+  size_t offset() const {
+    return static_cast<size_t>(token_.text.data() - text_.data());
+  }  // of the next token
 
   // Name of a value or symbol, text of a string: without sigil and quotes, escapes resolved.
   std::string name_of(const Token& token) const;
 
   // Throws Error(kParse): "parse error: source:line:column: what", the line and a caret.
   [[noreturn]] void fail(const Token& token, const std::string& what) const;
-  [[noreturn]] void fail_expected(std::string_view what) const;  // "expected WHAT and found TOKEN" at the next token
+  [[noreturn]] void fail_expected(
+      std::string_view what) const;  // "expected WHAT and found TOKEN" at the next token
 
  private:
   void advance();

@@ -48,22 +48,33 @@ T load(const std::byte* at) {
 
 std::string element_literal(DType dtype, const std::byte* at) {
   switch (dtype) {
-    case DType::kF32: return float_literal<float, uint32_t>(load<float>(at));
-    case DType::kF64: return float_literal<double, uint64_t>(load<double>(at));
+    case DType::kF32:
+      return float_literal<float, uint32_t>(load<float>(at));
+    case DType::kF64:
+      return float_literal<double, uint64_t>(load<double>(at));
     case DType::kF16: {
       float value = half_to_float(load<uint16_t>(at));
-      if (std::isnan(value) || float_to_half(value) != load<uint16_t>(at)) return "0x" + hex(load<uint16_t>(at), 4);
+      if (std::isnan(value) || float_to_half(value) != load<uint16_t>(at))
+        return "0x" + hex(load<uint16_t>(at), 4);
       return float_literal<float, uint32_t>(value);
     }
     case DType::kF8_143:
-    case DType::kF8_152: return "0x" + hex(load<uint8_t>(at), 2);
-    case DType::kI32: return std::to_string(load<int32_t>(at));
-    case DType::kU32: return std::to_string(load<uint32_t>(at));
-    case DType::kI16: return std::to_string(load<int16_t>(at));
-    case DType::kU16: return std::to_string(load<uint16_t>(at));
-    case DType::kI8: return std::to_string(load<int8_t>(at));
-    case DType::kU8: return std::to_string(load<uint8_t>(at));
-    case DType::kI64: return std::to_string(load<int64_t>(at));
+    case DType::kF8_152:
+      return "0x" + hex(load<uint8_t>(at), 2);
+    case DType::kI32:
+      return std::to_string(load<int32_t>(at));
+    case DType::kU32:
+      return std::to_string(load<uint32_t>(at));
+    case DType::kI16:
+      return std::to_string(load<int16_t>(at));
+    case DType::kU16:
+      return std::to_string(load<uint16_t>(at));
+    case DType::kI8:
+      return std::to_string(load<int8_t>(at));
+    case DType::kU8:
+      return std::to_string(load<uint8_t>(at));
+    case DType::kI64:
+      return std::to_string(load<int64_t>(at));
     case DType::kBool: {
       uint8_t value = load<uint8_t>(at);
       return value > 1 ? "0x" + hex(value, 2) : value == 1 ? "true" : "false";
@@ -82,7 +93,8 @@ T number_from(const Lexer& lexer, const Token& token, std::string_view what) {
   T value{};
   auto [end, error] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (error == std::errc::result_out_of_range || end != token.text.data() + token.text.size())
-    lexer.fail(token, "'" + std::string(token.text.substr(0, 40)) + "' is out of range for " + std::string(what));
+    lexer.fail(token,
+               "'" + std::string(token.text.substr(0, 40)) + "' is out of range for " + std::string(what));
   return value;
 }
 
@@ -119,20 +131,30 @@ void parse_element(Lexer& lexer, DType dtype, std::byte* at) {
       float value = number_from<float>(lexer, token, "f32");
       if (dtype == DType::kF32) return store(at, value);
       uint16_t half = float_to_half(value);
-      if (std::isinf(half_to_float(half)) && !std::isinf(value)) lexer.fail(token, "'" + std::string(token.text) + "' is out of range for f16");
+      if (std::isinf(half_to_float(half)) && !std::isinf(value))
+        lexer.fail(token, "'" + std::string(token.text) + "' is out of range for f16");
       return store(at, half);
     }
     case DType::kF8_143:
-    case DType::kF8_152: lexer.fail(token, "an element of " + std::string(to_string(dtype)) + " is a bit pattern such as 0x3c");
-    case DType::kI32: return store_integer<int32_t>(lexer, token, dtype, at);
-    case DType::kU32: return store_integer<uint32_t>(lexer, token, dtype, at);
-    case DType::kI16: return store_integer<int16_t>(lexer, token, dtype, at);
-    case DType::kU16: return store_integer<uint16_t>(lexer, token, dtype, at);
-    case DType::kI8: return store_integer<int8_t>(lexer, token, dtype, at);
-    case DType::kU8: return store_integer<uint8_t>(lexer, token, dtype, at);
-    case DType::kI64: return store_integer<int64_t>(lexer, token, dtype, at);
+    case DType::kF8_152:
+      lexer.fail(token, "an element of " + std::string(to_string(dtype)) + " is a bit pattern such as 0x3c");
+    case DType::kI32:
+      return store_integer<int32_t>(lexer, token, dtype, at);
+    case DType::kU32:
+      return store_integer<uint32_t>(lexer, token, dtype, at);
+    case DType::kI16:
+      return store_integer<int16_t>(lexer, token, dtype, at);
+    case DType::kU16:
+      return store_integer<uint16_t>(lexer, token, dtype, at);
+    case DType::kI8:
+      return store_integer<int8_t>(lexer, token, dtype, at);
+    case DType::kU8:
+      return store_integer<uint8_t>(lexer, token, dtype, at);
+    case DType::kI64:
+      return store_integer<int64_t>(lexer, token, dtype, at);
     case DType::kBool:
-      if (!token.is_word("true") && !token.is_word("false")) lexer.fail(token, "an element of bool is true or false");
+      if (!token.is_word("true") && !token.is_word("false"))
+        lexer.fail(token, "an element of bool is true or false");
       return store(at, static_cast<uint8_t>(token.is_word("true")));
   }
 }
@@ -146,8 +168,8 @@ int hex_digit(char c) {
 void parse_bytes(const Lexer& lexer, const Token& token, std::vector<std::byte>& bytes, int64_t size) {
   std::string_view digits = token.text.substr(1, token.text.size() - 2);
   if (static_cast<int64_t>(digits.size()) != 2 * size)
-    lexer.fail(token, "this constant has " + std::to_string(size) + " bytes, the text " + std::to_string(digits.size()) +
-                          " hexadecimal digits");
+    lexer.fail(token, "this constant has " + std::to_string(size) + " bytes, the text " +
+                          std::to_string(digits.size()) + " hexadecimal digits");
   bytes.resize(static_cast<size_t>(size));
   for (size_t i = 0; i < bytes.size(); ++i) {
     int high = hex_digit(digits[2 * i]), low = hex_digit(digits[2 * i + 1]);
@@ -157,7 +179,8 @@ void parse_bytes(const Lexer& lexer, const Token& token, std::vector<std::byte>&
 }
 
 bool all_equal(const ConstantData& data, int64_t width) {
-  return std::memcmp(data.bytes.data(), data.bytes.data() + width, data.bytes.size() - static_cast<size_t>(width)) == 0;
+  return std::memcmp(data.bytes.data(), data.bytes.data() + width,
+                     data.bytes.size() - static_cast<size_t>(width)) == 0;
 }
 
 }  // namespace
@@ -167,7 +190,8 @@ std::string real_literal(double value) { return float_literal<double, uint64_t>(
 double parse_real(Lexer& lexer) {
   Token token = lexer.take();
   if (token.kind == TokenKind::kHex) return std::bit_cast<double>(bits_from(lexer, token, 16));
-  if (token.kind != TokenKind::kReal && token.kind != TokenKind::kInteger) lexer.fail(token, "expected a number");
+  if (token.kind != TokenKind::kReal && token.kind != TokenKind::kInteger)
+    lexer.fail(token, "expected a number");
   return number_from<double>(lexer, token, "a real number");
 }
 
@@ -190,7 +214,8 @@ uint64_t content_hash(const ConstantData& data) {
 
 std::string dense_literal(const ConstantData& data, int64_t max_elements) {
   int64_t count = element_count(data.shape), width = size_in_bytes(data.dtype);
-  std::string text = "dense<" + std::string(to_string(data.dtype)) + to_string(std::span<const int64_t>(data.shape)) + ": ";
+  std::string text =
+      "dense<" + std::string(to_string(data.dtype)) + to_string(std::span<const int64_t>(data.shape)) + ": ";
   bool scalar = data.shape.empty();
   if (scalar || (count > 1 && count <= kSplatElements && all_equal(data, width))) {
     text += element_literal(data.dtype, data.bytes.data());
@@ -207,7 +232,8 @@ std::string dense_literal(const ConstantData& data, int64_t max_elements) {
     text += '"';
   } else {
     text += '[';
-    for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + element_literal(data.dtype, data.bytes.data() + i * width);
+    for (int64_t i = 0; i < count; ++i)
+      text += (i ? ", " : "") + element_literal(data.dtype, data.bytes.data() + i * width);
     text += ']';
   }
   return text + ">";
@@ -254,18 +280,24 @@ ConstantPtr parse_dense(Lexer& lexer) {
     int64_t read = 0;
     for (; !lexer.peek().is("]"); ++read) {
       if (read > 0) lexer.expect(",");
-      if (read == count) lexer.fail(lexer.peek(), "this constant has more than the " + std::to_string(count) + " elements of its shape");
+      if (read == count)
+        lexer.fail(lexer.peek(),
+                   "this constant has more than the " + std::to_string(count) + " elements of its shape");
       data->bytes.resize(static_cast<size_t>((read + 1) * width));
       parse_element(lexer, *dtype, data->bytes.data() + read * width);
     }
-    if (read != count) lexer.fail(lexer.peek(), "this constant has " + std::to_string(read) + " elements, its shape " + std::to_string(count));
+    if (read != count)
+      lexer.fail(lexer.peek(), "this constant has " + std::to_string(read) + " elements, its shape " +
+                                   std::to_string(count));
     lexer.expect("]");
   } else {
     if (count > kSplatElements)
-      lexer.fail(first, "one element stands for at most " + std::to_string(kSplatElements) + " equal ones, not " + std::to_string(count));
+      lexer.fail(first, "one element stands for at most " + std::to_string(kSplatElements) +
+                            " equal ones, not " + std::to_string(count));
     data->bytes.resize(static_cast<size_t>(std::max<int64_t>(count, 1) * width));
     parse_element(lexer, *dtype, data->bytes.data());
-    for (int64_t i = 1; i < count; ++i) std::memcpy(data->bytes.data() + i * width, data->bytes.data(), static_cast<size_t>(width));
+    for (int64_t i = 1; i < count; ++i)
+      std::memcpy(data->bytes.data() + i * width, data->bytes.data(), static_cast<size_t>(width));
     data->bytes.resize(static_cast<size_t>(count * width));
   }
   lexer.expect(">");

@@ -1,6 +1,6 @@
-// Reads the text form (docs/ir.md). Recursive descent without recursion: the grammar does not nest, so hostile text
-// cannot exhaust the stack; every step takes a token, so time is linear in the text.
-// Not here: what a legal module is (verifier.h) and the meaning of op kinds (ops/).
+// Reads the text form (docs/ir.md). Recursive descent without recursion: the grammar does not nest, so
+// hostile text cannot exhaust the stack; every step takes a token, so time is linear in the text. Not here:
+// what a legal module is (verifier.h) and the meaning of op kinds (ops/).
 #include <charconv>
 #include <unordered_map>
 
@@ -14,25 +14,35 @@ namespace {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view source_name) : lexer_(text, source_name), module_(new Module) {}
+  Parser(std::string_view text, std::string_view source_name)
+      : lexer_(text, source_name), module_(new Module) {}
 
   std::unique_ptr<Module> run() {
     while (lexer_.peek().kind != TokenKind::kEnd) {
       Token word = lexer_.peek();
-      if (lexer_.accept_word("graph")) graph();
-      else if (lexer_.accept_word("variable")) variable();
-      else if (lexer_.accept_word("stream")) stream();
-      else if (lexer_.accept_word("ring")) ring();
-      else if (lexer_.accept_word("remote_buffer")) remote_buffer();
-      else if (lexer_.accept_word("entry")) entry();
-      else if (lexer_.accept_word("module")) module_header(word);
-      else lexer_.fail_expected("'graph', 'module', 'variable', 'stream', 'ring', 'remote_buffer' or 'entry'");
+      if (lexer_.accept_word("graph"))
+        graph();
+      else if (lexer_.accept_word("variable"))
+        variable();
+      else if (lexer_.accept_word("stream"))
+        stream();
+      else if (lexer_.accept_word("ring"))
+        ring();
+      else if (lexer_.accept_word("remote_buffer"))
+        remote_buffer();
+      else if (lexer_.accept_word("entry"))
+        entry();
+      else if (lexer_.accept_word("module"))
+        module_header(word);
+      else
+        lexer_.fail_expected("'graph', 'module', 'variable', 'stream', 'ring', 'remote_buffer' or 'entry'");
     }
     return std::move(module_);
   }
 
  private:
-  // --- tables -------------------------------------------------------------------------------------------------
+  // --- tables
+  // -------------------------------------------------------------------------------------------------
 
   void module_header(const Token& word) {
     if (!module_->attributes.empty()) lexer_.fail(word, "the module's attributes are given twice");
@@ -45,7 +55,8 @@ class Parser {
     std::string name = word_or_string("a name of an entry point");
     lexer_.expect("=");
     std::string graph = lexer_.name_of(lexer_.expect(TokenKind::kSymbol, "a graph such as '@main'"));
-    if (!module_->entry_points.emplace(name, graph).second) lexer_.fail(token, "entry point '" + name + "' is defined twice");
+    if (!module_->entry_points.emplace(name, graph).second)
+      lexer_.fail(token, "entry point '" + name + "' is defined twice");
   }
 
   // Name, type and fields of a table's row; `exists` says whether the name is taken.
@@ -75,7 +86,8 @@ class Parser {
     v.grouping.stride = r.fields.take<int64_t>("group_stride", 1);
     v.grouping.size = r.fields.take<int64_t>("group_size", 0);
     v.grouping.assignment = r.fields.take<std::vector<int64_t>>("group_assignment", {});
-    v.retrieval = r.fields.take_choice("retrieval", kRetrievals, 0) == 0 ? Retrieval::kOnePerGroup : Retrieval::kAllReplicas;
+    v.retrieval = r.fields.take_choice("retrieval", kRetrievals, 0) == 0 ? Retrieval::kOnePerGroup
+                                                                         : Retrieval::kAllReplicas;
     v.meta_shape = r.fields.take<std::vector<int64_t>>("meta_shape", {});
     v.shard_over = r.fields.take<int64_t>("shard_over", 1);
     v.remote_buffer = r.fields.take<Symbol>("remote_buffer", {}).name;
@@ -114,7 +126,8 @@ class Parser {
   }
 
   void remote_buffer() {
-    Row r = row("remote_buffer", [&](const std::string& name) { return module_->find_remote_buffer(name) != nullptr; });
+    Row r = row("remote_buffer",
+                [&](const std::string& name) { return module_->find_remote_buffer(name) != nullptr; });
     RemoteBuffer buffer;
     buffer.name = r.name;
     buffer.type = r.type;
@@ -123,7 +136,8 @@ class Parser {
     module_->add_remote_buffer(std::move(buffer));
   }
 
-  // --- graphs and ops -----------------------------------------------------------------------------------------
+  // --- graphs and ops
+  // -----------------------------------------------------------------------------------------
 
   void graph() {
     Token token = lexer_.expect(TokenKind::kSymbol, "a graph name such as '@main'");
@@ -153,7 +167,8 @@ class Parser {
     return_line(outputs);
     for (const auto& [op, label] : edges_) {
       auto at = labels_.find(label.text);
-      if (at == labels_.end()) lexer_.fail(label, "no op of @" + name + " has the label " + std::string(label.text));
+      if (at == labels_.end())
+        lexer_.fail(label, "no op of @" + name + " has the label " + std::string(label.text));
       op->after.push_back(at->second);
     }
   }
@@ -193,8 +208,8 @@ class Parser {
       Value* value = known_value();
       size_t i = graph_->outputs().size();
       if (i < types.size() && value->type() != types[i])
-        lexer_.fail(token, "the header says output " + std::to_string(i) + " is " + to_string(types[i]) + ", and " +
-                               std::string(token.text) + " is " + to_string(value->type()));
+        lexer_.fail(token, "the header says output " + std::to_string(i) + " is " + to_string(types[i]) +
+                               ", and " + std::string(token.text) + " is " + to_string(value->type()));
       graph_->append_output(value);
     }
     if (graph_->outputs().size() != types.size())
@@ -273,7 +288,8 @@ class Parser {
     data->file = lexer_.name_of(lexer_.expect(TokenKind::kString, "a file name in quotes"));
     lexer_.expect(":");
     data->line = index("a line number");
-    if (lexer_.accept(",")) data->module_path = lexer_.name_of(lexer_.expect(TokenKind::kString, "a module path in quotes"));
+    if (lexer_.accept(","))
+      data->module_path = lexer_.name_of(lexer_.expect(TokenKind::kString, "a module path in quotes"));
     size_t end = lexer_.offset();
     lexer_.expect(")");
     return locations_.emplace(lexer_.text().substr(begin, end - begin), std::move(data)).first->second;
@@ -287,15 +303,18 @@ class Parser {
     lexer_.expect(",");
     data->type = lexer_.name_of(lexer_.expect(TokenKind::kString, "an operator in quotes"));
     while (lexer_.accept(",")) {
-      if (lexer_.accept("{")) data->attributes = attributes_until_brace();
-      else data->version = index("a version or '{'");
+      if (lexer_.accept("{"))
+        data->attributes = attributes_until_brace();
+      else
+        data->version = index("a version or '{'");
     }
     size_t end = lexer_.offset();
     lexer_.expect(")");
     return origins_.emplace(lexer_.text().substr(begin, end - begin), std::move(data)).first->second;
   }
 
-  // --- pieces -------------------------------------------------------------------------------------------------
+  // --- pieces
+  // -------------------------------------------------------------------------------------------------
 
   int index(std::string_view what) {
     Token token = lexer_.expect(TokenKind::kInteger, what);
@@ -325,7 +344,8 @@ class Parser {
     Token token = lexer_.expect(TokenKind::kValue, "a value such as '%x'");
     Value* value = graph_->find_value(lexer_.name_of(token));
     if (value == nullptr)
-      lexer_.fail(token, "value '" + std::string(token.text) + "' is not defined before this line in @" + graph_->name());
+      lexer_.fail(token, "value '" + std::string(token.text) + "' is not defined before this line in @" +
+                             graph_->name());
     return value;
   }
 
@@ -338,8 +358,10 @@ class Parser {
       Token layout_name = lexer_.expect(TokenKind::kIdentifier, "a layout");
       std::optional<Layout> layout = layout_from_string(layout_name.text);
       if (!layout) lexer_.fail(layout_name, "unknown layout '" + std::string(layout_name.text) + "'");
-      if (*layout == Layout::kPacked64 && type.shape.size() != 2) lexer_.fail(layout_name, "packed64 needs a matrix");
-      if (*layout == Layout::kNhwc && type.shape.size() < 3) lexer_.fail(layout_name, "nhwc needs three or more dimensions");
+      if (*layout == Layout::kPacked64 && type.shape.size() != 2)
+        lexer_.fail(layout_name, "packed64 needs a matrix");
+      if (*layout == Layout::kNhwc && type.shape.size() < 3)
+        lexer_.fail(layout_name, "nhwc needs three or more dimensions");
       type.layout = *layout;
     }
     return type;

@@ -1,5 +1,6 @@
 // Prints modules as text that parses back to the same module (docs/ir.md). One op per line.
-// Fields equal to their default are left out; attributes come sorted by name, so equal modules print equal text.
+// Fields equal to their default are left out; attributes come sorted by name, so equal modules print equal
+// text.
 #include <unordered_map>
 
 #include "ir/field_list.h"
@@ -56,7 +57,8 @@ class Printer {
     out_ += ") -> ";
     bool one = graph.outputs().size() == 1;
     if (!one) out_ += "(";
-    for (size_t i = 0; i < graph.outputs().size(); ++i) out_ += (i ? ", " : "") + to_string(graph.outputs()[i]->type());
+    for (size_t i = 0; i < graph.outputs().size(); ++i)
+      out_ += (i ? ", " : "") + to_string(graph.outputs()[i]->type());
     if (!one) out_ += ")";
     if (!graph.attributes.empty()) {
       out_ += " attributes ";
@@ -110,8 +112,8 @@ class Printer {
   }
 
  private:
-  // Only targets of order edges carry a label; numbered in the order of the text, so that reading back and printing
-  // again gives the same labels.
+  // Only targets of order edges carry a label; numbered in the order of the text, so that reading back and
+  // printing again gives the same labels.
   void label_targets(const Graph& graph) {
     labels_.clear();
     for (const auto& op : graph.ops())
@@ -131,7 +133,8 @@ class Printer {
     out_ += is_plain_name(name) ? name : quoted(name);
   }
   void kind(const std::string& kind) {
-    bool reserved = kind == "return" || kind == "loc" || kind == "origin" || kind == "after" || kind == "inf" || kind == "nan";
+    bool reserved = kind == "return" || kind == "loc" || kind == "origin" || kind == "after" ||
+                    kind == "inf" || kind == "nan";
     out_ += is_plain_identifier(kind) && !reserved ? kind : quoted(kind);
   }
   void name(const std::string& name) {
@@ -226,7 +229,8 @@ class Printer {
     Attributes fields;
     if (s.direction == StreamDirection::kDeviceToHost) fields.set("direction", std::string(kDirections[1]));
     if (s.host_dtype != s.type.dtype) fields.set("host_dtype", s.host_dtype);
-    if (s.mode != OutputMode::kAll) fields.set("mode", std::string(kOutputModes[static_cast<size_t>(s.mode)]));
+    if (s.mode != OutputMode::kAll)
+      fields.set("mode", std::string(kOutputModes[static_cast<size_t>(s.mode)]));
     if (s.period != 1) fields.set("period", s.period);
     if (s.constant) fields.set("constant", true);
     if (s.ipu) fields.set("ipu", int64_t{*s.ipu});

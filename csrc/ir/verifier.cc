@@ -1,5 +1,5 @@
-// The rules of a legal module, one function per kind of op or table. Linear in the module; graphs that call each other
-// are walked without recursion, so a deep chain of calls is no danger.
+// The rules of a legal module, one function per kind of op or table. Linear in the module; graphs that call
+// each other are walked without recursion, so a deep chain of calls is no danger.
 #include "ir/verifier.h"
 
 #include <unordered_map>
@@ -40,7 +40,8 @@ class Verifier {
     found_.push_back({graph_ ? graph_->name() : "", op_ ? description_ : "", std::move(what)});
   }
 
-  // --- tables -------------------------------------------------------------------------------------------------
+  // --- tables
+  // -------------------------------------------------------------------------------------------------
 
   void tables() {
     for (const RemoteBuffer& b : module_.remote_buffers())
@@ -55,15 +56,22 @@ class Verifier {
   void variable(const Variable& v) {
     std::string name = "variable " + at(v.name);
     if (v.initial && (v.initial->dtype != v.type.dtype || v.initial->shape != v.type.shape))
-      report(name + " is " + to_string(v.type) + ", its initial value " + to_string(Type{v.initial->dtype, v.initial->shape}));
+      report(name + " is " + to_string(v.type) + ", its initial value " +
+             to_string(Type{v.initial->dtype, v.initial->shape}));
     if (v.shard_over < 1) report(name + " is sharded over " + number(v.shard_over) + " replicas");
-    if (v.grouping.stride < 1 || v.grouping.size < 0) report(name + " has a grouping of stride " + number(v.grouping.stride) + " and size " + number(v.grouping.size));
+    if (v.grouping.stride < 1 || v.grouping.size < 0)
+      report(name + " has a grouping of stride " + number(v.grouping.stride) + " and size " +
+             number(v.grouping.size));
     if (v.remote_buffer.empty()) return;
     const RemoteBuffer* buffer = module_.find_remote_buffer(v.remote_buffer);
-    if (buffer == nullptr) return report(name + " lives in remote buffer " + at(v.remote_buffer) + ", which does not exist");
-    if (buffer->type != v.type) report(name + " is " + to_string(v.type) + ", an entry of " + at(buffer->name) + " is " + to_string(buffer->type));
+    if (buffer == nullptr)
+      return report(name + " lives in remote buffer " + at(v.remote_buffer) + ", which does not exist");
+    if (buffer->type != v.type)
+      report(name + " is " + to_string(v.type) + ", an entry of " + at(buffer->name) + " is " +
+             to_string(buffer->type));
     if (v.remote_entry < 0 || v.remote_entry >= buffer->entries)
-      report(name + " lives in entry " + number(v.remote_entry) + " of " + at(buffer->name) + ", which has " + number(buffer->entries));
+      report(name + " lives in entry " + number(v.remote_entry) + " of " + at(buffer->name) + ", which has " +
+             number(buffer->entries));
   }
 
   void entry_points() {
@@ -74,17 +82,20 @@ class Verifier {
         continue;
       }
       entry_graphs_.insert(graph);
-      if (!graph->inputs().empty()) report("entry graph " + at(graph_name) + " has inputs; it is run without arguments");
+      if (!graph->inputs().empty())
+        report("entry graph " + at(graph_name) + " has inputs; it is run without arguments");
     }
   }
 
-  // --- graphs -------------------------------------------------------------------------------------------------
+  // --- graphs
+  // -------------------------------------------------------------------------------------------------
 
   void check(const Graph& graph) {
     graph_ = &graph;
     if (form_ == Form::kFunctional)
       for (const Value* input : graph.inputs())
-        if (input->by_reference) report("input %" + input->name() + " is by reference; the functional form has none");
+        if (input->by_reference)
+          report("input %" + input->name() + " is by reference; the functional form has none");
     seen_.clear();
     for (const auto& op : graph.ops()) {
       op_ = op.get();
@@ -102,8 +113,10 @@ class Verifier {
         report("operand " + number(i) + ", %" + value->name() + ", is defined later");
     }
     for (const Op* earlier : op.after) {
-      if (earlier->graph() != op.graph()) report("is ordered after an op of another graph");
-      else if (!seen_.contains(earlier)) report("is ordered after an op that is listed later");
+      if (earlier->graph() != op.graph())
+        report("is ordered after an op of another graph");
+      else if (!seen_.contains(earlier))
+        report("is ordered after an op that is listed later");
     }
     if (form_ == Form::kFunctional) {
       if (!op.after.empty()) report("has order edges; the functional form has none");
@@ -118,22 +131,34 @@ class Verifier {
 
   void structural(const Op& op) {
     using namespace kind;
-    if (op.is(kCall)) call(op);
-    else if (op.is(kLoop)) loop(op);
-    else if (op.is(kIf)) branch(op);
-    else if (op.is(kPipeline)) pipeline(op);
-    else if (op.is(kVariableRead) || op.is(kVariableAssign)) variable_access(op);
-    else if (op.is(kHostLoad) || op.is(kHostStore)) host_access(op);
-    else if (op.is(kRingPush) || op.is(kRingPop)) ring_access(op);
-    else if (op.is(kIpuCopy)) ipu_copy(op);
-    else if (op.is(kRemoteLoad) || op.is(kRemoteStore)) remote_access(op);
-    else if (op.is(kConstant)) constant(op);
+    if (op.is(kCall))
+      call(op);
+    else if (op.is(kLoop))
+      loop(op);
+    else if (op.is(kIf))
+      branch(op);
+    else if (op.is(kPipeline))
+      pipeline(op);
+    else if (op.is(kVariableRead) || op.is(kVariableAssign))
+      variable_access(op);
+    else if (op.is(kHostLoad) || op.is(kHostStore))
+      host_access(op);
+    else if (op.is(kRingPush) || op.is(kRingPop))
+      ring_access(op);
+    else if (op.is(kIpuCopy))
+      ipu_copy(op);
+    else if (op.is(kRemoteLoad) || op.is(kRemoteStore))
+      remote_access(op);
+    else if (op.is(kConstant))
+      constant(op);
     else if (op.is(kRngContext) && counts(op, 0, 1) && op.result()->type() != Type{DType::kU32, {2}})
       report("the result is u32[2]");
-    else if (op.is(kWrite)) write(op);
+    else if (op.is(kWrite))
+      write(op);
   }
 
-  // --- calls --------------------------------------------------------------------------------------------------
+  // --- calls
+  // --------------------------------------------------------------------------------------------------
 
   void call(const Op& op) {
     const Graph* callee = graph_of(op, "callee");
@@ -166,7 +191,8 @@ class Verifier {
     if (leading == 1 && (body.outputs().empty() || body.outputs()[0]->type() != Type{DType::kBool, {}}))
       return report("with 'while' the first output of " + at(body.name()) + " is bool[]");
     if (static_cast<int64_t>(body.outputs().size()) != carried + leading)
-      return report(at(body.name()) + " has " + number(static_cast<int64_t>(body.outputs().size())) + " outputs; " + number(carried + leading) + " are needed");
+      return report(at(body.name()) + " has " + number(static_cast<int64_t>(body.outputs().size())) +
+                    " outputs; " + number(carried + leading) + " are needed");
     carried_types(op, body, carried, leading);
     carried_results(op, carried);
   }
@@ -179,20 +205,26 @@ class Verifier {
     for (int64_t i = 0; i < carried; ++i) {
       const Type& in = op.operand(static_cast<int>(i))->type();
       const Type& out = body.outputs()[static_cast<size_t>(i + leading)]->type();
-      if (in != out) report("carried value " + number(i) + " is " + to_string(in) + ", and " + at(body.name()) + " returns " + to_string(out));
+      if (in != out)
+        report("carried value " + number(i) + " is " + to_string(in) + ", and " + at(body.name()) +
+               " returns " + to_string(out));
     }
   }
   void carried_results(const Op& op, int64_t carried) {
-    if (op.result_count() != carried) return report("has " + number(op.result_count()) + " results and " + number(carried) + " carried values");
+    if (op.result_count() != carried)
+      return report("has " + number(op.result_count()) + " results and " + number(carried) +
+                    " carried values");
     for (int i = 0; i < op.result_count(); ++i)
       if (op.result(i)->type() != op.operand(i)->type())
-        report("result " + number(i) + " is " + to_string(op.result(i)->type()) + ", the carried value " + to_string(op.operand(i)->type()));
+        report("result " + number(i) + " is " + to_string(op.result(i)->type()) + ", the carried value " +
+               to_string(op.operand(i)->type()));
   }
 
   void branch(const Op& op) {
     const Graph* then_graph = graph_of(op, "then");
     const Graph* else_graph = graph_of(op, "else");
-    if (op.operand_count() == 0 || op.operand(0)->type() != Type{DType::kBool, {}}) return report("operand 0 is the condition, bool[]");
+    if (op.operand_count() == 0 || op.operand(0)->type() != Type{DType::kBool, {}})
+      return report("operand 0 is the condition, bool[]");
     for (const Graph* graph : {then_graph, else_graph}) {
       if (graph == nullptr) continue;
       arguments(op, 1, *graph, 0);
@@ -200,7 +232,8 @@ class Verifier {
     }
   }
 
-  // Every stage takes (index, carried, invariant, flows of all earlier stages) and returns (carried, its flows).
+  // Every stage takes (index, carried, invariant, flows of all earlier stages) and returns (carried, its
+  // flows).
   void pipeline(const Op& op) {
     const Attribute* value = op.attributes.find("stages");
     const auto* names = value ? std::get_if<std::vector<Symbol>>(value) : nullptr;
@@ -214,46 +247,59 @@ class Verifier {
       index_input(*stage);
       arguments(op, 0, *stage, 1, static_cast<int>(flows.size()));
       if (static_cast<int64_t>(stage->outputs().size()) < carried)
-        return report("stage " + at(name.name) + " returns fewer than the " + number(carried) + " carried values");
+        return report("stage " + at(name.name) + " returns fewer than the " + number(carried) +
+                      " carried values");
       size_t first_flow = static_cast<size_t>(op.operand_count()) + 1;
       for (size_t i = 0; i < flows.size() && first_flow + i < stage->inputs().size(); ++i)
         if (stage->inputs()[first_flow + i]->type() != flows[i]->type())
-          report("flow " + number(static_cast<int64_t>(i)) + " is " + to_string(flows[i]->type()) + ", and stage " + at(name.name) + " takes " + to_string(stage->inputs()[first_flow + i]->type()));
+          report("flow " + number(static_cast<int64_t>(i)) + " is " + to_string(flows[i]->type()) +
+                 ", and stage " + at(name.name) + " takes " +
+                 to_string(stage->inputs()[first_flow + i]->type()));
       carried_types(op, *stage, carried, 0);
       flows.insert(flows.end(), stage->outputs().begin() + carried, stage->outputs().end());
     }
     carried_results(op, carried);
   }
 
-  // Operands from `first` on are the inputs of `callee` from `skip` on; `extra` inputs more come from elsewhere.
+  // Operands from `first` on are the inputs of `callee` from `skip` on; `extra` inputs more come from
+  // elsewhere.
   void arguments(const Op& op, int first, const Graph& callee, int skip, int extra = 0) {
     int given = op.operand_count() - first, taken = static_cast<int>(callee.inputs().size()) - skip - extra;
-    if (given != taken) return report("passes " + number(given) + " values, and " + at(callee.name()) + " takes " + number(taken));
+    if (given != taken)
+      return report("passes " + number(given) + " values, and " + at(callee.name()) + " takes " +
+                    number(taken));
     for (int i = 0; i < given; ++i) {
       const Type& from = op.operand(first + i)->type();
       const Type& to = callee.inputs()[static_cast<size_t>(skip + i)]->type();
-      if (from != to) report("operand " + number(first + i) + " is " + to_string(from) + ", and input " + number(skip + i) + " of " + at(callee.name()) + " is " + to_string(to));
+      if (from != to)
+        report("operand " + number(first + i) + " is " + to_string(from) + ", and input " + number(skip + i) +
+               " of " + at(callee.name()) + " is " + to_string(to));
     }
   }
   void results(const Op& op, const Graph& callee, size_t skip) {
     size_t returned = callee.outputs().size() - skip;
     if (static_cast<size_t>(op.result_count()) != returned)
-      return report("has " + number(op.result_count()) + " results, and " + at(callee.name()) + " returns " + number(static_cast<int64_t>(returned)));
+      return report("has " + number(op.result_count()) + " results, and " + at(callee.name()) + " returns " +
+                    number(static_cast<int64_t>(returned)));
     for (int i = 0; i < op.result_count(); ++i) {
       const Type& to = op.result(i)->type();
       const Type& from = callee.outputs()[skip + static_cast<size_t>(i)]->type();
-      if (from != to) report("result " + number(i) + " is " + to_string(to) + ", and output " + number(i) + " of " + at(callee.name()) + " is " + to_string(from));
+      if (from != to)
+        report("result " + number(i) + " is " + to_string(to) + ", and output " + number(i) + " of " +
+               at(callee.name()) + " is " + to_string(from));
     }
   }
 
-  // --- tables and transfers -----------------------------------------------------------------------------------
+  // --- tables and transfers
+  // -----------------------------------------------------------------------------------
 
   void variable_access(const Op& op) {
     const std::string* name = symbol(op, "variable");
     if (name == nullptr) return;
     const Variable* v = module_.find_variable(*name);
     if (v == nullptr) return report("variable " + at(*name) + " does not exist");
-    if (!entry_graphs_.contains(graph_)) report("only entry graphs touch variables; pass the value of " + at(*name) + " as an input");
+    if (!entry_graphs_.contains(graph_))
+      report("only entry graphs touch variables; pass the value of " + at(*name) + " as an input");
     transfer(op, op.is(kind::kVariableRead), v->type, "variable " + at(*name));
   }
 
@@ -298,12 +344,15 @@ class Verifier {
     bool has_offset = op.operand_count() == data + 1;
     if (!counts(op, data + (has_offset ? 1 : 0), load ? 1 : 0)) return;
     const Type& own = load ? op.result()->type() : op.operand(0)->type();
-    if (own != buffer->type) report("an entry of " + at(*name) + " is " + to_string(buffer->type) + ", the value " + to_string(own));
+    if (own != buffer->type)
+      report("an entry of " + at(*name) + " is " + to_string(buffer->type) + ", the value " + to_string(own));
     if (has_offset) {
       const Type& offset = op.operand(data)->type();
-      if ((offset.dtype != DType::kI32 && offset.dtype != DType::kU32) || offset.elements() != 1) report("the offset is one i32 or u32");
+      if ((offset.dtype != DType::kI32 && offset.dtype != DType::kU32) || offset.elements() != 1)
+        report("the offset is one i32 or u32");
     } else if (integer(op, "entry", 0) && op.attributes.integer("entry") >= buffer->entries) {
-      report("entry " + number(op.attributes.integer("entry")) + " of " + at(*name) + ", which has " + number(buffer->entries));
+      report("entry " + number(op.attributes.integer("entry")) + " of " + at(*name) + ", which has " +
+             number(buffer->entries));
     }
   }
 
@@ -315,7 +364,8 @@ class Verifier {
     same(op, Type{(*data)->dtype, (*data)->shape}, op.result()->type());
   }
 
-  // write(target, source) {starts, sizes, steps}: the region of target, all of it without attributes, takes source.
+  // write(target, source) {starts, sizes, steps}: the region of target, all of it without attributes, takes
+  // source.
   void write(const Op& op) {
     if (!counts(op, 2, 0)) return;
     const Type& target = op.operand(0)->type();
@@ -325,13 +375,16 @@ class Verifier {
       if (value == nullptr && !op.attributes.has("sizes")) continue;
       const auto* list = value ? std::get_if<std::vector<int64_t>>(value) : nullptr;
       if (list == nullptr || list->size() != target.shape.size())
-        return report(std::string("attribute '") + name + "' is a list of " + number(static_cast<int64_t>(target.shape.size())) + " integers");
+        return report(std::string("attribute '") + name + "' is a list of " +
+                      number(static_cast<int64_t>(target.shape.size())) + " integers");
       if (std::string_view(name) == "sizes") region.shape = *list;
     }
-    if (op.operand(1)->type() != region) report("the region is " + to_string(region) + ", the source " + to_string(op.operand(1)->type()));
+    if (op.operand(1)->type() != region)
+      report("the region is " + to_string(region) + ", the source " + to_string(op.operand(1)->type()));
   }
 
-  // --- attributes and counts ----------------------------------------------------------------------------------
+  // --- attributes and counts
+  // ----------------------------------------------------------------------------------
 
   bool counts(const Op& op, int operands, int results) {
     if (op.operand_count() == operands && op.result_count() == results) return true;
@@ -377,7 +430,8 @@ class Verifier {
     return graph;
   }
 
-  // --- calls between graphs -----------------------------------------------------------------------------------
+  // --- calls between graphs
+  // -----------------------------------------------------------------------------------
 
   // Depth first with a stack of its own. An edge back to a graph still on the stack closes a cycle.
   void recursion() {
@@ -440,10 +494,13 @@ class Verifier {
 
 }  // namespace
 
-std::vector<Violation> find_violations(const Module& module, Form form) { return Verifier(module, form).run(); }
+std::vector<Violation> find_violations(const Module& module, Form form) {
+  return Verifier(module, form).run();
+}
 
 std::string describe(const std::vector<Violation>& violations) {
-  std::string text = "invalid IR: " + std::to_string(violations.size()) + (violations.size() == 1 ? " violation." : " violations.");
+  std::string text = "invalid IR: " + std::to_string(violations.size()) +
+                     (violations.size() == 1 ? " violation." : " violations.");
   for (const Violation& v : violations) {
     text += "\n  ";
     if (!v.graph.empty()) text += "@" + v.graph + ": ";

@@ -1,4 +1,5 @@
-// What a legal module is. Structural rules only; the rules of each op are checked by ops/verify.h, which calls this.
+// What a legal module is. Structural rules only; the rules of each op are checked by ops/verify.h, which
+// calls this.
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ struct Violation {
   std::string what;
 };
 
-// All violations, in order of the text: definition before use, types of call sites against callees, tables that
-// exist, entry-only access to variables, recursion between graphs, order edges without cycles, names.
+// All violations, in order of the text: definition before use, types of call sites against callees, tables
+// that exist, entry-only access to variables, recursion between graphs, order edges without cycles, names.
 std::vector<Violation> find_violations(const Module& module, Form form);
 
 // "invalid IR: 2 violations." and each with its graph and op.

@@ -1,4 +1,5 @@
-// Runs graphs op by op. Defined ops go through their reference; the structural ones of ir/structure.h are here.
+// Runs graphs op by op. Defined ops go through their reference; the structural ones of ir/structure.h are
+// here.
 #include "ops/interpreter.h"
 
 #include <memory>
@@ -27,7 +28,8 @@ void settle(ReferenceTensor& tensor, Arithmetic arithmetic) {
 
 }  // namespace
 
-std::vector<ReferenceTensor> interpret_op(const ir::Op& op, const std::vector<const ReferenceTensor*>& operands,
+std::vector<ReferenceTensor> interpret_op(const ir::Op& op,
+                                          const std::vector<const ReferenceTensor*>& operands,
                                           Arithmetic arithmetic) {
   const OpDef* def = definition(op);
   if (def == nullptr) fail(op, "unknown operation: '" + op.kind() + "' has no definition and cannot run.");
@@ -47,7 +49,8 @@ class Interpreter::Run {
  public:
   explicit Run(Interpreter& state) : state_(state), module_(state.module_) {}
 
-  // `final_inputs`, when given, receives what the inputs hold at the end (by-reference call sites of the authored form).
+  // `final_inputs`, when given, receives what the inputs hold at the end (by-reference call sites of the
+  // authored form).
   std::vector<TensorPtr> graph(const ir::Graph& graph, std::vector<TensorPtr> inputs,
                                std::vector<TensorPtr>* final_inputs = nullptr) {
     if (inputs.size() != graph.inputs().size())
@@ -58,9 +61,9 @@ class Interpreter::Run {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ir::Value* input = graph.inputs()[i];
       if (inputs[i]->type.shape != input->type().shape || inputs[i]->type.dtype != input->type().dtype)
-        throw Error(ErrorCode::kExecution, "input mismatch: %" + input->name() + " of graph @" + graph.name() + " is " +
-                                               ir::to_string(input->type()) + ", not " +
-                                               ir::to_string(inputs[i]->type) + ".");
+        throw Error(ErrorCode::kExecution, "input mismatch: %" + input->name() + " of graph @" +
+                                               graph.name() + " is " + ir::to_string(input->type()) +
+                                               ", not " + ir::to_string(inputs[i]->type) + ".");
       frame[input] = std::move(inputs[i]);
     }
     for (const auto& op : graph.ops()) run(*op, frame);
@@ -78,8 +81,10 @@ class Interpreter::Run {
     std::vector<TensorPtr> operands;
     for (int i = 0; i < op.operand_count(); ++i)
       operands.push_back(op.operand(i) == nullptr ? nullptr : frame.at(op.operand(i)));
-    std::vector<TensorPtr> results = ir::is_structural(op) ? structural(op, operands, frame) : defined(op, operands);
-    IPU_CHECK(static_cast<int>(results.size()) == op.result_count(), "'" + op.kind() + "' gave another number of results");
+    std::vector<TensorPtr> results =
+        ir::is_structural(op) ? structural(op, operands, frame) : defined(op, operands);
+    IPU_CHECK(static_cast<int>(results.size()) == op.result_count(),
+              "'" + op.kind() + "' gave another number of results");
     for (int i = 0; i < op.result_count(); ++i) {
       if (state_.on_value) state_.on_value(op, i, *results[i]);
       frame[op.result(i)] = std::move(results[i]);
@@ -105,7 +110,8 @@ class Interpreter::Run {
   }
 
   static TensorPtr index_tensor(int64_t value) {
-    return std::make_shared<ReferenceTensor>(ReferenceTensor{{DType::kI32, {}}, {static_cast<double>(value)}});
+    return std::make_shared<ReferenceTensor>(
+        ReferenceTensor{{DType::kI32, {}}, {static_cast<double>(value)}});
   }
 
   std::vector<TensorPtr> call(const ir::Op& op, const std::vector<TensorPtr>& operands, Frame& frame) {
@@ -122,7 +128,8 @@ class Interpreter::Run {
     const auto carried_count = static_cast<size_t>(op.attributes.integer("carried"));
     const bool has_condition = op.attributes.boolean("while", false);
     const std::vector<int64_t> modified = op.attributes.integers("modified", {});
-    std::vector<TensorPtr> carried(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(carried_count));
+    std::vector<TensorPtr> carried(operands.begin(),
+                                   operands.begin() + static_cast<ptrdiff_t>(carried_count));
     for (int64_t i = 0, trip = op.attributes.integer("trip"); i < trip; ++i) {
       std::vector<TensorPtr> inputs{index_tensor(i)};
       inputs.insert(inputs.end(), carried.begin(), carried.end());
@@ -139,11 +146,13 @@ class Interpreter::Run {
     return carried;
   }
 
-  // Each micro-batch runs the stages in order; a stage sees what all earlier stages of the micro-batch handed on.
+  // Each micro-batch runs the stages in order; a stage sees what all earlier stages of the micro-batch handed
+  // on.
   std::vector<TensorPtr> pipeline(const ir::Op& op, const std::vector<TensorPtr>& operands) {
     const std::vector<Symbol>& stages = op.attributes.symbols("stages");
     const auto carried_count = static_cast<size_t>(op.attributes.integer("carried"));
-    std::vector<TensorPtr> carried(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(carried_count));
+    std::vector<TensorPtr> carried(operands.begin(),
+                                   operands.begin() + static_cast<ptrdiff_t>(carried_count));
     for (int64_t i = 0, count = op.attributes.integer("micro_batches"); i < count; ++i) {
       std::vector<TensorPtr> flows;
       counters_.push_back(i);
@@ -161,14 +170,15 @@ class Interpreter::Run {
     return carried;
   }
 
-  TensorPtr take(const ir::Op& op, std::deque<ReferenceTensor>& queue, bool keep, const char* what, const std::string& name) {
+  TensorPtr take(const ir::Op& op, std::deque<ReferenceTensor>& queue, bool keep, const char* what,
+                 const std::string& name) {
     if (queue.empty()) fail(op, std::string(what) + " is empty: @" + name + " has no element left.");
     ReferenceTensor element = queue.front();
     if (!keep) queue.pop_front();
     const ir::Type& type = op.result()->type();
     if (element.type.shape != type.shape)
-      fail(op, std::string(what) + " mismatch: @" + name + " holds " + ir::to_string(element.type) + ", not " +
-                   ir::to_string(type) + ".");
+      fail(op, std::string(what) + " mismatch: @" + name + " holds " + ir::to_string(element.type) +
+                   ", not " + ir::to_string(type) + ".");
     element.type.dtype = type.dtype;  // i64 is narrowed at this edge
     settle(element, state_.arithmetic_);
     return std::make_shared<ReferenceTensor>(std::move(element));
@@ -178,12 +188,14 @@ class Interpreter::Run {
     const std::string& name = op.attributes.symbol("buffer").name;
     const ir::RemoteBuffer* buffer = module_.find_remote_buffer(name);
     if (buffer == nullptr) fail(op, "unknown remote buffer: @" + name + " does not exist.");
-    const int64_t entry = offset != nullptr ? static_cast<int64_t>(offset->values[0]) : op.attributes.integer("entry", 0);
+    const int64_t entry =
+        offset != nullptr ? static_cast<int64_t>(offset->values[0]) : op.attributes.integer("entry", 0);
     if (entry < 0 || entry >= buffer->entries)
-      fail(op, "remote buffer entry out of range: " + std::to_string(entry) + " of @" + name + ", which has " +
-                   std::to_string(buffer->entries) + " entries.");
+      fail(op, "remote buffer entry out of range: " + std::to_string(entry) + " of @" + name +
+                   ", which has " + std::to_string(buffer->entries) + " entries.");
     std::vector<ReferenceTensor>& entries = state_.remote_buffers[name];
-    while (static_cast<int64_t>(entries.size()) < buffer->entries) entries.push_back(ReferenceTensor::zeros(buffer->type));
+    while (static_cast<int64_t>(entries.size()) < buffer->entries)
+      entries.push_back(ReferenceTensor::zeros(buffer->type));
     return entries[static_cast<size_t>(entry)];
   }
 
@@ -196,10 +208,12 @@ class Interpreter::Run {
                                  : std::string();
     for (char c : text) path = (path ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     PhiloxKey key{static_cast<uint32_t>(state_.seed), static_cast<uint32_t>(state_.seed >> 32)};
-    PhiloxCounter word = philox4x32({static_cast<uint32_t>(path), static_cast<uint32_t>(path >> 32), 0, 0}, key);
-    for (int64_t counter : counters_) word = philox4x32({word[0], word[1], static_cast<uint32_t>(counter), 1}, key);
-    return std::make_shared<ReferenceTensor>(ReferenceTensor{
-        {DType::kU32, {2}}, {static_cast<double>(word[0]), static_cast<double>(word[1])}});
+    PhiloxCounter word =
+        philox4x32({static_cast<uint32_t>(path), static_cast<uint32_t>(path >> 32), 0, 0}, key);
+    for (int64_t counter : counters_)
+      word = philox4x32({word[0], word[1], static_cast<uint32_t>(counter), 1}, key);
+    return std::make_shared<ReferenceTensor>(
+        ReferenceTensor{{DType::kU32, {2}}, {static_cast<double>(word[0]), static_cast<double>(word[1])}});
   }
 
   std::vector<TensorPtr> structural(const ir::Op& op, const std::vector<TensorPtr>& operands, Frame& frame) {
@@ -210,14 +224,15 @@ class Interpreter::Run {
     if (op.is(kind::kIf)) {
       const bool condition = operands[0]->values[0] != 0;
       std::vector<TensorPtr> final_inputs;
-      std::vector<TensorPtr> results =
-          graph(named(op, condition ? "then" : "else"), {operands.begin() + 1, operands.end()}, &final_inputs);
+      std::vector<TensorPtr> results = graph(named(op, condition ? "then" : "else"),
+                                             {operands.begin() + 1, operands.end()}, &final_inputs);
       for (int64_t i : op.attributes.integers("modified", {}))
         frame[op.operand(static_cast<int>(i))] = final_inputs[static_cast<size_t>(i) - 1];
       return results;
     }
     if (op.is(kind::kConstant)) {
-      return {std::make_shared<ReferenceTensor>(ReferenceTensor::from_constant(*op.attributes.constant("value")))};
+      return {std::make_shared<ReferenceTensor>(
+          ReferenceTensor::from_constant(*op.attributes.constant("value")))};
     }
     if (op.is(kind::kVariableRead)) return {read_variable(op)};
     if (op.is(kind::kVariableAssign)) {
@@ -257,8 +272,8 @@ class Interpreter::Run {
   static TensorPtr written(const ir::Op& op, const std::vector<TensorPtr>& operands) {
     if (!op.attributes.has("sizes")) return operands[1];
     auto target = std::make_shared<ReferenceTensor>(*operands[0]);
-    const std::vector<int64_t>&starts = op.attributes.integers("starts"), &sizes = op.attributes.integers("sizes"),
-          &steps = op.attributes.integers("steps");
+    const std::vector<int64_t>&starts = op.attributes.integers("starts"),
+          &sizes = op.attributes.integers("sizes"), &steps = op.attributes.integers("steps");
     const Strides strides = contiguous_strides(target->type.shape), source = contiguous_strides(sizes);
     for (size_t i = 0; i < operands[1]->values.size(); ++i) {
       int64_t at = 0;
@@ -294,7 +309,8 @@ class Interpreter::Run {
   std::vector<int64_t> counters_;  // of the loops being run, outermost first
 };
 
-Interpreter::Interpreter(const ir::Module& module, Arithmetic arithmetic) : module_(module), arithmetic_(arithmetic) {}
+Interpreter::Interpreter(const ir::Module& module, Arithmetic arithmetic)
+    : module_(module), arithmetic_(arithmetic) {}
 
 std::vector<ReferenceTensor> Interpreter::run(const ir::Graph& graph, std::vector<ReferenceTensor> inputs) {
   std::vector<TensorPtr> pointers;
@@ -310,7 +326,8 @@ std::vector<ReferenceTensor> Interpreter::run(const ir::Graph& graph, std::vecto
 void Interpreter::run_entry_point(const std::string& name) {
   auto at = module_.entry_points.find(name);
   const ir::Graph* graph = at == module_.entry_points.end() ? nullptr : module_.find_graph(at->second);
-  if (graph == nullptr) throw Error(ErrorCode::kExecution, "unknown entry point: '" + name + "' does not exist.");
+  if (graph == nullptr)
+    throw Error(ErrorCode::kExecution, "unknown entry point: '" + name + "' does not exist.");
   run(*graph, {});
 }
 

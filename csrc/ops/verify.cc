@@ -23,7 +23,8 @@ std::string disagreement(const ir::Op& op) {
     return error.message();
   }
   if (static_cast<int>(types.size()) != op.result_count())
-    return "has " + std::to_string(op.result_count()) + " results, its type rule gives " + std::to_string(types.size());
+    return "has " + std::to_string(op.result_count()) + " results, its type rule gives " +
+           std::to_string(types.size());
   for (int i = 0; i < op.result_count(); ++i) {
     const ir::Type& stated = op.result(i)->type();
     if (stated.shape != types[i].shape || stated.dtype != types[i].dtype)
@@ -31,9 +32,11 @@ std::string disagreement(const ir::Op& op) {
              ir::to_string(types[i]);
     if (!def->has(kAnyLayout)) continue;
     for (const ir::Value* operand : operands)
-      if (operand != nullptr && operand->type().shape == stated.shape && operand->type().layout != stated.layout)
-        return "operand %" + operand->name() + " has layout " + std::string(to_string(operand->type().layout)) +
-               ", result " + std::to_string(i) + " has " + std::string(to_string(stated.layout));
+      if (operand != nullptr && operand->type().shape == stated.shape &&
+          operand->type().layout != stated.layout)
+        return "operand %" + operand->name() + " has layout " +
+               std::string(to_string(operand->type().layout)) + ", result " + std::to_string(i) + " has " +
+               std::string(to_string(stated.layout));
   }
   return {};
 }

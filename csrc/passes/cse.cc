@@ -1,7 +1,8 @@
 // Merges ops that compute the same value: same kind, operands, attributes and place. The first one stays.
-// Never merges ops with effects, opaque ops, reads of state, ops on different IPUs or stages, or an op that was marked
-// for recomputation with one that was not (that would keep what the user wanted recomputed). Works graph by graph: a value
-// of the caller is not seen in the callee. Two random ops are equal only if seed and stream_id are.
+// Never merges ops with effects, opaque ops, reads of state, ops on different IPUs or stages, or an op that
+// was marked for recomputation with one that was not (that would keep what the user wanted recomputed). Works
+// graph by graph: a value of the caller is not seen in the callee. Two random ops are equal only if seed and
+// stream_id are.
 #include <bit>
 #include <cstring>
 #include <unordered_map>
@@ -33,7 +34,9 @@ bool same(const Attribute& a, const Attribute& b) {
 }
 bool same(const Attributes& a, const Attributes& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Attributes::Entry& x, const Attributes::Entry& y) { return x.first == y.first && same(x.second, y.second); });
+                    [](const Attributes::Entry& x, const Attributes::Entry& y) {
+                      return x.first == y.first && same(x.second, y.second);
+                    });
 }
 
 struct HashAttribute {
@@ -62,8 +65,10 @@ struct Key {
     const ops::OpDef* def = ops::definition(of);
     if (def != nullptr) attributes = ops::with_defaults(*def, of.attributes);
     for (int i = 0; i < of.operand_count(); ++i) operands.push_back(of.operand(i));
-    if (def != nullptr && def->has(ops::kCommutative) && operands.size() >= 2 && std::less<>()(operands[1], operands[0]))
-      std::swap(operands[0], operands[1]);  // the order of addresses decides only which of two equal keys is built
+    if (def != nullptr && def->has(ops::kCommutative) && operands.size() >= 2 &&
+        std::less<>()(operands[1], operands[0]))
+      std::swap(operands[0],
+                operands[1]);  // the order of addresses decides only which of two equal keys is built
     mix_bytes(hash, of.kind().data(), of.kind().size());
     for (const ir::Value* operand : operands) mix(hash, std::hash<const void*>()(operand));
     for (const auto& [name, value] : attributes) {
@@ -74,7 +79,9 @@ struct Key {
 };
 
 bool same_place(const ir::Settings& a, const ir::Settings& b) {
-  if (a.ipu != b.ipu || a.stage != b.stage || a.phase != b.phase || a.tile_set != b.tile_set || a.exchange != b.exchange) return false;
+  if (a.ipu != b.ipu || a.stage != b.stage || a.phase != b.phase || a.tile_set != b.tile_set ||
+      a.exchange != b.exchange)
+    return false;
   if (!a.ipu && a.block != b.block) return false;  // not placed yet: the block will decide
   if (a.recompute != b.recompute) return false;
   return a.recompute != ir::Recompute::kRecompute || a.context == b.context;
@@ -85,7 +92,9 @@ struct KeyHash {
 };
 struct KeyEqual {
   bool operator()(const Key& a, const Key& b) const {
-    if (a.op->kind() != b.op->kind() || a.operands != b.operands || a.op->result_count() != b.op->result_count()) return false;
+    if (a.op->kind() != b.op->kind() || a.operands != b.operands ||
+        a.op->result_count() != b.op->result_count())
+      return false;
     for (int i = 0; i < a.op->result_count(); ++i)
       if (a.op->result(i)->type() != b.op->result(i)->type()) return false;
     const ir::Settings &x = a.op->settings, &y = b.op->settings;
@@ -103,7 +112,8 @@ class Cse : public Pass {
       if (has_order_edges(*graph)) continue;
       std::unordered_map<Key, ir::Op*, KeyHash, KeyEqual> first;
       ir::Op* next = nullptr;
-      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr; op = next) {
+      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
+           op = next) {
         next = graph->next(op);
         if (op->result_count() == 0 || !effects.is_pure(*op)) continue;
         auto [at, is_first] = first.try_emplace(Key(*op), op);

@@ -1,8 +1,8 @@
-// Removes what nobody needs: ops without readers, values a loop carries for nothing, results and inputs of called graphs
-// that no call site uses, graphs that no entry point reaches.
-// Keeps ops with effects, opaque ops, entry graphs as they are, and every table: variables and streams are the program's
-// face to the host. Interfaces change only where all call sites are known and of one kind: calls, or one loop, one
-// pipeline of a single stage graph, one if; and only in graphs somebody calls.
+// Removes what nobody needs: ops without readers, values a loop carries for nothing, results and inputs of
+// called graphs that no call site uses, graphs that no entry point reaches. Keeps ops with effects, opaque
+// ops, entry graphs as they are, and every table: variables and streams are the program's face to the host.
+// Interfaces change only where all call sites are known and of one kind: calls, or one loop, one pipeline of
+// a single stage graph, one if; and only in graphs somebody calls.
 #include <unordered_set>
 
 #include "ir/structure.h"
@@ -24,8 +24,8 @@ class Dce : public Pass {
     module_ = &module;
     context_ = &context;
     bool changed = erase_unreached();
-    // A round from callers to callees (results nobody reads) and back (inputs nobody reads). Each further round needs
-    // something removed in the one before; a few suffice.
+    // A round from callers to callees (results nobody reads) and back (inputs nobody reads). Each further
+    // round needs something removed in the one before; a few suffice.
     for (bool again = true; again;) {
       again = round();
       changed = changed || again;
@@ -57,7 +57,8 @@ class Dce : public Pass {
     if (has_order_edges(graph)) return false;
     bool changed = false;
     ir::Op* previous = nullptr;
-    for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr; op = previous) {
+    for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;
+         op = previous) {
       previous = graph.previous(op);
       if (!is_unused(*op) || !effects_->is_removable(*op)) continue;
       for (const ir::Graph* callee : ir::called_graphs(*op)) std::erase(sites_[callee], op);
@@ -68,7 +69,8 @@ class Dce : public Pass {
     return changed;
   }
 
-  // The op that stands for all uses of `graph` as a region (loop, pipeline of one stage, if); nullptr when there is none.
+  // The op that stands for all uses of `graph` as a region (loop, pipeline of one stage, if); nullptr when
+  // there is none.
   ir::Op* only_site(const ir::Graph& graph) {
     auto at = sites_.find(&graph);
     if (at == sites_.end() || at->second.size() != 1 || entries_.contains(graph.name())) return nullptr;
@@ -85,7 +87,8 @@ class Dce : public Pass {
     return true;
   }
 
-  // --- results ------------------------------------------------------------------------------------------------
+  // --- results
+  // ------------------------------------------------------------------------------------------------
 
   bool shrink_results(ir::Graph& graph) {
     if (is_called_only(graph)) return shrink_call_results(graph);
@@ -113,7 +116,9 @@ class Dce : public Pass {
   // Both branches shrink together; done when the `then` graph is visited.
   bool shrink_if_results(ir::Op& op, ir::Graph& graph) {
     std::vector<ir::Graph*> branches = ir::called_graphs(op);
-    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op || only_site(*branches[1]) != &op) return false;
+    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op ||
+        only_site(*branches[1]) != &op)
+      return false;
     bool changed = false;
     for (int i = op.result_count() - 1; i >= 0; --i) {
       if (!op.result(i)->is_unused()) continue;
@@ -125,10 +130,11 @@ class Dce : public Pass {
     return changed;
   }
 
-  // A carried value lives if its result is read, or if it is needed for a carried value that lives, for the condition
-  // or for an effect.
+  // A carried value lives if its result is read, or if it is needed for a carried value that lives, for the
+  // condition or for an effect.
   bool drop_dead_carried(ir::Op& op, ir::Graph& body) {
-    int carried = static_cast<int>(op.attributes.integer("carried")), leading = op.attributes.boolean("while", false) ? 1 : 0;
+    int carried = static_cast<int>(op.attributes.integer("carried")),
+        leading = op.attributes.boolean("while", false) ? 1 : 0;
     bool all_read = true;
     for (int i = 0; i < carried; ++i) all_read = all_read && !op.result(i)->is_unused();
     if (all_read) return false;
@@ -148,14 +154,17 @@ class Dce : public Pass {
     while (!queue.empty()) {
       const ir::Value* value = queue.back();
       queue.pop_back();
-      if (value->producer() != nullptr) need_operands(*value->producer());
-      else if (int i = value->index() - 1; i >= 0 && i < carried) need(body.outputs()[static_cast<size_t>(leading + i)]);
+      if (value->producer() != nullptr)
+        need_operands(*value->producer());
+      else if (int i = value->index() - 1; i >= 0 && i < carried)
+        need(body.outputs()[static_cast<size_t>(leading + i)]);
     }
     if (has_order_edges(body)) return false;
     std::vector<bool> dead(static_cast<size_t>(carried));
     bool changed = false;
     for (int i = 0; i < carried; ++i) {
-      dead[static_cast<size_t>(i)] = op.result(i)->is_unused() && !needed.contains(body.inputs()[static_cast<size_t>(i + 1)]);
+      dead[static_cast<size_t>(i)] =
+          op.result(i)->is_unused() && !needed.contains(body.inputs()[static_cast<size_t>(i + 1)]);
       changed = changed || dead[static_cast<size_t>(i)];
     }
     for (int i = carried - 1; i >= 0; --i)
@@ -175,7 +184,8 @@ class Dce : public Pass {
     return true;
   }
 
-  // --- inputs -------------------------------------------------------------------------------------------------
+  // --- inputs
+  // -------------------------------------------------------------------------------------------------
 
   bool shrink_inputs(ir::Graph& graph) {
     if (is_called_only(graph)) return shrink_call_inputs(graph);
@@ -214,11 +224,14 @@ class Dce : public Pass {
 
   bool shrink_if_inputs(ir::Op& op) {
     std::vector<ir::Graph*> branches = ir::called_graphs(op);
-    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op || only_site(*branches[1]) != &op) return false;
+    if (branches.size() != 2 || branches[0] == branches[1] || only_site(*branches[0]) != &op ||
+        only_site(*branches[1]) != &op)
+      return false;
     bool changed = false;
     for (int i = op.operand_count() - 1; i >= 1; --i) {
       bool read = false;
-      for (ir::Graph* branch : branches) read = read || !branch->inputs()[static_cast<size_t>(i - 1)]->is_unused();
+      for (ir::Graph* branch : branches)
+        read = read || !branch->inputs()[static_cast<size_t>(i - 1)]->is_unused();
       if (read) continue;
       for (ir::Graph* branch : branches) branch->erase_input(i - 1);
       op.erase_operand(i);
@@ -228,7 +241,8 @@ class Dce : public Pass {
     return changed;
   }
 
-  // --- graphs -------------------------------------------------------------------------------------------------
+  // --- graphs
+  // -------------------------------------------------------------------------------------------------
 
   // Without entry points every graph may be meant.
   bool erase_unreached() {
@@ -263,7 +277,8 @@ class Dce : public Pass {
 };
 
 IPU_REGISTER_PASS(Dce, "dce", "Removes ops, results, inputs and graphs that nobody needs.",
-                  {"ops removed", "results removed", "inputs removed", "carried values removed", "graphs removed"});
+                  {"ops removed", "results removed", "inputs removed", "carried values removed",
+                   "graphs removed"});
 
 }  // namespace
 }  // namespace ipu::passes

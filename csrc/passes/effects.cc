@@ -47,7 +47,8 @@ CallSites find_call_sites(const ir::Module& module) {
 }
 
 bool has_order_edges(const ir::Graph& graph) {
-  return std::any_of(graph.ops().begin(), graph.ops().end(), [](const auto& op) { return !op->after.empty(); });
+  return std::any_of(graph.ops().begin(), graph.ops().end(),
+                     [](const auto& op) { return !op->after.empty(); });
 }
 
 Effects::Effects(const ir::Module& module) {

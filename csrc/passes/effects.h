@@ -16,7 +16,8 @@ std::vector<ir::Graph*> callees_first(const ir::Module& module);
 using CallSites = std::unordered_map<const ir::Graph*, std::vector<ir::Op*>>;
 CallSites find_call_sites(const ir::Module& module);
 
-// Order edges belong to the authored form. Rewrites leave graphs that have some alone: erasing an op would lose its edges.
+// Order edges belong to the authored form. Rewrites leave graphs that have some alone: erasing an op would
+// lose its edges.
 bool has_order_edges(const ir::Graph& graph);
 
 // Computed once for a module; stays valid while no op with effects is added to a graph.

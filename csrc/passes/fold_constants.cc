@@ -1,6 +1,7 @@
 // Evaluates ops whose operands are constants, with the interpreter in native arithmetic.
-// Leaves alone: random ops and ops with effects, results in a layout of their own, and whatever would make constants
-// grow (an expanded scalar stays a scalar and an expand). Constants nobody reads any more are left for dce.
+// Leaves alone: random ops and ops with effects, results in a layout of their own, and whatever would make
+// constants grow (an expanded scalar stays a scalar and an expand). Constants nobody reads any more are left
+// for dce.
 #include "ir/builder.h"
 #include "ir/structure.h"
 #include "ops/interpreter.h"
@@ -10,11 +11,12 @@
 namespace ipu::passes {
 namespace {
 
-constexpr int64_t kSmallElements = 1024;    // results up to this size are folded whatever the operands
+constexpr int64_t kSmallElements = 1024;       // results up to this size are folded whatever the operands
 constexpr int64_t kLargestElements = 1 << 20;  // the interpreter is slow: bounds compile time
 
 const ConstantData* constant_of(const ir::Value* value) {
-  if (value == nullptr || value->producer() == nullptr || !value->producer()->is(ir::kind::kConstant)) return nullptr;
+  if (value == nullptr || value->producer() == nullptr || !value->producer()->is(ir::kind::kConstant))
+    return nullptr;
   return value->producer()->attributes.constant("value").get();
 }
 
@@ -22,7 +24,8 @@ class FoldConstants : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
     const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr || !def->reference || def->has(ops::kSideEffects) || def->has(ops::kRandom)) return false;
+    if (def == nullptr || !def->reference || def->has(ops::kSideEffects) || def->has(ops::kRandom))
+      return false;
     int64_t given = 0, made = 0;
     for (int i = 0; i < op.operand_count(); ++i) {
       const ConstantData* data = constant_of(op.operand(i));
@@ -34,16 +37,19 @@ class FoldConstants : public OpPass {
       if (type.layout != Layout::kPlain || type.dtype == DType::kF64) return false;
       made += type.elements();
     }
-    return op.result_count() > 0 && std::max(given, made) <= kLargestElements && (made <= kSmallElements || made <= given);
+    return op.result_count() > 0 && std::max(given, made) <= kLargestElements &&
+           (made <= kSmallElements || made <= given);
   }
 
   void apply(ir::Op& op, const PassContext& context) override {
     std::vector<ops::ReferenceTensor> operands;
     for (int i = 0; i < op.operand_count(); ++i)
-      if (op.operand(i) != nullptr) operands.push_back(ops::ReferenceTensor::from_constant(*constant_of(op.operand(i))));
+      if (op.operand(i) != nullptr)
+        operands.push_back(ops::ReferenceTensor::from_constant(*constant_of(op.operand(i))));
     std::vector<const ops::ReferenceTensor*> pointers;
     size_t next = 0;
-    for (int i = 0; i < op.operand_count(); ++i) pointers.push_back(op.operand(i) == nullptr ? nullptr : &operands[next++]);
+    for (int i = 0; i < op.operand_count(); ++i)
+      pointers.push_back(op.operand(i) == nullptr ? nullptr : &operands[next++]);
     std::vector<ops::ReferenceTensor> results = ops::interpret_op(op, pointers, ops::Arithmetic::kNative);
 
     ir::Graph* graph = op.graph();
@@ -63,7 +69,8 @@ class FoldConstants : public OpPass {
   }
 };
 
-IPU_REGISTER_PASS(FoldConstants, "fold-constants", "Evaluates ops whose operands are constants.", {"ops folded"});
+IPU_REGISTER_PASS(FoldConstants, "fold-constants", "Evaluates ops whose operands are constants.",
+                  {"ops folded"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -1,12 +1,12 @@
-// Authored form → functional form: what an op wrote into the memory of a value becomes a new value; graphs that write to
-// their inputs return the new contents as further results, and call sites that marked the operand as modified go on with
-// them. Order edges are spent: the list keeps their order.
-// First proves that the program says in which order each write and every other access of that memory happen, by operands
-// or order edges; a program that leaves it open is refused (enableInplaceAmbiguityChecking of PopART).
-// Not here: views that share memory (results of ops are memory of their own in the authored form), and writes to
+// Authored form → functional form: what an op wrote into the memory of a value becomes a new value; graphs
+// that write to their inputs return the new contents as further results, and call sites that marked the
+// operand as modified go on with them. Order edges are spent: the list keeps their order. First proves that
+// the program says in which order each write and every other access of that memory happen, by operands or
+// order edges; a program that leaves it open is refused (enableInplaceAmbiguityChecking of PopART). Not here:
+// views that share memory (results of ops are memory of their own in the authored form), and writes to
 // variables (`variable.assign`). A pipeline does not modify its operands.
-// The proof looks from an access back to the write, through the ops listed between: linear when accesses of one memory
-// are near each other.
+// The proof looks from an access back to the write, through the ops listed between: linear when accesses of
+// one memory are near each other.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,7 +31,8 @@ std::string where(const ir::Op& op) {
 
 [[noreturn]] void refuse(const ir::Op& op, const std::string& what) {
   Error error(ErrorCode::kInvalidIr, what);
-  if (op.location && !op.location->file.empty()) error.at(op.location->file + ":" + std::to_string(op.location->line));
+  if (op.location && !op.location->file.empty())
+    error.at(op.location->file + ":" + std::to_string(op.location->line));
   throw error;
 }
 
@@ -47,7 +48,8 @@ Integers written_operands(const ir::Op& op) {
   return op.attributes.integers("modified", {});
 }
 
-// --- the proof of order ----------------------------------------------------------------------------------------
+// --- the proof of order
+// ----------------------------------------------------------------------------------------
 
 class OrderCheck {
  public:
@@ -92,9 +94,10 @@ class OrderCheck {
 
   void demand(const ir::Op& earlier, const ir::Op& later, const ir::Value* memory) {
     if (reaches(earlier, later)) return;
-    refuse(later, "ambiguous order: %" + memory->name() + " of @" + graph_.name() + " is accessed by " + where(earlier) +
-                      " and by " + where(later) +
-                      ", one of them writes to it, and neither operands nor order edges say which comes first. Put both in "
+    refuse(later, "ambiguous order: %" + memory->name() + " of @" + graph_.name() + " is accessed by " +
+                      where(earlier) + " and by " + where(later) +
+                      ", one of them writes to it, and neither operands nor order edges say which comes "
+                      "first. Put both in "
                       "an in_sequence context.");
   }
 
@@ -108,7 +111,8 @@ class OrderCheck {
       stack.pop_back();
       if (op == &earlier) return true;
       auto look = [&](const ir::Op* before) {
-        if (before != nullptr && position_.at(before) >= oldest && seen.insert(before).second) stack.push_back(before);
+        if (before != nullptr && position_.at(before) >= oldest && seen.insert(before).second)
+          stack.push_back(before);
       };
       for (int i = 0; i < op->operand_count(); ++i)
         if (op->operand(i) != nullptr) look(op->operand(i)->producer());
@@ -122,7 +126,8 @@ class OrderCheck {
   std::unordered_map<const ir::Value*, Accesses> accesses_;
 };
 
-// --- the rewrite -----------------------------------------------------------------------------------------------
+// --- the rewrite
+// -----------------------------------------------------------------------------------------------
 
 class Functionalize : public Pass {
  public:
@@ -161,12 +166,18 @@ class Functionalize : public Pass {
       next = graph.next(op);
       Values memories = operands_of(*op);
       for (int i = 0; i < op->operand_count(); ++i)
-        if (ir::Value* value = op->operand(i); value != nullptr && current(contents, value) != value) op->set_operand(i, current(contents, value));
-      if (op->is(ir::kind::kWrite)) contents[memories[0]] = written_value(*op);
-      else if (op->is(ir::kind::kCall)) rewrite_call(*op, memories, contents);
-      else if (op->is(ir::kind::kLoop)) op = rewrite_loop(*op, memories, contents);
-      else if (op->is(ir::kind::kIf)) op = rewrite_if(*op, memories, contents);
-      else if (op->is(ir::kind::kPipeline)) refuse_pipeline(*op);
+        if (ir::Value* value = op->operand(i); value != nullptr && current(contents, value) != value)
+          op->set_operand(i, current(contents, value));
+      if (op->is(ir::kind::kWrite))
+        contents[memories[0]] = written_value(*op);
+      else if (op->is(ir::kind::kCall))
+        rewrite_call(*op, memories, contents);
+      else if (op->is(ir::kind::kLoop))
+        op = rewrite_loop(*op, memories, contents);
+      else if (op->is(ir::kind::kIf))
+        op = rewrite_if(*op, memories, contents);
+      else if (op->is(ir::kind::kPipeline))
+        refuse_pipeline(*op);
       if (op->is(ir::kind::kWrite)) {
         graph.erase(op);
         context_->count("writes replaced");
@@ -175,7 +186,8 @@ class Functionalize : public Pass {
     }
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
       ir::Value* output = graph.outputs()[i];
-      if (current(contents, output) != output) graph.set_output(static_cast<int>(i), current(contents, output));
+      if (current(contents, output) != output)
+        graph.set_output(static_cast<int>(i), current(contents, output));
     }
     // New contents of inputs become further outputs.
     Integers& written = written_[&graph];
@@ -195,7 +207,8 @@ class Functionalize : public Pass {
     builder.origin = op.origin;
     Attributes region;
     for (const char* name : {"starts", "sizes", "steps"}) region.set(name, op.attributes.integers(name));
-    return ops::build(builder, "slice_scatter", {op.operand(0), op.operand(1)}, std::move(region), op.operand(0)->name());
+    return ops::build(builder, "slice_scatter", {op.operand(0), op.operand(1)}, std::move(region),
+                      op.operand(0)->name());
   }
 
   const Integers& written_inputs(const ir::Graph* graph) { return written_[graph]; }
@@ -207,7 +220,8 @@ class Functionalize : public Pass {
     std::unordered_set<const ir::Value*> once;
     for (int64_t i : marks)
       if (!once.insert(memories[static_cast<size_t>(i)]).second)
-        refuse(op, "ambiguous modification: " + where(op) + " modifies %" + memories[static_cast<size_t>(i)]->name() + " through two operands.");
+        refuse(op, "ambiguous modification: " + where(op) + " modifies %" +
+                       memories[static_cast<size_t>(i)]->name() + " through two operands.");
     if (op.attributes.erase("modified")) sites_changed_ = true;
     return marks;
   }
@@ -223,8 +237,8 @@ class Functionalize : public Pass {
   }
 
   // Op in its new shape: the same kind with other operands, results and attributes, in the same place.
-  ir::Op* replace(ir::Op& op, const Values& operands, Attributes attributes, const std::vector<ir::Type>& further_results,
-                  const std::vector<std::string>& names) {
+  ir::Op* replace(ir::Op& op, const Values& operands, Attributes attributes,
+                  const std::vector<ir::Type>& further_results, const std::vector<std::string>& names) {
     ir::Graph* graph = op.graph();
     ir::Op* fresh = graph->create(op.kind(), operands, std::move(attributes), {}, &op);
     fresh->settings = op.settings;
@@ -243,20 +257,23 @@ class Functionalize : public Pass {
     return fresh;
   }
 
-  // An invariant the body writes to and the loop marks is carried from one iteration to the next; unmarked, every
-  // iteration works on a copy. The body keeps its interface and is called from a new one.
+  // An invariant the body writes to and the loop marks is carried from one iteration to the next; unmarked,
+  // every iteration works on a copy. The body keeps its interface and is called from a new one.
   ir::Op* rewrite_loop(ir::Op& op, const Values& memories, Contents& contents) {
     std::unordered_set<int64_t> marks = take_marks(op, memories);
     ir::Graph* body = ir::called_graphs(op).at(0);
     int64_t carried = op.attributes.integer("carried");
     for (int64_t i : marks)
-      if (i < carried) refuse(op, "ambiguous modification: " + where(op) + " carries operand " + std::to_string(i) + " and modifies it too. Its result is the new value.");
+      if (i < carried)
+        refuse(op, "ambiguous modification: " + where(op) + " carries operand " + std::to_string(i) +
+                       " and modifies it too. Its result is the new value.");
     const Integers& written = written_inputs(body);
     if (written.empty()) return &op;
     std::vector<int> order;  // operands in their new order: carried, now carried, invariant
     std::vector<int> now_carried;
     for (int64_t input : written)
-      if (int64_t i = input - 1; i >= carried && marks.contains(i)) now_carried.push_back(static_cast<int>(i));
+      if (int64_t i = input - 1; i >= carried && marks.contains(i))
+        now_carried.push_back(static_cast<int>(i));
     for (int i = 0; i < carried; ++i) order.push_back(i);
     order.insert(order.end(), now_carried.begin(), now_carried.end());
     for (int i = static_cast<int>(carried); i < op.operand_count(); ++i)
@@ -275,7 +292,8 @@ class Functionalize : public Pass {
     size_t own = body->outputs().size() - written.size();
     for (size_t i = 0; i < own; ++i) wrapper->append_output(results[i]);
     for (size_t k = 0; k < written.size(); ++k)
-      if (std::find(now_carried.begin(), now_carried.end(), written[k] - 1) != now_carried.end()) wrapper->append_output(results[own + k]);
+      if (std::find(now_carried.begin(), now_carried.end(), written[k] - 1) != now_carried.end())
+        wrapper->append_output(results[own + k]);
 
     Attributes attributes = op.attributes;
     attributes.set("body", Symbol{wrapper->name()});
@@ -288,7 +306,8 @@ class Functionalize : public Pass {
     }
     ir::Op* fresh = replace(op, operands, std::move(attributes), types, names);
     for (size_t k = 0; k < now_carried.size(); ++k)
-      contents[memories[static_cast<size_t>(now_carried[k])]] = fresh->result(static_cast<int>(carried) + static_cast<int>(k));
+      contents[memories[static_cast<size_t>(now_carried[k])]] =
+          fresh->result(static_cast<int>(carried) + static_cast<int>(k));
     return fresh;
   }
 
@@ -301,7 +320,9 @@ class Functionalize : public Pass {
     for (const ir::Graph* branch : branches) {
       any = any || !written_inputs(branch).empty();
       for (int64_t input : written_inputs(branch))
-        if (int i = static_cast<int>(input) + 1; marks.contains(i) && std::find(written.begin(), written.end(), i) == written.end()) written.push_back(i);
+        if (int i = static_cast<int>(input) + 1;
+            marks.contains(i) && std::find(written.begin(), written.end(), i) == written.end())
+          written.push_back(i);
     }
     if (!any) return &op;
     std::sort(written.begin(), written.end());
@@ -309,14 +330,17 @@ class Functionalize : public Pass {
     for (size_t b = 0; b < branches.size(); ++b) {
       ir::Graph* wrapper = module_->add_graph(branches[b]->name() + "_functional");
       Values arguments;
-      for (const ir::Value* input : branches[b]->inputs()) arguments.push_back(wrapper->add_input(input->type(), input->name()));
+      for (const ir::Value* input : branches[b]->inputs())
+        arguments.push_back(wrapper->add_input(input->type(), input->name()));
       Values results = call_from(*wrapper, *branches[b], arguments, op);
       const Integers& own_written = written_inputs(branches[b]);
       size_t own = branches[b]->outputs().size() - own_written.size();
       for (size_t i = 0; i < own; ++i) wrapper->append_output(results[i]);
       for (int i : written) {
         auto at = std::find(own_written.begin(), own_written.end(), i - 1);
-        wrapper->append_output(at == own_written.end() ? arguments[static_cast<size_t>(i) - 1] : results[own + static_cast<size_t>(at - own_written.begin())]);
+        wrapper->append_output(at == own_written.end()
+                                   ? arguments[static_cast<size_t>(i) - 1]
+                                   : results[own + static_cast<size_t>(at - own_written.begin())]);
       }
       attributes.set(b == 0 ? "then" : "else", Symbol{wrapper->name()});
     }
@@ -328,11 +352,13 @@ class Functionalize : public Pass {
     }
     int before = op.result_count();
     ir::Op* fresh = replace(op, operands_of(op), std::move(attributes), types, names);
-    for (size_t k = 0; k < written.size(); ++k) contents[memories[static_cast<size_t>(written[k])]] = fresh->result(before + static_cast<int>(k));
+    for (size_t k = 0; k < written.size(); ++k)
+      contents[memories[static_cast<size_t>(written[k])]] = fresh->result(before + static_cast<int>(k));
     return fresh;
   }
 
-  static Values call_from(ir::Graph& wrapper, ir::Graph& callee, const Values& arguments, const ir::Op& site) {
+  static Values call_from(ir::Graph& wrapper, ir::Graph& callee, const Values& arguments,
+                          const ir::Op& site) {
     ir::Builder builder(&wrapper);
     builder.settings = site.settings;
     builder.location = site.location;
@@ -341,16 +367,20 @@ class Functionalize : public Pass {
 
   void refuse_pipeline(const ir::Op& op) {
     for (const ir::Graph* stage : ir::called_graphs(op))
-      if (!written_inputs(stage).empty()) refuse(op, "unsupported write: stage @" + stage->name() + " of " + where(op) + " writes to its inputs. Carry the value through the pipeline instead.");
+      if (!written_inputs(stage).empty())
+        refuse(op, "unsupported write: stage @" + stage->name() + " of " + where(op) +
+                       " writes to its inputs. Carry the value through the pipeline instead.");
   }
 
   ir::Module* module_ = nullptr;
   const PassContext* context_ = nullptr;
-  std::unordered_map<const ir::Graph*, Integers> written_;  // inputs whose new contents a graph returns, after its outputs
+  std::unordered_map<const ir::Graph*, Integers>
+      written_;  // inputs whose new contents a graph returns, after its outputs
   bool sites_changed_ = false;
 };
 
-IPU_REGISTER_PASS(Functionalize, "functionalize", "Turns writes to values into new values.", {"writes replaced"});
+IPU_REGISTER_PASS(Functionalize, "functionalize", "Turns writes to values into new values.",
+                  {"writes replaced"});
 
 }  // namespace
 }  // namespace ipu::passes

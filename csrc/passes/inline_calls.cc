@@ -1,6 +1,7 @@
 // Replaces each `call` by a copy of the callee's ops, so that lowering sees loops and ifs only.
-// Leaves loops, ifs, pipelines alone, and in the authored form graphs with order edges and calls that modify operands. Graphs that nobody calls any
-// more go, unless they are entry points or the module has none (then every graph may be meant).
+// Leaves loops, ifs, pipelines alone, and in the authored form graphs with order edges and calls that modify
+// operands. Graphs that nobody calls any more go, unless they are entry points or the module has none (then
+// every graph may be meant).
 #include <unordered_set>
 
 #include "ir/structure.h"
@@ -19,7 +20,8 @@ class InlineCalls : public Pass {
     for (ir::Graph* graph : callees_first(module)) {
       if (has_order_edges(*graph)) continue;
       ir::Op* next = nullptr;
-      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr; op = next) {
+      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
+           op = next) {
         next = graph->next(op);
         if (!op->is(ir::kind::kCall) || op->attributes.has("modified")) continue;
         ir::Graph* callee = ir::called_graphs(*op).at(0);
@@ -41,12 +43,14 @@ class InlineCalls : public Pass {
     for (const auto& [name, graph] : module.entry_points) entries.insert(graph);
     std::vector<ir::Graph*> dead;
     for (const auto& graph : module.graphs())
-      if (inlined.contains(graph.get()) && !sites.contains(graph.get()) && !entries.contains(graph->name())) dead.push_back(graph.get());
+      if (inlined.contains(graph.get()) && !sites.contains(graph.get()) && !entries.contains(graph->name()))
+        dead.push_back(graph.get());
     for (ir::Graph* graph : dead) module.erase_graph(graph);
   }
 };
 
-IPU_REGISTER_PASS(InlineCalls, "inline-calls", "Replaces calls by the ops of the graphs they call.", {"calls inlined"});
+IPU_REGISTER_PASS(InlineCalls, "inline-calls", "Replaces calls by the ops of the graphs they call.",
+                  {"calls inlined"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -19,8 +19,10 @@ ir::Settings inherited(ir::Settings own, const ir::Settings& site) {
 
 }  // namespace
 
-std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee, const std::vector<ir::Value*>& arguments) {
-  IPU_CHECK(arguments.size() == callee.inputs().size(), "@" + callee.name() + " is inlined with a wrong number of arguments");
+std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
+                                      const std::vector<ir::Value*>& arguments) {
+  IPU_CHECK(arguments.size() == callee.inputs().size(),
+            "@" + callee.name() + " is inlined with a wrong number of arguments");
   ir::Graph* graph = site.graph();
   std::unordered_map<const ir::Value*, ir::Value*> values;
   std::unordered_map<const ir::Op*, ir::Op*> copies;

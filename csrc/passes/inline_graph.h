@@ -8,10 +8,11 @@
 
 namespace ipu::passes {
 
-// Copies the ops of `callee` before `site`, reading `arguments` for its inputs; returns what stands for its outputs.
-// Copies keep their settings, location and names (made unique); what they leave open (ipu, stage, phase, block,
-// location) they take from `site`. Linear in the callee.
-std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee, const std::vector<ir::Value*>& arguments);
+// Copies the ops of `callee` before `site`, reading `arguments` for its inputs; returns what stands for its
+// outputs. Copies keep their settings, location and names (made unique); what they leave open (ipu, stage,
+// phase, block, location) they take from `site`. Linear in the callee.
+std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
+                                      const std::vector<ir::Value*>& arguments);
 
 // Readers of the op's results read `values` from now on; the op goes.
 void replace_op(ir::Op& op, const std::vector<ir::Value*>& values);

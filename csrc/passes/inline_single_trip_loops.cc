@@ -1,5 +1,6 @@
 // Replaces a loop that runs once by its body, and a loop that never runs by the values it would carry.
-// Leaves loops with a condition (`while`) alone: whether they run is known on the device only. Leaves pipelines alone.
+// Leaves loops with a condition (`while`) alone: whether they run is known on the device only. Leaves
+// pipelines alone.
 #include "ir/builder.h"
 #include "ir/structure.h"
 #include "passes/inline_graph.h"
@@ -11,8 +12,8 @@ namespace {
 class InlineSingleTripLoops : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    return op.is(ir::kind::kLoop) && op.attributes.integer("trip") <= 1 && !op.attributes.boolean("while", false) &&
-           !op.attributes.has("modified");
+    return op.is(ir::kind::kLoop) && op.attributes.integer("trip") <= 1 &&
+           !op.attributes.boolean("while", false) && !op.attributes.has("modified");
   }
 
   void apply(ir::Op& op, const PassContext& context) override {
@@ -35,8 +36,8 @@ class InlineSingleTripLoops : public OpPass {
   }
 };
 
-IPU_REGISTER_PASS(InlineSingleTripLoops, "inline-single-trip-loops", "Replaces loops that run once by their body.",
-                  {"loops inlined"});
+IPU_REGISTER_PASS(InlineSingleTripLoops, "inline-single-trip-loops",
+                  "Replaces loops that run once by their body.", {"loops inlined"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -41,7 +41,8 @@ bool OpPass::run(ir::Module& module, const PassContext& context) {
       IPU_CHECK(sweep < kMaxSweeps, "a rewrite of @" + graph->name() + " does not come to an end");
       applied = false;
       ir::Op* next = nullptr;
-      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr; op = next) {
+      for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
+           op = next) {
         next = graph->next(op);
         if (!may_apply(*op)) continue;
         apply(*op, context);

@@ -1,6 +1,6 @@
 // Passes: one per file, registered by name, run by pipelines that are data (pipelines.h).
-// A pass says whether it changed anything, keeps locations, is idempotent, leaves a module the verifier accepts, and
-// counts what it did.
+// A pass says whether it changed anything, keeps locations, is idempotent, leaves a module the verifier
+// accepts, and counts what it did.
 #pragma once
 
 #include <functional>
@@ -33,8 +33,8 @@ class Pass {
   virtual bool run(ir::Module& module, const PassContext& context) = 0;  // changed anything?
 };
 
-// A rewrite of single ops, driven over all graphs in order until nothing applies. Graphs with order edges (authored form)
-// are left alone.
+// A rewrite of single ops, driven over all graphs in order until nothing applies. Graphs with order edges
+// (authored form) are left alone.
 class OpPass : public Pass {
  public:
   virtual bool may_apply(const ir::Op& op) const = 0;  // the question
@@ -56,10 +56,11 @@ struct PassRegistration {
   explicit PassRegistration(PassInfo info) { register_pass(std::move(info)); }
 };
 
-// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies before the first and after each
-// when `verify`. A pass that leaves an illegal module is an error that names the pass.
-// IPU_DUMP=before:<pass>,after:<pass>,at:<checkpoint>,all writes text files "NNN-after-cse.ir" to IPU_DUMP_DIR
-// (default "."). Throws Error(kInvalidIr) for an unknown pass, Error(kEnvironment) for an IPU_DUMP that means nothing.
+// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies before the first and
+// after each when `verify`. A pass that leaves an illegal module is an error that names the pass.
+// IPU_DUMP=before:<pass>,after:<pass>,at:<checkpoint>,all writes text files "NNN-after-cse.ir" to
+// IPU_DUMP_DIR (default "."). Throws Error(kInvalidIr) for an unknown pass, Error(kEnvironment) for an
+// IPU_DUMP that means nothing.
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
                         bool verify);
 const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "default", ...
@@ -69,7 +70,8 @@ void dump(const ir::Module& module, std::string_view moment);
 
 }  // namespace ipu::passes
 
-// IPU_REGISTER_PASS(FoldConstants, "fold-constants", "Evaluates ops whose operands are constants.", {"ops folded"});
-#define IPU_REGISTER_PASS(Class, name, summary, ...) \
+// IPU_REGISTER_PASS(FoldConstants, "fold-constants", "Evaluates ops whose operands are constants.", {"ops
+// folded"});
+#define IPU_REGISTER_PASS(Class, name, summary, ...)                 \
   static const ::ipu::passes::PassRegistration Class##_registration( \
       {name, summary, __VA_ARGS__, [] { return std::unique_ptr<::ipu::passes::Pass>(new Class); }})

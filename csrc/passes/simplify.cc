@@ -1,7 +1,7 @@
 // Algebraic identities that keep every bit: views of views, moves that move nothing, neutral elements.
-// Never changes a number: x + 0.0 stays, because it turns -0.0 into 0.0; x + -0.0 and x * 1.0 go. Elementwise ops are
-// recognised by their expression, not by name; the pure-shape ops by kind. Does not reach across stages or IPUs, and
-// leaves ops that lost their readers to dce.
+// Never changes a number: x + 0.0 stays, because it turns -0.0 into 0.0; x + -0.0 and x * 1.0 go. Elementwise
+// ops are recognised by their expression, not by name; the pure-shape ops by kind. Does not reach across
+// stages or IPUs, and leaves ops that lost their readers to dce.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -44,14 +44,21 @@ std::optional<double> splat_of(const ir::Value* value) {
 bool is_neutral(ops::Func func, double n, bool right, DType dtype) {
   bool is_float = is_floating_point(dtype);
   switch (func) {
-    case ops::Func::kAdd: return n == 0.0 && (!is_float || std::signbit(n));
-    case ops::Func::kSub: return right && n == 0.0 && (!is_float || !std::signbit(n));
-    case ops::Func::kMul: return n == 1.0;
-    case ops::Func::kDiv: return right && is_float && n == 1.0;
-    case ops::Func::kAnd: return dtype == DType::kBool && n == 1.0;
+    case ops::Func::kAdd:
+      return n == 0.0 && (!is_float || std::signbit(n));
+    case ops::Func::kSub:
+      return right && n == 0.0 && (!is_float || !std::signbit(n));
+    case ops::Func::kMul:
+      return n == 1.0;
+    case ops::Func::kDiv:
+      return right && is_float && n == 1.0;
+    case ops::Func::kAnd:
+      return dtype == DType::kBool && n == 1.0;
     case ops::Func::kOr:
-    case ops::Func::kXor: return n == 0.0;
-    default: return false;
+    case ops::Func::kXor:
+      return n == 0.0;
+    default:
+      return false;
   }
 }
 
@@ -74,13 +81,17 @@ ir::Value* identity_operand(const ir::Op& op) {
   if (roots.size() != 1) return nullptr;
   const ops::Expr& root = roots[0];
   auto as_input = [&](const ops::Expr& e) {
-    return e.func() == ops::Func::kInput && op.operand(e.input_index())->type() == type ? op.operand(e.input_index()) : nullptr;
+    return e.func() == ops::Func::kInput && op.operand(e.input_index())->type() == type
+               ? op.operand(e.input_index())
+               : nullptr;
   };
   if (root.func() == ops::Func::kInput) return as_input(root);
-  if (root.arguments().size() == 1 && root.func() == ops::Func::kCast) return root.arguments()[0].dtype() == root.dtype() ? as_input(root.arguments()[0]) : nullptr;
+  if (root.arguments().size() == 1 && root.func() == ops::Func::kCast)
+    return root.arguments()[0].dtype() == root.dtype() ? as_input(root.arguments()[0]) : nullptr;
   if (root.arguments().size() != 2) return nullptr;
   for (int side : {0, 1}) {
-    const ops::Expr &x = root.arguments()[static_cast<size_t>(side)], &n = root.arguments()[static_cast<size_t>(1 - side)];
+    const ops::Expr &x = root.arguments()[static_cast<size_t>(side)],
+                    &n = root.arguments()[static_cast<size_t>(1 - side)];
     ir::Value* kept = as_input(x);
     if (kept == nullptr || n.func() != ops::Func::kInput) continue;
     std::optional<double> number = splat_of(op.operand(n.input_index()));
@@ -110,7 +121,9 @@ struct Simpler {
 };
 
 Simpler same(ir::Value* value) { return {value, nullptr, nullptr, {}}; }
-Simpler becomes(const char* kind, ir::Value* operand, Attributes attributes) { return {nullptr, kind, operand, std::move(attributes)}; }
+Simpler becomes(const char* kind, ir::Value* operand, Attributes attributes) {
+  return {nullptr, kind, operand, std::move(attributes)};
+}
 
 Simpler simpler_reshape(const ir::Op& op) {
   if (const ir::Op* first = inner(op, "reshape")) return becomes("reshape", first->operand(0), op.attributes);
@@ -125,14 +138,17 @@ Simpler simpler_transpose(const ir::Op& op) {
     for (int64_t dim : perm) both.push_back(before[static_cast<size_t>(dim)]);
     return becomes("transpose", first->operand(0), {{"perm", both}});
   }
-  if (moves_nothing(perm, op.operand(0)->type().shape)) return becomes("reshape", op.operand(0), {{"shape", op.result()->type().shape}});
+  if (moves_nothing(perm, op.operand(0)->type().shape))
+    return becomes("reshape", op.operand(0), {{"shape", op.result()->type().shape}});
   return {};
 }
 
 Simpler simpler_expand(const ir::Op& op) {
   if (const ir::Op* first = inner(op, "expand")) return becomes("expand", first->operand(0), op.attributes);
-  if (op.operand(0)->type().elements() == op.result()->type().elements() && op.result()->type().elements() > 0)
-    return becomes("reshape", op.operand(0), {{"shape", op.result()->type().shape}});  // only dimensions of 1 are new
+  if (op.operand(0)->type().elements() == op.result()->type().elements() &&
+      op.result()->type().elements() > 0)
+    return becomes("reshape", op.operand(0),
+                   {{"shape", op.result()->type().shape}});  // only dimensions of 1 are new
   return {};
 }
 
@@ -140,12 +156,14 @@ Simpler simpler_slice(const ir::Op& op) {
   const ir::Op* first = inner(op, "slice");
   if (first == nullptr) return {};
   Integers starts = op.attributes.integers("starts"), steps = op.attributes.integers("steps");
-  const Integers &outer_starts = first->attributes.integers("starts"), &outer_steps = first->attributes.integers("steps");
+  const Integers &outer_starts = first->attributes.integers("starts"),
+                 &outer_steps = first->attributes.integers("steps");
   for (size_t d = 0; d < starts.size(); ++d) {
     starts[d] = outer_starts[d] + starts[d] * outer_steps[d];
     steps[d] *= outer_steps[d];
   }
-  return becomes("slice", first->operand(0), {{"starts", starts}, {"sizes", op.attributes.integers("sizes")}, {"steps", steps}});
+  return becomes("slice", first->operand(0),
+                 {{"starts", starts}, {"sizes", op.attributes.integers("sizes")}, {"steps", steps}});
 }
 
 Simpler simpler(const ir::Op& op) {
@@ -161,12 +179,17 @@ Simpler simpler(const ir::Op& op) {
   }
   if (op.is("expand")) return given == type ? same(x) : simpler_expand(op);
   if (op.is("slice")) {
-    bool everything = given == type && all_equal(op.attributes.integers("starts"), 0) && all_equal(op.attributes.integers("steps"), 1);
+    bool everything = given == type && all_equal(op.attributes.integers("starts"), 0) &&
+                      all_equal(op.attributes.integers("steps"), 1);
     return everything ? same(x) : simpler_slice(op);
   }
-  if (op.is("pad") && all_equal(op.attributes.integers("low"), 0) && all_equal(op.attributes.integers("high"), 0)) return same(x);
+  if (op.is("pad") && all_equal(op.attributes.integers("low"), 0) &&
+      all_equal(op.attributes.integers("high"), 0))
+    return same(x);
   if (op.is("concat") && op.operand_count() == 1) return same(x);
-  if (op.is("flip") && std::all_of(op.attributes.integers("dims").begin(), op.attributes.integers("dims").end(), [&](int64_t d) { return given.shape[static_cast<size_t>(d)] <= 1; }))
+  if (op.is("flip") &&
+      std::all_of(op.attributes.integers("dims").begin(), op.attributes.integers("dims").end(),
+                  [&](int64_t d) { return given.shape[static_cast<size_t>(d)] <= 1; }))
     return same(x);
   return {};
 }
@@ -202,7 +225,8 @@ class Simplify : public OpPass {
   }
 };
 
-IPU_REGISTER_PASS(Simplify, "simplify", "Applies identities that keep every bit of the numbers.", {"ops simplified"});
+IPU_REGISTER_PASS(Simplify, "simplify", "Applies identities that keep every bit of the numbers.",
+                  {"ops simplified"});
 
 }  // namespace
 }  // namespace ipu::passes

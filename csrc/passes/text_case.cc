@@ -20,8 +20,10 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t' || text.front() == '\r')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t' || text.front() == '\r'))
+    text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
   return text;
 }
 
@@ -50,20 +52,26 @@ std::optional<Directive> directive_of(std::string_view line, size_t number) {
   std::string_view rest = line.substr(comment + 8);
   size_t colon = rest.find(':');
   std::string_view suffix = rest.substr(0, std::min(colon, rest.size()));
-  static constexpr std::pair<std::string_view, Expect> kSuffixes[] = {
-      {"", Expect::kCheck}, {"-NEXT", Expect::kNext}, {"-SAME", Expect::kSame}, {"-NOT", Expect::kNot}, {"-ERROR", Expect::kError}};
+  static constexpr std::pair<std::string_view, Expect> kSuffixes[] = {{"", Expect::kCheck},
+                                                                      {"-NEXT", Expect::kNext},
+                                                                      {"-SAME", Expect::kSame},
+                                                                      {"-NOT", Expect::kNot},
+                                                                      {"-ERROR", Expect::kError}};
   for (const auto& [name, expect] : kSuffixes)
     if (colon != std::string_view::npos && suffix == name && !trimmed(rest.substr(colon + 1)).empty())
       return Directive{expect, single_spaced(trimmed(rest.substr(colon + 1))), number};
-  throw Error(ErrorCode::kParse, "parse error: unknown directive in '" + std::string(trimmed(line.substr(comment))) +
-                                     "'; known are CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.");
+  throw Error(
+      ErrorCode::kParse,
+      "parse error: unknown directive in '" + std::string(trimmed(line.substr(comment))) +
+          "'; known are CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.");
 }
 
 std::vector<Directive> directives_of(std::string_view text) {
   std::vector<Directive> list;
   size_t number = 0;
   for (std::string_view line : lines_of(text))
-    if (std::optional<Directive> directive = directive_of(line, ++number)) list.push_back(std::move(*directive));
+    if (std::optional<Directive> directive = directive_of(line, ++number))
+      list.push_back(std::move(*directive));
   return list;
 }
 
@@ -93,12 +101,17 @@ std::string run_step(ir::Module& module, const std::string& step, const PassCont
   ir::Form form = step == "functionalize" ? ir::Form::kFunctional : ir::Form::kAuthored;
   std::vector<ir::Violation> violations = ops::find_violations(module, form);
   std::string after = ir::print(module);
-  if (!violations.empty()) return "pass '" + step + "' left an illegal module.\n" + indented(ir::describe(violations)) + indented(after);
+  if (!violations.empty())
+    return "pass '" + step + "' left an illegal module.\n" + indented(ir::describe(violations)) +
+           indented(after);
   if (changed != (before != after))
-    return "pass '" + step + "' says it changed " + (changed ? "something and changed nothing." : "nothing and changed something.");
+    return "pass '" + step + "' says it changed " +
+           (changed ? "something and changed nothing." : "nothing and changed something.");
   bool again = info->make()->run(module, context);
   std::string twice = ir::print(module);
-  if (again || twice != after) return "pass '" + step + "' is not idempotent. After the first run:\n" + indented(after) + "  After the second:\n" + indented(twice);
+  if (again || twice != after)
+    return "pass '" + step + "' is not idempotent. After the first run:\n" + indented(after) +
+           "  After the second:\n" + indented(twice);
   return {};
 }
 
@@ -110,15 +123,20 @@ std::vector<std::string> steps_of(std::string_view option) {
   if (option.starts_with(kPipeline)) {
     std::string name(option.substr(kPipeline.size()));
     auto at = named_pipelines().find(name);
-    if (at == named_pipelines().end()) throw Error(ErrorCode::kInvalidIr, "unknown pipeline '" + name + "': ipu-opt --list names them.");
+    if (at == named_pipelines().end())
+      throw Error(ErrorCode::kInvalidIr, "unknown pipeline '" + name + "': ipu-opt --list names them.");
     return at->second;
   }
-  if (!option.starts_with(kPasses)) throw Error(ErrorCode::kInvalidIr, "unknown option '" + std::string(option) + "': expected --passes=A,B or --pipeline=NAME.");
+  if (!option.starts_with(kPasses))
+    throw Error(ErrorCode::kInvalidIr,
+                "unknown option '" + std::string(option) + "': expected --passes=A,B or --pipeline=NAME.");
   option.remove_prefix(kPasses.size());
   while (!option.empty()) {
     size_t comma = std::min(option.find(','), option.size());
     steps.emplace_back(option.substr(0, comma));
-    if (find_pass(steps.back()) == nullptr) throw Error(ErrorCode::kInvalidIr, "unknown pass '" + steps.back() + "': ipu-opt --list names the passes.");
+    if (find_pass(steps.back()) == nullptr)
+      throw Error(ErrorCode::kInvalidIr,
+                  "unknown pass '" + steps.back() + "': ipu-opt --list names the passes.");
     option.remove_prefix(std::min(comma + 1, option.size()));
   }
   return steps;
@@ -133,7 +151,8 @@ std::vector<TextCase> split_cases(std::string_view text, std::string_view source
     std::optional<std::vector<std::string>> own = run_line(piece);
     if (cases.empty()) common = own;
     if (!own && !common)
-      throw Error(ErrorCode::kParse, "parse error: " + std::string(source_name) + " has no line '// RUN: ipu-opt --passes=...'.");
+      throw Error(ErrorCode::kParse, "parse error: " + std::string(source_name) +
+                                         " has no line '// RUN: ipu-opt --passes=...'.");
     test.steps = own ? *own : *common;
     test.name = "case " + std::to_string(cases.size() + 1);
     for (std::string_view line : lines_of(piece)) {
@@ -160,10 +179,12 @@ std::vector<TextCase> split_cases(std::string_view text, std::string_view source
 
 std::string check_expectations(std::string_view text, std::string_view output) {
   std::string haystack = single_spaced(output);
-  size_t from = 0;        // end of the last match
-  size_t line_end = 0;    // of the line of the last match
+  size_t from = 0;                        // end of the last match
+  size_t line_end = 0;                    // of the line of the last match
   std::vector<const Directive*> refused;  // CHECK-NOT waiting for the next match
-  auto fail = [](const Directive& d, const std::string& why) { return "line " + std::to_string(d.line) + " of the case: " + why; };
+  auto fail = [](const Directive& d, const std::string& why) {
+    return "line " + std::to_string(d.line) + " of the case: " + why;
+  };
   auto refuse = [&](size_t begin, size_t end) -> std::string {
     for (const Directive* d : refused)
       if (size_t at = haystack.find(d->text, begin); at != std::string::npos && at + d->text.size() <= end)
@@ -175,10 +196,16 @@ std::string check_expectations(std::string_view text, std::string_view output) {
   for (const Directive& d : directives) {
     size_t begin = from, end = haystack.size();
     switch (d.expect) {
-      case Expect::kNot: refused.push_back(&d); continue;
-      case Expect::kError: continue;
-      case Expect::kCheck: break;
-      case Expect::kSame: end = std::min(haystack.find('\n', from), haystack.size()); break;
+      case Expect::kNot:
+        refused.push_back(&d);
+        continue;
+      case Expect::kError:
+        continue;
+      case Expect::kCheck:
+        break;
+      case Expect::kSame:
+        end = std::min(haystack.find('\n', from), haystack.size());
+        break;
       case Expect::kNext:
         begin = std::min(line_end + 1, haystack.size());
         end = std::min(haystack.find('\n', begin), haystack.size());
@@ -186,7 +213,8 @@ std::string check_expectations(std::string_view text, std::string_view output) {
     }
     size_t at = haystack.find(d.text, begin);
     if (at == std::string::npos || at + d.text.size() > end) {
-      static constexpr const char* kWhere[] = {"after the last match", "on the next line", "on the same line"};
+      static constexpr const char* kWhere[] = {"after the last match", "on the next line",
+                                               "on the same line"};
       return fail(d, "'" + d.text + "' is not there " + kWhere[static_cast<int>(d.expect)] + ".");
     }
     if (std::string why = refuse(from, at); !why.empty()) return why;
@@ -210,13 +238,18 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
       if (!result.failure.empty()) return result;
     }
     result.output = ir::print(*module);
-    if (!errors.empty()) result.failure = "CHECK-ERROR: '" + errors.front().text + "', and nothing was refused. The result:\n" + indented(result.output);
-    else if (std::string why = check_expectations(test.text, result.output); !why.empty()) result.failure = why + " The result:\n" + indented(result.output);
+    if (!errors.empty())
+      result.failure = "CHECK-ERROR: '" + errors.front().text + "', and nothing was refused. The result:\n" +
+                       indented(result.output);
+    else if (std::string why = check_expectations(test.text, result.output); !why.empty())
+      result.failure = why + " The result:\n" + indented(result.output);
   } catch (const Error& error) {
     std::string message = single_spaced(error.message());
     for (const Directive& d : errors)
-      if (message.find(d.text) == std::string::npos) result.failure += "CHECK-ERROR: '" + d.text + "' is not in the message. ";
-    if (errors.empty() || !result.failure.empty()) result.failure += "Refused with:\n" + indented(error.message());
+      if (message.find(d.text) == std::string::npos)
+        result.failure += "CHECK-ERROR: '" + d.text + "' is not in the message. ";
+    if (errors.empty() || !result.failure.empty())
+      result.failure += "Refused with:\n" + indented(error.message());
   }
   return result;
 }

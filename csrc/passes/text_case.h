@@ -1,14 +1,15 @@
-// Text tests of passes: an `.ir` file holds a RUN line and cases separated by "// ---"; a case is a piece of IR whose
-// comments say what must come out (CONTRIBUTING.md, "add a pass"). Used by `ipu-opt --test`.
+// Text tests of passes: an `.ir` file holds a RUN line and cases separated by "// ---"; a case is a piece of
+// IR whose comments say what must come out (CONTRIBUTING.md, "add a pass"). Used by `ipu-opt --test`.
 //
-//   // RUN: ipu-opt --passes=cse,dce      in a file's first case: for all cases; in another case: for that one
+//   // RUN: ipu-opt --passes=cse,dce      in a file's first case: for all cases; in another case: for that
+//   one
 //   // CHECK: text         somewhere after the last match
 //   // CHECK-NEXT: text    on the line after the last match
 //   // CHECK-SAME: text    after the last match, on its line
 //   // CHECK-NOT: text     nowhere between the last match and the next one (or the end)
 //   // CHECK-ERROR: text   the passes refuse the case with a message that holds the text
-// Runs of spaces count as one. Each case is verified before and after each pass, and each pass runs twice: the second
-// run must find nothing to do.
+// Runs of spaces count as one. Each case is verified before and after each pass, and each pass runs twice:
+// the second run must find nothing to do.
 #pragma once
 
 #include <string>

@@ -9,9 +9,9 @@
 namespace ipu::target {
 
 struct System {
-  std::string name;          // "pod16"
-  int ipu_version = 2;       // 1, 2, 21: poptorch.ipuHardwareVersion()
-  int num_ipus = 16;         // attached to this process
+  std::string name;     // "pod16"
+  int ipu_version = 2;  // 1, 2, 21: poptorch.ipuHardwareVersion()
+  int num_ipus = 16;    // attached to this process
   int tiles_per_ipu = 1472;
   int64_t bytes_per_tile = 638'976;
   double clock_hz = 1.33e9;
@@ -27,8 +27,8 @@ const System& attached_system();
 class DevicePool {
  public:
   static DevicePool& instance();
-  // Lowest free aligned group of `count` IPUs (rounded up to a power of two); Error(kNoDevice) "Failed to acquire N
-  // IPU(s)" when none is free. Returns the first IPU of the group.
+  // Lowest free aligned group of `count` IPUs (rounded up to a power of two); Error(kNoDevice) "Failed to
+  // acquire N IPU(s)" when none is free. Returns the first IPU of the group.
   int acquire(int count);
   void release(int first, int count);
   int free_count() const;

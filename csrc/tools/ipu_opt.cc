@@ -2,8 +2,9 @@
 //   ipu-opt --passes=cse,dce FILE      prints the module after the passes ("-" reads standard input)
 //   ipu-opt --pipeline=default FILE    the same with a named pipeline
 //   ipu-opt --list                     passes and pipelines
-//   ipu-opt --test FILES...            checks test files (passes/text_case.h): a line "PASS file: case" or "FAIL ..." each
-//   ipu-opt --results FILE             prints what each case of a test file gives (for scripts/update_checks.py)
+//   ipu-opt --test FILES...            checks test files (passes/text_case.h): a line "PASS file: case" or
+//   "FAIL ..." each ipu-opt --results FILE             prints what each case of a test file gives (for
+//   scripts/update_checks.py)
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -38,8 +39,10 @@ std::string read(const std::string& path) {
 int list() {
   std::cout << "passes:\n";
   for (const PassInfo* pass : all_passes()) {
-    std::cout << "  " << pass->name << std::string(pass->name.size() < 26 ? 26 - pass->name.size() : 1, ' ') << pass->summary << "\n";
-    for (const std::string& count : pass->counts) std::cout << std::string(28, ' ') << "counts: " << count << "\n";
+    std::cout << "  " << pass->name << std::string(pass->name.size() < 26 ? 26 - pass->name.size() : 1, ' ')
+              << pass->summary << "\n";
+    for (const std::string& count : pass->counts)
+      std::cout << std::string(28, ' ') << "counts: " << count << "\n";
   }
   std::cout << "pipelines:\n";
   for (const auto& [name, steps] : named_pipelines()) {
@@ -60,8 +63,10 @@ int test(const std::vector<std::string>& files, const PassContext& context) {
     try {
       for (const TextCase& one : split_cases(read(file), file)) {
         CaseResult result = run_case(one, context);
-        if (result.failure.empty()) std::cout << "PASS " << file << ": " << one.name << "\n";
-        else fail(file + ": " + one.name, result.failure);
+        if (result.failure.empty())
+          std::cout << "PASS " << file << ": " << one.name << "\n";
+        else
+          fail(file + ": " + one.name, result.failure);
       }
     } catch (const Error& error) {
       fail(file + ": the file", error.message());
@@ -73,7 +78,8 @@ int test(const std::vector<std::string>& files, const PassContext& context) {
 int results(const std::string& file, const PassContext& context) {
   for (const TextCase& one : split_cases(read(file), file)) {
     CaseResult result = run_case(one, context);
-    std::cout << "// ==== " << one.name << "\n" << (result.output.empty() ? "// " + result.failure : result.output);
+    std::cout << "// ==== " << one.name << "\n"
+              << (result.output.empty() ? "// " + result.failure : result.output);
   }
   return 0;
 }
@@ -92,9 +98,12 @@ int run(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   std::string mode;
   for (const std::string& argument : arguments) {
-    if (argument.starts_with("--system=")) context.system = &ipu::target::find_system(argument.substr(9));
-    else if (argument.starts_with("--") && mode.empty()) mode = argument;
-    else files.push_back(argument);
+    if (argument.starts_with("--system="))
+      context.system = &ipu::target::find_system(argument.substr(9));
+    else if (argument.starts_with("--") && mode.empty())
+      mode = argument;
+    else
+      files.push_back(argument);
   }
   if (mode == "--list" && files.empty()) return list();
   if (mode == "--test" && !files.empty()) return test(files, context);

@@ -1,5 +1,6 @@
-// Hostile text: random bytes, mutations of real modules, extremes. The parser gives a module or an Error(kParse); what it
-// accepts prints, parses again to the same text, and can be verified. Bounded and seeded: IPU_FUZZ_ROUNDS, IPU_FUZZ_SEED.
+// Hostile text: random bytes, mutations of real modules, extremes. The parser gives a module or an
+// Error(kParse); what it accepts prints, parses again to the same text, and can be verified. Bounded and
+// seeded: IPU_FUZZ_ROUNDS, IPU_FUZZ_SEED.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -35,17 +36,32 @@ TEST(ParserFuzz, mutated_modules_give_a_module_or_a_parse_error) {
   uint64_t seed = setting("IPU_FUZZ_SEED", 20240611), rounds = setting("IPU_FUZZ_ROUNDS", 3000);
   RecordProperty("seed", std::to_string(seed));
   std::mt19937_64 random(seed);
-  static const std::string kPieces[] = {"{", "}", "(", ")", "|", "=", ":", "%x", "@x", "#0", "->", "dense<f32[2]: [1, 2]>", "\"", "loc(", "after(#0)", "none", "return", "graph @g() -> () {", "[", "]", ",", "-", "0x", "1e9", "inf", "//", "\n", "stages=[@x]", "callee=@x", "carried=1"};
+  static const std::string kPieces[] = {
+      "{",   "}",    "(",         ")",           "|",         "=",
+      ":",   "%x",   "@x",        "#0",          "->",        "dense<f32[2]: [1, 2]>",
+      "\"",  "loc(", "after(#0)", "none",        "return",    "graph @g() -> () {",
+      "[",   "]",    ",",         "-",           "0x",        "1e9",
+      "inf", "//",   "\n",        "stages=[@x]", "callee=@x", "carried=1"};
   for (uint64_t round = 0; round < rounds; ++round) {
     std::string text = print(*RandomModule(random() % 500).make());
     for (int edits = 1 + static_cast<int>(random() % 4); edits > 0 && !text.empty(); --edits) {
       size_t at = random() % text.size();
       switch (random() % 5) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 20); break;
-        case 2: text.insert(at, kPieces[random() % std::size(kPieces)]); break;
-        case 3: text.insert(at, text.substr(random() % text.size(), random() % 60)); break;
-        default: text.resize(at); break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 20);
+          break;
+        case 2:
+          text.insert(at, kPieces[random() % std::size(kPieces)]);
+          break;
+        case 3:
+          text.insert(at, text.substr(random() % text.size(), random() % 60));
+          break;
+        default:
+          text.resize(at);
+          break;
       }
     }
     SCOPED_TRACE("IPU_FUZZ_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
@@ -64,9 +80,11 @@ TEST(ParserFuzz, random_bytes_give_a_parse_error) {
   }
 }
 
-// Deep or long text must neither exhaust the stack nor take quadratic time: each of these is about a megabyte.
+// Deep or long text must neither exhaust the stack nor take quadratic time: each of these is about a
+// megabyte.
 TEST(ParserFuzz, extremes_of_one_kind_of_token) {
-  for (const std::string piece : {"(", "[", "{", "graph @g(", "-", "\"a\"", "%a ", "@a ", "#", "|", "dense<", "// x\n", "0x", "1.0", ",", "\\"}) {
+  for (const std::string piece : {"(", "[", "{", "graph @g(", "-", "\"a\"", "%a ", "@a ", "#", "|", "dense<",
+                                  "// x\n", "0x", "1.0", ",", "\\"}) {
     std::string text;
     while (text.size() < 1'000'000) text += piece;
     feed(text);
@@ -76,18 +94,21 @@ TEST(ParserFuzz, extremes_of_one_kind_of_token) {
 }
 
 TEST(ParserFuzz, long_lists_and_many_rows_are_read) {
-  std::string integers = "module {a=[1", rows, ops = "graph @f() -> () {\n", calls = "graph @g0() -> () { return }\n";
+  std::string integers = "module {a=[1", rows, ops = "graph @f() -> () {\n",
+              calls = "graph @g0() -> () { return }\n";
   for (int i = 0; i < 50'000; ++i) {
     integers += ",1";
     rows += "remote_buffer @b" + std::to_string(i) + ": f32[2]\n";
     ops += "#" + std::to_string(i) + ": op()" + (i ? " after(#" + std::to_string(i - 1) + ")\n" : "\n");
   }
   for (int i = 1; i < 20'000; ++i)
-    calls += "graph @g" + std::to_string(i) + "() -> () { call() {callee=@g" + std::to_string(i - 1) + "} return }\n";
+    calls += "graph @g" + std::to_string(i) + "() -> () { call() {callee=@g" + std::to_string(i - 1) +
+             "} return }\n";
   EXPECT_EQ(std::get<std::vector<int64_t>>(*parse(integers + "]}")->attributes.find("a")).size(), 50'001u);
   EXPECT_EQ(parse(rows)->remote_buffers().size(), 50'000u);
   EXPECT_TRUE(find_violations(*parse(ops + "return }"), Form::kAuthored).empty());
-  EXPECT_TRUE(find_violations(*parse(calls), Form::kFunctional).empty());  // no recursion over 20,000 nested calls
+  EXPECT_TRUE(
+      find_violations(*parse(calls), Form::kFunctional).empty());  // no recursion over 20,000 nested calls
 }
 
 TEST(ParserFuzz, a_list_of_fields_is_bounded) {
@@ -97,7 +118,8 @@ TEST(ParserFuzz, a_list_of_fields_is_bounded) {
     parse(text + "b=1}", "t.ir");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message().substr(0, error.message().find('\n')), "parse error [IPU-E203]: t.ir:1:31667: a list has at most 4096 fields.");
+    EXPECT_EQ(error.message().substr(0, error.message().find('\n')),
+              "parse error [IPU-E203]: t.ir:1:31667: a list has at most 4096 fields.");
   }
 }
 

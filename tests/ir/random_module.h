@@ -1,5 +1,6 @@
-// Seeded random modules for tests: every table, field, attribute kind and structural op of the text form, with opaque
-// ops in between. The modules print and parse; they are not meant to be legal for the verifier or to run.
+// Seeded random modules for tests: every table, field, attribute kind and structural op of the text form,
+// with opaque ops in between. The modules print and parse; they are not meant to be legal for the verifier or
+// to run.
 #pragma once
 
 #include <bit>
@@ -33,7 +34,8 @@ class RandomModule {
   int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
   bool chance(int n) { return below(n) == 0; }
   std::string name() {
-    static const char* kNames[] = {"x", "fc.weight", "layer1/conv", "odd name", "quo\"te\\", "tab\tnew\n", "\x01", "a//b", "7", "return", "ümlaut", "-"};
+    static const char* kNames[] = {"x",    "fc.weight", "layer1/conv", "odd name", "quo\"te\\", "tab\tnew\n",
+                                   "\x01", "a//b",      "7",           "return",   "ümlaut",    "-"};
     return kNames[below(12)];
   }
   Type type() {
@@ -69,17 +71,28 @@ class RandomModule {
       symbols.push_back({name()});
     }
     switch (below(11)) {
-      case 0: return chance(2);
-      case 1: return static_cast<int64_t>(random_());
-      case 2: return real();
-      case 3: return name();
-      case 4: return static_cast<DType>(below(13));
-      case 5: return Symbol{name()};
-      case 6: return constant();
-      case 7: return integers;
-      case 8: return reals;
-      case 9: return texts;
-      default: return symbols;
+      case 0:
+        return chance(2);
+      case 1:
+        return static_cast<int64_t>(random_());
+      case 2:
+        return real();
+      case 3:
+        return name();
+      case 4:
+        return static_cast<DType>(below(13));
+      case 5:
+        return Symbol{name()};
+      case 6:
+        return constant();
+      case 7:
+        return integers;
+      case 8:
+        return reals;
+      case 9:
+        return texts;
+      default:
+        return symbols;
     }
   }
   Attributes attributes(int most) {
@@ -109,7 +122,8 @@ class RandomModule {
     v.type = type();
     if (chance(2)) v.ipu = below(4);
     if (chance(2)) v.role = "optimizer_state";
-    v.grouping = {1 + below(3), below(3), chance(2) ? std::vector<int64_t>{0, 0, 1, 1} : std::vector<int64_t>{}};
+    v.grouping = {1 + below(3), below(3),
+                  chance(2) ? std::vector<int64_t>{0, 0, 1, 1} : std::vector<int64_t>{}};
     v.retrieval = chance(2) ? Retrieval::kAllReplicas : Retrieval::kOnePerGroup;
     if (chance(3)) v.meta_shape = {8, 2};
     v.shard_over = 1 + below(3);
@@ -145,18 +159,22 @@ class RandomModule {
     OriginPtr origin = std::make_shared<Origin>(Origin{"ai.onnx", "Gemm", 13, attributes(2)});
     std::vector<Op*> ops;
     for (int i = below(12); i > 0; --i) {
-      static const char* kKinds[] = {"add", "call", "loop", "if", "variable.read", "layout.convert", "my::op", "return", "loc", "write"};
+      static const char* kKinds[] = {"add",    "call",   "loop", "if",   "variable.read", "layout.convert",
+                                     "my::op", "return", "loc",  "write"};
       std::vector<Value*> operands;
       for (int k = below(4); k > 0 && !values.empty(); --k)
-        operands.push_back(chance(6) ? nullptr : values[static_cast<size_t>(below(static_cast<int>(values.size())))]);
+        operands.push_back(chance(6) ? nullptr
+                                     : values[static_cast<size_t>(below(static_cast<int>(values.size())))]);
       std::vector<Type> results;
       for (int k = below(3); k > 0; --k) results.push_back(type());
-      Op* op = graph->create(kKinds[below(10)], operands, attributes(3), results, nullptr, chance(2) ? name() : "");
+      Op* op = graph->create(kKinds[below(10)], operands, attributes(3), results, nullptr,
+                             chance(2) ? name() : "");
       op->settings = settings();
       if (chance(2)) op->location = shared;
       if (chance(4)) op->location = std::make_shared<LocationData>(LocationData{name(), below(100), ""});
       if (chance(3)) op->origin = origin;
-      if (chance(4) && !ops.empty()) op->after.push_back(ops[static_cast<size_t>(below(static_cast<int>(ops.size())))]);
+      if (chance(4) && !ops.empty())
+        op->after.push_back(ops[static_cast<size_t>(below(static_cast<int>(ops.size())))]);
       ops.push_back(op);
       for (int k = 0; k < op->result_count(); ++k) values.push_back(op->result(k));
     }

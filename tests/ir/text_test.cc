@@ -46,9 +46,7 @@ graph @"odd graph"(%z: f32[64,32]:packed64) -> f32[64,32]:packed64 {
 }
 )";
 
-TEST(Text, every_construct_prints_as_it_was_written) {
-  EXPECT_EQ(print(*parse(kEverything)), kEverything);
-}
+TEST(Text, every_construct_prints_as_it_was_written) { EXPECT_EQ(print(*parse(kEverything)), kEverything); }
 
 TEST(Text, the_example_of_the_documentation_prints_as_it_stands) {
   std::ifstream file(source_tree() / "docs" / "ir.md");
@@ -84,7 +82,8 @@ TEST(Text, all_fields_of_an_op_are_equal_after_print_and_parse) {
       for (const auto& op : graph->ops()) {
         const Op& copy = **op_at++;
         EXPECT_EQ(op->kind(), copy.kind());
-        EXPECT_TRUE(op->attributes == copy.attributes || print(*op) == print(copy));  // NaN is unequal to itself
+        EXPECT_TRUE(op->attributes == copy.attributes ||
+                    print(*op) == print(copy));  // NaN is unequal to itself
         EXPECT_TRUE(op->settings == copy.settings || print(*op) == print(copy));
         ASSERT_EQ(op->location == nullptr, copy.location == nullptr);
         if (op->location) {
@@ -102,7 +101,8 @@ TEST(Text, all_fields_of_an_op_are_equal_after_print_and_parse) {
 }
 
 ConstantPtr parsed_constant(const std::string& literal, const std::string& type) {
-  std::unique_ptr<Module> module = parse("graph @f() -> " + type + " { %c = constant() {value=" + literal + "} : " + type + " return %c }");
+  std::unique_ptr<Module> module = parse("graph @f() -> " + type + " { %c = constant() {value=" + literal +
+                                         "} : " + type + " return %c }");
   return module->find_graph("f")->ops().front()->attributes.constant("value");
 }
 
@@ -139,8 +139,8 @@ TEST(Text, constants_are_readable_where_they_are_short) {
 }
 
 TEST(Text, comments_and_line_breaks_mean_nothing) {
-  std::unique_ptr<Module> module = parse(
-      "// first\ngraph // second\n@f(%a:f32[2])->f32[2]{%b=neg(%a):f32[2]// third\nreturn %b}// last");
+  std::unique_ptr<Module> module =
+      parse("// first\ngraph // second\n@f(%a:f32[2])->f32[2]{%b=neg(%a):f32[2]// third\nreturn %b}// last");
   EXPECT_EQ(print(*module), "graph @f(%a: f32[2]) -> f32[2] {\n  %b = neg(%a) : f32[2]\n  return %b\n}\n");
 }
 
@@ -162,7 +162,8 @@ TEST(Text, equal_locations_share_one_object) {
 }
 
 TEST(Text, parsed_values_keep_their_names_and_new_ones_differ) {
-  std::unique_ptr<Module> module = parse("graph @f(%0: f32[2]) -> f32[2] { %1 = neg(%0) : f32[2] return %1 }");
+  std::unique_ptr<Module> module =
+      parse("graph @f(%0: f32[2]) -> f32[2] { %1 = neg(%0) : f32[2] return %1 }");
   Graph* graph = module->find_graph("f");
   Value* operands[] = {graph->inputs()[0]};
   Type types[] = {{DType::kF32, {2}}};

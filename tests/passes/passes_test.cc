@@ -1,6 +1,5 @@
-// What text cannot say about passes: numbers before and after, pipelines, dumps, the checker of text tests itself.
-#include "passes/pass.h"
-
+// What text cannot say about passes: numbers before and after, pipelines, dumps, the checker of text tests
+// itself.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include "ir/text.h"
 #include "ops/interpreter.h"
 #include "ops/verify.h"
+#include "passes/pass.h"
 #include "passes/text_case.h"
 #include "support/error.h"
 #include "tests/source_tree.h"
@@ -33,16 +33,19 @@ std::vector<std::vector<double>> run_first_graph(const ir::Module& module, size_
   for (const ir::Value* input : graph.inputs()) {
     ops::ReferenceTensor tensor = ops::ReferenceTensor::zeros(input->type());
     for (size_t i = 0; i < tensor.values.size(); ++i)
-      tensor.values[i] = input->type().dtype == DType::kBool ? 1.0 : static_cast<double>(i) * 0.5 + input->index() - 1.0;
+      tensor.values[i] =
+          input->type().dtype == DType::kBool ? 1.0 : static_cast<double>(i) * 0.5 + input->index() - 1.0;
     inputs.push_back(tensor);
   }
   std::vector<std::vector<double>> values;
-  for (const ops::ReferenceTensor& tensor : ops::Interpreter(module).run(graph, inputs)) values.push_back(tensor.values);
+  for (const ops::ReferenceTensor& tensor : ops::Interpreter(module).run(graph, inputs))
+    values.push_back(tensor.values);
   values.resize(outputs);
   return values;
 }
 
-// Each case of the pass tests computes the same numbers before and after, as far as the interpreter can run it.
+// Each case of the pass tests computes the same numbers before and after, as far as the interpreter can run
+// it.
 class PassesKeepNumbers : public testing::TestWithParam<const char*> {};
 TEST_P(PassesKeepNumbers, of_every_case) {
   std::filesystem::path path = source_tree() / "tests" / "passes" / (std::string(GetParam()) + ".ir");
@@ -67,11 +70,14 @@ TEST_P(PassesKeepNumbers, of_every_case) {
   }
   EXPECT_GT(compared, 2);
 }
-INSTANTIATE_TEST_SUITE_P(All, PassesKeepNumbers, testing::Values("functionalize", "inline_calls", "inline_single_trip_loops", "fold_constants", "simplify", "dce"));
+INSTANTIATE_TEST_SUITE_P(All, PassesKeepNumbers,
+                         testing::Values("functionalize", "inline_calls", "inline_single_trip_loops",
+                                         "fold_constants", "simplify", "dce"));
 
 TEST(Pipelines, name_only_passes_that_exist) {
   for (const auto& [name, steps] : named_pipelines())
-    for (const std::string& step : steps) EXPECT_TRUE(step.starts_with("@") || find_pass(step) != nullptr) << name << ": " << step;
+    for (const std::string& step : steps)
+      EXPECT_TRUE(step.starts_with("@") || find_pass(step) != nullptr) << name << ": " << step;
   EXPECT_TRUE(named_pipelines().contains("default"));
 }
 
@@ -82,7 +88,8 @@ TEST(Pipelines, an_unknown_pass_is_refused) {
 }
 
 TEST(Pipelines, count_what_they_did) {
-  std::unique_ptr<ir::Module> module = ir::parse("graph @f(%a: f32[2]) -> f32[2] { %b = neg(%a) : f32[2] %c = neg(%a) : f32[2] return %b }");
+  std::unique_ptr<ir::Module> module =
+      ir::parse("graph @f(%a: f32[2]) -> f32[2] { %b = neg(%a) : f32[2] %c = neg(%a) : f32[2] return %b }");
   Statistics outer;
   PassContext context;
   context.statistics = &outer;
@@ -122,7 +129,8 @@ class Dumps : public testing::Test {
   // Names without the number in front.
   std::vector<std::string> run(const char* wanted) {
     setenv("IPU_DUMP", wanted, 1);
-    std::unique_ptr<ir::Module> module = ir::parse("graph @f(%a: f32[2]) -> () { %b = neg(%a) : f32[2] return }");
+    std::unique_ptr<ir::Module> module =
+        ir::parse("graph @f(%a: f32[2]) -> () { %b = neg(%a) : f32[2] return }");
     run_pipeline(*module, {"cse", "@Here", "dce"}, {}, true);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
@@ -141,11 +149,13 @@ TEST_F(Dumps, are_written_where_they_are_asked_for_and_parse_back) {
   EXPECT_EQ(run("before:dce,at:Here"), (std::vector<std::string>{"at-Here.ir", "before-dce.ir"}));
 }
 TEST_F(Dumps, of_all_moments) {
-  EXPECT_EQ(run("all"), (std::vector<std::string>{"before-cse.ir", "after-cse.ir", "at-Here.ir", "before-dce.ir", "after-dce.ir"}));
+  EXPECT_EQ(run("all"), (std::vector<std::string>{"before-cse.ir", "after-cse.ir", "at-Here.ir",
+                                                  "before-dce.ir", "after-dce.ir"}));
 }
 TEST_F(Dumps, that_mean_nothing_are_refused) {
   EXPECT_EQ(message_of([&] { run("after:ces"); }),
-            "IPU_DUMP is not understood [IPU-E503]: 'after:ces' is none of all, before:PASS, after:PASS, at:CHECKPOINT. "
+            "IPU_DUMP is not understood [IPU-E503]: 'after:ces' is none of all, before:PASS, after:PASS, "
+            "at:CHECKPOINT. "
             "ipu-opt --list names the passes.");
   setenv("IPU_DUMP_DIR", "/nonexistent", 1);
   EXPECT_NE(message_of([&] { run("all"); }).find("dump not written [IPU-E503]"), std::string::npos);
@@ -156,21 +166,29 @@ TEST(TextCases, directives_match_in_order) {
   auto check = [&](const std::string& directives) { return check_expectations(directives, output); };
   EXPECT_EQ(check("// CHECK: one\n// CHECK-NEXT: two()\n// CHECK-SAME: x=1\n// CHECK: return"), "");
   EXPECT_EQ(check("// CHECK:   %a   =  one()"), "");  // runs of spaces are one
-  EXPECT_EQ(check("// CHECK: two\n// CHECK: one"), "line 2 of the case: 'one' is not there after the last match.");
-  EXPECT_EQ(check("// CHECK: one\n// CHECK-NEXT: return"), "line 2 of the case: 'return' is not there on the next line.");
-  EXPECT_EQ(check("// CHECK: one\n// CHECK-SAME: two"), "line 2 of the case: 'two' is not there on the same line.");
+  EXPECT_EQ(check("// CHECK: two\n// CHECK: one"),
+            "line 2 of the case: 'one' is not there after the last match.");
+  EXPECT_EQ(check("// CHECK: one\n// CHECK-NEXT: return"),
+            "line 2 of the case: 'return' is not there on the next line.");
+  EXPECT_EQ(check("// CHECK: one\n// CHECK-SAME: two"),
+            "line 2 of the case: 'two' is not there on the same line.");
   EXPECT_EQ(check("// CHECK-NOT: two"), "line 1 of the case: CHECK-NOT: 'two' is there.");
   EXPECT_EQ(check("// CHECK-NOT: two\n// CHECK: one"), "");
-  EXPECT_EQ(check("// CHECK: one\n// CHECK-NOT: two\n// CHECK: return"), "line 2 of the case: CHECK-NOT: 'two' is there.");
+  EXPECT_EQ(check("// CHECK: one\n// CHECK-NOT: two\n// CHECK: return"),
+            "line 2 of the case: CHECK-NOT: 'two' is there.");
   EXPECT_EQ(message_of([&] { check("// CHECK-NET: two"); }),
-            "parse error [IPU-E203]: unknown directive in '// CHECK-NET: two'; known are CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.");
+            "parse error [IPU-E203]: unknown directive in '// CHECK-NET: two'; known are CHECK, CHECK-NEXT, "
+            "CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.");
 }
 
 std::string failure(const std::string& text) { return run_case(split_cases(text, "t.ir").at(0), {}).failure; }
 
 TEST(TextCases, a_pass_must_be_honest_legal_and_idempotent) {
-  EXPECT_NE(failure("// RUN: ipu-opt --passes=test-breaks-modules %s").find("left an illegal module"), std::string::npos);
-  EXPECT_NE(failure("// RUN: ipu-opt --passes=test-lies %s").find("says it changed something and changed nothing"), std::string::npos);
+  EXPECT_NE(failure("// RUN: ipu-opt --passes=test-breaks-modules %s").find("left an illegal module"),
+            std::string::npos);
+  EXPECT_NE(
+      failure("// RUN: ipu-opt --passes=test-lies %s").find("says it changed something and changed nothing"),
+      std::string::npos);
   EXPECT_NE(failure("// RUN: ipu-opt --passes=test-grows %s").find("is not idempotent"), std::string::npos);
 }
 class Lies : public Pass {
@@ -188,15 +206,20 @@ IPU_REGISTER_PASS(Grows, "test-grows", "Adds a graph each time.", {});
 TEST(TextCases, a_file_says_what_to_run) {
   EXPECT_EQ(message_of([] { split_cases("graph @f() -> () { return }", "t.ir"); }),
             "parse error [IPU-E203]: t.ir has no line '// RUN: ipu-opt --passes=...'.");
-  EXPECT_EQ(message_of([] { steps_of("--passes=cse,fold"); }), "unknown pass 'fold' [IPU-E202]: ipu-opt --list names the passes.");
-  EXPECT_EQ(message_of([] { steps_of("--pipeline=fast"); }), "unknown pipeline 'fast' [IPU-E202]: ipu-opt --list names them.");
-  EXPECT_EQ(message_of([] { steps_of("cse"); }), "unknown option 'cse' [IPU-E202]: expected --passes=A,B or --pipeline=NAME.");
+  EXPECT_EQ(message_of([] { steps_of("--passes=cse,fold"); }),
+            "unknown pass 'fold' [IPU-E202]: ipu-opt --list names the passes.");
+  EXPECT_EQ(message_of([] { steps_of("--pipeline=fast"); }),
+            "unknown pipeline 'fast' [IPU-E202]: ipu-opt --list names them.");
+  EXPECT_EQ(message_of([] { steps_of("cse"); }),
+            "unknown option 'cse' [IPU-E202]: expected --passes=A,B or --pipeline=NAME.");
 }
 
 TEST(TextCases, an_expected_error_must_come) {
   const char* text = "// RUN: ipu-opt --passes=cse %s\n// CHECK-ERROR: bad\ngraph @f() -> () { return }";
   EXPECT_NE(failure(text).find("CHECK-ERROR: 'bad', and nothing was refused"), std::string::npos);
-  EXPECT_EQ(failure("// RUN: ipu-opt --passes=cse %s\n// CHECK-ERROR: not defined before\ngraph @f() -> () { neg(%a) return }"), "");
+  EXPECT_EQ(failure("// RUN: ipu-opt --passes=cse %s\n// CHECK-ERROR: not defined before\ngraph @f() -> () { "
+                    "neg(%a) return }"),
+            "");
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ class EmulatedSystem : public testing::Test {
     if (value != nullptr) saved_ = value;
   }
   void TearDown() override {
-    saved_.empty() ? unsetenv("POPTORCH_EMULATED_SYSTEM") : setenv("POPTORCH_EMULATED_SYSTEM", saved_.c_str(), 1);
+    saved_.empty() ? unsetenv("POPTORCH_EMULATED_SYSTEM")
+                   : setenv("POPTORCH_EMULATED_SYSTEM", saved_.c_str(), 1);
   }
   static void use(const char* name) { setenv("POPTORCH_EMULATED_SYSTEM", name, 1); }
 
@@ -74,8 +75,10 @@ TEST_F(EmulatedSystem, a_full_system_is_the_documented_error_and_usable_afterwar
   DevicePool& pool = DevicePool::instance();
   EXPECT_EQ(pool.acquire(2), 0);
   EXPECT_EQ(message_of([&] { pool.acquire(4); }),
-            "Failed to acquire 4 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 2 are free; IPUs are given "
-            "in aligned groups of a power of two. Detach a model that is not in use, or choose a larger system with "
+            "Failed to acquire 4 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 2 are free; "
+            "IPUs are given "
+            "in aligned groups of a power of two. Detach a model that is not in use, or choose a larger "
+            "system with "
             "POPTORCH_EMULATED_SYSTEM (bow-pod16, mk1-16, pod16, pod4, pod64).");
   EXPECT_THROW(pool.acquire(5), Error);
   EXPECT_THROW(pool.acquire(0), Error);
