@@ -71,6 +71,7 @@ StridedCopy::StridedCopy(std::span<const int64_t> extents, const Strides& from_s
   outer_ = dims.extents;
   outer_from_ = from;
   outer_to_ = to;
+  if (transposes && element_bytes == 4 && from_row_ == 1 && to_column_ == 1) transpose_ = transpose_function();
   if (transposes) {
     // A short side leaves room for a longer other side.
     tile_columns_ = std::min(columns_, kTransposeTile);
@@ -106,6 +107,8 @@ void StridedCopy::run_as(const T* from, T* to, int64_t first_unit, int64_t last_
       for (int64_t r = 0; r < rows; ++r) copy_row(source + r * from_row_, target + r * to_row_, columns);
     } else if (from_column_ == 0 && to_column_ == 1) {
       for (int64_t r = 0; r < rows; ++r) std::fill_n(target + r * to_row_, columns, source[r * from_row_]);
+    } else if (transpose_ != nullptr) {
+      transpose_(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(target), rows, columns, from_column_, to_row_);
     } else {
       transpose_tile(source, target, rows, columns, from_row_, from_column_, to_row_, to_column_);
     }

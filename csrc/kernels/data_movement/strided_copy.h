@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/data_movement/transpose_tile.h"
 #include "support/shape.h"
 
 namespace ipu::kernels {
@@ -28,6 +29,7 @@ class StridedCopy {
   void run_as(const T* from, T* to, int64_t first_unit, int64_t last_unit) const;
 
   int64_t elements_ = 0, units_ = 0, element_bytes_ = 4;
+  TransposeFunction transpose_ = nullptr;  // 32-bit elements whose rows and columns change places
   Shape outer_;  // extents of the dimensions around the two that make a tile
   Strides outer_from_, outer_to_;
   // The tile dimensions: columns run along the destination, rows along the source when that is another dimension.

@@ -68,6 +68,12 @@ void unary(const BlockCall& call) {
   auto* to = static_cast<hn::TFromD<R>*>(call.result);
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
+  for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
+    const auto first = Op::apply(d, a.load(d, i));
+    const auto second = Op::apply(d, a.load(d, i + lanes));
+    hn::StoreU(first, r, to + i);
+    hn::StoreU(second, r, to + i + lanes);
+  }
   for (; i + lanes <= call.count; i += lanes) hn::StoreU(Op::apply(d, a.load(d, i)), r, to + i);
   if (size_t rest = call.count - i; rest != 0)
     store_first(r, Op::apply(d, a.load_tail(d, i, rest)), to + i, rest);
@@ -81,6 +87,12 @@ void binary(const BlockCall& call) {
   auto* to = static_cast<hn::TFromD<R>*>(call.result);
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
+  for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
+    const auto first = Op::apply(d, a.load(d, i), b.load(d, i));
+    const auto second = Op::apply(d, a.load(d, i + lanes), b.load(d, i + lanes));
+    hn::StoreU(first, r, to + i);
+    hn::StoreU(second, r, to + i + lanes);
+  }
   for (; i + lanes <= call.count; i += lanes) hn::StoreU(Op::apply(d, a.load(d, i), b.load(d, i)), r, to + i);
   if (size_t rest = call.count - i; rest != 0)
     store_first(r, Op::apply(d, a.load_tail(d, i, rest), b.load_tail(d, i, rest)), to + i, rest);
@@ -93,6 +105,12 @@ void ternary(const BlockCall& call) {
   auto* to = static_cast<hn::TFromD<D>*>(call.result);
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
+  for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
+    const auto first = Op::apply(d, a.load(d, i), b.load(d, i), c.load(d, i));
+    const auto second = Op::apply(d, a.load(d, i + lanes), b.load(d, i + lanes), c.load(d, i + lanes));
+    hn::StoreU(first, d, to + i);
+    hn::StoreU(second, d, to + i + lanes);
+  }
   for (; i + lanes <= call.count; i += lanes)
     hn::StoreU(Op::apply(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, to + i);
   if (size_t rest = call.count - i; rest != 0)
@@ -122,7 +140,7 @@ HWY_INLINE auto as_boolean(D d, M mask) {
   return hn::IfThenElseZero(hn::RebindMask(u, mask), hn::Set(u, 1u));
 }
 template <class D, class V>
-HWY_INLINE V not_a_number_first(D d, V a, V b, V otherwise) {
+[[maybe_unused]] HWY_INLINE V not_a_number_first(D d, V a, V b, V otherwise) {
   return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), otherwise, b), a);
 }
 
@@ -132,8 +150,14 @@ IPU_BLOCK_OP2(Mul, hn::Mul(a, b))
 IPU_BLOCK_OP2(Div, hn::Div(a, b))
 IPU_BLOCK_OP2(Min, hn::Min(a, b))
 IPU_BLOCK_OP2(Max, hn::Max(a, b))
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
+// x86 gives the second operand for NaN and for equal ones, so only a NaN in b needs care.
+IPU_BLOCK_OP2(MinNan, hn::IfThenElse(hn::Eq(b, b), hn::Min(b, a), b))
+IPU_BLOCK_OP2(MaxNan, hn::IfThenElse(hn::Eq(b, b), hn::Max(b, a), b))
+#else
 IPU_BLOCK_OP2(MinNan, not_a_number_first(d, a, b, hn::IfThenElse(hn::Lt(b, a), b, a)))
 IPU_BLOCK_OP2(MaxNan, not_a_number_first(d, a, b, hn::IfThenElse(hn::Gt(b, a), b, a)))
+#endif
 IPU_BLOCK_OP1(Neg, hn::Neg(a))
 IPU_BLOCK_OP1(Abs, hn::Abs(a))
 IPU_BLOCK_OP1(Sign, hn::Sub(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Set(d, 1.0f)),

@@ -110,8 +110,8 @@ class ReduceKernel final : public PreparedKernel {
   // Offsets of result `index` among the kept dimensions before the last `skip`.
   void locate(int64_t index, size_t skip, int64_t& from, int64_t& to) const {
     for (size_t d = kept.size() - skip; d-- > 0;) {
-      const int64_t k = index % kept[d];
-      index /= kept[d];
+      const int64_t k = d == 0 ? index : index % kept[d];
+      if (d != 0) index /= kept[d];
       from += k * kept_from[d];
       to += k * kept_to[d];
     }
