@@ -199,6 +199,25 @@ IPU_BLOCK_OP3(SubtractTwice, hn::Sub(hn::Sub(a, b), c))
 IPU_BLOCK_OP3(DifferenceTimes, hn::Mul(hn::Sub(a, b), c))
 IPU_BLOCK_OP3(MinusExpTimes, hn::NegMulAdd(exp(d, b), c, a))
 
+template <class First, class Second>
+struct PairLeft {
+  template <class D, class V>
+  static HWY_INLINE auto apply(D d, V a, V b, V c) { return Second::apply(d, First::apply(d, a, b), c); }
+};
+template <class First, class Second>
+struct PairRight {
+  template <class D, class V>
+  static HWY_INLINE auto apply(D d, V a, V b, V c) { return Second::apply(d, c, First::apply(d, a, b)); }
+};
+// In the order of pair_function().
+template <class First>
+std::array<BlockFunction, 10> pairs_of() {
+  return {ternary<PairLeft<First, Add>, F>,    ternary<PairLeft<First, Sub>, F>,     ternary<PairRight<First, Sub>, F>,
+          ternary<PairLeft<First, Mul>, F>,    ternary<PairLeft<First, MaxNan>, F>,  ternary<PairRight<First, MaxNan>, F>,
+          ternary<PairLeft<First, MinNan>, F>, ternary<PairRight<First, MinNan>, F>, ternary<PairLeft<First, Div>, F>,
+          ternary<PairRight<First, Div>, F>};
+}
+
 // Saturates; the clamp is exact because 2^31 is a float and comparisons with NaN are false.
 struct ToInteger {
   template <class D, class V>
@@ -365,6 +384,7 @@ BlockOps make_block_ops() {
   set(OpCode::kFToBool, unary<IsNonZero, F, U>);
   set(OpCode::kIToBool, unary<IsNonZero, U>);
   set(OpCode::kRoundF16, round_f16);
+  ops.pairs = {pairs_of<Add>(), pairs_of<Sub>(), pairs_of<Mul>()};
   ops.exp_difference = binary<ExpDifference, F>;
   ops.subtract_twice = ternary<SubtractTwice, F>;
   ops.difference_times = ternary<DifferenceTimes, F>;
@@ -401,6 +421,26 @@ HWY_EXPORT(target_block_ops);
 const BlockOps& block_ops() {
   active_isa();
   return HWY_DYNAMIC_DISPATCH(target_block_ops)();
+}
+
+BlockFunction pair_function(const BlockOps& ops, OpCode first, OpCode second, bool is_left) {
+  size_t row = 0, column = 0;
+  switch (first) {
+    case OpCode::kAddF: row = 0; break;
+    case OpCode::kSubF: row = 1; break;
+    case OpCode::kMulF: row = 2; break;
+    default: return nullptr;
+  }
+  switch (second) {
+    case OpCode::kAddF: column = 0; break;  // commutes
+    case OpCode::kSubF: column = is_left ? 1 : 2; break;
+    case OpCode::kMulF: column = 3; break;
+    case OpCode::kMaxF: column = is_left ? 4 : 5; break;
+    case OpCode::kMinF: column = is_left ? 6 : 7; break;
+    case OpCode::kDivF: column = is_left ? 8 : 9; break;
+    default: return nullptr;
+  }
+  return ops.pairs[row][column];
 }
 }  // namespace ipu::kernels
 #endif

@@ -208,6 +208,8 @@ class Builder {
     kernel_.once.clear();
     kernel_.each.clear();
     values_.assign(program_.code.size(), {});
+    look_at_views();
+    select_functions();
     find_last_uses();
     classify_loads();
 
@@ -249,25 +251,19 @@ class Builder {
   struct Value {
     uint16_t slot = 0, memory_slot = 0;
     bool in_place = false, widened = false, splat = false, invariant = false;
+    bool contiguous = false;      // a load of consecutive elements
+    bool absorbed = false;        // computed by its only reader
     int last_use = -1;
+    BlockFunction function = nullptr;
+    int sources = 0;
+    int32_t source[3] = {-1, -1, -1};
   };
 
-  void find_last_uses() {
-    for (size_t i = 0; i < program_.code.size(); ++i) {
-      const Instruction& step = program_.code[i];
-      const int32_t sources[3] = {step.a, step.b, step.c};
-      for (int k = 0; k < arity(step.code); ++k) values_[sources[k]].last_use = static_cast<int>(i);
-    }
-    for (int32_t output : program_.outputs) values_[output].last_use = static_cast<int>(program_.code.size());
-  }
-
-  void classify_loads() {
+  void look_at_views() {
     const BlockPlan& plan = *kernel_.plan;
     const Shape& extents = kernel_.dims.extents;
-    last_memory_read_ = -1;
     for (size_t i = 0; i < program_.code.size(); ++i) {
-      Value& value = values_[i];
-      if (view_of_[i] < 0 || value.last_use < 0) continue;
+      if (view_of_[i] < 0) continue;
       const View& view = kernel_.views[view_of_[i]];
       bool flat = true, contiguous = true, outer_free = true;
       int64_t step = 1;
@@ -278,16 +274,70 @@ class Builder {
       }
       for (size_t d = 0; d < plan.split && d < extents.size(); ++d) outer_free &= view.strides[d] == 0;
       bool split_free = extents.empty() || plan.blocks_per_run == 1 || view.strides[plan.split] == 0;
-      value.invariant = outer_free && split_free && plan.blocks > 1;
-      value.splat = flat;
-      if (!flat) {
-        bool memory = view.operand >= 0 && contiguous && !value.invariant;
+      values_[i].splat = flat;
+      values_[i].contiguous = contiguous;
+      values_[i].invariant = outer_free && split_free && plan.blocks > 1;
+    }
+  }
+
+  // A function per instruction; a common pair whose first result nobody else reads becomes one.
+  void select_functions() {
+    std::vector<int> readers(program_.code.size(), 0);
+    for (const Instruction& step : program_.code) {
+      const int32_t sources[3] = {step.a, step.b, step.c};
+      for (int k = 0; k < arity(step.code); ++k) ++readers[sources[k]];
+    }
+    for (int32_t output : program_.outputs) ++readers[output];
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& step = program_.code[i];
+      Value& value = values_[i];
+      value.function = ops_.compute[static_cast<size_t>(step.code)];
+      value.sources = arity(step.code);
+      const int32_t sources[3] = {step.a, step.b, step.c};
+      bool uniform = value.sources > 0;
+      for (int k = 0; k < value.sources; ++k) {
+        value.source[k] = sources[k];
+        uniform &= values_[sources[k]].splat;
+      }
+      if (value.sources > 0) value.splat = uniform;
+      if (step.code == OpCode::kConstF || step.code == OpCode::kConstI) value.splat = true;
+      if (value.sources != 2 || uniform) continue;
+      for (bool is_left : {true, false}) {
+        const int32_t first = is_left ? step.a : step.b, other = is_left ? step.b : step.a;
+        Value& inner = values_[first];
+        if (readers[first] != 1 || inner.sources != 2 || inner.splat) continue;
+        BlockFunction pair = pair_function(ops_, program_.code[first].code, step.code, is_left);
+        if (pair == nullptr) continue;
+        inner.absorbed = true;
+        value.function = pair;
+        value.sources = 3;
+        value.source[0] = inner.source[0], value.source[1] = inner.source[1], value.source[2] = other;
+        break;
+      }
+    }
+  }
+
+  void find_last_uses() {
+    for (size_t i = 0; i < program_.code.size(); ++i)
+      for (int k = 0; k < values_[i].sources && !values_[i].absorbed; ++k)
+        values_[values_[i].source[k]].last_use = static_cast<int>(i);
+    for (int32_t output : program_.outputs) values_[output].last_use = static_cast<int>(program_.code.size());
+  }
+
+  void classify_loads() {
+    last_memory_read_ = -1;
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      Value& value = values_[i];
+      if (view_of_[i] < 0 || value.last_use < 0) continue;
+      const View& view = kernel_.views[view_of_[i]];
+      if (!value.splat) {
+        bool memory = view.operand >= 0 && value.contiguous && !value.invariant;
         // With several results an operand that is one is copied first: another result may lie in its memory.
         bool copied = results_.size() > 1 && value.last_use == static_cast<int>(program_.code.size());
         value.in_place = memory && is_register_sized(view.dtype) && !copied;
         value.widened = memory && !value.in_place;
       }
-      if (value.in_place && value.last_use >= 0) last_memory_read_ = std::max(last_memory_read_, value.last_use);
+      if (value.in_place) last_memory_read_ = std::max(last_memory_read_, value.last_use);
       if (!value.in_place && !value.invariant) last_memory_read_ = std::max(last_memory_read_, static_cast<int>(i));
     }
   }
@@ -305,10 +355,8 @@ class Builder {
   }
 
   void release_sources(size_t i) {
-    const Instruction& step = program_.code[i];
-    const int32_t sources[3] = {step.a, step.b, step.c};
-    for (int k = 0; k < arity(step.code); ++k) {
-      Value& value = values_[sources[k]];
+    for (int k = 0; k < values_[i].sources; ++k) {
+      Value& value = values_[values_[i].source[k]];
       if (value.last_use != static_cast<int>(i)) continue;
       value.last_use = -2;  // once, when it is read twice by the same instruction
       if (value.slot >= kernel_.first_register_slot && !value.invariant) free_.push_back(value.slot);
@@ -318,11 +366,11 @@ class Builder {
   bool emit(size_t i) {
     const Instruction& code = program_.code[i];
     Value& value = values_[i];
-    if (value.last_use < 0) return true;  // nobody reads it
+    if (value.last_use < 0 || value.absorbed) return true;  // nobody reads it, or only its reader computes it
     switch (code.code) {
       case OpCode::kConstF:
       case OpCode::kConstI: {
-        value.splat = value.invariant = true;
+        value.invariant = true;
         value.slot = take_register(true, true);
         uint32_t bits = 0;
         if (code.code == OpCode::kConstF) {
@@ -364,28 +412,23 @@ class Builder {
   }
 
   bool emit_compute(size_t i) {
-    const Instruction& code = program_.code[i];
     Value& value = values_[i];
-    Step step{.function = ops_.compute[static_cast<size_t>(code.code)]};
+    Step step{.uniform = value.splat, .function = value.function};
     if (step.function == nullptr) return false;
-    const int32_t sources[3] = {code.a, code.b, code.c};
     uint16_t slots[3];
     uint8_t strides[3] = {1, 1, 1};
-    bool uniform = true, invariant = true;
-    for (int k = 0; k < arity(code.code); ++k) {
-      const Value& source = values_[sources[k]];
+    bool invariant = true;
+    for (int k = 0; k < value.sources; ++k) {
+      const Value& source = values_[value.source[k]];
       slots[k] = source.slot;
-      strides[k] = source.splat ? 0 : 1;
-      uniform &= source.splat;
+      // A uniform step reads its splats as vectors: its result may lie in the splat of a source.
+      strides[k] = source.splat && !value.splat ? 0 : 1;
       invariant &= source.invariant;
     }
-    for (int k = arity(code.code); k < 3; ++k) slots[k] = slots[0];
+    for (int k = value.sources; k < 3; ++k) slots[k] = slots[0];
     step.a = slots[0], step.b = slots[1], step.c = slots[2];
-    step.uniform = value.splat = uniform;
-    // A uniform step reads its splats as vectors: its result may lie in the splat of a source.
-    if (uniform) strides[0] = strides[1] = strides[2] = 1;
     step.stride_a = strides[0], step.stride_b = strides[1], step.stride_c = strides[2];
-    value.invariant = uniform && invariant;
+    value.invariant = value.splat && invariant;
     release_sources(i);
     value.slot = value.splat ? take_register(true, value.invariant) : result_slot(i);
     step.result = value.slot;

@@ -31,41 +31,64 @@ HWY_INLINE hn::VFromD<D> power_of_two(D d, VI n) {
   const hn::RebindToSigned<D> di;
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
+// p * 2^n for normal p and result.
+template <class D, class V, class VI>
+HWY_INLINE V scale_exponent(D d, V p, VI n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(n)));
+}
 
-// x = n*ln2 + r with |r| <= ln2/2; x is clamped to where exp is 0 or infinite. NaN stays in r.
-template <class D, class V>
+// x = n*ln2 + r with |r| <= ln2/2. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+template <class D>
 struct ExpReduction {
-  V r;
+  hn::VFromD<D> r;
   hn::VFromD<hn::RebindToSigned<D>> n;
 };
 template <class D, class V>
-HWY_INLINE ExpReduction<D, V> reduce_exp(D d, V x) {
-  // Clamping keeps NaN: comparisons with it are false.
-  x = hn::IfThenElse(hn::Gt(x, hn::Set(d, 89.0f)), hn::Set(d, 89.0f), x);
-  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, -104.0f)), hn::Set(d, -104.0f), x);
-  V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+HWY_INLINE ExpReduction<D> reduce_exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 0x1.8p23f);
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
+  const V n = hn::Sub(shifted, magic);
   V r = hn::NegMulAdd(n, hn::Set(d, 0x1.62e400p-1f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 0x1.7f7d1cp-20f), r);
-  const hn::RebindToSigned<D> di;
-  return {r, hn::ConvertTo(di, hn::IfThenElseZero(hn::Eq(x, x), n))};
+  return {r, hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic))};
+}
+// Limits where exp is 0 or infinite. x is the second operand: NaN stays.
+template <class D, class V>
+HWY_INLINE V clamp_exp(D d, V x) {
+  return hn::Max(hn::Set(d, -104.0f), hn::Min(hn::Set(d, 89.0f), x));
+}
+
+// e^r for the reduced range.
+template <class D, class V>
+HWY_INLINE V exp_reduced(D d, V r) {
+  static constexpr float kC[] = {0.5f,           0.166666672f,   0.0416662693f,
+                                 0.00833326578f, 0.00139460864f, 0.000199178307f};
+  return hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r), hn::Set(d, 1.0f));
 }
 
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
-  static constexpr float kC[] = {0.5f,           0.166666672f,   0.0416662693f,
-                                 0.00833326578f, 0.00139460864f, 0.000199178307f};
-  auto [r, n] = reduce_exp(d, x);
-  V p = hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r), hn::Set(d, 1.0f));
+  auto [r, n] = reduce_exp(d, clamp_exp(d, x));
   // Two factors: n reaches 128 and -150, where one would over- or underflow.
   auto half = hn::ShiftRight<1>(n);
-  return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(n, half)));
+  V result = hn::Mul(scale_exponent(d, exp_reduced(d, r), half), power_of_two(d, hn::Sub(n, half)));
+  return hn::IfThenElse(hn::Eq(x, x), result, x);
+}
+
+// The same for results that are normal numbers: -87 <= x <= 88. NaN gives no meaning.
+template <class D, class V>
+HWY_INLINE V exp_moderate(D d, V x) {
+  auto [r, n] = reduce_exp(d, x);
+  return scale_exponent(d, exp_reduced(d, r), n);
 }
 
 template <class D, class V>
 HWY_INLINE V expm1(D d, V x) {
   static constexpr float kC[] = {0.5f,           0.166666672f,   0.041666355f,
                                  0.00833327416f, 0.00139410223f, 0.000199135728f};
-  auto [r, n] = reduce_exp(d, x);
+  auto [r, n] = reduce_exp(d, clamp_exp(d, x));
   V p = hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r);
   // 2^n (p + 1) - 1, halved until the end because 2^128 is no float; below 2^-100 the power no longer matters.
   const hn::RebindToSigned<D> di;
@@ -73,7 +96,8 @@ HWY_INLINE V expm1(D d, V x) {
   V scale = power_of_two(d, hn::Sub(n, hn::Set(di, 1)));
   V half = hn::MulAdd(scale, p, hn::Sub(scale, hn::Set(d, 0.5f)));
   V result = hn::Add(half, half);
-  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);  // -0
+  auto ordinary = hn::And(hn::Eq(x, x), hn::Ne(x, hn::Zero(d)));
+  return hn::IfThenElse(ordinary, result, x);  // NaN, -0
 }
 
 // log of a positive normal or denormal number; other arguments are the caller's.
@@ -128,7 +152,7 @@ HWY_INLINE V tanh(D d, V x) {
   V square = hn::Mul(x, x);
   V small = hn::MulAdd(hn::Mul(polynomial(d, square, kC), square), x, x);
   const V one = hn::Set(d, 1.0f);
-  V grown = exp(d, hn::Add(size, size));
+  V grown = exp_moderate(d, hn::Min(hn::Add(size, size), hn::Set(d, 20.0f)));  // tanh(10) is 1
   V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
   return hn::CopySign(hn::IfThenElse(hn::Ge(size, hn::Set(d, 0.625f)), large, small), x);
 }
@@ -152,9 +176,9 @@ HWY_INLINE V erf(D d, V x) {
   V size = hn::Abs(x);
   V square = hn::Mul(x, x);
   V small = hn::MulAdd(polynomial(d, square, kSmall), x, x);
-  V t = hn::IfThenElse(hn::Gt(size, hn::Set(d, 4.0f)), hn::Set(d, 4.0f), size);
+  V t = hn::Min(size, hn::Set(d, 4.0f));  // erf(4) is 1
   V logarithm = hn::MulSub(polynomial(d, t, kLarge), t, t);
-  V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), exp(d, logarithm)), x);
+  V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), exp_moderate(d, logarithm)), x);
   return hn::IfThenElse(hn::Gt(size, hn::Set(d, 0.92f)), large, small);
 }
 

@@ -248,7 +248,7 @@ std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
   kernel->units = kernel->results;
   if (kernel->by_columns && kernel->results > 0) {
     const int64_t share = (kernel->results + lanes - 1) / lanes;
-    kernel->column_block = std::clamp<int64_t>((share + 63) / 64 * 64, 64, 512);
+    kernel->column_block = std::clamp<int64_t>((share + 63) / 64 * 64, 256, 512);
     const int64_t width = kernel->kept.back();
     kernel->units = kernel->results / width * ((width + kernel->column_block - 1) / kernel->column_block);
     kernel->levels = pairwise_levels((kernel->count + kFoldRows - 1) / static_cast<int64_t>(kFoldRows)) + 1;
