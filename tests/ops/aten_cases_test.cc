@@ -77,6 +77,11 @@ class AtenCase : public testing::TestWithParam<size_t> {
     call.import();
     for (ir::Value* result : call.results()) graph_->append_output(result);
     results_ = call.results();
+    for (const auto& [name, value] : call.written()) {
+      written_[data()["arguments"][name]["tensor"].get<size_t>()] =
+          static_cast<int>(graph_->outputs().size());
+      graph_->append_output(value);
+    }
   }
 
   void expect_equal(const std::vector<double>& actual, const std::vector<double>& expected,
@@ -97,6 +102,7 @@ class AtenCase : public testing::TestWithParam<size_t> {
   ir::Graph* graph_ = module_.add_graph("case");
   std::vector<ir::Value*> values_, results_;
   std::vector<ReferenceTensor> inputs_;
+  std::map<size_t, int> written_;  // tensor argument → output of the graph with its new value
 };
 
 TEST(AtenCases, FileIsFound) {
@@ -109,7 +115,12 @@ TEST_P(AtenCase, HasTorchsResultsAndGradients) {
   import();
   ops::verify(module_, ir::Form::kFunctional);
   const std::vector<ReferenceTensor> outputs = Interpreter(module_, Arithmetic::kF64).run(*graph_, inputs_);
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  ASSERT_EQ(written_.size(), data()["written"].size());
+  for (const auto& [argument, output] : written_) {
+    expect_equal(outputs[output].values, numbers(data()["written"][std::to_string(argument)]["values"]),
+                 "written tensor");
+  }
+  for (size_t i = 0; i < results_.size(); ++i) {
     expect_equal(outputs[i].values, numbers(data()["results"][i]["values"]), "result " + std::to_string(i));
   }
   if (data()["gradients"].is_null()) return;
@@ -117,6 +128,9 @@ TEST_P(AtenCase, HasTorchsResultsAndGradients) {
   autodiff::DifferentiateOptions options;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (!data()["gradients"][i].is_null()) options.required.push_back(values_[i]);
+  }
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (data()["results"][i]["differentiable"].get<bool>()) options.provided.push_back(results_[i]);
   }
   const autodiff::GradInfo info = autodiff::differentiate(*graph_, options);
   ops::verify(module_, ir::Form::kFunctional);

@@ -84,6 +84,7 @@ def case(name, *args, gradient=True, constant=(), **kwargs):
     floats = [t for k, t in enumerate(tensors) if t.is_floating_point() and k not in constant]
     for t in floats:
         t.requires_grad_(gradient)
+    given = [described(t) for t in tensors]
     results = op(*args, **kwargs)
     results = list(results) if isinstance(results, (list, tuple)) else [results]
     loss = 0.0
@@ -103,8 +104,9 @@ def case(name, *args, gradient=True, constant=(), **kwargs):
         {
             "op": name,
             "arguments": arguments,
-            "tensors": [described(t) for t in tensors],
-            "results": [described(r) for r in results],
+            "tensors": given,
+            "written": {k: described(tensors[k]) for k in range(len(tensors)) if described(tensors[k]) != given[k]},
+            "results": [described(r) | {"differentiable": r.requires_grad} for r in results],
             "gradients": gradients,
         }
     )
@@ -330,12 +332,47 @@ def indexing_cases():
     case("one_hot", i([[0, 2], [1, 1]]), 3)
 
 
+def layer_cases():
+    case("layer_norm", x(2, 3, 4), [4], x(4), x(4))
+    case("layer_norm", x(2, 3, 4), [3, 4])
+    case("native_layer_norm", x(2, 4), [4], x(4), None, 1e-3)
+    case("rms_norm", x(2, 4), [4], x(4))
+    case("group_norm", x(2, 4, 3), 2, x(4), x(4))
+    stats = lambda: (x(3), x(3, low=0.5, high=2.0))  # noqa: E731
+    case("batch_norm", x(2, 3, 2, 2), x(3), x(3), *stats(), True, 0.25, 1e-3, False, constant=(3, 4))
+    case("batch_norm", x(4, 3), None, None, None, None, True, 0.1, 1e-5, False)
+    case("batch_norm", x(2, 3, 4), x(3), x(3), *stats(), False, 0.1, 1e-3, False, constant=(3, 4))
+    case("instance_norm", x(2, 3, 4), x(3), x(3), None, None, True, 0.1, 1e-3, False)
+    case("instance_norm", x(2, 3, 4), None, None, *stats(), True, 0.25, 1e-3, False, constant=(1, 2))
+    q, k, v = (2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)
+    case("scaled_dot_product_attention", x(*q), x(*k), x(*v))
+    case("scaled_dot_product_attention", x(*q), x(*k), x(*v), None, 0.0, True, scale=0.75)
+    case("scaled_dot_product_attention", x(*q), x(*k), x(*v), x(3, 5))
+    mask = i([[1, 0, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]) > 0
+    case("scaled_dot_product_attention", x(*q), x(*k), x(*v), mask)
+    case("scaled_dot_product_attention", x(1, 4, 2, 3), x(1, 2, 3, 3), x(1, 2, 3, 3), enable_gqa=True)
+    case("pixel_shuffle", x(2, 8, 2, 3), 2)
+    case("repeat_interleave.self_int", x(2, 3), 2, 1)
+    case("repeat_interleave.self_int", x(2, 2), 3)
+    case("glu", x(2, 4))
+    case("glu", x(4, 3), 0)
+    case("prelu", x(2, 3, 2), x(3))
+    case("prelu", x(5), x(1))
+    case("cumsum", x(2, 3, 2), 1)
+    case("cumsum", i([[1, 2, 3], [4, 5, 6]]), -1)
+    case("bilinear", x(2, 2, 3), x(2, 2, 4), x(5, 3, 4), x(5))
+    case("diagonal", x(3, 4))
+    case("diagonal", x(2, 4, 3), -1, 1, 2)
+    case("diagonal", x(3, 2, 4), 2, 0, -1)
+
+
 shape_cases()
 reduction_cases()
 linear_cases()
 convolution_cases()
 loss_cases()
 indexing_cases()
+layer_cases()
 path = pathlib.Path(__file__).with_name("aten_cases.json")
 path.write_text("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
 print(f"{len(cases)} cases")

@@ -186,6 +186,17 @@ TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
             prefix +
                 "dropout: dropout in training needs random ops, which are not there yet; set p=0 or call "
                 "model.eval().");
+  EXPECT_EQ(import_refusal("scaled_dot_product_attention",
+                           {{"query", x}, {"key", x}, {"value", x}, {"dropout_p", 0.5}}, f32({4, 3})),
+            prefix +
+                "scaled_dot_product_attention: dropout in training needs random ops, which are not there "
+                "yet; set dropout_p=0.");
+  EXPECT_EQ(import_refusal("glu", {{"self", x}}, f32({4, 1})),
+            prefix + "glu: the halved dimension must be even.");
+  EXPECT_EQ(
+      import_refusal("einsum", {{"equation", std::string("ii->i")}, {"tensors", std::vector<ir::Value*>{x}}},
+                     f32({4})),
+      prefix + "einsum: a diagonal (letter 'i' twice in one operand).");
   EXPECT_EQ(import_refusal("embedding", {{"weight", x}, {"indices", target}, {"sparse", true}}, f32({4, 3})),
             prefix + "embedding: sparse=True is not supported.");
   EXPECT_EQ(import_refusal("one_hot", {{"self", target}, {"num_classes", int64_t{-1}}}, i32({4, 1})),

@@ -1,0 +1,173 @@
+// Importers of torch's normalisations (layer, batch, instance, group, RMS): composed of reductions and
+// elementwise ops, whose gradients are right by construction. Batch statistics of training update the running
+// ones as torch does.
+#include <limits>
+#include <numeric>
+
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+ir::Value* scalar_of(ImportCall& call, ir::Value* like, double value) {
+  return call.builder().scalar(like->type().dtype, value);
+}
+
+int64_t count_of(const Shape& shape, const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (const int64_t d : dims) count *= shape[d];
+  return count;
+}
+
+ir::Value* mean_over(ImportCall& call, ir::Value* x, const std::vector<int64_t>& dims) {
+  return call.op("reduce_mean", {x}, {{"dims", dims}, {"keep_dims", true}});
+}
+
+// Mean and biased variance over dims, kept as size 1, and x without its mean.
+struct Statistics {
+  ir::Value *mean, *variance, *centered;
+};
+Statistics statistics(ImportCall& call, ir::Value* x, const std::vector<int64_t>& dims) {
+  ir::Value* mean = mean_over(call, x, dims);
+  ir::Value* centered = call.op("sub", {x, mean});
+  return {mean, mean_over(call, call.op("mul", {centered, centered}), dims), centered};
+}
+
+ir::Value* inverse_deviation(ImportCall& call, ir::Value* variance, double eps) {
+  return call.op("rsqrt", {call.op("add", {variance, scalar_of(call, variance, eps)})});
+}
+
+// y * weight + bias, each optional and reshaped to `shape` first.
+ir::Value* affine(ImportCall& call, ir::Value* y, const Shape& shape) {
+  const DType dtype = y->type().dtype;
+  if (ir::Value* weight = call.optional_tensor("weight")) {
+    y = call.op("mul", {y, call.cast(reshaped(call, weight, shape), dtype)});
+  }
+  if (call.has("bias")) y = call.op("add", {y, call.cast(reshaped(call, call.tensor("bias"), shape), dtype)});
+  return y;
+}
+
+std::vector<int64_t> last_dims(ImportCall& call, size_t rank) {
+  const size_t count = call.integers("normalized_shape").size();
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), static_cast<int64_t>(rank - count));
+  return dims;
+}
+
+void import_layer_norm(ImportCall& call) {
+  ir::Value* x = call.tensor("input");
+  const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
+  const Statistics s = statistics(call, x, dims);
+  ir::Value* scale = inverse_deviation(call, s.variance, call.real("eps"));
+  call.set_result(0, affine(call, call.op("mul", {s.centered, scale}), call.integers("normalized_shape")));
+  if (call.result_count() < 3) return;
+  call.set_result(1, s.mean);
+  call.set_result(2, scale);
+}
+
+void import_rms_norm(ImportCall& call) {
+  ir::Value* x = call.tensor("input");
+  const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
+  const double eps = call.has("eps") ? call.real("eps") : std::numeric_limits<float>::epsilon();
+  ir::Value* scale = inverse_deviation(call, mean_over(call, call.op("mul", {x, x}), dims), eps);
+  call.set_result(0, affine(call, call.op("mul", {x, scale}), call.integers("normalized_shape")));
+}
+
+// [1, C, 1, ...]: how a value per channel broadcasts.
+Shape per_channel(const Shape& x) {
+  Shape shape(x.size(), 1);
+  shape[1] = x[1];
+  return shape;
+}
+
+void import_group_norm(ImportCall& call) {
+  ir::Value* x = call.tensor("input");
+  const Shape shape = x->type().shape;
+  const int64_t groups = call.integer("num_groups");
+  const int64_t size = x->type().elements() / std::max<int64_t>(1, shape[0] * groups);
+  const Statistics s = statistics(call, reshaped(call, x, {shape[0], groups, size}), {2});
+  ir::Value* y = call.op("mul", {s.centered, inverse_deviation(call, s.variance, call.real("eps"))});
+  call.set_result(0, affine(call, reshaped(call, y, shape), per_channel(shape)));
+}
+
+// running = (1 - momentum) * running + momentum * statistic. Gradients do not flow into the state.
+void update_running(ImportCall& call, std::string_view name, ir::Value* statistic) {
+  if (!call.has(name)) return;
+  ir::Value* running = call.tensor(name);
+  const double momentum = call.real("momentum");
+  statistic =
+      call.cast(reshaped(call, call.op("detach", {statistic}), running->type().shape), running->type().dtype);
+  ir::Value* kept = call.op("mul", {running, scalar_of(call, running, 1.0 - momentum)});
+  call.write(name, call.op("add", {kept, call.op("mul", {statistic, scalar_of(call, running, momentum)})}));
+}
+
+// The unbiased variance that running statistics collect.
+ir::Value* unbiased(ImportCall& call, ir::Value* variance, int64_t count) {
+  const double factor = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1)
+                                  : std::numeric_limits<double>::quiet_NaN();
+  return call.op("mul", {variance, scalar_of(call, variance, factor)});
+}
+
+// (x - mean) / deviation of given statistics as one multiply and one add per element.
+ir::Value* normalized_by_state(ImportCall& call, ir::Value* x) {
+  const Shape channel = per_channel(x->type().shape);
+  const DType dtype = x->type().dtype;
+  ir::Value* mean = call.cast(reshaped(call, call.tensor("running_mean"), channel), dtype);
+  ir::Value* variance = call.cast(reshaped(call, call.tensor("running_var"), channel), dtype);
+  ir::Value* scale = inverse_deviation(call, variance, call.real("eps"));
+  if (ir::Value* weight = call.optional_tensor("weight")) {
+    scale = call.op("mul", {scale, call.cast(reshaped(call, weight, channel), dtype)});
+  }
+  ir::Value* shift = call.op("neg", {call.op("mul", {mean, scale})});
+  if (call.has("bias"))
+    shift = call.op("add", {call.cast(reshaped(call, call.tensor("bias"), channel), dtype), shift});
+  return call.op("add", {call.op("mul", {x, scale}), shift});
+}
+
+void import_batch_norm(ImportCall& call) {
+  ir::Value* x = call.tensor("input");
+  const Shape shape = x->type().shape;
+  if (!call.boolean("training") && call.has("running_mean")) {
+    return call.set_result(0, normalized_by_state(call, x));
+  }
+  std::vector<int64_t> dims{0};
+  for (size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<int64_t>(d));
+  const Statistics s = statistics(call, x, dims);
+  ir::Value* y = call.op("mul", {s.centered, inverse_deviation(call, s.variance, call.real("eps"))});
+  call.set_result(0, affine(call, y, per_channel(shape)));
+  update_running(call, "running_mean", s.mean);
+  if (call.has("running_var"))
+    update_running(call, "running_var", unbiased(call, s.variance, count_of(shape, dims)));
+}
+
+// Statistics of each sample and channel; the running ones collect their mean over the samples.
+void import_instance_norm(ImportCall& call) {
+  ir::Value* x = call.tensor("input");
+  const Shape shape = x->type().shape;
+  if (!call.boolean("use_input_stats")) return call.set_result(0, normalized_by_state(call, x));
+  std::vector<int64_t> dims;
+  for (size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<int64_t>(d));
+  const Statistics s = statistics(call, x, dims);
+  ir::Value* y = call.op("mul", {s.centered, inverse_deviation(call, s.variance, call.real("eps"))});
+  call.set_result(0, affine(call, y, per_channel(shape)));
+  if (call.has("running_mean")) update_running(call, "running_mean", mean_over(call, s.mean, {0}));
+  if (call.has("running_var")) {
+    update_running(call, "running_var",
+                   unbiased(call, mean_over(call, s.variance, {0}), count_of(shape, dims)));
+  }
+}
+
+struct Registrations {
+  Registrations() {
+    for (const char* name : {"layer_norm", "native_layer_norm"})
+      register_aten_importer(name, import_layer_norm);
+    register_aten_importer("rms_norm", import_rms_norm);
+    register_aten_importer("group_norm", import_group_norm);
+    register_aten_importer("batch_norm", import_batch_norm);
+    register_aten_importer("instance_norm", import_instance_norm);
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

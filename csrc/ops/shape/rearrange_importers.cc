@@ -1,0 +1,130 @@
+// Importers made of reshapes, slices and transposes alone or with one product: pixel_shuffle,
+// repeat_interleave, glu, prelu, cumsum, bilinear, diagonal.
+#include <numeric>
+
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+// [..., C r r, H, W] to [..., C, H r, W r].
+void import_pixel_shuffle(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const Shape& shape = x->type().shape;
+  const int64_t r = call.integer("upscale_factor");
+  const int64_t h = shape[shape.size() - 2], w = shape[shape.size() - 1],
+                c = shape[shape.size() - 3] / (r * r);
+  const int64_t batch = x->type().elements() / std::max<int64_t>(1, c * r * r * h * w);
+  ir::Value* y = transposed(call, reshaped(call, x, {batch, c, r, r, h, w}), {0, 1, 4, 2, 5, 3});
+  call.set_result(0, reshaped(call, y, call.result_type(0).shape));
+}
+
+// Every element `repeats` times in a row.
+void import_repeat_interleave(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t repeats = call.integer("repeats");
+  if (!call.has("dim")) x = reshaped(call, x, {x->type().elements()});
+  if (x->type().shape.empty()) x = reshaped(call, x, {1});
+  const int64_t dim = call.has("dim") ? normalize_dim(call.integer("dim"), x->type().shape.size()) : 0;
+  Shape spread = x->type().shape, grown = spread;
+  spread.insert(spread.begin() + dim + 1, 1);
+  grown.insert(grown.begin() + dim + 1, repeats);
+  call.set_result(
+      0, reshaped(call, expanded(call, reshaped(call, x, spread), grown), call.result_type(0).shape));
+}
+
+void import_glu(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : -1, x->type().shape.size());
+  const int64_t half = x->type().shape[dim] / 2;
+  if (half * 2 != x->type().shape[dim]) call.unsupported("the halved dimension must be even");
+  ir::Value* gate = call.op("sigmoid", {sliced(call, x, dim, half, half)});
+  call.set_result(0, call.op("mul", {sliced(call, x, dim, 0, half), gate}));
+}
+
+void import_prelu(ImportCall& call) {
+  ir::Value *x = call.tensor("self"), *weight = call.tensor("weight");
+  Shape shape(x->type().shape.size(), 1);
+  if (shape.size() >= 2) shape[1] = weight->type().elements();
+  weight = reshaped(call, weight, shape);
+  ir::Value* positive = call.op("greater", {x, call.builder().scalar(x->type().dtype, 0.0)});
+  call.set_result(0, call.op("where", {positive, x, call.op("mul", {x, weight})}));
+}
+
+// A product with a triangle of ones, in f32 also for integers (exact up to 2^24).
+void import_cumsum(ImportCall& call) {
+  const ir::Type result = call.result_type(0);
+  if (result.shape.empty()) return call.set_result(0, call.cast(call.tensor("self"), result.dtype));
+  const DType dtype = is_floating_point(result.dtype) ? result.dtype : DType::kF32;
+  ir::Value* x = call.cast(call.tensor("self"), dtype);
+  const int64_t dim = normalize_dim(call.integer("dim"), result.shape.size()), n = result.shape[dim];
+  std::vector<int64_t> perm(result.shape.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[dim], perm.back());  // its own inverse
+  const auto index = [&](int64_t d) { return call.op("iota", {}, {{"shape", Shape{n, n}}, {"dim", d}}); };
+  ir::Value* triangle = call.cast(call.op("less_equal", {index(0), index(1)}), dtype);
+  ir::Value* moved = transposed(call, x, perm);
+  const int64_t rows = n == 0 ? 0 : x->type().elements() / n;
+  ir::Value* sums = call.op("matmul", {reshaped(call, moved, {rows, n}), triangle});
+  call.set_result(0,
+                  call.cast(transposed(call, reshaped(call, sums, moved->type().shape), perm), result.dtype));
+}
+
+// y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]: one product for all i and o, then a
+// sum.
+void import_bilinear(ImportCall& call) {
+  ir::Value *a = call.tensor("input1"), *b = call.tensor("input2"), *weight = call.tensor("weight");
+  const int64_t outputs = weight->type().shape[0], n = weight->type().shape[1], m = weight->type().shape[2];
+  const int64_t rows = a->type().elements() / std::max<int64_t>(1, n);
+  ir::Value* inner =
+      call.op("linear", {reshaped(call, b, {rows, m}), reshaped(call, weight, {outputs * n, m})});
+  ir::Value* weighted =
+      call.op("mul", {reshaped(call, inner, {rows, outputs, n}), reshaped(call, a, {rows, 1, n})});
+  ir::Value* y = call.op("reduce_sum", {weighted}, {{"dims", Shape{2}}, {"keep_dims", false}});
+  if (call.has("bias")) y = call.op("add", {y, call.tensor("bias")});
+  call.set_result(0, reshaped(call, y, call.result_type(0).shape));
+}
+
+// In the flattened last two dimensions the diagonal is every (columns + 1)-th element.
+void import_diagonal(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const auto rank = x->type().shape.size();
+  const int64_t offset = call.has("offset") ? call.integer("offset") : 0;
+  const int64_t row = normalize_dim(call.has("dim1") ? call.integer("dim1") : 0, rank);
+  const int64_t column = normalize_dim(call.has("dim2") ? call.integer("dim2") : 1, rank);
+  std::vector<int64_t> perm;
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d) {
+    if (d != row && d != column) perm.push_back(d);
+  }
+  perm.push_back(row);
+  perm.push_back(column);
+  ir::Value* y = transposed(call, x, perm);
+  Shape shape = y->type().shape;
+  const int64_t columns = shape.back(), elements = shape[rank - 2] * columns,
+                length = call.result_type(0).shape.back();
+  if (length == 0) {
+    throw Error(ErrorCode::kTypeMismatch, "empty slice: the diagonal of " + ir::to_string(x->type()) +
+                                              " at offset " + std::to_string(offset) + " has no elements");
+  }
+  shape.pop_back();
+  shape.back() = elements;
+  const int64_t start = offset >= 0 ? offset : -offset * columns;
+  call.set_result(
+      0, sliced(call, reshaped(call, y, shape), static_cast<int64_t>(rank) - 2, start, length, columns + 1));
+}
+
+struct Registrations {
+  Registrations() {
+    register_aten_importer("pixel_shuffle", import_pixel_shuffle);
+    register_aten_importer("repeat_interleave.self_int", import_repeat_interleave);
+    register_aten_importer("glu", import_glu);
+    register_aten_importer("prelu", import_prelu);
+    register_aten_importer("cumsum", import_cumsum);
+    register_aten_importer("bilinear", import_bilinear);
+    register_aten_importer("diagonal", import_diagonal);
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops
