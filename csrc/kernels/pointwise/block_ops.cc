@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/pointwise/partial_vector-inl.h"
 #include "kernels/pointwise/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,28 +24,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using I = hn::ScalableTag<int32_t>;
 using U = hn::ScalableTag<uint32_t>;
-
-template <class D>
-HWY_INLINE hn::VFromD<D> load_first(D d, const hn::TFromD<D>* from, size_t count) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::MaskedLoad(hn::FirstN(d, count), d, from);  // never faults for 32-bit lanes
-#else
-  HWY_ALIGN hn::TFromD<D> buffer[hn::MaxLanes(d)] = {};
-  std::memcpy(buffer, from, count * sizeof(buffer[0]));
-  return hn::Load(d, buffer);
-#endif
-}
-
-template <class D>
-HWY_INLINE void store_first(D d, hn::VFromD<D> v, hn::TFromD<D>* to, size_t count) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  hn::BlendedStore(v, hn::FirstN(d, count), d, to);
-#else
-  HWY_ALIGN hn::TFromD<D> buffer[hn::MaxLanes(d)];
-  hn::Store(v, d, buffer);
-  std::memcpy(to, buffer, count * sizeof(buffer[0]));
-#endif
-}
 
 // A source of a block: a stream of elements or one splatted value.
 template <class D>

@@ -1,5 +1,6 @@
 // Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in the memory of
 // an operand: every pass over a slice reads it before it is written.
+#include "kernels/softmax/row_softmax.h"
 #include "kernels/softmax/slices.h"
 
 namespace ipu::kernels {
@@ -10,12 +11,16 @@ enum class Softmax : uint8_t { kForward, kLogForward, kGradient, kLogGradient };
 template <Softmax kKind>
 class SoftmaxKernel final : public PreparedKernel {
  public:
-  SoftmaxKernel(const Slices& slices, DType dtype) : math_(slices, dtype) {}
+  SoftmaxKernel(const Slices& slices, DType dtype)
+      : math_(slices, dtype),
+        row_(row_softmax()),
+        short_rows_(dtype == DType::kF32 && slices.inner == 1 && slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
   int lanes() const override { return math_.slices().lanes; }
   int64_t scratch_bytes() const override { return math_.scratch_bytes(3); }
 
   void run(const KernelCall& call, int lane) const override {
     const int64_t panels = math_.slices().panels, lanes = math_.slices().lanes;
+    if (short_rows_) return run_rows(call, panels * lane / lanes, panels * (lane + 1) / lanes);
     std::byte* scratch = call.scratch;
     float *first = math_.statistic(scratch, 0), *second = math_.statistic(scratch, 1);
     const BlockOps& ops = math_.ops();
@@ -48,7 +53,24 @@ class SoftmaxKernel final : public PreparedKernel {
   }
 
  private:
+  void run_rows(const KernelCall& call, int64_t first, int64_t last) const {
+    const int64_t size = math_.slices().size;
+    const auto count = static_cast<size_t>(size);
+    const auto* a = reinterpret_cast<const float*>(call.operands[0]);
+    auto* out = reinterpret_cast<float*>(call.results[0]);
+    if constexpr (kKind == Softmax::kForward || kKind == Softmax::kLogForward) {
+      const auto function = kKind == Softmax::kForward ? row_.softmax : row_.log_softmax;
+      for (int64_t r = first; r < last; ++r) function(a + r * size, count, out + r * size);
+    } else {
+      const auto* b = reinterpret_cast<const float*>(call.operands[1]);
+      const auto function = kKind == Softmax::kGradient ? row_.softmax_gradient : row_.log_softmax_gradient;
+      for (int64_t r = first; r < last; ++r) function(a + r * size, b + r * size, count, out + r * size);
+    }
+  }
+
   SliceMath math_;
+  const RowSoftmax& row_;
+  bool short_rows_;
 };
 
 template <Softmax kKind>

@@ -1,0 +1,135 @@
+// Highway bodies of row_softmax.h. A step handles 16 elements as one vector or two, so chains are the same everywhere.
+#include "kernels/softmax/row_softmax.h"
+
+#include <limits>
+
+#include "kernels/isa.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax/row_softmax.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/pointwise/partial_vector-inl.h"
+#include "kernels/pointwise/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ipu::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Chain = hn::CappedTag<float, 16>;
+using Vector = hn::VFromD<Chain>;
+constexpr size_t kLanes = hn::MaxLanes(Chain());
+constexpr size_t kVectors = 16 / kLanes;
+
+// Lane k of the chains, folded 16 → 8 → ... → 1.
+template <class Op>
+HWY_INLINE float fold_chains(const Vector (&chain)[kVectors], Op op) {
+  HWY_ALIGN float values[16];
+  for (size_t v = 0; v < kVectors; ++v) hn::Store(chain[v], Chain(), values + v * kLanes);
+  for (size_t half = 8; half > 0; half /= 2)
+    for (size_t k = 0; k < half; ++k) values[k] = op(values[k], values[half + k]);
+  return values[0];
+}
+HWY_INLINE float add(float a, float b) { return a + b; }
+HWY_INLINE float larger(float a, float b) { return a > b ? a : b; }
+
+// step(vector number, first element, elements) for the vectors of a row; the last may be partial.
+template <class Step>
+HWY_INLINE void each_vector(size_t count, Step step) {
+  size_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (size_t v = 0; v < kVectors; ++v) step(v, i + v * kLanes, kLanes);
+  for (size_t v = 0; i < count; ++v, i += kLanes) step(v, i, count - i < kLanes ? count - i : kLanes);
+}
+HWY_INLINE Vector load(const float* from, size_t n) {
+  return n == kLanes ? hn::LoadU(Chain(), from) : load_first(Chain(), from, n);
+}
+HWY_INLINE void store(Vector v, float* to, size_t n) {
+  if (n == kLanes) hn::StoreU(v, Chain(), to);
+  else store_first(Chain(), v, to, n);
+}
+// Elements from n on replaced by `other`.
+HWY_INLINE Vector first_or(Vector v, size_t n, Vector other) {
+  return n == kLanes ? v : hn::IfThenElse(hn::FirstN(Chain(), n), v, other);
+}
+
+// Of the numbers; a NaN in the row may be lost here, the sum of exponentials finds it again.
+HWY_INLINE float maximum(const float* x, size_t count) {
+  const Chain d;
+  const Vector lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Vector chain[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) chain[v] = lowest;
+  each_vector(count, [&](size_t v, size_t i, size_t n) HWY_ATTR {
+    const Vector b = first_or(load(x + i, n), n, lowest);
+    chain[v] = hn::IfThenElse(hn::Gt(chain[v], b), chain[v], b);
+  });
+  return fold_chains(chain, larger);
+}
+
+// Sum over the row of make(i, n), which also may store; elements beyond the row do not count.
+template <class Make>
+HWY_INLINE float sum_of(size_t count, Make make) {
+  const Chain d;
+  Vector chain[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) chain[v] = hn::Zero(d);
+  each_vector(count, [&](size_t v, size_t i, size_t n) HWY_ATTR {
+    chain[v] = hn::Add(chain[v], first_or(make(i, n), n, hn::Zero(d)));
+  });
+  return fold_chains(chain, add);
+}
+
+void softmax(const float* x, size_t count, float* out) {
+  const Chain d;
+  const Vector shift = hn::Set(d, maximum(x, count));
+  const float sum = sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
+    const Vector e = exp(d, hn::Sub(load(x + i, n), shift));
+    store(e, out + i, n);
+    return e;
+  });
+  const Vector divisor = hn::Set(d, sum);
+  each_vector(count, [&](size_t, size_t i, size_t n) HWY_ATTR { store(hn::Div(load(out + i, n), divisor), out + i, n); });
+}
+
+void log_softmax(const float* x, size_t count, float* out) {
+  const Chain d;
+  const Vector shift = hn::Set(d, maximum(x, count));
+  const float sum = sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return exp(d, hn::Sub(load(x + i, n), shift)); });
+  const Vector logarithm = log(d, hn::Set(d, sum));
+  each_vector(count, [&](size_t, size_t i, size_t n)
+                         HWY_ATTR { store(hn::Sub(hn::Sub(load(x + i, n), shift), logarithm), out + i, n); });
+}
+
+void softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
+  const Chain d;
+  const Vector sum = hn::Set(
+      d, sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return hn::Mul(load(y + i, n), load(dy + i, n)); }));
+  each_vector(count, [&](size_t, size_t i, size_t n)
+                         HWY_ATTR { store(hn::Mul(hn::Sub(load(dy + i, n), sum), load(y + i, n)), out + i, n); });
+}
+
+void log_softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
+  const Chain d;
+  const Vector sum = hn::Set(d, sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return load(dy + i, n); }));
+  each_vector(count, [&](size_t, size_t i, size_t n) HWY_ATTR {
+    store(hn::NegMulAdd(exp(d, load(y + i, n)), sum, load(dy + i, n)), out + i, n);
+  });
+}
+
+const RowSoftmax& target_row_softmax() {
+  static const RowSoftmax functions{softmax, log_softmax, softmax_gradient, log_softmax_gradient};
+  return functions;
+}
+
+}  // namespace ipu::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ipu::kernels {
+HWY_EXPORT(target_row_softmax);
+const RowSoftmax& row_softmax() {
+  active_isa();
+  return HWY_DYNAMIC_DISPATCH(target_row_softmax)();
+}
+}  // namespace ipu::kernels
+#endif
