@@ -1,6 +1,7 @@
 #include "frontends/torch/capture/capture.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
@@ -54,11 +55,39 @@ void Capture::begin() {
   keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
   keys.included_ = keys.included_ | c10::DispatchKeySet(kKey);
   c10::impl::_force_tls_local_dispatch_key_set(keys);
+  watch_functions();
+}
+
+// autograd.Function.apply opens a record without an operator name; this also sees an `apply` bound before the
+// capture.
+void Capture::watch_functions() {
+  struct Entered final : at::ObserverContext {};
+  function_watch_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(
+          [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+            Capture* c = current();
+            if (c == nullptr || f.operator_name() || std::string_view(f.name()).substr(0, 6) == "detach")
+              return nullptr;
+            c->function_modes_.push_back(at::GradMode::is_enabled());
+            return std::make_unique<Entered>();
+          },
+          [](const at::RecordFunction&, at::ObserverContext* context) {
+            Capture* c = current();
+            if (context != nullptr && c != nullptr && !c->function_modes_.empty())
+              c->function_modes_.pop_back();
+          })
+          .scopes({at::RecordScope::FUNCTION}));
+}
+
+bool Capture::gradients_off() const {
+  return function_modes_.empty() ? !at::GradMode::is_enabled() : !function_modes_.front();
 }
 
 void Capture::leave() {
   if (!active_) return;
   active_ = false;
+  if (function_watch_ != 0) at::removeCallback(function_watch_);
+  function_watch_ = 0;
   c10::impl::_force_tls_local_dispatch_key_set(saved_keys_);
   current_capture.store(nullptr, std::memory_order_release);
   for (const std::shared_ptr<Base>& base : promoted_) {
@@ -152,7 +181,7 @@ void Capture::start_op(const OpInfo& info) {
         .at(line);
   }
   builder_.settings.block = block_;
-  builder_.settings.no_grad = !at::GradMode::is_enabled();
+  builder_.settings.no_grad = gradients_off();
   builder_.location = new_location();
   builder_.origin = info.origin;
 }

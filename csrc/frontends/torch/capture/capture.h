@@ -108,12 +108,17 @@ class Capture {
   ir::Value* read_slot(const std::shared_ptr<Slot>& slot);
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
   void promote(const std::shared_ptr<Slot>& slot);
+  void enter_graph(const std::shared_ptr<Base>& base);
   std::vector<ir::Value*> import_view(const ViewStep& step, ir::Value* parent);
   ir::Value* fold_back(ir::Value* target, ir::Value* view, ir::Value* value,
                        const std::shared_ptr<Slot>& slot);
   [[noreturn]] void raise_unsupported(bool complete);
   std::string current_module() const;
   void fold_integer_states();
+
+  // forward() of a custom autograd.Function runs with gradients off; what counts is the mode around it.
+  bool gradients_off() const;
+  void watch_functions();
 
   bool training_;
   uint64_t id_;
@@ -144,6 +149,8 @@ class Capture {
   std::vector<std::pair<std::shared_ptr<ir::LocationData>, std::shared_ptr<torch::CapturedTraceback>>>
       pending_lines_;
   std::vector<Unsupported> unsupported_;
+  std::vector<bool> function_modes_;  // grad mode at entry of each running autograd.Function
+  uint64_t function_watch_ = 0;       // callback handle, 0: none
 };
 
 // The user's line that is executing now, "model.py:41"; "" when there is none (locations.cc).

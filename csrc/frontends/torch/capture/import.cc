@@ -9,6 +9,23 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
+// Reads the memory: t.item() would come back to the capture.
+at::Scalar scalar_of(const at::Tensor& t) {
+  switch (t.scalar_type()) {
+    case at::kDouble:
+      return *t.const_data_ptr<double>();
+    case at::kFloat:
+      return *t.const_data_ptr<float>();
+    case at::kLong:
+      return *t.const_data_ptr<int64_t>();
+    case at::kBool:
+      return *t.const_data_ptr<bool>();
+    default:
+      break;
+  }
+  throw Error(ErrorCode::kInternal, std::string("a Python number of type ") + c10::toString(t.scalar_type()));
+}
+
 class AtenCall final : public ops::ImportCall {
  public:
   AtenCall(Capture& capture, const OpInfo& info, at::ArrayRef<c10::IValue> arguments,
@@ -33,7 +50,8 @@ class AtenCall final : public ops::ImportCall {
   }
   bool is_tensor(std::string_view name) override {
     int i = find(name);
-    return i >= 0 && (is_viewed(i) || (arguments_[i].isTensor() && arguments_[i].toTensor().defined()));
+    if (i >= 0 && is_viewed(i)) return true;
+    return i >= 0 && arguments_[i].isTensor() && arguments_[i].toTensor().defined() && !number(i);
   }
   ir::Value* tensor(std::string_view name) override {
     int i = required(name);
@@ -61,6 +79,7 @@ class AtenCall final : public ops::ImportCall {
     if (v.isDouble()) return v.toDouble();
     if (v.isInt()) return static_cast<double>(v.toInt());
     if (v.isBool()) return v.toBool() ? 1.0 : 0.0;
+    if (std::optional<at::Scalar> n = number(required(name))) return n->toDouble();
     wrong_kind(name, "a real number");
   }
   int64_t integer(std::string_view name) override {
@@ -68,6 +87,7 @@ class AtenCall final : public ops::ImportCall {
     if (v.isInt()) return v.toInt();
     if (v.isBool()) return v.toBool() ? 1 : 0;
     if (v.isIntList() && v.toIntVector().size() == 1) return v.toIntVector()[0];
+    if (std::optional<at::Scalar> n = number(required(name))) return n->toLong();
     wrong_kind(name, "an integer");
   }
   bool boolean(std::string_view name) override {
@@ -104,7 +124,9 @@ class AtenCall final : public ops::ImportCall {
   }
   bool is_integer_scalar(std::string_view name) override {
     int i = find(name);
-    return i >= 0 && (arguments_[i].isInt() || arguments_[i].isBool());
+    if (i < 0) return false;
+    if (std::optional<at::Scalar> n = number(i)) return n->isIntegral(true);
+    return arguments_[i].isInt() || arguments_[i].isBool();
   }
 
   ir::Type result_type(int i) override { return results_.at(i); }
@@ -142,6 +164,14 @@ class AtenCall final : public ops::ImportCall {
     int i = find(name);
     IPU_CHECK(i >= 0, "aten::" + info_.overload + " has no argument " + std::string(name));
     return i;
+  }
+  // A Python number that torch wrapped into a 0-d CPU tensor is a number, with a number's weak type.
+  std::optional<at::Scalar> number(int i) const {
+    if (!arguments_[i].isTensor() || !arguments_[i].toTensor().defined()) return std::nullopt;
+    const at::Tensor& t = arguments_[i].toTensor();
+    if (!t.unsafeGetTensorImpl()->is_wrapped_number() || !t.device().is_cpu() || t.is_complex())
+      return std::nullopt;
+    return scalar_of(t);
   }
   bool is_viewed(int i) const { return viewed_value_ != nullptr && static_cast<size_t>(i) == viewed_; }
   [[noreturn]] void wrong_kind(std::string_view name, const char* wanted) const {
@@ -225,6 +255,15 @@ void import_identity_loss(ops::ImportCall& call) {
   call.set_result(0, call.op("identity_loss", {call.tensor("x")}, {{"reduction", call.text("reduction")}}));
 }
 
+// Off in evaluation, and with p = 0 nothing is ever dropped.
+void import_dropout(ops::ImportCall& call) {
+  bool train = call.has("train") ? call.boolean("train") : true;
+  if (train && call.real("p") != 0.0)
+    call.unsupported(
+        "dropout in training mode needs random numbers, which come later; use model.eval() or p=0");
+  call.set_result(0, call.tensor("input"));
+}
+
 constexpr char kNop[] = "nop";
 
 // The checkpoint itself is the op's setting: its result is kept for the backward pass.
@@ -242,6 +281,9 @@ const Importer* find_builtin_importer(const std::string& overload) {
       {"_unsafe_view", import_reshape},
       {"view", import_reshape},
       {"as_strided", import_as_strided},
+      {"dropout", import_dropout},
+      {"feature_dropout", import_dropout},
+      {"alpha_dropout", import_dropout},
       {"poptorch::nop", import_identity<kNop>},
       {"poptorch::identity_loss", import_identity_loss},
       {"poptorch::recomputation_checkpoint", import_recomputation_checkpoint},

@@ -131,6 +131,15 @@ std::shared_ptr<ViewStep> make_step(const OpInfo& info, Arguments arguments) {
   return step;
 }
 
+// The key that counts writes is excluded with autograd; constants are cached by version, so it is done here.
+void count_writes(const OpInfo& info, Stack* stack) {
+  for (size_t i : info.written) {
+    for_each_tensor((*stack)[stack->size() - info.arguments() + i], [](const at::Tensor& t) {
+      if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+    });
+  }
+}
+
 // Runs on the host: ipu tensors become the CPU tensors behind them, results are wrapped.
 void run_on_host(const OpInfo& info, Stack* stack) {
   size_t n = info.arguments();
@@ -148,6 +157,7 @@ void run_on_host(const OpInfo& info, Stack* stack) {
       });
     }
   }
+  count_writes(info, stack);
   {
     WithoutCapture below;
     info.op.callBoxed(stack);
@@ -175,6 +185,7 @@ void run_on_host(const OpInfo& info, Stack* stack) {
 }
 
 void forward_to_cpu(const OpInfo& info, Stack* stack) {
+  count_writes(info, stack);
   WithoutCapture below;
   info.op.callBoxed(stack);
 }
@@ -285,8 +296,9 @@ void copy_into(Capture* c, const OpInfo& info, const Scan& s, Stack* stack) {
     c->write(self, fit(*c, c->read(source), self));
     attach_gradient({self, source}, self);
   } else {
-    WithoutCapture below;
     at::Tensor to = host_of(self);
+    if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
+    WithoutCapture below;
     to.copy_(host_of(source));
   }
   finish_call(stack, n, self);

@@ -21,8 +21,6 @@ Special special_of(const std::string& overload) {
       {"copy_", Special::kCopy},
       {"_local_scalar_dense", Special::kItem},
       {"equal", Special::kValue},
-      {"is_nonzero", Special::kValue},
-      {"allclose", Special::kValue},
       {"detach", Special::kDetach},
       {"alias", Special::kAlias},
       {"lift", Special::kAlias},

@@ -165,12 +165,16 @@ void Capture::promote(const std::shared_ptr<Slot>& slot) {
   Slot* root = root_of(slot.get());
   Base& base = *root->base;
   ir::Value* value = constant(root->host);
-  base.on_host = false;
-  base.capture = id_;
-  ++base.generation;
+  enter_graph(root->base);
   root->value = value;
   root->generation = base.generation;
-  promoted_.push_back(root->base);
+}
+
+void Capture::enter_graph(const std::shared_ptr<Base>& base) {
+  base->on_host = false;
+  base->capture = id_;
+  ++base->generation;
+  promoted_.push_back(base);
 }
 
 void Capture::write(const at::Tensor& t, ir::Value* value) {
@@ -188,7 +192,10 @@ void Capture::write(const at::Tensor& t, ir::Value* value) {
     promote(root);
     slot = slot_of(t);
   } else if (slot->base->on_host) {
-    promote(slot);
+    if (slot->parent != nullptr)
+      promote(slot);
+    else
+      enter_graph(slot->base);  // all of it is written: what it held is not needed
   }
   write_slot(slot, value);
 }
