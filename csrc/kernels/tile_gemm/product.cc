@@ -15,7 +15,7 @@ constexpr int64_t kLongestPiece = 512;     // of k: changes bits, see product.h
 constexpr int64_t kDotRows = 8;            // up to here dot products beat packing a transposed B
 constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of B into panels pays
 constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
-constexpr int64_t kRowStrip = 512;         // columns of C kept hot by the one-row method
+constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -220,22 +220,16 @@ void Product::run_dots(const float* a, const float* b, const float* bias, float*
 
 void Product::run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
                       Range columns) const {
-  TileShape t;
-  t.rows = 1;
-  t.lda = shape_.lda;
-  t.transposed_a = shape_.transposed_a;
-  t.ldb = shape_.b.stride;
-  t.ldc = kRowStrip;
+  const int64_t a_step = shape_.transposed_a ? shape_.lda : 1;
   float* const partial = reinterpret_cast<float*>(scratch);
   for (int64_t column = columns.first; column < columns.last; column += kRowStrip) {
-    t.columns = std::min(kRowStrip, columns.last - column);
+    const int64_t width = std::min(kRowStrip, columns.last - column);
     for (int64_t start = 0; start < shape_.k; start += piece_) {
-      t.depth = std::min(piece_, shape_.k - start);
-      portable_tile(t, shape_.transposed_a ? a + start * shape_.lda : a + start, b + start * t.ldb + column,
-                    start == 0 ? c + column : partial);
-      if (start > 0) add_tile(c + column, kRowStrip, partial, kRowStrip, 1, t.columns);
+      row_product(a + start * a_step, a_step, b + start * shape_.b.stride + column, shape_.b.stride,
+                  std::min(piece_, shape_.k - start), width, start == 0 ? c + column : partial);
+      if (start > 0) add_tile(c + column, kRowStrip, partial, kRowStrip, 1, width);
     }
-    finish_tile(c + column, kRowStrip, 1, t.columns, bias == nullptr ? nullptr : bias + column,
+    finish_tile(c + column, kRowStrip, 1, width, bias == nullptr ? nullptr : bias + column,
                 shape_.activation);
   }
 }

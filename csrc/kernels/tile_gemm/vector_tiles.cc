@@ -8,6 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_gemm/vector_tiles.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,11 +24,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if IPU_VECTOR_TILES
 
+// Loops over registers: left rolled, as -O2 does, their arrays would live in memory.
+#undef IPU_UNROLL
+#define IPU_UNROLL _Pragma("GCC unroll 16")
+
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kVectors = kLanes >= 16 ? 4 : 2;  // columns of a register block, in vectors
 constexpr int kRows = kLanes >= 16 ? 6 : 4;     // rows of a register block
+constexpr int kNarrowRows = 12;                 // blocks of one vector need more rows to hide the latency
 
 struct TileArguments {
   const float* a;
@@ -49,8 +55,8 @@ void register_block(const TileArguments& t, int tail) {
   const D d;
   const auto mask = hn::FirstN(d, static_cast<size_t>(tail));
   V acc[R][W];
-  for (int i = 0; i < R; ++i)
-    for (int w = 0; w < W; ++w) {
+  IPU_UNROLL for (int i = 0; i < R; ++i) {
+    IPU_UNROLL for (int w = 0; w < W; ++w) {
       const float* at = t.c + i * t.ldc + w * kLanes;
       if (!t.accumulate)
         acc[i][w] = hn::Zero(d);
@@ -59,77 +65,64 @@ void register_block(const TileArguments& t, int tail) {
       else
         acc[i][w] = hn::LoadU(d, at);
     }
+  }
   for (int64_t pair = 0; pair < t.count; ++pair) {
     const float* a = t.a + t.a_offsets[pair] / sizeof(float);
     const float* b = t.b + t.b_offsets[pair] / sizeof(float);
     for (int64_t p = 0; p < t.depth; ++p) {
       V row[W];
-      for (int w = 0; w < W; ++w)
-        row[w] =
-            kMasked && w == W - 1 ? hn::MaskedLoad(mask, d, b + w * kLanes) : hn::LoadU(d, b + w * kLanes);
-      for (int i = 0; i < R; ++i) {
+      IPU_UNROLL for (int w = 0; w < W; ++w)
+        row[w] = kMasked && w == W - 1 ? hn::MaskedLoad(mask, d, b + w * kLanes) : hn::LoadU(d, b + w * kLanes);
+      IPU_UNROLL for (int i = 0; i < R; ++i) {
         const V scalar = hn::Set(d, a[i * t.a_row]);
-        for (int w = 0; w < W; ++w) acc[i][w] = hn::MulAdd(scalar, row[w], acc[i][w]);
+        IPU_UNROLL for (int w = 0; w < W; ++w) acc[i][w] = hn::MulAdd(scalar, row[w], acc[i][w]);
       }
       a += t.a_depth;
       b += t.ldb;
     }
   }
-  for (int i = 0; i < R; ++i)
-    for (int w = 0; w < W; ++w) {
+  IPU_UNROLL for (int i = 0; i < R; ++i) {
+    IPU_UNROLL for (int w = 0; w < W; ++w) {
       float* at = t.c + i * t.ldc + w * kLanes;
       if (kMasked && w == W - 1)
         hn::BlendedStore(acc[i][w], mask, d, at);
       else
         hn::StoreU(acc[i][w], d, at);
     }
+  }
+}
+
+// The last rows of a strip, fewer than R, as one block: two small blocks would run at the latency twice.
+template <int R, int W, bool kMasked>
+void last_rows(const TileArguments& t, int64_t rows, int tail) {
+  if constexpr (R > 0) {
+    if (rows == R) return register_block<R, W, kMasked>(t, tail);
+    last_rows<R - 1, W, kMasked>(t, rows, tail);
+  }
 }
 
 template <int W, bool kMasked>
 void column_strip(TileArguments t, int64_t rows, int tail) {
-  constexpr int kStep = W == 1 ? 12 : kRows;  // narrow strips need more rows to hide the latency
+  constexpr int kStep = W == 1 ? kNarrowRows : kRows;
   for (; rows >= kStep; rows -= kStep) {
     register_block<kStep, W, kMasked>(t, tail);
     t.a += kStep * t.a_row;
     t.c += kStep * t.ldc;
   }
-  auto rest = [&]<int R>() {
-    register_block<R, W, kMasked>(t, tail);
-    t.a += R * t.a_row;
-    t.c += R * t.ldc;
-    rows -= R;
-  };
-  if constexpr (kStep > 8)
-    if (rows >= 8) rest.template operator()<8>();
-  if (rows >= 4) rest.template operator()<4>();
-  if (rows >= 2) rest.template operator()<2>();
-  if (rows >= 1) rest.template operator()<1>();
+  last_rows<kStep - 1, W, kMasked>(t, rows, tail);
 }
 
 void Tile(const TileShape& s, const float* a, const float* b, float* c, const uint64_t* a_offsets,
           const uint64_t* b_offsets, int64_t count) {
-  TileArguments t{a,
-                  s.transposed_a ? 1 : s.lda,
-                  s.transposed_a ? s.lda : 1,
-                  b,
-                  s.ldb,
-                  c,
-                  s.ldc,
-                  s.depth,
-                  s.accumulate,
-                  a_offsets,
-                  b_offsets,
-                  count};
+  TileArguments t{a,       s.transposed_a ? 1 : s.lda, s.transposed_a ? s.lda : 1, b,     s.ldb, c, s.ldc,
+                  s.depth, s.accumulate,               a_offsets,                  b_offsets, count};
   int64_t j = 0;
   auto advance = [&](int columns) {
     j += columns;
     t.b += columns;
     t.c += columns;
   };
-  if (s.rows == 1)  // one row has no other reuse: wide strips read B in long runs
-    for (; j + 8 * kLanes <= s.columns; advance(8 * kLanes)) register_block<1, 8, false>(t, 0);
-  for (; j + kVectors * kLanes <= s.columns; advance(kVectors * kLanes))
-    column_strip<kVectors, false>(t, s.rows, 0);
+  for (; j + kVectors * kLanes <= s.columns; advance(kVectors * kLanes)) column_strip<kVectors, false>(t, s.rows, 0);
   if (kVectors > 2 && j + 2 * kLanes <= s.columns) {
     column_strip<2, false>(t, s.rows, 0);
     advance(2 * kLanes);
@@ -141,9 +134,34 @@ void Tile(const TileShape& s, const float* a, const float* b, float* c, const ui
   if (j < s.columns) column_strip<1, true>(t, s.rows, static_cast<int>(s.columns - j));
 }
 
+// c[j] (+)= Σ_p a[p] · b[p][j]: rows of b are streamed K at a time while c stays in the first cache.
+template <int K>
+void add_rows(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t columns, float* c, bool first) {
+  const D d;
+  V scalar[K];
+  IPU_UNROLL for (int q = 0; q < K; ++q) scalar[q] = hn::Set(d, a[q * a_step]);
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    V sum = first ? hn::Zero(d) : hn::LoadU(d, c + j);
+    IPU_UNROLL for (int q = 0; q < K; ++q) sum = hn::MulAdd(scalar[q], hn::LoadU(d, b + q * ldb + j), sum);
+    hn::StoreU(sum, d, c + j);
+  }
+  if (j == columns) return;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns - j));
+  V sum = first ? hn::Zero(d) : hn::MaskedLoad(mask, d, c + j);
+  IPU_UNROLL for (int q = 0; q < K; ++q) sum = hn::MulAdd(scalar[q], hn::MaskedLoad(mask, d, b + q * ldb + j), sum);
+  hn::BlendedStore(sum, mask, d, c + j);
+}
+
+void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+  int64_t p = 0;
+  for (; p + 8 <= depth; p += 8) add_rows<8>(a + p * a_step, a_step, b + p * ldb, ldb, columns, c, p == 0);
+  for (; p < depth; ++p) add_rows<1>(a + p * a_step, a_step, b + p * ldb, ldb, columns, c, p == 0);
+}
+
 // Groups of 16 logical lanes, whatever the width of a register.
-constexpr int kGroup = 16 / kLanes > 0 ? 16 / kLanes : 1;
 static_assert(kLanes <= 16);
+constexpr int kGroup = 16 / kLanes;
 
 // Sum of the 16 chains: lane j with j + 8, then + 4; the last four are summed by the caller.
 HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> fold_to_four(const V* acc) {
@@ -157,79 +175,94 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> fold_to_four(const V* acc) {
   return hn::Add(hn::LowerHalf(d4, eight), hn::UpperHalf(d4, eight));
 }
 
-template <int R>
-void dot_block(const DotShape& s, const float* a, const float* const* b, float* c, int columns) {
+// Four dot products finished at once: a 4×4 transposition, then (0 + 2) + (1 + 3).
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> finish_four(const V (*acc)[kGroup]) {
+  const hn::FixedTag<float, 4> d4;
+  const hn::FixedTag<double, 2> d2;
+  const auto x0 = fold_to_four(acc[0]), x1 = fold_to_four(acc[1]);
+  const auto x2 = fold_to_four(acc[2]), x3 = fold_to_four(acc[3]);
+  const auto lo01 = hn::BitCast(d2, hn::InterleaveLower(d4, x0, x1)), hi01 = hn::BitCast(d2, hn::InterleaveUpper(d4, x0, x1));
+  const auto lo23 = hn::BitCast(d2, hn::InterleaveLower(d4, x2, x3)), hi23 = hn::BitCast(d2, hn::InterleaveUpper(d4, x2, x3));
+  const auto lane0 = hn::BitCast(d4, hn::InterleaveLower(d2, lo01, lo23));
+  const auto lane1 = hn::BitCast(d4, hn::InterleaveUpper(d2, lo01, lo23));
+  const auto lane2 = hn::BitCast(d4, hn::InterleaveLower(d2, hi01, hi23));
+  const auto lane3 = hn::BitCast(d4, hn::InterleaveUpper(d2, hi01, hi23));
+  return hn::Add(hn::Add(lane0, lane2), hn::Add(lane1, lane3));
+}
+
+// R rows against C columns (rows of B, `ldb` apart); the last `C - columns` repeat the last one and are not stored.
+template <int R, int C>
+void dot_block(const DotShape& s, const float* a, const float* b, float* c, int columns) {
   const D d;
-  V acc[R][4][kGroup];
-  for (int i = 0; i < R; ++i)
-    for (int j = 0; j < 4; ++j)
-      for (int g = 0; g < kGroup; ++g) acc[i][j][g] = hn::Zero(d);
-  int64_t from_segment = 0;
-  for (int64_t start = 0; start < s.depth; start += s.segment, from_segment += s.segment_stride) {
+  const float* start_of[C];
+  IPU_UNROLL for (int j = 0; j < C; ++j) start_of[j] = b + std::min(j, columns - 1) * s.ldb;
+  V acc[R][C][kGroup];
+  IPU_UNROLL for (int i = 0; i < R; ++i)
+    IPU_UNROLL for (int j = 0; j < C; ++j)
+      IPU_UNROLL for (int g = 0; g < kGroup; ++g) acc[i][j][g] = hn::Zero(d);
+  int64_t at = 0;
+  for (int64_t start = 0; start < s.depth; start += s.segment, at += s.segment_stride) {
     const int64_t length = std::min(s.segment, s.depth - start);
     const float* ap = a + start;
+    // What is read after this run: the next segment, or the next columns.
+    const int64_t ahead = start + s.segment < s.depth ? s.segment_stride : C * s.ldb - at;
     int64_t p = 0;
     for (; p + 16 <= length; p += 16)
-      for (int g = 0; g < kGroup; ++g) {
-        V column[4];
-        for (int j = 0; j < 4; ++j) column[j] = hn::LoadU(d, b[j] + from_segment + p + g * kLanes);
-        for (int i = 0; i < R; ++i) {
-          const V row = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
-          for (int j = 0; j < 4; ++j) acc[i][j][g] = hn::MulAdd(row, column[j], acc[i][j][g]);
+      IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
+        V row[R];
+        IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
+        IPU_UNROLL for (int j = 0; j < C; ++j) {
+          const float* from = start_of[j] + at + p + g * kLanes;
+          if (g == 0) hwy::Prefetch(from + ahead);
+          const V column = hn::LoadU(d, from);
+          IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
         }
       }
-    for (int g = 0; g < kGroup && p + g * kLanes < length; ++g) {
-      const auto mask =
-          hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(kLanes, length - p - g * kLanes)));
-      V column[4];
-      for (int j = 0; j < 4; ++j) column[j] = hn::MaskedLoad(mask, d, b[j] + from_segment + p + g * kLanes);
-      for (int i = 0; i < R; ++i) {
-        const V row = hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
-        for (int j = 0; j < 4; ++j) acc[i][j][g] = hn::MulAdd(row, column[j], acc[i][j][g]);
+    IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
+      const int64_t rest = length - p - g * kLanes;
+      if (rest <= 0) break;
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(kLanes, rest)));
+      V row[R];
+      IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
+      IPU_UNROLL for (int j = 0; j < C; ++j) {
+        const V column = hn::MaskedLoad(mask, d, start_of[j] + at + p + g * kLanes);
+        IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
       }
     }
   }
   const hn::FixedTag<float, 4> d4;
-  const hn::FixedTag<double, 2> d2;
-  for (int i = 0; i < R; ++i) {
-    const auto x0 = fold_to_four(acc[i][0]), x1 = fold_to_four(acc[i][1]);
-    const auto x2 = fold_to_four(acc[i][2]), x3 = fold_to_four(acc[i][3]);
-    // 4×4 transposition, then (0 + 2) + (1 + 3).
-    const auto lo01 = hn::InterleaveLower(d4, x0, x1), hi01 = hn::InterleaveUpper(d4, x0, x1);
-    const auto lo23 = hn::InterleaveLower(d4, x2, x3), hi23 = hn::InterleaveUpper(d4, x2, x3);
-    auto pair = [&](auto x, auto y, bool upper) {
-      const auto xd = hn::BitCast(d2, x), yd = hn::BitCast(d2, y);
-      return hn::BitCast(d4, upper ? hn::InterleaveUpper(d2, xd, yd) : hn::InterleaveLower(d2, xd, yd));
-    };
-    const auto lane0 = pair(lo01, lo23, false), lane1 = pair(lo01, lo23, true);
-    const auto lane2 = pair(hi01, hi23, false), lane3 = pair(hi01, hi23, true);
-    const auto sum = hn::Add(hn::Add(lane0, lane2), hn::Add(lane1, lane3));
-    if (columns == 4) {
-      hn::StoreU(sum, d4, c + i * s.ldc);
-    } else {
-      alignas(16) float values[4];
-      hn::Store(sum, d4, values);
-      for (int j = 0; j < columns; ++j) c[i * s.ldc + j] = values[j];
+  IPU_UNROLL for (int i = 0; i < R; ++i)
+    IPU_UNROLL for (int j = 0; j < C; j += 4) {
+      const auto sum = finish_four(&acc[i][j]);
+      float* const to = c + i * s.ldc + j;
+      if (j + 4 <= columns) {
+        hn::StoreU(sum, d4, to);
+      } else {
+        alignas(16) float values[4];
+        hn::Store(sum, d4, values);
+        for (int q = 0; j + q < columns; ++q) to[q] = values[q];
+      }
     }
-  }
+}
+
+template <int R, int C>
+void dot_rows(const DotShape& s, const float* a, const float* b, float* c) {
+  for (int64_t j = 0; j < s.columns; j += C)
+    dot_block<R, C>(s, a, b + j * s.ldb, c + j, static_cast<int>(std::min<int64_t>(C, s.columns - j)));
 }
 
 void Dot(const DotShape& s, const float* a, const float* b, float* c) {
-  constexpr int kDotRows = kLanes >= 16 ? 4 : 1;
-  for (int64_t j = 0; j < s.columns; j += 4) {
-    const int columns = static_cast<int>(std::min<int64_t>(4, s.columns - j));
-    const float* rows_of_b[4];
-    for (int q = 0; q < 4; ++q) rows_of_b[q] = b + (j + std::min(q, columns - 1)) * s.ldb;
-    int64_t i = 0;
-    for (; i + kDotRows <= s.rows; i += kDotRows)
-      dot_block<kDotRows>(s, a + i * s.lda, rows_of_b, c + i * s.ldc + j, columns);
-    if constexpr (kDotRows > 2)
-      if (i + 2 <= s.rows) {
-        dot_block<2>(s, a + i * s.lda, rows_of_b, c + i * s.ldc + j, columns);
-        i += 2;
-      }
-    for (; i < s.rows; ++i) dot_block<1>(s, a + i * s.lda, rows_of_b, c + i * s.ldc + j, columns);
+  // As many accumulators as registers allow: columns are cheap to add while there are few rows.
+  constexpr bool kWide = kLanes >= 16;
+  int64_t i = 0;
+  if constexpr (kWide) {
+    for (; i + 4 <= s.rows; i += 4) dot_rows<4, 4>(s, a + i * s.lda, b, c + i * s.ldc);
+    if (i + 2 <= s.rows) {
+      dot_rows<2, 8>(s, a + i * s.lda, b, c + i * s.ldc);
+      i += 2;
+    }
   }
+  for (; i < s.rows; ++i) dot_rows<1, kWide ? 16 : 4>(s, a + i * s.lda, b, c + i * s.ldc);
 }
 
 void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
@@ -319,6 +352,14 @@ void Tile(const TileShape& s, const float* a, const float* b, float* c, const ui
   }
 }
 
+void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+  for (int64_t j = 0; j < columns; ++j) {
+    float sum = 0.0f;
+    for (int64_t p = 0; p < depth; ++p) sum = std::fma(a[p * a_step], b[p * ldb + j], sum);
+    c[j] = sum;
+  }
+}
+
 void Dot(const DotShape& s, const float* a, const float* b, float* c) {
   for (int64_t i = 0; i < s.rows; ++i)
     for (int64_t j = 0; j < s.columns; ++j) {
@@ -362,6 +403,7 @@ HWY_AFTER_NAMESPACE();
 namespace ipu::kernels {
 
 HWY_EXPORT(Tile);
+HWY_EXPORT(Row);
 HWY_EXPORT(Dot);
 HWY_EXPORT(Finish);
 HWY_EXPORT(Add);
@@ -375,6 +417,10 @@ void portable_tile(const TileShape& shape, const float* a, const float* b, float
 void portable_batch_tile(const TileShape& shape, const float* a, const float* b, float* c,
                          const uint64_t* a_offsets, const uint64_t* b_offsets, int64_t count) {
   HWY_DYNAMIC_DISPATCH(Tile)(shape, a, b, c, a_offsets, b_offsets, count);
+}
+
+void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+  HWY_DYNAMIC_DISPATCH(Row)(a, a_step, b, ldb, depth, columns, c);
 }
 
 void dot_tile(const DotShape& shape, const float* a, const float* b, float* c) {
