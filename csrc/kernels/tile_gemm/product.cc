@@ -12,7 +12,8 @@ namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kLongestPiece = 512;     // of k: changes bits, see product.h
-constexpr int64_t kDotRows = 8;            // up to here dot products beat packing a transposed B
+constexpr int64_t kDotRows = 64;           // most rows for which dot products are worth it
+constexpr int64_t kDotDepthPerRow = 14;    // their sums cost as much as 7 terms, packing B as much as 8 rows
 constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of B into panels pays
 constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
 constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
@@ -58,7 +59,8 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
 }
 
 void Product::choose_method() {
-  const bool few_rows = shape_.m <= kDotRows && !shape_.transposed_a && !shape_.packed_c;
+  const bool few_rows = shape_.m <= kDotRows && (shape_.m <= 2 || shape_.k >= kDotDepthPerRow * shape_.m) &&
+                        !shape_.transposed_a && !shape_.packed_c;
   if (shape_.b.is_transposed())
     method_ = few_rows ? Method::kDots : Method::kPackedTiles;
   else if (shape_.b.form == MatrixSource::Form::kPanels)
@@ -200,7 +202,6 @@ void Product::run_dots(const float* a, const float* b, const float* bias, float*
                        Range columns) const {
   DotShape dot;
   dot.rows = rows.last - rows.first;
-  dot.columns = columns.last - columns.first;
   dot.depth = shape_.k;
   dot.lda = shape_.lda;
   dot.ldc = ldc_;
@@ -212,10 +213,14 @@ void Product::run_dots(const float* a, const float* b, const float* bias, float*
     dot.segment = shape_.k;
     dot.ldb = shape_.b.stride;
   }
-  float* const at = c + rows.first * ldc_ + columns.first;
-  dot_tile(dot, a + rows.first * shape_.lda, b + columns.first * dot.ldb, at);
-  finish_tile(at, ldc_, dot.rows, dot.columns, bias == nullptr ? nullptr : bias + columns.first,
-              shape_.activation);
+  constexpr int64_t kColumns = 64;  // of B that stay in the cache while rows of A pass by
+  for (int64_t column = columns.first; column < columns.last; column += kColumns) {
+    dot.columns = std::min(kColumns, columns.last - column);
+    float* const at = c + rows.first * ldc_ + column;
+    dot_tile(dot, a + rows.first * shape_.lda, b + column * dot.ldb, at);
+    finish_tile(at, ldc_, dot.rows, dot.columns, bias == nullptr ? nullptr : bias + column,
+                shape_.activation);
+  }
 }
 
 void Product::run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,

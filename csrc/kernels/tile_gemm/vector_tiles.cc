@@ -7,8 +7,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_gemm/vector_tiles.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -71,8 +71,8 @@ void register_block(const TileArguments& t, int tail) {
     const float* b = t.b + t.b_offsets[pair] / sizeof(float);
     for (int64_t p = 0; p < t.depth; ++p) {
       V row[W];
-      IPU_UNROLL for (int w = 0; w < W; ++w)
-        row[w] = kMasked && w == W - 1 ? hn::MaskedLoad(mask, d, b + w * kLanes) : hn::LoadU(d, b + w * kLanes);
+      IPU_UNROLL for (int w = 0; w < W; ++w) row[w] =
+          kMasked && w == W - 1 ? hn::MaskedLoad(mask, d, b + w * kLanes) : hn::LoadU(d, b + w * kLanes);
       IPU_UNROLL for (int i = 0; i < R; ++i) {
         const V scalar = hn::Set(d, a[i * t.a_row]);
         IPU_UNROLL for (int w = 0; w < W; ++w) acc[i][w] = hn::MulAdd(scalar, row[w], acc[i][w]);
@@ -114,15 +114,26 @@ void column_strip(TileArguments t, int64_t rows, int tail) {
 
 void Tile(const TileShape& s, const float* a, const float* b, float* c, const uint64_t* a_offsets,
           const uint64_t* b_offsets, int64_t count) {
-  TileArguments t{a,       s.transposed_a ? 1 : s.lda, s.transposed_a ? s.lda : 1, b,     s.ldb, c, s.ldc,
-                  s.depth, s.accumulate,               a_offsets,                  b_offsets, count};
+  TileArguments t{a,
+                  s.transposed_a ? 1 : s.lda,
+                  s.transposed_a ? s.lda : 1,
+                  b,
+                  s.ldb,
+                  c,
+                  s.ldc,
+                  s.depth,
+                  s.accumulate,
+                  a_offsets,
+                  b_offsets,
+                  count};
   int64_t j = 0;
   auto advance = [&](int columns) {
     j += columns;
     t.b += columns;
     t.c += columns;
   };
-  for (; j + kVectors * kLanes <= s.columns; advance(kVectors * kLanes)) column_strip<kVectors, false>(t, s.rows, 0);
+  for (; j + kVectors * kLanes <= s.columns; advance(kVectors * kLanes))
+    column_strip<kVectors, false>(t, s.rows, 0);
   if (kVectors > 2 && j + 2 * kLanes <= s.columns) {
     column_strip<2, false>(t, s.rows, 0);
     advance(2 * kLanes);
@@ -136,7 +147,8 @@ void Tile(const TileShape& s, const float* a, const float* b, float* c, const ui
 
 // c[j] (+)= Σ_p a[p] · b[p][j]: rows of b are streamed K at a time while c stays in the first cache.
 template <int K>
-void add_rows(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t columns, float* c, bool first) {
+void add_rows(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t columns, float* c,
+              bool first) {
   const D d;
   V scalar[K];
   IPU_UNROLL for (int q = 0; q < K; ++q) scalar[q] = hn::Set(d, a[q * a_step]);
@@ -149,11 +161,13 @@ void add_rows(const float* a, int64_t a_step, const float* b, int64_t ldb, int64
   if (j == columns) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(columns - j));
   V sum = first ? hn::Zero(d) : hn::MaskedLoad(mask, d, c + j);
-  IPU_UNROLL for (int q = 0; q < K; ++q) sum = hn::MulAdd(scalar[q], hn::MaskedLoad(mask, d, b + q * ldb + j), sum);
+  IPU_UNROLL for (int q = 0; q < K; ++q) sum =
+      hn::MulAdd(scalar[q], hn::MaskedLoad(mask, d, b + q * ldb + j), sum);
   hn::BlendedStore(sum, mask, d, c + j);
 }
 
-void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns,
+         float* c) {
   int64_t p = 0;
   for (; p + 8 <= depth; p += 8) add_rows<8>(a + p * a_step, a_step, b + p * ldb, ldb, columns, c, p == 0);
   for (; p < depth; ++p) add_rows<1>(a + p * a_step, a_step, b + p * ldb, ldb, columns, c, p == 0);
@@ -181,8 +195,10 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> finish_four(const V (*acc)[kGroup]) {
   const hn::FixedTag<double, 2> d2;
   const auto x0 = fold_to_four(acc[0]), x1 = fold_to_four(acc[1]);
   const auto x2 = fold_to_four(acc[2]), x3 = fold_to_four(acc[3]);
-  const auto lo01 = hn::BitCast(d2, hn::InterleaveLower(d4, x0, x1)), hi01 = hn::BitCast(d2, hn::InterleaveUpper(d4, x0, x1));
-  const auto lo23 = hn::BitCast(d2, hn::InterleaveLower(d4, x2, x3)), hi23 = hn::BitCast(d2, hn::InterleaveUpper(d4, x2, x3));
+  const auto lo01 = hn::BitCast(d2, hn::InterleaveLower(d4, x0, x1)),
+             hi01 = hn::BitCast(d2, hn::InterleaveUpper(d4, x0, x1));
+  const auto lo23 = hn::BitCast(d2, hn::InterleaveLower(d4, x2, x3)),
+             hi23 = hn::BitCast(d2, hn::InterleaveUpper(d4, x2, x3));
   const auto lane0 = hn::BitCast(d4, hn::InterleaveLower(d2, lo01, lo23));
   const auto lane1 = hn::BitCast(d4, hn::InterleaveUpper(d2, lo01, lo23));
   const auto lane2 = hn::BitCast(d4, hn::InterleaveLower(d2, hi01, hi23));
@@ -190,15 +206,15 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> finish_four(const V (*acc)[kGroup]) {
   return hn::Add(hn::Add(lane0, lane2), hn::Add(lane1, lane3));
 }
 
-// R rows against C columns (rows of B, `ldb` apart); the last `C - columns` repeat the last one and are not stored.
+// R rows against C columns (rows of B, `ldb` apart); the last `C - columns` repeat the last one and are not
+// stored.
 template <int R, int C>
 void dot_block(const DotShape& s, const float* a, const float* b, float* c, int columns) {
   const D d;
   const float* start_of[C];
   IPU_UNROLL for (int j = 0; j < C; ++j) start_of[j] = b + std::min(j, columns - 1) * s.ldb;
   V acc[R][C][kGroup];
-  IPU_UNROLL for (int i = 0; i < R; ++i)
-    IPU_UNROLL for (int j = 0; j < C; ++j)
+  IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; ++j)
       IPU_UNROLL for (int g = 0; g < kGroup; ++g) acc[i][j][g] = hn::Zero(d);
   int64_t at = 0;
   for (int64_t start = 0; start < s.depth; start += s.segment, at += s.segment_stride) {
@@ -207,8 +223,7 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
     // What is read after this run: the next segment, or the next columns.
     const int64_t ahead = start + s.segment < s.depth ? s.segment_stride : C * s.ldb - at;
     int64_t p = 0;
-    for (; p + 16 <= length; p += 16)
-      IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
+    for (; p + 16 <= length; p += 16) IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
         V row[R];
         IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
         IPU_UNROLL for (int j = 0; j < C; ++j) {
@@ -223,7 +238,8 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
       if (rest <= 0) break;
       const auto mask = hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(kLanes, rest)));
       V row[R];
-      IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
+      IPU_UNROLL for (int i = 0; i < R; ++i) row[i] =
+          hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
       IPU_UNROLL for (int j = 0; j < C; ++j) {
         const V column = hn::MaskedLoad(mask, d, start_of[j] + at + p + g * kLanes);
         IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
@@ -231,18 +247,17 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
     }
   }
   const hn::FixedTag<float, 4> d4;
-  IPU_UNROLL for (int i = 0; i < R; ++i)
-    IPU_UNROLL for (int j = 0; j < C; j += 4) {
-      const auto sum = finish_four(&acc[i][j]);
-      float* const to = c + i * s.ldc + j;
-      if (j + 4 <= columns) {
-        hn::StoreU(sum, d4, to);
-      } else {
-        alignas(16) float values[4];
-        hn::Store(sum, d4, values);
-        for (int q = 0; j + q < columns; ++q) to[q] = values[q];
-      }
+  IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; j += 4) {
+    const auto sum = finish_four(&acc[i][j]);
+    float* const to = c + i * s.ldc + j;
+    if (j + 4 <= columns) {
+      hn::StoreU(sum, d4, to);
+    } else {
+      alignas(16) float values[4];
+      hn::Store(sum, d4, values);
+      for (int q = 0; j + q < columns; ++q) to[q] = values[q];
     }
+  }
 }
 
 template <int R, int C>
@@ -262,7 +277,15 @@ void Dot(const DotShape& s, const float* a, const float* b, float* c) {
       i += 2;
     }
   }
-  for (; i < s.rows; ++i) dot_rows<1, kWide ? 16 : 4>(s, a + i * s.lda, b, c + i * s.ldc);
+  // A packed B comes in short runs, so many of its columns are read at a time; plain rows stream best by
+  // four.
+  const bool in_runs = s.segment < s.depth;
+  for (; i < s.rows; ++i) {
+    if (in_runs && kWide)
+      dot_rows<1, 16>(s, a + i * s.lda, b, c + i * s.ldc);
+    else
+      dot_rows<1, 4>(s, a + i * s.lda, b, c + i * s.ldc);
+  }
 }
 
 void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
@@ -352,7 +375,8 @@ void Tile(const TileShape& s, const float* a, const float* b, float* c, const ui
   }
 }
 
-void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns,
+         float* c) {
   for (int64_t j = 0; j < columns; ++j) {
     float sum = 0.0f;
     for (int64_t p = 0; p < depth; ++p) sum = std::fma(a[p * a_step], b[p * ldb + j], sum);
@@ -419,7 +443,8 @@ void portable_batch_tile(const TileShape& shape, const float* a, const float* b,
   HWY_DYNAMIC_DISPATCH(Tile)(shape, a, b, c, a_offsets, b_offsets, count);
 }
 
-void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c) {
+void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns,
+                 float* c) {
   HWY_DYNAMIC_DISPATCH(Row)(a, a_step, b, ldb, depth, columns, c);
 }
 

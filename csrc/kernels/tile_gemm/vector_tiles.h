@@ -15,8 +15,10 @@ void portable_tile(const TileShape& shape, const float* a, const float* b, float
 void portable_batch_tile(const TileShape& shape, const float* a, const float* b, float* c,
                          const uint64_t* a_offsets, const uint64_t* b_offsets, int64_t count);
 
-// c[j] = Σ_p a[p * a_step] · b[p * ldb + j], depth >= 1: the chain of the tile, for one row against plain rows of B.
-void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns, float* c);
+// c[j] = Σ_p a[p * a_step] · b[p * ldb + j], depth >= 1: the chain of the tile, for one row against plain
+// rows of B.
+void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t depth, int64_t columns,
+                 float* c);
 
 // C[rows,columns] = A[rows,depth] · B[columns,depth]ᵀ by dot products, for few rows (B is read once,
 // unpacked). B comes in segments of `segment` consecutive elements of depth: element (j, p) lies at b + (p /
