@@ -67,8 +67,9 @@ class HoistUpdates : public Pass {
           earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
       }
       anchor[op] = earliest;
-      hoisted += earliest != now.at(op);
     }
+    let_light_ops_wait(moving, anchor);
+    for (const ir::Op* op : moving) hoisted += anchor.at(op) != now.at(op);
     if (hoisted == 0) return 0;
     // Constants of the tail were made beside it; they cost nothing anywhere, so all go first.
     ir::Op* first = graph.ops().front().get();
@@ -92,6 +93,34 @@ class HoistUpdates : public Pass {
         if (!tail.contains(use.user) && !use.user->is(ir::kind::kVariableAssign)) return false;
     }
     return is_read;
+  }
+
+  // Made early, what follows from state alone would only take up memory.
+  static void let_light_ops_wait(const std::vector<ir::Op*>& moving,
+                                 std::unordered_map<const ir::Op*, int64_t>& anchor) {
+    std::unordered_set<const ir::Value*> light;
+    for (const ir::Op* op : moving) {
+      bool is_light = true;
+      for (int i = 0; i < op->operand_count() && is_light; ++i) {
+        const ir::Value* operand = op->operand(i);
+        is_light = operand == nullptr || operand->type().shape.empty() || is_state(*operand) ||
+                   light.contains(operand);
+      }
+      for (int i = 0; i < op->result_count() && is_light; ++i) light.insert(op->result(i));
+    }
+    for (auto at = moving.rbegin(); at != moving.rend(); ++at) {
+      int64_t first_reader = INT64_MAX;
+      bool may_wait = true;
+      for (int i = 0; i < (*at)->result_count(); ++i) {
+        may_wait = may_wait && light.contains((*at)->result(i)) && !(*at)->result(i)->is_output();
+        for (const ir::Use& use : (*at)->result(i)->uses()) {
+          auto reader = anchor.find(use.user);
+          may_wait = may_wait && reader != anchor.end() && !use.user->is(ir::kind::kVariableAssign);
+          if (may_wait) first_reader = std::min(first_reader, reader->second);
+        }
+      }
+      if (may_wait && first_reader != INT64_MAX) anchor[*at] = std::max(anchor.at(*at), first_reader);
+    }
   }
 
   static bool is_state(const ir::Value& value) {

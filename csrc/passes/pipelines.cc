@@ -32,6 +32,7 @@ const std::map<std::string, std::vector<std::string>> kPipelines = {
       "channels-last",
       "pack-weights",
       "fuse-pointwise",
+      "hoist-updates",
       "pipeline-to-rings",
       "@MainLoops",
       "insert-ipu-copies",
