@@ -8,7 +8,8 @@ constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kI32, DType::kI8, D
 
 Shape random_shape(std::mt19937& random, size_t rank, int64_t largest) {
   Shape shape;
-  for (size_t d = 0; d < rank; ++d) shape.push_back(1 + static_cast<int64_t>(random() % static_cast<uint32_t>(largest)));
+  for (size_t d = 0; d < rank; ++d)
+    shape.push_back(1 + static_cast<int64_t>(random() % static_cast<uint32_t>(largest)));
   return shape;
 }
 std::vector<int64_t> indices(const Shape& shape, int64_t flat) {
@@ -52,7 +53,8 @@ TEST(Copy, OffsetAndStridesReadAnyViewOfAContiguousOperand) {
 
 TEST(Copy, BroadcastsAndLargeTransposesGiveTheSameInAnyLaneOrder) {
   std::mt19937 random(2);
-  Tensor row = Tensor::plain(DType::kF32, {1, 300}).randomize(random), wide = Tensor::plain(DType::kF32, {500, 300});
+  Tensor row = Tensor::plain(DType::kF32, {1, 300}).randomize(random),
+         wide = Tensor::plain(DType::kF32, {500, 300});
   run("copy", {&row}, {&wide});
   for (int64_t i = 0; i < wide.elements(); ++i) ASSERT_EQ(wide.at(i), row.at(i % 300));
   TensorSpec transposed{DType::kF32, {700, 513}, {1, 700}, Layout::kPlain};
@@ -67,7 +69,8 @@ TEST(Copy, BroadcastsAndLargeTransposesGiveTheSameInAnyLaneOrder) {
 
 TEST(Copy, LayoutsAreCopiedWholeAndRefusedWhenTheyDiffer) {
   std::mt19937 random(3);
-  Tensor packed = Tensor::with({DType::kF32, {9, 20}, contiguous_strides(Shape{9, 20}), Layout::kPacked64}).randomize(random);
+  Tensor packed = Tensor::with({DType::kF32, {9, 20}, contiguous_strides(Shape{9, 20}), Layout::kPacked64})
+                      .randomize(random);
   Tensor same = packed, plain = Tensor::plain(DType::kF32, {9, 20});
   std::fill(same.bytes.begin(), same.bytes.end(), std::byte{1});
   run("copy", {&packed}, {&same});
@@ -80,7 +83,8 @@ TEST(Copy, LayoutsAreCopiedWholeAndRefusedWhenTheyDiffer) {
 TEST(Flip, ReversesTheNamedDimensions) {
   std::mt19937 random(4);
   Shape shape{3, 17, 9};
-  Tensor x = Tensor::plain(DType::kI32, shape).randomize(random, -1000, 1000), y = Tensor::plain(DType::kI32, shape);
+  Tensor x = Tensor::plain(DType::kI32, shape).randomize(random, -1000, 1000),
+         y = Tensor::plain(DType::kI32, shape);
   run("flip", {&x}, {&y}, {{"dims", Shape{0, 2}}});
   for (int64_t i = 0; i < y.elements(); ++i) {
     auto k = indices(shape, i);
@@ -100,7 +104,8 @@ TEST(Concat, PiecesLieOneAfterTheOther) {
       Shape own = shape;
       own[dim] = static_cast<int64_t>(random() % 40);
       total += own[dim];
-      TensorSpec spec = k % 2 ? permuted_spec(kTypes[seed % 5], own, random) : TensorSpec::plain(kTypes[seed % 5], own);
+      TensorSpec spec =
+          k % 2 ? permuted_spec(kTypes[seed % 5], own, random) : TensorSpec::plain(kTypes[seed % 5], own);
       if (channels_last) spec = {kTypes[seed % 5], own, contiguous_strides(own), Layout::kNhwc};
       pieces.push_back(Tensor::with(spec).randomize(random, 0, 100));
     }
@@ -131,7 +136,8 @@ TEST(Pad, SurroundsTheOperandWithTheValue) {
       extent += low.back() + high.back();
     }
     DType dtype = kTypes[seed % 4];
-    Tensor x = Tensor::with(permuted_spec(dtype, inner, random)).randomize(random, 0, 100), y = Tensor::plain(dtype, outer);
+    Tensor x = Tensor::with(permuted_spec(dtype, inner, random)).randomize(random, 0, 100),
+           y = Tensor::plain(dtype, outer);
     run("pad", {&x}, {&y}, {{"low", low}, {"high", high}, {"value", 7.0}});
     for (int64_t i = 0; i < y.elements(); ++i) {
       auto k = indices(outer, i);
@@ -154,7 +160,9 @@ TEST(SliceScatter, ReplacesTheRegionAndMayRunInPlace) {
     for (int64_t extent : shape) {
       starts.push_back(static_cast<int64_t>(random() % static_cast<uint32_t>(extent)));
       steps.push_back(1 + static_cast<int64_t>(random() % 3));
-      sizes.push_back(static_cast<int64_t>(random() % 4 == 0 && seed % 7 == 0 ? 0 : (extent - starts.back() + steps.back() - 1) / steps.back()));
+      sizes.push_back(static_cast<int64_t>(random() % 4 == 0 && seed % 7 == 0
+                                               ? 0
+                                               : (extent - starts.back() + steps.back() - 1) / steps.back()));
     }
     DType dtype = kTypes[seed % 5];
     Tensor x = Tensor::plain(dtype, shape).randomize(random, 0, 100), y = Tensor::plain(dtype, shape);
@@ -175,7 +183,12 @@ TEST(SliceScatter, ReplacesTheRegionAndMayRunInPlace) {
 
 TEST(Iota, CountsAlongItsDimension) {
   Tensor y = Tensor::plain(DType::kF32, {2, 3, 4}), z = Tensor::plain(DType::kI32, {5});
-  run("iota", {}, {&y}, {{"shape", Shape{2, 3, 4}}, {"dim", int64_t{1}}, {"dtype", DType::kF32}, {"start", -1.0}, {"step", 0.5}});
+  run("iota", {}, {&y},
+      {{"shape", Shape{2, 3, 4}},
+       {"dim", int64_t{1}},
+       {"dtype", DType::kF32},
+       {"start", -1.0},
+       {"step", 0.5}});
   for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(y.at(i), -1.0 + 0.5 * static_cast<double>(i / 4 % 3));
   run("iota", {}, {&z}, {{"shape", Shape{5}}, {"dim", int64_t{0}}, {"dtype", DType::kI32}});
   EXPECT_EQ(z.values(), (std::vector<double>{0, 1, 2, 3, 4}));

@@ -28,8 +28,10 @@ void whole(Tensor& t, std::mt19937& random) {
 TEST(Embedding, RowsByNumberAndTheirGradient) {
   std::mt19937 random(1);
   for (DType dtype : {DType::kF32, DType::kF16})
-    for (auto [rows, width, count] : {std::tuple<int64_t, int64_t, int64_t>{11, 5, 40}, {50, 300, 700}, {3000, 16, 5000}, {4, 1, 1}}) {
-      Tensor weight = Tensor::plain(dtype, {rows, width}), dy = Tensor::plain(dtype, {count, width}), y = dy, dw = weight;
+    for (auto [rows, width, count] :
+         {std::tuple<int64_t, int64_t, int64_t>{11, 5, 40}, {50, 300, 700}, {3000, 16, 5000}, {4, 1, 1}}) {
+      Tensor weight = Tensor::plain(dtype, {rows, width}), dy = Tensor::plain(dtype, {count, width}), y = dy,
+             dw = weight;
       whole(weight, random);
       whole(dy, random);
       Tensor index = random_index({count}, rows, random);
@@ -41,7 +43,8 @@ TEST(Embedding, RowsByNumberAndTheirGradient) {
       for (int64_t i = 0; i < count; ++i)
         for (int64_t c = 0; c < width && index.at(i) != static_cast<double>(padding); ++c)
           want[static_cast<size_t>(static_cast<int64_t>(index.at(i)) * width + c)] += dy.at(i * width + c);
-      auto kernel = prepare("embedding_gradient", {&dy, &index}, {&dw}, {{"rows", rows}, {"padding_idx", padding}});
+      auto kernel =
+          prepare("embedding_gradient", {&dy, &index}, {&dw}, {{"rows", rows}, {"padding_idx", padding}});
       for (bool reversed : {false, true}) {
         run(*kernel, {&dy, &index}, {&dw}, nullptr, reversed);
         ASSERT_EQ(dw.values(), want) << rows << "x" << width;
@@ -50,7 +53,8 @@ TEST(Embedding, RowsByNumberAndTheirGradient) {
 }
 
 TEST(Embedding, WrongNumbersAreReportedAndGiveZeroRows) {
-  Tensor weight = Tensor::of(DType::kF32, {2, 2}, {1, 2, 3, 4}), y = Tensor::plain(DType::kF32, {4, 2}), dw = weight;
+  Tensor weight = Tensor::of(DType::kF32, {2, 2}, {1, 2, 3, 4}), y = Tensor::plain(DType::kF32, {4, 2}),
+         dw = weight;
   Tensor index = Tensor::of(DType::kI32, {4}, {1, -1, 0, 2});
   KernelFault fault;
   run("embedding", {&weight, &index}, {&y}, {}, &fault);
@@ -71,9 +75,12 @@ TEST(Gather, ElementsByIndexAndTheirWayBack) {
     auto dim = static_cast<int64_t>(random() % rank);
     for (size_t d = 0; d < rank; ++d) {
       x_shape.push_back(1 + static_cast<int64_t>(random() % 30));
-      index_shape.push_back(static_cast<int64_t>(d) == dim ? static_cast<int64_t>(random() % 50) : x_shape[d] - static_cast<int64_t>(random() % 2 && x_shape[d] > 1));
+      index_shape.push_back(static_cast<int64_t>(d) == dim
+                                ? static_cast<int64_t>(random() % 50)
+                                : x_shape[d] - static_cast<int64_t>(random() % 2 && x_shape[d] > 1));
     }
-    Tensor x = Tensor::with(permuted_spec(dtype, x_shape, random)), index = random_index(index_shape, x_shape[static_cast<size_t>(dim)], random);
+    Tensor x = Tensor::with(permuted_spec(dtype, x_shape, random)),
+           index = random_index(index_shape, x_shape[static_cast<size_t>(dim)], random);
     whole(x, random);
     Tensor y = Tensor::plain(dtype, index_shape), source = y, z = Tensor::plain(dtype, x_shape);
     whole(source, random);
@@ -99,7 +106,8 @@ TEST(Gather, ElementsByIndexAndTheirWayBack) {
 TEST(Gather, LargeOnesGiveTheSameInAnyLaneOrder) {
   std::mt19937 random(5);
   for (int64_t dim : {0, 1}) {
-    Tensor x = Tensor::plain(DType::kF32, {400, 500}), index = random_index({400, 500}, 400, random), z = x, w = x;
+    Tensor x = Tensor::plain(DType::kF32, {400, 500}), index = random_index({400, 500}, 400, random), z = x,
+           w = x;
     x.randomize(random);
     Tensor source = Tensor::plain(DType::kF32, {400, 500}).randomize(random);
     auto kernel = prepare("scatter_add", {&x, &index, &source}, {&z}, {{"dim", dim}});
@@ -116,12 +124,14 @@ TEST(IndexSelect, SlicesByNumberAndTheirWayBack) {
     const DType dtype = std::array{DType::kF32, DType::kI32, DType::kF16}[seed % 3];
     Shape shape, selected;
     auto rank = 1 + random() % 3;
-    for (size_t d = 0; d < rank; ++d) shape.push_back(1 + static_cast<int64_t>(random() % (seed % 5 ? 20 : 90)));
+    for (size_t d = 0; d < rank; ++d)
+      shape.push_back(1 + static_cast<int64_t>(random() % (seed % 5 ? 20 : 90)));
     auto dim = static_cast<int64_t>(random() % rank);
     auto count = static_cast<int64_t>(random() % 40);
     selected = shape;
     selected[static_cast<size_t>(dim)] = count;
-    Tensor x = Tensor::plain(dtype, shape), index = random_index({count}, shape[static_cast<size_t>(dim)], random);
+    Tensor x = Tensor::plain(dtype, shape),
+           index = random_index({count}, shape[static_cast<size_t>(dim)], random);
     whole(x, random);
     Tensor y = Tensor::plain(dtype, selected), source = y, z = x;
     whole(source, random);

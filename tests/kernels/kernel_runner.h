@@ -1,4 +1,5 @@
-// Runs a kernel of the table on tensors made in a test: guarded results, all lanes in any order, either instruction set.
+// Runs a kernel of the table on tensors made in a test: guarded results, all lanes in any order, either
+// instruction set.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,38 +63,67 @@ struct Tensor {
       return at * spec.shape[1] + index[1];
     }
     int64_t at = 0;
-    for (size_t d = 0; d < index.size(); ++d) at += index[d] * (spec.layout == Layout::kPlain ? spec.strides[d] : contiguous_strides(spec.shape)[d]);
+    for (size_t d = 0; d < index.size(); ++d)
+      at += index[d] * (spec.layout == Layout::kPlain ? spec.strides[d] : contiguous_strides(spec.shape)[d]);
     return at;
   }
 
   template <class T>
-  T* as() { return reinterpret_cast<T*>(bytes.data()); }
+  T* as() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
   template <class T>
-  const T* as() const { return reinterpret_cast<const T*>(bytes.data()); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
 
   double at(int64_t flat) const { return read(offset(flat)); }
   double read(int64_t i) const {
     switch (spec.dtype) {
-      case DType::kF32: return as<float>()[i];
-      case DType::kF16: return half_to_float(as<uint16_t>()[i]);
-      case DType::kI32: return as<int32_t>()[i];
-      case DType::kU32: return as<uint32_t>()[i];
-      case DType::kI16: return as<int16_t>()[i];
-      case DType::kU16: return as<uint16_t>()[i];
-      case DType::kI8: return as<int8_t>()[i];
-      default: return as<uint8_t>()[i];
+      case DType::kF32:
+        return as<float>()[i];
+      case DType::kF16:
+        return half_to_float(as<uint16_t>()[i]);
+      case DType::kI32:
+        return as<int32_t>()[i];
+      case DType::kU32:
+        return as<uint32_t>()[i];
+      case DType::kI16:
+        return as<int16_t>()[i];
+      case DType::kU16:
+        return as<uint16_t>()[i];
+      case DType::kI8:
+        return as<int8_t>()[i];
+      default:
+        return as<uint8_t>()[i];
     }
   }
   void write(int64_t i, double value) {
     switch (spec.dtype) {
-      case DType::kF32: as<float>()[i] = static_cast<float>(value); return;
-      case DType::kF16: as<uint16_t>()[i] = double_to_half(value); return;
-      case DType::kI32: as<int32_t>()[i] = static_cast<int32_t>(value); return;
-      case DType::kU32: as<uint32_t>()[i] = static_cast<uint32_t>(value); return;
-      case DType::kI16: as<int16_t>()[i] = static_cast<int16_t>(value); return;
-      case DType::kU16: as<uint16_t>()[i] = static_cast<uint16_t>(value); return;
-      case DType::kI8: as<int8_t>()[i] = static_cast<int8_t>(value); return;
-      default: as<uint8_t>()[i] = static_cast<uint8_t>(value); return;
+      case DType::kF32:
+        as<float>()[i] = static_cast<float>(value);
+        return;
+      case DType::kF16:
+        as<uint16_t>()[i] = double_to_half(value);
+        return;
+      case DType::kI32:
+        as<int32_t>()[i] = static_cast<int32_t>(value);
+        return;
+      case DType::kU32:
+        as<uint32_t>()[i] = static_cast<uint32_t>(value);
+        return;
+      case DType::kI16:
+        as<int16_t>()[i] = static_cast<int16_t>(value);
+        return;
+      case DType::kU16:
+        as<uint16_t>()[i] = static_cast<uint16_t>(value);
+        return;
+      case DType::kI8:
+        as<int8_t>()[i] = static_cast<int8_t>(value);
+        return;
+      default:
+        as<uint8_t>()[i] = static_cast<uint8_t>(value);
+        return;
     }
   }
   void set(int64_t flat, double value) { write(offset(flat), value); }
@@ -110,8 +140,10 @@ struct Tensor {
     std::uniform_real_distribution<double> uniform(low, high);
     for (int64_t i = 0; i < elements(); ++i) {
       double value = uniform(random);
-      if (spec.dtype == DType::kBool) value = value > (low + high) / 2;
-      else if (!is_floating_point(spec.dtype)) value = std::floor(value);
+      if (spec.dtype == DType::kBool)
+        value = value > (low + high) / 2;
+      else if (!is_floating_point(spec.dtype))
+        value = std::floor(value);
       set(i, value);
     }
     return *this;
@@ -132,8 +164,10 @@ inline TensorSpec permuted_spec(DType dtype, Shape shape, std::mt19937& random, 
   return {dtype, std::move(shape), std::move(strides), Layout::kPlain};
 }
 
-inline std::unique_ptr<PreparedKernel> prepare(std::string_view id, const std::vector<const Tensor*>& operands,
-                                               const std::vector<const Tensor*>& results, const Attributes& attributes) {
+inline std::unique_ptr<PreparedKernel> prepare(std::string_view id,
+                                               const std::vector<const Tensor*>& operands,
+                                               const std::vector<const Tensor*>& results,
+                                               const Attributes& attributes) {
   const KernelDef* def = find_kernel(id);
   if (def == nullptr) {
     ADD_FAILURE() << "no kernel '" << id << "'";
@@ -150,7 +184,8 @@ inline void run(const PreparedKernel& kernel, const std::vector<const Tensor*>& 
                 const std::vector<Tensor*>& results, KernelFault* fault = nullptr, bool reversed = false) {
   constexpr size_t kGuard = 64;
   std::vector<std::byte*> in, out;
-  for (const Tensor* t : operands) in.push_back(t == nullptr ? nullptr : const_cast<std::byte*>(t->bytes.data()));
+  for (const Tensor* t : operands)
+    in.push_back(t == nullptr ? nullptr : const_cast<std::byte*>(t->bytes.data()));
   for (Tensor* t : results) out.push_back(t->bytes.data());
   size_t bytes = static_cast<size_t>(kernel.scratch_bytes());
   auto* scratch = static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + kGuard));
@@ -163,8 +198,9 @@ inline void run(const PreparedKernel& kernel, const std::vector<const Tensor*>& 
   std::free(scratch);
 }
 
-inline void run(std::string_view id, const std::vector<const Tensor*>& operands, const std::vector<Tensor*>& results,
-                const Attributes& attributes = {}, KernelFault* fault = nullptr) {
+inline void run(std::string_view id, const std::vector<const Tensor*>& operands,
+                const std::vector<Tensor*>& results, const Attributes& attributes = {},
+                KernelFault* fault = nullptr) {
   std::vector<const Tensor*> result_list(results.begin(), results.end());
   auto kernel = prepare(id, operands, result_list, attributes);
   ASSERT_NE(kernel, nullptr) << "kernel '" << id << "' refuses these operands";

@@ -1,4 +1,5 @@
-// Accuracy of the VM's functions against f64 over wide ranges, their special values, and equal bits on AVX2 and AVX-512.
+// Accuracy of the VM's functions against f64 over wide ranges, their special values, and equal bits on AVX2
+// and AVX-512.
 #include <limits>
 
 #include "kernels/pointwise/program.h"
@@ -17,28 +18,30 @@ struct Function {
   double bound;      // ulp
 };
 
-double exact_sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
+double exact_sigmoid(double x) {
+  return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x));
+}
 double exact_rsqrt(double x) { return 1.0 / std::sqrt(x); }
 double exact_reciprocal(double x) { return 1.0 / x; }
 double exact_sign(double x) { return (x > 0) - (x < 0); }
 
 const std::vector<Function>& functions() {
   static const std::vector<Function> list = {
-      {OpCode::kExpF, std::exp, -110, 92, 2},        {OpCode::kExpm1F, std::expm1, -30, 92, 2},
-      {OpCode::kLogF, std::log, 0, 10, 2},           {OpCode::kLog1pF, std::log1p, -1, 10, 2},
-      {OpCode::kTanhF, std::tanh, -10, 10, 2},       {OpCode::kSigmoidF, exact_sigmoid, -110, 40, 2.5},
-      {OpCode::kErfF, std::erf, -5, 5, 2},           {OpCode::kSinF, std::sin, -40000, 40000, 2},
-      {OpCode::kCosF, std::cos, -40000, 40000, 2},   {OpCode::kSqrtF, std::sqrt, 0, 1e6, 0.51},
-      {OpCode::kRsqrtF, exact_rsqrt, 0, 100, 1.5},   {OpCode::kReciprocalF, exact_reciprocal, -4, 4, 0.51},
-      {OpCode::kLog2F, std::log2, 0, 10, 0.51},      {OpCode::kLog10F, std::log10, 0, 10, 0.51},
-      {OpCode::kTanF, std::tan, -10, 10, 0.51},      {OpCode::kAsinF, std::asin, -1, 1, 0.51},
-      {OpCode::kAcosF, std::acos, -1, 1, 0.51},      {OpCode::kAtanF, std::atan, -20, 20, 0.51},
-      {OpCode::kSinhF, std::sinh, -90, 90, 0.51},    {OpCode::kCoshF, std::cosh, -90, 90, 0.51},
-      {OpCode::kAsinhF, std::asinh, -90, 90, 0.51},  {OpCode::kAcoshF, std::acosh, 1, 90, 0.51},
-      {OpCode::kAtanhF, std::atanh, -1, 1, 0.51},    {OpCode::kErfcF, std::erfc, -4, 11, 0.51},
-      {OpCode::kFloorF, std::floor, -9, 9, 0},       {OpCode::kCeilF, std::ceil, -9, 9, 0},
-      {OpCode::kTruncF, std::trunc, -9, 9, 0},       {OpCode::kRoundF, std::nearbyint, -9, 9, 0},
-      {OpCode::kAbsF, std::fabs, -9, 9, 0},          {OpCode::kSignF, exact_sign, -9, 9, 0},
+      {OpCode::kExpF, std::exp, -110, 92, 2},       {OpCode::kExpm1F, std::expm1, -30, 92, 2},
+      {OpCode::kLogF, std::log, 0, 10, 2},          {OpCode::kLog1pF, std::log1p, -1, 10, 2},
+      {OpCode::kTanhF, std::tanh, -10, 10, 2},      {OpCode::kSigmoidF, exact_sigmoid, -110, 40, 2.5},
+      {OpCode::kErfF, std::erf, -5, 5, 2},          {OpCode::kSinF, std::sin, -40000, 40000, 2},
+      {OpCode::kCosF, std::cos, -40000, 40000, 2},  {OpCode::kSqrtF, std::sqrt, 0, 1e6, 0.51},
+      {OpCode::kRsqrtF, exact_rsqrt, 0, 100, 1.5},  {OpCode::kReciprocalF, exact_reciprocal, -4, 4, 0.51},
+      {OpCode::kLog2F, std::log2, 0, 10, 0.51},     {OpCode::kLog10F, std::log10, 0, 10, 0.51},
+      {OpCode::kTanF, std::tan, -10, 10, 0.51},     {OpCode::kAsinF, std::asin, -1, 1, 0.51},
+      {OpCode::kAcosF, std::acos, -1, 1, 0.51},     {OpCode::kAtanF, std::atan, -20, 20, 0.51},
+      {OpCode::kSinhF, std::sinh, -90, 90, 0.51},   {OpCode::kCoshF, std::cosh, -90, 90, 0.51},
+      {OpCode::kAsinhF, std::asinh, -90, 90, 0.51}, {OpCode::kAcoshF, std::acosh, 1, 90, 0.51},
+      {OpCode::kAtanhF, std::atanh, -1, 1, 0.51},   {OpCode::kErfcF, std::erfc, -4, 11, 0.51},
+      {OpCode::kFloorF, std::floor, -9, 9, 0},      {OpCode::kCeilF, std::ceil, -9, 9, 0},
+      {OpCode::kTruncF, std::trunc, -9, 9, 0},      {OpCode::kRoundF, std::nearbyint, -9, 9, 0},
+      {OpCode::kAbsF, std::fabs, -9, 9, 0},         {OpCode::kSignF, exact_sign, -9, 9, 0},
   };
   return list;
 }
@@ -48,7 +51,8 @@ PointwiseProgram unary_program(OpCode code) {
 }
 
 std::vector<float> arguments(const Function& f) {
-  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, kInf, -kInf, kNan, 1e-45f, -1e-45f, 1.2e-38f, -1.1e-38f, 3.4e38f, -3.4e38f};
+  std::vector<float> x = {0.0f,   -0.0f,   1.0f,     -1.0f,     kInf,    -kInf,   kNan,
+                          1e-45f, -1e-45f, 1.2e-38f, -1.1e-38f, 3.4e38f, -3.4e38f};
   std::mt19937 random(7);
   std::uniform_real_distribution<double> dense(f.low, f.high), near(-1.0, 1.0);
   for (int i = 0; i < 60000; ++i) x.push_back(static_cast<float>(dense(random)));
@@ -80,8 +84,8 @@ TEST(PointwiseFunctions, AreAccurateOverTheWholeRange) {
         double error = ulp_error(y[i], f.exact(static_cast<double>(x[i])));
         if (error > worst) worst = error, where = x[i], got = y[i];
       }
-      EXPECT_LE(worst, f.bound) << to_string(f.code) << " on " << to_string(isa) << " at " << where << " gives " << got
-                                << " for " << f.exact(where);
+      EXPECT_LE(worst, f.bound) << to_string(f.code) << " on " << to_string(isa) << " at " << where
+                                << " gives " << got << " for " << f.exact(where);
     }
   });
 }
@@ -90,10 +94,12 @@ TEST(PointwiseFunctions, PortableCodeStaysWithinFourUlp) {
   Isa before = active_isa();
   set_active_isa(Isa::kPortable);
   for (const Function& f : functions()) {
-    if (f.code == OpCode::kSinF || f.code == OpCode::kCosF) continue;  // the reduction needs a fused multiply-add
+    if (f.code == OpCode::kSinF || f.code == OpCode::kCosF)
+      continue;  // the reduction needs a fused multiply-add
     std::vector<float> x = arguments(f), y = evaluate(f.code, x);
     double worst = 0;
-    for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, ulp_error(y[i], f.exact(static_cast<double>(x[i]))));
+    for (size_t i = 0; i < x.size(); ++i)
+      worst = std::max(worst, ulp_error(y[i], f.exact(static_cast<double>(x[i]))));
     EXPECT_LE(worst, std::max(f.bound, 4.0)) << to_string(f.code);
   }
   set_active_isa(before);
@@ -113,8 +119,8 @@ TEST(PointwiseFunctions, GiveTheSameBitsOnAvx2AndAvx512) {
 }
 
 TEST(PointwiseFunctions, KeepTheSignOfZero) {
-  for (OpCode code : {OpCode::kSinF, OpCode::kTanhF, OpCode::kErfF, OpCode::kExpm1F, OpCode::kLog1pF, OpCode::kSqrtF,
-                      OpCode::kFloorF, OpCode::kTruncF, OpCode::kRoundF}) {
+  for (OpCode code : {OpCode::kSinF, OpCode::kTanhF, OpCode::kErfF, OpCode::kExpm1F, OpCode::kLog1pF,
+                      OpCode::kSqrtF, OpCode::kFloorF, OpCode::kTruncF, OpCode::kRoundF}) {
     std::vector<float> y = evaluate(code, {-0.0f, 0.0f});
     EXPECT_TRUE(y[0] == 0.0f && std::signbit(y[0])) << to_string(code);
     EXPECT_TRUE(y[1] == 0.0f && !std::signbit(y[1])) << to_string(code);

@@ -1,5 +1,5 @@
-// The block VM against a scalar evaluation of the same program: random programs, shapes, strides, layouts and dtypes,
-// results in the memory of operands, any order of lanes, equal bits on both instruction sets.
+// The block VM against a scalar evaluation of the same program: random programs, shapes, strides, layouts and
+// dtypes, results in the memory of operands, any order of lanes, equal bits on both instruction sets.
 #include "kernels/pointwise/program.h"
 #include "support/error.h"
 #include "tests/kernels/kernel_runner.h"
@@ -9,9 +9,17 @@ namespace {
 
 struct Word {  // a register
   uint32_t bits = 0;
-  float f() const { float v; std::memcpy(&v, &bits, 4); return v; }
+  float f() const {
+    float v;
+    std::memcpy(&v, &bits, 4);
+    return v;
+  }
   int32_t i() const { return static_cast<int32_t>(bits); }
-  static Word of(float v) { Word w; std::memcpy(&w.bits, &v, 4); return w; }
+  static Word of(float v) {
+    Word w;
+    std::memcpy(&w.bits, &v, 4);
+    return w;
+  }
   static Word of(int32_t v) { return {static_cast<uint32_t>(v)}; }
   static Word of(uint32_t v) { return {v}; }
   static Word of(bool v) { return {v ? 1u : 0u}; }
@@ -21,56 +29,101 @@ struct Word {  // a register
 Word evaluate(OpCode code, Word a, Word b, Word c) {
   auto propagate = [&](float x) { return std::isnan(a.f()) ? a.f() : std::isnan(b.f()) ? b.f() : x; };
   switch (code) {
-    case OpCode::kAddF: return Word::of(a.f() + b.f());
-    case OpCode::kSubF: return Word::of(a.f() - b.f());
-    case OpCode::kMulF: return Word::of(a.f() * b.f());
-    case OpCode::kDivF: return Word::of(a.f() / b.f());
-    case OpCode::kMinF: return Word::of(propagate(b.f() < a.f() ? b.f() : a.f()));
-    case OpCode::kMaxF: return Word::of(propagate(b.f() > a.f() ? b.f() : a.f()));
-    case OpCode::kNegF: return Word::of(-a.f());
-    case OpCode::kAbsF: return Word::of(std::fabs(a.f()));
-    case OpCode::kSqrtF: return Word::of(std::sqrt(a.f()));
-    case OpCode::kFmaF: return Word::of(std::fma(a.f(), b.f(), c.f()));
-    case OpCode::kFloorF: return Word::of(std::floor(a.f()));
+    case OpCode::kAddF:
+      return Word::of(a.f() + b.f());
+    case OpCode::kSubF:
+      return Word::of(a.f() - b.f());
+    case OpCode::kMulF:
+      return Word::of(a.f() * b.f());
+    case OpCode::kDivF:
+      return Word::of(a.f() / b.f());
+    case OpCode::kMinF:
+      return Word::of(propagate(b.f() < a.f() ? b.f() : a.f()));
+    case OpCode::kMaxF:
+      return Word::of(propagate(b.f() > a.f() ? b.f() : a.f()));
+    case OpCode::kNegF:
+      return Word::of(-a.f());
+    case OpCode::kAbsF:
+      return Word::of(std::fabs(a.f()));
+    case OpCode::kSqrtF:
+      return Word::of(std::sqrt(a.f()));
+    case OpCode::kFmaF:
+      return Word::of(std::fma(a.f(), b.f(), c.f()));
+    case OpCode::kFloorF:
+      return Word::of(std::floor(a.f()));
     case OpCode::kRemainderF: {
       float r = std::fmod(a.f(), b.f());
       return Word::of(r != 0 && (b.f() < 0) != (r < 0) ? r + b.f() : r);
     }
-    case OpCode::kRoundF16: return Word::of(half_to_float(float_to_half(a.f())));
-    case OpCode::kLtF: return Word::of(a.f() < b.f());
-    case OpCode::kGeF: return Word::of(a.f() >= b.f());
-    case OpCode::kEqF: return Word::of(a.f() == b.f());
-    case OpCode::kNeF: return Word::of(a.f() != b.f());
-    case OpCode::kIsNanF: return Word::of(std::isnan(a.f()));
-    case OpCode::kSelect: return a.bits ? b : c;
-    case OpCode::kAddI: return {a.bits + b.bits};
-    case OpCode::kSubI: return {a.bits - b.bits};
-    case OpCode::kMulI: return {a.bits * b.bits};
-    case OpCode::kMinI: return Word::of(std::min(a.i(), b.i()));
-    case OpCode::kMaxI: return Word::of(std::max(a.i(), b.i()));
+    case OpCode::kRoundF16:
+      return Word::of(half_to_float(float_to_half(a.f())));
+    case OpCode::kLtF:
+      return Word::of(a.f() < b.f());
+    case OpCode::kGeF:
+      return Word::of(a.f() >= b.f());
+    case OpCode::kEqF:
+      return Word::of(a.f() == b.f());
+    case OpCode::kNeF:
+      return Word::of(a.f() != b.f());
+    case OpCode::kIsNanF:
+      return Word::of(std::isnan(a.f()));
+    case OpCode::kSelect:
+      return a.bits ? b : c;
+    case OpCode::kAddI:
+      return {a.bits + b.bits};
+    case OpCode::kSubI:
+      return {a.bits - b.bits};
+    case OpCode::kMulI:
+      return {a.bits * b.bits};
+    case OpCode::kMinI:
+      return Word::of(std::min(a.i(), b.i()));
+    case OpCode::kMaxI:
+      return Word::of(std::max(a.i(), b.i()));
     case OpCode::kFloorDivI:
       return Word::of(b.i() == 0 ? 0 : static_cast<int32_t>(std::floor(static_cast<double>(a.i()) / b.i())));
     case OpCode::kRemainderI:
-      return Word::of(b.i() == 0 ? 0 : static_cast<int32_t>(a.i() - std::floor(static_cast<double>(a.i()) / b.i()) * b.i()));
-    case OpCode::kAbsI: return Word::of(std::abs(a.i()));
-    case OpCode::kLtI: return Word::of(a.i() < b.i());
-    case OpCode::kGtU: return Word::of(a.bits > b.bits);
-    case OpCode::kAndI: return {a.bits & b.bits};
-    case OpCode::kXorI: return {a.bits ^ b.bits};
-    case OpCode::kNotI: return {~a.bits};
-    case OpCode::kShlI: return {b.bits > 31 ? 0 : a.bits << b.bits};
-    case OpCode::kShrI: return Word::of(a.i() >> (b.bits > 31 ? 31 : b.i()));
-    case OpCode::kAndB: return {a.bits & b.bits};
-    case OpCode::kOrB: return {a.bits | b.bits};
-    case OpCode::kNotB: return {a.bits ^ 1};
-    case OpCode::kI32ToF: return Word::of(static_cast<float>(a.i()));
+      return Word::of(
+          b.i() == 0 ? 0
+                     : static_cast<int32_t>(a.i() - std::floor(static_cast<double>(a.i()) / b.i()) * b.i()));
+    case OpCode::kAbsI:
+      return Word::of(std::abs(a.i()));
+    case OpCode::kLtI:
+      return Word::of(a.i() < b.i());
+    case OpCode::kGtU:
+      return Word::of(a.bits > b.bits);
+    case OpCode::kAndI:
+      return {a.bits & b.bits};
+    case OpCode::kXorI:
+      return {a.bits ^ b.bits};
+    case OpCode::kNotI:
+      return {~a.bits};
+    case OpCode::kShlI:
+      return {b.bits > 31 ? 0 : a.bits << b.bits};
+    case OpCode::kShrI:
+      return Word::of(a.i() >> (b.bits > 31 ? 31 : b.i()));
+    case OpCode::kAndB:
+      return {a.bits & b.bits};
+    case OpCode::kOrB:
+      return {a.bits | b.bits};
+    case OpCode::kNotB:
+      return {a.bits ^ 1};
+    case OpCode::kI32ToF:
+      return Word::of(static_cast<float>(a.i()));
     case OpCode::kFToI32:
-      return Word::of(std::isnan(a.f()) ? 0 : static_cast<int32_t>(std::clamp<double>(std::trunc(a.f()), INT32_MIN, INT32_MAX)));
-    case OpCode::kBoolToF: return Word::of(a.bits ? 1.0f : 0.0f);
-    case OpCode::kBoolToI: return a;
-    case OpCode::kFToBool: return Word::of(a.f() != 0.0f);
-    case OpCode::kIToBool: return Word::of(a.bits != 0);
-    default: ADD_FAILURE() << "no scalar form of " << to_string(code); return {};
+      return Word::of(std::isnan(a.f()) ? 0
+                                        : static_cast<int32_t>(
+                                              std::clamp<double>(std::trunc(a.f()), INT32_MIN, INT32_MAX)));
+    case OpCode::kBoolToF:
+      return Word::of(a.bits ? 1.0f : 0.0f);
+    case OpCode::kBoolToI:
+      return a;
+    case OpCode::kFToBool:
+      return Word::of(a.f() != 0.0f);
+    case OpCode::kIToBool:
+      return Word::of(a.bits != 0);
+    default:
+      ADD_FAILURE() << "no scalar form of " << to_string(code);
+      return {};
   }
 }
 
@@ -88,7 +141,8 @@ const std::vector<Typed>& opcodes() {
   using enum OpCode;
   static const std::vector<Typed> list = [] {
     std::vector<Typed> all;
-    for (OpCode c : {kAddF, kSubF, kMulF, kDivF, kMinF, kMaxF, kRemainderF}) all.push_back({c, {kFloat, kFloat}, kFloat});
+    for (OpCode c : {kAddF, kSubF, kMulF, kDivF, kMinF, kMaxF, kRemainderF})
+      all.push_back({c, {kFloat, kFloat}, kFloat});
     for (OpCode c : {kNegF, kAbsF, kSqrtF, kFloorF, kRoundF16}) all.push_back({c, {kFloat}, kFloat});
     all.push_back({kFmaF, {kFloat, kFloat, kFloat}, kFloat});
     for (OpCode c : {kLtF, kGeF, kEqF, kNeF}) all.push_back({c, {kFloat, kFloat}, kBoolean});
@@ -115,9 +169,13 @@ const std::vector<Typed>& opcodes() {
 Word load(const Tensor& t, int64_t element) {
   double value = t.read(element);
   switch (kind_of(t.spec.dtype)) {
-    case Kind::kFloat: return Word::of(static_cast<float>(value));
-    case Kind::kBoolean: return Word::of(value != 0);
-    case Kind::kInteger: return t.spec.dtype == DType::kU32 ? Word::of(static_cast<uint32_t>(value)) : Word::of(static_cast<int32_t>(value));
+    case Kind::kFloat:
+      return Word::of(static_cast<float>(value));
+    case Kind::kBoolean:
+      return Word::of(value != 0);
+    case Kind::kInteger:
+      return t.spec.dtype == DType::kU32 ? Word::of(static_cast<uint32_t>(value))
+                                         : Word::of(static_cast<int32_t>(value));
   }
   return {};
 }
@@ -138,8 +196,8 @@ int64_t operand_offset(const Tensor& t, const Shape& shape, int64_t flat) {
   return t.offset(own);
 }
 
-std::vector<std::vector<Word>> evaluate(const PointwiseProgram& program, const std::vector<const Tensor*>& operands,
-                                        const Shape& shape) {
+std::vector<std::vector<Word>> evaluate(const PointwiseProgram& program,
+                                        const std::vector<const Tensor*>& operands, const Shape& shape) {
   std::vector<std::vector<Word>> results(program.outputs.size());
   Strides index_strides = contiguous_strides(shape);
   for (int64_t i = 0; i < element_count(shape); ++i) {
@@ -160,7 +218,8 @@ std::vector<std::vector<Word>> evaluate(const PointwiseProgram& program, const s
         reg.push_back(evaluate(step.code, at(step.a), at(step.b), at(step.c)));
       }
     }
-    for (size_t r = 0; r < results.size(); ++r) results[r].push_back(reg[static_cast<size_t>(program.outputs[r])]);
+    for (size_t r = 0; r < results.size(); ++r)
+      results[r].push_back(reg[static_cast<size_t>(program.outputs[r])]);
   }
   return results;
 }
@@ -170,11 +229,22 @@ void expect_equal(const Tensor& result, const std::vector<Word>& want, const std
     Tensor one = Tensor::plain(result.spec.dtype, {});
     Word word = want[static_cast<size_t>(i)];
     switch (result.spec.dtype) {  // the store narrows
-      case DType::kF32: one.as<float>()[0] = word.f(); break;
-      case DType::kF16: one.as<uint16_t>()[0] = float_to_half(word.f()); break;
-      case DType::kI32: case DType::kU32: one.as<uint32_t>()[0] = word.bits; break;
-      case DType::kI16: case DType::kU16: one.as<uint16_t>()[0] = static_cast<uint16_t>(word.bits); break;
-      default: one.as<uint8_t>()[0] = static_cast<uint8_t>(word.bits);
+      case DType::kF32:
+        one.as<float>()[0] = word.f();
+        break;
+      case DType::kF16:
+        one.as<uint16_t>()[0] = float_to_half(word.f());
+        break;
+      case DType::kI32:
+      case DType::kU32:
+        one.as<uint32_t>()[0] = word.bits;
+        break;
+      case DType::kI16:
+      case DType::kU16:
+        one.as<uint16_t>()[0] = static_cast<uint16_t>(word.bits);
+        break;
+      default:
+        one.as<uint8_t>()[0] = static_cast<uint8_t>(word.bits);
     }
     double got = result.at(i), expected = one.read(0);
     if (std::isnan(got) && std::isnan(expected)) continue;
@@ -183,33 +253,46 @@ void expect_equal(const Tensor& result, const std::vector<Word>& want, const std
 }
 
 TEST(Pointwise, RandomProgramsGiveWhatScalarEvaluationGives) {
-  const DType floats[] = {DType::kF32, DType::kF16}, integers[] = {DType::kI32, DType::kI16, DType::kU16, DType::kI8, DType::kU8};
+  const DType floats[] = {DType::kF32, DType::kF16},
+              integers[] = {DType::kI32, DType::kI16, DType::kU16, DType::kI8, DType::kU8};
   for (unsigned seed = 0; seed < 250; ++seed) {
     std::mt19937 random(seed);
     Shape shape;
     size_t rank = random() % 5;
-    for (size_t d = 0; d < rank; ++d) shape.push_back(1 + static_cast<int64_t>(random() % (d + 1 == rank ? 700 : 9)));
+    for (size_t d = 0; d < rank; ++d)
+      shape.push_back(1 + static_cast<int64_t>(random() % (d + 1 == rank ? 700 : 9)));
     if (seed % 37 == 0 && rank > 0) shape[0] = 0;
     std::vector<Tensor> operands;
     size_t operand_count = 1 + random() % 4;
     for (size_t k = 0; k < operand_count; ++k) {
-      DType dtype = random() % 4 == 0 ? DType::kBool : random() % 3 == 0 ? integers[random() % 5] : floats[random() % 3 == 0];
+      DType dtype = random() % 4 == 0   ? DType::kBool
+                    : random() % 3 == 0 ? integers[random() % 5]
+                                        : floats[random() % 3 == 0];
       Shape own(shape.begin() + static_cast<std::ptrdiff_t>(rank ? random() % 3 * rank / 3 : 0), shape.end());
       for (int64_t& extent : own)
         if (random() % 3 == 0 && extent != 0) extent = 1;
       if (random() % 2) own = shape;
-      TensorSpec spec = random() % 3 == 0 ? permuted_spec(dtype, own, random, true) : TensorSpec::plain(dtype, own);
-      operands.push_back(Tensor::with(spec).randomize(random, dtype == DType::kU8 || dtype == DType::kU16 ? 0 : -100, 100));
+      TensorSpec spec =
+          random() % 3 == 0 ? permuted_spec(dtype, own, random, true) : TensorSpec::plain(dtype, own);
+      operands.push_back(
+          Tensor::with(spec).randomize(random, dtype == DType::kU8 || dtype == DType::kU16 ? 0 : -100, 100));
     }
     PointwiseProgram program;
     std::vector<Kind> kinds;
-    auto add = [&](Instruction step, Kind kind) { program.code.push_back(step); kinds.push_back(kind); };
+    auto add = [&](Instruction step, Kind kind) {
+      program.code.push_back(step);
+      kinds.push_back(kind);
+    };
     for (size_t k = 0; k < operand_count; ++k)
       add({.code = OpCode::kLoad, .immediate = static_cast<int32_t>(k)}, kind_of(operands[k].spec.dtype));
     add({.code = OpCode::kConstF, .value = 0.75}, Kind::kFloat);
     add({.code = OpCode::kConstI, .value = 3}, Kind::kInteger);
-    add({.code = OpCode::kLtI, .a = static_cast<int32_t>(operand_count) + 1, .b = static_cast<int32_t>(operand_count) + 1}, Kind::kBoolean);
-    if (rank && random() % 3 == 0) add({.code = OpCode::kIota, .immediate = static_cast<int32_t>(random() % rank)}, Kind::kInteger);
+    add({.code = OpCode::kLtI,
+         .a = static_cast<int32_t>(operand_count) + 1,
+         .b = static_cast<int32_t>(operand_count) + 1},
+        Kind::kBoolean);
+    if (rank && random() % 3 == 0)
+      add({.code = OpCode::kIota, .immediate = static_cast<int32_t>(random() % rank)}, Kind::kInteger);
     auto pick = [&](Kind kind) {
       for (;;) {
         // Later values more often: chains, not only fans.
@@ -228,10 +311,13 @@ TEST(Pointwise, RandomProgramsGiveWhatScalarEvaluationGives) {
     std::vector<Tensor> results;
     size_t result_count = 1 + random() % 3;
     for (size_t r = 0; r < result_count; ++r) {
-      auto output = static_cast<int32_t>(random() % 3 == 0 ? random() % kinds.size() : kinds.size() - 1 - r % kinds.size());
+      auto output = static_cast<int32_t>(random() % 3 == 0 ? random() % kinds.size()
+                                                           : kinds.size() - 1 - r % kinds.size());
       program.outputs.push_back(output);
       Kind kind = kinds[static_cast<size_t>(output)];
-      DType dtype = kind == Kind::kFloat ? floats[random() % 4 == 0] : kind == Kind::kBoolean ? DType::kBool : integers[random() % 3 ? 0 : random() % 5];
+      DType dtype = kind == Kind::kFloat     ? floats[random() % 4 == 0]
+                    : kind == Kind::kBoolean ? DType::kBool
+                                             : integers[random() % 3 ? 0 : random() % 5];
       results.push_back(Tensor::plain(dtype, shape));
     }
     std::vector<const Tensor*> in;
@@ -239,10 +325,12 @@ TEST(Pointwise, RandomProgramsGiveWhatScalarEvaluationGives) {
     for (Tensor& t : operands) in.push_back(&t);
     for (Tensor& t : results) out.push_back(&t);
     auto want = evaluate(program, in, shape);
-    std::string what = "seed " + std::to_string(seed) + " shape " + ipu::to_string(shape) + "\n" + to_string(program);
+    std::string what =
+        "seed " + std::to_string(seed) + " shape " + ipu::to_string(shape) + "\n" + to_string(program);
     for_each_vector_isa([&](Isa) {
       run("pointwise", in, out, program.to_attributes());
-      for (size_t r = 0; r < results.size(); ++r) expect_equal(results[r], want[r], what + "result " + std::to_string(r));
+      for (size_t r = 0; r < results.size(); ++r)
+        expect_equal(results[r], want[r], what + "result " + std::to_string(r));
     });
     if (HasFailure()) return;
 
@@ -261,15 +349,18 @@ TEST(Pointwise, RandomProgramsGiveWhatScalarEvaluationGives) {
         run(*kernel, aliased, target, nullptr, true);
         shared.spec = results[r].spec;
         for (size_t q = 0; q < results.size(); ++q)
-          expect_equal(q == r ? shared : results[q], want[q], what + "in place of operand " + std::to_string(k));
+          expect_equal(q == r ? shared : results[q], want[q],
+                       what + "in place of operand " + std::to_string(k));
         if (HasFailure()) return;
       }
   }
 }
 
 PointwiseProgram add_relu() {
-  return {.code = {{.code = OpCode::kLoad}, {.code = OpCode::kLoad, .immediate = 1},
-                   {.code = OpCode::kAddF, .a = 0, .b = 1}, {.code = OpCode::kConstF, .value = 0.0},
+  return {.code = {{.code = OpCode::kLoad},
+                   {.code = OpCode::kLoad, .immediate = 1},
+                   {.code = OpCode::kAddF, .a = 0, .b = 1},
+                   {.code = OpCode::kConstF, .value = 0.0},
                    {.code = OpCode::kMaxF, .a = 2, .b = 3}},
           .outputs = {4}};
 }
@@ -277,7 +368,8 @@ PointwiseProgram add_relu() {
 TEST(Pointwise, LargeTensorsAreCutIntoLanesThatMayRunInAnyOrder) {
   std::mt19937 random(3);
   for (Shape shape : {Shape{300000}, Shape{999, 517}, Shape{64, 3, 1500}}) {
-    Tensor a = Tensor::plain(DType::kF32, shape).randomize(random), b = Tensor::plain(DType::kF32, {shape.back()}).randomize(random);
+    Tensor a = Tensor::plain(DType::kF32, shape).randomize(random),
+           b = Tensor::plain(DType::kF32, {shape.back()}).randomize(random);
     Tensor forward = Tensor::plain(DType::kF32, shape), backward = forward;
     auto kernel = prepare("pointwise", {&a, &b}, {&forward}, add_relu().to_attributes());
     ASSERT_NE(kernel, nullptr);
@@ -331,8 +423,9 @@ TEST(PointwiseProgram, SurvivesTheWayThroughAttributes) {
   PointwiseProgram program = add_relu();
   PointwiseProgram back = PointwiseProgram::from_attributes(program.to_attributes());
   EXPECT_EQ(to_string(program), to_string(back));
-  EXPECT_EQ(to_string(program),
-            "%0 = load 0\n%1 = load 1\n%2 = add.f %0, %1\n%3 = const.f 0.000000\n%4 = max.f %2, %3\nreturn %4\n");
+  EXPECT_EQ(
+      to_string(program),
+      "%0 = load 0\n%1 = load 1\n%2 = add.f %0, %1\n%3 = const.f 0.000000\n%4 = max.f %2, %3\nreturn %4\n");
 }
 
 TEST(PointwiseProgram, MalformedProgramsAreNamed) {
@@ -346,7 +439,8 @@ TEST(PointwiseProgram, MalformedProgramsAreNamed) {
     return std::string("no error");
   };
   PointwiseProgram forward{.code = {{.code = OpCode::kNegF, .a = 0}}, .outputs = {0}};
-  EXPECT_NE(message(forward).find("instruction 0 (neg.f) reads register 0, which is not made before it"), std::string::npos);
+  EXPECT_NE(message(forward).find("instruction 0 (neg.f) reads register 0, which is not made before it"),
+            std::string::npos);
   PointwiseProgram none{.code = {{.code = OpCode::kLoad}}, .outputs = {}};
   EXPECT_NE(message(none).find("no outputs"), std::string::npos);
   PointwiseProgram outside{.code = {{.code = OpCode::kLoad}}, .outputs = {3}};

@@ -1,4 +1,5 @@
-// Reductions and argmax against f64 loops: dims of every kind, strides, layouts, dtypes, NaN, empty, error bounds.
+// Reductions and argmax against f64 loops: dims of every kind, strides, layouts, dtypes, NaN, empty, error
+// bounds.
 #include <limits>
 
 #include "tests/kernels/kernel_runner.h"
@@ -13,8 +14,10 @@ Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& dims, bool k
   Shape out;
   for (size_t d = 0; d < shape.size(); ++d) {
     bool gone = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    if (!gone) out.push_back(shape[d]);
-    else if (keep) out.push_back(1);
+    if (!gone)
+      out.push_back(shape[d]);
+    else if (keep)
+      out.push_back(1);
   }
   return out;
 }
@@ -44,24 +47,31 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Shape shape;
-    for (size_t d = 0, rank = random() % 5; d < rank; ++d) shape.push_back(1 + static_cast<int64_t>(random() % (seed % 3 ? 9 : 40)));
+    for (size_t d = 0, rank = random() % 5; d < rank; ++d)
+      shape.push_back(1 + static_cast<int64_t>(random() % (seed % 3 ? 9 : 40)));
     std::vector<int64_t> dims;
     for (size_t d = 0; d < shape.size(); ++d)
       if (random() % 2) dims.push_back(static_cast<int64_t>(d));
     bool keep = random() % 2;
     DType dtype = types[seed % 6];
     bool is_float = is_floating_point(dtype);
-    TensorSpec spec = seed % 2 ? permuted_spec(dtype, shape, random, seed % 4 == 1) : TensorSpec::plain(dtype, shape);
+    TensorSpec spec =
+        seed % 2 ? permuted_spec(dtype, shape, random, seed % 4 == 1) : TensorSpec::plain(dtype, shape);
     TensorSpec result_spec = TensorSpec::plain(dtype, reduced_shape(shape, dims, keep));
     if (shape.size() == 4 && seed % 8 == 0) {
       spec = {dtype, shape, contiguous_strides(shape), Layout::kNhwc};
       if (keep) result_spec.layout = Layout::kNhwc;
     }
-    Tensor x = Tensor::with(spec).randomize(random, is_float ? -1 : dtype == DType::kU16 ? 0 : -9, is_float ? 1 : 9);
+    Tensor x = Tensor::with(spec).randomize(random,
+                                            is_float               ? -1
+                                            : dtype == DType::kU16 ? 0
+                                                                   : -9,
+                                            is_float ? 1 : 9);
     Tensor y = Tensor::with(result_spec);
     Attributes attributes{{"dims", dims}, {"keep_dims", keep}};
     auto count = static_cast<double>(x.elements()) / static_cast<double>(y.elements());
-    std::string what = "seed " + std::to_string(seed) + " " + ipu::to_string(shape) + " dims " + ipu::to_string(dims);
+    std::string what =
+        "seed " + std::to_string(seed) + " " + ipu::to_string(shape) + " dims " + ipu::to_string(dims);
     auto compare = [&](const char* id, const std::vector<double>& want, double scale) {
       for_each_vector_isa([&](Isa) {
         run(id, {&x}, {&y}, attributes);
@@ -70,13 +80,17 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
           if (!is_float) {
             Tensor wrapped = Tensor::plain(dtype, {});
             wrapped.write(0, static_cast<double>(static_cast<int64_t>(expected) & 0xffffffff));
-            if (dtype == DType::kI32) wrapped.as<int32_t>()[0] = static_cast<int32_t>(static_cast<int64_t>(expected));
-            if (dtype == DType::kI8) wrapped.as<int8_t>()[0] = static_cast<int8_t>(static_cast<int64_t>(expected));
-            if (dtype == DType::kU16) wrapped.as<uint16_t>()[0] = static_cast<uint16_t>(static_cast<int64_t>(expected));
+            if (dtype == DType::kI32)
+              wrapped.as<int32_t>()[0] = static_cast<int32_t>(static_cast<int64_t>(expected));
+            if (dtype == DType::kI8)
+              wrapped.as<int8_t>()[0] = static_cast<int8_t>(static_cast<int64_t>(expected));
+            if (dtype == DType::kU16)
+              wrapped.as<uint16_t>()[0] = static_cast<uint16_t>(static_cast<int64_t>(expected));
             ASSERT_EQ(y.at(i), wrapped.read(0)) << id << " " << what;
           } else {
             double unit = dtype == DType::kF16 ? 1e-3 : 1.2e-7;
-            ASSERT_NEAR(y.at(i), expected, scale * unit * 2 + (dtype == DType::kF16 ? 1e-7 : 0)) << id << " " << what;
+            ASSERT_NEAR(y.at(i), expected, scale * unit * 2 + (dtype == DType::kF16 ? 1e-7 : 0))
+                << id << " " << what;
           }
         }
       });
@@ -90,7 +104,8 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
       compare("reduce_mean", sum, 1);
     }
     if (dtype == DType::kF32 || (dtype == DType::kI32 && count < 15))
-      compare("reduce_prod", reduce(x, dims, 1, [](double a, double b) { return a * b; }), 0.5 * std::max(count, 1.0));
+      compare("reduce_prod", reduce(x, dims, 1, [](double a, double b) { return a * b; }),
+              0.5 * std::max(count, 1.0));
     if (HasFatalFailure()) return;
   }
 }
@@ -106,7 +121,8 @@ TEST(Reduce, BooleansAnyAndAll) {
 }
 
 TEST(Reduce, NanAndInfinityBehaveAsInTorch) {
-  Tensor x = Tensor::of(DType::kF32, {3, 4}, {1, kNan, 3, 2, -kInf, 1, 2, 3, kInf, 1, -kInf, 0}), y = Tensor::plain(DType::kF32, {3});
+  Tensor x = Tensor::of(DType::kF32, {3, 4}, {1, kNan, 3, 2, -kInf, 1, 2, 3, kInf, 1, -kInf, 0}),
+         y = Tensor::plain(DType::kF32, {3});
   run("reduce_max", {&x}, {&y}, {{"dims", Shape{1}}});
   EXPECT_TRUE(std::isnan(y.at(0)));
   EXPECT_EQ(y.at(1), 3);
@@ -130,16 +146,19 @@ TEST(Reduce, NoElementsGiveTheNeutralElement) {
   run("reduce_sum", {&x}, {&none}, {{"dims", Shape{0}}});
 }
 
-// Long sums: error grows with the logarithm of the length, and lanes and instruction sets do not change a bit.
+// Long sums: error grows with the logarithm of the length, and lanes and instruction sets do not change a
+// bit.
 TEST(Reduce, LongSumsAreAccurateAndIndependentOfLanes) {
   std::mt19937 random(2);
   struct Case {
     Shape shape;
     std::vector<int64_t> dims;
   };
-  for (const Case& c : {Case{{1000003}, {0}}, Case{{7, 70001}, {1}}, Case{{30001, 40}, {0}}, Case{{5000, 300}, {0}},
-                        Case{{32, 24, 14, 14}, {0, 2, 3}}, Case{{40, 300, 50}, {1}}}) {
-    Tensor x = Tensor::plain(DType::kF32, c.shape).randomize(random, 0, 1), y = Tensor::plain(DType::kF32, reduced_shape(c.shape, c.dims, false));
+  for (const Case& c :
+       {Case{{1000003}, {0}}, Case{{7, 70001}, {1}}, Case{{30001, 40}, {0}}, Case{{5000, 300}, {0}},
+        Case{{32, 24, 14, 14}, {0, 2, 3}}, Case{{40, 300, 50}, {1}}}) {
+    Tensor x = Tensor::plain(DType::kF32, c.shape).randomize(random, 0, 1),
+           y = Tensor::plain(DType::kF32, reduced_shape(c.shape, c.dims, false));
     auto want = reduce(x, c.dims, 0, [](double a, double b) { return a + b; });
     std::vector<std::vector<std::byte>> bits;
     for_each_vector_isa([&](Isa) {
@@ -147,7 +166,8 @@ TEST(Reduce, LongSumsAreAccurateAndIndependentOfLanes) {
         auto kernel = prepare("reduce_sum", {&x}, {&y}, {{"dims", c.dims}});
         run(*kernel, {&x}, {&y}, nullptr, reversed);
         bits.push_back(y.bytes);
-        for (int64_t i = 0; i < y.elements(); ++i) ASSERT_NEAR(y.at(i) / want[static_cast<size_t>(i)], 1.0, 2.5e-7) << ipu::to_string(c.shape);
+        for (int64_t i = 0; i < y.elements(); ++i)
+          ASSERT_NEAR(y.at(i) / want[static_cast<size_t>(i)], 1.0, 2.5e-7) << ipu::to_string(c.shape);
       }
     });
     for (const auto& other : bits) EXPECT_EQ(other, bits[0]) << ipu::to_string(c.shape);
@@ -159,7 +179,8 @@ TEST(ArgMax, FirstExtremeElementAndNanBeforeAll) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     std::mt19937 random(seed);
     Shape shape;
-    for (size_t d = 0, rank = 1 + random() % 3; d < rank; ++d) shape.push_back(1 + static_cast<int64_t>(random() % 20));
+    for (size_t d = 0, rank = 1 + random() % 3; d < rank; ++d)
+      shape.push_back(1 + static_cast<int64_t>(random() % 20));
     auto dim = static_cast<int64_t>(random() % shape.size());
     if (seed % 4 == 0) shape[static_cast<size_t>(dim)] = 3000;
     DType dtype = types[seed % 5];
@@ -177,7 +198,8 @@ TEST(ArgMax, FirstExtremeElementAndNanBeforeAll) {
         int64_t base = i / inner * inner * size + i % inner, best = 0;
         for (int64_t k = 1; k < size; ++k) {
           double value = x.at(base + k * inner), champion = x.at(base + best * inner);
-          if (!std::isnan(champion) && (std::isnan(value) || (largest ? value > champion : value < champion))) best = k;
+          if (!std::isnan(champion) && (std::isnan(value) || (largest ? value > champion : value < champion)))
+            best = k;
         }
         ASSERT_EQ(y.at(i), static_cast<double>(best)) << "seed " << seed << " " << ipu::to_string(shape);
       }

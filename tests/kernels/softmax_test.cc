@@ -22,12 +22,14 @@ std::vector<double> log_softmax(const Tensor& x, int64_t dim) {
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < w.size; ++k) largest = std::max(largest, x.at(w.at(s, k)));
     for (int64_t k = 0; k < w.size; ++k) sum += std::exp(x.at(w.at(s, k)) - largest);
-    for (int64_t k = 0; k < w.size; ++k) out[static_cast<size_t>(w.at(s, k))] = x.at(w.at(s, k)) - largest - std::log(sum);
+    for (int64_t k = 0; k < w.size; ++k)
+      out[static_cast<size_t>(w.at(s, k))] = x.at(w.at(s, k)) - largest - std::log(sum);
   }
   return out;
 }
 
-void expect_near(const Tensor& got, const std::vector<double>& want, double relative, double absolute, const std::string& what) {
+void expect_near(const Tensor& got, const std::vector<double>& want, double relative, double absolute,
+                 const std::string& what) {
   for (int64_t i = 0; i < got.elements(); ++i) {
     double w = want[static_cast<size_t>(i)];
     if (std::isnan(w) && std::isnan(got.at(i))) continue;
@@ -43,9 +45,19 @@ struct Form {
 };
 const std::vector<Form>& forms() {
   static const std::vector<Form> list = {
-      {{5, 10}, 1},        {{3, 1}, 1},           {{4, 3000}, 1},       {{7, 33}, 0},          {{2, 5, 70}, 1},
-      {{2, 2000, 37}, 1},  {{3, 4, 17, 128}, 3},  {{6, 9}, 1, DType::kF16}, {{2, 30, 19}, 1, DType::kF16},
-      {{2, 6, 5, 4}, 1, DType::kF32, Layout::kNhwc}, {{2, 6, 5, 4}, 2, DType::kF32, Layout::kNhwc}, {{1}, 0}, {{257, 300}, 1},
+      {{5, 10}, 1},
+      {{3, 1}, 1},
+      {{4, 3000}, 1},
+      {{7, 33}, 0},
+      {{2, 5, 70}, 1},
+      {{2, 2000, 37}, 1},
+      {{3, 4, 17, 128}, 3},
+      {{6, 9}, 1, DType::kF16},
+      {{2, 30, 19}, 1, DType::kF16},
+      {{2, 6, 5, 4}, 1, DType::kF32, Layout::kNhwc},
+      {{2, 6, 5, 4}, 2, DType::kF32, Layout::kNhwc},
+      {{1}, 0},
+      {{257, 300}, 1},
   };
   return list;
 }
@@ -54,7 +66,8 @@ TEST(Softmax, ForwardAndGradientsAlongAnyDimension) {
   std::mt19937 random(1);
   for (const Form& f : forms()) {
     TensorSpec spec{f.dtype, f.shape, contiguous_strides(f.shape), f.layout};
-    Tensor x = Tensor::with(spec).randomize(random, -8, 8), y = Tensor::with(spec), dy = Tensor::with(spec).randomize(random), dx = y;
+    Tensor x = Tensor::with(spec).randomize(random, -8, 8), y = Tensor::with(spec),
+           dy = Tensor::with(spec).randomize(random), dx = y;
     Attributes attributes{{"dim", f.dim}};
     std::string what = ipu::to_string(f.shape) + " dim " + std::to_string(f.dim);
     // x - max is rounded at up to 16: its exponential has that error relatively.
@@ -74,7 +87,8 @@ TEST(Softmax, ForwardAndGradientsAlongAnyDimension) {
     for (int64_t s = 0; s < w.slices(); ++s) {
       double sum = 0;
       for (int64_t k = 0; k < w.size; ++k) sum += y.at(w.at(s, k)) * dy.at(w.at(s, k));
-      for (int64_t k = 0; k < w.size; ++k) want[static_cast<size_t>(w.at(s, k))] = (dy.at(w.at(s, k)) - sum) * y.at(w.at(s, k));
+      for (int64_t k = 0; k < w.size; ++k)
+        want[static_cast<size_t>(w.at(s, k))] = (dy.at(w.at(s, k)) - sum) * y.at(w.at(s, k));
     }
     expect_near(dx, want, unit, unit, what + " gradient");
     run("log_softmax", {&x}, {&y}, attributes);
@@ -83,7 +97,8 @@ TEST(Softmax, ForwardAndGradientsAlongAnyDimension) {
     for (int64_t s = 0; s < w.slices(); ++s) {
       double sum = 0;
       for (int64_t k = 0; k < w.size; ++k) sum += dy.at(w.at(s, k));
-      for (int64_t k = 0; k < w.size; ++k) want[static_cast<size_t>(w.at(s, k))] = dy.at(w.at(s, k)) - std::exp(y.at(w.at(s, k))) * sum;
+      for (int64_t k = 0; k < w.size; ++k)
+        want[static_cast<size_t>(w.at(s, k))] = dy.at(w.at(s, k)) - std::exp(y.at(w.at(s, k))) * sum;
     }
     expect_near(dx, want, unit * 2, unit * 3, what + " log gradient");
     if (testing::Test::HasFatalFailure()) return;
@@ -96,7 +111,8 @@ TEST(Softmax, ForwardAndGradientsAlongAnyDimension) {
 }
 
 TEST(Softmax, RowsWithoutAFiniteMaximumAreNan) {
-  Tensor x = Tensor::of(DType::kF32, {2, 2}, {-INFINITY, -INFINITY, INFINITY, 1}), y = Tensor::plain(DType::kF32, {2, 2});
+  Tensor x = Tensor::of(DType::kF32, {2, 2}, {-INFINITY, -INFINITY, INFINITY, 1}),
+         y = Tensor::plain(DType::kF32, {2, 2});
   run("softmax", {&x}, {&y}, {{"dim", int64_t{1}}});
   EXPECT_TRUE(std::isnan(y.at(0)) && std::isnan(y.at(1)) && std::isnan(y.at(2)));
   Tensor masked = Tensor::of(DType::kF32, {1, 3}, {-INFINITY, 0, 0}), z = Tensor::plain(DType::kF32, {1, 3});
@@ -113,7 +129,8 @@ TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
     Shape target_shape = f.shape;
     target_shape.erase(target_shape.begin() + f.dim);
     Walk w(f.shape, f.dim);
-    Tensor target = Tensor::plain(DType::kI32, target_shape).randomize(random, 0, static_cast<double>(w.size));
+    Tensor target =
+        Tensor::plain(DType::kI32, target_shape).randomize(random, 0, static_cast<double>(w.size));
     if (w.slices() > 3) target.set(2, -100);
     auto logs = log_softmax(x, f.dim);
     double unit = f.dtype == DType::kF16 ? 1e-3 : 1e-6;
@@ -121,8 +138,10 @@ TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
       for (double smoothing : {0.0, 0.1})
         for (std::string reduction : {"mean", "sum", "none"}) {
           if (!softmax && smoothing != 0) continue;
-          std::string what = ipu::to_string(f.shape) + " " + reduction + (softmax ? " cross_entropy" : " nll");
-          Attributes attributes{{"ignore_index", int64_t{-100}}, {"reduction", reduction}, {"label_smoothing", smoothing}};
+          std::string what =
+              ipu::to_string(f.shape) + " " + reduction + (softmax ? " cross_entropy" : " nll");
+          Attributes attributes{
+              {"ignore_index", int64_t{-100}}, {"reduction", reduction}, {"label_smoothing", smoothing}};
           double total = 0, count = 0;
           std::vector<double> each;
           for (int64_t s = 0; s < w.slices(); ++s) {
@@ -131,7 +150,8 @@ TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
               ++count;
               int64_t at = w.at(s, static_cast<int64_t>(t));
               value = softmax ? -(1 - smoothing) * logs[static_cast<size_t>(at)] : -x.at(at);
-              for (int64_t k = 0; softmax && k < w.size; ++k) value -= smoothing / static_cast<double>(w.size) * logs[static_cast<size_t>(w.at(s, k))];
+              for (int64_t k = 0; softmax && k < w.size; ++k)
+                value -= smoothing / static_cast<double>(w.size) * logs[static_cast<size_t>(w.at(s, k))];
             }
             each.push_back(value);
             total += value;
@@ -141,14 +161,19 @@ TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
           dy.randomize(random);
           run(softmax ? "cross_entropy" : "nll_loss", {&x, &target}, {&loss}, attributes);
           double scale = reduction == "sum" ? count : 1;
-          if (none) expect_near(loss, each, unit * 4, unit * 4, what);
-          else ASSERT_NEAR(loss.at(0), reduction == "mean" ? total / count : total, unit * 8 * scale) << what;
-          run(softmax ? "cross_entropy_gradient" : "nll_loss_gradient", {&dy, &x, &target}, {&dx}, attributes);
+          if (none)
+            expect_near(loss, each, unit * 4, unit * 4, what);
+          else
+            ASSERT_NEAR(loss.at(0), reduction == "mean" ? total / count : total, unit * 8 * scale) << what;
+          run(softmax ? "cross_entropy_gradient" : "nll_loss_gradient", {&dy, &x, &target}, {&dx},
+              attributes);
           std::vector<double> want(logs.size());
           for (int64_t s = 0; s < w.slices(); ++s) {
             double t = target.at(s), up = dy.at(none ? s : 0) / (reduction == "mean" ? count : 1);
             for (int64_t k = 0; k < w.size; ++k) {
-              double p = softmax ? std::exp(logs[static_cast<size_t>(w.at(s, k))]) - smoothing / static_cast<double>(w.size) : 0;
+              double p = softmax ? std::exp(logs[static_cast<size_t>(w.at(s, k))]) -
+                                       smoothing / static_cast<double>(w.size)
+                                 : 0;
               want[static_cast<size_t>(w.at(s, k))] = t < 0 ? 0 : (p - (k == t ? 1 - smoothing : 0)) * up;
             }
           }
@@ -159,7 +184,8 @@ TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
 }
 
 TEST(CrossEntropy, AllIgnoredIsNanAndWrongClassesAreReported) {
-  Tensor x = Tensor::of(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 6}), loss = Tensor::plain(DType::kF32, {}), dx = x;
+  Tensor x = Tensor::of(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 6}), loss = Tensor::plain(DType::kF32, {}),
+         dx = x;
   Tensor ignored = Tensor::of(DType::kI32, {2}, {-100, -100}), wrong = Tensor::of(DType::kI32, {2}, {1, 3});
   run("cross_entropy", {&x, &ignored}, {&loss});
   EXPECT_TRUE(std::isnan(loss.at(0)));

@@ -1,6 +1,7 @@
 // Kernels "copy", "flip" and "concat": every element of the result comes from one element of an operand.
-// copy: the result's shape read from operand 0 through attributes `offset` and `strides` (elements of the contiguous
-// operand; default: the operand's own shape broadcast to the result's). Transposes, slices and expands are copies.
+// copy: the result's shape read from operand 0 through attributes `offset` and `strides` (elements of the
+// contiguous operand; default: the operand's own shape broadcast to the result's). Transposes, slices and
+// expands are copies.
 #include <algorithm>
 
 #include "kernels/data_movement/strided_copy.h"
@@ -32,7 +33,8 @@ class CopyKernel final : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = units_ * lane / lanes_, last = units_ * (lane + 1) / lanes_;
     for (const Piece& piece : pieces_) {
-      const int64_t begin = std::max(first, piece.first_unit), end = std::min(last, piece.first_unit + piece.copy.units());
+      const int64_t begin = std::max(first, piece.first_unit),
+                    end = std::min(last, piece.first_unit + piece.copy.units());
       if (begin >= end) continue;
       piece.copy.run(call.operands[piece.operand] + piece.from_bytes, call.results[0] + piece.to_bytes,
                      begin - piece.first_unit, end - piece.first_unit);
@@ -45,10 +47,12 @@ class CopyKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
-std::unique_ptr<PreparedKernel> whole_copy(const TensorSpec& from, Shape shape, const Strides& strides, int64_t offset) {
+std::unique_ptr<PreparedKernel> whole_copy(const TensorSpec& from, Shape shape, const Strides& strides,
+                                           int64_t offset) {
   auto kernel = std::make_unique<CopyKernel>();
   const int64_t bytes = size_in_bytes(from.dtype);
-  kernel->add({.copy = StridedCopy(shape, strides, contiguous_strides(shape), bytes), .from_bytes = offset * bytes});
+  kernel->add(
+      {.copy = StridedCopy(shape, strides, contiguous_strides(shape), bytes), .from_bytes = offset * bytes});
   return kernel;
 }
 
@@ -76,7 +80,8 @@ std::unique_ptr<PreparedKernel> prepare_copy(const KernelRequest& request) {
       return whole_copy(from, {stored}, {1}, 0);
     }
     Strides strides;
-    if (!to.is_contiguous() || from.layout == Layout::kPacked64 || !broadcast_over(from, to.shape, strides)) return nullptr;
+    if (!to.is_contiguous() || from.layout == Layout::kPacked64 || !broadcast_over(from, to.shape, strides))
+      return nullptr;
     return whole_copy(from, to.shape, strides, 0);
   }
   if (!from.is_contiguous() || !to.is_contiguous()) return nullptr;
@@ -87,7 +92,9 @@ std::unique_ptr<PreparedKernel> prepare_copy(const KernelRequest& request) {
 
 std::unique_ptr<PreparedKernel> prepare_flip(const KernelRequest& request) {
   const TensorSpec &from = request.operands[0], &to = request.results[0];
-  if (from.dtype != to.dtype || from.shape != to.shape || from.layout == Layout::kPacked64 || !to.is_contiguous()) return nullptr;
+  if (from.dtype != to.dtype || from.shape != to.shape || from.layout == Layout::kPacked64 ||
+      !to.is_contiguous())
+    return nullptr;
   Strides strides = memory_strides(from);
   int64_t offset = 0;
   for (int64_t d : request.attributes.integers("dims")) {
@@ -117,7 +124,9 @@ std::unique_ptr<PreparedKernel> prepare_concat(const KernelRequest& request) {
       source.push_back(from_strides[d]);
       target.push_back(to_strides[d]);
     }
-    kernel->add({.copy = StridedCopy(extents, source, target, bytes), .operand = k, .to_bytes = at * to_strides[dim] * bytes});
+    kernel->add({.copy = StridedCopy(extents, source, target, bytes),
+                 .operand = k,
+                 .to_bytes = at * to_strides[dim] * bytes});
     at += from.shape[dim];
   }
   return kernel;

@@ -1,5 +1,5 @@
-// Kernels "pad" and "slice_scatter": a region of the result comes from one operand, the rest from a value or another
-// operand. Lanes are ranges of the first dimension longer than one. And "iota", which reads nothing.
+// Kernels "pad" and "slice_scatter": a region of the result comes from one operand, the rest from a value or
+// another operand. Lanes are ranges of the first dimension longer than one. And "iota", which reads nothing.
 #include <algorithm>
 #include <array>
 
@@ -11,17 +11,19 @@
 namespace ipu::kernels {
 namespace {
 
-// Rows of the result along its leading dimension; row r of [start, start + size*step) in steps holds a piece of the
-// region, copied by `piece`.
+// Rows of the result along its leading dimension; row r of [start, start + size*step) in steps holds a piece
+// of the region, copied by `piece`.
 struct RowRegion {
   int64_t rows = 1, row_elements = 1;
   int64_t start = 0, size = 1, step = 1;
   StridedCopy piece;
-  int64_t from_row = 0;  // elements between the region's rows in its operand
+  int64_t from_row = 0;   // elements between the region's rows in its operand
   int64_t to_offset = 0;  // of the piece within a row
   int64_t element_bytes = 4;
 
-  bool holds(int64_t row) const { return row >= start && (row - start) % step == 0 && (row - start) / step < size; }
+  bool holds(int64_t row) const {
+    return row >= start && (row - start) % step == 0 && (row - start) / step < size;
+  }
   void copy(const std::byte* region, std::byte* to_row, int64_t row) const {
     piece.run(region + (row - start) / step * from_row * element_bytes, to_row + to_offset * element_bytes);
   }
@@ -62,7 +64,8 @@ RowRegion row_region(const TensorSpec& region, const Shape& result, const std::v
 class PadKernel final : public PreparedKernel {
  public:
   PadKernel(RowRegion region, std::array<std::byte, 8> value) : region_(std::move(region)), value_(value) {
-    lanes_ = static_cast<int>(std::min<int64_t>(lanes_for_elements(region_.rows * region_.row_elements), std::max<int64_t>(region_.rows, 1)));
+    lanes_ = static_cast<int>(std::min<int64_t>(lanes_for_elements(region_.rows * region_.row_elements),
+                                                std::max<int64_t>(region_.rows, 1)));
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
@@ -84,7 +87,8 @@ class SliceScatterKernel final : public PreparedKernel {
  public:
   SliceScatterKernel(RowRegion region, StridedCopy row, int64_t from_row)
       : region_(std::move(region)), row_(std::move(row)), from_row_(from_row) {
-    lanes_ = static_cast<int>(std::min<int64_t>(lanes_for_elements(region_.rows * region_.row_elements), std::max<int64_t>(region_.rows, 1)));
+    lanes_ = static_cast<int>(std::min<int64_t>(lanes_for_elements(region_.rows * region_.row_elements),
+                                                std::max<int64_t>(region_.rows, 1)));
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
@@ -110,24 +114,28 @@ std::unique_ptr<PreparedKernel> prepare_pad(const KernelRequest& request) {
   auto value = element_value(y.dtype, request.attributes.real("value", 0.0));
   if (!value) return nullptr;
   return std::make_unique<PadKernel>(
-      row_region(x, y.shape, request.attributes.integers("low"), std::vector<int64_t>(y.shape.size(), 1)), *value);
+      row_region(x, y.shape, request.attributes.integers("low"), std::vector<int64_t>(y.shape.size(), 1)),
+      *value);
 }
 
 std::unique_ptr<PreparedKernel> prepare_slice_scatter(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &source = request.operands[1], &y = request.results[0];
-  if (x.layout != Layout::kPlain || source.layout != Layout::kPlain || !y.is_contiguous() || x.dtype != y.dtype ||
-      source.dtype != y.dtype || x.shape != y.shape)
+  if (x.layout != Layout::kPlain || source.layout != Layout::kPlain || !y.is_contiguous() ||
+      x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape)
     return nullptr;
-  RowRegion region = row_region(source, y.shape, request.attributes.integers("starts"), request.attributes.integers("steps"));
+  RowRegion region = row_region(source, y.shape, request.attributes.integers("starts"),
+                                request.attributes.integers("steps"));
   // The rest of a row, all of x's.
   size_t lead = 0;
   while (lead + 1 < y.shape.size() && y.shape[lead] == 1) ++lead;
   const size_t first = y.shape.empty() ? 0 : lead + 1;
   const auto tail = static_cast<std::ptrdiff_t>(first);
   const Strides to = contiguous_strides(y.shape);
-  StridedCopy row(Shape(y.shape.begin() + tail, y.shape.end()), Strides(x.strides.begin() + tail, x.strides.end()),
-                  Strides(to.begin() + tail, to.end()), size_in_bytes(x.dtype));
-  return std::make_unique<SliceScatterKernel>(std::move(region), std::move(row), y.shape.empty() ? 0 : x.strides[lead]);
+  StridedCopy row(Shape(y.shape.begin() + tail, y.shape.end()),
+                  Strides(x.strides.begin() + tail, x.strides.end()), Strides(to.begin() + tail, to.end()),
+                  size_in_bytes(x.dtype));
+  return std::make_unique<SliceScatterKernel>(std::move(region), std::move(row),
+                                              y.shape.empty() ? 0 : x.strides[lead]);
 }
 
 class IotaKernel final : public PreparedKernel {
@@ -156,7 +164,8 @@ std::unique_ptr<PreparedKernel> prepare_iota(const KernelRequest& request) {
   if (!y.is_contiguous() || !element_value(y.dtype, 0.0)) return nullptr;
   const int64_t dim = request.attributes.integer("dim", 0);
   int64_t outer = 1, size = 1, inner = 1;
-  for (int64_t d = 0; d < static_cast<int64_t>(y.shape.size()); ++d) (d < dim ? outer : d == dim ? size : inner) *= y.shape[d];
+  for (int64_t d = 0; d < static_cast<int64_t>(y.shape.size()); ++d)
+    (d < dim ? outer : d == dim ? size : inner) *= y.shape[d];
   return std::make_unique<IotaKernel>(y.dtype, outer, size, inner, request.attributes.real("start", 0.0),
                                       request.attributes.real("step", 1.0));
 }

@@ -1,5 +1,5 @@
-// Strided copies by tiles: rows of memcpy where both sides are contiguous, small square tiles where the source runs
-// along another dimension than the destination (transposes), plain loops otherwise.
+// Strided copies by tiles: rows of memcpy where both sides are contiguous, small square tiles where the
+// source runs along another dimension than the destination (transposes), plain loops otherwise.
 #include "kernels/data_movement/strided_copy.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kUnitElements = 16 * 1024;
-constexpr int64_t kTransposeTile = 64;  // rows and columns of a unit; inside it 16 x 16 stay in the first-level cache
+constexpr int64_t kTransposeTile =
+    64;  // rows and columns of a unit; inside it 16 x 16 stay in the first-level cache
 
 template <class T>
 void copy_row(const T* from, T* to, int64_t count) {
@@ -24,8 +25,8 @@ void copy_row(const T* from, T* to, int64_t count) {
 }
 
 template <class T>
-void transpose_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_row, int64_t from_column,
-                    int64_t to_row, int64_t to_column) {
+void transpose_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_row,
+                    int64_t from_column, int64_t to_row, int64_t to_column) {
   constexpr int64_t kSide = 16;
   for (int64_t r0 = 0; r0 < rows; r0 += kSide)
     for (int64_t c0 = 0; c0 < columns; c0 += kSide) {
@@ -40,8 +41,8 @@ void transpose_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t
 
 }  // namespace
 
-StridedCopy::StridedCopy(std::span<const int64_t> extents, const Strides& from_strides, const Strides& to_strides,
-                         int64_t element_bytes)
+StridedCopy::StridedCopy(std::span<const int64_t> extents, const Strides& from_strides,
+                         const Strides& to_strides, int64_t element_bytes)
     : elements_(element_count(extents)), element_bytes_(element_bytes) {
   if (elements_ == 0) return;
   CollapsedDims dims = collapse(extents, {from_strides, to_strides});
@@ -71,7 +72,8 @@ StridedCopy::StridedCopy(std::span<const int64_t> extents, const Strides& from_s
   outer_ = dims.extents;
   outer_from_ = from;
   outer_to_ = to;
-  if (transposes && element_bytes == 4 && from_row_ == 1 && to_column_ == 1) transpose_ = transpose_function();
+  if (transposes && element_bytes == 4 && from_row_ == 1 && to_column_ == 1)
+    transpose_ = transpose_function();
   if (transposes) {
     // A short side leaves room for a longer other side.
     tile_columns_ = std::min(columns_, kTransposeTile);
@@ -100,7 +102,8 @@ void StridedCopy::run_as(const T* from, T* to, int64_t first_unit, int64_t last_
       from_at += index * outer_from_[d];
       to_at += index * outer_to_[d];
     }
-    const int64_t rows = std::min(tile_rows_, rows_ - row), columns = std::min(tile_columns_, columns_ - column);
+    const int64_t rows = std::min(tile_rows_, rows_ - row),
+                  columns = std::min(tile_columns_, columns_ - column);
     const T* source = from + from_at;
     T* target = to + to_at;
     if (from_column_ == 1 && to_column_ == 1) {
@@ -108,7 +111,8 @@ void StridedCopy::run_as(const T* from, T* to, int64_t first_unit, int64_t last_
     } else if (from_column_ == 0 && to_column_ == 1) {
       for (int64_t r = 0; r < rows; ++r) std::fill_n(target + r * to_row_, columns, source[r * from_row_]);
     } else if (transpose_ != nullptr) {
-      transpose_(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(target), rows, columns, from_column_, to_row_);
+      transpose_(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(target), rows,
+                 columns, from_column_, to_row_);
     } else {
       transpose_tile(source, target, rows, columns, from_row_, from_column_, to_row_, to_column_);
     }
@@ -116,12 +120,18 @@ void StridedCopy::run_as(const T* from, T* to, int64_t first_unit, int64_t last_
 }
 
 void StridedCopy::run(const std::byte* from, std::byte* to, int64_t first_unit, int64_t last_unit) const {
-  auto as = [&]<class T>(T) { run_as(reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), first_unit, last_unit); };
+  auto as = [&]<class T>(T) {
+    run_as(reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), first_unit, last_unit);
+  };
   switch (element_bytes_) {
-    case 1: return as(uint8_t{});
-    case 2: return as(uint16_t{});
-    case 4: return as(uint32_t{});
-    default: return as(uint64_t{});
+    case 1:
+      return as(uint8_t{});
+    case 2:
+      return as(uint16_t{});
+    case 4:
+      return as(uint32_t{});
+    default:
+      return as(uint64_t{});
   }
 }
 
@@ -131,10 +141,14 @@ void fill_elements(std::byte* to, int64_t count, const std::byte* value, int64_t
     std::fill_n(reinterpret_cast<T*>(to), count, element);
   };
   switch (element_bytes) {
-    case 1: return as(uint8_t{});
-    case 2: return as(uint16_t{});
-    case 4: return as(uint32_t{});
-    default: return as(uint64_t{});
+    case 1:
+      return as(uint8_t{});
+    case 2:
+      return as(uint16_t{});
+    case 4:
+      return as(uint32_t{});
+    default:
+      return as(uint64_t{});
   }
 }
 

@@ -1,5 +1,5 @@
-// One strided region to another: the engine of copy, concat, pad, slice_scatter and flip. Prepared once per shape; cut
-// into units of some thousand elements so that callers can deal them to lanes.
+// One strided region to another: the engine of copy, concat, pad, slice_scatter and flip. Prepared once per
+// shape; cut into units of some thousand elements so that callers can deal them to lanes.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,10 @@ class StridedCopy {
 
   int64_t elements_ = 0, units_ = 0, element_bytes_ = 4;
   TransposeFunction transpose_ = nullptr;  // 32-bit elements whose rows and columns change places
-  Shape outer_;  // extents of the dimensions around the two that make a tile
+  Shape outer_;                            // extents of the dimensions around the two that make a tile
   Strides outer_from_, outer_to_;
-  // The tile dimensions: columns run along the destination, rows along the source when that is another dimension.
+  // The tile dimensions: columns run along the destination, rows along the source when that is another
+  // dimension.
   int64_t rows_ = 1, columns_ = 1;
   int64_t from_row_ = 0, from_column_ = 0, to_row_ = 0, to_column_ = 1;
   int64_t tile_rows_ = 1, tile_columns_ = 1, row_tiles_ = 1, column_tiles_ = 1;

@@ -1,4 +1,5 @@
-// 8x8 transposes by interleaving; edges element by element. Two 8x8 side by side use whole cache lines of the source.
+// 8x8 transposes by interleaving; edges element by element. Two 8x8 side by side use whole cache lines of the
+// source.
 #include "kernels/data_movement/transpose_tile.h"
 
 #include "kernels/isa.h"
@@ -12,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ipu::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void transpose_elements(const uint32_t* from, uint32_t* to, int64_t rows, int64_t columns, int64_t from_column, int64_t to_row) {
+void transpose_elements(const uint32_t* from, uint32_t* to, int64_t rows, int64_t columns,
+                        int64_t from_column, int64_t to_row) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
 }
@@ -45,7 +47,8 @@ HWY_INLINE void transpose_8x8(const uint32_t* from, uint32_t* to, int64_t from_c
   store(7, hn::ConcatUpperUpper(q, s3, r3));
 }
 
-void transpose(const uint32_t* from, uint32_t* to, int64_t rows, int64_t columns, int64_t from_column, int64_t to_row) {
+void transpose(const uint32_t* from, uint32_t* to, int64_t rows, int64_t columns, int64_t from_column,
+               int64_t to_row) {
   const int64_t whole_rows = rows / 16 * 16, whole_columns = columns / 8 * 8;
   for (int64_t r = 0; r < whole_rows; r += 16)
     for (int64_t c = 0; c < whole_columns; c += 8) {
@@ -54,10 +57,12 @@ void transpose(const uint32_t* from, uint32_t* to, int64_t rows, int64_t columns
     }
   int64_t done = whole_rows;
   if (rows - done >= 8) {
-    for (int64_t c = 0; c < whole_columns; c += 8) transpose_8x8(from + done + c * from_column, to + done * to_row + c, from_column, to_row);
+    for (int64_t c = 0; c < whole_columns; c += 8)
+      transpose_8x8(from + done + c * from_column, to + done * to_row + c, from_column, to_row);
     done += 8;
   }
-  transpose_elements(from + whole_columns * from_column, to + whole_columns, done, columns - whole_columns, from_column, to_row);
+  transpose_elements(from + whole_columns * from_column, to + whole_columns, done, columns - whole_columns,
+                     from_column, to_row);
   transpose_elements(from + done, to + done * to_row, rows - done, columns, from_column, to_row);
 }
 TransposeFunction target_transpose() { return transpose; }

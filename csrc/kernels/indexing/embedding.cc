@@ -1,6 +1,6 @@
-// Kernels "embedding" (weight [V,D], index) and "embedding_gradient" (dy, index) {rows, padding_idx}. The gradient adds
-// rows in the order of the index, whatever the lanes: f32 lanes take columns (or rows of a narrow table), f16 lanes take
-// rows and add in f32.
+// Kernels "embedding" (weight [V,D], index) and "embedding_gradient" (dy, index) {rows, padding_idx}. The
+// gradient adds rows in the order of the index, whatever the lanes: f32 lanes take columns (or rows of a
+// narrow table), f16 lanes take rows and add in f32.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,8 @@ class EmbeddingKernel final : public PreparedKernel {
  public:
   EmbeddingKernel(int64_t rows, int64_t row_bytes, int64_t count, int64_t width)
       : rows_(rows), row_bytes_(row_bytes), count_(count) {
-    lanes_ = static_cast<int>(std::clamp<int64_t>(lanes_for_elements(count * width), 1, std::max<int64_t>(count, 1)));
+    lanes_ = static_cast<int>(
+        std::clamp<int64_t>(lanes_for_elements(count * width), 1, std::max<int64_t>(count, 1)));
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
@@ -23,8 +24,10 @@ class EmbeddingKernel final : public PreparedKernel {
     for (int64_t i = count_ * lane / lanes_; i < count_ * (lane + 1) / lanes_; ++i) {
       std::byte* to = call.results[0] + i * row_bytes_;
       const int64_t row = index.at(i);
-      if (row >= 0) std::memcpy(to, call.operands[0] + row * row_bytes_, static_cast<size_t>(row_bytes_));
-      else std::memset(to, 0, static_cast<size_t>(row_bytes_));
+      if (row >= 0)
+        std::memcpy(to, call.operands[0] + row * row_bytes_, static_cast<size_t>(row_bytes_));
+      else
+        std::memset(to, 0, static_cast<size_t>(row_bytes_));
     }
   }
 
@@ -35,18 +38,26 @@ class EmbeddingKernel final : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> prepare_embedding(const KernelRequest& request) {
   const TensorSpec &weight = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (!weight.is_contiguous() || !is_index(index) || !y.is_contiguous() || weight.dtype != y.dtype) return nullptr;
+  if (!weight.is_contiguous() || !is_index(index) || !y.is_contiguous() || weight.dtype != y.dtype)
+    return nullptr;
   const int64_t width = weight.shape[1];
-  return std::make_unique<EmbeddingKernel>(weight.shape[0], width * size_in_bytes(weight.dtype), element_count(index.shape), width);
+  return std::make_unique<EmbeddingKernel>(weight.shape[0], width * size_in_bytes(weight.dtype),
+                                           element_count(index.shape), width);
 }
 
 class EmbeddingGradientKernel final : public PreparedKernel {
  public:
   EmbeddingGradientKernel(DType dtype, int64_t rows, int64_t width, int64_t count, int64_t padding)
-      : half_(dtype == DType::kF16), rows_(rows), width_(width), count_(count), padding_(padding), ops_(block_ops()) {
+      : half_(dtype == DType::kF16),
+        rows_(rows),
+        width_(width),
+        count_(count),
+        padding_(padding),
+        ops_(block_ops()) {
     const int64_t lanes = lanes_for_elements((rows + count) * width);
     by_columns_ = !half_ && width >= 128;
-    lanes_ = static_cast<int>(std::clamp<int64_t>(lanes, 1, std::max<int64_t>(by_columns_ ? width / 64 : rows, 1)));
+    lanes_ = static_cast<int>(
+        std::clamp<int64_t>(lanes, 1, std::max<int64_t>(by_columns_ ? width / 64 : rows, 1)));
   }
   int lanes() const override { return lanes_; }
   int64_t scratch_bytes() const override { return half_ ? (rows_ + 1 + count_ + 2 * width_) * 4 : 0; }
@@ -90,10 +101,12 @@ class EmbeddingGradientKernel final : public PreparedKernel {
     for (int64_t r = first; r < last; ++r) {
       std::fill_n(sum, width_, 0.0f);
       for (int32_t k = r == 0 ? 0 : start[r - 1]; k < start[r]; ++k) {
-        ops_.widen[static_cast<size_t>(DType::kF16)]({.count = width, .result = row, .a = call.operands[0] + position[k] * width_ * 2});
+        ops_.widen[static_cast<size_t>(DType::kF16)](
+            {.count = width, .result = row, .a = call.operands[0] + position[k] * width_ * 2});
         add({.count = width, .result = sum, .a = sum, .b = row});
       }
-      ops_.narrow[static_cast<size_t>(DType::kF16)]({.count = width, .result = call.results[0] + r * width_ * 2, .a = sum});
+      ops_.narrow[static_cast<size_t>(DType::kF16)](
+          {.count = width, .result = call.results[0] + r * width_ * 2, .a = sum});
     }
   }
 
@@ -107,7 +120,8 @@ std::unique_ptr<PreparedKernel> prepare_embedding_gradient(const KernelRequest& 
   const TensorSpec &dy = request.operands[0], &index = request.operands[1], &y = request.results[0];
   if (!dy.is_contiguous() || !is_index(index) || !y.is_contiguous() || dy.dtype != y.dtype) return nullptr;
   if (dy.dtype != DType::kF32 && dy.dtype != DType::kF16) return nullptr;
-  return std::make_unique<EmbeddingGradientKernel>(dy.dtype, y.shape[0], y.shape[1], element_count(index.shape),
+  return std::make_unique<EmbeddingGradientKernel>(dy.dtype, y.shape[0], y.shape[1],
+                                                   element_count(index.shape),
                                                    request.attributes.integer("padding_idx", -1));
 }
 

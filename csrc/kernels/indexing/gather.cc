@@ -1,5 +1,5 @@
-// Kernels "gather" (x, index) and "scatter_add" (x, index, src) {dim}: one element of x per index. Equal indices add up
-// in row-major order. Lanes are ranges of the first dimension that is not `dim`.
+// Kernels "gather" (x, index) and "scatter_add" (x, index, src) {dim}: one element of x per index. Equal
+// indices add up in row-major order. Lanes are ranges of the first dimension that is not `dim`.
 #include <algorithm>
 
 #include "kernels/data_movement/strided_copy.h"
@@ -9,27 +9,33 @@
 namespace ipu::kernels {
 namespace {
 
-// Walk over the index tensor: coordinates restricted in the cut dimension, x offset with dimension `dim` left out.
+// Walk over the index tensor: coordinates restricted in the cut dimension, x offset with dimension `dim` left
+// out.
 struct Walk {
   Shape shape;        // of the index
   Strides x_strides;  // 0 along `dim`
   int64_t along = 1;  // x stride of `dim`
   int64_t extent = 0;
-  int cut = -1;       // dimension lanes cut; -1: one lane
+  int cut = -1;  // dimension lanes cut; -1: one lane
 
   // visit(linear position in the index, element of x without the index's part), in row-major order.
   template <class Visit>
-  void each(int64_t first, int64_t last, Visit visit) const { step(0, 0, 0, first, last, visit); }
+  void each(int64_t first, int64_t last, Visit visit) const {
+    step(0, 0, 0, first, last, visit);
+  }
 
  private:
   template <class Visit>
   void step(size_t d, int64_t linear, int64_t offset, int64_t first, int64_t last, Visit& visit) const {
     if (d == shape.size()) return visit(linear, offset);
     const bool is_cut = static_cast<int>(d) == cut;
-    const int64_t begin = is_cut ? std::min(first, shape[d]) : 0, end = is_cut ? std::min(last, shape[d]) : shape[d];
+    const int64_t begin = is_cut ? std::min(first, shape[d]) : 0,
+                  end = is_cut ? std::min(last, shape[d]) : shape[d];
     for (int64_t i = begin; i < end; ++i) {
-      if (d + 1 == shape.size()) visit(linear * shape[d] + i, offset + i * x_strides[d]);
-      else step(d + 1, linear * shape[d] + i, offset + i * x_strides[d], first, last, visit);
+      if (d + 1 == shape.size())
+        visit(linear * shape[d] + i, offset + i * x_strides[d]);
+      else
+        step(d + 1, linear * shape[d] + i, offset + i * x_strides[d], first, last, visit);
     }
   }
 };
@@ -48,7 +54,8 @@ class GatherKernel final : public PreparedKernel {
  public:
   GatherKernel(DType dtype, Walk walk) : dtype_(dtype), walk_(std::move(walk)) {
     extent_ = walk_.cut < 0 ? 1 : walk_.shape[static_cast<size_t>(walk_.cut)];
-    lanes_ = static_cast<int>(std::clamp<int64_t>(lanes_for_elements(element_count(walk_.shape)), 1, std::max<int64_t>(extent_, 1)));
+    lanes_ = static_cast<int>(std::clamp<int64_t>(lanes_for_elements(element_count(walk_.shape)), 1,
+                                                  std::max<int64_t>(extent_, 1)));
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
@@ -72,10 +79,17 @@ class GatherKernel final : public PreparedKernel {
 
 class ScatterAddKernel final : public PreparedKernel {
  public:
-  ScatterAddKernel(DType dtype, Walk walk, int64_t extent, StridedCopy slice, int64_t from_stride, int64_t to_stride)
-      : dtype_(dtype), walk_(std::move(walk)), slice_(std::move(slice)), extent_(extent), from_stride_(from_stride), to_stride_(to_stride) {
+  ScatterAddKernel(DType dtype, Walk walk, int64_t extent, StridedCopy slice, int64_t from_stride,
+                   int64_t to_stride)
+      : dtype_(dtype),
+        walk_(std::move(walk)),
+        slice_(std::move(slice)),
+        extent_(extent),
+        from_stride_(from_stride),
+        to_stride_(to_stride) {
     const int64_t work = slice_.elements() * extent_ + 2 * element_count(walk_.shape);
-    lanes_ = static_cast<int>(std::clamp<int64_t>(lanes_for_elements(work), 1, std::max<int64_t>(extent_, 1)));
+    lanes_ =
+        static_cast<int>(std::clamp<int64_t>(lanes_for_elements(work), 1, std::max<int64_t>(extent_, 1)));
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
@@ -107,15 +121,21 @@ class ScatterAddKernel final : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> prepare_gather(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (x.layout == Layout::kPacked64 || !is_index(index) || !y.is_contiguous() || x.dtype != y.dtype) return nullptr;
+  if (x.layout == Layout::kPacked64 || !is_index(index) || !y.is_contiguous() || x.dtype != y.dtype)
+    return nullptr;
   if (x.shape.empty() || x.shape.size() != index.shape.size()) return nullptr;
-  return std::make_unique<GatherKernel>(y.dtype, make_walk(x, index.shape, request.attributes.integer("dim"), memory_strides(x)));
+  return std::make_unique<GatherKernel>(
+      y.dtype, make_walk(x, index.shape, request.attributes.integer("dim"), memory_strides(x)));
 }
 
 std::unique_ptr<PreparedKernel> prepare_scatter_add(const KernelRequest& request) {
-  const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2], &y = request.results[0];
-  if (x.layout != Layout::kPlain || !is_index(index) || !source.is_contiguous() || !y.is_contiguous()) return nullptr;
-  if (x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape || !with_number(y.dtype, [](auto) {})) return nullptr;
+  const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2],
+                   &y = request.results[0];
+  if (x.layout != Layout::kPlain || !is_index(index) || !source.is_contiguous() || !y.is_contiguous())
+    return nullptr;
+  if (x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape ||
+      !with_number(y.dtype, [](auto) {}))
+    return nullptr;
   if (x.shape.empty() || x.shape.size() != index.shape.size()) return nullptr;
   Walk walk = make_walk(y, index.shape, request.attributes.integer("dim"), contiguous_strides(y.shape));
   Shape extents = x.shape;
@@ -127,7 +147,8 @@ std::unique_ptr<PreparedKernel> prepare_scatter_add(const KernelRequest& request
     extents[d] = 1;
   }
   StridedCopy slice(extents, from, to, size_in_bytes(y.dtype));
-  return std::make_unique<ScatterAddKernel>(y.dtype, std::move(walk), extent, std::move(slice), from_stride, to_stride);
+  return std::make_unique<ScatterAddKernel>(y.dtype, std::move(walk), extent, std::move(slice), from_stride,
+                                            to_stride);
 }
 
 IPU_REGISTER_KERNEL("gather", prepare_gather);

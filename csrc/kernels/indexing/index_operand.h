@@ -7,7 +7,8 @@
 
 namespace ipu::kernels {
 
-// An i32 operand whose values name places in [0, extent). Negative indices are the importer's business, as in torch.
+// An i32 operand whose values name places in [0, extent). Negative indices are the importer's business, as in
+// torch.
 struct IndexOperand {
   const int32_t* values;
   int64_t extent;
@@ -31,22 +32,40 @@ inline bool is_index(const TensorSpec& spec) { return spec.dtype == DType::kI32 
 template <class F>
 bool with_number(DType dtype, F f) {
   switch (dtype) {
-    case DType::kF32: f(float{}); return true;
-    case DType::kF16: f(_Float16{}); return true;
-    case DType::kI32: case DType::kU32: f(uint32_t{}); return true;  // sums wrap alike
-    case DType::kI16: case DType::kU16: f(uint16_t{}); return true;
-    case DType::kI8: case DType::kU8: f(uint8_t{}); return true;
-    default: return false;
+    case DType::kF32:
+      f(float{});
+      return true;
+    case DType::kF16:
+      f(_Float16{});
+      return true;
+    case DType::kI32:
+    case DType::kU32:
+      f(uint32_t{});
+      return true;  // sums wrap alike
+    case DType::kI16:
+    case DType::kU16:
+      f(uint16_t{});
+      return true;
+    case DType::kI8:
+    case DType::kU8:
+      f(uint8_t{});
+      return true;
+    default:
+      return false;
   }
 }
 // Calls f(T{}) with an unsigned type of the element's size, for kernels that only move elements.
 template <class F>
 void with_bits(DType dtype, F f) {
   switch (size_in_bytes(dtype)) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 

@@ -1,9 +1,10 @@
-// Kernels "nll_loss" (log_probs, target), "cross_entropy" (x, target) and their gradients (dy, ..., target): classes are
-// dimension 1 ([N,C], [N,C,d1,...]) or the only one. Attributes ignore_index, reduction ("mean", "sum", "none") and,
-// for cross_entropy, label_smoothing. A class outside [0, C) that is not ignore_index is reported as a fault and has
-// neither loss nor gradient. A reduced loss is one lane: its terms are added as a tree in order.
-#include <cmath>
+// Kernels "nll_loss" (log_probs, target), "cross_entropy" (x, target) and their gradients (dy, ..., target):
+// classes are dimension 1 ([N,C], [N,C,d1,...]) or the only one. Attributes ignore_index, reduction ("mean",
+// "sum", "none") and, for cross_entropy, label_smoothing. A class outside [0, C) that is not ignore_index is
+// reported as a fault and has neither loss nor gradient. A reduced loss is one lane: its terms are added as a
+// tree in order.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -49,14 +50,18 @@ float read_float(const std::byte* at, DType dtype) {
   return half_to_float(*reinterpret_cast<const uint16_t*>(at));
 }
 void write_float(std::byte* at, DType dtype, float value) {
-  if (dtype == DType::kF32) *reinterpret_cast<float*>(at) = value;
-  else *reinterpret_cast<uint16_t*>(at) = float_to_half(value);
+  if (dtype == DType::kF32)
+    *reinterpret_cast<float*>(at) = value;
+  else
+    *reinterpret_cast<uint16_t*>(at) = float_to_half(value);
 }
 
 class LossKernel final : public PreparedKernel {
  public:
   explicit LossKernel(Loss loss) : loss_(std::move(loss)) {}
-  int lanes() const override { return loss_.reduction == LossReduction::kNone ? loss_.math.slices().lanes : 1; }
+  int lanes() const override {
+    return loss_.reduction == LossReduction::kNone ? loss_.math.slices().lanes : 1;
+  }
   int64_t scratch_bytes() const override { return loss_.math.scratch_bytes(1); }
 
   void run(const KernelCall& call, int lane) const override {
@@ -79,9 +84,13 @@ class LossKernel final : public PreparedKernel {
         const int64_t at = loss_.first_target(i) + c;
         const int32_t k = loss_.target_class(targets, at, call.fault);
         float value = 0.0f;
-        if (k >= 0) value = loss_.has_softmax ? cross_entropy(x, k, c, largest[c], log_sum[c], plain_sum[c]) : -x.data[k * x.stride + c];
-        if (loss_.reduction == LossReduction::kNone) write_float(call.results[0] + at * bytes, loss_.dtype, value);
-        else total.push(bits_of(value));
+        if (k >= 0)
+          value = loss_.has_softmax ? cross_entropy(x, k, c, largest[c], log_sum[c], plain_sum[c])
+                                    : -x.data[k * x.stride + c];
+        if (loss_.reduction == LossReduction::kNone)
+          write_float(call.results[0] + at * bytes, loss_.dtype, value);
+        else
+          total.push(bits_of(value));
       }
     }
     if (loss_.reduction == LossReduction::kNone) return;
@@ -98,7 +107,8 @@ class LossKernel final : public PreparedKernel {
     std::memcpy(&bits, &value, 4);
     return bits;
   }
-  float cross_entropy(const Panel& x, int32_t k, int64_t column, float largest, float log_sum, float plain_sum) const {
+  float cross_entropy(const Panel& x, int32_t k, int64_t column, float largest, float log_sum,
+                      float plain_sum) const {
     const float own = log_sum - (x.data[k * x.stride + column] - largest);
     if (loss_.smoothing == 0.0f) return own;
     // -sum of the log-probabilities over all classes
@@ -124,7 +134,8 @@ class LossGradientKernel final : public PreparedKernel {
     float shared = 0.0f;
     if (loss_.reduction != LossReduction::kNone) shared = read_float(call.operands[0], loss_.dtype);
     if (loss_.reduction == LossReduction::kMean) shared /= loss_.counted(targets);
-    const auto multiply = ops.compute[static_cast<size_t>(OpCode::kMulF)], subtract = ops.compute[static_cast<size_t>(OpCode::kSubF)];
+    const auto multiply = ops.compute[static_cast<size_t>(OpCode::kMulF)],
+               subtract = ops.compute[static_cast<size_t>(OpCode::kSubF)];
     for (int64_t i = panels * lane / lanes(); i < panels * (lane + 1) / lanes(); ++i) {
       const Panel out = math.panel(call.results[0], i, call.scratch, 1, true);
       float *largest = math.statistic(call.scratch, 0), *sum = math.statistic(call.scratch, 1);
@@ -133,8 +144,9 @@ class LossGradientKernel final : public PreparedKernel {
       for (int64_t c = 0; c < out.columns; ++c) {
         const bool counts = loss_.target_class(targets, first + c, call.fault) >= 0;
         upstream[c] = !counts ? 0.0f
-                      : loss_.reduction == LossReduction::kNone ? read_float(call.operands[0] + (first + c) * bytes, loss_.dtype)
-                                                                : shared;
+                      : loss_.reduction == LossReduction::kNone
+                          ? read_float(call.operands[0] + (first + c) * bytes, loss_.dtype)
+                          : shared;
       }
       if (loss_.has_softmax) {
         const Panel x = math.panel(call.operands[1], i, call.scratch, 0);
@@ -144,7 +156,8 @@ class LossGradientKernel final : public PreparedKernel {
         for (int64_t c = 0; c < out.columns; ++c) factor[c] = upstream[c] / sum[c];
         math.apply(multiply, out, out, factor, call.scratch);
         if (loss_.smoothing != 0.0f) {
-          for (int64_t c = 0; c < out.columns; ++c) factor[c] = upstream[c] * (loss_.smoothing / static_cast<float>(loss_.classes()));
+          for (int64_t c = 0; c < out.columns; ++c)
+            factor[c] = upstream[c] * (loss_.smoothing / static_cast<float>(loss_.classes()));
           math.apply(subtract, out, out, factor, call.scratch);
         }
       } else {
@@ -167,23 +180,31 @@ class LossGradientKernel final : public PreparedKernel {
 template <bool kSoftmax, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_loss(const KernelRequest& request) {
   const TensorSpec &x = request.operands[kGradient ? 1 : 0], &target = request.operands[kGradient ? 2 : 1];
-  if (!(x.dtype == DType::kF32 || x.dtype == DType::kF16) || target.dtype != DType::kI32 || !target.is_contiguous()) return nullptr;
+  if (!(x.dtype == DType::kF32 || x.dtype == DType::kF16) || target.dtype != DType::kI32 ||
+      !target.is_contiguous())
+    return nullptr;
   const std::optional<LossReduction> reduction = loss_reduction(request.attributes.text("reduction", "mean"));
   const std::optional<Slices> slices = slices_of(x, x.shape.size() == 1 ? 0 : 1);
-  if (!reduction || !slices || x.shape.empty() || slices->outer * slices->inner != element_count(target.shape)) return nullptr;
+  if (!reduction || !slices || x.shape.empty() ||
+      slices->outer * slices->inner != element_count(target.shape))
+    return nullptr;
   const TensorSpec& y = request.results[0];
-  if (kGradient ? (y.layout != x.layout || y.shape != x.shape || (y.layout == Layout::kPlain && !y.is_contiguous()))
-                : !y.is_contiguous())
+  if (kGradient
+          ? (y.layout != x.layout || y.shape != x.shape || (y.layout == Layout::kPlain && !y.is_contiguous()))
+          : !y.is_contiguous())
     return nullptr;
   if (kGradient && !request.operands[0].is_contiguous()) return nullptr;
-  Loss loss{.math = SliceMath(*slices, x.dtype),
-            .dtype = x.dtype,
-            .has_softmax = kSoftmax,
-            .reduction = *reduction,
-            .ignore_index = static_cast<int32_t>(request.attributes.integer("ignore_index", -100)),
-            .smoothing = kSoftmax ? static_cast<float>(request.attributes.real("label_smoothing", 0.0)) : 0.0f};
-  if constexpr (kGradient) return std::make_unique<LossGradientKernel>(std::move(loss));
-  else return std::make_unique<LossKernel>(std::move(loss));
+  Loss loss{
+      .math = SliceMath(*slices, x.dtype),
+      .dtype = x.dtype,
+      .has_softmax = kSoftmax,
+      .reduction = *reduction,
+      .ignore_index = static_cast<int32_t>(request.attributes.integer("ignore_index", -100)),
+      .smoothing = kSoftmax ? static_cast<float>(request.attributes.real("label_smoothing", 0.0)) : 0.0f};
+  if constexpr (kGradient)
+    return std::make_unique<LossGradientKernel>(std::move(loss));
+  else
+    return std::make_unique<LossKernel>(std::move(loss));
 }
 
 IPU_REGISTER_KERNEL("nll_loss", (prepare_loss<false, false>));

@@ -1,6 +1,6 @@
-// Highway bodies of the hot opcodes, compiled once per instruction set. Each element is computed independently of its
-// neighbours and of the vector width; the tail of a block runs the same code under a mask.
-// Not here: functions through f64 (scalar_ops.cc), the polynomials (vector_math-inl.h).
+// Highway bodies of the hot opcodes, compiled once per instruction set. Each element is computed
+// independently of its neighbours and of the vector width; the tail of a block runs the same code under a
+// mask. Not here: functions through f64 (scalar_ops.cc), the polynomials (vector_math-inl.h).
 #include "kernels/pointwise/block_ops.h"
 
 #include <cmath>
@@ -93,23 +93,30 @@ void ternary(const BlockCall& call) {
   for (; i + lanes <= call.count; i += lanes)
     hn::StoreU(Op::apply(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, to + i);
   if (size_t rest = call.count - i; rest != 0)
-    store_first(d, Op::apply(d, a.load_tail(d, i, rest), b.load_tail(d, i, rest), c.load_tail(d, i, rest)), to + i, rest);
+    store_first(d, Op::apply(d, a.load_tail(d, i, rest), b.load_tail(d, i, rest), c.load_tail(d, i, rest)),
+                to + i, rest);
 }
 
-#define IPU_BLOCK_OP1(Name, expression)                                  \
-  struct Name {                                                          \
-    template <class D, class V>                                          \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a) { return expression; } \
+#define IPU_BLOCK_OP1(Name, expression)                       \
+  struct Name {                                               \
+    template <class D, class V>                               \
+    static HWY_INLINE auto apply([[maybe_unused]] D d, V a) { \
+      return expression;                                      \
+    }                                                         \
   };
-#define IPU_BLOCK_OP2(Name, expression)                                  \
-  struct Name {                                                          \
-    template <class D, class V>                                          \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b) { return expression; } \
+#define IPU_BLOCK_OP2(Name, expression)                            \
+  struct Name {                                                    \
+    template <class D, class V>                                    \
+    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b) { \
+      return expression;                                           \
+    }                                                              \
   };
-#define IPU_BLOCK_OP3(Name, expression)                                  \
-  struct Name {                                                          \
-    template <class D, class V>                                          \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b, V c) { return expression; } \
+#define IPU_BLOCK_OP3(Name, expression)                                 \
+  struct Name {                                                         \
+    template <class D, class V>                                         \
+    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b, V c) { \
+      return expression;                                                \
+    }                                                                   \
   };
 
 // A mask as the boolean register value 0 or 1.
@@ -171,7 +178,8 @@ IPU_BLOCK_OP1(Not, hn::Not(a))
 IPU_BLOCK_OP1(NotBoolean, hn::Xor(a, hn::Set(d, 1u)))
 IPU_BLOCK_OP3(Select, hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c))
 IPU_BLOCK_OP1(ToFloat, hn::ConvertTo(F(), a))
-IPU_BLOCK_OP1(BooleanToFloat, hn::IfThenElseZero(hn::RebindMask(F(), hn::Ne(a, hn::Zero(d))), hn::Set(F(), 1.0f)))
+IPU_BLOCK_OP1(BooleanToFloat,
+              hn::IfThenElseZero(hn::RebindMask(F(), hn::Ne(a, hn::Zero(d))), hn::Set(F(), 1.0f)))
 IPU_BLOCK_OP1(IsNonZero, as_boolean(d, hn::Not(hn::Eq(a, hn::Zero(d)))))
 IPU_BLOCK_OP2(ExpDifference, exp(d, hn::Sub(a, b)))
 IPU_BLOCK_OP3(SubtractTwice, hn::Sub(hn::Sub(a, b), c))
@@ -181,20 +189,25 @@ IPU_BLOCK_OP3(MinusExpTimes, hn::NegMulAdd(exp(d, b), c, a))
 template <class First, class Second>
 struct PairLeft {
   template <class D, class V>
-  static HWY_INLINE auto apply(D d, V a, V b, V c) { return Second::apply(d, First::apply(d, a, b), c); }
+  static HWY_INLINE auto apply(D d, V a, V b, V c) {
+    return Second::apply(d, First::apply(d, a, b), c);
+  }
 };
 template <class First, class Second>
 struct PairRight {
   template <class D, class V>
-  static HWY_INLINE auto apply(D d, V a, V b, V c) { return Second::apply(d, c, First::apply(d, a, b)); }
+  static HWY_INLINE auto apply(D d, V a, V b, V c) {
+    return Second::apply(d, c, First::apply(d, a, b));
+  }
 };
 // In the order of pair_function().
 template <class First>
 std::array<BlockFunction, 10> pairs_of() {
-  return {ternary<PairLeft<First, Add>, F>,    ternary<PairLeft<First, Sub>, F>,     ternary<PairRight<First, Sub>, F>,
-          ternary<PairLeft<First, Mul>, F>,    ternary<PairLeft<First, MaxNan>, F>,  ternary<PairRight<First, MaxNan>, F>,
-          ternary<PairLeft<First, MinNan>, F>, ternary<PairRight<First, MinNan>, F>, ternary<PairLeft<First, Div>, F>,
-          ternary<PairRight<First, Div>, F>};
+  return {ternary<PairLeft<First, Add>, F>,    ternary<PairLeft<First, Sub>, F>,
+          ternary<PairRight<First, Sub>, F>,   ternary<PairLeft<First, Mul>, F>,
+          ternary<PairLeft<First, MaxNan>, F>, ternary<PairRight<First, MaxNan>, F>,
+          ternary<PairLeft<First, MinNan>, F>, ternary<PairRight<First, MinNan>, F>,
+          ternary<PairLeft<First, Div>, F>,    ternary<PairRight<First, Div>, F>};
 }
 
 // Saturates; the clamp is exact because 2^31 is a float and comparisons with NaN are false.
@@ -206,8 +219,10 @@ struct ToInteger {
     auto too_small = hn::Lt(a, hn::Set(d, -2147483648.0f));
     auto inside = hn::IfThenElseZero(hn::Eq(a, a), hn::IfThenZeroElse(hn::Or(too_large, too_small), a));
     auto value = hn::ConvertTo(i, inside);
-    value = hn::IfThenElse(hn::RebindMask(i, too_large), hn::Set(i, std::numeric_limits<int32_t>::max()), value);
-    return hn::IfThenElse(hn::RebindMask(i, too_small), hn::Set(i, std::numeric_limits<int32_t>::min()), value);
+    value =
+        hn::IfThenElse(hn::RebindMask(i, too_large), hn::Set(i, std::numeric_limits<int32_t>::max()), value);
+    return hn::IfThenElse(hn::RebindMask(i, too_small), hn::Set(i, std::numeric_limits<int32_t>::min()),
+                          value);
   }
 };
 
@@ -230,7 +245,8 @@ void trigonometric(const BlockCall& call) {
     if (any_large)
       for (size_t k = 0; k < rest; ++k)
         if (std::fabs(large[k]) > kTrigonometricLimit) {
-          double exact = kQuarters == 0 ? std::sin(static_cast<double>(large[k])) : std::cos(static_cast<double>(large[k]));
+          double exact = kQuarters == 0 ? std::sin(static_cast<double>(large[k]))
+                                        : std::cos(static_cast<double>(large[k]));
           to[i + k] = static_cast<float>(exact);
         }
   }
@@ -259,7 +275,8 @@ void widen_f16(const BlockCall& call) {
   const hn::Rebind<hwy::float16_t, F> half;
   const size_t lanes = hn::Lanes(d);
   for (; i + lanes <= call.count; i += lanes)
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from + i))), d, to + i);
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from + i))), d,
+               to + i);
 #endif
   for (; i < call.count; ++i) to[i] = static_cast<float>(from[i]);
 }
@@ -405,19 +422,39 @@ const BlockOps& block_ops() {
 BlockFunction pair_function(const BlockOps& ops, OpCode first, OpCode second, bool is_left) {
   size_t row = 0, column = 0;
   switch (first) {
-    case OpCode::kAddF: row = 0; break;
-    case OpCode::kSubF: row = 1; break;
-    case OpCode::kMulF: row = 2; break;
-    default: return nullptr;
+    case OpCode::kAddF:
+      row = 0;
+      break;
+    case OpCode::kSubF:
+      row = 1;
+      break;
+    case OpCode::kMulF:
+      row = 2;
+      break;
+    default:
+      return nullptr;
   }
   switch (second) {
-    case OpCode::kAddF: column = 0; break;  // commutes
-    case OpCode::kSubF: column = is_left ? 1 : 2; break;
-    case OpCode::kMulF: column = 3; break;
-    case OpCode::kMaxF: column = is_left ? 4 : 5; break;
-    case OpCode::kMinF: column = is_left ? 6 : 7; break;
-    case OpCode::kDivF: column = is_left ? 8 : 9; break;
-    default: return nullptr;
+    case OpCode::kAddF:
+      column = 0;
+      break;  // commutes
+    case OpCode::kSubF:
+      column = is_left ? 1 : 2;
+      break;
+    case OpCode::kMulF:
+      column = 3;
+      break;
+    case OpCode::kMaxF:
+      column = is_left ? 4 : 5;
+      break;
+    case OpCode::kMinF:
+      column = is_left ? 6 : 7;
+      break;
+    case OpCode::kDivF:
+      column = is_left ? 8 : 9;
+      break;
+    default:
+      return nullptr;
   }
   return ops.pairs[row][column];
 }

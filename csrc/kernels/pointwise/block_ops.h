@@ -1,5 +1,6 @@
-// The inner loops of the pointwise VM: one function per opcode, element type and direction of conversion, each over a
-// block of elements. Chosen at prepare time for the active instruction set; run() only calls pointers.
+// The inner loops of the pointwise VM: one function per opcode, element type and direction of conversion,
+// each over a block of elements. Chosen at prepare time for the active instruction set; run() only calls
+// pointers.
 #pragma once
 
 #include <array>
@@ -28,14 +29,14 @@ struct BlockOps {
   std::array<BlockFunction, kOpCodeCount> compute{};  // nullptr: loads, constants, iota
   // Memory ↔ register by DType (nullptr: the VM does not know the type). A register element is 4 bytes.
   std::array<BlockFunction, 16> widen{}, narrow{};
-  // Two f32 instructions in one pass, with the result of the two: second(first(a, b), c) or, for the reversed ones,
-  // second(c, first(a, b)). nullptr when the pair is not one of the common ones.
+  // Two f32 instructions in one pass, with the result of the two: second(first(a, b), c) or, for the reversed
+  // ones, second(c, first(a, b)). nullptr when the pair is not one of the common ones.
   std::array<std::array<BlockFunction, 10>, 3> pairs{};
   // Steps of softmax and the losses in one pass each, on f32.
-  BlockFunction exp_difference = nullptr;      // exp(a - b)
-  BlockFunction subtract_twice = nullptr;      // (a - b) - c
-  BlockFunction difference_times = nullptr;    // (a - b) * c
-  BlockFunction minus_exp_times = nullptr;     // a - exp(b) * c
+  BlockFunction exp_difference = nullptr;    // exp(a - b)
+  BlockFunction subtract_twice = nullptr;    // (a - b) - c
+  BlockFunction difference_times = nullptr;  // (a - b) * c
+  BlockFunction minus_exp_times = nullptr;   // a - exp(b) * c
 };
 
 const BlockOps& block_ops();  // for active_isa()
@@ -43,7 +44,8 @@ const BlockOps& block_ops();  // for active_isa()
 // The entry of `pairs`, `is_left`: the first instruction's result is operand a of the second.
 BlockFunction pair_function(const BlockOps& ops, OpCode first, OpCode second, bool is_left);
 
-// Rarely used functions, through f64: 0.5 ulp, the same on every instruction set. nullptr when `code` is not one.
+// Rarely used functions, through f64: 0.5 ulp, the same on every instruction set. nullptr when `code` is not
+// one.
 BlockFunction scalar_block_function(OpCode code);
 
 }  // namespace ipu::kernels

@@ -46,10 +46,14 @@ void gather_as(const GatherDims& dims, const std::byte* from, std::byte* to) {
 
 void gather_block(const GatherDims& dims, const std::byte* from, int64_t element_bytes, std::byte* to) {
   switch (element_bytes) {
-    case 1: return gather_as<uint8_t>(dims, from, to);
-    case 2: return gather_as<uint16_t>(dims, from, to);
-    case 4: return gather_as<uint32_t>(dims, from, to);
-    default: return gather_as<uint64_t>(dims, from, to);
+    case 1:
+      return gather_as<uint8_t>(dims, from, to);
+    case 2:
+      return gather_as<uint16_t>(dims, from, to);
+    case 4:
+      return gather_as<uint32_t>(dims, from, to);
+    default:
+      return gather_as<uint64_t>(dims, from, to);
   }
 }
 

@@ -34,7 +34,8 @@ CollapsedDims collapse(std::span<const int64_t> extents, const std::vector<Strid
   for (size_t d = 0; d < extents.size(); ++d) {
     if (extents[d] == 1) continue;
     bool merges = !out.extents.empty();
-    for (size_t k = 0; merges && k < strides.size(); ++k) merges = out.strides[k].back() == strides[k][d] * extents[d];
+    for (size_t k = 0; merges && k < strides.size(); ++k)
+      merges = out.strides[k].back() == strides[k][d] * extents[d];
     if (merges) {
       out.extents.back() *= extents[d];
       for (size_t k = 0; k < strides.size(); ++k) out.strides[k].back() = strides[k][d];
@@ -62,7 +63,8 @@ BlockPlan::BlockPlan(std::span<const int64_t> extents, int64_t max_block) {
   --split;
   split_extent = extents[split];
   blocks_per_run = (split_extent * inner + max_block - 1) / max_block;
-  rows = std::max<int64_t>(1, std::min((split_extent + blocks_per_run - 1) / blocks_per_run, max_block / inner));
+  rows =
+      std::max<int64_t>(1, std::min((split_extent + blocks_per_run - 1) / blocks_per_run, max_block / inner));
   if (inner == 1) rows = std::min((rows + 15) / 16 * 16, max_block);  // whole vectors
   blocks_per_run = (split_extent + rows - 1) / rows;
   blocks = elements / (split_extent * inner) * blocks_per_run;

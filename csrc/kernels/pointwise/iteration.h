@@ -17,15 +17,16 @@ Strides memory_strides(const TensorSpec& spec);
 // The dimensions in the order in which a tensor of this layout lies in memory, outermost first.
 std::vector<int> memory_order(Layout layout, size_t rank);
 
-// strides[k] of operand k over `extents`; adjacent dimensions that are one run for every operand are merged, extents
-// of 1 dropped. A scalar has no dimensions.
+// strides[k] of operand k over `extents`; adjacent dimensions that are one run for every operand are merged,
+// extents of 1 dropped. A scalar has no dimensions.
 struct CollapsedDims {
   Shape extents;
   std::vector<Strides> strides;
 };
 CollapsedDims collapse(std::span<const int64_t> extents, const std::vector<Strides>& strides);
 
-// Result elements in row-major order as blocks: `rows` steps of dimension `split` times all of the inner dimensions.
+// Result elements in row-major order as blocks: `rows` steps of dimension `split` times all of the inner
+// dimensions.
 struct BlockPlan {
   BlockPlan(std::span<const int64_t> extents, int64_t max_block);
 

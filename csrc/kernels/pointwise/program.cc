@@ -1,5 +1,5 @@
-// Text and attribute form of pointwise programs, and the check that a program is well formed: known opcodes, operands
-// of each instruction made by earlier ones, outputs in range.
+// Text and attribute form of pointwise programs, and the check that a program is well formed: known opcodes,
+// operands of each instruction made by earlier ones, outputs in range.
 #include "kernels/pointwise/program.h"
 
 #include <array>
@@ -124,11 +124,13 @@ constexpr std::array kRows{
     Row{OpCode::kNarrowU8, "narrow_u8", 1},
 };
 static_assert(kRows.size() == kOpCodeCount);
-static_assert([] {
-  for (size_t i = 0; i < kRows.size(); ++i)
-    if (kRows[i].code != static_cast<OpCode>(i)) return false;
-  return true;
-}(), "kRows is in the order of OpCode");
+static_assert(
+    [] {
+      for (size_t i = 0; i < kRows.size(); ++i)
+        if (kRows[i].code != static_cast<OpCode>(i)) return false;
+      return true;
+    }(),
+    "kRows is in the order of OpCode");
 
 [[noreturn]] void malformed(const std::string& what) {
   throw Error(ErrorCode::kInvalidProgram, "invalid pointwise program: " + what);
@@ -169,7 +171,8 @@ Attributes PointwiseProgram::to_attributes() const {
   words.reserve(code.size() * 5);
   values.reserve(code.size());
   for (const Instruction& step : code) {
-    for (int32_t word : {static_cast<int32_t>(step.code), step.a, step.b, step.c, step.immediate}) words.push_back(word);
+    for (int32_t word : {static_cast<int32_t>(step.code), step.a, step.b, step.c, step.immediate})
+      words.push_back(word);
     values.push_back(step.value);
   }
   Attributes attributes;
@@ -188,8 +191,8 @@ PointwiseProgram PointwiseProgram::from_attributes(const Attributes& attributes)
   if (words == nullptr || values == nullptr || outputs == nullptr)
     malformed("'code' and 'outputs' must be lists of integers, 'values' a list of real numbers.");
   if (words->size() % 5 != 0 || words->size() / 5 != values->size())
-    malformed("'code' has " + std::to_string(words->size()) + " words and 'values' " + std::to_string(values->size()) +
-              " numbers; five words and one number make an instruction.");
+    malformed("'code' has " + std::to_string(words->size()) + " words and 'values' " +
+              std::to_string(values->size()) + " numbers; five words and one number make an instruction.");
   PointwiseProgram program;
   program.code.reserve(values->size());
   for (size_t i = 0; i < values->size(); ++i) {
@@ -197,7 +200,8 @@ PointwiseProgram PointwiseProgram::from_attributes(const Attributes& attributes)
     if (word[0] < 0 || word[0] >= static_cast<int64_t>(kRows.size()))
       malformed("instruction " + std::to_string(i) + " has unknown opcode " + std::to_string(word[0]) + ".");
     auto narrow = [&](int64_t value) {
-      if (value < INT32_MIN || value > INT32_MAX) malformed("instruction " + std::to_string(i) + " has a word out of range.");
+      if (value < INT32_MIN || value > INT32_MAX)
+        malformed("instruction " + std::to_string(i) + " has a word out of range.");
       return static_cast<int32_t>(value);
     };
     program.code.push_back({static_cast<OpCode>(word[0]), narrow(word[1]), narrow(word[2]), narrow(word[3]),
@@ -217,14 +221,17 @@ std::string to_string(const PointwiseProgram& program) {
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
     text += operand_text(static_cast<int32_t>(i)) + " = " + std::string(to_string(step.code));
-    if (step.code == OpCode::kLoad || step.code == OpCode::kIota) text += " " + std::to_string(step.immediate);
-    if (step.code == OpCode::kConstF || step.code == OpCode::kConstI) text += " " + std::to_string(step.value);
+    if (step.code == OpCode::kLoad || step.code == OpCode::kIota)
+      text += " " + std::to_string(step.immediate);
+    if (step.code == OpCode::kConstF || step.code == OpCode::kConstI)
+      text += " " + std::to_string(step.value);
     const int32_t sources[3] = {step.a, step.b, step.c};
     for (int k = 0; k < arity(step.code); ++k) text += (k ? ", " : " ") + operand_text(sources[k]);
     text += "\n";
   }
   text += "return";
-  for (size_t i = 0; i < program.outputs.size(); ++i) text += (i ? ", " : " ") + operand_text(program.outputs[i]);
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    text += (i ? ", " : " ") + operand_text(program.outputs[i]);
   return text + "\n";
 }
 

@@ -1,5 +1,5 @@
-// Opcodes that are rare: one std:: call or a few integer operations per element. Transcendental functions go through
-// f64 and round once, so they do not depend on the instruction set.
+// Opcodes that are rare: one std:: call or a few integer operations per element. Transcendental functions go
+// through f64 and round once, so they do not depend on the instruction set.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -97,48 +97,90 @@ int32_t narrowed(int32_t a) {
 
 BlockFunction scalar_block_function(OpCode code) {
   switch (code) {
-    case OpCode::kPowF: return each<float, float, power>;
-    case OpCode::kFmodF: return each<float, float, modulo>;
-    case OpCode::kRemainderF: return each<float, float, remainder>;
-    case OpCode::kAtan2F: return each<float, float, arc_tangent2>;
-    case OpCode::kLog2F: return each<float, float, through_f64<std::log2>>;
-    case OpCode::kLog10F: return each<float, float, through_f64<std::log10>>;
-    case OpCode::kTanF: return each<float, float, through_f64<std::tan>>;
-    case OpCode::kAsinF: return each<float, float, through_f64<std::asin>>;
-    case OpCode::kAcosF: return each<float, float, through_f64<std::acos>>;
-    case OpCode::kAtanF: return each<float, float, through_f64<std::atan>>;
-    case OpCode::kSinhF: return each<float, float, through_f64<std::sinh>>;
-    case OpCode::kCoshF: return each<float, float, through_f64<std::cosh>>;
-    case OpCode::kAsinhF: return each<float, float, through_f64<std::asinh>>;
-    case OpCode::kAcoshF: return each<float, float, through_f64<std::acosh>>;
-    case OpCode::kAtanhF: return each<float, float, through_f64<std::atanh>>;
-    case OpCode::kErfcF: return each<float, float, through_f64<std::erfc>>;
-    case OpCode::kDivI: return each<int32_t, int32_t, divide>;
-    case OpCode::kFloorDivI: return each<int32_t, int32_t, floor_divide>;
-    case OpCode::kRemainderI: return each<int32_t, int32_t, floor_rest>;
-    case OpCode::kFmodI: return each<int32_t, int32_t, rest>;
-    case OpCode::kNegI: return each<int32_t, int32_t, negate>;
-    case OpCode::kAbsI: return each<int32_t, int32_t, absolute>;
-    case OpCode::kSignI: return each<int32_t, int32_t, sign>;
-    case OpCode::kPowI: return each<int32_t, int32_t, integer_power>;
-    case OpCode::kLeI: return each<int32_t, uint32_t, less_equal_i>;
-    case OpCode::kGeI: return each<int32_t, uint32_t, greater_equal_i>;
-    case OpCode::kLtU: return each<uint32_t, uint32_t, less_u>;
-    case OpCode::kLeU: return each<uint32_t, uint32_t, less_equal_u>;
-    case OpCode::kGtU: return each<uint32_t, uint32_t, greater_u>;
-    case OpCode::kGeU: return each<uint32_t, uint32_t, greater_equal_u>;
-    case OpCode::kDivU: return each<uint32_t, uint32_t, divide_u>;
-    case OpCode::kRemainderU: return each<uint32_t, uint32_t, rest_u>;
-    case OpCode::kShlI: return each<uint32_t, uint32_t, shift_left>;
-    case OpCode::kShrU: return each<uint32_t, uint32_t, shift_right_u>;
-    case OpCode::kShrI: return each<int32_t, int32_t, shift_right_i>;
-    case OpCode::kU32ToF: return each<uint32_t, float, unsigned_to_float>;
-    case OpCode::kFToU32: return each<float, uint32_t, float_to_unsigned>;
-    case OpCode::kNarrowI16: return each<int32_t, int32_t, narrowed<int16_t>>;
-    case OpCode::kNarrowU16: return each<int32_t, int32_t, narrowed<uint16_t>>;
-    case OpCode::kNarrowI8: return each<int32_t, int32_t, narrowed<int8_t>>;
-    case OpCode::kNarrowU8: return each<int32_t, int32_t, narrowed<uint8_t>>;
-    default: return nullptr;
+    case OpCode::kPowF:
+      return each<float, float, power>;
+    case OpCode::kFmodF:
+      return each<float, float, modulo>;
+    case OpCode::kRemainderF:
+      return each<float, float, remainder>;
+    case OpCode::kAtan2F:
+      return each<float, float, arc_tangent2>;
+    case OpCode::kLog2F:
+      return each<float, float, through_f64<std::log2>>;
+    case OpCode::kLog10F:
+      return each<float, float, through_f64<std::log10>>;
+    case OpCode::kTanF:
+      return each<float, float, through_f64<std::tan>>;
+    case OpCode::kAsinF:
+      return each<float, float, through_f64<std::asin>>;
+    case OpCode::kAcosF:
+      return each<float, float, through_f64<std::acos>>;
+    case OpCode::kAtanF:
+      return each<float, float, through_f64<std::atan>>;
+    case OpCode::kSinhF:
+      return each<float, float, through_f64<std::sinh>>;
+    case OpCode::kCoshF:
+      return each<float, float, through_f64<std::cosh>>;
+    case OpCode::kAsinhF:
+      return each<float, float, through_f64<std::asinh>>;
+    case OpCode::kAcoshF:
+      return each<float, float, through_f64<std::acosh>>;
+    case OpCode::kAtanhF:
+      return each<float, float, through_f64<std::atanh>>;
+    case OpCode::kErfcF:
+      return each<float, float, through_f64<std::erfc>>;
+    case OpCode::kDivI:
+      return each<int32_t, int32_t, divide>;
+    case OpCode::kFloorDivI:
+      return each<int32_t, int32_t, floor_divide>;
+    case OpCode::kRemainderI:
+      return each<int32_t, int32_t, floor_rest>;
+    case OpCode::kFmodI:
+      return each<int32_t, int32_t, rest>;
+    case OpCode::kNegI:
+      return each<int32_t, int32_t, negate>;
+    case OpCode::kAbsI:
+      return each<int32_t, int32_t, absolute>;
+    case OpCode::kSignI:
+      return each<int32_t, int32_t, sign>;
+    case OpCode::kPowI:
+      return each<int32_t, int32_t, integer_power>;
+    case OpCode::kLeI:
+      return each<int32_t, uint32_t, less_equal_i>;
+    case OpCode::kGeI:
+      return each<int32_t, uint32_t, greater_equal_i>;
+    case OpCode::kLtU:
+      return each<uint32_t, uint32_t, less_u>;
+    case OpCode::kLeU:
+      return each<uint32_t, uint32_t, less_equal_u>;
+    case OpCode::kGtU:
+      return each<uint32_t, uint32_t, greater_u>;
+    case OpCode::kGeU:
+      return each<uint32_t, uint32_t, greater_equal_u>;
+    case OpCode::kDivU:
+      return each<uint32_t, uint32_t, divide_u>;
+    case OpCode::kRemainderU:
+      return each<uint32_t, uint32_t, rest_u>;
+    case OpCode::kShlI:
+      return each<uint32_t, uint32_t, shift_left>;
+    case OpCode::kShrU:
+      return each<uint32_t, uint32_t, shift_right_u>;
+    case OpCode::kShrI:
+      return each<int32_t, int32_t, shift_right_i>;
+    case OpCode::kU32ToF:
+      return each<uint32_t, float, unsigned_to_float>;
+    case OpCode::kFToU32:
+      return each<float, uint32_t, float_to_unsigned>;
+    case OpCode::kNarrowI16:
+      return each<int32_t, int32_t, narrowed<int16_t>>;
+    case OpCode::kNarrowU16:
+      return each<int32_t, int32_t, narrowed<uint16_t>>;
+    case OpCode::kNarrowI8:
+      return each<int32_t, int32_t, narrowed<int8_t>>;
+    case OpCode::kNarrowU8:
+      return each<int32_t, int32_t, narrowed<uint8_t>>;
+    default:
+      return nullptr;
   }
 }
 

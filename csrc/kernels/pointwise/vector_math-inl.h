@@ -1,7 +1,8 @@
-// f32 elementary functions on Highway vectors: the same operations in the same order for every element, so AVX2 and
-// AVX-512 agree to the bit. Errors in units in the last place, against f64, over the whole range (tested):
-// exp, log, expm1, log1p, sin, cos, sigmoid, erf 2; tanh 2. NaN in gives NaN out; infinities and signed zeros as C's.
-// Included once per target inside foreach_target; polynomials are minimax fits over the reduced ranges.
+// f32 elementary functions on Highway vectors: the same operations in the same order for every element, so
+// AVX2 and AVX-512 agree to the bit. Errors in units in the last place, against f64, over the whole range
+// (tested): exp, log, expm1, log1p, sin, cos, sigmoid, erf 2; tanh 2. NaN in gives NaN out; infinities and
+// signed zeros as C's. Included once per target inside foreach_target; polynomials are minimax fits over the
+// reduced ranges.
 #if defined(IPU_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef IPU_KERNELS_VECTOR_MATH_INL_H_
 #undef IPU_KERNELS_VECTOR_MATH_INL_H_
@@ -90,7 +91,8 @@ HWY_INLINE V expm1(D d, V x) {
                                  0.00833327416f, 0.00139410223f, 0.000199135728f};
   auto [r, n] = reduce_exp(d, clamp_exp(d, x));
   V p = hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r);
-  // 2^n (p + 1) - 1, halved until the end because 2^128 is no float; below 2^-100 the power no longer matters.
+  // 2^n (p + 1) - 1, halved until the end because 2^128 is no float; below 2^-100 the power no longer
+  // matters.
   const hn::RebindToSigned<D> di;
   n = hn::Max(n, hn::Set(di, -100));
   V scale = power_of_two(d, hn::Sub(n, hn::Set(di, 1)));
@@ -103,8 +105,8 @@ HWY_INLINE V expm1(D d, V x) {
 // log of a positive normal or denormal number; other arguments are the caller's.
 template <class D, class V>
 HWY_INLINE V log_positive(D d, V x) {
-  static constexpr float kC[] = {0.333333343f, -0.249999657f, 0.200000361f, -0.166694343f, 0.142869443f,
-                                 -0.124250911f, 0.110120416f, -0.107940413f, 0.107434407f, -0.061515145f};
+  static constexpr float kC[] = {0.333333343f,  -0.249999657f, 0.200000361f,  -0.166694343f, 0.142869443f,
+                                 -0.124250911f, 0.110120416f,  -0.107940413f, 0.107434407f,  -0.061515145f};
   const hn::RebindToSigned<D> di;
   auto denormal = hn::Lt(x, hn::Set(d, 0x1p-126f));
   x = hn::IfThenElse(denormal, hn::Mul(x, hn::Set(d, 0x1p25f)), x);
@@ -146,7 +148,7 @@ HWY_INLINE V log1p(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
-  static constexpr float kC[] = {-0.333333313f, 0.133332103f,   -0.0539472029f,
+  static constexpr float kC[] = {-0.333333313f, 0.133332103f,    -0.0539472029f,
                                  0.0217029676f, -0.00818267372f, 0.00214753696f};
   V size = hn::Abs(x);
   V square = hn::Mul(x, x);
@@ -169,9 +171,9 @@ HWY_INLINE V sigmoid(D d, V x) {
 // Small |x|: an odd polynomial. Large: 1 - exp(log(erfc)), with a polynomial for the logarithm.
 template <class D, class V>
 HWY_INLINE V erf(D d, V x) {
-  static constexpr float kSmall[] = {0.128379166f, -0.376126349f, 0.112836942f,  -0.0268592704f,
+  static constexpr float kSmall[] = {0.128379166f,   -0.376126349f,   0.112836942f,   -0.0268592704f,
                                      0.00520063424f, -0.00081374374f, 8.34522507e-05f};
-  static constexpr float kLarge[] = {-0.128555119f, -0.635609269f,  -0.105294444f,  0.0227082986f,
+  static constexpr float kLarge[] = {-0.128555119f,  -0.635609269f,   -0.105294444f,  0.0227082986f,
                                      -0.0029516716f, 5.75130543e-05f, 4.3999964e-05f, -4.80647577e-06f};
   V size = hn::Abs(x);
   V square = hn::Mul(x, x);

@@ -42,14 +42,22 @@ class ArgKernel final : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = results * lane / lane_count, last = results * (lane + 1) / lane_count;
     switch (dtype) {
-      case DType::kF32: return search<float>(call, first, last);
-      case DType::kF16: return search<HalfBits>(call, first, last);
-      case DType::kI32: return search<int32_t>(call, first, last);
-      case DType::kU32: return search<uint32_t>(call, first, last);
-      case DType::kI16: return search<int16_t>(call, first, last);
-      case DType::kU16: return search<uint16_t>(call, first, last);
-      case DType::kI8: return search<int8_t>(call, first, last);
-      default: return search<uint8_t>(call, first, last);
+      case DType::kF32:
+        return search<float>(call, first, last);
+      case DType::kF16:
+        return search<HalfBits>(call, first, last);
+      case DType::kI32:
+        return search<int32_t>(call, first, last);
+      case DType::kU32:
+        return search<uint32_t>(call, first, last);
+      case DType::kI16:
+        return search<int16_t>(call, first, last);
+      case DType::kU16:
+        return search<uint16_t>(call, first, last);
+      case DType::kI8:
+        return search<int8_t>(call, first, last);
+      default:
+        return search<uint8_t>(call, first, last);
     }
   }
 
@@ -88,7 +96,8 @@ class ArgKernel final : public PreparedKernel {
     float best = x[0];
     int64_t block = 0;
     for (int64_t i = 0; i < size && !std::isnan(best); i += kBlock) {
-      const uint32_t bits = fold.row(reinterpret_cast<const uint32_t*>(x + i), static_cast<size_t>(std::min(kBlock, size - i)));
+      const uint32_t bits =
+          fold.row(reinterpret_cast<const uint32_t*>(x + i), static_cast<size_t>(std::min(kBlock, size - i)));
       float value;
       std::memcpy(&value, &bits, 4);
       if ((largest ? value > best : value < best) || std::isnan(value)) best = value, block = i;
@@ -105,7 +114,8 @@ class ArgKernel final : public PreparedKernel {
 template <bool kLargest>
 std::unique_ptr<PreparedKernel> prepare_arg(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (x.layout == Layout::kPacked64 || y.layout == Layout::kPacked64 || y.dtype != DType::kI32) return nullptr;
+  if (x.layout == Layout::kPacked64 || y.layout == Layout::kPacked64 || y.dtype != DType::kI32)
+    return nullptr;
   if (size_in_bytes(x.dtype) > 4 || x.dtype == DType::kF8_143 || x.dtype == DType::kF8_152) return nullptr;
   const auto dim = static_cast<size_t>(request.attributes.integer("dim"));
   const Strides from = memory_strides(x), to = memory_strides(y);
@@ -128,8 +138,8 @@ std::unique_ptr<PreparedKernel> prepare_arg(const KernelRequest& request) {
     kernel->results *= x.shape[d];
   }
   kernel->fold = fold_ops(kLargest ? FoldKind::kMaxF : FoldKind::kMinF);
-  kernel->lane_count = static_cast<int>(
-      std::clamp<int64_t>(lanes_for_elements(kernel->results * kernel->size), 1, std::max<int64_t>(kernel->results, 1)));
+  kernel->lane_count = static_cast<int>(std::clamp<int64_t>(
+      lanes_for_elements(kernel->results * kernel->size), 1, std::max<int64_t>(kernel->results, 1)));
   return kernel;
 }
 

@@ -18,28 +18,40 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 struct Add {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::Add(a, b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Add(a, b);
+  }
 };
 struct Multiply {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::Mul(a, b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Mul(a, b);
+  }
 };
 struct Largest {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::Max(a, b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Max(a, b);
+  }
 };
 struct Smallest {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::Min(a, b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Min(a, b);
+  }
 };
 // NaN wins, from either side.
 struct LargestNan {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::IfThenElse(hn::Eq(b, b), hn::IfThenElse(hn::Lt(a, b), b, a), b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Eq(b, b), hn::IfThenElse(hn::Lt(a, b), b, a), b);
+  }
 };
 struct SmallestNan {
   template <class V>
-  static HWY_INLINE V apply(V a, V b) { return hn::IfThenElse(hn::Eq(b, b), hn::IfThenElse(hn::Lt(b, a), b, a), b); }
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Eq(b, b), hn::IfThenElse(hn::Lt(b, a), b, a), b);
+  }
 };
 
 template <class T, class Op>
@@ -70,7 +82,8 @@ T fold_chains(const T* from, size_t count) {
   }
   size_t half = kChains / 2;
   for (; half >= kLanes; half /= 2)
-    for (size_t k = 0; k < half; k += kLanes) hn::Store(Op::apply(hn::Load(d, chain + k), hn::Load(d, chain + half + k)), d, chain + k);
+    for (size_t k = 0; k < half; k += kLanes)
+      hn::Store(Op::apply(hn::Load(d, chain + k), hn::Load(d, chain + half + k)), d, chain + k);
   for (; half > 0; half /= 2)
     for (size_t k = 0; k < half; ++k) chain[k] = two_of<T, Op>(chain[k], chain[half + k]);
   return chain[0];
@@ -130,10 +143,11 @@ constexpr FoldOps make() {
 }
 
 const std::array<FoldOps, kFoldKinds>& target_fold_ops() {
-  static const std::array<FoldOps, kFoldKinds> ops{
-      make<float, Add>(),          make<float, Multiply>(),    make<float, LargestNan>(), make<float, SmallestNan>(),
-      make<uint32_t, Add>(),       make<uint32_t, Multiply>(), make<int32_t, Largest>(),  make<int32_t, Smallest>(),
-      make<uint32_t, Largest>(),   make<uint32_t, Smallest>()};
+  static const std::array<FoldOps, kFoldKinds> ops{make<float, Add>(),        make<float, Multiply>(),
+                                                   make<float, LargestNan>(), make<float, SmallestNan>(),
+                                                   make<uint32_t, Add>(),     make<uint32_t, Multiply>(),
+                                                   make<int32_t, Largest>(),  make<int32_t, Smallest>(),
+                                                   make<uint32_t, Largest>(), make<uint32_t, Smallest>()};
   return ops;
 }
 
@@ -152,14 +166,24 @@ const FoldOps& fold_ops(FoldKind kind) {
 uint32_t fold_identity(FoldKind kind) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   switch (kind) {
-    case FoldKind::kSumF: case FoldKind::kSumI: case FoldKind::kMaxU: return 0;
-    case FoldKind::kProdF: return std::bit_cast<uint32_t>(1.0f);
-    case FoldKind::kMaxF: return std::bit_cast<uint32_t>(-kInfinity);
-    case FoldKind::kMinF: return std::bit_cast<uint32_t>(kInfinity);
-    case FoldKind::kProdI: return 1;
-    case FoldKind::kMaxI: return 0x80000000u;
-    case FoldKind::kMinI: return 0x7fffffffu;
-    case FoldKind::kMinU: return 0xffffffffu;
+    case FoldKind::kSumF:
+    case FoldKind::kSumI:
+    case FoldKind::kMaxU:
+      return 0;
+    case FoldKind::kProdF:
+      return std::bit_cast<uint32_t>(1.0f);
+    case FoldKind::kMaxF:
+      return std::bit_cast<uint32_t>(-kInfinity);
+    case FoldKind::kMinF:
+      return std::bit_cast<uint32_t>(kInfinity);
+    case FoldKind::kProdI:
+      return 1;
+    case FoldKind::kMaxI:
+      return 0x80000000u;
+    case FoldKind::kMinI:
+      return 0x7fffffffu;
+    case FoldKind::kMinU:
+      return 0xffffffffu;
   }
   return 0;
 }

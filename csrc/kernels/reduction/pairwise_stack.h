@@ -1,5 +1,5 @@
-// Adds partial results as a balanced binary tree in the order they arrive, keeping one per level: the rounding error of
-// a long sum grows with the logarithm of its length.
+// Adds partial results as a balanced binary tree in the order they arrive, keeping one per level: the
+// rounding error of a long sum grows with the logarithm of its length.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,9 @@
 namespace ipu::kernels {
 
 // Levels needed for `parts` partial results.
-constexpr int pairwise_levels(int64_t parts) { return std::bit_width(static_cast<uint64_t>(parts < 1 ? 1 : parts)) + 1; }
+constexpr int pairwise_levels(int64_t parts) {
+  return std::bit_width(static_cast<uint64_t>(parts < 1 ? 1 : parts)) + 1;
+}
 
 class PairwiseStack {
  public:
@@ -37,7 +39,8 @@ class PairwiseStack {
 // The same for rows of `columns` registers; memory for pairwise_levels() rows is the caller's.
 class PairwiseColumns {
  public:
-  PairwiseColumns(const FoldOps& ops, uint32_t* memory, size_t columns) : ops_(ops), memory_(memory), columns_(columns) {}
+  PairwiseColumns(const FoldOps& ops, uint32_t* memory, size_t columns)
+      : ops_(ops), memory_(memory), columns_(columns) {}
   // Where the next partial result is to be written before push().
   uint32_t* next() { return memory_ + static_cast<size_t>(top_) * columns_; }
   void push() {

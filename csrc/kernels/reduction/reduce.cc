@@ -1,6 +1,7 @@
-// Kernels "reduce_*" {dims, keep_dims}: two ways through memory. "Rows" when a reduced dimension is the fastest in
-// memory: each result folds contiguous runs. "Columns" when a kept one is: blocks of neighbouring results fold row by
-// row. Both fold blocks of fixed size and add them as a tree (pairwise_stack.h), in an order given by shapes only.
+// Kernels "reduce_*" {dims, keep_dims}: two ways through memory. "Rows" when a reduced dimension is the
+// fastest in memory: each result folds contiguous runs. "Columns" when a kept one is: blocks of neighbouring
+// results fold row by row. Both fold blocks of fixed size and add them as a tree (pairwise_stack.h), in an
+// order given by shapes only.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,28 +29,34 @@ std::optional<FoldKind> fold_kind(Reduction reduction, DType dtype) {
     return std::nullopt;
   }
   switch (reduction) {
-    case Reduction::kSum: return real ? FoldKind::kSumF : FoldKind::kSumI;
-    case Reduction::kMean: return real ? std::optional(FoldKind::kSumF) : std::nullopt;
-    case Reduction::kProd: return real ? FoldKind::kProdF : FoldKind::kProdI;
-    case Reduction::kMax: return real ? FoldKind::kMaxF : is_unsigned ? FoldKind::kMaxU : FoldKind::kMaxI;
-    case Reduction::kMin: return real ? FoldKind::kMinF : is_unsigned ? FoldKind::kMinU : FoldKind::kMinI;
-    default: return std::nullopt;
+    case Reduction::kSum:
+      return real ? FoldKind::kSumF : FoldKind::kSumI;
+    case Reduction::kMean:
+      return real ? std::optional(FoldKind::kSumF) : std::nullopt;
+    case Reduction::kProd:
+      return real ? FoldKind::kProdF : FoldKind::kProdI;
+    case Reduction::kMax:
+      return real ? FoldKind::kMaxF : is_unsigned ? FoldKind::kMaxU : FoldKind::kMaxI;
+    case Reduction::kMin:
+      return real ? FoldKind::kMinF : is_unsigned ? FoldKind::kMinU : FoldKind::kMinI;
+    default:
+      return std::nullopt;
   }
 }
 
 class ReduceKernel final : public PreparedKernel {
  public:
   FoldOps fold;
-  uint32_t empty_value = 0;            // of a reduction over no elements
-  float mean_of = 0.0f;                // 0: not a mean
+  uint32_t empty_value = 0;  // of a reduction over no elements
+  float mean_of = 0.0f;      // 0: not a mean
   DType dtype = DType::kF32;
-  int64_t bytes = 4;                   // of an element
+  int64_t bytes = 4;  // of an element
   BlockFunction widen = nullptr, narrow = nullptr;
-  Shape kept, reduced;                 // collapsed extents; kept in the order of the result's memory
+  Shape kept, reduced;  // collapsed extents; kept in the order of the result's memory
   Strides kept_from, kept_to, reduced_from;
-  int64_t results = 0, count = 0;      // result elements, elements of each
+  int64_t results = 0, count = 0;  // result elements, elements of each
   bool by_columns = false;
-  int64_t column_block = 64;           // results of one unit in "columns"
+  int64_t column_block = 64;  // results of one unit in "columns"
   int64_t units = 0;
   int lane_count = 1;
   int levels = 1;
@@ -63,12 +70,14 @@ class ReduceKernel final : public PreparedKernel {
 
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = units * lane / lane_count, last = units * (lane + 1) / lane_count;
-    for (int64_t unit = first; unit < last; ++unit) by_columns ? run_columns(call, unit) : run_row(call, unit);
+    for (int64_t unit = first; unit < last; ++unit)
+      by_columns ? run_columns(call, unit) : run_row(call, unit);
   }
 
  private:
   // Registers of `n` elements at `from`, `stride` apart: in place when possible.
-  const uint32_t* registers(const std::byte* from, int64_t stride, int64_t n, uint32_t* packed, uint32_t* widened) const {
+  const uint32_t* registers(const std::byte* from, int64_t stride, int64_t n, uint32_t* packed,
+                            uint32_t* widened) const {
     if (stride != 1) {
       gather_block({.rows = n, .extents = {}, .row_stride = stride, .strides = {}}, from, bytes,
                    reinterpret_cast<std::byte*>(packed));
@@ -124,7 +133,8 @@ class ReduceKernel final : public PreparedKernel {
     uint32_t value = empty_value;
     if (count > 0) {
       PairwiseStack tree(fold);
-      const int64_t run = reduced.empty() ? 1 : reduced.back(), stride = reduced.empty() ? 1 : reduced_from.back();
+      const int64_t run = reduced.empty() ? 1 : reduced.back(),
+                    stride = reduced.empty() ? 1 : reduced_from.back();
       const int64_t runs = count / run;
       for (int64_t r = 0; r < runs; ++r) {
         int64_t at = from, rest = r;
@@ -135,7 +145,8 @@ class ReduceKernel final : public PreparedKernel {
         for (int64_t i = 0; i < run; i += kFoldBlock) {
           const int64_t n = std::min<int64_t>(kFoldBlock, run - i);
           const std::byte* block = call.operands[0] + (at + i * stride) * bytes;
-          tree.push(fold.row(registers(block, stride, n, packed, packed + kFoldBlock), static_cast<size_t>(n)));
+          tree.push(
+              fold.row(registers(block, stride, n, packed, packed + kFoldBlock), static_cast<size_t>(n)));
         }
       }
       value = tree.finish();
@@ -217,7 +228,8 @@ std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
   }
   // Kept dimensions in the order of the result's memory, reduced ones in the order of the operand's.
   std::stable_sort(kept.begin(), kept.end(), [](const Dim& a, const Dim& b) { return a.to > b.to; });
-  std::stable_sort(reduced.begin(), reduced.end(), [](const Dim& a, const Dim& b) { return std::abs(a.from) > std::abs(b.from); });
+  std::stable_sort(reduced.begin(), reduced.end(),
+                   [](const Dim& a, const Dim& b) { return std::abs(a.from) > std::abs(b.from); });
   auto split = [](const std::vector<Dim>& list) {
     Shape extents;
     std::vector<Strides> strides(2);
@@ -242,8 +254,9 @@ std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
     std::memcpy(&kernel->empty_value, &nan, 4);
   }
   const int64_t work = kernel->results * std::max<int64_t>(kernel->count, 1);
-  kernel->by_columns = !kernel->kept.empty() &&
-                       (kernel->reduced.empty() || std::abs(kernel->kept_from.back()) < std::abs(kernel->reduced_from.back()));
+  kernel->by_columns =
+      !kernel->kept.empty() &&
+      (kernel->reduced.empty() || std::abs(kernel->kept_from.back()) < std::abs(kernel->reduced_from.back()));
   const int64_t lanes = lanes_for_elements(work);
   kernel->units = kernel->results;
   if (kernel->by_columns && kernel->results > 0) {

@@ -1,4 +1,5 @@
-// Highway bodies of row_softmax.h. A step handles 16 elements as one vector or two, so chains are the same everywhere.
+// Highway bodies of row_softmax.h. A step handles 16 elements as one vector or two, so chains are the same
+// everywhere.
 #include "kernels/softmax/row_softmax.h"
 
 #include <limits>
@@ -46,8 +47,10 @@ HWY_INLINE Vector load(const float* from, size_t n) {
   return n == kLanes ? hn::LoadU(Chain(), from) : load_first(Chain(), from, n);
 }
 HWY_INLINE void store(Vector v, float* to, size_t n) {
-  if (n == kLanes) hn::StoreU(v, Chain(), to);
-  else store_first(Chain(), v, to, n);
+  if (n == kLanes)
+    hn::StoreU(v, Chain(), to);
+  else
+    store_first(Chain(), v, to, n);
 }
 // Elements from n on replaced by `other`.
 HWY_INLINE Vector first_or(Vector v, size_t n, Vector other) {
@@ -73,9 +76,8 @@ HWY_INLINE float sum_of(size_t count, Make make) {
   const Chain d;
   Vector chain[kVectors];
   for (size_t v = 0; v < kVectors; ++v) chain[v] = hn::Zero(d);
-  each_vector(count, [&](size_t v, size_t i, size_t n) HWY_ATTR {
-    chain[v] = hn::Add(chain[v], first_or(make(i, n), n, hn::Zero(d)));
-  });
+  each_vector(count, [&](size_t v, size_t i, size_t n)
+                         HWY_ATTR { chain[v] = hn::Add(chain[v], first_or(make(i, n), n, hn::Zero(d))); });
   return fold_chains(chain, add);
 }
 
@@ -88,13 +90,15 @@ void softmax(const float* x, size_t count, float* out) {
     return e;
   });
   const Vector divisor = hn::Set(d, sum);
-  each_vector(count, [&](size_t, size_t i, size_t n) HWY_ATTR { store(hn::Div(load(out + i, n), divisor), out + i, n); });
+  each_vector(count, [&](size_t, size_t i, size_t n)
+                         HWY_ATTR { store(hn::Div(load(out + i, n), divisor), out + i, n); });
 }
 
 void log_softmax(const float* x, size_t count, float* out) {
   const Chain d;
   const Vector shift = hn::Set(d, maximum(x, count));
-  const float sum = sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return exp(d, hn::Sub(load(x + i, n), shift)); });
+  const float sum =
+      sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return exp(d, hn::Sub(load(x + i, n), shift)); });
   const Vector logarithm = log(d, hn::Set(d, sum));
   each_vector(count, [&](size_t, size_t i, size_t n)
                          HWY_ATTR { store(hn::Sub(hn::Sub(load(x + i, n), shift), logarithm), out + i, n); });
@@ -102,10 +106,12 @@ void log_softmax(const float* x, size_t count, float* out) {
 
 void softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
   const Chain d;
-  const Vector sum = hn::Set(
-      d, sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return hn::Mul(load(y + i, n), load(dy + i, n)); }));
-  each_vector(count, [&](size_t, size_t i, size_t n)
-                         HWY_ATTR { store(hn::Mul(hn::Sub(load(dy + i, n), sum), load(y + i, n)), out + i, n); });
+  const Vector sum = hn::Set(d, sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
+                               return hn::Mul(load(y + i, n), load(dy + i, n));
+                             }));
+  each_vector(count, [&](size_t, size_t i, size_t n) HWY_ATTR {
+    store(hn::Mul(hn::Sub(load(dy + i, n), sum), load(y + i, n)), out + i, n);
+  });
 }
 
 void log_softmax_gradient(const float* y, const float* dy, size_t count, float* out) {

@@ -1,5 +1,6 @@
-// Softmax and its relatives on one contiguous row of moderate length, each in a single call: what attention and
-// classifiers run thousands of times. Sums: 16 interleaved chains added as a tree, on every instruction set.
+// Softmax and its relatives on one contiguous row of moderate length, each in a single call: what attention
+// and classifiers run thousands of times. Sums: 16 interleaved chains added as a tree, on every instruction
+// set.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Panels, statistics and row-wise application. Sums run in blocks of fixed size added as a tree, so their order depends
-// on the slice length alone.
+// Panels, statistics and row-wise application. Sums run in blocks of fixed size added as a tree, so their
+// order depends on the slice length alone.
 #include "kernels/softmax/slices.h"
 
 #include <cmath>
@@ -11,7 +11,8 @@ namespace ipu::kernels {
 
 std::optional<Slices> slices_of(const TensorSpec& spec, int64_t dim) {
   const size_t rank = spec.shape.size();
-  if (spec.layout == Layout::kPacked64 || (spec.layout == Layout::kPlain && !spec.is_contiguous())) return std::nullopt;
+  if (spec.layout == Layout::kPacked64 || (spec.layout == Layout::kPlain && !spec.is_contiguous()))
+    return std::nullopt;
   if (rank == 0) return Slices{.panels = 1};
   if (dim < 0 || dim >= static_cast<int64_t>(rank)) return std::nullopt;
   Slices out;
@@ -25,10 +26,12 @@ std::optional<Slices> slices_of(const TensorSpec& spec, int64_t dim) {
     }
   }
   // A panel of about 16 K elements; whole cache lines of columns.
-  if (out.inner > 1) out.width = std::clamp<int64_t>(16384 / std::max<int64_t>(out.size, 1) / 16 * 16, 16, 512);
+  if (out.inner > 1)
+    out.width = std::clamp<int64_t>(16384 / std::max<int64_t>(out.size, 1) / 16 * 16, 16, 512);
   out.width = std::min(out.width, std::max<int64_t>(out.inner, 1));
   out.panels = out.elements() == 0 ? 0 : out.outer * out.panels_per_outer();
-  out.lanes = static_cast<int>(std::clamp<int64_t>(lanes_for_elements(4 * out.elements()), 1, std::max<int64_t>(out.panels, 1)));
+  out.lanes = static_cast<int>(
+      std::clamp<int64_t>(lanes_for_elements(4 * out.elements()), 1, std::max<int64_t>(out.panels, 1)));
   return out;
 }
 
@@ -47,7 +50,8 @@ SliceMath::SliceMath(const Slices& slices, DType dtype)
 // Scratch: statistics, the tree's levels, kFoldRows temporary rows (at least one block), widened panels.
 int64_t SliceMath::scratch_bytes(int widened) const {
   const int64_t temporary = std::max<int64_t>(static_cast<int64_t>(kFoldRows) * padded_width_, kFoldBlock);
-  const int64_t panels = dtype_ == DType::kF32 ? 0 : widened * ((slices_.size * slices_.width + 15) / 16 * 16);
+  const int64_t panels =
+      dtype_ == DType::kF32 ? 0 : widened * ((slices_.size * slices_.width + 15) / 16 * 16);
   return (kStatistics * padded_width_ + levels_ * padded_width_ + temporary + panels) * 4;
 }
 
@@ -57,8 +61,8 @@ Panel SliceMath::panel(std::byte* base, int64_t index, std::byte* scratch, int s
   std::byte* at = base + (index / per_outer * slices_.size * slices_.inner + column) * bytes_;
   if (dtype_ == DType::kF32) return {reinterpret_cast<float*>(at), slices_.inner, slices_.size, columns};
   const int64_t temporary = std::max<int64_t>(static_cast<int64_t>(kFoldRows) * padded_width_, kFoldBlock);
-  float* data = reinterpret_cast<float*>(scratch) + kStatistics * padded_width_ + levels_ * padded_width_ + temporary +
-                slot * ((slices_.size * slices_.width + 15) / 16 * 16);
+  float* data = reinterpret_cast<float*>(scratch) + kStatistics * padded_width_ + levels_ * padded_width_ +
+                temporary + slot * ((slices_.size * slices_.width + 15) / 16 * 16);
   Panel panel{data, columns, slices_.size, columns};
   if (write_only) return panel;
   BlockCall call;
@@ -74,7 +78,9 @@ Panel SliceMath::panel(std::byte* base, int64_t index, std::byte* scratch, int s
 
 void SliceMath::store(const Panel& panel, std::byte* base, int64_t index) const {
   if (dtype_ == DType::kF32) return;
-  std::byte* at = base + (index / slices_.panels_per_outer() * slices_.size * slices_.inner + first_column(index)) * bytes_;
+  std::byte* at =
+      base +
+      (index / slices_.panels_per_outer() * slices_.size * slices_.inner + first_column(index)) * bytes_;
   const bool whole = slices_.inner == panel.columns;
   BlockCall call;
   call.count = static_cast<size_t>(whole ? panel.columns * panel.rows : panel.columns);
@@ -96,14 +102,17 @@ void SliceMath::maximum(const Panel& x, float* out) const {
   for (int64_t r = 0; r < x.rows;) {
     size_t n = 0;
     if (r > 0) rows[n++] = result;
-    while (n < kFoldRows && r < x.rows) rows[n++] = reinterpret_cast<const uint32_t*>(x.data + r++ * x.stride);
+    while (n < kFoldRows && r < x.rows)
+      rows[n++] = reinterpret_cast<const uint32_t*>(x.data + r++ * x.stride);
     max_.columns(rows, n, static_cast<size_t>(x.columns), result);
   }
 }
 
-// make(first, n, to) gives the pointer to n elements (one row piece) or n rows from `first` on, using `to` as memory.
+// make(first, n, to) gives the pointer to n elements (one row piece) or n rows from `first` on, using `to` as
+// memory.
 template <class Make>
-void SliceMath::sum_blocks(int64_t rows, int64_t columns, bool is_row, std::byte* scratch, float* out, Make make) const {
+void SliceMath::sum_blocks(int64_t rows, int64_t columns, bool is_row, std::byte* scratch, float* out,
+                           Make make) const {
   auto* tree_memory = reinterpret_cast<uint32_t*>(statistic(scratch, kStatistics));
   float* temporary = reinterpret_cast<float*>(tree_memory) + levels_ * padded_width_;
   if (is_row) {
@@ -120,7 +129,8 @@ void SliceMath::sum_blocks(int64_t rows, int64_t columns, bool is_row, std::byte
   const uint32_t* list[kFoldRows];
   for (int64_t r = 0; r < rows; r += kFoldRows) {
     const int64_t n = std::min<int64_t>(kFoldRows, rows - r);
-    for (int64_t k = 0; k < n; ++k) list[k] = reinterpret_cast<const uint32_t*>(make(r + k, columns, temporary + k * padded_width_));
+    for (int64_t k = 0; k < n; ++k)
+      list[k] = reinterpret_cast<const uint32_t*>(make(r + k, columns, temporary + k * padded_width_));
     add_.columns(list, static_cast<size_t>(n), static_cast<size_t>(columns), tree.next());
     tree.push();
   }
@@ -137,21 +147,28 @@ void SliceMath::sum_of_exp(const Panel& x, const float* shift, std::byte* scratc
   std::fill(std::begin(splat), std::end(splat), *shift);
   const bool row = x.is_row();
   sum_blocks(x.rows, x.columns, row, scratch, out, [&](int64_t first, int64_t n, float* to) -> const float* {
-    ops_.exp_difference({.count = static_cast<size_t>(n), .result = to, .a = x.data + first * x.stride,
-                         .b = row ? splat : shift, .stride_b = row ? 0u : 1u});
+    ops_.exp_difference({.count = static_cast<size_t>(n),
+                         .result = to,
+                         .a = x.data + first * x.stride,
+                         .b = row ? splat : shift,
+                         .stride_b = row ? 0u : 1u});
     return to;
   });
 }
 
 void SliceMath::sum_of_products(const Panel& a, const Panel& b, std::byte* scratch, float* out) const {
-  sum_blocks(a.rows, a.columns, a.is_row(), scratch, out, [&](int64_t first, int64_t n, float* to) -> const float* {
-    ops_.compute[static_cast<size_t>(OpCode::kMulF)](
-        {.count = static_cast<size_t>(n), .result = to, .a = a.data + first * a.stride, .b = b.data + first * b.stride});
-    return to;
-  });
+  sum_blocks(a.rows, a.columns, a.is_row(), scratch, out,
+             [&](int64_t first, int64_t n, float* to) -> const float* {
+               ops_.compute[static_cast<size_t>(OpCode::kMulF)]({.count = static_cast<size_t>(n),
+                                                                 .result = to,
+                                                                 .a = a.data + first * a.stride,
+                                                                 .b = b.data + first * b.stride});
+               return to;
+             });
 }
 
-void SliceMath::apply(BlockFunction function, const Panel& out, Operand a, Operand b, Operand c, std::byte*) const {
+void SliceMath::apply(BlockFunction function, const Panel& out, Operand a, Operand b, Operand c,
+                      std::byte*) const {
   if (out.is_row()) {  // the slice is one run; statistics are splats
     float splats[3][kSplatBytes / 4];
     BlockCall call{.count = static_cast<size_t>(out.rows), .result = out.data};

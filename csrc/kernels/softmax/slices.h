@@ -1,5 +1,6 @@
-// Slices of a tensor along one dimension, many at a time: [outer][size][inner] in memory. A panel is the slices of up
-// to `width` neighbouring inner positions (one when inner is 1), as rows of f32: in place for f32, widened for f16.
+// Slices of a tensor along one dimension, many at a time: [outer][size][inner] in memory. A panel is the
+// slices of up to `width` neighbouring inner positions (one when inner is 1), as rows of f32: in place for
+// f32, widened for f16.
 #pragma once
 
 #include <algorithm>
@@ -37,17 +38,19 @@ class SliceMath {
  public:
   SliceMath(const Slices& slices, DType dtype);
 
-
   // Bytes of scratch for `widened` f16 panels, statistics, the summation tree and temporary rows.
   int64_t scratch_bytes(int widened) const;
-  // Panel `index` of a tensor at `base`; f16 is widened into place `slot` of scratch (not read when `write_only`).
+  // Panel `index` of a tensor at `base`; f16 is widened into place `slot` of scratch (not read when
+  // `write_only`).
   Panel panel(std::byte* base, int64_t index, std::byte* scratch, int slot, bool write_only = false) const;
   void store(const Panel& panel, std::byte* base, int64_t index) const;  // narrows f16; nothing to do for f32
   int64_t first_column(int64_t index) const { return index % slices_.panels_per_outer() * slices_.width; }
 
   // Statistics: one f32 per column. `statistic(scratch, k)` is place k.
   static constexpr int kStatistics = 4;
-  float* statistic(std::byte* scratch, int k) const { return reinterpret_cast<float*>(scratch) + k * padded_width_; }
+  float* statistic(std::byte* scratch, int k) const {
+    return reinterpret_cast<float*>(scratch) + k * padded_width_;
+  }
   void maximum(const Panel& x, float* out) const;
   void sum(const Panel& x, std::byte* scratch, float* out) const;
   // Sum over f(row k) where `make` computes up to kFoldBlock elements of a row piece into a temporary.
@@ -57,11 +60,12 @@ class SliceMath {
   // out = function(a, b, c) row by row; a Panel moves with the rows, a statistic is the same for every row.
   struct Operand {
     const float* data = nullptr;
-    int64_t stride = 0;  // between rows; 0: a statistic
+    int64_t stride = 0;                                              // between rows; 0: a statistic
     Operand(const Panel& p) : data(p.data), stride(p.stride) {}      // NOLINT: implicit on purpose
     Operand(const float* statistic) : data(statistic), stride(0) {}  // NOLINT
   };
-  void apply(BlockFunction function, const Panel& out, Operand a, Operand b, Operand c, std::byte* scratch) const;
+  void apply(BlockFunction function, const Panel& out, Operand a, Operand b, Operand c,
+             std::byte* scratch) const;
   void apply(BlockFunction function, const Panel& out, Operand a, Operand b, std::byte* scratch) const {
     apply(function, out, a, b, b, scratch);
   }
@@ -71,7 +75,8 @@ class SliceMath {
 
  private:
   template <class Make>
-  void sum_blocks(int64_t rows, int64_t columns, bool is_row, std::byte* scratch, float* out, Make make) const;
+  void sum_blocks(int64_t rows, int64_t columns, bool is_row, std::byte* scratch, float* out,
+                  Make make) const;
 
   Slices slices_;
   DType dtype_;

@@ -1,5 +1,5 @@
-// Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in the memory of
-// an operand: every pass over a slice reads it before it is written.
+// Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in
+// the memory of an operand: every pass over a slice reads it before it is written.
 #include "kernels/softmax/row_softmax.h"
 #include "kernels/softmax/slices.h"
 
@@ -14,7 +14,8 @@ class SoftmaxKernel final : public PreparedKernel {
   SoftmaxKernel(const Slices& slices, DType dtype)
       : math_(slices, dtype),
         row_(row_softmax()),
-        short_rows_(dtype == DType::kF32 && slices.inner == 1 && slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
+        short_rows_(dtype == DType::kF32 && slices.inner == 1 &&
+                    slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
   int lanes() const override { return math_.slices().lanes; }
   int64_t scratch_bytes() const override { return math_.scratch_bytes(3); }
 
@@ -77,7 +78,8 @@ template <Softmax kKind>
 std::unique_ptr<PreparedKernel> prepare_softmax(const KernelRequest& request) {
   const TensorSpec& y = request.results[0];
   for (const TensorSpec& x : request.operands)
-    if (x.layout != y.layout || x.shape != y.shape || x.dtype != y.dtype || (x.layout == Layout::kPlain && !x.is_contiguous()))
+    if (x.layout != y.layout || x.shape != y.shape || x.dtype != y.dtype ||
+        (x.layout == Layout::kPlain && !x.is_contiguous()))
       return nullptr;
   const std::optional<Slices> slices = slices_of(y, request.attributes.integer("dim"));
   if (!slices || !(y.dtype == DType::kF32 || y.dtype == DType::kF16)) return nullptr;
