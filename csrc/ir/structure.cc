@@ -2,25 +2,37 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 namespace ipu::ir {
 
 bool is_structural(const Op& op) {
   using namespace kind;
-  constexpr std::array kinds{kCall,    kLoop,     kIf,      kPipeline,   kVariableRead, kVariableAssign, kHostLoad,
-                             kHostStore, kRingPush, kRingPop, kIpuCopy,   kRemoteLoad,   kRemoteStore,    kConstant,
-                             kRngContext, kWrite};
+  constexpr std::array kinds{kCall,        kLoop,      kIf,         kPipeline, kVariableRead, kVariableAssign,
+                             kHostLoad,    kHostStore, kRingPush,   kRingPop,  kIpuCopy,      kRemoteLoad,
+                             kRemoteStore, kConstant,  kRngContext, kWrite};
   return std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end();
 }
 
 bool has_side_effects(const Op& op) {
   using namespace kind;
-  constexpr std::array kinds{kVariableAssign, kHostLoad, kHostStore, kRingPush, kRingPop, kRemoteStore, kWrite};
+  constexpr std::array kinds{kVariableAssign, kHostLoad,    kHostStore, kRingPush,
+                             kRingPop,        kRemoteStore, kWrite};
   if (std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end()) return true;
   if (op.attributes.has("modified")) return true;
-  for (Graph* graph : called_graphs(op))
-    for (const auto& inner : graph->ops())
-      if (has_side_effects(*inner)) return true;
+  // Each called graph once, with a list instead of recursion: graphs may share callees and call each other
+  // deeply.
+  std::vector<Graph*> graphs = called_graphs(op);
+  std::unordered_set<const Graph*> seen(graphs.begin(), graphs.end());
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    for (const auto& inner : graphs[i]->ops()) {
+      if (std::find(kinds.begin(), kinds.end(), inner->kind()) != kinds.end() ||
+          inner->attributes.has("modified"))
+        return true;
+      for (Graph* callee : called_graphs(*inner))
+        if (seen.insert(callee).second) graphs.push_back(callee);
+    }
+  }
   return false;
 }
 
