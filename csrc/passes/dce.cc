@@ -23,7 +23,7 @@ class Dce : public Pass {
   bool run(ir::Module& module, const PassContext& context) override {
     module_ = &module;
     context_ = &context;
-    bool changed = erase_unreached();
+    bool changed = false;
     // A round from callers to callees (results nobody reads) and back (inputs nobody reads). Each further
     // round needs something removed in the one before; a few suffice.
     for (bool again = true; again;) {
@@ -35,11 +35,11 @@ class Dce : public Pass {
 
  private:
   bool round() {
+    bool changed = erase_unreached();
     effects_ = std::make_unique<Effects>(*module_);
     sites_ = find_call_sites(*module_);
     entries_.clear();
     for (const auto& [name, graph] : module_->entry_points) entries_.insert(graph);
-    bool changed = false;
     std::vector<ir::Graph*> order = callees_first(*module_);
     for (auto at = order.rbegin(); at != order.rend(); ++at) {
       changed = shrink_results(**at) || changed;
