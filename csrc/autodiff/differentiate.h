@@ -1,5 +1,5 @@
-// Reverse-mode differentiation of a functional graph, called graphs included. One function with three kinds of
-// callers: trainingModel, PopART's TrainingSession, popxl.transforms.autodiff.
+// Reverse-mode differentiation of a functional graph, called graphs included. One function with three kinds
+// of callers: trainingModel, PopART's TrainingSession, popxl.transforms.autodiff.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 namespace ipu::autodiff {
 
 enum class ConnectionKind : uint8_t {
-  kForward,      // a forward value (input, intermediate or output) handed to the gradient graph
-  kGradient,     // the gradient of a forward value
+  kForward,   // a forward value (input, intermediate or output) handed to the gradient graph
+  kGradient,  // the gradient of a forward value
 };
 struct Connection {
   ConnectionKind kind;
@@ -32,18 +32,20 @@ enum class Stitch : uint8_t {
 };
 
 struct DifferentiateOptions {
-  // Forward outputs whose gradient is given (empty: all floating outputs) and forward inputs whose gradient is wanted
-  // (empty: all floating inputs).
+  // Forward outputs whose gradient is given (empty: all floating outputs) and forward inputs whose gradient
+  // is wanted (empty: all floating inputs).
   std::vector<ir::Value*> provided, required;
-  std::map<const ir::Graph*, GradInfo> callee_infos;  // gradients already made; reused, and extended with new ones
+  std::map<const ir::Graph*, GradInfo>
+      callee_infos;  // gradients already made; reused, and extended with new ones
   Stitch stitch = Stitch::kAppendOutputs;
 };
 
-// Appends the gradient graph to the module. Gradient ops carry the location, block, ipu and module path of their forward
-// op with context = backward. Sums of gradients are one n-ary `add_n` each. Forward ops marked no_grad, and
-// `detach`, stop gradients. Loops and ifs in the forward graph are recomputed in the gradient graph.
-// Throws Error(kNotDifferentiable) with the user's line when a required gradient passes an op without a rule, a
-// refused one, or an integer path. A required input that no provided output depends on gets a zero gradient.
+// Appends the gradient graph to the module. Gradient ops carry the location, block, ipu and module path of
+// their forward op with context = backward. Sums of gradients are one n-ary `add_n` each. Forward ops marked
+// no_grad, and `detach`, stop gradients. Loops and ifs in the forward graph are recomputed in the gradient
+// graph. Throws Error(kNotDifferentiable) with the user's line when a required gradient passes an op without
+// a rule, a refused one, or an integer path. A required input that no provided output depends on gets a zero
+// gradient.
 GradInfo differentiate(ir::Graph& graph, DifferentiateOptions& options);
 
 }  // namespace ipu::autodiff

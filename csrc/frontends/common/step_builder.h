@@ -1,5 +1,5 @@
-// From a captured forward graph to the program of one call: device iterations, accumulation, gradients, updates,
-// streams and output modes. Shared by the frontends; the forward graph stays as captured until here.
+// From a captured forward graph to the program of one call: device iterations, accumulation, gradients,
+// updates, streams and output modes. Shared by the frontends; the forward graph stays as captured until here.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@ struct ForwardGraph {
   ir::Graph* graph = nullptr;
   struct Input {
     enum class Kind : uint8_t { kHost, kVariable } kind = Kind::kHost;
-    std::string name;            // stream or variable
+    std::string name;  // stream or variable
     DType host_dtype = DType::kF32;
-    bool trainable = false;      // variables: gets a gradient and an update
+    bool trainable = false;  // variables: gets a gradient and an update
   };
   struct Output {
     enum class Kind : uint8_t { kHost, kState } kind = Kind::kHost;
-    std::string name;            // stream; for kState the variable that takes this value after the micro-batch
+    std::string name;  // stream; for kState the variable that takes this value after the micro-batch
     DType host_dtype = DType::kF32;
     ir::OutputMode mode = ir::OutputMode::kAll;
     int64_t period = 1;
@@ -36,9 +36,9 @@ enum class Schedule : uint8_t { kSharded, kPipelined };
 
 struct StepOptions {
   bool training = false;
-  ir::Value* loss = nullptr;     // in the forward graph; scalar floating
+  ir::Value* loss = nullptr;  // in the forward graph; scalar floating
   optimizers::Spec optimizer;
-  bool mean_reduction = true;    // over accumulation and replicas
+  bool mean_reduction = true;  // over accumulation and replicas
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
   Schedule schedule = Schedule::kPipelined;
@@ -49,9 +49,10 @@ struct StepOptions {
   std::map<std::string, Place> places;
 };
 
-// Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The forward graph
-// and the gradient graph are called from it. Pipelined with more than one IPU: main holds a `pipeline` op.
-// Throws Error: kNoLoss, kGradientAccumulationTooSmall, kDeviceIterationsTooSmall, kOutputPeriod, kNotDifferentiable.
+// Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The
+// forward graph and the gradient graph are called from it. Pipelined with more than one IPU: main holds a
+// `pipeline` op. Throws Error: kNoLoss, kGradientAccumulationTooSmall, kDeviceIterationsTooSmall,
+// kOutputPeriod, kNotDifferentiable.
 void build_step(const ForwardGraph& forward, const StepOptions& options);
 
 // Losses of a captured graph (ops with the loss trait): the final one, to which all others lead.
