@@ -50,6 +50,7 @@ void convert_layout(const program::Variable& variable, std::byte* from, const Te
   const kernels::KernelDef* def = kernels::find_kernel("convert_layout");
   std::unique_ptr<kernels::PreparedKernel> kernel;
   Attributes attributes{{"layout", std::string(to_string(to_spec.layout))}};
+  if (variable.spec.layout == Layout::kPacked64) attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
   if (def != nullptr) kernel = def->prepare({{&from_spec, 1}, {&to_spec, 1}, attributes});
   if (kernel == nullptr)
     throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name + "' is stored as " +
@@ -173,7 +174,7 @@ void Engine::State::allocate() {
     }
     if (variable.constant < 0) continue;
     const ConstantData& initial = *program->constants[variable.constant];
-    TensorSpec plain = TensorSpec::plain(variable.spec.dtype, variable.spec.shape);
+    TensorSpec plain = variable.plain();
     IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(), "initial value of " + variable.name);
     for (int r = 0; r < (variable.written ? program->replicas : 1); ++r)
       convert_layout(variable, constants[variable.constant].data(), plain, variable_address(static_cast<int>(v), r), variable.spec);
@@ -253,7 +254,7 @@ const program::Program& Engine::program() const { return *state_->program; }
 void Engine::write_variable(int variable, const std::byte* plain) {
   std::lock_guard lock(state_->run_mutex);
   const program::Variable& to = state_->program->variables.at(variable);
-  TensorSpec plain_spec = TensorSpec::plain(to.spec.dtype, to.spec.shape);
+  TensorSpec plain_spec = to.plain();
   for (int r = 0; r < (to.written ? state_->program->replicas : 1); ++r)
     convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r), to.spec);
 }
@@ -261,8 +262,7 @@ void Engine::write_variable(int variable, const std::byte* plain) {
 void Engine::read_variable(int variable, std::byte* plain, int replica) const {
   std::lock_guard lock(state_->run_mutex);
   const program::Variable& from = state_->program->variables.at(variable);
-  convert_layout(from, state_->variable_address(variable, replica), from.spec, plain,
-                 TensorSpec::plain(from.spec.dtype, from.spec.shape));
+  convert_layout(from, state_->variable_address(variable, replica), from.spec, plain, from.plain());
 }
 
 std::vector<TraceEvent> Engine::take_trace() {

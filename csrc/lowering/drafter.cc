@@ -102,6 +102,38 @@ Place Drafter::materialise(const Place& from, const std::string& name) {
   return to;
 }
 
+namespace {
+// Readers that take one value for all elements as well as a tensor of them.
+bool readers_take_splat(const ir::Value& value) {
+  if (value.is_output()) return false;
+  for (const ir::Use& use : value.uses()) {
+    const ir::Op& user = *use.user;
+    const bool starts_loop = user.is(kind::kLoop) && use.index < user.attributes.integer("carried");
+    if (!starts_loop && !user.is(kind::kVariableAssign) && !ops::has_trait(user, ops::kAnyLayout)) return false;
+  }
+  return true;
+}
+}  // namespace
+
+Place Drafter::constant_place(const ir::Value* value) {
+  ConstantPtr data = value->producer()->attributes.constant("value");
+  Place place;
+  place.spec = spec_of(value->type());
+  if (place.spec.layout == Layout::kPlain && readers_take_splat(*value)) {
+    auto [at, added] = splats_.try_emplace(data.get());
+    if (added) at->second = splat_of(*data);
+    if (at->second != nullptr) {
+      data = at->second;
+      place.spec.strides.assign(place.spec.shape.size(), 0);
+    }
+  }
+  auto [at, added] = constant_buffers_.try_emplace(data.get(), 0);
+  if (added)
+    at->second = new_buffer(TensorSpec::plain(data->dtype, data->shape), value->name(), Storage::kConstant, shared_.constant(data)).buffer;
+  place.buffer = at->second;
+  return place;
+}
+
 const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
   Place& place = place_of(scope, value);
   if (place.buffer >= 0) return place;
@@ -114,16 +146,7 @@ const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
     step.results.push_back(index);
     return place_of(scope, value) = index;
   }
-  if (op->is(kind::kConstant)) {
-    const ConstantPtr& data = op->attributes.constant("value");
-    auto [at, added] = constant_buffers_.try_emplace(data.get(), 0);
-    TensorSpec spec = spec_of(value->type());
-    if (added) at->second = new_buffer(spec, value->name(), Storage::kConstant, shared_.constant(data)).buffer;
-    Place constant;
-    constant.buffer = at->second;
-    constant.spec = spec;
-    return place_of(scope, value) = constant;
-  }
+  if (op->is(kind::kConstant)) return place_of(scope, value) = constant_place(value);
   std::vector<const ir::Op*>& pending = pending_[&scope];
   auto at = std::find(pending.begin(), pending.end(), op);
   if (at != pending.end()) {
@@ -276,15 +299,31 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   emit_kernel(scope, op);
 }
 
+namespace {
+// One element seen everywhere, in any layout: elementwise kernels take it as the 0-d value it is.
+Place as_scalar(Place place) {
+  const TensorSpec& spec = place.spec;
+  if (spec.layout != Layout::kPlain || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
+  if (std::any_of(spec.strides.begin(), spec.strides.end(), [](int64_t s) { return s != 0; })) return place;
+  place.spec = TensorSpec::plain(spec.dtype, {});
+  return place;
+}
+}  // namespace
+
 void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   int operand_count = op.operand_count();
   while (operand_count > 0 && op.operand(operand_count - 1) == nullptr) --operand_count;
   std::vector<TensorSpec> operand_specs(operand_count), result_specs;
   for (int i = 0; i < op.result_count(); ++i) result_specs.push_back(spec_of(op.result(i)->type()));
   bool strided = false;
+  const bool any_layout = ops::has_trait(op, ops::kAnyLayout);
+  auto operand_place = [&](int i) {
+    Place place = ensure(scope, op.operand(i));
+    return any_layout ? as_scalar(std::move(place)) : place;
+  };
   for (int i = 0; i < operand_count; ++i) {
     if (op.operand(i) == nullptr) continue;
-    operand_specs[i] = ensure(scope, op.operand(i)).spec;
+    operand_specs[i] = operand_place(i).spec;
     strided |= operand_specs[i].layout == Layout::kPlain && !operand_specs[i].is_contiguous();
   }
   std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
@@ -298,7 +337,7 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   std::vector<DraftOperand> operands(operand_count);
   for (int i = 0; i < operand_count; ++i) {
     if (op.operand(i) == nullptr) continue;
-    static_cast<Place&>(operands[i]) = ensure(scope, op.operand(i));
+    static_cast<Place&>(operands[i]) = operand_place(i);
     operands[i].in_place = may_overwrite(op, *choice, i, operands[i].spec, result_specs);
   }
   std::vector<Place> results;

@@ -51,6 +51,7 @@ class Drafter {
   void take(const Scope& scope, const ir::Op& op);
   void take_pending(const Scope& scope, const std::string* ring);
   // Where a value of the scope being emitted lies; constants, indices and arrivals come into being at first use.
+  Place constant_place(const ir::Value* value);
   const Place& ensure(const Scope& scope, const ir::Value* value);
   const Place& contiguous(const Scope& scope, const ir::Value* value);
   Place materialise(const Place& from, const std::string& name);
@@ -70,6 +71,7 @@ class Drafter {
   std::map<const Scope*, std::vector<const ir::Op*>> pending_;  // arrivals nobody has needed yet, in order
   std::map<const ir::Op*, std::vector<const Scope*>> sent_;     // copies that were sent early
   std::unordered_map<const ConstantData*, int> constant_buffers_;
+  std::unordered_map<const ConstantData*, ConstantPtr> splats_;  // of constants that are one value
   std::unordered_map<std::string, int> variable_buffers_;
   std::map<const Scope*, int> counters_;
   int depth_ = 0;

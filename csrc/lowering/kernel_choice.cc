@@ -11,6 +11,9 @@ std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const
   const ops::OpDef* def = ops::definition(op);
   if (def == nullptr || !def->kernels) return std::nullopt;
   for (ops::KernelChoice& choice : def->kernels(op)) {
+    // A packed weight has lost its shape; the convolution kernel reads it from an attribute.
+    if (def->has(ops::kConvolution) && operands.size() > 1 && operands[1].layout == Layout::kPacked64)
+      choice.attributes.set("kernel_shape", op.operand(1)->type().shape);
     const kernels::KernelDef* kernel = kernels::find_kernel(choice.id);
     if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes}) != nullptr) return std::move(choice);
   }

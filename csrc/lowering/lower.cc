@@ -27,7 +27,7 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
   for (const ir::Variable& variable : module.variables()) {
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0), constant, false});
+    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0), constant, false, variable.type.shape});
   }
   for (const ir::Ring& ring : module.rings()) {
     shared.rings.emplace(ring.name, static_cast<int>(out.queues.size()));

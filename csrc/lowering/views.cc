@@ -1,5 +1,8 @@
 #include "lowering/views.h"
 
+#include <cstring>
+#include <memory>
+
 #include "ops/op_def.h"
 #include "support/error.h"
 
@@ -54,11 +57,26 @@ std::optional<Strides> reshaped_strides(const TensorSpec& from, const Shape& to)
 TensorSpec spec_of(const ir::Type& type) {
   TensorSpec spec = TensorSpec::plain(type.dtype, type.shape);
   spec.layout = type.layout;
+  if (type.layout == Layout::kPacked64) {  // panels run along the first dimension of a weight: the matrix is its transpose
+    const int64_t columns = type.shape[0];
+    spec.shape = {columns == 0 ? 0 : type.elements() / columns, columns};
+    spec.strides = contiguous_strides(spec.shape);
+  }
   return spec;
 }
 
 TensorSpec flat(const TensorSpec& spec) {
   return TensorSpec::plain(spec.dtype, {spec.stored_bytes() / size_in_bytes(spec.dtype)});
+}
+
+ConstantPtr splat_of(const ConstantData& data) {
+  const size_t size = static_cast<size_t>(size_in_bytes(data.dtype));
+  if (data.bytes.size() <= size || std::memcmp(data.bytes.data(), data.bytes.data() + size, data.bytes.size() - size) != 0)
+    return nullptr;
+  auto one = std::make_shared<ConstantData>();
+  one->dtype = data.dtype;
+  one->bytes.assign(data.bytes.begin(), data.bytes.begin() + static_cast<ptrdiff_t>(size));
+  return one;
 }
 
 std::optional<Place> view_of(const ir::Op& op, const Place& operand) {
@@ -68,6 +86,12 @@ std::optional<Place> view_of(const ir::Op& op, const Place& operand) {
   if (type.dtype != operand.spec.dtype) return std::nullopt;
   Place place = operand;
   if (op.is("detach") || op.is("nop")) return place;
+  if (type.layout == Layout::kPacked64 && op.is("expand")) {  // zeros, see pack-weights: any order, padding included
+    IPU_CHECK(operand.spec.layout == Layout::kPlain && element_count(operand.spec.shape) == 1, "only zeros expand into panels");
+    place.spec = flat(spec_of(type));
+    place.spec.strides = {0};
+    return place;
+  }
   if (operand.spec.layout != Layout::kPlain || type.layout != Layout::kPlain) return std::nullopt;
   const TensorSpec& from = operand.spec;
   place.spec.shape = type.shape;

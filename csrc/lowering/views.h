@@ -20,6 +20,9 @@ TensorSpec spec_of(const ir::Type& type);  // contiguous, as stored in the type'
 // The stored elements in order as one dimension: for moving whole buffers of any layout.
 TensorSpec flat(const TensorSpec& spec);
 
+// Value of a constant whose elements are all the same, as a 0-d constant; nullptr otherwise.
+ConstantPtr splat_of(const ConstantData& data);
+
 // The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and identities.
 // nullopt: the op computes something, or its result cannot be said in non-negative strides.
 std::optional<Place> view_of(const ir::Op& op, const Place& operand);

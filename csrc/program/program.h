@@ -31,10 +31,13 @@ struct Buffer {
 
 struct Variable {
   std::string name, role;
-  TensorSpec spec;       // layout as stored
+  TensorSpec spec;       // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
   int constant = -1;     // initial value, -1: uploaded by the host
   bool written = false;  // never written: stored once for all replicas
+  Shape shape = {};      // as the host sees it; empty: that of `spec`
+
+  TensorSpec plain() const { return TensorSpec::plain(spec.dtype, shape.empty() ? spec.shape : shape); }
 };
 
 // Bounded queue. from_ipu == to_ipu: a stash. Capacity in elements.

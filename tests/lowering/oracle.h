@@ -21,7 +21,7 @@ inline ops::ReferenceTensor filled(const ir::Type& type, int seed) {
   ops::ReferenceTensor tensor = ops::ReferenceTensor::zeros(type);
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     double value = std::round(std::sin(seed * 7.0 + static_cast<double>(i) * 1.3) * 64.0) / 16.0;
-    tensor.values[i] = is_floating_point(type.dtype) ? value : type.dtype == DType::kBool ? value > 0 : std::floor(std::abs(value));
+    tensor.values[i] = is_floating_point(type.dtype) ? value : type.dtype == DType::kBool ? value > 0 : std::floor(std::abs(value));  // 0 to 4
   }
   return tensor;
 }
