@@ -144,7 +144,7 @@ class GraphCapture:
 
     def _swap_states_in(self, placed):
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
-            trainable = is_parameter and name in self._trainable
+            trainable = is_parameter and name in self._trainable and tensor.requires_grad
             symbolic = self._core.add_state(name, tensor, is_parameter, trainable)
             kind = type(tensor)
             self.states[name] = tensor

@@ -22,6 +22,17 @@ def _refuse_backward(*args, **kwargs):
     )
 
 
+class _CallableModule(torch.nn.Module):
+    """A plain callable as a module without state."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+
 class PoplarExecutor:
     """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`."""
 
@@ -30,7 +41,7 @@ class PoplarExecutor:
         self._options = options
         self._training = training
         self._binder = ArgumentBinder(model)
-        self._traced_model = copy.copy(model)
+        self._traced_model = copy.copy(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
         self._optimizer = optimizer
         self._executable = None  # poptorch_core.Executor
         self._captured = None
@@ -93,6 +104,7 @@ class PoplarExecutor:
                 executable.attach()
             progress.advance("attach")
         self._signature = Signature(names, values)
+        self._argument_names = names
         self._result_structure = capture.output_structure
         self._captured = captured
         self._states = capture.states
@@ -190,6 +202,9 @@ class PoplarExecutor:
 
     def _call_general(self, args, kwargs):
         names, values, _ = self._binder.bind(args, kwargs)
+        if names != self._argument_names and set(names) == set(self._argument_names):
+            by_name = dict(zip(names, values))  # **kwargs in another order
+            names, values = self._argument_names, [by_name[name] for name in self._argument_names]
         tensors = self._signature.flatten(self._clean_inputs(values))
         for name, tensor in zip(names, tensors):
             if tensor.device.type != "cpu":

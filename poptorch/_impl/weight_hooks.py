@@ -5,6 +5,7 @@ All of it is undone by `unwrap`. Copies and pickles are of the original classes,
 """
 
 import copy
+import copyreg
 import weakref
 
 import torch
@@ -118,9 +119,9 @@ def _wrapped_class(original):
             return state
 
         def __reduce_ex__(self, protocol):
-            twin = object.__new__(original)
-            twin.__dict__.update({key: value for key, value in self.__dict__.items() if key != _OWNER})
-            return twin.__reduce_ex__(protocol)
+            # An ordinary object of the original class: loading it needs no poptorch.
+            state = {key: value for key, value in self.__dict__.items() if key != _OWNER}
+            return copyreg._reconstructor, (original, object, None), state
 
     Wrapped.__name__ = f"Poptorch{original.__name__}"
     Wrapped.__qualname__ = Wrapped.__name__
@@ -135,7 +136,7 @@ def is_wrapped(model):
 
 def trainer_of(model):
     """The training executor of a wrapped module, or None."""
-    owner = object.__getattribute__(model, "__dict__").get(_OWNER)
+    owner = getattr(model, "__dict__", {}).get(_OWNER)
     return owner() if owner is not None else None
 
 

@@ -63,7 +63,7 @@ class TiedEmbedding(_Cut):
     """Words in, scores of words out; the output layer shares the embedding's weight, also across IPUs."""
 
     def __init__(self, ipus=1):
-        super().__init__([torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 8)], ipus)
+        super().__init__([torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 8), torch.nn.Tanh()], ipus)
         self.embedding = torch.nn.Embedding(11, 8)
         self.head = torch.nn.Linear(8, 11, bias=False)
         self.head.weight = self.embedding.weight
