@@ -35,6 +35,7 @@ PROGRAMS = {
     "fill of host memory": lambda x: [z := torch.zeros(4, 4, device=x.device), z.__setitem__(0, x[1]), z * 2][-1],
     "cpu memory": lambda x: [z := torch.zeros(2, 4), z.__setitem__(0, x[1]), z * 2][-1],
     "cpu memory, transposed": lambda x: [z := torch.zeros(4, 2), z.t()[1].copy_(x[1]), z * 2][-1],
+    "diagonal": lambda x: [y := x * 1, torch.diagonal(y).add_(1), y][-1],
     "out": lambda x: [o := torch.empty(4, 4, device=x.device), torch.add(x, x, out=o), o * 1][-1],
     "as_strided": lambda x: (x * 1).as_strided((2, 2), (8, 2), 1),
     "alias by detach": lambda x: [y := x * 1, y.detach().add_(1), y][-1],

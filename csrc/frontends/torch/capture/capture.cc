@@ -137,7 +137,7 @@ at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor,
   state.spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
   state.spec.dtype = tensor.scalar_type();
   state.spec.is_parameter = is_parameter;
-  state.spec.trainable = trainable;
+  state.spec.trainable = trainable && tensor.requires_grad();
   state.slot = slot;
   state.tensor = slot->host;
   if (slot->host.defined() && slot->host.has_storage()) {
