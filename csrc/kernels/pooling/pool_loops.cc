@@ -20,120 +20,155 @@ namespace hn = hwy::HWY_NAMESPACE;
 #define IPU_VECTOR_POOLS 0
 #endif
 
-[[maybe_unused]] void max_of_channel(const float* const* taps, int64_t count, int64_t c, float* out) {
-  float best = -std::numeric_limits<float>::infinity();
-  for (int64_t t = 0; t < count; ++t)
-    if (taps[t][c] > best || std::isnan(taps[t][c])) best = taps[t][c];
-  out[c] = best;
-}
-
-[[maybe_unused]] void scatter_channel(const float* const* taps, float* const* gradients, int64_t count,
-                                      const float* y, const float* dy, int64_t c) {
-  int64_t at = -1;
-  for (int64_t t = 0; t < count; ++t) {
-    if (std::isnan(y[c]) ? !std::isnan(taps[t][c]) : taps[t][c] != y[c]) continue;
-    at = t;
-    if (!std::isnan(y[c])) break;
+// The definition, for one channel of the window that starts `at` floats after the first.
+[[maybe_unused]] void scatter_channel(const WindowRow& row, int64_t at, float y, float dy, int64_t c,
+                                      bool assigns) {
+  int64_t chosen = -1;
+  for (int64_t t = 0; t < row.count; ++t) {
+    const float x = row.taps[t][at + c];
+    if (std::isnan(y) ? !std::isnan(x) : x != y) continue;
+    chosen = t;
+    if (!std::isnan(y)) break;
   }
-  if (at >= 0 && gradients[at] != nullptr) gradients[at][c] += dy[c];
+  for (int64_t t = 0; t < row.count; ++t) {
+    if (row.gradients[t] == nullptr) continue;
+    float& gradient = row.gradients[t][at + c];
+    if (assigns) gradient = 0.0f;
+    if (t == chosen) gradient += dy;
+  }
 }
 
 #if IPU_VECTOR_POOLS
 
-// Calls body(offset, load, store) for whole vectors and once, masked, for the rest.
+// Calls body(offset of the window's channels in the operands, in the results, load, store) for whole vectors
+// of channels and once, masked, for the rest.
 template <typename Body>
-HWY_INLINE void for_each_vector(int64_t channels, Body body) {
+HWY_INLINE void for_each_vector(const WindowRow& row, Body body) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= channels; c += lanes)
-    body(
-        c, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); },
-        [&](auto value, float* to) HWY_ATTR { hn::StoreU(value, d, to); });
-  if (c == channels) return;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(channels - c));
-  body(
-      c, [&](const float* from) HWY_ATTR { return hn::MaskedLoad(mask, d, from); },
-      [&](auto value, float* to) HWY_ATTR { hn::BlendedStore(value, mask, d, to); });
+  const int64_t whole = row.channels / lanes * lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(row.channels - whole));
+  for (int64_t w = 0; w < row.windows; ++w) {
+    const int64_t in = w * row.step, out = w * row.channels;
+    for (int64_t c = 0; c < whole; c += lanes)
+      body(
+          in + c, out + c, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); },
+          [&](auto value, float* to) HWY_ATTR { hn::StoreU(value, d, to); });
+    if (whole < row.channels)
+      body(
+          in + whole, out + whole, [&](const float* from) HWY_ATTR { return hn::MaskedLoad(mask, d, from); },
+          [&](auto value, float* to) HWY_ATTR { hn::BlendedStore(value, mask, d, to); });
+  }
 }
 
-void Max(const float* const* taps, int64_t count, int64_t channels, float* out) {
+void Max(const WindowRow& row, float* y) {
   const hn::ScalableTag<float> d;
-  for_each_vector(channels, [&](int64_t c, auto load, auto store) HWY_ATTR {
+  for_each_vector(row, [&](int64_t in, int64_t out, auto load, auto store) HWY_ATTR {
+    // x86: the maximum of (x, best) is best when x is NaN or both are zeros. NaNs are collected beside it.
     auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (int64_t t = 0; t < count; ++t) {
-      const auto x = load(taps[t] + c);
-      best = hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best);
+    auto ordered = hn::Eq(best, best);
+    for (int64_t t = 0; t < row.count; ++t) {
+      const auto x = load(row.taps[t] + in);
+      ordered = hn::And(ordered, hn::Eq(x, x));
+      best = hn::Max(x, best);
     }
-    store(best, out + c);
+    store(hn::IfThenElse(ordered, best, hn::Set(d, std::numeric_limits<float>::quiet_NaN())), y + out);
   });
 }
 
-void Mean(const float* const* taps, int64_t count, float divisor, int64_t channels, float* out) {
+void Mean(const WindowRow& row, float divisor, float* y) {
   const hn::ScalableTag<float> d;
-  for_each_vector(channels, [&](int64_t c, auto load, auto store) HWY_ATTR {
+  const auto by = hn::Set(d, divisor);
+  for_each_vector(row, [&](int64_t in, int64_t out, auto load, auto store) HWY_ATTR {
     auto sum = hn::Zero(d);
-    for (int64_t t = 0; t < count; ++t) sum = hn::Add(sum, load(taps[t] + c));
-    store(hn::Div(sum, hn::Set(d, divisor)), out + c);
+    for (int64_t t = 0; t < row.count; ++t) sum = hn::Add(sum, load(row.taps[t] + in));
+    store(hn::Div(sum, by), y + out);
   });
 }
 
-void Scatter(const float* const* taps, float* const* gradients, int64_t count, const float* y,
-             const float* dy, int64_t channels) {
+void Scatter(const WindowRow& row, const float* y, const float* dy, bool assigns) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for_each_vector(channels, [&](int64_t c, auto load, auto store) HWY_ATTR {
-    const auto maximum = load(y + c);
-    if (!hn::AllFalse(d, hn::IsNaN(maximum))) {
-      for (int64_t i = c; i < channels && i < c + lanes; ++i)
-        scatter_channel(taps, gradients, count, y, dy, i);
+  for_each_vector(row, [&](int64_t in, int64_t out, auto load, auto store) HWY_ATTR {
+    const auto maximum = load(y + out);
+    if (!hn::AllTrue(d, hn::Eq(maximum, maximum))) {
+      const int64_t window = out / row.channels, first = out % row.channels;
+      for (int64_t c = first; c < row.channels && c < first + lanes; ++c)
+        scatter_channel(row, window * row.step, y[window * row.channels + c], dy[window * row.channels + c],
+                        c, assigns);
       return;
     }
-    const auto rest = load(dy + c);
-    auto open = hn::Eq(maximum, maximum);
-    for (int64_t t = 0; t < count; ++t) {
-      const auto hit = hn::And(open, hn::Eq(load(taps[t] + c), maximum));
+    const auto upstream = load(dy + out);
+    auto open = hn::Eq(maximum, maximum);  // has not met its tap yet
+    for (int64_t t = 0; t < row.count; ++t) {
+      const auto hit = hn::And(open, hn::Eq(load(row.taps[t] + in), maximum));
       open = hn::AndNot(hit, open);
-      if (gradients[t] == nullptr) continue;
-      float* const at = gradients[t] + c;
-      const auto old = load(at);
-      store(hn::IfThenElse(hit, hn::Add(old, rest), old), at);
+      if (row.gradients[t] == nullptr) continue;
+      float* const at = row.gradients[t] + in;
+      if (assigns) {
+        store(hn::IfThenElseZero(hit, upstream), at);
+      } else {
+        const auto old = load(at);
+        store(hn::IfThenElse(hit, hn::Add(old, upstream), old), at);
+      }
     }
   });
 }
 
-void Spread(float* const* gradients, int64_t count, const float* dy, float divisor, int64_t channels) {
+void Spread(const WindowRow& row, const float* dy, float divisor, bool assigns) {
   const hn::ScalableTag<float> d;
-  for_each_vector(channels, [&](int64_t c, auto load, auto store) HWY_ATTR {
-    const auto part = hn::Div(load(dy + c), hn::Set(d, divisor));
-    for (int64_t t = 0; t < count; ++t)
-      if (gradients[t] != nullptr) store(hn::Add(load(gradients[t] + c), part), gradients[t] + c);
+  const auto by = hn::Set(d, divisor);
+  for_each_vector(row, [&](int64_t in, int64_t out, auto load, auto store) HWY_ATTR {
+    const auto share = hn::Div(load(dy + out), by);
+    for (int64_t t = 0; t < row.count; ++t) {
+      if (row.gradients[t] == nullptr) continue;
+      float* const at = row.gradients[t] + in;
+      store(assigns ? share : hn::Add(load(at), share), at);
+    }
   });
 }
 
 #else
 
-void Max(const float* const* taps, int64_t count, int64_t channels, float* out) {
-  for (int64_t c = 0; c < channels; ++c) max_of_channel(taps, count, c, out);
+void Max(const WindowRow& row, float* y) {
+  for (int64_t w = 0; w < row.windows; ++w)
+    for (int64_t c = 0; c < row.channels; ++c) {
+      float best = -std::numeric_limits<float>::infinity();
+      bool ordered = true;
+      for (int64_t t = 0; t < row.count; ++t) {
+        const float x = row.taps[t][w * row.step + c];
+        ordered = ordered && !std::isnan(x);
+        if (x > best) best = x;
+      }
+      y[w * row.channels + c] = ordered ? best : std::numeric_limits<float>::quiet_NaN();
+    }
 }
 
-void Mean(const float* const* taps, int64_t count, float divisor, int64_t channels, float* out) {
-  for (int64_t c = 0; c < channels; ++c) {
-    float sum = 0.0f;
-    for (int64_t t = 0; t < count; ++t) sum += taps[t][c];
-    out[c] = sum / divisor;
-  }
+void Mean(const WindowRow& row, float divisor, float* y) {
+  for (int64_t w = 0; w < row.windows; ++w)
+    for (int64_t c = 0; c < row.channels; ++c) {
+      float sum = 0.0f;
+      for (int64_t t = 0; t < row.count; ++t) sum += row.taps[t][w * row.step + c];
+      y[w * row.channels + c] = sum / divisor;
+    }
 }
 
-void Scatter(const float* const* taps, float* const* gradients, int64_t count, const float* y,
-             const float* dy, int64_t channels) {
-  for (int64_t c = 0; c < channels; ++c) scatter_channel(taps, gradients, count, y, dy, c);
+void Scatter(const WindowRow& row, const float* y, const float* dy, bool assigns) {
+  for (int64_t w = 0; w < row.windows; ++w)
+    for (int64_t c = 0; c < row.channels; ++c)
+      scatter_channel(row, w * row.step, y[w * row.channels + c], dy[w * row.channels + c], c, assigns);
 }
 
-void Spread(float* const* gradients, int64_t count, const float* dy, float divisor, int64_t channels) {
-  for (int64_t t = 0; t < count; ++t)
-    if (gradients[t] != nullptr)
-      for (int64_t c = 0; c < channels; ++c) gradients[t][c] += dy[c] / divisor;
+void Spread(const WindowRow& row, const float* dy, float divisor, bool assigns) {
+  for (int64_t w = 0; w < row.windows; ++w)
+    for (int64_t t = 0; t < row.count; ++t) {
+      if (row.gradients[t] == nullptr) continue;
+      for (int64_t c = 0; c < row.channels; ++c) {
+        float& gradient = row.gradients[t][w * row.step + c];
+        const float share = dy[w * row.channels + c] / divisor;
+        gradient = assigns ? share : gradient + share;
+      }
+    }
 }
 
 #endif
@@ -149,19 +184,15 @@ HWY_EXPORT(Mean);
 HWY_EXPORT(Scatter);
 HWY_EXPORT(Spread);
 
-void max_of_taps(const float* const* taps, int64_t count, int64_t channels, float* out) {
-  HWY_DYNAMIC_DISPATCH(Max)(taps, count, channels, out);
+void max_of_windows(const WindowRow& row, float* out) { HWY_DYNAMIC_DISPATCH(Max)(row, out); }
+void mean_of_windows(const WindowRow& row, float divisor, float* out) {
+  HWY_DYNAMIC_DISPATCH(Mean)(row, divisor, out);
 }
-void mean_of_taps(const float* const* taps, int64_t count, float divisor, int64_t channels, float* out) {
-  HWY_DYNAMIC_DISPATCH(Mean)(taps, count, divisor, channels, out);
+void scatter_to_maxima(const WindowRow& row, const float* y, const float* dy, bool assigns) {
+  HWY_DYNAMIC_DISPATCH(Scatter)(row, y, dy, assigns);
 }
-void scatter_to_maximum(const float* const* taps, float* const* gradients, int64_t count, const float* y,
-                        const float* dy, int64_t channels) {
-  HWY_DYNAMIC_DISPATCH(Scatter)(taps, gradients, count, y, dy, channels);
-}
-void spread_to_taps(float* const* gradients, int64_t count, const float* dy, float divisor,
-                    int64_t channels) {
-  HWY_DYNAMIC_DISPATCH(Spread)(gradients, count, dy, divisor, channels);
+void spread_to_windows(const WindowRow& row, const float* dy, float divisor, bool assigns) {
+  HWY_DYNAMIC_DISPATCH(Spread)(row, dy, divisor, assigns);
 }
 
 }  // namespace ipu::kernels

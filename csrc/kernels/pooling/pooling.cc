@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/convolution/geometry.h"
@@ -23,14 +24,22 @@ struct PoolGeometry {
   bool count_include_pad = true;
   int64_t divisor = 0;
 
-  // Output positions whose window touches input positions [first, last).
-  static std::pair<int64_t, int64_t> touching(int64_t first, int64_t last, int64_t kernel, int64_t stride,
-                                              int64_t dilation, int64_t padding, int64_t count) {
-    const int64_t reach = (kernel - 1) * dilation;
-    const int64_t low = first + padding - reach;
-    const int64_t from = low <= 0 ? 0 : (low + stride - 1) / stride;
-    const int64_t until = last + padding <= 0 ? 0 : (last - 1 + padding) / stride + 1;
-    return {std::min(from, count), std::clamp(until, std::min(from, count), count)};
+  // Output rows whose windows touch input rows [first, last).
+  std::pair<int64_t, int64_t> windows_touching(int64_t first, int64_t last) const {
+    const int64_t low = first + top - (kernel_height - 1) * dilation_y;
+    const int64_t from = std::min(out_height, low <= 0 ? 0 : (low + stride_y - 1) / stride_y);
+    return {from, std::clamp((last - 1 + top) / stride_y + 1, from, out_height)};
+  }
+  // Input rows that the windows of output rows [first, last) read.
+  std::pair<int64_t, int64_t> rows_read(int64_t first, int64_t last) const {
+    const int64_t low = std::clamp<int64_t>(first * stride_y - top, 0, in_height);
+    const int64_t high = (last - 1) * stride_y - top + (kernel_height - 1) * dilation_y + 1;
+    return {low, std::clamp(high, low, in_height)};
+  }
+  // Every input element lies in exactly one window.
+  bool is_partition() const {
+    return kernel_height == stride_y && kernel_width == stride_x && dilation_y == 1 && dilation_x == 1 &&
+           top == 0 && left == 0 && out_height * stride_y == in_height && out_width * stride_x == in_width;
   }
   float divisor_of(int64_t row, int64_t column) const {
     if (divisor != 0) return static_cast<float>(divisor);
@@ -124,6 +133,32 @@ int pool_lanes(const PoolGeometry& g, int64_t rows) {
   return lanes_for_cost(static_cast<double>(reads + g.batch * g.in(true).elements()) / 5e3, rows);
 }
 
+// Calls body(first column, count) for runs of windows of an output row that hold the same columns of taps:
+// all windows inside the image at once, those at an edge one by one.
+template <typename Body>
+void for_runs_of_columns(const PoolGeometry& g, Body body) {
+  const int64_t reach = (g.kernel_width - 1) * g.dilation_x;
+  const int64_t inside = std::min(g.out_width, (g.left + g.stride_x - 1) / g.stride_x);
+  const int64_t room = g.in_width - 1 - reach + g.left;
+  const int64_t outside = std::clamp<int64_t>(room < 0 ? 0 : room / g.stride_x + 1, inside, g.out_width);
+  for (int64_t column = 0; column < inside; ++column) body(column, int64_t{1});
+  if (outside > inside) body(inside, outside - inside);
+  for (int64_t column = outside; column < g.out_width; ++column) body(column, int64_t{1});
+}
+
+// Calls body(input row, input column) for the taps of a window that lie in the image, in row-major order.
+template <typename Body>
+void for_each_tap(const PoolGeometry& g, int64_t row, int64_t column, Body body) {
+  for (int64_t ky = 0; ky < g.kernel_height; ++ky) {
+    const int64_t in_row = row * g.stride_y - g.top + ky * g.dilation_y;
+    if (in_row < 0 || in_row >= g.in_height) continue;
+    for (int64_t kx = 0; kx < g.kernel_width; ++kx) {
+      const int64_t in_column = column * g.stride_x - g.left + kx * g.dilation_x;
+      if (in_column >= 0 && in_column < g.in_width) body(in_row, in_column);
+    }
+  }
+}
+
 class PoolForward : public PreparedKernel {
  public:
   PoolForward(const PoolGeometry& g, Pool pool, bool x_last, bool y_last)
@@ -146,29 +181,22 @@ class PoolForward : public PreparedKernel {
     const auto* x = reinterpret_cast<const float*>(call.operands[0]);
     auto* y = reinterpret_cast<float*>(call.results[0]);
     for_rows_of_lane(g_.batch, g_.out_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
-      const int64_t low = std::clamp<int64_t>(first * g_.stride_y - g_.top, 0, g_.in_height);
-      const int64_t high = std::clamp<int64_t>(
-          (last - 1) * g_.stride_y - g_.top + (g_.kernel_height - 1) * g_.dilation_y + 1, low, g_.in_height);
+      const auto [low, high] = g_.rows_read(first, last);
       const Rows rows = rows_of_image(x_, x, image, low, high, x_space);
       float* out =
           y_.channels_last ? y + image * y_.elements() + first * g_.out_width * g_.channels : y_space;
       for (int64_t row = first; row < last; ++row)
-        for (int64_t column = 0; column < g_.out_width; ++column, out += g_.channels) {
-          int64_t count = 0;
-          for (int64_t ky = 0; ky < g_.kernel_height; ++ky) {
-            const int64_t in_row = row * g_.stride_y - g_.top + ky * g_.dilation_y;
-            if (in_row < 0 || in_row >= g_.in_height) continue;
-            for (int64_t kx = 0; kx < g_.kernel_width; ++kx) {
-              const int64_t in_column = column * g_.stride_x - g_.left + kx * g_.dilation_x;
-              if (in_column >= 0 && in_column < g_.in_width)
-                taps[count++] = rows.pixel(in_row, in_column, g_.channels);
-            }
-          }
+        for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
+          WindowRow run{windows, g_.channels, g_.stride_x * g_.channels, taps, nullptr, 0};
+          for_each_tap(g_, row, column, [&](int64_t in_row, int64_t in_column) {
+            taps[run.count++] = rows.pixel(in_row, in_column, g_.channels);
+          });
           if (pool_ == Pool::kMax)
-            max_of_taps(taps, count, g_.channels, out);
+            max_of_windows(run, out);
           else
-            mean_of_taps(taps, count, g_.divisor_of(row, column), g_.channels, out);
-        }
+            mean_of_windows(run, g_.divisor_of(row, column), out);
+          out += windows * g_.channels;
+        });
       if (!y_.channels_last)
         store_rows_plain(y_, y_space, g_.channels, first, last, 0, g_.channels, y + image * y_.elements());
     });
@@ -193,6 +221,7 @@ class PoolGradient : public PreparedKernel {
         y_(g.out(y_last)),
         dy_(g.out(dy_last)),
         dx_(g.in(dx_last)),
+        assigns_(g.is_partition()),
         lanes_(pool_lanes(g, g.batch * g.in_height)) {
     taps_floats_ = round_up(4 * g.kernel_height * g.kernel_width);
     const bool is_max = pool == Pool::kMax;
@@ -218,43 +247,32 @@ class PoolGradient : public PreparedKernel {
     auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
     auto* dx = reinterpret_cast<float*>(call.results[0]);
     for_rows_of_lane(g_.batch, g_.in_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
-      const auto [from, until] = PoolGeometry::touching(first, last, g_.kernel_height, g_.stride_y,
-                                                        g_.dilation_y, g_.top, g_.out_height);
+      const auto [from, until] = g_.windows_touching(first, last);
       const int64_t pitch = g_.in_width * g_.channels;
       float* const own = dx_.channels_last ? dx + image * dx_.elements() + first * pitch : dx_space;
-      std::memset(own, 0, static_cast<size_t>((last - first) * pitch) * sizeof(float));
+      if (!assigns_) std::memset(own, 0, static_cast<size_t>((last - first) * pitch) * sizeof(float));
       Rows x_rows{nullptr, 0, 0}, y_rows{nullptr, 0, 0};
       if (is_max) {
-        const int64_t low = std::clamp<int64_t>(from * g_.stride_y - g_.top, 0, g_.in_height);
-        const int64_t high = std::clamp<int64_t>(
-            (until - 1) * g_.stride_y - g_.top + (g_.kernel_height - 1) * g_.dilation_y + 1, low,
-            g_.in_height);
+        const auto [low, high] = g_.rows_read(from, until);
         x_rows = rows_of_image(x_, operand(0), image, low, high, x_space);
         y_rows = rows_of_image(y_, operand(1), image, from, until, y_space);
       }
       const Rows dy_rows = rows_of_image(dy_, operand(is_max ? 2 : 0), image, from, until, dy_space);
       for (int64_t row = from; row < until; ++row)
-        for (int64_t column = 0; column < g_.out_width; ++column) {
-          int64_t count = 0;
-          for (int64_t ky = 0; ky < g_.kernel_height; ++ky) {
-            const int64_t in_row = row * g_.stride_y - g_.top + ky * g_.dilation_y;
-            if (in_row < 0 || in_row >= g_.in_height) continue;
-            for (int64_t kx = 0; kx < g_.kernel_width; ++kx) {
-              const int64_t in_column = column * g_.stride_x - g_.left + kx * g_.dilation_x;
-              if (in_column < 0 || in_column >= g_.in_width) continue;
-              if (is_max) taps[count] = x_rows.pixel(in_row, in_column, g_.channels);
-              gradients[count++] = in_row >= first && in_row < last
-                                       ? own + (in_row - first) * pitch + in_column * g_.channels
-                                       : nullptr;
-            }
-          }
+        for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
+          WindowRow run{windows, g_.channels, g_.stride_x * g_.channels, taps, gradients, 0};
+          for_each_tap(g_, row, column, [&](int64_t in_row, int64_t in_column) {
+            if (is_max) taps[run.count] = x_rows.pixel(in_row, in_column, g_.channels);
+            const bool is_own = in_row >= first && in_row < last;
+            gradients[run.count++] =
+                is_own ? own + (in_row - first) * pitch + in_column * g_.channels : nullptr;
+          });
           const float* const upstream = dy_rows.pixel(row, column, g_.channels);
           if (is_max)
-            scatter_to_maximum(taps, gradients, count, y_rows.pixel(row, column, g_.channels), upstream,
-                               g_.channels);
+            scatter_to_maxima(run, y_rows.pixel(row, column, g_.channels), upstream, assigns_);
           else
-            spread_to_taps(gradients, count, upstream, g_.divisor_of(row, column), g_.channels);
-        }
+            spread_to_windows(run, upstream, g_.divisor_of(row, column), assigns_);
+        });
       if (!dx_.channels_last)
         store_rows_plain(dx_, dx_space, g_.channels, first, last, 0, g_.channels,
                          dx + image * dx_.elements());
@@ -265,6 +283,7 @@ class PoolGradient : public PreparedKernel {
   PoolGeometry g_;
   Pool pool_;
   ImageShape x_, y_, dy_, dx_;
+  bool assigns_;
   int lanes_;
   int64_t taps_floats_, x_floats_, y_floats_, dy_floats_, dx_floats_;
 };

@@ -319,38 +319,36 @@ void Add(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, int64
   }
 }
 
-void transpose_8x8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+// Rows r and r + 4 share a register, so that no shuffle crosses its halves.
+HWY_INLINE void transpose_8x8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   const hn::FixedTag<float, 8> d;
+  const hn::FixedTag<float, 4> d4;
   const hn::FixedTag<double, 4> dd;
-  auto row = [&](int i) HWY_ATTR { return hn::LoadU(d, from + i * from_stride); };
-  auto pairs = [&](auto x, auto y, bool upper) HWY_ATTR {
-    const auto xd = hn::BitCast(dd, x), yd = hn::BitCast(dd, y);
-    return hn::BitCast(d, upper ? hn::InterleaveUpper(dd, xd, yd) : hn::InterleaveLower(dd, xd, yd));
-  };
-  auto quads = [&](int first, auto out) HWY_ATTR {  // columns {0,1,2,3 | 4,5,6,7} of four rows
-    const auto r0 = row(first), r1 = row(first + 1), r2 = row(first + 2), r3 = row(first + 3);
-    const auto lo01 = hn::InterleaveLower(d, r0, r1), hi01 = hn::InterleaveUpper(d, r0, r1);
-    const auto lo23 = hn::InterleaveLower(d, r2, r3), hi23 = hn::InterleaveUpper(d, r2, r3);
-    out[0] = pairs(lo01, lo23, false);
-    out[1] = pairs(lo01, lo23, true);
-    out[2] = pairs(hi01, hi23, false);
-    out[3] = pairs(hi01, hi23, true);
-  };
-  hn::Vec<hn::FixedTag<float, 8>> top[4], bottom[4];
-  quads(0, top);
-  quads(4, bottom);
-  for (int q = 0; q < 4; ++q) {
-    hn::StoreU(hn::ConcatLowerLower(d, bottom[q], top[q]), d, to + q * to_stride);
-    hn::StoreU(hn::ConcatUpperUpper(d, bottom[q], top[q]), d, to + (q + 4) * to_stride);
+  IPU_UNROLL for (int half = 0; half < 8; half += 4) {
+    hn::Vec<decltype(d)> rows[4];
+    IPU_UNROLL for (int r = 0; r < 4; ++r) rows[r] = hn::Combine(
+        d, hn::LoadU(d4, from + (r + 4) * from_stride + half), hn::LoadU(d4, from + r * from_stride + half));
+    const auto lo01 = hn::BitCast(dd, hn::InterleaveLower(d, rows[0], rows[1]));
+    const auto hi01 = hn::BitCast(dd, hn::InterleaveUpper(d, rows[0], rows[1]));
+    const auto lo23 = hn::BitCast(dd, hn::InterleaveLower(d, rows[2], rows[3]));
+    const auto hi23 = hn::BitCast(dd, hn::InterleaveUpper(d, rows[2], rows[3]));
+    float* const at = to + half * to_stride;
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, lo01, lo23)), d, at);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, lo01, lo23)), d, at + to_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, hi01, hi23)), d, at + 2 * to_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, hi01, hi23)), d, at + 3 * to_stride);
   }
 }
 
 void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                int64_t columns) {
   const int64_t whole_rows = rows & ~int64_t{7}, whole_columns = columns & ~int64_t{7};
-  for (int64_t i = 0; i < whole_rows; i += 8)
-    for (int64_t j = 0; j < whole_columns; j += 8)
-      transpose_8x8(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+  // 16×16 blocks: whole cache lines on both sides, also where lines fall on few sets of the cache.
+  for (int64_t i = 0; i < whole_rows; i += 16)
+    for (int64_t j = 0; j < whole_columns; j += 16)
+      for (int64_t jj = j; jj < std::min(whole_columns, j + 16); jj += 8)
+        for (int64_t ii = i; ii < std::min(whole_rows, i + 16); ii += 8)
+          transpose_8x8(from + ii * from_stride + jj, from_stride, to + jj * to_stride + ii, to_stride);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
       to[j * to_stride + i] = from[i * from_stride + j];
