@@ -10,7 +10,8 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 std::string dtype_names(DTypeSet set) {
   std::string names;
   for (int i = 0; i <= static_cast<int>(DType::kF64); ++i)
-    if ((set & (1u << i)) != 0) names += (names.empty() ? "" : ", ") + std::string(to_string(static_cast<DType>(i)));
+    if ((set & (1u << i)) != 0)
+      names += (names.empty() ? "" : ", ") + std::string(to_string(static_cast<DType>(i)));
   return names;
 }
 
@@ -30,7 +31,8 @@ std::string describe(std::string_view kind, const OpDef* def, std::span<const ir
 
 const OpDef& checked_definition(std::string_view kind) {
   const OpDef* def = find_op(kind);
-  if (def == nullptr) mismatch("unknown operation: " + quoted(kind) + " is not defined (docs/ops.md lists all).");
+  if (def == nullptr)
+    mismatch("unknown operation: " + quoted(kind) + " is not defined (docs/ops.md lists all).");
   return *def;
 }
 
@@ -42,16 +44,19 @@ void check_operands(const OpDef& def, std::span<const ir::Type* const> operands)
   if (operands.size() < required || (!variadic && operands.size() > def.operands.size()))
     mismatch("operand count mismatch: " + def.name + " takes " +
              (variadic ? "at least " + std::to_string(required)
-              : required == def.operands.size() ? std::to_string(required)
-                                                : std::to_string(required) + " to " + std::to_string(def.operands.size())) +
+              : required == def.operands.size()
+                  ? std::to_string(required)
+                  : std::to_string(required) + " to " + std::to_string(def.operands.size())) +
              " operands, not " + std::to_string(operands.size()) + ".");
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandDef& operand = def.operands[std::min(i, def.operands.size() - 1)];
     if (operands[i] == nullptr) {
-      if (!operand.optional) mismatch("missing operand: " + quoted(operand.name) + " of " + def.name + " is not optional.");
+      if (!operand.optional)
+        mismatch("missing operand: " + quoted(operand.name) + " of " + def.name + " is not optional.");
     } else if ((operand.dtypes & bit(operands[i]->dtype)) == 0) {
       mismatch("dtype mismatch: operand " + quoted(operand.name) + " of " + def.name + " is " +
-               std::string(to_string(operands[i]->dtype)) + "; allowed are " + dtype_names(operand.dtypes) + ".");
+               std::string(to_string(operands[i]->dtype)) + "; allowed are " + dtype_names(operand.dtypes) +
+               ".");
     }
   }
 }
@@ -65,9 +70,11 @@ const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
 void check_attributes(const OpDef& def, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
     const AttributeDef* attribute = find_attribute(def, name);
-    if (attribute == nullptr) mismatch("unknown attribute: " + def.name + " has no attribute " + quoted(name) + ".");
+    if (attribute == nullptr)
+      mismatch("unknown attribute: " + def.name + " has no attribute " + quoted(name) + ".");
     if (attribute->fallback && attribute->fallback->index() != value.index())
-      mismatch("attribute mismatch: " + quoted(name) + " of " + def.name + " is of another kind than its default.");
+      mismatch("attribute mismatch: " + quoted(name) + " of " + def.name +
+               " is of another kind than its default.");
   }
   for (const AttributeDef& attribute : def.attributes)
     if (!attribute.fallback && !attributes.has(attribute.name))
@@ -88,12 +95,14 @@ Attributes normalized(const OpDef& def, Attributes attributes) {
 Attributes without_defaults(const OpDef& def, Attributes attributes) {
   for (const AttributeDef& attribute : def.attributes) {
     const Attribute* value = attributes.find(attribute.name);
-    if (value != nullptr && attribute.fallback && equal(*value, *attribute.fallback)) attributes.erase(attribute.name);
+    if (value != nullptr && attribute.fallback && equal(*value, *attribute.fallback))
+      attributes.erase(attribute.name);
   }
   return attributes;
 }
 
-std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> values, const Attributes& attributes) {
+std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> values,
+                            const Attributes& attributes) {
   std::vector<const ir::Type*> operands;
   for (const ir::Value* value : values) operands.push_back(value == nullptr ? nullptr : &value->type());
   const OpDef* def = find_op(kind);
@@ -105,8 +114,8 @@ std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> v
     const Attributes full = with_defaults(*def, attributes);
     std::vector<ir::Type> types = def->infer(InferContext{kind, operands, full});
     const bool variadic = !def->results.empty() && def->results.back().ends_with("...");
-    IPU_CHECK(variadic || types.size() == def->results.size(), "the type rule of '" + def->name + "' gives " +
-                                                       std::to_string(types.size()) + " types");
+    IPU_CHECK(variadic || types.size() == def->results.size(),
+              "the type rule of '" + def->name + "' gives " + std::to_string(types.size()) + " types");
     return types;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kTypeMismatch) throw;
@@ -131,7 +140,8 @@ ir::Op* build_op(ir::Builder& builder, std::string_view kind, std::span<ir::Valu
   if (const OpDef* def = find_op(kind)) attributes = normalized(*def, std::move(attributes));
   try {
     const std::vector<ir::Type> types = infer(kind, operands, attributes);
-    return builder.create(kind, operands, without_defaults(get_op(kind), std::move(attributes)), types, name_hint);
+    return builder.create(kind, operands, without_defaults(get_op(kind), std::move(attributes)), types,
+                          name_hint);
   } catch (Error& error) {
     if (error.user_line().empty() && builder.location != nullptr && !builder.location->file.empty())
       error.at(builder.location->file + ":" + std::to_string(builder.location->line));
@@ -141,8 +151,8 @@ ir::Op* build_op(ir::Builder& builder, std::string_view kind, std::span<ir::Valu
 
 ir::Value* build(ir::Builder& builder, std::string_view kind, std::initializer_list<ir::Value*> operands,
                  Attributes attributes, std::string_view name_hint) {
-  return build_op(builder, kind, std::span<ir::Value* const>(operands.begin(), operands.size()), std::move(attributes),
-                  name_hint)
+  return build_op(builder, kind, std::span<ir::Value* const>(operands.begin(), operands.size()),
+                  std::move(attributes), name_hint)
       ->result();
 }
 
@@ -150,8 +160,9 @@ Attribute attribute_or_default(const ir::Op& op, std::string_view name) {
   if (const Attribute* value = op.attributes.find(name)) return *value;
   const OpDef* def = definition(op);
   const AttributeDef* attribute = def == nullptr ? nullptr : find_attribute(*def, name);
-  IPU_CHECK(attribute != nullptr && attribute->fallback.has_value(),
-            "op '" + op.kind() + "' has neither the attribute '" + std::string(name) + "' nor a default for it");
+  IPU_CHECK(
+      attribute != nullptr && attribute->fallback.has_value(),
+      "op '" + op.kind() + "' has neither the attribute '" + std::string(name) + "' nor a default for it");
   return *attribute->fallback;
 }
 

@@ -1,4 +1,5 @@
-// Construction and ordering of expression trees. Evaluation is in expr_evaluate.cc, VM code in expr_compile.cc.
+// Construction and ordering of expression trees. Evaluation is in expr_evaluate.cc, VM code in
+// expr_compile.cc.
 #include "ops/expr.h"
 
 #include <bit>
@@ -123,7 +124,8 @@ class Orderer {
     OrderedNode node{e.func(), e.dtype(), e.func() == Func::kInput ? e.input_index() : 0, e.value(), {}};
     for (const Expr& a : e.arguments()) node.arguments.push_back(visit(a));
     // Constants are equal by their bits: -0.0 and 0.0 differ, a NaN equals itself.
-    auto key = std::tuple(node.func, node.dtype, node.input, std::bit_cast<uint64_t>(node.value), node.arguments);
+    auto key =
+        std::tuple(node.func, node.dtype, node.input, std::bit_cast<uint64_t>(node.value), node.arguments);
     auto [at, is_new] = by_content_.emplace(std::move(key), static_cast<int>(result_.nodes.size()));
     if (is_new) result_.nodes.push_back(std::move(node));
     by_node_.emplace(e.node(), at->second);
@@ -138,19 +140,72 @@ class Orderer {
 // Arithmetic operations as the machine's vector units count them: a table look-up or polynomial is several.
 int64_t weight(Func func) {
   switch (func) {
-    case Func::kInput: case Func::kConstant: return 0;
-    case Func::kAdd: case Func::kSub: case Func::kMul: case Func::kMin: case Func::kMax: case Func::kNeg:
-    case Func::kAbs: case Func::kSign: case Func::kFloor: case Func::kCeil: case Func::kRound: case Func::kTrunc:
-    case Func::kIsNan: case Func::kEq: case Func::kNe: case Func::kLt: case Func::kLe: case Func::kGt: case Func::kGe:
-    case Func::kAnd: case Func::kOr: case Func::kXor: case Func::kNot: case Func::kShl: case Func::kShr:
-    case Func::kSelect: case Func::kCast: return 1;
-    case Func::kDiv: case Func::kSqrt: case Func::kRsqrt: case Func::kReciprocal: return 4;
-    case Func::kFloorDiv: case Func::kRemainder: case Func::kFmod: return 6;
-    case Func::kExp: case Func::kLog: case Func::kLog2: case Func::kTanh: case Func::kSigmoid: return 8;
-    case Func::kExpm1: case Func::kLog1p: case Func::kLog10: case Func::kSin: case Func::kCos: case Func::kErf:
-    case Func::kErfc: case Func::kSinh: case Func::kCosh: return 12;
-    case Func::kTan: case Func::kAsin: case Func::kAcos: case Func::kAtan: case Func::kAsinh: case Func::kAcosh:
-    case Func::kAtanh: case Func::kAtan2: case Func::kPow: return 16;
+    case Func::kInput:
+    case Func::kConstant:
+      return 0;
+    case Func::kAdd:
+    case Func::kSub:
+    case Func::kMul:
+    case Func::kMin:
+    case Func::kMax:
+    case Func::kNeg:
+    case Func::kAbs:
+    case Func::kSign:
+    case Func::kFloor:
+    case Func::kCeil:
+    case Func::kRound:
+    case Func::kTrunc:
+    case Func::kIsNan:
+    case Func::kEq:
+    case Func::kNe:
+    case Func::kLt:
+    case Func::kLe:
+    case Func::kGt:
+    case Func::kGe:
+    case Func::kAnd:
+    case Func::kOr:
+    case Func::kXor:
+    case Func::kNot:
+    case Func::kShl:
+    case Func::kShr:
+    case Func::kSelect:
+    case Func::kCast:
+      return 1;
+    case Func::kDiv:
+    case Func::kSqrt:
+    case Func::kRsqrt:
+    case Func::kReciprocal:
+      return 4;
+    case Func::kFloorDiv:
+    case Func::kRemainder:
+    case Func::kFmod:
+      return 6;
+    case Func::kExp:
+    case Func::kLog:
+    case Func::kLog2:
+    case Func::kTanh:
+    case Func::kSigmoid:
+      return 8;
+    case Func::kExpm1:
+    case Func::kLog1p:
+    case Func::kLog10:
+    case Func::kSin:
+    case Func::kCos:
+    case Func::kErf:
+    case Func::kErfc:
+    case Func::kSinh:
+    case Func::kCosh:
+      return 12;
+    case Func::kTan:
+    case Func::kAsin:
+    case Func::kAcos:
+    case Func::kAtan:
+    case Func::kAsinh:
+    case Func::kAcosh:
+    case Func::kAtanh:
+    case Func::kAtan2:
+    case Func::kPow:
+      return 16;
   }
   return 1;
 }

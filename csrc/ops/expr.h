@@ -1,6 +1,6 @@
-// Scalar expression trees: what an elementwise op means for one element. From one tree follow the reference value
-// (evaluate), the pointwise VM code (compile), half-precision rounding and the cost.
-// Expressions are typed by DType; the constructors check types and insert no conversion.
+// Scalar expression trees: what an elementwise op means for one element. From one tree follow the reference
+// value (evaluate), the pointwise VM code (compile), half-precision rounding and the cost. Expressions are
+// typed by DType; the constructors check types and insert no conversion.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,63 @@
 namespace ipu::ops {
 
 enum class Func : uint8_t {
-  kInput, kConstant,
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kRemainder, kFmod, kMin, kMax, kPow, kAtan2,
-  kNeg, kAbs, kSign, kSqrt, kRsqrt, kReciprocal, kExp, kExpm1, kLog, kLog1p, kLog2, kLog10,
-  kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh, kAsinh, kAcosh, kAtanh,
-  kErf, kErfc, kSigmoid, kFloor, kCeil, kRound, kTrunc, kIsNan,
-  kEq, kNe, kLt, kLe, kGt, kGe,
-  kAnd, kOr, kXor, kNot,  // bitwise on integers, logical on bool
-  kShl, kShr,
+  kInput,
+  kConstant,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kRemainder,
+  kFmod,
+  kMin,
+  kMax,
+  kPow,
+  kAtan2,
+  kNeg,
+  kAbs,
+  kSign,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kLog2,
+  kLog10,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kErf,
+  kErfc,
+  kSigmoid,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
+  kIsNan,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,  // bitwise on integers, logical on bool
+  kShl,
+  kShr,
   kSelect,
   kCast,
 };
@@ -46,21 +95,37 @@ class Expr {
 };
 
 // Arithmetic needs equal dtypes on both sides; a number on one side becomes a constant of the other's dtype.
-Expr operator+(Expr a, Expr b); Expr operator-(Expr a, Expr b); Expr operator*(Expr a, Expr b); Expr operator/(Expr a, Expr b);
-Expr operator+(Expr a, double b); Expr operator-(Expr a, double b); Expr operator*(Expr a, double b); Expr operator/(Expr a, double b);
-Expr operator+(double a, Expr b); Expr operator-(double a, Expr b); Expr operator*(double a, Expr b); Expr operator/(double a, Expr b);
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+Expr operator/(Expr a, Expr b);
+Expr operator+(Expr a, double b);
+Expr operator-(Expr a, double b);
+Expr operator*(Expr a, double b);
+Expr operator/(Expr a, double b);
+Expr operator+(double a, Expr b);
+Expr operator-(double a, Expr b);
+Expr operator*(double a, Expr b);
+Expr operator/(double a, Expr b);
 Expr operator-(Expr a);
-Expr operator<(Expr a, Expr b); Expr operator<=(Expr a, Expr b); Expr operator>(Expr a, Expr b); Expr operator>=(Expr a, Expr b);
-Expr operator<(Expr a, double b); Expr operator<=(Expr a, double b); Expr operator>(Expr a, double b); Expr operator>=(Expr a, double b);
-Expr equal(Expr a, Expr b); Expr not_equal(Expr a, Expr b);
+Expr operator<(Expr a, Expr b);
+Expr operator<=(Expr a, Expr b);
+Expr operator>(Expr a, Expr b);
+Expr operator>=(Expr a, Expr b);
+Expr operator<(Expr a, double b);
+Expr operator<=(Expr a, double b);
+Expr operator>(Expr a, double b);
+Expr operator>=(Expr a, double b);
+Expr equal(Expr a, Expr b);
+Expr not_equal(Expr a, Expr b);
 Expr unary(Func func, Expr a);
 Expr binary(Func func, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr select(Expr condition, Expr a, double b);
 Expr cast(Expr a, DType dtype);
 
-// Value for one element. f64 arithmetic throughout; integers are exact and wrap to their width as on the device.
-// Rounding of floating results to a dtype is the caller's.
+// Value for one element. f64 arithmetic throughout; integers are exact and wrap to their width as on the
+// device. Rounding of floating results to a dtype is the caller's.
 double evaluate(const Expr& expr, std::span<const double> inputs);
 
 // The same for many elements: trees are put in order once, subtrees that are equal are computed once.
@@ -81,10 +146,11 @@ class Evaluator {
   std::vector<double> values_;
 };
 
-// VM code for several results of the same element; common subtrees once. f16 inputs are widened; each root of dtype
-// f16 is rounded. Within one op f16 arithmetic is done in f32 and rounded at the op's boundary.
+// VM code for several results of the same element; common subtrees once. f16 inputs are widened; each root of
+// dtype f16 is rounded. Within one op f16 arithmetic is done in f32 and rounded at the op's boundary.
 kernels::PointwiseProgram compile(std::span<const Expr> roots, std::span<const DType> input_dtypes);
 
-int64_t flops(const Expr& expr);  // arithmetic operations per element, transcendental ones weighted as on the machine
+int64_t flops(
+    const Expr& expr);  // arithmetic operations per element, transcendental ones weighted as on the machine
 
 }  // namespace ipu::ops

@@ -11,8 +11,8 @@ namespace ipu::ops {
 struct OrderedNode {
   Func func = Func::kInput;
   DType dtype = DType::kF32;
-  int input = 0;        // kInput
-  double value = 0.0;   // kConstant
+  int input = 0;               // kInput
+  double value = 0.0;          // kConstant
   std::vector<int> arguments;  // positions of earlier nodes
 };
 

@@ -11,12 +11,9 @@ std::vector<Sample> unary_samples(double low, double high, Attributes attributes
 }
 
 std::vector<Sample> binary_samples(double low, double high) {
-  return {{{f32({2, 3}), f32({2, 3})}, {}, low, high, {}},
-          {{f32({4, 3}), f32({3})}, {}, low, high, {}},
-          {{f32({2, 1, 5}), f32({3, 1})}, {}, low, high, {}},
-          {{f32({}), f32({17})}, {}, low, high, {}},
-          {{f32({0, 3}), f32({3})}, {}, low, high, {}},
-          {{f16({2, 5}), f16({5})}, {}, low, high, {}}};
+  return {{{f32({2, 3}), f32({2, 3})}, {}, low, high, {}},    {{f32({4, 3}), f32({3})}, {}, low, high, {}},
+          {{f32({2, 1, 5}), f32({3, 1})}, {}, low, high, {}}, {{f32({}), f32({17})}, {}, low, high, {}},
+          {{f32({0, 3}), f32({3})}, {}, low, high, {}},       {{f16({2, 5}), f16({5})}, {}, low, high, {}}};
 }
 
 std::vector<Sample> integer_samples(bool nonzero) {
@@ -29,12 +26,15 @@ std::vector<Sample> integer_samples(bool nonzero) {
 
 OpDefBuilder unary_op(std::string name, std::string family, std::string doc, Func func, DTypeSet dtypes) {
   OpDefBuilder builder(std::move(name), std::move(family));
-  builder.doc(std::move(doc)).operand("x", dtypes).result("y").elementwise(
-      [func](std::span<const Expr> in, const Attributes&) { return unary(func, in[0]); });
+  builder.doc(std::move(doc))
+      .operand("x", dtypes)
+      .result("y")
+      .elementwise([func](std::span<const Expr> in, const Attributes&) { return unary(func, in[0]); });
   return builder;
 }
 
-std::function<void(GradientBuilder&)> unary_gradient(std::function<ir::Value*(GradientBuilder&, ir::Value*)> rule) {
+std::function<void(GradientBuilder&)> unary_gradient(
+    std::function<ir::Value*(GradientBuilder&, ir::Value*)> rule) {
   return [rule = std::move(rule)](GradientBuilder& g) { g.set(0, rule(g, g.upstream())); };
 }
 

@@ -1,4 +1,5 @@
-// Shared builders of the elementwise families: shapes of samples, importers and gradients that many ops have in common.
+// Shared builders of the elementwise families: shapes of samples, importers and gradients that many ops have
+// in common.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@
 namespace ipu::ops {
 
 // i8 and u8 excluded: the reference back end refuses them in bitwise arithmetic.
-inline constexpr DTypeSet kBitwise = kBoolean | bit(DType::kI32) | bit(DType::kU32) | bit(DType::kI16) | bit(DType::kU16);
+inline constexpr DTypeSet kBitwise =
+    kBoolean | bit(DType::kI32) | bit(DType::kU32) | bit(DType::kI16) | bit(DType::kU16);
 
 inline ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 inline ir::Type f16(Shape shape) { return {DType::kF16, std::move(shape)}; }
@@ -28,7 +30,8 @@ std::vector<Sample> integer_samples(bool nonzero = false);
 
 // y = f(x). `gradient` makes dx from dy; it may read g.operand(0) and g.result().
 OpDefBuilder unary_op(std::string name, std::string family, std::string doc, Func func, DTypeSet dtypes);
-std::function<void(GradientBuilder&)> unary_gradient(std::function<ir::Value*(GradientBuilder&, ir::Value* dy)> rule);
+std::function<void(GradientBuilder&)> unary_gradient(
+    std::function<ir::Value*(GradientBuilder&, ir::Value* dy)> rule);
 
 // The gradient of an activation as one op: operands (x or y, dy), first order only.
 OpDefBuilder activation_gradient_op(std::string name, std::string first, std::string doc,

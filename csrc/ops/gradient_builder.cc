@@ -4,21 +4,30 @@
 
 namespace ipu::ops {
 
-GradientBuilder::GradientBuilder(const ir::Op& forward, std::vector<ir::Value*> upstream, ir::Builder& builder, Fetch fetch)
-    : forward_(forward), upstream_(std::move(upstream)), gradients_(forward.operand_count(), nullptr),
-      needs_(forward.operand_count(), true), builder_(builder), fetch_(std::move(fetch)) {
+GradientBuilder::GradientBuilder(const ir::Op& forward, std::vector<ir::Value*> upstream,
+                                 ir::Builder& builder, Fetch fetch)
+    : forward_(forward),
+      upstream_(std::move(upstream)),
+      gradients_(forward.operand_count(), nullptr),
+      needs_(forward.operand_count(), true),
+      builder_(builder),
+      fetch_(std::move(fetch)) {
   const OpDef* def = definition(forward);
   attributes_ = def == nullptr ? forward.attributes : with_defaults(*def, forward.attributes);
   for (int i = 0; i < forward.operand_count(); ++i)
     needs_[i] = forward.operand(i) != nullptr && is_floating_point(forward.operand(i)->type().dtype);
 }
 
-bool GradientBuilder::has_operand(int i) const { return i < forward_.operand_count() && forward_.operand(i) != nullptr; }
+bool GradientBuilder::has_operand(int i) const {
+  return i < forward_.operand_count() && forward_.operand(i) != nullptr;
+}
 ir::Value* GradientBuilder::operand(int i) { return fetch_(forward_.operand(i)); }
 ir::Value* GradientBuilder::result(int i) { return fetch_(forward_.result(i)); }
 const ir::Type& GradientBuilder::operand_type(int i) const { return forward_.operand(i)->type(); }
 const ir::Type& GradientBuilder::result_type(int i) const { return forward_.result(i)->type(); }
-bool GradientBuilder::needs(int operand) const { return operand < static_cast<int>(needs_.size()) && needs_[operand]; }
+bool GradientBuilder::needs(int operand) const {
+  return operand < static_cast<int>(needs_.size()) && needs_[operand];
+}
 ir::Value* GradientBuilder::upstream(int result) const { return upstream_[result]; }
 
 void GradientBuilder::set(int operand, ir::Value* gradient) {
@@ -43,7 +52,8 @@ void GradientBuilder::set_reduced(int operand, ir::Value* gradient) {
   set(operand, gradient);
 }
 
-ir::Value* GradientBuilder::op(std::string_view kind, std::initializer_list<ir::Value*> operands, Attributes attributes) {
+ir::Value* GradientBuilder::op(std::string_view kind, std::initializer_list<ir::Value*> operands,
+                               Attributes attributes) {
   return build(builder_, kind, operands, std::move(attributes));
 }
 ir::Value* GradientBuilder::add(ir::Value* a, ir::Value* b) { return op("add", {a, b}); }
@@ -57,9 +67,15 @@ ir::Value* GradientBuilder::scale(ir::Value* a, double factor) {
 ir::Value* GradientBuilder::add_scalar(ir::Value* a, double addend) {
   return addend == 0.0 ? a : add(a, scalar_like(a, addend));
 }
-ir::Value* GradientBuilder::where(ir::Value* condition, ir::Value* a, ir::Value* b) { return op("where", {condition, a, b}); }
-ir::Value* GradientBuilder::scalar_like(ir::Value* like, double value) { return builder_.scalar(like->type().dtype, value); }
-ir::Value* GradientBuilder::zeros(const ir::Type& type) { return builder_.splat({type.dtype, type.shape}, 0.0); }
+ir::Value* GradientBuilder::where(ir::Value* condition, ir::Value* a, ir::Value* b) {
+  return op("where", {condition, a, b});
+}
+ir::Value* GradientBuilder::scalar_like(ir::Value* like, double value) {
+  return builder_.scalar(like->type().dtype, value);
+}
+ir::Value* GradientBuilder::zeros(const ir::Type& type) {
+  return builder_.splat({type.dtype, type.shape}, 0.0);
+}
 ir::Value* GradientBuilder::reshape(ir::Value* a, Shape shape) {
   return a->type().shape == shape ? a : op("reshape", {a}, {{"shape", std::move(shape)}});
 }

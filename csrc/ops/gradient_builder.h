@@ -13,7 +13,8 @@ namespace ipu::ops {
 
 class GradientBuilder {
  public:
-  using Fetch = std::function<ir::Value*(ir::Value* forward_value)>;  // forward value → its stand-in in the backward graph
+  using Fetch = std::function<ir::Value*(ir::Value* forward_value)>;  // forward value → its stand-in in the
+                                                                      // backward graph
 
   GradientBuilder(const ir::Op& forward, std::vector<ir::Value*> upstream, ir::Builder& builder, Fetch fetch);
 
@@ -22,18 +23,19 @@ class GradientBuilder {
   ir::Builder& builder() { return builder_; }
 
   bool has_operand(int i) const;
-  ir::Value* operand(int i);                   // the forward value, usable in the backward graph
-  ir::Value* result(int i = 0);                // likewise
+  ir::Value* operand(int i);     // the forward value, usable in the backward graph
+  ir::Value* result(int i = 0);  // likewise
   const ir::Type& operand_type(int i) const;
   const ir::Type& result_type(int i = 0) const;
-  bool needs(int operand) const;               // is this operand's gradient wanted? Rules may skip work when not
+  bool needs(int operand) const;  // is this operand's gradient wanted? Rules may skip work when not
   ir::Value* upstream(int result = 0) const;   // gradient of a result; nullptr: no gradient reached it
   void set(int operand, ir::Value* gradient);  // same shape and dtype as the operand
   // The gradient of a broadcast operand: sums `gradient` over what was broadcast, then set().
   void set_reduced(int operand, ir::Value* gradient);
 
   // Any defined op; then short names for the common ones (types follow from the rules).
-  ir::Value* op(std::string_view kind, std::initializer_list<ir::Value*> operands, Attributes attributes = {});
+  ir::Value* op(std::string_view kind, std::initializer_list<ir::Value*> operands,
+                Attributes attributes = {});
   ir::Value* add(ir::Value* a, ir::Value* b);
   ir::Value* sub(ir::Value* a, ir::Value* b);
   ir::Value* mul(ir::Value* a, ir::Value* b);

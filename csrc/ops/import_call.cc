@@ -24,7 +24,8 @@ DType wider(DType a, DType b) {
 }  // namespace
 
 DType ImportCall::promoted(std::initializer_list<std::string_view> names) {
-  // torch ranks tensors with dimensions over 0-d tensors over Scalars; a lower rank counts only by a higher category.
+  // torch ranks tensors with dimensions over 0-d tensors over Scalars; a lower rank counts only by a higher
+  // category.
   std::optional<DType> ranks[3];
   for (std::string_view name : names) {
     if (!has(name)) continue;
@@ -54,12 +55,14 @@ ir::Value* ImportCall::operand(std::string_view name, DType dtype) {
   return is_tensor(name) ? cast(tensor(name), dtype) : builder().scalar(dtype, real(name));
 }
 
-ir::Value* ImportCall::op(std::string_view kind, std::initializer_list<ir::Value*> operands, Attributes attributes) {
+ir::Value* ImportCall::op(std::string_view kind, std::initializer_list<ir::Value*> operands,
+                          Attributes attributes) {
   return build(builder(), kind, operands, std::move(attributes));
 }
 
 void ImportCall::unsupported(const std::string& what) {
-  throw Error(ErrorCode::kUnsupportedOps, "unsupported operation: aten::" + std::string(overload()) + ": " + what + ".");
+  throw Error(ErrorCode::kUnsupportedOps,
+              "unsupported operation: aten::" + std::string(overload()) + ": " + what + ".");
 }
 
 int64_t normalize_dim(int64_t dim, size_t rank) {
@@ -67,7 +70,8 @@ int64_t normalize_dim(int64_t dim, size_t rank) {
   const int64_t extent = std::max<int64_t>(static_cast<int64_t>(rank), 1);
   if (dim < -extent || dim >= extent)
     throw Error(ErrorCode::kTypeMismatch, "dimension out of range: " + std::to_string(dim) + " is not in [" +
-                                              std::to_string(-extent) + ", " + std::to_string(extent - 1) + "].");
+                                              std::to_string(-extent) + ", " + std::to_string(extent - 1) +
+                                              "].");
   return dim < 0 ? dim + extent : dim;
 }
 

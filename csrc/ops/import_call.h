@@ -1,5 +1,5 @@
-// What an importer of a captured operator sees, free of torch: arguments by name, as graph values or constants.
-// frontends/torch implements it over a tape entry, tests over literals.
+// What an importer of a captured operator sees, free of torch: arguments by name, as graph values or
+// constants. frontends/torch implements it over a tape entry, tests over literals.
 #pragma once
 
 #include <optional>
@@ -18,17 +18,18 @@ class ImportCall {
   virtual ir::Builder& builder() = 0;             // settings, location and origin are set
 
   // Arguments by schema name. The typed ones throw Error(kTypeMismatch) when the argument is of another kind.
-  virtual bool has(std::string_view name) = 0;    // present and not None
+  virtual bool has(std::string_view name) = 0;  // present and not None
   virtual bool is_tensor(std::string_view name) = 0;
   virtual ir::Value* tensor(std::string_view name) = 0;
-  virtual std::vector<ir::Value*> tensors(std::string_view name) = 0;  // Tensor[]; nullptr for None in Tensor?[]
-  virtual double real(std::string_view name) = 0;                      // float, int or Scalar
+  virtual std::vector<ir::Value*> tensors(
+      std::string_view name) = 0;                  // Tensor[]; nullptr for None in Tensor?[]
+  virtual double real(std::string_view name) = 0;  // float, int or Scalar
   virtual int64_t integer(std::string_view name) = 0;
   virtual bool boolean(std::string_view name) = 0;
   virtual std::string text(std::string_view name) = 0;
   virtual std::vector<int64_t> integers(std::string_view name) = 0;
-  virtual std::optional<DType> dtype(std::string_view name) = 0;       // None: nullopt; i64 is i32, f64 is f32
-  virtual bool is_integer_scalar(std::string_view name) = 0;           // a Scalar that is an int or bool
+  virtual std::optional<DType> dtype(std::string_view name) = 0;  // None: nullopt; i64 is i32, f64 is f32
+  virtual bool is_integer_scalar(std::string_view name) = 0;      // a Scalar that is an int or bool
 
   // Type torch gives result i: what the imported value must have (i64 narrowed to i32, f64 and bf16 to f32).
   virtual ir::Type result_type(int i) = 0;
@@ -38,14 +39,16 @@ class ImportCall {
   virtual void write(std::string_view name, ir::Value* value) = 0;
 
   // Shared helpers of importers.
-  // The dtype torch promotes these arguments to (absent ones are skipped): for ops whose result does not show it.
+  // The dtype torch promotes these arguments to (absent ones are skipped): for ops whose result does not show
+  // it.
   DType promoted(std::initializer_list<std::string_view> names);
   ir::Value* optional_tensor(std::string_view name) { return has(name) ? tensor(name) : nullptr; }
-  ir::Value* cast(ir::Value* value, DType dtype);                      // no op when equal
+  ir::Value* cast(ir::Value* value, DType dtype);  // no op when equal
   // A tensor or Scalar argument as a value of `dtype` (Scalar: a 0-d constant).
   ir::Value* operand(std::string_view name, DType dtype);
-  ir::Value* op(std::string_view kind, std::initializer_list<ir::Value*> operands, Attributes attributes = {});
-  [[noreturn]] void unsupported(const std::string& what);              // Error naming overload and argument
+  ir::Value* op(std::string_view kind, std::initializer_list<ir::Value*> operands,
+                Attributes attributes = {});
+  [[noreturn]] void unsupported(const std::string& what);  // Error naming overload and argument
 };
 
 int64_t normalize_dim(int64_t dim, size_t rank);  // negative dims; Error(kTypeMismatch) when out of range

@@ -1,5 +1,6 @@
-// The definition of the IR by execution: runs both forms, single-threaded, every value in f64; in native mode each
-// result is rounded to its dtype. Oracle of the emulator, gradient checks and constant folding. Slow on purpose.
+// The definition of the IR by execution: runs both forms, single-threaded, every value in f64; in native mode
+// each result is rounded to its dtype. Oracle of the emulator, gradient checks and constant folding. Slow on
+// purpose.
 #pragma once
 
 #include <deque>
@@ -38,7 +39,8 @@ class Interpreter {
 };
 
 // Runs one op on given operands (structural ops excluded).
-std::vector<ReferenceTensor> interpret_op(const ir::Op& op, const std::vector<const ReferenceTensor*>& operands,
+std::vector<ReferenceTensor> interpret_op(const ir::Op& op,
+                                          const std::vector<const ReferenceTensor*>& operands,
                                           Arithmetic arithmetic);
 
 }  // namespace ipu::ops

@@ -1,5 +1,6 @@
-// Construction and registry of op definitions. What follows from an expression tree (reference value, VM code, type,
-// cost) is filled in when a definition is registered, so a family file states only what is its own.
+// Construction and registry of op definitions. What follows from an expression tree (reference value, VM
+// code, type, cost) is filled in when a definition is registered, so a family file states only what is its
+// own.
 #include "ops/op_def.h"
 
 #include <memory>
@@ -38,7 +39,8 @@ std::vector<Expr> trees_of(const OpDef& def, const ir::Op& op, std::vector<DType
 // The shape all operands broadcast to. The layout is that of the operands that have this shape.
 ir::Type broadcast_type(const InferContext& c, DType dtype) {
   ir::Type result{dtype, c.operand(0).shape};
-  for (size_t i = 1; i < c.operands.size(); ++i) result.shape = broadcast_shapes(result.shape, c.operands[i]->shape);
+  for (size_t i = 1; i < c.operands.size(); ++i)
+    result.shape = broadcast_shapes(result.shape, c.operands[i]->shape);
   for (const ir::Type* operand : c.operands)
     if (operand->shape == result.shape) {
       result.layout = operand->layout;
@@ -54,8 +56,9 @@ void check_equal_dtypes(const InferContext& c, const std::vector<OperandDef>* de
     if (defs != nullptr && (*defs)[std::min(i, defs->size() - 1)].dtypes == kBoolean) continue;
     if (first == nullptr) first = c.operands[i];
     if (c.operands[i]->dtype != first->dtype)
-      throw Error(ErrorCode::kTypeMismatch, "dtype mismatch: operands are " + std::string(to_string(first->dtype)) +
-                                                " and " + std::string(to_string(c.operands[i]->dtype)) +
+      throw Error(ErrorCode::kTypeMismatch, "dtype mismatch: operands are " +
+                                                std::string(to_string(first->dtype)) + " and " +
+                                                std::string(to_string(c.operands[i]->dtype)) +
                                                 "; insert a cast, nothing is converted silently.");
   }
 }
@@ -80,7 +83,8 @@ void elementwise_reference(const OpDef& def, ReferenceCall& call) {
 
   const Shape& shape = call.result().type.shape;
   std::vector<Strides> strides;
-  for (const ReferenceTensor* operand : call.operands) strides.push_back(broadcast_strides(operand->type.shape, shape));
+  for (const ReferenceTensor* operand : call.operands)
+    strides.push_back(broadcast_strides(operand->type.shape, shape));
   std::vector<int64_t> index(shape.size(), 0), offset(operand_count, 0);
   std::vector<double> in(operand_count), out(result_count);
   for (int64_t element = 0, count = call.result().size(); element < count; ++element) {
@@ -100,7 +104,8 @@ Cost bytes_of(const ir::Op& op) {
   Cost cost;
   for (int i = 0; i < op.operand_count(); ++i)
     if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  for (int i = 0; i < op.result_count(); ++i) cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
+  for (int i = 0; i < op.result_count(); ++i)
+    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
   return cost;
 }
 
@@ -133,7 +138,8 @@ void fill_in_defaults(OpDef* def) {
   if (!def->cost)
     def->cost = [](const ir::Op& op) {
       Cost cost = bytes_of(op);
-      for (int i = 0; i < op.result_count(); ++i) cost.flops += static_cast<double>(op.result(i)->type().elements());
+      for (int i = 0; i < op.result_count(); ++i)
+        cost.flops += static_cast<double>(op.result(i)->type().elements());
       return cost;
     };
 }
@@ -149,7 +155,8 @@ Attribute attribute_from(ImportCall& call, std::string_view name, const Attribut
   call.unsupported("argument '" + std::string(name) + "' has no plain importer");
 }
 
-// Operands go by their names, or, where torch has other names, by place: it calls the first "self", the second "other".
+// Operands go by their names, or, where torch has other names, by place: it calls the first "self", the
+// second "other".
 std::string aten_operand(ImportCall& call, const std::string& name, size_t place) {
   static constexpr const char* kPlaces[] = {"self", "other"};
   return place < 2 && !call.has(name) && call.has(kPlaces[place]) ? kPlaces[place] : name;
@@ -177,8 +184,10 @@ void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::stri
     } else {
       ir::Value* value = call.tensor(name);
       const DType dtype = value->type().dtype;
-      // torch computes in the dtype of the result; operands that cannot have it (indices, masks) stay as they are.
-      if ((operand.dtypes & bit(wanted.dtype)) != 0 && (def.has(kElementwise) || (operand.dtypes & bit(dtype)) == 0))
+      // torch computes in the dtype of the result; operands that cannot have it (indices, masks) stay as they
+      // are.
+      if ((operand.dtypes & bit(wanted.dtype)) != 0 &&
+          (def.has(kElementwise) || (operand.dtypes & bit(dtype)) == 0))
         value = call.cast(value, wanted.dtype);
       operands.push_back(value);
     }
@@ -186,8 +195,9 @@ void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::stri
   while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
   Attributes attributes;
   for (const AttributeDef& attribute : def.attributes) {
-    IPU_CHECK(attribute.fallback.has_value(), "attribute '" + attribute.name + "' of '" + def.name +
-                                                  "' is required and has no kind to import it by; write an importer");
+    IPU_CHECK(attribute.fallback.has_value(),
+              "attribute '" + attribute.name + "' of '" + def.name +
+                  "' is required and has no kind to import it by; write an importer");
     const std::string name = aten_name(attribute.name);
     if (call.has(name)) attributes.set(attribute.name, attribute_from(call, name, *attribute.fallback));
   }
@@ -202,7 +212,10 @@ OpDefBuilder::OpDefBuilder(std::string name, std::string family) {
   def_.name = std::move(name);
   def_.family = std::move(family);
 }
-OpDefBuilder& OpDefBuilder::doc(std::string text) { def_.doc = std::move(text); return *this; }
+OpDefBuilder& OpDefBuilder::doc(std::string text) {
+  def_.doc = std::move(text);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::operand(std::string name, DTypeSet dtypes) {
   def_.operands.push_back({std::move(name), dtypes, false, false});
   return *this;
@@ -223,15 +236,27 @@ OpDefBuilder& OpDefBuilder::attribute(std::string name, Attribute fallback) {
   def_.attributes.push_back({std::move(name), std::move(fallback)});
   return *this;
 }
-OpDefBuilder& OpDefBuilder::result(std::string name) { def_.results.push_back(std::move(name)); return *this; }
-OpDefBuilder& OpDefBuilder::traits(uint32_t bits) { def_.traits |= bits; return *this; }
-OpDefBuilder& OpDefBuilder::infer(InferRule rule) { def_.infer = std::move(rule); return *this; }
+OpDefBuilder& OpDefBuilder::result(std::string name) {
+  def_.results.push_back(std::move(name));
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::traits(uint32_t bits) {
+  def_.traits |= bits;
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::infer(InferRule rule) {
+  def_.infer = std::move(rule);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::gradient(std::function<void(GradientBuilder&)> rule) {
   def_.gradient_kind = GradientKind::kRule;
   def_.gradient = std::move(rule);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::gradient_zero() { def_.gradient_kind = GradientKind::kZero; return *this; }
+OpDefBuilder& OpDefBuilder::gradient_zero() {
+  def_.gradient_kind = GradientKind::kZero;
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::gradient_refused(std::string reason) {
   def_.gradient_kind = GradientKind::kRefused;
   def_.gradient_refusal = std::move(reason);
@@ -239,9 +264,8 @@ OpDefBuilder& OpDefBuilder::gradient_refused(std::string reason) {
 }
 OpDefBuilder& OpDefBuilder::elementwise(std::function<Expr(std::span<const Expr>, const Attributes&)> tree) {
   def_.traits |= kElementwise | kAnyLayout | kMayReuseFirstOperand;
-  def_.expression = [tree = std::move(tree)](std::span<const Expr> inputs, const Attributes& attributes, DType) {
-    return std::vector<Expr>{tree(inputs, attributes)};
-  };
+  def_.expression = [tree = std::move(tree)](std::span<const Expr> inputs, const Attributes& attributes,
+                                             DType) { return std::vector<Expr>{tree(inputs, attributes)}; };
   return *this;
 }
 OpDefBuilder& OpDefBuilder::reference(std::function<void(ReferenceCall&)> function) {
@@ -258,18 +282,23 @@ OpDefBuilder& OpDefBuilder::kernels(std::function<std::vector<KernelChoice>(cons
   def_.kernels = std::move(choose);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) { def_.cost = std::move(rule); return *this; }
+OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
+  def_.cost = std::move(rule);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule) {
   def_.traits |= kCompound;
   def_.decompose = std::move(rule);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads, std::map<std::string, std::string> rename) {
+OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
+                                      std::map<std::string, std::string> rename) {
   return from_aten(std::move(overloads), [kind = def_.name, rename = std::move(rename)](ImportCall& call) {
     import_by_name(call, get_op(kind), rename);
   });
 }
-OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads, std::function<void(ImportCall&)> importer) {
+OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
+                                      std::function<void(ImportCall&)> importer) {
   for (std::string& overload : overloads) def_.aten.emplace(std::move(overload), importer);
   return *this;
 }
@@ -316,6 +345,11 @@ std::vector<const OpDef*> all_ops() {
 const std::function<void(ImportCall&)>* find_aten_importer(std::string_view overload) {
   auto at = aten_registry().find(overload);
   return at == aten_registry().end() ? nullptr : &at->second;
+}
+std::vector<std::string> aten_overloads() {
+  std::vector<std::string> overloads;
+  for (const auto& [overload, importer] : aten_registry()) overloads.push_back(overload);
+  return overloads;
 }
 
 InferRule same_type_as(int operand) {

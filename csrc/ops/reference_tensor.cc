@@ -42,18 +42,31 @@ int64_t to_integer(double value) {
 
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case DType::kF64: return value;
-    case DType::kF32: return static_cast<float>(value);
-    case DType::kF16: return half_to_float(double_to_half(value));
-    case DType::kI64: return static_cast<double>(to_integer(value));
-    case DType::kI32: return static_cast<int32_t>(to_integer(value));
-    case DType::kU32: return static_cast<uint32_t>(to_integer(value));
-    case DType::kI16: return static_cast<int16_t>(to_integer(value));
-    case DType::kU16: return static_cast<uint16_t>(to_integer(value));
-    case DType::kI8: return static_cast<int8_t>(to_integer(value));
-    case DType::kU8: return static_cast<uint8_t>(to_integer(value));
-    case DType::kBool: return value != 0 ? 1.0 : 0.0;
-    case DType::kF8_143: case DType::kF8_152: break;
+    case DType::kF64:
+      return value;
+    case DType::kF32:
+      return static_cast<float>(value);
+    case DType::kF16:
+      return half_to_float(double_to_half(value));
+    case DType::kI64:
+      return static_cast<double>(to_integer(value));
+    case DType::kI32:
+      return static_cast<int32_t>(to_integer(value));
+    case DType::kU32:
+      return static_cast<uint32_t>(to_integer(value));
+    case DType::kI16:
+      return static_cast<int16_t>(to_integer(value));
+    case DType::kU16:
+      return static_cast<uint16_t>(to_integer(value));
+    case DType::kI8:
+      return static_cast<int8_t>(to_integer(value));
+    case DType::kU8:
+      return static_cast<uint8_t>(to_integer(value));
+    case DType::kBool:
+      return value != 0 ? 1.0 : 0.0;
+    case DType::kF8_143:
+    case DType::kF8_152:
+      break;
   }
   no_such_bytes(dtype);
 }
@@ -72,27 +85,49 @@ ReferenceTensor ReferenceTensor::zeros(ir::Type type) {
 ReferenceTensor ReferenceTensor::from_bytes(ir::Type type, const void* bytes) {
   ReferenceTensor tensor = zeros(std::move(type));
   switch (tensor.type.dtype) {
-    case DType::kF64: widen<double>(bytes, tensor.values); break;
-    case DType::kF32: widen<float>(bytes, tensor.values); break;
+    case DType::kF64:
+      widen<double>(bytes, tensor.values);
+      break;
+    case DType::kF32:
+      widen<float>(bytes, tensor.values);
+      break;
     case DType::kF16:
       widen<uint16_t>(bytes, tensor.values);
       for (double& value : tensor.values) value = half_to_float(static_cast<uint16_t>(value));
       break;
-    case DType::kI64: widen<int64_t>(bytes, tensor.values); break;
-    case DType::kI32: widen<int32_t>(bytes, tensor.values); break;
-    case DType::kU32: widen<uint32_t>(bytes, tensor.values); break;
-    case DType::kI16: widen<int16_t>(bytes, tensor.values); break;
-    case DType::kU16: widen<uint16_t>(bytes, tensor.values); break;
-    case DType::kI8: widen<int8_t>(bytes, tensor.values); break;
-    case DType::kU8: case DType::kBool: widen<uint8_t>(bytes, tensor.values); break;
-    case DType::kF8_143: case DType::kF8_152: no_such_bytes(tensor.type.dtype);
+    case DType::kI64:
+      widen<int64_t>(bytes, tensor.values);
+      break;
+    case DType::kI32:
+      widen<int32_t>(bytes, tensor.values);
+      break;
+    case DType::kU32:
+      widen<uint32_t>(bytes, tensor.values);
+      break;
+    case DType::kI16:
+      widen<int16_t>(bytes, tensor.values);
+      break;
+    case DType::kU16:
+      widen<uint16_t>(bytes, tensor.values);
+      break;
+    case DType::kI8:
+      widen<int8_t>(bytes, tensor.values);
+      break;
+    case DType::kU8:
+    case DType::kBool:
+      widen<uint8_t>(bytes, tensor.values);
+      break;
+    case DType::kF8_143:
+    case DType::kF8_152:
+      no_such_bytes(tensor.type.dtype);
   }
   return tensor;
 }
 
 ReferenceTensor ReferenceTensor::from_constant(const ConstantData& data) {
   IPU_CHECK(static_cast<int64_t>(data.bytes.size()) == size_in_bytes(data.dtype, data.shape),
-            "a constant of shape " + to_string(data.shape) + " has " + std::to_string(data.bytes.size()) + " bytes");
+            "a constant of shape " + to_string(data.shape) + " has " + std::to_string(data.bytes.size()) +
+                " bytes");
   return from_bytes({data.dtype, data.shape, Layout::kPlain}, data.bytes.data());
 }
 
@@ -103,20 +138,41 @@ ConstantPtr ReferenceTensor::to_constant() const {
   std::vector<double> rounded = values;
   for (double& value : rounded) value = round_to(type.dtype, value);
   switch (type.dtype) {
-    case DType::kF64: narrow<double>(rounded, bytes); break;
-    case DType::kF32: narrow<float>(rounded, bytes); break;
+    case DType::kF64:
+      narrow<double>(rounded, bytes);
+      break;
+    case DType::kF32:
+      narrow<float>(rounded, bytes);
+      break;
     case DType::kF16:
       for (double& value : rounded) value = double_to_half(value);
       narrow<uint16_t>(rounded, bytes);
       break;
-    case DType::kI64: narrow<int64_t>(rounded, bytes); break;
-    case DType::kI32: narrow<int32_t>(rounded, bytes); break;
-    case DType::kU32: narrow<uint32_t>(rounded, bytes); break;
-    case DType::kI16: narrow<int16_t>(rounded, bytes); break;
-    case DType::kU16: narrow<uint16_t>(rounded, bytes); break;
-    case DType::kI8: narrow<int8_t>(rounded, bytes); break;
-    case DType::kU8: case DType::kBool: narrow<uint8_t>(rounded, bytes); break;
-    case DType::kF8_143: case DType::kF8_152: no_such_bytes(type.dtype);
+    case DType::kI64:
+      narrow<int64_t>(rounded, bytes);
+      break;
+    case DType::kI32:
+      narrow<int32_t>(rounded, bytes);
+      break;
+    case DType::kU32:
+      narrow<uint32_t>(rounded, bytes);
+      break;
+    case DType::kI16:
+      narrow<int16_t>(rounded, bytes);
+      break;
+    case DType::kU16:
+      narrow<uint16_t>(rounded, bytes);
+      break;
+    case DType::kI8:
+      narrow<int8_t>(rounded, bytes);
+      break;
+    case DType::kU8:
+    case DType::kBool:
+      narrow<uint8_t>(rounded, bytes);
+      break;
+    case DType::kF8_143:
+    case DType::kF8_152:
+      no_such_bytes(type.dtype);
   }
   return data;
 }

@@ -1,4 +1,5 @@
-// Tensors of the reference implementation: f64 elements whatever the dtype (i32, u32 and bool are exact in f64).
+// Tensors of the reference implementation: f64 elements whatever the dtype (i32, u32 and bool are exact in
+// f64).
 #pragma once
 
 #include <vector>
@@ -19,7 +20,8 @@ struct ReferenceTensor {
   int64_t size() const { return static_cast<int64_t>(values.size()); }
 };
 
-double round_to(DType dtype, double value);  // as a store of that dtype would; f64 is unchanged, integers wrap
+double round_to(DType dtype,
+                double value);  // as a store of that dtype would; f64 is unchanged, integers wrap
 void round_to(ReferenceTensor& tensor);
 
 struct ReferenceCall {

@@ -1,4 +1,5 @@
-// Verifier of modules with defined ops: the structural rules of ir/verifier.h, then each op against its definition.
+// Verifier of modules with defined ops: the structural rules of ir/verifier.h, then each op against its
+// definition.
 #pragma once
 
 #include "ir/verifier.h"

@@ -10,9 +10,10 @@ uint16_t float_to_half(float value) {
   uint32_t sign = (bits >> 16) & 0x8000u;
   uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude >= 0x7f800000u)  // infinity, NaN (kept quiet)
-    return static_cast<uint16_t>(sign | 0x7c00u | (magnitude > 0x7f800000u ? 0x0200u | ((magnitude >> 13) & 0x3ffu) : 0));
+    return static_cast<uint16_t>(sign | 0x7c00u |
+                                 (magnitude > 0x7f800000u ? 0x0200u | ((magnitude >> 13) & 0x3ffu) : 0));
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds above 65504
-  if (magnitude < 0x38800000u) {                                              // subnormal half or zero
+  if (magnitude < 0x38800000u) {                                               // subnormal half or zero
     // Adding 0.5 in units of the smallest half makes the FPU round to nearest even at the right bit.
     float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
@@ -26,7 +27,8 @@ uint16_t double_to_half(double value) {
   const double magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<int>(std::nearbyint(magnitude * 0x1p24)));
+  if (magnitude < 0x1p-14)
+    return static_cast<uint16_t>(sign | static_cast<int>(std::nearbyint(magnitude * 0x1p24)));
   const int exponent = std::ilogb(magnitude);
   // A mantissa that rounds up to 2048 carries into the exponent by itself.
   const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));

@@ -1,4 +1,5 @@
-// IEEE 754 binary16 as stored bits; conversions round to nearest even. Vector conversions are the kernels' business.
+// IEEE 754 binary16 as stored bits; conversions round to nearest even. Vector conversions are the kernels'
+// business.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a keyed bijection of a
-// 128-bit counter. Random ops use the element as counter, so results do not depend on threads or on order.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a keyed bijection of
+// a 128-bit counter. Random ops use the element as counter, so results do not depend on threads or on order.
 #pragma once
 
 #include <array>

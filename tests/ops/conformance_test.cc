@@ -1,5 +1,5 @@
-// Registry-driven: every op, whatever its family, goes through every check here. A missing part must be listed in
-// known_gaps.txt, which may only get shorter. Kernels are compared in kernel_conformance_test.cc.
+// Registry-driven: every op, whatever its family, goes through every check here. A missing part must be
+// listed in known_gaps.txt, which may only get shorter. Kernels are compared in kernel_conformance_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,14 +55,16 @@ TEST_P(EveryOp, ReferenceFillsTheShapesOfTheTypeRule) {
   if (!def().reference) GTEST_SKIP() << "no reference";
   for (size_t n = 0; n < def().samples.size(); ++n) {
     SampleGraph s = build_sample(def(), def().samples[n]);
-    std::vector<ReferenceTensor> outputs = Interpreter(*s.module).run(*s.graph, sample_inputs(def().samples[n]));
+    std::vector<ReferenceTensor> outputs =
+        Interpreter(*s.module).run(*s.graph, sample_inputs(def().samples[n]));
     ASSERT_EQ(static_cast<int>(outputs.size()), s.op->result_count()) << name_of(def(), n);
     for (int i = 0; i < s.op->result_count(); ++i) {
       EXPECT_EQ(outputs[i].type.shape, s.op->result(i)->type().shape) << name_of(def(), n);
       EXPECT_EQ(outputs[i].type.dtype, s.op->result(i)->type().dtype) << name_of(def(), n);
       ASSERT_EQ(outputs[i].size(), s.op->result(i)->type().elements()) << name_of(def(), n);
       for (double value : outputs[i].values)
-        EXPECT_EQ(value, std::isnan(value) ? value : round_to(outputs[i].type.dtype, value)) << name_of(def(), n);
+        EXPECT_EQ(value, std::isnan(value) ? value : round_to(outputs[i].type.dtype, value))
+            << name_of(def(), n);
     }
   }
 }
@@ -74,7 +76,8 @@ struct Differentiated {
   std::vector<int> operands;  // those that have a gradient, in order of the extra outputs
 };
 
-// The sample's graph with one more input per floating result (its upstream gradient) and the gradients as outputs.
+// The sample's graph with one more input per floating result (its upstream gradient) and the gradients as
+// outputs.
 Differentiated differentiate(const OpDef& def, const Sample& sample) {
   Differentiated d{build_sample(def, sample), {}};
   ir::Graph* graph = d.sample.graph;
@@ -95,7 +98,8 @@ Differentiated differentiate(const OpDef& def, const Sample& sample) {
 }
 
 // Sum of the floating results weighted by `weights`.
-double weighted_sum(const std::vector<ReferenceTensor>& results, const std::vector<ReferenceTensor>& weights) {
+double weighted_sum(const std::vector<ReferenceTensor>& results,
+                    const std::vector<ReferenceTensor>& weights) {
   double sum = 0;
   size_t w = 0;
   for (const ReferenceTensor& result : results) {
@@ -111,10 +115,11 @@ bool is_f16(const Sample& sample) {
                      [](const auto& type) { return type && type->dtype == DType::kF16; });
 }
 
-// Central differences in f64 against `gradients[k]` of graph input `inputs_of[k]`. At most 24 elements per operand.
+// Central differences in f64 against `gradients[k]` of graph input `inputs_of[k]`. At most 24 elements per
+// operand.
 void compare_with_differences(const SampleGraph& forward, const std::vector<ReferenceTensor>& inputs,
-                              const std::vector<ReferenceTensor>& weights, size_t input, const ReferenceTensor& gradient,
-                              const std::string& what) {
+                              const std::vector<ReferenceTensor>& weights, size_t input,
+                              const ReferenceTensor& gradient, const std::string& what) {
   constexpr double kStep = 1e-5;
   const size_t count = inputs[input].values.size();
   for (size_t i = 0; i < count; i += std::max<size_t>(1, count / 24)) {
@@ -122,11 +127,13 @@ void compare_with_differences(const SampleGraph& forward, const std::vector<Refe
     for (int side = 0; side < 2; ++side) {
       std::vector<ReferenceTensor> moved = inputs;
       moved[input].values[i] += side == 0 ? -kStep : kStep;
-      at[side] = weighted_sum(Interpreter(*forward.module, Arithmetic::kF64).run(*forward.graph, std::move(moved)), weights);
+      at[side] = weighted_sum(
+          Interpreter(*forward.module, Arithmetic::kF64).run(*forward.graph, std::move(moved)), weights);
     }
     const double expected = (at[1] - at[0]) / (2 * kStep);
     // 1e-5: constants of gradient rules are f32 values, and differences lose 1e-10 to rounding.
-    EXPECT_NEAR(gradient.values[i], expected, 1e-5 * (1.0 + std::fabs(expected))) << what << ", element " << i;
+    EXPECT_NEAR(gradient.values[i], expected, 1e-5 * (1.0 + std::fabs(expected)))
+        << what << ", element " << i;
   }
 }
 
@@ -139,13 +146,15 @@ TEST_P(EveryOp, GradientMatchesCentralDifferences) {
     std::vector<ReferenceTensor> inputs = sample_inputs(sample), weights;
     std::mt19937_64 random(11);
     for (const ir::Value* output : forward.graph->outputs())
-      if (is_floating_point(output->type().dtype)) weights.push_back(random_tensor(output->type(), 0.5, 1.5, random));
+      if (is_floating_point(output->type().dtype))
+        weights.push_back(random_tensor(output->type(), 0.5, 1.5, random));
     if (weights.empty()) continue;
     Differentiated d = differentiate(def(), sample);
     ops::verify(*d.sample.module, ir::Form::kFunctional);
     std::vector<ReferenceTensor> all = inputs;
     all.insert(all.end(), weights.begin(), weights.end());
-    std::vector<ReferenceTensor> outputs = Interpreter(*d.sample.module, Arithmetic::kF64).run(*d.sample.graph, all);
+    std::vector<ReferenceTensor> outputs =
+        Interpreter(*d.sample.module, Arithmetic::kF64).run(*d.sample.graph, all);
     const size_t first = outputs.size() - d.operands.size();
     for (size_t k = 0; k < d.operands.size(); ++k) {
       size_t input = 0;  // absent operands are no inputs
@@ -157,7 +166,8 @@ TEST_P(EveryOp, GradientMatchesCentralDifferences) {
 }
 
 TEST_P(EveryOp, ZeroGradientIsZeroAlmostEverywhere) {
-  if (def().gradient_kind != GradientKind::kZero || def().name == "detach") GTEST_SKIP() << "states no zero gradient";
+  if (def().gradient_kind != GradientKind::kZero || def().name == "detach")
+    GTEST_SKIP() << "states no zero gradient";
   for (size_t n = 0; n < def().samples.size(); ++n) {
     const Sample& sample = def().samples[n];
     if (is_f16(sample)) continue;
@@ -170,7 +180,8 @@ TEST_P(EveryOp, ZeroGradientIsZeroAlmostEverywhere) {
       }
     for (size_t input = 0; input < inputs.size(); ++input)
       if (is_floating_point(inputs[input].type.dtype))
-        compare_with_differences(forward, inputs, weights, input, ReferenceTensor::zeros(inputs[input].type), name_of(def(), n));
+        compare_with_differences(forward, inputs, weights, input, ReferenceTensor::zeros(inputs[input].type),
+                                 name_of(def(), n));
   }
 }
 
@@ -182,12 +193,15 @@ TEST_P(EveryOp, DecompositionHasTheSameValue) {
     SampleGraph whole = build_sample(def(), def().samples[n]), parts = build_sample(def(), def().samples[n]);
     std::vector<ir::Value*> replacements = def().decompose(*parts.op);
     ASSERT_EQ(static_cast<int>(replacements.size()), parts.op->result_count());
-    for (int i = 0; i < parts.op->result_count(); ++i) parts.op->result(i)->replace_all_uses_with(replacements[i]);
+    for (int i = 0; i < parts.op->result_count(); ++i)
+      parts.op->result(i)->replace_all_uses_with(replacements[i]);
     parts.graph->erase(parts.op);
     ops::verify(*parts.module, ir::Form::kFunctional);
     const std::vector<ReferenceTensor> inputs = sample_inputs(def().samples[n]);
-    const std::vector<ReferenceTensor> expected = Interpreter(*whole.module, Arithmetic::kF64).run(*whole.graph, inputs);
-    const std::vector<ReferenceTensor> actual = Interpreter(*parts.module, Arithmetic::kF64).run(*parts.graph, inputs);
+    const std::vector<ReferenceTensor> expected =
+        Interpreter(*whole.module, Arithmetic::kF64).run(*whole.graph, inputs);
+    const std::vector<ReferenceTensor> actual =
+        Interpreter(*parts.module, Arithmetic::kF64).run(*parts.graph, inputs);
     for (size_t i = 0; i < expected.size(); ++i)
       for (size_t e = 0; e < expected[i].values.size(); ++e)
         // Constants of decompositions are f32 values.
@@ -226,7 +240,8 @@ TEST_P(EveryOp, CommutativeOperandsMayBeExchanged) {
     t.op->set_operand(0, t.operands[1]);
     t.op->set_operand(1, t.operands[0]);
     const std::vector<ReferenceTensor> inputs = sample_inputs(def().samples[n]);
-    EXPECT_EQ(Interpreter(*s.module).run(*s.graph, inputs)[0].values, Interpreter(*t.module).run(*t.graph, inputs)[0].values)
+    EXPECT_EQ(Interpreter(*s.module).run(*s.graph, inputs)[0].values,
+              Interpreter(*t.module).run(*t.graph, inputs)[0].values)
         << name_of(def(), n);
   }
 }
@@ -258,9 +273,11 @@ TEST(KnownGaps, AreExactlyTheMissingParts) {
   for (std::string& gap : missing_kernels()) gaps.insert(std::move(gap));
   const std::set<std::string> listed = listed_gaps();
   for (const std::string& gap : gaps)
-    EXPECT_TRUE(listed.contains(gap)) << "'" << gap << "' is missing. Add it; known_gaps.txt may only get shorter.";
+    EXPECT_TRUE(listed.contains(gap))
+        << "'" << gap << "' is missing. Add it; known_gaps.txt may only get shorter.";
   for (const std::string& gap : listed)
-    EXPECT_TRUE(gaps.contains(gap)) << "'" << gap << "' is no longer a gap. Delete its line from known_gaps.txt.";
+    EXPECT_TRUE(gaps.contains(gap)) << "'" << gap
+                                    << "' is no longer a gap. Delete its line from known_gaps.txt.";
 }
 
 }  // namespace

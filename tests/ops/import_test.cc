@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/ops/literal_call.h"
+#include "ops/literal_call.h"
 
 namespace ipu::ops {
 namespace {
@@ -15,13 +15,15 @@ class Import : public testing::Test {
     inputs_.push_back({type, std::move(values)});
     return graph_->add_input(type, "x");
   }
-  std::vector<double> run(std::string overload, std::map<std::string, Literal, std::less<>> arguments, ir::Type result) {
+  std::vector<double> run(std::string overload, std::map<std::string, Literal, std::less<>> arguments,
+                          ir::Type result) {
     LiteralCall call(graph_, std::move(overload), std::move(arguments), {std::move(result)});
     call.import();
     graph_->append_output(call.results()[0]);
     return Interpreter(module_).run(*graph_, inputs_).back().values;
   }
-  std::string message_of(std::string overload, std::map<std::string, Literal, std::less<>> arguments, ir::Type result) {
+  std::string message_of(std::string overload, std::map<std::string, Literal, std::less<>> arguments,
+                         ir::Type result) {
     try {
       run(std::move(overload), std::move(arguments), std::move(result));
     } catch (const Error& error) {
@@ -51,9 +53,11 @@ TEST_F(Import, IntegersBecomeFloatsWhereTorchSaysSo) {
 TEST_F(Import, AlphaScalesTheSecondOperand) {
   ir::Value* x = input(DType::kF32, {2}, {3, 7});
   ir::Value* y = input(DType::kF32, {2}, {1, 2});
-  EXPECT_EQ(run("add.Tensor", {{"self", x}, {"other", y}, {"alpha", 2.0}}, {DType::kF32, {2}}), (Values{5, 11}));
-  EXPECT_EQ(run("rsub.Scalar", {{"self", x}, {"other", int64_t{1}}, {"alpha", int64_t{2}}}, {DType::kF32, {2}}),
-            (Values{-5, -13}));
+  EXPECT_EQ(run("add.Tensor", {{"self", x}, {"other", y}, {"alpha", 2.0}}, {DType::kF32, {2}}),
+            (Values{5, 11}));
+  EXPECT_EQ(
+      run("rsub.Scalar", {{"self", x}, {"other", int64_t{1}}, {"alpha", int64_t{2}}}, {DType::kF32, {2}}),
+      (Values{-5, -13}));
 }
 
 TEST_F(Import, BoolArithmeticIsLogic) {
@@ -79,8 +83,10 @@ TEST_F(Import, ComparisonPromotesAsTorch) {
 
 TEST_F(Import, DivisionRoundsAsAsked) {
   ir::Value* x = input(DType::kI32, {3}, {-7, 7, 6});
-  std::map<std::string, Literal, std::less<>> floor{{"self", x}, {"other", int64_t{2}}, {"rounding_mode", std::string("floor")}};
-  std::map<std::string, Literal, std::less<>> trunc{{"self", x}, {"other", int64_t{2}}, {"rounding_mode", std::string("trunc")}};
+  std::map<std::string, Literal, std::less<>> floor{
+      {"self", x}, {"other", int64_t{2}}, {"rounding_mode", std::string("floor")}};
+  std::map<std::string, Literal, std::less<>> trunc{
+      {"self", x}, {"other", int64_t{2}}, {"rounding_mode", std::string("trunc")}};
   EXPECT_EQ(run("div.Tensor_mode", floor, {DType::kI32, {3}}), (Values{-4, 3, 3}));
   EXPECT_EQ(run("div.Tensor_mode", trunc, {DType::kI32, {3}}), (Values{-3, 3, 3}));
   ir::Value* y = input(DType::kF32, {3}, {-7, 7, 6});
@@ -91,27 +97,31 @@ TEST_F(Import, DivisionRoundsAsAsked) {
 
 TEST_F(Import, PowerByACommonConstantIsAProduct) {
   ir::Value* x = input(DType::kF32, {2}, {-3, 2});
-  EXPECT_EQ(run("pow.Tensor_Scalar", {{"self", x}, {"exponent", int64_t{3}}}, {DType::kF32, {2}}), (Values{-27, 8}));
+  EXPECT_EQ(run("pow.Tensor_Scalar", {{"self", x}, {"exponent", int64_t{3}}}, {DType::kF32, {2}}),
+            (Values{-27, 8}));
   for (const auto& op : graph_->ops()) EXPECT_FALSE(op->is("pow"));
 }
 
 TEST_F(Import, ClampTakesNumbersAndTensors) {
   ir::Value* x = input(DType::kF32, {3}, {-3, 0, 3});
   ir::Value* low = input(DType::kF32, {3}, {-1, 1, 1});
-  EXPECT_EQ(run("clamp", {{"self", x}, {"min", int64_t{-1}}, {"max", 2.0}}, {DType::kF32, {3}}), (Values{-1, 0, 2}));
+  EXPECT_EQ(run("clamp", {{"self", x}, {"min", int64_t{-1}}, {"max", 2.0}}, {DType::kF32, {3}}),
+            (Values{-1, 0, 2}));
   EXPECT_EQ(run("clamp_min.Tensor", {{"self", x}, {"min", low}}, {DType::kF32, {3}}), (Values{-1, 1, 3}));
 }
 
 TEST_F(Import, BitwiseOpsRefuseBytes) {
   ir::Value* x = input(DType::kU8, {1}, {3});
   EXPECT_EQ(message_of("bitwise_not", {{"self", x}}, {DType::kU8, {1}}),
-            "unsupported operation [IPU-E101]: aten::bitwise_not: bitwise ops on int8 and uint8; cast to int32 first.");
+            "unsupported operation [IPU-E101]: aten::bitwise_not: bitwise ops on int8 and uint8; cast to "
+            "int32 first.");
 }
 
 TEST_F(Import, MaskedFillPutsTheValueWhereTheMaskHolds) {
   ir::Value* x = input(DType::kF32, {3}, {1, 2, 3});
   ir::Value* mask = input(DType::kBool, {3}, {1, 0, 1});
-  EXPECT_EQ(run("masked_fill.Scalar", {{"self", x}, {"mask", mask}, {"value", -1.0}}, {DType::kF32, {3}}), (Values{-1, 2, -1}));
+  EXPECT_EQ(run("masked_fill.Scalar", {{"self", x}, {"mask", mask}, {"value", -1.0}}, {DType::kF32, {3}}),
+            (Values{-1, 2, -1}));
 }
 
 TEST_F(Import, RoundToDecimalsIsRefused) {

@@ -49,14 +49,16 @@ struct Prepared {
 Prepared prepare(const SampleGraph& s) {
   std::vector<TensorSpec> operands, results;
   for (int i = 0; i < s.op->operand_count(); ++i)
-    if (const ir::Value* value = s.op->operand(i)) operands.push_back(TensorSpec::plain(value->type().dtype, value->type().shape));
+    if (const ir::Value* value = s.op->operand(i))
+      operands.push_back(TensorSpec::plain(value->type().dtype, value->type().shape));
   for (int i = 0; i < s.op->result_count(); ++i)
     results.push_back(TensorSpec::plain(s.op->result(i)->type().dtype, s.op->result(i)->type().shape));
   const std::vector<KernelChoice> choices = definition(*s.op)->kernels(*s.op);
   for (const KernelChoice& choice : choices) {
     const kernels::KernelDef* def = kernels::find_kernel(choice.id);
     if (def == nullptr) continue;
-    if (auto kernel = def->prepare({operands, results, choice.attributes})) return {choice.id, std::move(kernel)};
+    if (auto kernel = def->prepare({operands, results, choice.attributes}))
+      return {choice.id, std::move(kernel)};
   }
   return {};
 }
@@ -80,16 +82,17 @@ std::vector<ReferenceTensor> run(const PreparedKernel& kernel, const SampleGraph
     results.push_back(buffers.back().data());
   }
   AlignedBytes scratch(kernel.scratch_bytes());
-  for (int lane = 0; lane < kernel.lanes(); ++lane) kernel.run({operands.data(), results.data(), scratch.data()}, lane);
+  for (int lane = 0; lane < kernel.lanes(); ++lane)
+    kernel.run({operands.data(), results.data(), scratch.data()}, lane);
   std::vector<ReferenceTensor> outputs;
   for (int i = 0; i < s.op->result_count(); ++i)
     outputs.push_back(ReferenceTensor::from_bytes(s.op->result(i)->type(), results[static_cast<size_t>(i)]));
   return outputs;
 }
 
-// f32: 16 units in the last place of the result, or one of the largest operand (where a function subtracts, the error
-// is that of what it subtracts); sums, whose terms are many, 16 units of the largest result. f16: one unit of f16.
-// Integers and bool: exact.
+// f32: 16 units in the last place of the result, or one of the largest operand (where a function subtracts,
+// the error is that of what it subtracts); sums, whose terms are many, 16 units of the largest result. f16:
+// one unit of f16. Integers and bool: exact.
 double tolerance(const OpDef& def, const ReferenceTensor& expected, double value, double largest_operand) {
   double scale = std::fabs(value);
   if (!def.has(kElementwise))
@@ -100,8 +103,9 @@ double tolerance(const OpDef& def, const ReferenceTensor& expected, double value
   return 0.0;
 }
 
-void expect_close(const OpDef& def, const std::vector<ReferenceTensor>& inputs, const std::vector<ReferenceTensor>& actual,
-                  const std::vector<ReferenceTensor>& expected, const std::string& what) {
+void expect_close(const OpDef& def, const std::vector<ReferenceTensor>& inputs,
+                  const std::vector<ReferenceTensor>& actual, const std::vector<ReferenceTensor>& expected,
+                  const std::string& what) {
   double largest_operand = 0;
   for (const ReferenceTensor& input : inputs)
     for (double v : input.values)
@@ -122,10 +126,12 @@ std::vector<std::string> op_names() {
   for (const OpDef* def : all_ops()) names.push_back(def->name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Registry, EveryKernel, testing::ValuesIn(op_names()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Registry, EveryKernel, testing::ValuesIn(op_names()),
+                         [](const auto& info) { return info.param; });
 
 bool may_overwrite(const OpDef& def, const SampleGraph& s) {
-  if (!def.has(kMayReuseFirstOperand) || s.op->operand_count() == 0 || s.op->operand(0) == nullptr) return false;
+  if (!def.has(kMayReuseFirstOperand) || s.op->operand_count() == 0 || s.op->operand(0) == nullptr)
+    return false;
   return s.op->operand(0)->type() == s.op->result()->type();
 }
 

@@ -63,7 +63,9 @@ inline std::vector<ReferenceTensor> sample_inputs(const Sample& sample, uint64_t
   return inputs;
 }
 
-inline std::string name_of(const OpDef& def, size_t sample) { return def.name + " sample " + std::to_string(sample); }
+inline std::string name_of(const OpDef& def, size_t sample) {
+  return def.name + " sample " + std::to_string(sample);
+}
 
 // "kernel: <id>" for every kernel an op asks for that nobody registered; in kernel_conformance_test.cc.
 std::vector<std::string> missing_kernels();

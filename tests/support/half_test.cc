@@ -24,7 +24,8 @@ TEST(Half, TiesGoToEven) {
   EXPECT_EQ(float_to_half(1.0f + 3 * 0x1p-11f), 0x3c02);
   EXPECT_EQ(float_to_half(0x1p-25f), 0x0000);
   EXPECT_EQ(float_to_half(3 * 0x1p-25f), 0x0002);
-  EXPECT_EQ(double_to_half(1.0 + 0x1p-11 + 0x1p-40), 0x3c01);  // f32 would lose the last bit and round to even
+  EXPECT_EQ(double_to_half(1.0 + 0x1p-11 + 0x1p-40),
+            0x3c01);  // f32 would lose the last bit and round to even
 }
 
 TEST(Half, OverflowRoundsToInfinityFrom65520) {
@@ -50,7 +51,8 @@ TEST(Half, EveryHalfSurvivesTheRoundTripThroughFloatAndDouble) {
 
 TEST(Half, FloatAndDoubleRoundAlikeBetweenNeighbours) {
   for (uint32_t bits = 0; bits < 0x7bffu; ++bits) {
-    const float low = half_to_float(static_cast<uint16_t>(bits)), high = half_to_float(static_cast<uint16_t>(bits + 1));
+    const float low = half_to_float(static_cast<uint16_t>(bits)),
+                high = half_to_float(static_cast<uint16_t>(bits + 1));
     for (float part : {0.25f, 0.5f, 0.75f}) {
       const float value = low + (high - low) * part;
       ASSERT_EQ(float_to_half(value), double_to_half(value)) << value;

@@ -1,4 +1,5 @@
-// Exponential activations: elu (celu and selu are elu with other factors), softplus, log_sigmoid; and hardsigmoid.
+// Exponential activations: elu (celu and selu are elu with other factors), softplus, log_sigmoid; and
+// hardsigmoid.
 #include "ops/family.h"
 
 namespace ipu::ops {
@@ -16,7 +17,8 @@ const OpRegistration elu =
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes& a) {
           const Expr x = in[0];
-          const Expr below = unary(Func::kExpm1, x * a.real("input_scale")) * (a.real("alpha") * a.real("scale"));
+          const Expr below =
+              unary(Func::kExpm1, x * a.real("input_scale")) * (a.real("alpha") * a.real("scale"));
           return select(x <= 0.0, below, x * a.real("scale"));
         })
         .gradient([](GradientBuilder& g) {
@@ -27,7 +29,8 @@ const OpRegistration elu =
                    [](ImportCall& c) {
                      const double alpha = c.has("alpha") ? c.real("alpha") : 1.0;
                      if (alpha == 0.0) c.unsupported("alpha must not be 0");
-                     c.set_result(0, c.op("elu", {c.tensor("self")}, {{"alpha", alpha}, {"input_scale", 1.0 / alpha}}));
+                     c.set_result(0, c.op("elu", {c.tensor("self")},
+                                          {{"alpha", alpha}, {"input_scale", 1.0 / alpha}}));
                    })
         .from_aten({"selu"},
                    [](ImportCall& c) {
@@ -72,7 +75,8 @@ const OpRegistration softplus_gradient =
     activation_gradient_op("softplus_gradient", "x", "dy * sigmoid(beta * x); dy where beta * x > threshold.",
                            [](Expr x, Expr dy, const Attributes& a) {
                              const Expr scaled = x * a.real("beta");
-                             return select(scaled > a.real("threshold"), dy, dy * unary(Func::kSigmoid, scaled));
+                             return select(scaled > a.real("threshold"), dy,
+                                           dy * unary(Func::kSigmoid, scaled));
                            })
         .attribute("beta", 1.0)
         .attribute("threshold", 20.0);
@@ -86,7 +90,9 @@ const OpRegistration log_sigmoid =
           const Expr tail = unary(Func::kLog1p, unary(Func::kExp, -unary(Func::kAbs, in[0])));
           return binary(Func::kMin, in[0], zero_like(in[0])) - tail;
         })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("log_sigmoid_gradient", {g.operand(0), g.upstream()})); })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("log_sigmoid_gradient", {g.operand(0), g.upstream()}));
+        })
         .from_aten({"log_sigmoid"})
         .from_aten({"log_sigmoid_forward"},
                    [](ImportCall& c) {
@@ -109,14 +115,17 @@ const OpRegistration hardsigmoid =
           const Expr raised = binary(Func::kMax, in[0] + 3.0, zero_like(in[0]));
           return binary(Func::kMin, raised, Expr::constant(in[0].dtype(), 6.0)) / 6.0;
         })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("hardsigmoid_gradient", {g.operand(0), g.upstream()})); })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("hardsigmoid_gradient", {g.operand(0), g.upstream()}));
+        })
         .from_aten({"hardsigmoid"})
         .samples(unary_samples(-5, 5));
 
 const OpRegistration hardsigmoid_gradient =
     activation_gradient_op("hardsigmoid_gradient", "x", "dy / 6 where -3 < x < 3, 0 elsewhere.",
                            [](Expr x, Expr dy, const Attributes&) {
-                             return select(binary(Func::kAnd, x > -3.0, x < 3.0), dy * (1.0 / 6.0), zero_like(dy));
+                             return select(binary(Func::kAnd, x > -3.0, x < 3.0), dy * (1.0 / 6.0),
+                                           zero_like(dy));
                            })
         .samples({{{f32({16}), f32({16})}, {}, -5, 5, {}}});
 

@@ -1,4 +1,5 @@
-// Activations x * gate(x): gelu (exact and tanh form), silu, mish, hardswish; each with its gradient as one op.
+// Activations x * gate(x): gelu (exact and tanh form), silu, mish, hardswish; each with its gradient as one
+// op.
 #include <numbers>
 
 #include "ops/family.h"
@@ -16,7 +17,9 @@ Expr tanh_argument(const Expr& x) { return (x + x * x * x * kTanhCubic) * kTanhS
 
 const OpRegistration gelu =
     define_op("gelu", "activation")
-        .doc("x times the normal distribution function of x: exact with approximate = \"none\", its tanh form with \"tanh\".")
+        .doc(
+            "x times the normal distribution function of x: exact with approximate = \"none\", its tanh form "
+            "with \"tanh\".")
         .operand("x", kAnyFloat)
         .attribute("approximate", "none")
         .result("y")
@@ -31,7 +34,8 @@ const OpRegistration gelu =
         .from_aten({"gelu"},
                    [](ImportCall& c) {
                      const std::string form = c.has("approximate") ? c.text("approximate") : "none";
-                     if (form != "none" && form != "tanh") c.unsupported("approximate '" + form + "' is not none or tanh");
+                     if (form != "none" && form != "tanh")
+                       c.unsupported("approximate '" + form + "' is not none or tanh");
                      c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form}}));
                    })
         .samples(unary_samples())
@@ -42,7 +46,8 @@ const OpRegistration gelu_gradient =
                            [](Expr x, Expr dy, const Attributes& a) {
                              if (is_exact(a)) {
                                const Expr cdf = (unary(Func::kErf, x * kHalfSqrt2) + 1.0) * 0.5;
-                               const double scale = 0.5 * std::numbers::inv_sqrtpi / kHalfSqrt2;  // 1 / sqrt(2 pi)
+                               const double scale =
+                                   0.5 * std::numbers::inv_sqrtpi / kHalfSqrt2;  // 1 / sqrt(2 pi)
                                const Expr density = unary(Func::kExp, x * x * -0.5) * scale;
                                return dy * (cdf + x * density);
                              }
@@ -53,22 +58,24 @@ const OpRegistration gelu_gradient =
         .attribute("approximate", "none")
         .samples({{{f32({9}), f32({9})}, {{"approximate", std::string("tanh")}}, -3, 3, {}}});
 
-const OpRegistration silu =
-    define_op("silu", "activation")
-        .doc("x * sigmoid(x).")
-        .operand("x", kAnyFloat)
-        .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0] * unary(Func::kSigmoid, in[0]); })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()})); })
-        .from_aten({"silu"})
-        .samples(unary_samples());
+const OpRegistration silu = define_op("silu", "activation")
+                                .doc("x * sigmoid(x).")
+                                .operand("x", kAnyFloat)
+                                .result("y")
+                                .elementwise([](std::span<const Expr> in, const Attributes&) {
+                                  return in[0] * unary(Func::kSigmoid, in[0]);
+                                })
+                                .gradient([](GradientBuilder& g) {
+                                  g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()}));
+                                })
+                                .from_aten({"silu"})
+                                .samples(unary_samples());
 
-const OpRegistration silu_gradient =
-    activation_gradient_op("silu_gradient", "x", "dy times the slope of silu at x.",
-                           [](Expr x, Expr dy, const Attributes&) {
-                             const Expr s = unary(Func::kSigmoid, x);
-                             return dy * s * (x * (1.0 - s) + 1.0);
-                           });
+const OpRegistration silu_gradient = activation_gradient_op(
+    "silu_gradient", "x", "dy times the slope of silu at x.", [](Expr x, Expr dy, const Attributes&) {
+      const Expr s = unary(Func::kSigmoid, x);
+      return dy * s * (x * (1.0 - s) + 1.0);
+    });
 
 Expr softplus_tanh(const Expr& x) {
   // log1p(exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).
@@ -82,16 +89,17 @@ const OpRegistration mish =
         .operand("x", kAnyFloat)
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0] * softplus_tanh(in[0]); })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("mish_gradient", {g.operand(0), g.upstream()})); })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("mish_gradient", {g.operand(0), g.upstream()}));
+        })
         .from_aten({"mish"})
         .samples(unary_samples());
 
-const OpRegistration mish_gradient =
-    activation_gradient_op("mish_gradient", "x", "dy times the slope of mish at x.",
-                           [](Expr x, Expr dy, const Attributes&) {
-                             const Expr t = softplus_tanh(x);
-                             return dy * (t + x * unary(Func::kSigmoid, x) * (1.0 - t * t));
-                           });
+const OpRegistration mish_gradient = activation_gradient_op(
+    "mish_gradient", "x", "dy times the slope of mish at x.", [](Expr x, Expr dy, const Attributes&) {
+      const Expr t = softplus_tanh(x);
+      return dy * (t + x * unary(Func::kSigmoid, x) * (1.0 - t * t));
+    });
 
 const OpRegistration hardswish =
     define_op("hardswish", "activation")
@@ -103,12 +111,15 @@ const OpRegistration hardswish =
           const Expr raised = binary(Func::kMax, in[0] + 3.0, Expr::constant(dtype, 0.0));
           return in[0] * binary(Func::kMin, raised, Expr::constant(dtype, 6.0)) / 6.0;
         })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("hardswish_gradient", {g.operand(0), g.upstream()})); })
+        .gradient([](GradientBuilder& g) {
+          g.set(0, g.op("hardswish_gradient", {g.operand(0), g.upstream()}));
+        })
         .from_aten({"hardswish"})
         .samples(unary_samples(-5, 5));
 
 const OpRegistration hardswish_gradient =
-    activation_gradient_op("hardswish_gradient", "x", "0 for x <= -3, dy for x >= 3, dy * (x / 3 + 1 / 2) between.",
+    activation_gradient_op("hardswish_gradient", "x",
+                           "0 for x <= -3, dy for x >= 3, dy * (x / 3 + 1 / 2) between.",
                            [](Expr x, Expr dy, const Attributes&) {
                              const Expr between = select(x < 3.0, dy * (x / 3.0 + 0.5), dy);
                              return select(x <= -3.0, Expr::constant(dy.dtype(), 0.0), between);

@@ -7,20 +7,24 @@ namespace {
 
 Expr zero_like(const Expr& e) { return Expr::constant(e.dtype(), 0.0); }
 
-const OpRegistration relu =
-    define_op("relu", "activation")
-        .doc("max(x, 0).")
-        .operand("x", kNumber)
-        .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kMax, in[0], zero_like(in[0])); })
-        .gradient([](GradientBuilder& g) { g.set(0, g.op("relu_gradient", {g.result(), g.upstream()})); })
-        .from_aten({"relu"})
-        .samples(unary_samples())
-        .samples({{{i32({9})}, {}, -9, 9, {}}});
+const OpRegistration relu = define_op("relu", "activation")
+                                .doc("max(x, 0).")
+                                .operand("x", kNumber)
+                                .result("y")
+                                .elementwise([](std::span<const Expr> in, const Attributes&) {
+                                  return binary(Func::kMax, in[0], zero_like(in[0]));
+                                })
+                                .gradient([](GradientBuilder& g) {
+                                  g.set(0, g.op("relu_gradient", {g.result(), g.upstream()}));
+                                })
+                                .from_aten({"relu"})
+                                .samples(unary_samples())
+                                .samples({{{i32({9})}, {}, -9, 9, {}}});
 
 const OpRegistration relu_gradient =
-    activation_gradient_op("relu_gradient", "y", "dy where y > 0, 0 elsewhere.",
-                           [](Expr y, Expr dy, const Attributes&) { return select(y <= 0.0, zero_like(dy), dy); })
+    activation_gradient_op(
+        "relu_gradient", "y", "dy where y > 0, 0 elsewhere.",
+        [](Expr y, Expr dy, const Attributes&) { return select(y <= 0.0, zero_like(dy), dy); })
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set(0, g.zeros(g.operand_type(0)));
           if (g.needs(1)) g.set(1, g.op("relu_gradient", {g.operand(0), g.upstream()}));
@@ -43,10 +47,9 @@ const OpRegistration leaky_relu =
         .samples(unary_samples(-3, 3, {{"slope", 0.25}}));
 
 const OpRegistration leaky_relu_gradient =
-    activation_gradient_op("leaky_relu_gradient", "x", "dy where x > 0, slope * dy elsewhere.",
-                           [](Expr x, Expr dy, const Attributes& a) {
-                             return select(x > 0.0, dy, dy * a.real("slope"));
-                           })
+    activation_gradient_op(
+        "leaky_relu_gradient", "x", "dy where x > 0, slope * dy elsewhere.",
+        [](Expr x, Expr dy, const Attributes& a) { return select(x > 0.0, dy, dy * a.real("slope")); })
         .attribute("slope", 0.01);
 
 const OpRegistration threshold =
@@ -112,7 +115,9 @@ const OpRegistration prelu =
         .operand("x", kAnyFloat)
         .operand("weight", kAnyFloat)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return select(in[0] > 0.0, in[0], in[1] * in[0]); })
+        .elementwise([](std::span<const Expr> in, const Attributes&) {
+          return select(in[0] > 0.0, in[0], in[1] * in[0]);
+        })
         .gradient([](GradientBuilder& g) {
           ir::Value *x = g.operand(0), *dy = g.upstream();
           ir::Value* positive = g.op("greater", {x, g.scalar_like(x, 0.0)});

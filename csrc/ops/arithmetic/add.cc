@@ -31,7 +31,8 @@ const OpRegistration add =
           if (g.needs(0)) g.set_reduced(0, g.upstream());
           if (g.needs(1)) g.set_reduced(1, g.upstream());
         })
-        .from_aten({"add.Tensor", "add.Scalar"}, [](ImportCall& c) { import_scaled(c, "add", "self", "other"); })
+        .from_aten({"add.Tensor", "add.Scalar"},
+                   [](ImportCall& c) { import_scaled(c, "add", "self", "other"); })
         .samples(binary_samples())
         .samples(integer_samples())
         .samples({{{boolean({9}), boolean({9})}, {}, 0, 1, {}}});
@@ -47,28 +48,29 @@ const OpRegistration sub =
           if (g.needs(0)) g.set_reduced(0, g.upstream());
           if (g.needs(1)) g.set_reduced(1, g.neg(g.upstream()));
         })
-        .from_aten({"sub.Tensor", "sub.Scalar"}, [](ImportCall& c) { import_scaled(c, "sub", "self", "other"); })
-        .from_aten({"rsub.Tensor", "rsub.Scalar"}, [](ImportCall& c) { import_scaled(c, "sub", "other", "self"); })
+        .from_aten({"sub.Tensor", "sub.Scalar"},
+                   [](ImportCall& c) { import_scaled(c, "sub", "self", "other"); })
+        .from_aten({"rsub.Tensor", "rsub.Scalar"},
+                   [](ImportCall& c) { import_scaled(c, "sub", "other", "self"); })
         .samples(binary_samples())
         .samples(integer_samples());
 
-const OpRegistration add_n =
-    define_op("add_n", "arithmetic")
-        .doc("Sum of one or more tensors of one type, added from left to right.")
-        .variadic("x", kNumber)
-        .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) {
-          Expr sum = in[0];
-          for (size_t i = 1; i < in.size(); ++i) sum = sum + in[i];
-          return sum;
-        })
-        .gradient([](GradientBuilder& g) {
-          for (int i = 0; g.has_operand(i); ++i)
-            if (g.needs(i)) g.set_reduced(i, g.upstream());
-        })
-        .samples({{{f32({2, 3})}, {}, -1, 1, {}},
-                  {{f32({2, 3}), f32({2, 3}), f32({2, 3})}, {}, -1, 1, {}},
-                  {{f16({5}), f16({5}), f16({5})}, {}, -1, 1, {}}});
+const OpRegistration add_n = define_op("add_n", "arithmetic")
+                                 .doc("Sum of one or more tensors of one type, added from left to right.")
+                                 .variadic("x", kNumber)
+                                 .result("y")
+                                 .elementwise([](std::span<const Expr> in, const Attributes&) {
+                                   Expr sum = in[0];
+                                   for (size_t i = 1; i < in.size(); ++i) sum = sum + in[i];
+                                   return sum;
+                                 })
+                                 .gradient([](GradientBuilder& g) {
+                                   for (int i = 0; g.has_operand(i); ++i)
+                                     if (g.needs(i)) g.set_reduced(i, g.upstream());
+                                 })
+                                 .samples({{{f32({2, 3})}, {}, -1, 1, {}},
+                                           {{f32({2, 3}), f32({2, 3}), f32({2, 3})}, {}, -1, 1, {}},
+                                           {{f16({5}), f16({5}), f16({5})}, {}, -1, 1, {}}});
 
 }  // namespace
 }  // namespace ipu::ops

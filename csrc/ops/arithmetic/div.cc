@@ -1,6 +1,6 @@
 // Quotients and remainders. True division of integers is division of their f32 values (the importer casts);
-// `div` on integers truncates, `floor_divide` and `remainder` follow the sign of the divisor, `fmod` that of the
-// dividend. Integer division by zero gives 0.
+// `div` on integers truncates, `floor_divide` and `remainder` follow the sign of the divisor, `fmod` that of
+// the dividend. Integer division by zero gives 0.
 #include "ops/family.h"
 
 namespace ipu::ops {
@@ -15,7 +15,8 @@ void import_with_rounding(ImportCall& c) {
     c.set_result(0, c.op("floor_divide", {a, b}));
     return;
   }
-  if (!mode.empty() && mode != "trunc") c.unsupported("rounding_mode '" + mode + "' is not floor, trunc or None");
+  if (!mode.empty() && mode != "trunc")
+    c.unsupported("rounding_mode '" + mode + "' is not floor, trunc or None");
   ir::Value* quotient = c.op("div", {a, b});
   c.set_result(0, mode == "trunc" && is_floating_point(dtype) ? c.op("trunc", {quotient}) : quotient);
 }
@@ -32,7 +33,8 @@ const OpRegistration div =
           if (g.needs(0)) g.set_reduced(0, dx);
           if (g.needs(1)) g.set_reduced(1, g.neg(g.mul(dx, g.result())));
         })
-        .from_aten({"div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"}, import_binary("div"))
+        .from_aten({"div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"},
+                   import_binary("div"))
         .from_aten({"div.Tensor_mode", "div.Scalar_mode"}, import_with_rounding)
         .samples(binary_samples(0.5, 3.0))
         .samples(integer_samples(true));
@@ -43,7 +45,8 @@ const OpRegistration floor_divide =
         .operand("a", kNumber)
         .operand("b", kNumber)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kFloorDiv, in[0], in[1]); })
+        .elementwise(
+            [](std::span<const Expr> in, const Attributes&) { return binary(Func::kFloorDiv, in[0], in[1]); })
         .gradient_zero()
         .from_aten({"floor_divide", "floor_divide.Scalar"}, import_binary("floor_divide"))
         .samples(binary_samples(0.5, 9.0))
@@ -56,13 +59,16 @@ const OpRegistration remainder =
         .operand("a", kNumber)
         .operand("b", kNumber)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kRemainder, in[0], in[1]); })
+        .elementwise([](std::span<const Expr> in, const Attributes&) {
+          return binary(Func::kRemainder, in[0], in[1]);
+        })
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set_reduced(0, g.upstream());
           if (g.needs(1))
             g.set_reduced(1, g.neg(g.mul(g.upstream(), g.op("floor_divide", {g.operand(0), g.operand(1)}))));
         })
-        .from_aten({"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, import_binary("remainder"))
+        .from_aten({"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"},
+                   import_binary("remainder"))
         .samples(binary_samples(0.5, 9.0))
         .samples(integer_samples(true))
         .samples({{{f32({16}), f32({16})}, {}, -9.0, 9.0, {{1, {0.5, 3.0}}}}});
@@ -73,7 +79,8 @@ const OpRegistration fmod =
         .operand("a", kNumber)
         .operand("b", kNumber)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kFmod, in[0], in[1]); })
+        .elementwise(
+            [](std::span<const Expr> in, const Attributes&) { return binary(Func::kFmod, in[0], in[1]); })
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set_reduced(0, g.upstream());
           if (g.needs(1))

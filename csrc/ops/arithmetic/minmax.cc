@@ -1,5 +1,5 @@
-// maximum, minimum, clamp. NaN wins. A tie splits the gradient evenly between a and b (torch's convention); clamp
-// passes it at the bounds.
+// maximum, minimum, clamp. NaN wins. A tie splits the gradient evenly between a and b (torch's convention);
+// clamp passes it at the bounds.
 #include <cmath>
 #include <limits>
 
@@ -20,10 +20,12 @@ OpDefBuilder pick_gradient(std::string name, std::string doc, Func loses) {
       .result("da")
       .elementwise([loses](std::span<const Expr> in, const Attributes&) {
         const Expr a = in[0], b = in[1], dy = in[2];
-        return select(equal(a, b), dy * 0.5, select(binary(loses, a, b), Expr::constant(dy.dtype(), 0.0), dy));
+        return select(equal(a, b), dy * 0.5,
+                      select(binary(loses, a, b), Expr::constant(dy.dtype(), 0.0), dy));
       })
       .gradient_refused("second derivatives of maximum and minimum are not offered")
-      .samples({{{f32({2, 3}), f32({3}), f32({2, 3})}, {}, -1, 1, {}}, {{f16({5}), f16({5}), f16({5})}, {}, -1, 1, {}}});
+      .samples({{{f32({2, 3}), f32({3}), f32({2, 3})}, {}, -1, 1, {}},
+                {{f16({5}), f16({5}), f16({5})}, {}, -1, 1, {}}});
   return builder;
 }
 
@@ -85,15 +87,17 @@ const OpRegistration clamp =
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes& a) {
           Expr y = in[0];
-          if (a.real("min") != -kInfinity) y = binary(Func::kMax, y, Expr::constant(y.dtype(), a.real("min")));
+          if (a.real("min") != -kInfinity)
+            y = binary(Func::kMax, y, Expr::constant(y.dtype(), a.real("min")));
           if (a.real("max") != kInfinity) y = binary(Func::kMin, y, Expr::constant(y.dtype(), a.real("max")));
           return y;
         })
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("clamp_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
-        .from_aten({"clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor", "clamp_max", "clamp_max.Tensor"},
-                   import_clamp)
+        .from_aten(
+            {"clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor", "clamp_max", "clamp_max.Tensor"},
+            import_clamp)
         .samples(unary_samples(-3, 3, {{"min", -1.0}, {"max", 1.5}}))
         .samples({{{f32({9})}, {{"min", 0.25}}, -1, 1, {}},
                   {{f32({9})}, {{"max", 0.25}}, -1, 1, {}},

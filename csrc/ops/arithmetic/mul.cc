@@ -30,7 +30,8 @@ const OpRegistration mul =
                    [](ImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      ir::Value* t = c.operand("tensor1", dtype);
-                     if (c.has("value") && c.real("value") != 1.0) t = c.op("mul", {t, c.operand("value", dtype)});
+                     if (c.has("value") && c.real("value") != 1.0)
+                       t = c.op("mul", {t, c.operand("value", dtype)});
                      t = c.op("mul", {t, c.operand("tensor2", dtype)});
                      c.set_result(0, c.op("add", {c.operand("self", dtype), t}));
                    })
@@ -38,7 +39,8 @@ const OpRegistration mul =
                    [](ImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      ir::Value* t = c.operand("tensor1", dtype);
-                     if (c.has("value") && c.real("value") != 1.0) t = c.op("mul", {t, c.operand("value", dtype)});
+                     if (c.has("value") && c.real("value") != 1.0)
+                       t = c.op("mul", {t, c.operand("value", dtype)});
                      t = c.op("div", {t, c.operand("tensor2", dtype)});
                      c.set_result(0, c.op("add", {c.operand("self", dtype), t}));
                    })

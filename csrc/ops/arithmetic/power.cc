@@ -23,20 +23,23 @@ void import_power(ImportCall& c) {
 
 const OpRegistration pow =
     define_op("pow", "arithmetic")
-        .doc("x to the power of exponent; 0 to the power of 0 is 1. Integers wrap; a negative exponent gives the integer part.")
+        .doc(
+            "x to the power of exponent; 0 to the power of 0 is 1. Integers wrap; a negative exponent gives "
+            "the integer part.")
         .operand("x", kNumber)
         .operand("exponent", kNumber)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kPow, in[0], in[1]); })
+        .elementwise(
+            [](std::span<const Expr> in, const Attributes&) { return binary(Func::kPow, in[0], in[1]); })
         .gradient([](GradientBuilder& g) {
           ir::Value *x = g.operand(0), *exponent = g.operand(1);
           if (g.needs(0)) g.set_reduced(0, g.op("pow_base_gradient", {x, exponent, g.upstream()}));
-          if (g.needs(1)) g.set_reduced(1, g.op("pow_exponent_gradient", {x, exponent, g.result(), g.upstream()}));
+          if (g.needs(1))
+            g.set_reduced(1, g.op("pow_exponent_gradient", {x, exponent, g.result(), g.upstream()}));
         })
         .from_aten({"pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"}, import_power)
         .samples(binary_samples(0.25, 2.5))
-        .samples({{{i32({9}), i32({9})}, {}, 0, 6, {}},
-                  {{f32({9}), f32({})}, {}, 0.25, 2, {}}});
+        .samples({{{i32({9}), i32({9})}, {}, 0, 6, {}}, {{f32({9}), f32({})}, {}, 0.25, 2, {}}});
 
 const OpRegistration pow_base_gradient =
     define_op("pow_base_gradient", "arithmetic")
@@ -51,7 +54,8 @@ const OpRegistration pow_base_gradient =
           return select(equal(exponent, zero), zero, dy * (exponent * binary(Func::kPow, x, exponent - 1.0)));
         })
         .gradient_refused("second derivatives of pow are not offered")
-        .samples({{{f32({9}), f32({}), f32({9})}, {}, 0.25, 2, {}}, {{f16({9}), f16({9}), f16({9})}, {}, 0.25, 2, {}}});
+        .samples({{{f32({9}), f32({}), f32({9})}, {}, 0.25, 2, {}},
+                  {{f16({9}), f16({9}), f16({9})}, {}, 0.25, 2, {}}});
 
 const OpRegistration pow_exponent_gradient =
     define_op("pow_exponent_gradient", "arithmetic")

@@ -4,17 +4,17 @@
 namespace ipu::ops {
 namespace {
 
-const OpRegistration neg = unary_op("neg", "arithmetic", "-x; integers wrap.", Func::kNeg, kNumber)
-                               .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.neg(dy); }))
-                               .from_aten({"neg"})
-                               .samples(unary_samples())
-                               .samples({{{i32({9})}, {}, -9, 9, {}}});
+const OpRegistration neg =
+    unary_op("neg", "arithmetic", "-x; integers wrap.", Func::kNeg, kNumber)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.neg(dy); }))
+        .from_aten({"neg"})
+        .samples(unary_samples())
+        .samples({{{i32({9})}, {}, -9, 9, {}}});
 
 const OpRegistration abs =
     unary_op("abs", "arithmetic", "The magnitude of x. Its gradient at 0 is 0.", Func::kAbs, kNumber)
-        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-          return g.mul(dy, g.op("sign", {g.operand(0)}));
-        }))
+        .gradient(unary_gradient(
+            [](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.op("sign", {g.operand(0)})); }))
         .from_aten({"abs"})
         .samples(unary_samples())
         .samples({{{i32({9})}, {}, -9, 9, {}}});
@@ -25,25 +25,28 @@ const OpRegistration sign = unary_op("sign", "arithmetic", "-1, 0 or 1; 0 for Na
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 
-const OpRegistration floor = unary_op("floor", "arithmetic", "The largest whole number not above x.", Func::kFloor, kNumber)
-                                 .gradient_zero()
-                                 .from_aten({"floor"})
-                                 .samples(unary_samples());
+const OpRegistration floor =
+    unary_op("floor", "arithmetic", "The largest whole number not above x.", Func::kFloor, kNumber)
+        .gradient_zero()
+        .from_aten({"floor"})
+        .samples(unary_samples());
 
-const OpRegistration ceil = unary_op("ceil", "arithmetic", "The smallest whole number not below x.", Func::kCeil, kNumber)
-                                .gradient_zero()
-                                .from_aten({"ceil"})
-                                .samples(unary_samples());
+const OpRegistration ceil =
+    unary_op("ceil", "arithmetic", "The smallest whole number not below x.", Func::kCeil, kNumber)
+        .gradient_zero()
+        .from_aten({"ceil"})
+        .samples(unary_samples());
 
-const OpRegistration round = unary_op("round", "arithmetic", "The nearest whole number, ties to even.", Func::kRound, kNumber)
-                                 .gradient_zero()
-                                 .from_aten({"round"})
-                                 .from_aten({"round.decimals"},
-                                            [](ImportCall& c) {
-                                              if (c.integer("decimals") != 0) c.unsupported("decimals other than 0");
-                                              c.set_result(0, c.op("round", {c.tensor("self")}));
-                                            })
-                                 .samples(unary_samples());
+const OpRegistration round =
+    unary_op("round", "arithmetic", "The nearest whole number, ties to even.", Func::kRound, kNumber)
+        .gradient_zero()
+        .from_aten({"round"})
+        .from_aten({"round.decimals"},
+                   [](ImportCall& c) {
+                     if (c.integer("decimals") != 0) c.unsupported("decimals other than 0");
+                     c.set_result(0, c.op("round", {c.tensor("self")}));
+                   })
+        .samples(unary_samples());
 
 const OpRegistration trunc = unary_op("trunc", "arithmetic", "x without its fraction.", Func::kTrunc, kNumber)
                                  .gradient_zero()

@@ -4,7 +4,8 @@
 namespace ipu::ops {
 namespace {
 
-OpDefBuilder comparison(std::string name, std::string doc, Func func, const std::string& aten, uint32_t traits = 0) {
+OpDefBuilder comparison(std::string name, std::string doc, Func func, const std::string& aten,
+                        uint32_t traits = 0) {
   OpDefBuilder builder(name, "comparison");
   builder.doc(std::move(doc))
       .operand("a", kNumber | kBoolean)
@@ -26,7 +27,8 @@ OpDefBuilder comparison(std::string name, std::string doc, Func func, const std:
 }
 
 const OpRegistration eq = comparison("equal", "a = b; false if one is NaN.", Func::kEq, "eq", kCommutative);
-const OpRegistration ne = comparison("not_equal", "a differs from b; true if one is NaN.", Func::kNe, "ne", kCommutative);
+const OpRegistration ne =
+    comparison("not_equal", "a differs from b; true if one is NaN.", Func::kNe, "ne", kCommutative);
 const OpRegistration lt = comparison("less", "a < b.", Func::kLt, "lt");
 const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le");
 const OpRegistration gt = comparison("greater", "a > b.", Func::kGt, "gt");
@@ -38,7 +40,8 @@ const OpRegistration is_nan =
         .operand("x", kNumber | kBoolean)
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes&) {
-          return is_floating_point(in[0].dtype()) ? unary(Func::kIsNan, in[0]) : Expr::constant(DType::kBool, 0.0);
+          return is_floating_point(in[0].dtype()) ? unary(Func::kIsNan, in[0])
+                                                  : Expr::constant(DType::kBool, 0.0);
         })
         .gradient_zero()
         .from_aten({"isnan"}, [](ImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })

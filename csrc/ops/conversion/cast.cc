@@ -8,15 +8,19 @@ void import_cast(ImportCall& c) { c.set_result(0, c.cast(c.tensor("self"), c.res
 
 const OpRegistration cast =
     define_op("cast", "conversion")
-        .doc("x as another dtype. Floats truncate and saturate to i32, wrap to narrower integers; bool is x differs from 0.")
+        .doc(
+            "x as another dtype. Floats truncate and saturate to i32, wrap to narrower integers; bool is x "
+            "differs from 0.")
         .operand("x", kNumber | kBoolean)
         .attribute("dtype")
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes& a) { return ops::cast(in[0], a.dtype("dtype")); })
+        .elementwise(
+            [](std::span<const Expr> in, const Attributes& a) { return ops::cast(in[0], a.dtype("dtype")); })
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set(0, g.cast(g.upstream(), g.operand_type(0).dtype));
         })
-        .from_aten({"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as"}, import_cast)
+        .from_aten({"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as"},
+                   import_cast)
         .samples({{{f32({9})}, {{"dtype", DType::kF16}}, -3, 3, {}},
                   {{f16({9})}, {{"dtype", DType::kF32}}, -3, 3, {}},
                   {{f32({2, 9})}, {{"dtype", DType::kI32}}, -9, 9, {}},
@@ -25,14 +29,13 @@ const OpRegistration cast =
                   {{boolean({9})}, {{"dtype", DType::kF32}}, 0, 1, {}},
                   {{i32({9})}, {{"dtype", DType::kI8}}, -300, 300, {}}});
 
-const OpRegistration nop =
-    define_op("nop", "conversion")
-        .doc("x.")
-        .operand("x", kAnything)
-        .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
-        .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
-        .samples(unary_samples());
+const OpRegistration nop = define_op("nop", "conversion")
+                               .doc("x.")
+                               .operand("x", kAnything)
+                               .result("y")
+                               .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+                               .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
+                               .samples(unary_samples());
 
 const OpRegistration detach =
     define_op("detach", "conversion")
@@ -41,7 +44,8 @@ const OpRegistration detach =
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
         .gradient_zero()
-        .from_aten({"detach", "detach_copy"}, [](ImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
+        .from_aten({"detach", "detach_copy"},
+                   [](ImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
 
 }  // namespace

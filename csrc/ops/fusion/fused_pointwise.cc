@@ -1,5 +1,5 @@
-// What the fusion pass makes of a group of elementwise ops: VM code as an op. Its meaning for the interpreter is the
-// code read back as expression trees, so a fused graph can be compared with the graph it came from.
+// What the fusion pass makes of a group of elementwise ops: VM code as an op. Its meaning for the interpreter
+// is the code read back as expression trees, so a fused graph can be compared with the graph it came from.
 #include "ops/family.h"
 #include "support/error.h"
 
@@ -18,76 +18,180 @@ struct Meaning {
 std::optional<Meaning> meaning_of(OpCode code) {
   constexpr DType f = DType::kF32, b = DType::kBool;
   switch (code) {
-    case OpCode::kAddF: case OpCode::kAddI: return Meaning{Func::kAdd, {}};
-    case OpCode::kSubF: case OpCode::kSubI: return Meaning{Func::kSub, {}};
-    case OpCode::kMulF: case OpCode::kMulI: return Meaning{Func::kMul, {}};
-    case OpCode::kDivF: case OpCode::kDivI: case OpCode::kDivU: return Meaning{Func::kDiv, {}};
-    case OpCode::kFloorDivI: return Meaning{Func::kFloorDiv, {}};
-    case OpCode::kRemainderF: case OpCode::kRemainderI: case OpCode::kRemainderU: return Meaning{Func::kRemainder, {}};
-    case OpCode::kFmodF: case OpCode::kFmodI: return Meaning{Func::kFmod, {}};
-    case OpCode::kMinF: case OpCode::kMinI: case OpCode::kMinU: return Meaning{Func::kMin, {}};
-    case OpCode::kMaxF: case OpCode::kMaxI: case OpCode::kMaxU: return Meaning{Func::kMax, {}};
-    case OpCode::kPowF: case OpCode::kPowI: return Meaning{Func::kPow, {}};
-    case OpCode::kAtan2F: return Meaning{Func::kAtan2, {}};
-    case OpCode::kNegF: case OpCode::kNegI: return Meaning{Func::kNeg, {}};
-    case OpCode::kAbsF: case OpCode::kAbsI: return Meaning{Func::kAbs, {}};
-    case OpCode::kSignF: case OpCode::kSignI: return Meaning{Func::kSign, {}};
-    case OpCode::kSqrtF: return Meaning{Func::kSqrt, {}};
-    case OpCode::kRsqrtF: return Meaning{Func::kRsqrt, {}};
-    case OpCode::kReciprocalF: return Meaning{Func::kReciprocal, {}};
-    case OpCode::kExpF: return Meaning{Func::kExp, {}};
-    case OpCode::kExpm1F: return Meaning{Func::kExpm1, {}};
-    case OpCode::kLogF: return Meaning{Func::kLog, {}};
-    case OpCode::kLog1pF: return Meaning{Func::kLog1p, {}};
-    case OpCode::kLog2F: return Meaning{Func::kLog2, {}};
-    case OpCode::kLog10F: return Meaning{Func::kLog10, {}};
-    case OpCode::kSinF: return Meaning{Func::kSin, {}};
-    case OpCode::kCosF: return Meaning{Func::kCos, {}};
-    case OpCode::kTanF: return Meaning{Func::kTan, {}};
-    case OpCode::kAsinF: return Meaning{Func::kAsin, {}};
-    case OpCode::kAcosF: return Meaning{Func::kAcos, {}};
-    case OpCode::kAtanF: return Meaning{Func::kAtan, {}};
-    case OpCode::kSinhF: return Meaning{Func::kSinh, {}};
-    case OpCode::kCoshF: return Meaning{Func::kCosh, {}};
-    case OpCode::kTanhF: return Meaning{Func::kTanh, {}};
-    case OpCode::kAsinhF: return Meaning{Func::kAsinh, {}};
-    case OpCode::kAcoshF: return Meaning{Func::kAcosh, {}};
-    case OpCode::kAtanhF: return Meaning{Func::kAtanh, {}};
-    case OpCode::kErfF: return Meaning{Func::kErf, {}};
-    case OpCode::kErfcF: return Meaning{Func::kErfc, {}};
-    case OpCode::kSigmoidF: return Meaning{Func::kSigmoid, {}};
-    case OpCode::kFloorF: return Meaning{Func::kFloor, {}};
-    case OpCode::kCeilF: return Meaning{Func::kCeil, {}};
-    case OpCode::kRoundF: return Meaning{Func::kRound, {}};
-    case OpCode::kTruncF: return Meaning{Func::kTrunc, {}};
-    case OpCode::kIsNanF: return Meaning{Func::kIsNan, b};
-    case OpCode::kEqF: case OpCode::kEqI: return Meaning{Func::kEq, b};
-    case OpCode::kNeF: case OpCode::kNeI: return Meaning{Func::kNe, b};
-    case OpCode::kLtF: case OpCode::kLtI: case OpCode::kLtU: return Meaning{Func::kLt, b};
-    case OpCode::kLeF: case OpCode::kLeI: case OpCode::kLeU: return Meaning{Func::kLe, b};
-    case OpCode::kGtF: case OpCode::kGtI: case OpCode::kGtU: return Meaning{Func::kGt, b};
-    case OpCode::kGeF: case OpCode::kGeI: case OpCode::kGeU: return Meaning{Func::kGe, b};
-    case OpCode::kAndI: return Meaning{Func::kAnd, {}};
-    case OpCode::kOrI: return Meaning{Func::kOr, {}};
-    case OpCode::kXorI: return Meaning{Func::kXor, {}};
-    case OpCode::kNotI: return Meaning{Func::kNot, {}};
-    case OpCode::kAndB: return Meaning{Func::kAnd, b};
-    case OpCode::kOrB: return Meaning{Func::kOr, b};
-    case OpCode::kXorB: return Meaning{Func::kXor, b};
-    case OpCode::kNotB: return Meaning{Func::kNot, b};
-    case OpCode::kShlI: return Meaning{Func::kShl, {}};
-    case OpCode::kShrI: case OpCode::kShrU: return Meaning{Func::kShr, {}};
-    case OpCode::kI32ToF: case OpCode::kU32ToF: case OpCode::kBoolToF: return Meaning{Func::kCast, f};
-    case OpCode::kFToI32: case OpCode::kBoolToI: return Meaning{Func::kCast, DType::kI32};
-    case OpCode::kFToU32: return Meaning{Func::kCast, DType::kU32};
-    case OpCode::kFToBool: case OpCode::kIToBool: return Meaning{Func::kCast, b};
-    case OpCode::kRoundF16: return Meaning{Func::kCast, DType::kF16};
-    case OpCode::kNarrowI16: return Meaning{Func::kCast, DType::kI16};
-    case OpCode::kNarrowU16: return Meaning{Func::kCast, DType::kU16};
-    case OpCode::kNarrowI8: return Meaning{Func::kCast, DType::kI8};
-    case OpCode::kNarrowU8: return Meaning{Func::kCast, DType::kU8};
-    case OpCode::kLoad: case OpCode::kConstF: case OpCode::kConstI: case OpCode::kIota: case OpCode::kFmaF:
-    case OpCode::kSelect: return std::nullopt;
+    case OpCode::kAddF:
+    case OpCode::kAddI:
+      return Meaning{Func::kAdd, {}};
+    case OpCode::kSubF:
+    case OpCode::kSubI:
+      return Meaning{Func::kSub, {}};
+    case OpCode::kMulF:
+    case OpCode::kMulI:
+      return Meaning{Func::kMul, {}};
+    case OpCode::kDivF:
+    case OpCode::kDivI:
+    case OpCode::kDivU:
+      return Meaning{Func::kDiv, {}};
+    case OpCode::kFloorDivI:
+      return Meaning{Func::kFloorDiv, {}};
+    case OpCode::kRemainderF:
+    case OpCode::kRemainderI:
+    case OpCode::kRemainderU:
+      return Meaning{Func::kRemainder, {}};
+    case OpCode::kFmodF:
+    case OpCode::kFmodI:
+      return Meaning{Func::kFmod, {}};
+    case OpCode::kMinF:
+    case OpCode::kMinI:
+    case OpCode::kMinU:
+      return Meaning{Func::kMin, {}};
+    case OpCode::kMaxF:
+    case OpCode::kMaxI:
+    case OpCode::kMaxU:
+      return Meaning{Func::kMax, {}};
+    case OpCode::kPowF:
+    case OpCode::kPowI:
+      return Meaning{Func::kPow, {}};
+    case OpCode::kAtan2F:
+      return Meaning{Func::kAtan2, {}};
+    case OpCode::kNegF:
+    case OpCode::kNegI:
+      return Meaning{Func::kNeg, {}};
+    case OpCode::kAbsF:
+    case OpCode::kAbsI:
+      return Meaning{Func::kAbs, {}};
+    case OpCode::kSignF:
+    case OpCode::kSignI:
+      return Meaning{Func::kSign, {}};
+    case OpCode::kSqrtF:
+      return Meaning{Func::kSqrt, {}};
+    case OpCode::kRsqrtF:
+      return Meaning{Func::kRsqrt, {}};
+    case OpCode::kReciprocalF:
+      return Meaning{Func::kReciprocal, {}};
+    case OpCode::kExpF:
+      return Meaning{Func::kExp, {}};
+    case OpCode::kExpm1F:
+      return Meaning{Func::kExpm1, {}};
+    case OpCode::kLogF:
+      return Meaning{Func::kLog, {}};
+    case OpCode::kLog1pF:
+      return Meaning{Func::kLog1p, {}};
+    case OpCode::kLog2F:
+      return Meaning{Func::kLog2, {}};
+    case OpCode::kLog10F:
+      return Meaning{Func::kLog10, {}};
+    case OpCode::kSinF:
+      return Meaning{Func::kSin, {}};
+    case OpCode::kCosF:
+      return Meaning{Func::kCos, {}};
+    case OpCode::kTanF:
+      return Meaning{Func::kTan, {}};
+    case OpCode::kAsinF:
+      return Meaning{Func::kAsin, {}};
+    case OpCode::kAcosF:
+      return Meaning{Func::kAcos, {}};
+    case OpCode::kAtanF:
+      return Meaning{Func::kAtan, {}};
+    case OpCode::kSinhF:
+      return Meaning{Func::kSinh, {}};
+    case OpCode::kCoshF:
+      return Meaning{Func::kCosh, {}};
+    case OpCode::kTanhF:
+      return Meaning{Func::kTanh, {}};
+    case OpCode::kAsinhF:
+      return Meaning{Func::kAsinh, {}};
+    case OpCode::kAcoshF:
+      return Meaning{Func::kAcosh, {}};
+    case OpCode::kAtanhF:
+      return Meaning{Func::kAtanh, {}};
+    case OpCode::kErfF:
+      return Meaning{Func::kErf, {}};
+    case OpCode::kErfcF:
+      return Meaning{Func::kErfc, {}};
+    case OpCode::kSigmoidF:
+      return Meaning{Func::kSigmoid, {}};
+    case OpCode::kFloorF:
+      return Meaning{Func::kFloor, {}};
+    case OpCode::kCeilF:
+      return Meaning{Func::kCeil, {}};
+    case OpCode::kRoundF:
+      return Meaning{Func::kRound, {}};
+    case OpCode::kTruncF:
+      return Meaning{Func::kTrunc, {}};
+    case OpCode::kIsNanF:
+      return Meaning{Func::kIsNan, b};
+    case OpCode::kEqF:
+    case OpCode::kEqI:
+      return Meaning{Func::kEq, b};
+    case OpCode::kNeF:
+    case OpCode::kNeI:
+      return Meaning{Func::kNe, b};
+    case OpCode::kLtF:
+    case OpCode::kLtI:
+    case OpCode::kLtU:
+      return Meaning{Func::kLt, b};
+    case OpCode::kLeF:
+    case OpCode::kLeI:
+    case OpCode::kLeU:
+      return Meaning{Func::kLe, b};
+    case OpCode::kGtF:
+    case OpCode::kGtI:
+    case OpCode::kGtU:
+      return Meaning{Func::kGt, b};
+    case OpCode::kGeF:
+    case OpCode::kGeI:
+    case OpCode::kGeU:
+      return Meaning{Func::kGe, b};
+    case OpCode::kAndI:
+      return Meaning{Func::kAnd, {}};
+    case OpCode::kOrI:
+      return Meaning{Func::kOr, {}};
+    case OpCode::kXorI:
+      return Meaning{Func::kXor, {}};
+    case OpCode::kNotI:
+      return Meaning{Func::kNot, {}};
+    case OpCode::kAndB:
+      return Meaning{Func::kAnd, b};
+    case OpCode::kOrB:
+      return Meaning{Func::kOr, b};
+    case OpCode::kXorB:
+      return Meaning{Func::kXor, b};
+    case OpCode::kNotB:
+      return Meaning{Func::kNot, b};
+    case OpCode::kShlI:
+      return Meaning{Func::kShl, {}};
+    case OpCode::kShrI:
+    case OpCode::kShrU:
+      return Meaning{Func::kShr, {}};
+    case OpCode::kI32ToF:
+    case OpCode::kU32ToF:
+    case OpCode::kBoolToF:
+      return Meaning{Func::kCast, f};
+    case OpCode::kFToI32:
+    case OpCode::kBoolToI:
+      return Meaning{Func::kCast, DType::kI32};
+    case OpCode::kFToU32:
+      return Meaning{Func::kCast, DType::kU32};
+    case OpCode::kFToBool:
+    case OpCode::kIToBool:
+      return Meaning{Func::kCast, b};
+    case OpCode::kRoundF16:
+      return Meaning{Func::kCast, DType::kF16};
+    case OpCode::kNarrowI16:
+      return Meaning{Func::kCast, DType::kI16};
+    case OpCode::kNarrowU16:
+      return Meaning{Func::kCast, DType::kU16};
+    case OpCode::kNarrowI8:
+      return Meaning{Func::kCast, DType::kI8};
+    case OpCode::kNarrowU8:
+      return Meaning{Func::kCast, DType::kU8};
+    case OpCode::kLoad:
+    case OpCode::kConstF:
+    case OpCode::kConstI:
+    case OpCode::kIota:
+    case OpCode::kFmaF:
+    case OpCode::kSelect:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -113,14 +217,25 @@ std::vector<Expr> trees_of(const PointwiseProgram& program, std::span<const Expr
         value = Expr::input(i.immediate, dtype);
         break;
       }
-      case OpCode::kConstF: value = Expr::constant(DType::kF32, i.value); break;
-      case OpCode::kConstI: value = Expr::constant(DType::kI32, i.value); break;
-      case OpCode::kIota: value = Expr::input(static_cast<int>(inputs.size()) + i.immediate, DType::kI32); break;
-      case OpCode::kFmaF: value = at(i.a) * at(i.b) + at(i.c); break;
-      case OpCode::kSelect: value = Expr::make(Func::kSelect, at(i.b).dtype(), {at(i.a), at(i.b), at(i.c)}); break;
+      case OpCode::kConstF:
+        value = Expr::constant(DType::kF32, i.value);
+        break;
+      case OpCode::kConstI:
+        value = Expr::constant(DType::kI32, i.value);
+        break;
+      case OpCode::kIota:
+        value = Expr::input(static_cast<int>(inputs.size()) + i.immediate, DType::kI32);
+        break;
+      case OpCode::kFmaF:
+        value = at(i.a) * at(i.b) + at(i.c);
+        break;
+      case OpCode::kSelect:
+        value = Expr::make(Func::kSelect, at(i.b).dtype(), {at(i.a), at(i.b), at(i.c)});
+        break;
       default: {
         const std::optional<Meaning> meaning = meaning_of(i.code);
-        IPU_CHECK(meaning.has_value(), "VM code " + std::string(kernels::to_string(i.code)) + " has no expression");
+        IPU_CHECK(meaning.has_value(),
+                  "VM code " + std::string(kernels::to_string(i.code)) + " has no expression");
         std::vector<Expr> arguments{at(i.a)};
         if (i.b >= 0) arguments.push_back(at(i.b));
         const DType dtype = meaning->dtype.value_or(at(i.a).dtype());
@@ -147,14 +262,15 @@ std::vector<ir::Type> infer(const InferContext& c) {
   std::vector<ir::Type> types;
   for (const std::string& name : c.attributes.texts("dtypes")) {
     const std::optional<DType> dtype = dtype_from_string(name);
-    if (!dtype) throw Error(ErrorCode::kTypeMismatch, "unknown dtype: '" + name + "' in dtypes of fused_pointwise.");
+    if (!dtype)
+      throw Error(ErrorCode::kTypeMismatch, "unknown dtype: '" + name + "' in dtypes of fused_pointwise.");
     type.dtype = *dtype;
     types.push_back(type);
   }
   if (types.size() != c.attributes.integers("outputs").size())
     throw Error(ErrorCode::kTypeMismatch, "attribute mismatch: fused_pointwise has " +
-                                              std::to_string(c.attributes.integers("outputs").size()) + " outputs and " +
-                                              std::to_string(types.size()) + " dtypes.");
+                                              std::to_string(c.attributes.integers("outputs").size()) +
+                                              " outputs and " + std::to_string(types.size()) + " dtypes.");
   return types;
 }
 
@@ -170,10 +286,12 @@ void reference(ReferenceCall& call) {
   const Strides own = contiguous_strides(shape);
   std::vector<double> in(inputs.size() + shape.size()), out(call.results.size());
   for (int64_t element = 0; element < call.result().size(); ++element) {
-    for (size_t d = 0; d < shape.size(); ++d) in[inputs.size() + d] = static_cast<double>(element / own[d] % shape[d]);
+    for (size_t d = 0; d < shape.size(); ++d)
+      in[inputs.size() + d] = static_cast<double>(element / own[d] % shape[d]);
     for (size_t i = 0; i < inputs.size(); ++i) {
       int64_t offset = 0;
-      for (size_t d = 0; d < shape.size(); ++d) offset += strides[i][d] * static_cast<int64_t>(in[inputs.size() + d]);
+      for (size_t d = 0; d < shape.size(); ++d)
+        offset += strides[i][d] * static_cast<int64_t>(in[inputs.size() + d]);
       in[i] = call.operands[i]->values[static_cast<size_t>(offset)];
     }
     evaluate(in, out);
@@ -188,7 +306,8 @@ Cost cost(const ir::Op& op) {
     inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
     cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
   }
-  for (int i = 0; i < op.result_count(); ++i) cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
+  for (int i = 0; i < op.result_count(); ++i)
+    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
   for (const Expr& tree : trees_of(PointwiseProgram::from_attributes(op.attributes), inputs))
     cost.flops += static_cast<double>(flops(tree) * op.result()->type().elements());
   return cost;
@@ -205,8 +324,10 @@ Attributes sample_program() {
 
 const OpRegistration fused_pointwise =
     define_op("fused_pointwise", "fusion")
-        .doc("Several elementwise ops as one: `code` and `values` are instructions of the pointwise VM, `outputs` the "
-             "registers of the results, `dtypes` their element types. Made by the pass fuse-pointwise.")
+        .doc(
+            "Several elementwise ops as one: `code` and `values` are instructions of the pointwise VM, "
+            "`outputs` the "
+            "registers of the results, `dtypes` their element types. Made by the pass fuse-pointwise.")
         .variadic("x", kNumber | kBoolean)
         .attribute("code")
         .attribute("values")

@@ -15,7 +15,10 @@ OpDefBuilder logical(std::string name, std::string doc, Func func) {
       .traits(kCommutative)
       .elementwise([func](std::span<const Expr> in, const Attributes&) { return binary(func, in[0], in[1]); })
       .gradient_zero()
-      .from_aten({name}, [name](ImportCall& c) { c.set_result(0, c.op(name, {truth(c, "self"), truth(c, "other")})); })
+      .from_aten({name},
+                 [name](ImportCall& c) {
+                   c.set_result(0, c.op(name, {truth(c, "self"), truth(c, "other")}));
+                 })
       .samples({{{boolean({2, 9}), boolean({9})}, {}, 0, 1, {}}});
   return builder;
 }
@@ -27,11 +30,13 @@ const OpRegistration logical_xor = logical("logical_xor", "Either a or b, not bo
 const OpRegistration logical_not =
     unary_op("logical_not", "logic", "Not x.", Func::kNot, kBoolean)
         .gradient_zero()
-        .from_aten({"logical_not"}, [](ImportCall& c) { c.set_result(0, c.op("logical_not", {truth(c, "self")})); })
+        .from_aten({"logical_not"},
+                   [](ImportCall& c) { c.set_result(0, c.op("logical_not", {truth(c, "self")})); })
         .samples({{{boolean({9})}, {}, 0, 1, {}}});
 
 void refuse_bytes(ImportCall& c, DType dtype) {
-  if (dtype == DType::kI8 || dtype == DType::kU8) c.unsupported("bitwise ops on int8 and uint8; cast to int32 first");
+  if (dtype == DType::kI8 || dtype == DType::kU8)
+    c.unsupported("bitwise ops on int8 and uint8; cast to int32 first");
 }
 
 OpDefBuilder bitwise(std::string name, std::string doc, Func func) {
@@ -69,7 +74,8 @@ const OpRegistration bitwise_not =
 
 void import_where(ImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
-  c.set_result(0, c.op("where", {truth(c, "condition"), c.operand("self", dtype), c.operand("other", dtype)}));
+  c.set_result(0,
+               c.op("where", {truth(c, "condition"), c.operand("self", dtype), c.operand("other", dtype)}));
 }
 
 void import_masked_fill(ImportCall& c) {

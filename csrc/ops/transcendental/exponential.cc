@@ -8,12 +8,11 @@ namespace {
 
 constexpr const char* kFamily = "transcendental";
 
-const OpRegistration exp = unary_op("exp", kFamily, "e to the power of x.", Func::kExp, kAnyFloat)
-                               .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                 return g.mul(dy, g.result());
-                               }))
-                               .from_aten({"exp"})
-                               .samples(unary_samples());
+const OpRegistration exp =
+    unary_op("exp", kFamily, "e to the power of x.", Func::kExp, kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.result()); }))
+        .from_aten({"exp"})
+        .samples(unary_samples());
 
 const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 0.", Func::kExpm1, kAnyFloat)
                                  .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
@@ -22,12 +21,11 @@ const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 
                                  .from_aten({"expm1"})
                                  .samples(unary_samples());
 
-const OpRegistration log = unary_op("log", kFamily, "The natural logarithm.", Func::kLog, kAnyFloat)
-                               .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                 return g.div(dy, g.operand(0));
-                               }))
-                               .from_aten({"log"})
-                               .samples(unary_samples(0.1, 4.0));
+const OpRegistration log =
+    unary_op("log", kFamily, "The natural logarithm.", Func::kLog, kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.div(dy, g.operand(0)); }))
+        .from_aten({"log"})
+        .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration log1p = unary_op("log1p", kFamily, "log(1 + x), exact near 0.", Func::kLog1p, kAnyFloat)
                                  .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {

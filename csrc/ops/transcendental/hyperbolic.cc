@@ -1,5 +1,6 @@
 // Hyperbolic functions, their inverses, the error function and the logistic function.
-// tanh and sigmoid have gradients as ops of their own: they read the result only, and training is full of them.
+// tanh and sigmoid have gradients as ops of their own: they read the result only, and training is full of
+// them.
 #include <numbers>
 
 #include "ops/family.h"
@@ -23,30 +24,33 @@ const OpRegistration cosh = unary_op("cosh", kFamily, "The hyperbolic cosine.", 
                                 .from_aten({"cosh"})
                                 .samples(unary_samples());
 
-const OpRegistration asinh = unary_op("asinh", kFamily, "The inverse hyperbolic sine.", Func::kAsinh, kAnyFloat)
-                                 .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                   ir::Value* x = g.operand(0);
-                                   return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), 1.0)}));
-                                 }))
-                                 .from_aten({"asinh"})
-                                 .samples(unary_samples());
+const OpRegistration asinh =
+    unary_op("asinh", kFamily, "The inverse hyperbolic sine.", Func::kAsinh, kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
+          ir::Value* x = g.operand(0);
+          return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), 1.0)}));
+        }))
+        .from_aten({"asinh"})
+        .samples(unary_samples());
 
-const OpRegistration acosh = unary_op("acosh", kFamily, "The inverse hyperbolic cosine; NaN below 1.", Func::kAcosh, kAnyFloat)
-                                 .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                   ir::Value* x = g.operand(0);
-                                   return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), -1.0)}));
-                                 }))
-                                 .from_aten({"acosh"})
-                                 .samples(unary_samples(1.1, 4.0));
+const OpRegistration acosh =
+    unary_op("acosh", kFamily, "The inverse hyperbolic cosine; NaN below 1.", Func::kAcosh, kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
+          ir::Value* x = g.operand(0);
+          return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), -1.0)}));
+        }))
+        .from_aten({"acosh"})
+        .samples(unary_samples(1.1, 4.0));
 
-const OpRegistration atanh = unary_op("atanh", kFamily, "The inverse hyperbolic tangent; NaN outside [-1, 1].",
-                                      Func::kAtanh, kAnyFloat)
-                                 .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                   ir::Value* x = g.operand(0);
-                                   return g.div(dy, g.add_scalar(g.neg(g.mul(x, x)), 1.0));
-                                 }))
-                                 .from_aten({"atanh"})
-                                 .samples(unary_samples(-0.9, 0.9));
+const OpRegistration atanh =
+    unary_op("atanh", kFamily, "The inverse hyperbolic tangent; NaN outside [-1, 1].", Func::kAtanh,
+             kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
+          ir::Value* x = g.operand(0);
+          return g.div(dy, g.add_scalar(g.neg(g.mul(x, x)), 1.0));
+        }))
+        .from_aten({"atanh"})
+        .samples(unary_samples(-0.9, 0.9));
 
 // 2 / sqrt(pi) * exp(-x^2)
 ir::Value* slope_of_erf(GradientBuilder& g) {
@@ -61,12 +65,12 @@ const OpRegistration erf = unary_op("erf", kFamily, "The error function.", Func:
                                .from_aten({"erf"})
                                .samples(unary_samples());
 
-const OpRegistration erfc = unary_op("erfc", kFamily, "1 - erf(x), exact for large x.", Func::kErfc, kAnyFloat)
-                                .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                  return g.neg(g.mul(dy, slope_of_erf(g)));
-                                }))
-                                .from_aten({"erfc"})
-                                .samples(unary_samples());
+const OpRegistration erfc =
+    unary_op("erfc", kFamily, "1 - erf(x), exact for large x.", Func::kErfc, kAnyFloat)
+        .gradient(unary_gradient(
+            [](GradientBuilder& g, ir::Value* dy) { return g.neg(g.mul(dy, slope_of_erf(g))); }))
+        .from_aten({"erfc"})
+        .samples(unary_samples());
 
 const OpRegistration tanh = unary_op("tanh", kFamily, "The hyperbolic tangent.", Func::kTanh, kAnyFloat)
                                 .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
@@ -83,13 +87,13 @@ const OpRegistration sigmoid = unary_op("sigmoid", kFamily, "1 / (1 + exp(-x))."
                                    .samples(unary_samples());
 
 const OpRegistration tanh_gradient =
-    activation_gradient_op("tanh_gradient", "y", "dy * (1 - y^2).",
-                           [](Expr y, Expr dy, const Attributes&) { return dy * (1.0 - y * y); })
-        .gradient([](GradientBuilder& g) {
-          ir::Value *y = g.operand(0), *dy = g.operand(1), *up = g.upstream();
-          if (g.needs(0)) g.set(0, g.scale(g.mul(up, g.mul(dy, y)), -2.0));
-          if (g.needs(1)) g.set(1, g.op("tanh_gradient", {y, up}));
-        });
+    activation_gradient_op("tanh_gradient", "y", "dy * (1 - y^2).", [](Expr y, Expr dy, const Attributes&) {
+      return dy * (1.0 - y * y);
+    }).gradient([](GradientBuilder& g) {
+      ir::Value *y = g.operand(0), *dy = g.operand(1), *up = g.upstream();
+      if (g.needs(0)) g.set(0, g.scale(g.mul(up, g.mul(dy, y)), -2.0));
+      if (g.needs(1)) g.set(1, g.op("tanh_gradient", {y, up}));
+    });
 
 const OpRegistration sigmoid_gradient =
     activation_gradient_op("sigmoid_gradient", "y", "dy * y * (1 - y).",

@@ -34,19 +34,19 @@ ir::Value* slope_of_arcs(GradientBuilder& g) {
   return g.op("rsqrt", {g.add_scalar(g.neg(g.mul(x, x)), 1.0)});
 }
 
-const OpRegistration asin = unary_op("asin", kFamily, "The inverse sine; NaN outside [-1, 1].", Func::kAsin, kAnyFloat)
-                                .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                  return g.mul(dy, slope_of_arcs(g));
-                                }))
-                                .from_aten({"asin"})
-                                .samples(unary_samples(-0.9, 0.9));
+const OpRegistration asin =
+    unary_op("asin", kFamily, "The inverse sine; NaN outside [-1, 1].", Func::kAsin, kAnyFloat)
+        .gradient(
+            unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, slope_of_arcs(g)); }))
+        .from_aten({"asin"})
+        .samples(unary_samples(-0.9, 0.9));
 
-const OpRegistration acos = unary_op("acos", kFamily, "The inverse cosine; NaN outside [-1, 1].", Func::kAcos, kAnyFloat)
-                                .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
-                                  return g.neg(g.mul(dy, slope_of_arcs(g)));
-                                }))
-                                .from_aten({"acos"})
-                                .samples(unary_samples(-0.9, 0.9));
+const OpRegistration acos =
+    unary_op("acos", kFamily, "The inverse cosine; NaN outside [-1, 1].", Func::kAcos, kAnyFloat)
+        .gradient(unary_gradient(
+            [](GradientBuilder& g, ir::Value* dy) { return g.neg(g.mul(dy, slope_of_arcs(g))); }))
+        .from_aten({"acos"})
+        .samples(unary_samples(-0.9, 0.9));
 
 const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Func::kAtan, kAnyFloat)
                                 .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
@@ -56,21 +56,22 @@ const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Fu
                                 .from_aten({"atan"})
                                 .samples(unary_samples());
 
-const OpRegistration atan2 =
-    define_op("atan2", kFamily)
-        .doc("The angle of the point (x, y), in (-pi, pi].")
-        .operand("y", kAnyFloat)
-        .operand("x", kAnyFloat)
-        .result("angle")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return binary(Func::kAtan2, in[0], in[1]); })
-        .gradient([](GradientBuilder& g) {
-          ir::Value *y = g.operand(0), *x = g.operand(1);
-          ir::Value* scaled = g.div(g.upstream(), g.add(g.mul(y, y), g.mul(x, x)));
-          if (g.needs(0)) g.set_reduced(0, g.mul(scaled, x));
-          if (g.needs(1)) g.set_reduced(1, g.neg(g.mul(scaled, y)));
-        })
-        .from_aten({"atan2"}, import_binary("atan2"))
-        .samples(binary_samples());
+const OpRegistration atan2 = define_op("atan2", kFamily)
+                                 .doc("The angle of the point (x, y), in (-pi, pi].")
+                                 .operand("y", kAnyFloat)
+                                 .operand("x", kAnyFloat)
+                                 .result("angle")
+                                 .elementwise([](std::span<const Expr> in, const Attributes&) {
+                                   return binary(Func::kAtan2, in[0], in[1]);
+                                 })
+                                 .gradient([](GradientBuilder& g) {
+                                   ir::Value *y = g.operand(0), *x = g.operand(1);
+                                   ir::Value* scaled = g.div(g.upstream(), g.add(g.mul(y, y), g.mul(x, x)));
+                                   if (g.needs(0)) g.set_reduced(0, g.mul(scaled, x));
+                                   if (g.needs(1)) g.set_reduced(1, g.neg(g.mul(scaled, y)));
+                                 })
+                                 .from_aten({"atan2"}, import_binary("atan2"))
+                                 .samples(binary_samples());
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,4 +1,4 @@
-// An ImportCall over literals, with the graph it builds in: calls an importer as a frontend would.
+// An ImportCall over literals: runs an importer as a frontend would, for tests and for tools/ipu_ops.
 #pragma once
 
 #include <map>
@@ -22,15 +22,20 @@ class LiteralCall final : public ImportCall {
  public:
   LiteralCall(ir::Graph* graph, std::string overload, std::map<std::string, Literal, std::less<>> arguments,
               std::vector<ir::Type> results)
-      : builder_(graph), overload_(std::move(overload)), arguments_(std::move(arguments)), types_(std::move(results)),
+      : builder_(graph),
+        overload_(std::move(overload)),
+        arguments_(std::move(arguments)),
+        types_(std::move(results)),
         values_(types_.size(), nullptr) {}
 
   // Runs the importer of the overload; Error(kUnsupportedOps) when there is none.
   void import() {
     const auto* importer = find_aten_importer(overload_);
-    if (importer == nullptr) throw Error(ErrorCode::kUnsupportedOps, "unsupported operation: aten::" + overload_ + ".");
+    if (importer == nullptr)
+      throw Error(ErrorCode::kUnsupportedOps, "unsupported operation: aten::" + overload_ + ".");
     (*importer)(*this);
-    for (ir::Value* value : values_) IPU_CHECK(value != nullptr, "aten::" + overload_ + " leaves a result unset");
+    for (ir::Value* value : values_)
+      IPU_CHECK(value != nullptr, "aten::" + overload_ + " leaves a result unset");
   }
   const std::vector<ir::Value*>& results() const { return values_; }
   const std::map<std::string, ir::Value*>& written() const { return written_; }
@@ -43,7 +48,9 @@ class LiteralCall final : public ImportCall {
     return at != arguments_.end() && std::holds_alternative<ir::Value*>(at->second);
   }
   ir::Value* tensor(std::string_view name) override { return get<ir::Value*>(name); }
-  std::vector<ir::Value*> tensors(std::string_view name) override { return get<std::vector<ir::Value*>>(name); }
+  std::vector<ir::Value*> tensors(std::string_view name) override {
+    return get<std::vector<ir::Value*>>(name);
+  }
   double real(std::string_view name) override {
     const Literal& value = at(name);
     if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
@@ -72,7 +79,8 @@ class LiteralCall final : public ImportCall {
   void set_result(int i, ir::Value* value) override {
     const ir::Type& wanted = types_.at(static_cast<size_t>(i));
     IPU_CHECK(value->type().dtype == wanted.dtype && value->type().shape == wanted.shape,
-              "aten::" + overload_ + " imports as " + ir::to_string(value->type()) + ", torch gives " + ir::to_string(wanted));
+              "aten::" + overload_ + " imports as " + ir::to_string(value->type()) + ", torch gives " +
+                  ir::to_string(wanted));
     values_.at(static_cast<size_t>(i)) = value;
   }
   void write(std::string_view name, ir::Value* value) override { written_[std::string(name)] = value; }
@@ -80,14 +88,16 @@ class LiteralCall final : public ImportCall {
  private:
   const Literal& at(std::string_view name) const {
     auto found = arguments_.find(name);
-    if (found == arguments_.end()) throw Error(ErrorCode::kTypeMismatch, "missing argument: " + std::string(name) + ".");
+    if (found == arguments_.end())
+      throw Error(ErrorCode::kTypeMismatch, "missing argument: " + std::string(name) + ".");
     return found->second;
   }
   template <typename T>
   const T& get(std::string_view name) const {
     const T* value = std::get_if<T>(&at(name));
     if (value == nullptr)
-      throw Error(ErrorCode::kTypeMismatch, "argument type mismatch: '" + std::string(name) + "' of aten::" + overload_ + ".");
+      throw Error(ErrorCode::kTypeMismatch,
+                  "argument type mismatch: '" + std::string(name) + "' of aten::" + overload_ + ".");
     return *value;
   }
 

@@ -1,0 +1,146 @@
+#include "ops/catalogue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "ops/op_def.h"
+
+namespace ipu::ops {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string number(double value) {
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+std::string to_text(const Attribute& value) {
+  struct Visitor {
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return number(v); }
+    std::string operator()(const std::string& v) const { return "\"" + v + "\""; }
+    std::string operator()(DType v) const { return std::string(to_string(v)); }
+    std::string operator()(const Symbol& v) const { return "@" + v.name; }
+    std::string operator()(const ConstantPtr&) const { return "dense"; }
+    std::string operator()(const std::vector<int64_t>& v) const { return to_string(v); }
+    std::string operator()(const std::vector<double>& v) const {
+      std::vector<std::string> parts;
+      for (double x : v) parts.push_back(number(x));
+      return "[" + joined(parts) + "]";
+    }
+    std::string operator()(const std::vector<std::string>& v) const { return "[" + joined(v) + "]"; }
+    std::string operator()(const std::vector<Symbol>& v) const {
+      std::vector<std::string> parts;
+      for (const Symbol& s : v) parts.push_back("@" + s.name);
+      return "[" + joined(parts) + "]";
+    }
+  };
+  return std::visit(Visitor{}, value);
+}
+
+std::string dtypes(DTypeSet set) {
+  if (set == kAnything) return "any";
+  if (set == (kNumber | kBoolean)) return "number, bool";
+  if (set == kNumber) return "number";
+  if (set == kAnyFloat) return "float";
+  if (set == kAnyInteger) return "integer";
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i)
+    if ((set & (1u << i)) != 0) names.emplace_back(to_string(static_cast<DType>(i)));
+  return joined(names);
+}
+
+std::string signature(const OpDef& def) {
+  std::vector<std::string> operands, attributes;
+  for (const OperandDef& o : def.operands)
+    operands.push_back(o.name + (o.variadic ? "..." : o.optional ? "?" : "") + ": " + dtypes(o.dtypes));
+  for (const AttributeDef& a : def.attributes)
+    attributes.push_back(a.name + (a.fallback ? "=" + to_text(*a.fallback) : ""));
+  return def.name + "(" + joined(operands) + ")" +
+         (attributes.empty() ? "" : " {" + joined(attributes) + "}") + " -> " +
+         (def.results.empty() ? "()" : joined(def.results));
+}
+
+std::string gradient(const OpDef& def) {
+  switch (def.gradient_kind) {
+    case GradientKind::kNone:
+      return "not stated";
+    case GradientKind::kRule:
+      return "yes";
+    case GradientKind::kZero:
+      return "zero";
+    case GradientKind::kRefused:
+      return "refused: " + def.gradient_refusal;
+  }
+  return "";
+}
+
+std::string traits(const OpDef& def) {
+  static constexpr std::pair<Trait, const char*> kNames[] = {
+      {kElementwise, "elementwise"},
+      {kMayReuseFirstOperand, "may reuse its first operand"},
+      {kView, "view"},
+      {kCommutative, "commutative"},
+      {kSideEffects, "side effects"},
+      {kRandom, "random"},
+      {kLoss, "loss"},
+      {kCompound, "compound"},
+      {kReadsShapeOnly, "reads the shape only"},
+      {kConvolution, "convolution"},
+      {kPooling, "pooling"},
+      {kMatmul, "matmul"},
+      {kExpensive, "expensive"}};
+  std::vector<std::string> names;
+  for (const auto& [trait, name] : kNames)
+    if (def.has(trait)) names.emplace_back(name);
+  return joined(names);
+}
+
+}  // namespace
+
+std::string catalogue() {
+  std::map<std::string, std::vector<const OpDef*>> families;
+  for (const OpDef* def : all_ops()) families[def->family].push_back(def);
+  std::set<std::string> owned;
+  std::string text =
+      "# Operations\n\n"
+      "<!-- Generated from the definitions in csrc/ops by `ipu-ops --catalogue > docs/ops.md`; do not edit. "
+      "-->\n\n"
+      "Every operation of the IR except the structural ones (`docs/ir.md`), by family. \"number\" is any "
+      "float or "
+      "integer type; `?` marks an optional operand, `...` any number of operands; attributes show their "
+      "defaults. "
+      "\"Imported from\" lists the ATen overloads that become this operation alone or with others.\n";
+  for (const auto& [family, defs] : families) {
+    text += "\n## " + family + "\n";
+    for (const OpDef* def : defs) {
+      text += "\n### " + def->name + "\n\n`" + signature(*def) + "`\n\n" + def->doc + "\n\n";
+      text += "- gradient: " + gradient(*def) + "\n";
+      if (const std::string names = traits(*def); !names.empty()) text += "- traits: " + names + "\n";
+      std::vector<std::string> overloads;
+      for (const auto& [overload, importer] : def->aten) {
+        overloads.push_back("`" + overload + "`");
+        owned.insert(overload);
+      }
+      if (!overloads.empty()) text += "- imported from: " + joined(overloads) + "\n";
+    }
+  }
+  std::vector<std::string> others;
+  for (const std::string& overload : aten_overloads())
+    if (!owned.contains(overload)) others.push_back("`" + overload + "`");
+  if (!others.empty()) text += "\n## Imported as several operations\n\n" + joined(others) + "\n";
+  return text;
+}
+
+}  // namespace ipu::ops

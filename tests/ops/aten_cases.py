@@ -1,0 +1,219 @@
+"""Calls of ATen operators that tests compare with torch: one row per call, arguments in the order of the schema.
+
+T(...) stands for a tensor of random values; everything else is passed as it is.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class T:
+    shape: tuple
+    low: float = -3.0
+    high: float = 3.0
+    dtype: torch.dtype = torch.float32
+    values: tuple = field(default=())  # instead of random ones
+
+
+def ints(*shape, low=-9, high=9):
+    return T(shape, low, high, torch.int32)
+
+
+def bools(*shape):
+    return T(shape, 0, 1, torch.bool)
+
+
+def exact(*values, dtype=torch.float32):
+    return T((len(values),), dtype=dtype, values=values)
+
+
+def f(*shape, low=-3.0, high=3.0):
+    return T(shape, low, high)
+
+
+def positive(*shape):
+    return T(shape, 0.25, 3.0)
+
+
+# name -> list of (arguments, keyword arguments)
+ELEMENTWISE = {
+    "add.Tensor": [
+        ((f(2, 3), f(3)), {}),
+        ((f(2, 3), f(2, 1)), {"alpha": 2.5}),
+        ((ints(4), f(4)), {}),
+        ((bools(5), bools(5)), {}),
+        ((f(3), ints(3)), {}),
+        ((ints(5), ints(5)), {"alpha": 3}),
+    ],
+    "add.Scalar": [((f(2, 3), 2.5), {}), ((ints(4), 3), {}), ((ints(4), 1.5), {})],
+    "sub.Tensor": [((f(2, 3), f(3)), {}), ((f(2, 3), f(2, 1)), {"alpha": -1.5}), ((ints(4), ints(4)), {})],
+    "sub.Scalar": [((f(2, 3), 2.5), {}), ((ints(4), 3), {})],
+    "rsub.Tensor": [((f(2, 3), f(3)), {"alpha": 2})],
+    "rsub.Scalar": [((f(2, 3), 2.5), {}), ((ints(4), 3, 2), {})],
+    "mul.Tensor": [
+        ((f(2, 3), f(3)), {}),
+        ((bools(5), bools(5)), {}),
+        ((ints(4), f(4)), {}),
+        ((exact(2147483647, -7, dtype=torch.int32), exact(2147483647, 3, dtype=torch.int32)), {}),
+    ],
+    "mul.Scalar": [((f(2, 3), 2.5), {})],
+    "square": [((f(2, 3),), {}), ((ints(4),), {})],
+    "addcmul": [((f(2, 3), f(3), f(2, 1)), {"value": 0.5}), ((f(3), f(3), f(3)), {})],
+    "addcdiv": [((f(2, 3), f(3), positive(2, 1)), {"value": 0.5}), ((f(3), f(3), positive(3)), {})],
+    "lerp.Tensor": [((f(2, 3), f(2, 3), f(2, 3)), {})],
+    "lerp.Scalar": [((f(2, 3), f(2, 3), 0.25), {}), ((f(2, 3), f(2, 3), 0.75), {})],
+    "div.Tensor": [((f(2, 3), positive(3)), {}), ((ints(4), ints(4, low=1)), {})],
+    "div.Scalar": [((f(2, 3), 2.5), {}), ((ints(4), 2), {})],
+    "true_divide.Tensor": [((f(2, 3), positive(3)), {})],
+    "true_divide.Scalar": [((f(2, 3), 4), {})],
+    "div.Tensor_mode": [((f(9), positive(9)), {"rounding_mode": mode}) for mode in (None, "floor", "trunc")]
+    + [((ints(9), ints(9, low=1)), {"rounding_mode": mode}) for mode in (None, "floor", "trunc")]
+    + [
+        (
+            (exact(5.0, -5.0, 5.0, -5.0), exact(float("inf"), float("inf"), float("-inf"), float("-inf"))),
+            {"rounding_mode": "floor"},
+        )
+    ],
+    "div.Scalar_mode": [((f(9), -1.5), {"rounding_mode": mode}) for mode in ("floor", "trunc")],
+    "floor_divide": [((f(9), positive(9)), {}), ((ints(9), ints(9, low=1)), {}), ((ints(9), ints(9, high=-1)), {})],
+    "floor_divide.Scalar": [((f(9), -0.7), {}), ((ints(9), -4), {})],
+    "remainder.Tensor": [((f(9), positive(9)), {}), ((f(9), f(9, high=-0.5)), {}), ((ints(9), ints(9, high=-1)), {})],
+    "remainder.Scalar": [((f(9), -0.7), {}), ((ints(9), 4), {})],
+    "remainder.Scalar_Tensor": [((2.5, positive(9)), {})],
+    "fmod.Tensor": [((f(9), positive(9)), {}), ((ints(9), ints(9, high=-1)), {})],
+    "fmod.Scalar": [((f(9), -0.7), {}), ((ints(9), 4), {})],
+    "pow.Tensor_Tensor": [
+        ((positive(2, 3), f(3)), {}),
+        ((exact(0.0, 0.0, 2.0), exact(0.0, 2.0, 0.0)), {}),
+        ((ints(9), ints(9, low=0, high=5)), {}),
+    ],
+    "pow.Tensor_Scalar": [((positive(9), e), {}) for e in (0, 0.5, 1, 2, 3, -0.5, -1, -2, 1.7, -2.5)]
+    + [((f(9), e), {}) for e in (0, 1, 2, 3, 4, -1, -2)]
+    + [((ints(9), e), {}) for e in (0, 1, 2, 3, 5)]
+    + [((exact(0.0, 1.0), e), {}) for e in (0.0, 1.0, 2.0, 3.0, 1.5)],
+    "pow.Scalar": [((2.5, f(9)), {}), ((2, ints(9, low=0, high=5)), {})],
+    "maximum": [
+        ((f(2, 3), f(3)), {}),
+        ((exact(1.0, 2.0, 3.0), exact(1.0, 3.0, 2.0)), {}),
+        ((ints(9), ints(9)), {}),
+        ((bools(9), bools(9)), {}),
+    ],
+    "minimum": [
+        ((f(2, 3), f(3)), {}),
+        ((exact(1.0, 2.0, 3.0), exact(1.0, 3.0, 2.0)), {}),
+        ((ints(9), ints(9)), {}),
+        ((bools(9), bools(9)), {}),
+    ],
+    "clamp": [
+        ((f(9), -1.0, 1.0), {}),
+        ((f(9), None, 1.0), {}),
+        ((f(9), 0.5), {}),
+        ((ints(9), -2, 3), {}),
+        ((f(9), 1.0, -1.0), {}),
+        ((exact(-1.0, 0.0, 1.0), -1.0, 1.0), {}),
+        ((ints(9), -2.5, 3), {}),
+    ],
+    "clamp.Tensor": [
+        ((f(9), f(9, high=0.0), f(9, low=0.0)), {}),
+        ((f(9), f(9), f(9)), {}),
+        ((f(9), f(9)), {}),
+        ((f(9), None, f(9)), {}),
+        ((exact(-1.0, 0.0, 1.0), exact(-1.0, -1.0, -1.0), exact(1.0, 1.0, 1.0)), {}),
+    ],
+    "clamp_min": [((f(9), 0.5), {})],
+    "clamp_max": [((f(9), 0.5), {})],
+    "clamp_min.Tensor": [((f(9), f(9)), {})],
+    "clamp_max.Tensor": [((f(9), f(9)), {})],
+    "neg": [((f(9),), {}), ((ints(9),), {})],
+    "abs": [((f(9),), {}), ((ints(9),), {}), ((exact(0.0, -1.0),), {})],
+    "sign": [((f(9),), {}), ((ints(9),), {}), ((exact(0.0, -1.0),), {})],
+    "sgn": [((f(9),), {})],
+    "floor": [((f(9),), {})],
+    "ceil": [((f(9),), {})],
+    "round": [((f(9),), {}), ((exact(0.5, 1.5, 2.5, -0.5),), {})],
+    "round.decimals": [((f(9),), {"decimals": 0})],
+    "trunc": [((f(9),), {})],
+    "frac": [((f(9),), {})],
+    "relu": [((f(9),), {}), ((exact(0.0, -1.0, 1.0),), {}), ((ints(9),), {})],
+    "relu6": [((f(9, high=9.0),), {}), ((exact(0.0, 6.0, 1.0),), {})],
+    "leaky_relu": [((f(9),), {}), ((f(9), 0.3), {}), ((exact(0.0, -1.0, 1.0), 0.5), {})],
+    "threshold": [((f(9), 0.5, -2.0), {}), ((exact(0.5, 1.0), 0.5, 9.0), {})],
+    "hardtanh": [((f(9),), {}), ((f(9), -0.5, 2.0), {}), ((exact(-1.0, 1.0, 0.0),), {})],
+    "_prelu_kernel": [((f(2, 3), f(1, 3)), {}), ((exact(0.0, -1.0), exact(0.5, 0.5)), {})],
+    "gelu": [((f(9),), {}), ((f(9),), {"approximate": "tanh"}), ((exact(0.0, 6.0, -6.0),), {})],
+    "silu": [((f(9),), {})],
+    "mish": [((f(9),), {}), ((exact(-30.0, 30.0),), {})],
+    "hardswish": [((f(16, low=-5.0, high=5.0),), {}), ((exact(-3.0, 3.0, 0.0),), {})],
+    "hardsigmoid": [((f(16, low=-5.0, high=5.0),), {}), ((exact(-3.0, 3.0, 0.0),), {})],
+    "elu": [((f(9),), {}), ((f(9), 0.5, 1.5, 2.0), {}), ((exact(0.0, -1.0),), {})],
+    "celu": [((f(9),), {}), ((f(9), 0.5), {})],
+    "selu": [((f(9),), {})],
+    "softplus": [((f(9),), {}), ((f(9), 2.0, 3.0), {})],
+    "log_sigmoid": [((f(9),), {}), ((exact(-50.0, 50.0, 0.0),), {})],
+    "eq.Tensor": [
+        ((ints(9, low=-2, high=2), ints(9, low=-2, high=2)), {}),
+        ((f(9), ints(9)), {}),
+        ((bools(9), bools(9)), {}),
+    ],
+    "ne.Tensor": [((ints(9, low=-2, high=2), ints(9, low=-2, high=2)), {})],
+    "lt.Tensor": [((f(2, 3), f(3)), {}), ((ints(9), f(9)), {})],
+    "le.Tensor": [((ints(9, low=-2, high=2), ints(9, low=-2, high=2)), {})],
+    "gt.Tensor": [((f(2, 3), f(3)), {})],
+    "ge.Tensor": [((ints(9, low=-2, high=2), ints(9, low=-2, high=2)), {})],
+    **{
+        f"{name}.Scalar": [((f(9), 0.5), {}), ((ints(9), 1.5), {}), ((ints(9), 2), {}), ((bools(9), True), {})]
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    },
+    "isnan": [((f(3),), {}), ((ints(3),), {}), ((exact(float("nan"), 1.0),), {})],
+    "logical_and": [((bools(9), bools(9)), {}), ((f(9), ints(9, low=-1, high=1)), {})],
+    "logical_or": [((bools(9), bools(9)), {}), ((f(9), ints(9, low=-1, high=1)), {})],
+    "logical_xor": [((bools(9), bools(9)), {}), ((ints(9, low=-1, high=1), ints(9, low=-1, high=1)), {})],
+    "logical_not": [((bools(9),), {}), ((ints(9, low=-1, high=1),), {}), ((f(9),), {})],
+    **{
+        f"bitwise_{name}.Tensor": [((ints(9), ints(9)), {}), ((bools(9), bools(9)), {})]
+        for name in ("and", "or", "xor")
+    },
+    **{f"bitwise_{name}.Scalar": [((ints(9), 5), {})] for name in ("and", "or", "xor")},
+    **{f"bitwise_{name}.Scalar_Tensor": [((5, ints(9)), {})] for name in ("and", "or", "xor")},
+    "bitwise_not": [((ints(9),), {}), ((bools(9),), {})],
+    "where.self": [((bools(2, 3), f(2, 3), f(3)), {}), ((bools(9), ints(9), f(9)), {})],
+    "where.ScalarOther": [((bools(9), f(9), 2), {}), ((bools(9), ints(9), 2.5), {})],
+    "where.ScalarSelf": [((bools(9), 2.5, f(9)), {})],
+    "where.Scalar": [((bools(9), 2.5, 1.5), {})],
+    "masked_fill.Scalar": [((f(2, 3), bools(3), -1.5), {}), ((ints(9), bools(9), 4), {})],
+    "masked_fill.Tensor": [((f(2, 3), bools(3), T((), -1, 1)), {})],
+    "_to_copy": [
+        ((f(9),), {"dtype": torch.int32}),
+        ((ints(9),), {"dtype": torch.float32}),
+        ((f(9),), {"dtype": torch.bool}),
+        ((ints(9, low=-300, high=300),), {"dtype": torch.int8}),
+        ((bools(9),), {"dtype": torch.float32}),
+    ],
+    "exp": [((f(9),), {}), ((ints(4),), {})],
+    "expm1": [((f(9),), {})],
+    "log": [((positive(9),), {})],
+    "log1p": [((f(9, low=-0.9),), {})],
+    "log2": [((positive(9),), {})],
+    "log10": [((positive(9),), {})],
+    "sqrt": [((positive(9),), {}), ((exact(0.0, 1.0),), {})],
+    "rsqrt": [((positive(9),), {})],
+    "reciprocal": [((positive(9),), {}), ((ints(4, low=1),), {})],
+    "sin": [((f(9),), {})],
+    "cos": [((f(9),), {})],
+    "tan": [((f(9, low=-1.2, high=1.2),), {})],
+    "asin": [((f(9, low=-0.9, high=0.9),), {})],
+    "acos": [((f(9, low=-0.9, high=0.9),), {})],
+    "atan": [((f(9),), {})],
+    "atan2": [((f(2, 3), f(3)), {})],
+    "sinh": [((f(9),), {})],
+    "cosh": [((f(9),), {})],
+    "tanh": [((f(9),), {})],
+    "asinh": [((f(9),), {})],
+    "acosh": [((f(9, low=1.1, high=4.0),), {})],
+    "atanh": [((f(9, low=-0.9, high=0.9),), {})],
+    "erf": [((f(9),), {})],
+    "erfc": [((f(9),), {})],
+    "sigmoid": [((f(9),), {})],
+}
