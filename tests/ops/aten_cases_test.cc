@@ -9,7 +9,7 @@
 
 #include "ops/verify.h"
 #include "tests/autodiff/gradient_check.h"
-#include "tests/ops/literal_call.h"
+#include "ops/literal_call.h"
 
 namespace ipu::ops {
 namespace {

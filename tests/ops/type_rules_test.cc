@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/build.h"
-#include "tests/ops/literal_call.h"
+#include "ops/literal_call.h"
 
 namespace ipu::ops {
 namespace {
