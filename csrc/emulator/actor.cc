@@ -14,7 +14,9 @@ using program::Opcode;
 namespace {
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void set_external(Actor& actor, const Step& step, std::byte* address) {
@@ -46,16 +48,23 @@ void all_reduce(Collective& c, Read read, Write write) {
 
 void run_collective(Collective& c) {
   switch (c.dtype) {
-    case DType::kF32: all_reduce<float, float>(c, [](float x) { return x; }, [](float x) { return x; }); break;
-    case DType::kF16: all_reduce<uint16_t, float>(c, half_to_float, float_to_half); break;
-    default: all_reduce<uint32_t, uint32_t>(c, [](uint32_t x) { return x; }, [](uint32_t x) { return x; });
+    case DType::kF32:
+      all_reduce<float, float>(
+          c, [](float x) { return x; }, [](float x) { return x; });
+      break;
+    case DType::kF16:
+      all_reduce<uint16_t, float>(c, half_to_float, float_to_half);
+      break;
+    default:
+      all_reduce<uint32_t, uint32_t>(
+          c, [](uint32_t x) { return x; }, [](uint32_t x) { return x; });
   }
 }
 
 }  // namespace
 
-// Both waits: true when the actor may go on, false when it is parked (and may already run on another worker: from the
-// store of kParked on, only the other end of the channel is looked at).
+// Both waits: true when the actor may go on, false when it is parked (and may already run on another worker:
+// from the store of kParked on, only the other end of the channel is looked at).
 bool Engine::State::wait_for_space(Actor& actor, Channel& c, int at) {
   const int64_t needed = c.pushed.load(std::memory_order_relaxed) - c.capacity + 1;
   return wait_for(actor, c, c.popped, needed, *c.consumer, at);
@@ -66,7 +75,8 @@ bool Engine::State::wait_for_element(Actor& actor, Channel& c, int at) {
   return wait_for(actor, c, c.pushed, needed, *c.producer, at);
 }
 
-bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at) {
+bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& count, int64_t needed,
+                             Actor& other, int at) {
   if (count.load(std::memory_order_acquire) >= needed) return true;
   if (threads > 1 && other.state.load(std::memory_order_relaxed) == kRunning && &other != &actor &&
       spin_until([&] { return count.load(std::memory_order_acquire) >= needed; }))
@@ -113,8 +123,9 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
         case Opcode::kKernel: {
           int64_t begin = options.trace ? now_ns() : 0;
           if (step.lanes == 1) {
-            step.kernel->run({pointers, pointers + step.operands, scratch.data() + worker * scratch_stride, &actor.fault},
-                             0);
+            step.kernel->run(
+                {pointers, pointers + step.operands, scratch.data() + worker * scratch_stride, &actor.fault},
+                0);
           } else {
             run_lanes(actor, step, worker);
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
@@ -122,7 +133,8 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
           if (options.trace)
             actor.trace.push_back({actor.replica, actor.ipu, at,
-                                   step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin, now_ns()});
+                                   step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin,
+                                   now_ns()});
           break;
         }
         case Opcode::kLoop:
@@ -145,10 +157,13 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           if (value < step.low || value >= step.high) at = step.target - 1;
           break;
         }
-        case Opcode::kJump: at = step.target - 1; break;
+        case Opcode::kJump:
+          at = step.target - 1;
+          break;
         case Opcode::kStreamLoad: {
           const HostStream& stream = streams[step.object];
-          const std::byte* from = stream.load_address(bindings[step.object], actor.cursors[step.object]++, actor.replica);
+          const std::byte* from =
+              stream.load_address(bindings[step.object], actor.cursors[step.object]++, actor.replica);
           if (step.in_place) {
             set_external(actor, step, const_cast<std::byte*>(from));
           } else {
@@ -157,7 +172,8 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kStreamStore:
-          streams[step.object].store(bindings[step.object], actor.cursors[step.object]++, actor.replica, pointers[0]);
+          streams[step.object].store(bindings[step.object], actor.cursors[step.object]++, actor.replica,
+                                     pointers[0]);
           break;
         case Opcode::kPush: {
           Channel& c = channel(actor, step.object);

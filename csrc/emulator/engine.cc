@@ -1,4 +1,5 @@
-// Construction of an engine: kernels prepared, memory allocated, every operand resolved to an address where it has one.
+// Construction of an engine: kernels prepared, memory allocated, every operand resolved to an address where
+// it has one.
 #include "emulator/engine.h"
 
 #include <algorithm>
@@ -22,12 +23,14 @@ namespace {
 
 int threads_from_environment() {
   const char* text = std::getenv("POPTORCH_HOST_THREADS");
-  if (text == nullptr || *text == '\0') return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (text == nullptr || *text == '\0')
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int threads = 0;
   auto [end, error] = std::from_chars(text, text + std::strlen(text), threads);
   if (error != std::errc() || *end != '\0' || threads < 1 || threads > HelperPool::kMaxHelpers)
-    throw Error(ErrorCode::kEnvironment, std::string("invalid environment variable: POPTORCH_HOST_THREADS is '") + text +
-                                             "', expected a number from 1 to " + std::to_string(HelperPool::kMaxHelpers));
+    throw Error(ErrorCode::kEnvironment,
+                std::string("invalid environment variable: POPTORCH_HOST_THREADS is '") + text +
+                    "', expected a number from 1 to " + std::to_string(HelperPool::kMaxHelpers));
   return threads;
 }
 
@@ -41,8 +44,8 @@ std::vector<TensorSpec> specs_of(const std::vector<Operand>& operands) {
 }
 
 // Copies between a stored layout and plain with the kernel that knows layouts.
-void convert_layout(const program::Variable& variable, std::byte* from, const TensorSpec& from_spec, std::byte* to,
-                    const TensorSpec& to_spec) {
+void convert_layout(const program::Variable& variable, std::byte* from, const TensorSpec& from_spec,
+                    std::byte* to, const TensorSpec& to_spec) {
   if (from_spec.layout == to_spec.layout) {
     std::memcpy(to, from, static_cast<size_t>(from_spec.stored_bytes()));
     return;
@@ -50,11 +53,12 @@ void convert_layout(const program::Variable& variable, std::byte* from, const Te
   const kernels::KernelDef* def = kernels::find_kernel("convert_layout");
   std::unique_ptr<kernels::PreparedKernel> kernel;
   Attributes attributes{{"layout", std::string(to_string(to_spec.layout))}};
-  if (variable.spec.layout == Layout::kPacked64) attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
+  if (variable.spec.layout == Layout::kPacked64)
+    attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
   if (def != nullptr) kernel = def->prepare({{&from_spec, 1}, {&to_spec, 1}, attributes});
   if (kernel == nullptr)
-    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name + "' is stored as " +
-                                           std::string(to_string(variable.spec.layout)));
+    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name +
+                                           "' is stored as " + std::string(to_string(variable.spec.layout)));
   HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
   for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&from, &to, scratch.data()}, lane);
 }
@@ -63,7 +67,8 @@ void convert_layout(const program::Variable& variable, std::byte* from, const Te
 
 Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineOptions options_in)
     : program(std::move(program_in)), options(std::move(options_in)) {
-  threads = options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
+  threads =
+      options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
   max_helpers = threads - 1;
   const int ipu_count = static_cast<int>(program->ipus.size());
   actor_count = ipu_count * program->replicas;
@@ -88,8 +93,8 @@ Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineO
       meeting.results.resize(program->replicas);
       meeting.waiting.reserve(program->replicas);
       if (meeting.dtype != DType::kF32 && meeting.dtype != DType::kF16 && meeting.dtype != DType::kI32)
-        throw Error(ErrorCode::kExecution, "no collective for " + std::string(to_string(meeting.dtype)) + ": " +
-                                               program::describe(*program, i, static_cast<int>(n)));
+        throw Error(ErrorCode::kExecution, "no collective for " + std::string(to_string(meeting.dtype)) +
+                                               ": " + program::describe(*program, i, static_cast<int>(n)));
       ipus[i].steps[n].object = collective++;
     }
   }
@@ -131,22 +136,25 @@ void Engine::State::compile_ipu(int ipu) {
         ++code.pointers;
       }
     }
-    if ((from.opcode == Opcode::kStreamLoad || from.opcode == Opcode::kPop) && external_of.contains(from.results[0].buffer)) {
+    if ((from.opcode == Opcode::kStreamLoad || from.opcode == Opcode::kPop) &&
+        external_of.contains(from.results[0].buffer)) {
       step.in_place = true;
       step.external = external_of[from.results[0].buffer];
     }
     if (from.opcode == Opcode::kKernel) {
       const kernels::KernelDef* def = kernels::find_kernel(from.kernel);
       if (def == nullptr)
-        throw Error(ErrorCode::kExecution, "no such kernel: " + program::describe(*program, ipu, static_cast<int>(n)));
+        throw Error(ErrorCode::kExecution,
+                    "no such kernel: " + program::describe(*program, ipu, static_cast<int>(n)));
       std::vector<TensorSpec> operands = specs_of(from.operands), results = specs_of(from.results);
       code.kernels[n] = def->prepare({operands, results, from.attributes});
       if (code.kernels[n] == nullptr)
-        throw Error(ErrorCode::kExecution, "kernel refuses its operands: " +
-                                               program::describe(*program, ipu, static_cast<int>(n)));
+        throw Error(ErrorCode::kExecution,
+                    "kernel refuses its operands: " + program::describe(*program, ipu, static_cast<int>(n)));
       step.kernel = code.kernels[n].get();
       step.lanes = step.kernel->lanes();
-      IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff, "kernel " + from.kernel + " has " + std::to_string(step.lanes) + " lanes");
+      IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff,
+                "kernel " + from.kernel + " has " + std::to_string(step.lanes) + " lanes");
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
     }
     code.steps.push_back(step);
@@ -175,9 +183,11 @@ void Engine::State::allocate() {
     if (variable.constant < 0) continue;
     const ConstantData& initial = *program->constants[variable.constant];
     TensorSpec plain = variable.plain();
-    IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(), "initial value of " + variable.name);
+    IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(),
+              "initial value of " + variable.name);
     for (int r = 0; r < (variable.written ? program->replicas : 1); ++r)
-      convert_layout(variable, constants[variable.constant].data(), plain, variable_address(static_cast<int>(v), r), variable.spec);
+      convert_layout(variable, constants[variable.constant].data(), plain,
+                     variable_address(static_cast<int>(v), r), variable.spec);
   }
 
   channels = std::make_unique<Channel[]>(std::max(1, queue_count * program->replicas));
@@ -233,10 +243,17 @@ void Engine::State::resolve_pointers(Actor& actor) {
         if (operand.buffer < 0) continue;
         const program::Buffer& buffer = source.buffers[operand.buffer];
         switch (buffer.storage) {
-          case Storage::kArena: to = actor.arena.data() + buffer.offset; break;
-          case Storage::kVariable: to = variable_address(buffer.index, actor.replica) + buffer.offset; break;
-          case Storage::kConstant: to = constants[buffer.index].data() + buffer.offset; break;
-          case Storage::kExternal: continue;  // set by the load or pop that defines it
+          case Storage::kArena:
+            to = actor.arena.data() + buffer.offset;
+            break;
+          case Storage::kVariable:
+            to = variable_address(buffer.index, actor.replica) + buffer.offset;
+            break;
+          case Storage::kConstant:
+            to = constants[buffer.index].data() + buffer.offset;
+            break;
+          case Storage::kExternal:
+            continue;  // set by the load or pop that defines it
         }
         to += operand.byte_offset;
       }
@@ -256,7 +273,8 @@ void Engine::write_variable(int variable, const std::byte* plain) {
   const program::Variable& to = state_->program->variables.at(variable);
   TensorSpec plain_spec = to.plain();
   for (int r = 0; r < (to.written ? state_->program->replicas : 1); ++r)
-    convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r), to.spec);
+    convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r),
+                   to.spec);
 }
 
 void Engine::read_variable(int variable, std::byte* plain, int replica) const {

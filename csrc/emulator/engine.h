@@ -1,6 +1,6 @@
-// Runs a program: one actor per IPU and replica on worker threads, queues between them, host streams at the edges.
-// The calling thread is worker 0. Results depend on shapes only, never on threads (docs/architecture.md).
-// Not here: making programs (lowering), reading user objects (frontends).
+// Runs a program: one actor per IPU and replica on worker threads, queues between them, host streams at the
+// edges. The calling thread is worker 0. Results depend on shapes only, never on threads
+// (docs/architecture.md). Not here: making programs (lowering), reading user objects (frontends).
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@
 
 namespace ipu::emulator {
 
-// One host tensor bound to a stream for one run: contiguous, `elements` elements of the stream's spec in host dtype.
+// One host tensor bound to a stream for one run: contiguous, `elements` elements of the stream's spec in host
+// dtype.
 struct StreamBinding {
   std::byte* data = nullptr;
   int64_t elements = 0;
@@ -24,30 +25,31 @@ struct StreamBinding {
 // A moment of the measured trace; recorded when tracing is on.
 struct TraceEvent {
   int replica, ipu, instruction;
-  int64_t iteration;      // innermost loop counter
+  int64_t iteration;  // innermost loop counter
   int64_t begin_ns, end_ns;
 };
 
 struct EngineOptions {
-  int threads = 0;               // 0: POPTORCH_HOST_THREADS, default the number of cores
+  int threads = 0;  // 0: POPTORCH_HOST_THREADS, default the number of cores
   bool trace = false;
-  // Called by worker 0 about every 20 ms between steps; returning true stops the run with Error(kInterrupted).
+  // Called by worker 0 about every 20 ms between steps; returning true stops the run with
+  // Error(kInterrupted).
   std::function<bool()> interrupted = nullptr;
 };
 
 class Engine {
  public:
-  // Prepares every kernel and allocates arenas, variables and queues. Throws Error(kExecution) naming the step whose
-  // kernel refuses its operands, Error(kHostMemory) when memory cannot be had.
+  // Prepares every kernel and allocates arenas, variables and queues. Throws Error(kExecution) naming the
+  // step whose kernel refuses its operands, Error(kHostMemory) when memory cannot be had.
   Engine(std::shared_ptr<const program::Program> program, EngineOptions options);
   ~Engine();
 
-  // Runs once. `bindings` is indexed like program.streams. Not re-entrant: a second thread waits. On an error all actors
-  // stop, queues are emptied, and the engine can run again.
+  // Runs once. `bindings` is indexed like program.streams. Not re-entrant: a second thread waits. On an error
+  // all actors stop, queues are emptied, and the engine can run again.
   void run(std::span<const StreamBinding> bindings);
 
   // Variables in stored layout of one replica; read and write convert to and from plain.
-  void write_variable(int variable, const std::byte* plain);                 // to all replicas
+  void write_variable(int variable, const std::byte* plain);  // to all replicas
   void read_variable(int variable, std::byte* plain, int replica = 0) const;
 
   const program::Program& program() const;

@@ -1,9 +1,10 @@
 // Inside of the engine: compiled steps, actors, channels, and the state of a run.
-// Concurrency in one paragraph. An actor is run by one worker at a time; its fields belong to that worker. Channels have
-// one producer and one consumer actor and are lock-free rings. An actor that cannot go on stores its program counter,
-// becomes kParked, and looks once more at the channel; the other end, after moving the channel, looks at the actor's
-// state. Both sides use sequentially consistent operations, so one of them sees the other: no wake-up is lost.
-// `active` counts ready and running actors; who takes it to zero ends the run.
+// Concurrency in one paragraph. An actor is run by one worker at a time; its fields belong to that worker.
+// Channels have one producer and one consumer actor and are lock-free rings. An actor that cannot go on
+// stores its program counter, becomes kParked, and looks once more at the channel; the other end, after
+// moving the channel, looks at the actor's state. Both sides use sequentially consistent operations, so one
+// of them sees the other: no wake-up is lost. `active` counts ready and running actors; who takes it to zero
+// ends the run.
 #pragma once
 
 #include <atomic>
@@ -25,13 +26,13 @@ namespace ipu::emulator {
 // An instruction with everything looked up. Pointers live in Actor::pointers, operands first, then results.
 struct Step {
   program::Opcode opcode;
-  bool in_place = false;       // load or pop into an external buffer
+  bool in_place = false;  // load or pop into an external buffer
   int lanes = 1;
   int operands = 0, results = 0;
   int first_pointer = 0;
   int object = -1, counter = -1, target = -1;
-  int external = -1;           // in_place: index into CompiledIpu::externals
-  int loop_counter = -1;       // of the innermost loop around it
+  int external = -1;      // in_place: index into CompiledIpu::externals
+  int loop_counter = -1;  // of the innermost loop around it
   int64_t trip = 0, low = 0, high = 0;
   const kernels::PreparedKernel* kernel = nullptr;
 };
@@ -52,16 +53,23 @@ struct CompiledIpu {
   int pointers = 0;
 };
 
-// An actor's state word: what it is in the low bits; parked words also carry a number of their own, so that a worker that
-// parked an actor cannot mistake a later parking (by another worker) for its own.
-enum ActorState : uint64_t { kReady = 0, kRunning = 1, kParked = 2, kDone = 3, kStateMask = 3, kParkStep = 4 };
+// An actor's state word: what it is in the low bits; parked words also carry a number of their own, so that a
+// worker that parked an actor cannot mistake a later parking (by another worker) for its own.
+enum ActorState : uint64_t {
+  kReady = 0,
+  kRunning = 1,
+  kParked = 2,
+  kDone = 3,
+  kStateMask = 3,
+  kParkStep = 4
+};
 enum class Outcome : int { kDone, kParked, kStopped };
 
 struct Channel;
 struct Collective;
 
-// Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is one
-// compare-exchange, and the fields below are stable while any lane of the generation is running.
+// Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is
+// one compare-exchange, and the fields below are stable while any lane of the generation is running.
 struct LaneJob {
   std::atomic<uint64_t> ticket{0};
   std::atomic<int> done{0};
@@ -75,10 +83,10 @@ struct LaneJob {
 struct alignas(64) Actor {
   int index = 0, replica = 0, ipu = 0;
   const CompiledIpu* code = nullptr;
-  int at = 0;                              // program counter
+  int at = 0;  // program counter
   std::vector<std::byte*> pointers;
   std::vector<int64_t> counters;
-  std::vector<int64_t> cursors;            // per stream of the program
+  std::vector<int64_t> cursors;  // per stream of the program
   HostMemory arena;
   std::vector<TraceEvent> trace;
   std::exception_ptr error;
@@ -97,7 +105,7 @@ struct Channel {
   Actor *producer = nullptr, *consumer = nullptr;
   alignas(64) std::atomic<int64_t> pushed{0};
   alignas(64) std::atomic<int64_t> popped{0};
-  int64_t taken = 0;                       // consumer only: popped in place and not released
+  int64_t taken = 0;  // consumer only: popped in place and not released
 };
 
 // A meeting of all replicas' actors of one IPU at one instruction; the last to come does the work.
@@ -140,7 +148,8 @@ struct Engine::State final : HelpedRun {
 
   // --- steps (actor.cc) ---
   Outcome run_actor(Actor& actor, int worker);
-  bool wait_for(Actor& actor, Channel& channel, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at);
+  bool wait_for(Actor& actor, Channel& channel, std::atomic<int64_t>& count, int64_t needed, Actor& other,
+                int at);
   bool wait_for_space(Actor& actor, Channel& channel, int at);
   bool wait_for_element(Actor& actor, Channel& channel, int at);
   bool meet(Actor& actor, const Step& step, int at);
@@ -152,17 +161,17 @@ struct Engine::State final : HelpedRun {
   int actor_count = 0, queue_count = 0, collective_count = 0;
   std::vector<CompiledIpu> ipus;
   std::vector<HostStream> streams;
-  std::unique_ptr<Actor[]> actors;         // replica-major
-  std::unique_ptr<Channel[]> channels;     // replica-major
+  std::unique_ptr<Actor[]> actors;      // replica-major
+  std::unique_ptr<Channel[]> channels;  // replica-major
   std::unique_ptr<Collective[]> collectives;
-  std::vector<HostMemory> shared_variables;               // never written: one for all replicas
+  std::vector<HostMemory> shared_variables;                // never written: one for all replicas
   std::vector<std::vector<HostMemory>> replica_variables;  // [replica][variable]
   std::vector<HostMemory> constants;
   HostMemory queue_memory, scratch;
   int64_t scratch_stride = 0;
 
   // State of the current run.
-  std::mutex run_mutex;                    // one run, or one access to variables, at a time
+  std::mutex run_mutex;  // one run, or one access to variables, at a time
   std::span<const StreamBinding> bindings;
   std::atomic<int> active{0};
   std::atomic<bool> stop{false}, finished{false}, called_helpers{false};
@@ -171,7 +180,7 @@ struct Engine::State final : HelpedRun {
   std::condition_variable sleep_wake;
   std::atomic<bool> caller_asleep{false};
   std::mutex error_mutex;
-  std::exception_ptr interruption;         // what the interrupt callback threw, or kInterrupted
+  std::exception_ptr interruption;  // what the interrupt callback threw, or kInterrupted
   int64_t next_poll_ns = 0;
   int64_t narrowed = 0;
 };

@@ -13,7 +13,8 @@ HelperPool* pool = nullptr;
 std::once_flag pool_once;
 }  // namespace
 
-// Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts with a new pool.
+// Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts with
+// a new pool.
 HelperPool& HelperPool::instance() {
   std::call_once(pool_once, [] {
     pool = new HelperPool;

@@ -1,5 +1,5 @@
-// The process's helper threads, shared by all engines. A run never depends on them: the calling thread can do all the
-// work itself, so a helper that comes late (or, after a fork, never) costs time only.
+// The process's helper threads, shared by all engines. A run never depends on them: the calling thread can do
+// all the work itself, so a helper that comes late (or, after a fork, never) costs time only.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class HelpedRun {
  private:
   friend class HelperPool;
   bool registered_ = false;
-  uint64_t busy_ = 0;             // bit w-1: a helper is inside as worker w
+  uint64_t busy_ = 0;  // bit w-1: a helper is inside as worker w
   std::atomic<int> inside_{0};
 };
 

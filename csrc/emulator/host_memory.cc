@@ -22,7 +22,8 @@ HostMemory::HostMemory(int64_t bytes, const std::string& what) : bytes_(bytes) {
     if (data_ != nullptr) std::memset(data_, 0, rounded);
   } else if (bytes <= kLargest) {
     int64_t length = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* at = mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* at = mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
     if (at != MAP_FAILED) {
       data_ = static_cast<std::byte*>(at);
       mapped_ = length;

@@ -33,7 +33,8 @@ template <typename To, typename From>
 void widen(const std::byte* from, std::byte* to, int64_t count, bool add) {
   const From* in = reinterpret_cast<const From*>(from);
   To* out = reinterpret_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i) out[i] = add ? static_cast<To>(out[i] + static_cast<To>(in[i])) : static_cast<To>(in[i]);
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = add ? static_cast<To>(out[i] + static_cast<To>(in[i])) : static_cast<To>(in[i]);
 }
 
 void add_half(const std::byte* from, std::byte* to, int64_t count) {
@@ -49,22 +50,40 @@ bool can_convert(DType device, DType host) {
 }  // namespace
 
 HostStream::HostStream(const program::Stream& stream, const program::Program& program)
-    : mode_(stream.mode), device_(stream.spec.dtype), host_(stream.host_dtype), count_(element_count(stream.spec.shape)),
-      device_bytes_(stream.spec.stored_bytes()), host_bytes_(size_in_bytes(stream.host_dtype, stream.spec.shape)),
-      period_(stream.period), accumulation_(program.accumulation),
-      last_(program.device_iterations * program.accumulation - 1), replicas_(program.replicas),
-      constant_(stream.mode == StreamMode::kConstantInput), converts_(stream.host_dtype != stream.spec.dtype) {
+    : mode_(stream.mode),
+      device_(stream.spec.dtype),
+      host_(stream.host_dtype),
+      count_(element_count(stream.spec.shape)),
+      device_bytes_(stream.spec.stored_bytes()),
+      host_bytes_(size_in_bytes(stream.host_dtype, stream.spec.shape)),
+      period_(stream.period),
+      accumulation_(program.accumulation),
+      last_(program.device_iterations * program.accumulation - 1),
+      replicas_(program.replicas),
+      constant_(stream.mode == StreamMode::kConstantInput),
+      converts_(stream.host_dtype != stream.spec.dtype) {
   if (converts_ && !can_convert(device_, host_))
-    throw Error(ErrorCode::kExecution, "stream cannot convert: '" + stream.name + "' is " + std::string(to_string(device_)) +
-                                           " on the device and " + std::string(to_string(host_)) + " on the host");
+    throw Error(ErrorCode::kExecution, "stream cannot convert: '" + stream.name + "' is " +
+                                           std::string(to_string(device_)) + " on the device and " +
+                                           std::string(to_string(host_)) + " on the host");
   if (mode_ == StreamMode::kSum && (device_ == DType::kBool))
     throw Error(ErrorCode::kExecution, "output mode Sum needs numbers: output '" + stream.name + "' is bool");
   int64_t per_replica = program.device_iterations * program.accumulation;
   switch (mode_) {
-    case StreamMode::kConstantInput: elements_ = 1; break;
-    case StreamMode::kInput: case StreamMode::kAll: elements_ = per_replica * replicas_; break;
-    case StreamMode::kEveryN: elements_ = per_replica / period_ * replicas_; break;
-    case StreamMode::kFinal: case StreamMode::kSum: elements_ = replicas_; break;
+    case StreamMode::kConstantInput:
+      elements_ = 1;
+      break;
+    case StreamMode::kInput:
+    case StreamMode::kAll:
+      elements_ = per_replica * replicas_;
+      break;
+    case StreamMode::kEveryN:
+      elements_ = per_replica / period_ * replicas_;
+      break;
+    case StreamMode::kFinal:
+    case StreamMode::kSum:
+      elements_ = replicas_;
+      break;
   }
 }
 
@@ -73,14 +92,18 @@ int64_t HostStream::load(const std::byte* from, std::byte* to) const {
     std::memcpy(to, from, static_cast<size_t>(device_bytes_));
     return 0;
   }
-  return host_ == DType::kI64 ? narrow<int32_t, int64_t>(from, to, count_) : narrow<float, double>(from, to, count_);
+  return host_ == DType::kI64 ? narrow<int32_t, int64_t>(from, to, count_)
+                              : narrow<float, double>(from, to, count_);
 }
 
-void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica, const std::byte* from) const {
+void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica,
+                       const std::byte* from) const {
   int64_t element = replica;
   bool add = false;
   switch (mode_) {
-    case StreamMode::kAll: element += cursor * replicas_; break;
+    case StreamMode::kAll:
+      element += cursor * replicas_;
+      break;
     case StreamMode::kFinal:
       if (cursor != last_) return;
       break;
@@ -90,7 +113,9 @@ void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica
       element += (iteration / period_ * accumulation_ + cursor % accumulation_) * replicas_;
       break;
     }
-    default: add = cursor > 0; break;
+    default:
+      add = cursor > 0;
+      break;
   }
   std::byte* to = binding.data + element * host_bytes_;
   if (converts_) {
@@ -106,12 +131,26 @@ void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica
     return;
   }
   switch (device_) {
-    case DType::kF32: widen<float, float>(from, to, count_, true); break;
-    case DType::kF16: add_half(from, to, count_); break;
-    case DType::kI32: case DType::kU32: widen<uint32_t, uint32_t>(from, to, count_, true); break;
-    case DType::kI16: case DType::kU16: widen<uint16_t, uint16_t>(from, to, count_, true); break;
-    case DType::kI8: case DType::kU8: widen<uint8_t, uint8_t>(from, to, count_, true); break;
-    default: break;
+    case DType::kF32:
+      widen<float, float>(from, to, count_, true);
+      break;
+    case DType::kF16:
+      add_half(from, to, count_);
+      break;
+    case DType::kI32:
+    case DType::kU32:
+      widen<uint32_t, uint32_t>(from, to, count_, true);
+      break;
+    case DType::kI16:
+    case DType::kU16:
+      widen<uint16_t, uint16_t>(from, to, count_, true);
+      break;
+    case DType::kI8:
+    case DType::kU8:
+      widen<uint8_t, uint8_t>(from, to, count_, true);
+      break;
+    default:
+      break;
   }
 }
 

@@ -25,8 +25,8 @@ int64_t coarse_now_ns() {
 void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   std::lock_guard lock(run_mutex);
   if (bindings_in.size() != streams.size())
-    throw Error(ErrorCode::kExecution, "wrong number of streams: " + std::to_string(bindings_in.size()) + " bound, " +
-                                           std::to_string(streams.size()) + " expected");
+    throw Error(ErrorCode::kExecution, "wrong number of streams: " + std::to_string(bindings_in.size()) +
+                                           " bound, " + std::to_string(streams.size()) + " expected");
   for (size_t s = 0; s < streams.size(); ++s) {
     if (bindings_in[s].elements != streams[s].elements_per_run() ||
         (bindings_in[s].data == nullptr && bindings_in[s].elements * streams[s].host_bytes() > 0))
@@ -89,7 +89,8 @@ void Engine::State::reset() {
 
 bool Engine::State::has_work() const {
   for (size_t w = 0; w < ready.size(); ++w)
-    if (ready[w].load(std::memory_order_seq_cst) != 0 || open_lanes[w].load(std::memory_order_seq_cst) != 0) return true;
+    if (ready[w].load(std::memory_order_seq_cst) != 0 || open_lanes[w].load(std::memory_order_seq_cst) != 0)
+      return true;
   return false;
 }
 
@@ -199,13 +200,15 @@ bool Engine::State::run_one_lane(Actor& actor, int worker) {
     lane = static_cast<int>(ticket & 0xffff);
     lanes = static_cast<int>(ticket >> 16 & 0xffff);
     if (lane >= lanes) return false;
-  } while (!job.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  } while (!job.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                             std::memory_order_acquire));
   // Closed before this last lane runs, hence before the next generation can open.
   if (lane + 1 == lanes && threads > 1)
     open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
   try {
     if (!stop.load(std::memory_order_relaxed))
-      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride, &actor.fault}, lane);
+      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride, &actor.fault},
+                      lane);
   } catch (...) {
     fail(actor, job.step);
   }
@@ -226,7 +229,8 @@ bool Engine::State::poll_interrupt() {
   }
   if (!interrupted && thrown == nullptr) return false;
   if (thrown == nullptr)
-    thrown = std::make_exception_ptr(Error(ErrorCode::kInterrupted, "interrupted: the run was stopped between two steps"));
+    thrown = std::make_exception_ptr(
+        Error(ErrorCode::kInterrupted, "interrupted: the run was stopped between two steps"));
   std::lock_guard lock(error_mutex);
   interruption = thrown;
   stop.store(true, std::memory_order_seq_cst);
@@ -257,13 +261,15 @@ void Engine::State::raise() {
     try {
       std::rethrow_exception(actor.error);
     } catch (const Error& error) {
-      std::string message = error.message(), tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
+      std::string message = error.message(),
+                  tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
       if (size_t tag_at = message.find(tag); tag_at != std::string::npos) message.erase(tag_at, tag.size());
       throw Error(error.code(), message + where, error.type()).at(user_line);
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::kHostMemory, "out of host memory: while running" + where).at(user_line);
     } catch (const std::exception& error) {
-      throw Error(ErrorCode::kExecution, std::string("execution failed: ") + error.what() + where).at(user_line);
+      throw Error(ErrorCode::kExecution, std::string("execution failed: ") + error.what() + where)
+          .at(user_line);
     }
   }
   std::rethrow_exception(interruption);

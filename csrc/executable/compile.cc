@@ -1,4 +1,5 @@
-// compile(): the named pass pipeline, the count of IPUs (spec 9.7), lowering. The program it returns has passed its checks.
+// compile(): the named pass pipeline, the count of IPUs (spec 9.7), lowering. The program it returns has
+// passed its checks.
 #include "executable/compile.h"
 
 #include <bit>
@@ -31,17 +32,20 @@ int count_ipus(const ir::Module& module) {
 int reserve(int per_replica, const CompileOptions& options) {
   const int specified = per_replica * options.replicas;
   const int rounded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(specified)));
-  const std::string count = std::to_string(specified) + " IPUs are specified (" + std::to_string(per_replica) + " for the model, " +
-                            std::to_string(options.replicas) + (options.replicas == 1 ? " replica)" : " replicas)");
+  const std::string count =
+      std::to_string(specified) + " IPUs are specified (" + std::to_string(per_replica) + " for the model, " +
+      std::to_string(options.replicas) + (options.replicas == 1 ? " replica)" : " replicas)");
   if (specified > kMaxIpusPerProcess)
     throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
-                "too many IPUs for one process: " + count + ", one process can use " + std::to_string(kMaxIpusPerProcess) +
+                "too many IPUs for one process: " + count + ", one process can use " +
+                    std::to_string(kMaxIpusPerProcess) +
                     ". Distributed execution is required: run several processes with Options.Distributed.");
   if (rounded != specified && !options.auto_round_num_ipus)
     throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
                 "number of IPUs is not a power of two: " + count + ", " + std::to_string(rounded) +
-                    " must be reserved. Set Options.autoRoundNumIPUs(True) to reserve " + std::to_string(rounded) +
-                    " IPUs and leave " + std::to_string(rounded - specified) + " idle, or place the model on a power of two of IPUs.");
+                    " must be reserved. Set Options.autoRoundNumIPUs(True) to reserve " +
+                    std::to_string(rounded) + " IPUs and leave " + std::to_string(rounded - specified) +
+                    " idle, or place the model on a power of two of IPUs.");
   return rounded;
 }
 
@@ -54,7 +58,8 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   if (pipeline == pipelines.end()) {
     std::string known;
     for (const auto& [name, steps] : pipelines) known += (known.empty() ? "" : ", ") + name;
-    throw Error(ErrorCode::kEnvironment, "unknown pass pipeline: '" + options.pipeline + "'; known are " + known + ".");
+    throw Error(ErrorCode::kEnvironment,
+                "unknown pass pipeline: '" + options.pipeline + "'; known are " + known + ".");
   }
   Executable result;
   passes::PassContext context;

@@ -21,10 +21,10 @@ struct CompileOptions {
 
 struct Executable {
   std::shared_ptr<const program::Program> program;
-  std::string ir_text;               // after all passes
+  std::string ir_text;  // after all passes
   passes::Statistics statistics;
-  int ipus_per_replica = 1;          // max(distinct IPUs used, highest id + 1)
-  int ipus_reserved = 1;             // with replicas, rounded
+  int ipus_per_replica = 1;  // max(distinct IPUs used, highest id + 1)
+  int ipus_reserved = 1;     // with replicas, rounded
   double compile_seconds = 0.0;
 };
 

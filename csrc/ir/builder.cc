@@ -50,20 +50,20 @@ std::vector<Value*> results_of(const Op& op) {
 }  // namespace
 
 std::vector<Value*> Builder::call(Graph* callee, std::span<Value* const> arguments) {
-  return results_of(*create(kind::kCall, arguments, {{"callee", Symbol{callee->name()}}}, types_of(callee->outputs())));
+  return results_of(
+      *create(kind::kCall, arguments, {{"callee", Symbol{callee->name()}}}, types_of(callee->outputs())));
 }
 
-std::vector<Value*> Builder::loop(Graph* body, std::span<Value* const> carried, std::span<Value* const> invariant,
-                                  int64_t trip) {
+std::vector<Value*> Builder::loop(Graph* body, std::span<Value* const> carried,
+                                  std::span<Value* const> invariant, int64_t trip) {
   std::vector<Value*> operands(carried.begin(), carried.end());
   operands.insert(operands.end(), invariant.begin(), invariant.end());
   std::vector<Type> types;
   for (const Value* value : carried) types.push_back(value->type());
-  return results_of(*create(kind::kLoop, operands,
-                            {{"body", Symbol{body->name()}},
-                             {"trip", trip},
-                             {"carried", static_cast<int64_t>(carried.size())}},
-                            types));
+  return results_of(*create(
+      kind::kLoop, operands,
+      {{"body", Symbol{body->name()}}, {"trip", trip}, {"carried", static_cast<int64_t>(carried.size())}},
+      types));
 }
 
 std::vector<Value*> Builder::branch(Value* condition, Graph* then_graph, Graph* else_graph,
@@ -76,7 +76,9 @@ std::vector<Value*> Builder::branch(Value* condition, Graph* then_graph, Graph* 
 }
 
 Value* Builder::read_variable(const Variable& variable) {
-  return create(kind::kVariableRead, {}, {{"variable", Symbol{variable.name}}}, {variable.type}, variable.name)->result();
+  return create(kind::kVariableRead, {}, {{"variable", Symbol{variable.name}}}, {variable.type},
+                variable.name)
+      ->result();
 }
 
 void Builder::assign_variable(const Variable& variable, Value* value) {
@@ -111,22 +113,34 @@ ConstantPtr make_constant(DType dtype, Shape shape, const void* bytes) {
 ConstantPtr make_scalar(DType dtype, double value) {
   auto store = [&](auto typed) { return make_constant(dtype, {}, &typed); };
   switch (dtype) {
-    case DType::kF32: return store(static_cast<float>(value));
-    case DType::kF64: return store(value);
-    case DType::kF16: return store(float_to_half(static_cast<float>(value)));
-    case DType::kI32: return store(static_cast<int32_t>(value));
-    case DType::kU32: return store(static_cast<uint32_t>(value));
-    case DType::kI16: return store(static_cast<int16_t>(value));
-    case DType::kU16: return store(static_cast<uint16_t>(value));
-    case DType::kI8: return store(static_cast<int8_t>(value));
-    case DType::kU8: return store(static_cast<uint8_t>(value));
-    case DType::kBool: return store(static_cast<uint8_t>(value != 0.0));
-    case DType::kI64: return store(static_cast<int64_t>(value));
+    case DType::kF32:
+      return store(static_cast<float>(value));
+    case DType::kF64:
+      return store(value);
+    case DType::kF16:
+      return store(float_to_half(static_cast<float>(value)));
+    case DType::kI32:
+      return store(static_cast<int32_t>(value));
+    case DType::kU32:
+      return store(static_cast<uint32_t>(value));
+    case DType::kI16:
+      return store(static_cast<int16_t>(value));
+    case DType::kU16:
+      return store(static_cast<uint16_t>(value));
+    case DType::kI8:
+      return store(static_cast<int8_t>(value));
+    case DType::kU8:
+      return store(static_cast<uint8_t>(value));
+    case DType::kBool:
+      return store(static_cast<uint8_t>(value != 0.0));
+    case DType::kI64:
+      return store(static_cast<int64_t>(value));
     case DType::kF8_143:
-    case DType::kF8_152: break;
+    case DType::kF8_152:
+      break;
   }
-  throw Error(ErrorCode::kTypeMismatch,
-              "unsupported constant: a scalar of type " + std::string(ipu::to_string(dtype)) + " needs a scale.");
+  throw Error(ErrorCode::kTypeMismatch, "unsupported constant: a scalar of type " +
+                                            std::string(ipu::to_string(dtype)) + " needs a scale.");
 }
 
 }  // namespace ipu::ir

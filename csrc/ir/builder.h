@@ -29,12 +29,13 @@ class Builder {
              std::initializer_list<Type> result_types, std::string_view name_hint = "");
 
   Value* constant(ConstantPtr data, std::string_view name_hint = "");
-  Value* scalar(DType dtype, double value);  // a 0-d constant, rounded to dtype
+  Value* scalar(DType dtype, double value);      // a 0-d constant, rounded to dtype
   Value* splat(const Type& type, double value);  // a 0-d constant expanded to the shape (op "expand")
   std::vector<Value*> call(Graph* callee, std::span<Value* const> arguments);
   std::vector<Value*> loop(Graph* body, std::span<Value* const> carried, std::span<Value* const> invariant,
                            int64_t trip);
-  std::vector<Value*> branch(Value* condition, Graph* then_graph, Graph* else_graph, std::span<Value* const> arguments);
+  std::vector<Value*> branch(Value* condition, Graph* then_graph, Graph* else_graph,
+                             std::span<Value* const> arguments);
   Value* read_variable(const Variable& variable);
   void assign_variable(const Variable& variable, Value* value);
   Value* host_load(const Stream& stream);
@@ -47,7 +48,7 @@ class Builder {
   Op* before_;
 };
 
-ConstantPtr make_scalar(DType dtype, double value);                       // shape {}
-ConstantPtr make_constant(DType dtype, Shape shape, const void* bytes);   // copies
+ConstantPtr make_scalar(DType dtype, double value);                      // shape {}
+ConstantPtr make_constant(DType dtype, Shape shape, const void* bytes);  // copies
 
 }  // namespace ipu::ir

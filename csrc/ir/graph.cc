@@ -24,7 +24,9 @@ const std::string* intern_kind(std::string_view kind) {
 std::string clean_name(std::string_view hint) {
   std::string name(hint);
   for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '$' && c != '/' && c != '-') c = '_';
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '$' && c != '/' &&
+        c != '-')
+      c = '_';
   return name;
 }
 

@@ -89,7 +89,9 @@ Variable& Module::add_variable(Variable variable) {
 }
 Variable* Module::find_variable(std::string_view name) { return find(variable_by_name_, name); }
 const Variable* Module::find_variable(std::string_view name) const { return find(variable_by_name_, name); }
-Stream& Module::add_stream(Stream stream) { return add(streams_, stream_by_name_, std::move(stream), "stream"); }
+Stream& Module::add_stream(Stream stream) {
+  return add(streams_, stream_by_name_, std::move(stream), "stream");
+}
 Stream* Module::find_stream(std::string_view name) { return find(stream_by_name_, name); }
 const Stream* Module::find_stream(std::string_view name) const { return find(stream_by_name_, name); }
 Ring& Module::add_ring(Ring ring) { return add(rings_, ring_by_name_, std::move(ring), "ring"); }

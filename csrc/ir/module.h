@@ -1,8 +1,8 @@
 // The data structure of the IR: Module, Graph, Op, Value, and the tables a module owns.
-// One structure, two legal forms (authored, functional) and one text (docs/ir.md). No meaning of ops is known here,
-// except of the few structural ones in structure.h; definitions are in ops/.
-// Ownership: a Module owns its graphs and tables, a Graph owns its values and ops. Pointers to them are stable until
-// the thing itself is erased. All edits are O(1) in the size of the graph unless said.
+// One structure, two legal forms (authored, functional) and one text (docs/ir.md). No meaning of ops is known
+// here, except of the few structural ones in structure.h; definitions are in ops/. Ownership: a Module owns
+// its graphs and tables, a Graph owns its values and ops. Pointers to them are stable until the thing itself
+// is erased. All edits are O(1) in the size of the graph unless said.
 #pragma once
 
 #include <cstdint>
@@ -38,17 +38,19 @@ class Value {
   const std::string& name() const { return name_; }
   const Type& type() const { return type_; }
   void set_type(Type type) { type_ = std::move(type); }
-  Op* producer() const { return producer_; }        // nullptr for a graph input
-  int index() const { return index_; }              // result number, or input number
+  Op* producer() const { return producer_; }  // nullptr for a graph input
+  int index() const { return index_; }        // result number, or input number
   Graph* graph() const { return graph_; }
   std::span<const Use> uses() const { return uses_; }
   int output_count() const { return output_count_; }  // how often the graph returns it
   bool is_output() const { return output_count_ > 0; }
   bool is_unused() const { return uses_.empty() && output_count_ == 0; }
-  // Readers of this value now read `other` (same type unless the caller fixes it); graph outputs included. O(uses).
+  // Readers of this value now read `other` (same type unless the caller fixes it); graph outputs included.
+  // O(uses).
   void replace_all_uses_with(Value* other);
 
-  // For graph inputs: placement (IPU within the replica) and whether the callee may write through it (authored form).
+  // For graph inputs: placement (IPU within the replica) and whether the callee may write through it
+  // (authored form).
   std::optional<int> ipu;
   bool by_reference = false;
 
@@ -65,13 +67,13 @@ class Value {
   int output_count_ = 0;
 };
 
-// An operation. `kind` names a definition in ops/ ("matmul"), a structural op (structure.h), or something unknown
-// (opaque: parses, prints, verifies structurally, cannot run).
+// An operation. `kind` names a definition in ops/ ("matmul"), a structural op (structure.h), or something
+// unknown (opaque: parses, prints, verifies structurally, cannot run).
 class Op {
  public:
-  const std::string& kind() const { return *kind_; }     // interned: equal kinds share one string object
+  const std::string& kind() const { return *kind_; }  // interned: equal kinds share one string object
   bool is(std::string_view kind) const { return *kind_ == kind; }
-  int64_t id() const { return id_; }                     // stable within the graph, never reused
+  int64_t id() const { return id_; }  // stable within the graph, never reused
   Graph* graph() const { return graph_; }
 
   int operand_count() const { return static_cast<int>(operands_.size()); }
@@ -128,7 +130,7 @@ class Graph {
   // Creates an op before `before` (nullptr: at the end). Result names: hint, or %N; made unique.
   Op* create(std::string_view kind, std::span<Value* const> operands, Attributes attributes,
              std::span<const Type> result_types, Op* before = nullptr, std::string_view name_hint = "");
-  void erase(Op* op);                   // IPU_CHECK: results unused. Order edges from it are the caller's business
+  void erase(Op* op);  // IPU_CHECK: results unused. Order edges from it are the caller's business
   void move_before(Op* op, Op* before);  // nullptr: to the end
   Op* next(const Op* op) const;          // nullptr at the end
   Op* previous(const Op* op) const;
@@ -148,12 +150,14 @@ class Graph {
   Module* module_ = nullptr;
   std::vector<Value*> inputs_, outputs_;
   OpList ops_;
-  std::unordered_map<std::string_view, std::unique_ptr<Value>> values_;  // by name; the key views value->name_
+  std::unordered_map<std::string_view, std::unique_ptr<Value>>
+      values_;  // by name; the key views value->name_
   std::unordered_map<std::string, int> next_suffix_;
   int64_t next_op_id_ = 0;
 };
 
-// --- tables of a module --------------------------------------------------------------------------------------
+// --- tables of a module
+// --------------------------------------------------------------------------------------
 
 struct ReplicaGrouping {
   int64_t stride = 1;
@@ -163,8 +167,8 @@ struct ReplicaGrouping {
 };
 enum class Retrieval : uint8_t { kOnePerGroup = 0, kAllReplicas = 2 };
 
-// State that lives across runs. Only entry graphs touch variables (`variable.read`, `variable.assign`); callees get
-// them as inputs.
+// State that lives across runs. Only entry graphs touch variables (`variable.read`, `variable.assign`);
+// callees get them as inputs.
 struct Variable {
   std::string name;  // "fc.weight", "fc.weight.momentum"
   Type type;
@@ -172,12 +176,12 @@ struct Variable {
   std::string role = "parameter";  // parameter, buffer, optimizer_state, accumulator, constant
   ReplicaGrouping grouping;
   Retrieval retrieval = Retrieval::kOnePerGroup;
-  Shape meta_shape;                // unsharded shape when shard_over > 1; else empty
+  Shape meta_shape;  // unsharded shape when shard_over > 1; else empty
   int64_t shard_over = 1;
-  std::string remote_buffer;       // "" on chip; else the remote buffer and entry it lives in
+  std::string remote_buffer;  // "" on chip; else the remote buffer and entry it lives in
   int64_t remote_entry = 0;
-  ConstantPtr initial;             // nullptr: uploaded by the host (weights_from_host)
-  bool adopted = false;            // host storage belongs to the user, not to us
+  ConstantPtr initial;   // nullptr: uploaded by the host (weights_from_host)
+  bool adopted = false;  // host storage belongs to the user, not to us
 };
 
 // Host stream: a queue object with a cursor of its own. Direction is seen from the device.
@@ -186,11 +190,11 @@ enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
 struct Stream {
   std::string name;
   StreamDirection direction = StreamDirection::kHostToDevice;
-  Type type;                      // of one element (one micro-batch of one replica), as the device sees it
+  Type type;                       // of one element (one micro-batch of one replica), as the device sees it
   DType host_dtype = DType::kF32;  // as the host gives or takes it (i64 is narrowed at this edge)
   OutputMode mode = OutputMode::kAll;  // which elements of a device-to-host stream come back (spec 4.3)
-  int64_t period = 1;             // EveryN: counts device iterations
-  bool constant = false;          // the same element for every fetch of a run (streamed hyper-parameters)
+  int64_t period = 1;                  // EveryN: counts device iterations
+  bool constant = false;  // the same element for every fetch of a run (streamed hyper-parameters)
   std::optional<int> ipu;
 };
 
@@ -221,7 +225,8 @@ class Module {
   Graph* find_graph(std::string_view name) const;
   void erase_graph(Graph* graph);
   const std::list<std::unique_ptr<Graph>>& graphs() const { return graphs_; }
-  // A copy of `graph` under a new name, with its ops, settings, locations; `map` (optional) gets old → new values.
+  // A copy of `graph` under a new name, with its ops, settings, locations; `map` (optional) gets old → new
+  // values.
   Graph* clone_graph(const Graph& graph, std::string_view name_hint,
                      std::unordered_map<const Value*, Value*>* map = nullptr);
 

@@ -16,30 +16,30 @@ enum class Recompute : uint8_t { kDefault, kRecompute, kCheckpoint };
 enum class TileSet : uint8_t { kCompute, kIo };
 enum class ExchangeStrategy : uint8_t { kJustInTime, kOverlapInnerLoop, kOverlapLoops, kOverlapStep };
 
-std::string_view to_string(Context context);                    // "forward", "backward", "accumulate_outer", "weight_transfer"
+std::string_view to_string(Context context);  // "forward", "backward", "accumulate_outer", "weight_transfer"
 std::optional<Context> context_from_string(std::string_view text);
 
 // Every field has a default; the printer shows only those that differ from it.
 struct Settings {
-  std::string block;                  // block id of the capture, "" before the first block; `place` turns it into ipu, stage
-  std::optional<int> ipu;             // IPU within the replica
-  std::optional<int> stage;           // pipeline stage
-  std::optional<int> phase;           // execution phase
+  std::string block;  // block id of the capture, "" before the first block; `place` turns it into ipu, stage
+  std::optional<int> ipu;    // IPU within the replica
+  std::optional<int> stage;  // pipeline stage
+  std::optional<int> phase;  // execution phase
   TileSet tile_set = TileSet::kCompute;
   ExchangeStrategy exchange = ExchangeStrategy::kJustInTime;
   Context context = Context::kForward;
   Recompute recompute = Recompute::kDefault;
-  bool no_grad = false;               // captured where gradients were off
+  bool no_grad = false;  // captured where gradients were off
   double priority = 0.0;
   std::optional<double> available_memory;  // proportion, 0..1
-  Attributes outline;                 // back-end attributes of poptorch.Attribute
+  Attributes outline;                      // back-end attributes of poptorch.Attribute
 
   bool operator==(const Settings&) const = default;
 };
 
 // Where the user wrote it. Shared by many ops, never modified after it was made; survives every pass.
 struct LocationData {
-  std::string file;         // "" when unknown
+  std::string file;  // "" when unknown
   int line = 0;
   std::string module_path;  // "layer3.conv2"; "" outside any module
   bool operator==(const LocationData&) const = default;

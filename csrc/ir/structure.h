@@ -1,17 +1,19 @@
 // The structural ops: the ones the IR itself knows, because they name graphs or tables or move control.
 // All other kinds are defined in ops/. Operands → results and attributes:
 //
-//   call            (args...) → (callee outputs...)          {callee=@g, modified=[i...]}   modified: authored form
-//   loop            (carried..., invariant...) → (carried...) {body=@g, trip=N, carried=K}
+//   call            (args...) → (callee outputs...)          {callee=@g, modified=[i...]}   modified:
+//   authored form loop            (carried..., invariant...) → (carried...) {body=@g, trip=N, carried=K}
 //                     body: (i32[] index, carried..., invariant...) → (carried...)
 //                     with {while}: body returns a leading bool[] "go on"; trip is then the maximum
-//   if              (bool[] condition, args...) → (...)       {then=@g, else=@h}  both take args..., return the same types
-//   pipeline        (carried..., invariant...) → (carried...) {stages=[@s...], micro_batches=N, carried=K}
+//   if              (bool[] condition, args...) → (...)       {then=@g, else=@h}  both take args..., return
+//   the same types pipeline        (carried..., invariant...) → (carried...) {stages=[@s...],
+//   micro_batches=N, carried=K}
 //     stage graph: (i32[] micro-batch, carried..., invariant..., flows of all earlier stages...)
 //                    → (carried..., flows of this stage...)
-//     Means: for each micro-batch the stages in order, like the body of a loop. As frontends build it there is one
-//     stage graph, the whole body, whose ops name their stage in settings.stage; passes treat it as a loop but never
-//     merge ops of different stages. `pipeline-to-rings` splits it and rewrites it to a loop and rings (docs/ir.md).
+//     Means: for each micro-batch the stages in order, like the body of a loop. As frontends build it there
+//     is one stage graph, the whole body, whose ops name their stage in settings.stage; passes treat it as a
+//     loop but never merge ops of different stages. `pipeline-to-rings` splits it and rewrites it to a loop
+//     and rings (docs/ir.md).
 //   variable.read   () → (v)                                  {variable=@w}     entry graphs only
 //   variable.assign (v) → ()                                  {variable=@w}     entry graphs only
 //   host_load       () → (x)                                  {stream=@s}       next element of the stream
@@ -23,7 +25,8 @@
 //   remote.store    (x, offset?) → ()                         {buffer=@b, entry=i}
 //   constant        () → (c)                                  {value=dense}
 //   rng.context     () → (u32[2])                             {path}
-//   write           (target, source) → ()                     {starts, sizes, steps}   authored form: the region of
+//   write           (target, source) → ()                     {starts, sizes, steps}   authored form: the
+//   region of
 //                     target's memory (all of it without attributes) takes source
 //
 // Collectives, io_tile_copy, multi_exchange and code_load are ordinary definitions in ops/.
@@ -41,7 +44,8 @@ inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kP
                                   kVariableRead = "variable.read", kVariableAssign = "variable.assign",
                                   kHostLoad = "host_load", kHostStore = "host_store", kRingPush = "ring.push",
                                   kRingPop = "ring.pop", kIpuCopy = "ipu_copy", kRemoteLoad = "remote.load",
-                                  kRemoteStore = "remote.store", kConstant = "constant", kRngContext = "rng.context", kWrite = "write";
+                                  kRemoteStore = "remote.store", kConstant = "constant",
+                                  kRngContext = "rng.context", kWrite = "write";
 }  // namespace kind
 
 bool is_structural(const Op& op);

@@ -20,8 +20,8 @@ std::string print(const Module& module, const PrintOptions& options = {});
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Op& op, const PrintOptions& options = {});
 
-// Throws Error(kParse) naming line, column, what was found and what was expected. Linear in the text; nesting of
-// attributes is bounded. `source_name` appears in messages.
+// Throws Error(kParse) naming line, column, what was found and what was expected. Linear in the text; nesting
+// of attributes is bounded. `source_name` appears in messages.
 std::unique_ptr<Module> parse(std::string_view text, std::string_view source_name = "<text>");
 
 }  // namespace ipu::ir

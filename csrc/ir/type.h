@@ -11,8 +11,9 @@
 
 namespace ipu::ir {
 
-// The layout is set by passes in the functional form only; shapes, shape rules, autodiff and names stay logical.
-// `layout.convert` is the only op that changes it; elementwise ops take any layout if all operands agree.
+// The layout is set by passes in the functional form only; shapes, shape rules, autodiff and names stay
+// logical. `layout.convert` is the only op that changes it; elementwise ops take any layout if all operands
+// agree.
 struct Type {
   DType dtype = DType::kF32;
   Shape shape;

@@ -1,4 +1,5 @@
-// Values and ops: use lists with constant-time link and unlink (each operand knows its place in the value's list).
+// Values and ops: use lists with constant-time link and unlink (each operand knows its place in the value's
+// list).
 #include "ir/module.h"
 #include "support/error.h"
 
@@ -29,7 +30,8 @@ void Op::unlink(int i) {
 }
 
 void Op::set_operand(int i, Value* value) {
-  IPU_CHECK(value == nullptr || value->graph_ == graph_, "operand of '" + kind() + "' belongs to another graph");
+  IPU_CHECK(value == nullptr || value->graph_ == graph_,
+            "operand of '" + kind() + "' belongs to another graph");
   unlink(i);
   if (value == nullptr) return;
   operands_[i] = {value, value->uses_.size()};

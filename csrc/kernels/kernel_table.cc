@@ -23,7 +23,8 @@ const KernelDef* find_kernel(std::string_view id) {
   return at == table().end() ? nullptr : &at->second;
 }
 
-void KernelFault::index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent) {
+void KernelFault::index_out_of_range(std::string_view operand, int64_t position, int64_t index,
+                                     int64_t extent) {
   std::lock_guard lock(mutex_);
   if (raised_.load(std::memory_order_relaxed) && position_ <= position) return;
   operand_ = operand;
@@ -35,8 +36,8 @@ void KernelFault::index_out_of_range(std::string_view operand, int64_t position,
 
 std::string KernelFault::message() const {
   std::lock_guard lock(mutex_);
-  return "index out of range: index " + std::to_string(index_) + " (element " + std::to_string(position_) + " of '" +
-         operand_ + "') is not in [0, " + std::to_string(extent_) + ").";
+  return "index out of range: index " + std::to_string(index_) + " (element " + std::to_string(position_) +
+         " of '" + operand_ + "') is not in [0, " + std::to_string(extent_) + ").";
 }
 
 void KernelFault::clear() {

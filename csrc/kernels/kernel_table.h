@@ -1,7 +1,8 @@
 // The table of kernels: plain numeric functions on typed strided views, found by id.
-// A kernel is *prepared* once per step (attributes and shapes known) and then *run* any number of times; run never
-// allocates, never throws and touches only the memory it is given. Kernels register themselves in static objects.
-// Not here: which op uses which kernel (ops), where the memory comes from (lowering), who calls it (emulator).
+// A kernel is *prepared* once per step (attributes and shapes known) and then *run* any number of times; run
+// never allocates, never throws and touches only the memory it is given. Kernels register themselves in
+// static objects. Not here: which op uses which kernel (ops), where the memory comes from (lowering), who
+// calls it (emulator).
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@
 #include "support/attributes.h"
 #include "support/dtype.h"
 #include "support/layout.h"
-#include "support/tensor_spec.h"
 #include "support/shape.h"
+#include "support/tensor_spec.h"
 
 namespace ipu::kernels {
 
@@ -28,14 +29,15 @@ struct KernelRequest {
   const Attributes& attributes;
 };
 
-// Where a running kernel reports that operand *values* are wrong (an index out of range): kernels never throw and never
-// touch memory they were not given; the elements concerned become zero. Shared by all lanes of a call.
-// The caller makes one, passes it in KernelCall::fault, asks raised() after the last lane and then throws
-// Error(kExecution, message() + the op and the user's line), having called clear() before the next run.
+// Where a running kernel reports that operand *values* are wrong (an index out of range): kernels never throw
+// and never touch memory they were not given; the elements concerned become zero. Shared by all lanes of a
+// call. The caller makes one, passes it in KernelCall::fault, asks raised() after the last lane and then
+// throws Error(kExecution, message() + the op and the user's line), having called clear() before the next
+// run.
 class KernelFault {
  public:
-  // Index `index`, element `position` of the operand called `operand`, is outside [0, extent). The report with the
-  // smallest position is kept, so the message does not depend on threads.
+  // Index `index`, element `position` of the operand called `operand`, is outside [0, extent). The report
+  // with the smallest position is kept, so the message does not depend on threads.
   void index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   std::string message() const;  // "index out of range: index 12 (element 3 of 'index') is not in [0, 10)."
@@ -49,14 +51,15 @@ class KernelFault {
 };
 
 struct KernelCall {
-  std::byte* const* operands;  // one pointer per operand; nullptr where an optional one is absent
-  std::byte* const* results;   // one pointer per result
-  std::byte* scratch;          // scratch_bytes() bytes, 64-byte aligned, private to this lane
+  std::byte* const* operands;    // one pointer per operand; nullptr where an optional one is absent
+  std::byte* const* results;     // one pointer per result
+  std::byte* scratch;            // scratch_bytes() bytes, 64-byte aligned, private to this lane
   KernelFault* fault = nullptr;  // nullptr: wrong values are not reported
 };
 
 // A kernel bound to shapes and attributes. Immutable: any number of threads may run lanes of it at once.
-// The lanes cut the *results* into disjoint parts that depend on shapes only, so bits never depend on threads.
+// The lanes cut the *results* into disjoint parts that depend on shapes only, so bits never depend on
+// threads.
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
@@ -67,11 +70,13 @@ class PreparedKernel {
 
 struct KernelDef {
   std::string_view id;  // "matmul", "pointwise", "conv2d.weight_gradient"; named by op definitions
-  // nullptr: this kernel cannot do these dtypes, strides or layouts (the caller tries the next id or materialises).
+  // nullptr: this kernel cannot do these dtypes, strides or layouts (the caller tries the next id or
+  // materialises).
   std::unique_ptr<PreparedKernel> (*prepare)(const KernelRequest& request);
 };
 
-void register_kernel(const KernelDef& def);       // called by static registrations; a second one of the same id is a bug
+void register_kernel(
+    const KernelDef& def);  // called by static registrations; a second one of the same id is a bug
 const KernelDef* find_kernel(std::string_view id);  // nullptr when unknown
 std::vector<std::string_view> kernel_ids();         // sorted
 
@@ -84,5 +89,6 @@ struct KernelRegistration {
 #define IPU_KERNEL_CONCAT_(a, b) a##b
 #define IPU_KERNEL_CONCAT(a, b) IPU_KERNEL_CONCAT_(a, b)
 // IPU_REGISTER_KERNEL("matmul", prepare_matmul);
-#define IPU_REGISTER_KERNEL(id, prepare) \
-  static const ::ipu::kernels::KernelRegistration IPU_KERNEL_CONCAT(kernel_registration_, __COUNTER__)({id, prepare})
+#define IPU_REGISTER_KERNEL(id, prepare)                                                  \
+  static const ::ipu::kernels::KernelRegistration IPU_KERNEL_CONCAT(kernel_registration_, \
+                                                                    __COUNTER__)({id, prepare})

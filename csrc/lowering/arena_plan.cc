@@ -1,6 +1,7 @@
-// Greedy by size: the largest interval first, each at the lowest gap that fits best among the intervals already placed
-// that live at the same time (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
-// Weak where many small long-lived intervals come late: they fill gaps, never move anything.
+// Greedy by size: the largest interval first, each at the lowest gap that fits best among the intervals
+// already placed that live at the same time (Pisarchyk and Lee, "Efficient memory management for deep neural
+// net inference", 2020). Weak where many small long-lived intervals come late: they fill gaps, never move
+// anything.
 #include "lowering/arena_plan.h"
 
 #include <algorithm>
@@ -14,11 +15,12 @@ namespace {
 constexpr int64_t kAlignment = 64;
 int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Placed intervals by time: a tree over positions would be O(log n) in all cases; buckets of positions are enough, as
-// most intervals are short and the long ones are few.
+// Placed intervals by time: a tree over positions would be O(log n) in all cases; buckets of positions are
+// enough, as most intervals are short and the long ones are few.
 class Timeline {
  public:
-  explicit Timeline(int64_t length) : width_(std::max<int64_t>(1, length / 256)), buckets_(length / width_ + 1) {}
+  explicit Timeline(int64_t length)
+      : width_(std::max<int64_t>(1, length / 256)), buckets_(length / width_ + 1) {}
   void add(int i, const Interval& interval) {
     if (interval.last / width_ - interval.first / width_ > 32) {
       long_.push_back(i);
@@ -48,9 +50,8 @@ void find_peak(const std::vector<Interval>& intervals, ArenaPlan& plan) {
     events.push_back({interval.first, interval.bytes});
     events.push_back({interval.last + 1, -interval.bytes});
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.at != b.at ? a.at < b.at : a.bytes < b.bytes;
-  });
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return a.at != b.at ? a.at < b.at : a.bytes < b.bytes; });
   int64_t now = 0, peak_at = 0;
   for (const Event& event : events) {
     now += event.bytes;
@@ -71,12 +72,14 @@ ArenaPlan plan_arena(const std::vector<Interval>& intervals) {
   plan.offsets.assign(intervals.size(), 0);
   int64_t length = 0;
   for (const Interval& interval : intervals) {
-    IPU_CHECK(interval.bytes >= 0 && interval.first >= 0 && interval.first <= interval.last, "malformed interval");
+    IPU_CHECK(interval.bytes >= 0 && interval.first >= 0 && interval.first <= interval.last,
+              "malformed interval");
     length = std::max(length, interval.last + 1);
   }
   std::vector<int> order(intervals.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return intervals[a].bytes > intervals[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return intervals[a].bytes > intervals[b].bytes; });
 
   Timeline placed(length);
   std::vector<std::pair<int64_t, int64_t>> taken;  // offset, end

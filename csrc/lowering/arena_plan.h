@@ -1,4 +1,5 @@
-// Offline placement of buffers in an arena: intervals of life in, byte offsets out. Knows nothing of programs.
+// Offline placement of buffers in an arena: intervals of life in, byte offsets out. Knows nothing of
+// programs.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@ struct Interval {
   int64_t first = 0, last = 0;  // positions in the linear order, inclusive: alive at both
 };
 struct ArenaPlan {
-  std::vector<int64_t> offsets;       // 64-byte aligned, one per interval
+  std::vector<int64_t> offsets;  // 64-byte aligned, one per interval
   int64_t arena_bytes = 0;
-  int64_t peak_bytes = 0;             // largest sum of bytes alive at one position
+  int64_t peak_bytes = 0;  // largest sum of bytes alive at one position
   std::vector<int> live_at_peak;
 };
 // Greedy by size, best fit among free gaps. O(n log n) typically; never worse than the sum of all bytes.

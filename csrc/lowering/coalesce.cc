@@ -1,4 +1,5 @@
-// Joins virtual buffers that can share memory (Chaitin's aggressive coalescing, with ranges instead of a graph).
+// Joins virtual buffers that can share memory (Chaitin's aggressive coalescing, with ranges instead of a
+// graph).
 #include <algorithm>
 #include <numeric>
 
@@ -34,7 +35,8 @@ class Coalescer {
       if (step.is_move) continue;
       for (const Place& result : step.results)
         for (const DraftOperand& operand : step.operands)
-          if (operand.in_place && operand.buffer >= 0 && try_join(result.buffer, operand.buffer, false)) break;
+          if (operand.in_place && operand.buffer >= 0 && try_join(result.buffer, operand.buffer, false))
+            break;
     }
     for (size_t b = 0; b < parent_.size(); ++b) parent_[b] = find(static_cast<int>(b));
     return parent_;
@@ -46,7 +48,8 @@ class Coalescer {
     return b;
   }
 
-  // Temporaries stay out of variables: an interrupted run leaves in a variable only values that were meant for it.
+  // Temporaries stay out of variables: an interrupted run leaves in a variable only values that were meant
+  // for it.
   bool try_join(int a, int b, bool may_be_variable) {
     a = find(a);
     b = find(b);
@@ -73,6 +76,8 @@ class Coalescer {
 
 }  // namespace
 
-std::vector<int> coalesce(const Draft& draft, std::vector<LiveRange>& ranges) { return Coalescer(draft, ranges).run(); }
+std::vector<int> coalesce(const Draft& draft, std::vector<LiveRange>& ranges) {
+  return Coalescer(draft, ranges).run();
+}
 
 }  // namespace ipu::lowering

@@ -16,7 +16,9 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
       if (site->is(kind::kIf)) conditions_[{scope.get(), site}] = nest.static_condition(*scope, *site);
   for (const std::unique_ptr<Scope>& scope : nest.scopes()) {
     for (const auto& op : scope->graph->ops()) {
-      if (scope->called.contains(op.get()) || op->is(kind::kHostLoad) || op->is(kind::kVariableRead) || op->is(kind::kIpuCopy)) continue;
+      if (scope->called.contains(op.get()) || op->is(kind::kHostLoad) || op->is(kind::kVariableRead) ||
+          op->is(kind::kIpuCopy))
+        continue;
       const ops::OpDef* def = ops::definition(*op);
       bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(*op);
       if (!has_effects) continue;
@@ -38,10 +40,11 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
 void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir::Op* reader) {
   const int home = nest_.home(scope, value);
   if (home != kAnywhere && home != ipu) {
-    Error error(ErrorCode::kInternal, "internal error: %" + value->name() + " of graph @" + scope.graph->name() + " is on IPU " +
-                                          std::to_string(home) + " and read on IPU " + std::to_string(ipu) +
-                                          (reader != nullptr ? " by '" + reader->kind() + "'" : "") +
-                                          " without an ipu_copy. Run the pass insert-ipu-copies before lowering.");
+    Error error(ErrorCode::kInternal,
+                "internal error: %" + value->name() + " of graph @" + scope.graph->name() + " is on IPU " +
+                    std::to_string(home) + " and read on IPU " + std::to_string(ipu) +
+                    (reader != nullptr ? " by '" + reader->kind() + "'" : "") +
+                    " without an ipu_copy. Run the pass insert-ipu-copies before lowering.");
     if (reader != nullptr) error.at(user_line(*reader));
     throw error;
   }
@@ -63,7 +66,8 @@ void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
     activate(scope, ipu);
     if (operand == 0) return;
     operand -= 1;
-    if (operand < site.attributes.integer("carried")) want(scope, scope.graph->outputs()[operand], ipu, &site);
+    if (operand < site.attributes.integer("carried"))
+      want(scope, scope.graph->outputs()[operand], ipu, &site);
   }
   want(*scope.parent, site.operand(operand), ipu, &site);
 }

@@ -1,5 +1,5 @@
-// Which values and which pieces of control each IPU needs: backwards from the ops with effects. What nobody needs on an
-// IPU is not projected onto it.
+// Which values and which pieces of control each IPU needs: backwards from the ops with effects. What nobody
+// needs on an IPU is not projected onto it.
 #pragma once
 
 #include <map>
@@ -13,7 +13,9 @@ class Demand {
  public:
   explicit Demand(const Nest& nest);
 
-  bool needs(int ipu, const Scope& scope, const ir::Value* value) const { return has(values_, scope.value(value), ipu); }
+  bool needs(int ipu, const Scope& scope, const ir::Value* value) const {
+    return has(values_, scope.value(value), ipu);
+  }
   // Something in the scope runs on the IPU.
   bool is_active(int ipu, const Scope& scope) const { return has(scopes_, scope.number, ipu); }
   const std::optional<StaticCondition>& condition(const Scope& scope, const ir::Op& site) const {

@@ -1,5 +1,5 @@
-// An IPU's program before memory is planned: the instructions of program.h over virtual buffers. Each virtual buffer is
-// written in one place, except the ones that carry values around loops and out of branches.
+// An IPU's program before memory is planned: the instructions of program.h over virtual buffers. Each virtual
+// buffer is written in one place, except the ones that carry values around loops and out of branches.
 #pragma once
 
 #include <string>
@@ -14,12 +14,13 @@ struct VirtualBuffer {
   std::string name;
   int64_t bytes = 0;
   program::Storage storage = program::Storage::kArena;
-  int index = -1;         // of the variable or constant
-  bool written = false;   // variables only: has steps that assign it
+  int index = -1;        // of the variable or constant
+  bool written = false;  // variables only: has steps that assign it
 };
 
 struct DraftOperand : Place {
-  // The step has read this operand before it writes the same elements of its results, so a result may take its memory.
+  // The step has read this operand before it writes the same elements of its results, so a result may take
+  // its memory.
   bool in_place = false;
 };
 
@@ -31,8 +32,8 @@ struct DraftStep {
   std::vector<Place> results;
   int object = -1, counter = -1, target = -1, origin = -1;
   int64_t trip = 0, low = 0, high = 0;
-  bool is_move = false;   // copies operand 0 whole to result 0: goes when both become one buffer
-  int depth = 0;          // of the loops around it
+  bool is_move = false;  // copies operand 0 whole to result 0: goes when both become one buffer
+  int depth = 0;         // of the loops around it
 };
 
 struct Draft {
@@ -41,7 +42,8 @@ struct Draft {
   int counters = 0;
 };
 
-// Where values live: sorted, disjoint, half-open ranges of positions. Step i reads at position 2i and writes at 2i+1.
+// Where values live: sorted, disjoint, half-open ranges of positions. Step i reads at position 2i and writes
+// at 2i+1.
 struct LiveRange {
   struct Segment {
     int64_t begin, end;
@@ -55,8 +57,8 @@ struct LiveRange {
 // One range per virtual buffer. Written variables live into the first and out of the last step.
 std::vector<LiveRange> live_ranges(const Draft& draft);
 
-// Which virtual buffers share memory: a representative for each. Joins both ends of moves, then results with operands
-// that may be overwritten in place, wherever ranges do not overlap. `ranges` are joined with them.
+// Which virtual buffers share memory: a representative for each. Joins both ends of moves, then results with
+// operands that may be overwritten in place, wherever ranges do not overlap. `ranges` are joined with them.
 std::vector<int> coalesce(const Draft& draft, std::vector<LiveRange>& ranges);
 
 // Joined buffers get one memory; moves within one go; arena offsets are planned.

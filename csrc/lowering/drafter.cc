@@ -37,7 +37,8 @@ int SharedTables::copy_queue(const Scope& scope, const ir::Op& copy) {
   auto [at, added] = copy_queues.try_emplace({&scope, &copy}, static_cast<int>(program->queues.size()));
   if (added)
     program->queues.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
-                               static_cast<int>(copy.attributes.integer("from")), static_cast<int>(copy.attributes.integer("to"))});
+                               static_cast<int>(copy.attributes.integer("from")),
+                               static_cast<int>(copy.attributes.integer("to"))});
   return at->second;
 }
 
@@ -109,7 +110,8 @@ bool readers_take_splat(const ir::Value& value) {
   for (const ir::Use& use : value.uses()) {
     const ir::Op& user = *use.user;
     const bool starts_loop = user.is(kind::kLoop) && use.index < user.attributes.integer("carried");
-    if (!starts_loop && !user.is(kind::kVariableAssign) && !ops::has_trait(user, ops::kAnyLayout)) return false;
+    if (!starts_loop && !user.is(kind::kVariableAssign) && !ops::has_trait(user, ops::kAnyLayout))
+      return false;
   }
   return true;
 }
@@ -129,7 +131,9 @@ Place Drafter::constant_place(const ir::Value* value) {
   }
   auto [at, added] = constant_buffers_.try_emplace(data.get(), 0);
   if (added)
-    at->second = new_buffer(TensorSpec::plain(data->dtype, data->shape), value->name(), Storage::kConstant, shared_.constant(data)).buffer;
+    at->second = new_buffer(TensorSpec::plain(data->dtype, data->shape), value->name(), Storage::kConstant,
+                            shared_.constant(data))
+                     .buffer;
   place.buffer = at->second;
   return place;
 }
@@ -139,7 +143,8 @@ const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
   if (place.buffer >= 0) return place;
   const ir::Op* op = value->producer();
   if (op == nullptr) {
-    IPU_CHECK(scope.is_loop_body() && value->index() == 0, "%" + value->name() + " of @" + scope.graph->name() + " has no place");
+    IPU_CHECK(scope.is_loop_body() && value->index() == 0,
+              "%" + value->name() + " of @" + scope.graph->name() + " has no place");
     Place index = new_buffer(spec_of(value->type()), value->name());
     DraftStep& step = add(Opcode::kCounter);
     step.counter = counters_.at(&scope);
@@ -158,8 +163,9 @@ const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
       take(scope, *op);
     }
   }
-  IPU_CHECK(place_of(scope, value).buffer >= 0, "%" + value->name() + " of @" + scope.graph->name() + " is read on IPU " +
-                                                    std::to_string(ipu_) + " before it is there");
+  IPU_CHECK(place_of(scope, value).buffer >= 0, "%" + value->name() + " of @" + scope.graph->name() +
+                                                    " is read on IPU " + std::to_string(ipu_) +
+                                                    " before it is there");
   return place_of(scope, value);
 }
 
@@ -181,7 +187,9 @@ void Drafter::send(const Scope& scope, const ir::Op& copy) {
 void Drafter::send_early(const Scope& scope, const ir::Value* value) {
   for (const ir::Use& use : value->uses()) {
     const ir::Op& copy = *use.user;
-    if (!copy.is(kind::kIpuCopy) || copy.attributes.integer("from") != ipu_ || copy.attributes.integer("to") == ipu_) continue;
+    if (!copy.is(kind::kIpuCopy) || copy.attributes.integer("from") != ipu_ ||
+        copy.attributes.integer("to") == ipu_)
+      continue;
     if (!demand_.needs(static_cast<int>(copy.attributes.integer("to")), scope, copy.result())) continue;
     send(scope, copy);
     sent_[&copy].push_back(&scope);
@@ -191,7 +199,8 @@ void Drafter::send_early(const Scope& scope, const ir::Value* value) {
 void Drafter::take(const Scope& scope, const ir::Op& op) {
   Place place = new_buffer(spec_of(op.result()->type()), op.result()->name());
   DraftStep& step = add(Opcode::kPop, shared_.origin(op));
-  step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name) : shared_.copy_queue(scope, op);
+  step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name)
+                                      : shared_.copy_queue(scope, op);
   step.results.push_back(place);
   place_of(scope, op.result()) = place;
 }
@@ -211,7 +220,8 @@ void Drafter::take_pending(const Scope& scope, const std::string* ring) {
 void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kConstant)) return;  // made at first use
   if (op.is(kind::kIpuCopy)) {
-    const int from = static_cast<int>(op.attributes.integer("from")), to = static_cast<int>(op.attributes.integer("to"));
+    const int from = static_cast<int>(op.attributes.integer("from")),
+              to = static_cast<int>(op.attributes.integer("to"));
     if (!demand_.needs(to, scope, op.result())) return;
     if (from == to) {
       if (from == ipu_) place_of(scope, op.result()) = ensure(scope, op.operand(0));
@@ -329,7 +339,9 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
   // One operand after the other is laid out in order until a kernel takes them.
   for (int i = 0; i < operand_count && strided && !choice; ++i) {
-    if (op.operand(i) == nullptr || operand_specs[i].layout != Layout::kPlain || operand_specs[i].is_contiguous()) continue;
+    if (op.operand(i) == nullptr || operand_specs[i].layout != Layout::kPlain ||
+        operand_specs[i].is_contiguous())
+      continue;
     operand_specs[i] = contiguous(scope, op.operand(i)).spec;
     choice = choose_kernel(op, operand_specs, result_specs);
   }
@@ -341,7 +353,8 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
     operands[i].in_place = may_overwrite(op, *choice, i, operands[i].spec, result_specs);
   }
   std::vector<Place> results;
-  for (int i = 0; i < op.result_count(); ++i) results.push_back(new_buffer(result_specs[i], op.result(i)->name()));
+  for (int i = 0; i < op.result_count(); ++i)
+    results.push_back(new_buffer(result_specs[i], op.result(i)->name()));
   DraftStep& step = add(Opcode::kKernel, shared_.origin(op));
   step.kernel = choice->id;
   step.attributes = std::move(choice->attributes);

@@ -1,5 +1,5 @@
-// Projection of a nest of graphs onto one IPU: the steps this IPU runs, over virtual buffers, in program order. Values go
-// to other IPUs as soon as they exist and are taken over when first needed.
+// Projection of a nest of graphs onto one IPU: the steps this IPU runs, over virtual buffers, in program
+// order. Values go to other IPUs as soon as they exist and are taken over when first needed.
 #pragma once
 
 #include <map>
@@ -40,7 +40,8 @@ class Drafter {
   void emit_call(const Scope& scope, const ir::Op& op);
   void emit_loop(const Scope& scope, const ir::Op& op);
   void emit_if(const Scope& scope, const ir::Op& op);
-  void hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called, int first_input);
+  void hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called,
+                 int first_input);
   void settle_carried(const Scope& body, const std::vector<int>& carried_buffers);
 
   // Ops (drafter.cc).
@@ -50,15 +51,16 @@ class Drafter {
   void send(const Scope& scope, const ir::Op& copy);
   void take(const Scope& scope, const ir::Op& op);
   void take_pending(const Scope& scope, const std::string* ring);
-  // Where a value of the scope being emitted lies; constants, indices and arrivals come into being at first use.
+  // Where a value of the scope being emitted lies; constants, indices and arrivals come into being at first
+  // use.
   Place constant_place(const ir::Value* value);
   const Place& ensure(const Scope& scope, const ir::Value* value);
   const Place& contiguous(const Scope& scope, const ir::Value* value);
   Place materialise(const Place& from, const std::string& name);
   void move(const Place& from, int to, int origin);
 
-  Place new_buffer(const TensorSpec& spec, const std::string& name, program::Storage storage = program::Storage::kArena,
-                   int index = -1);
+  Place new_buffer(const TensorSpec& spec, const std::string& name,
+                   program::Storage storage = program::Storage::kArena, int index = -1);
   int variable_buffer(const std::string& name);
   DraftStep& add(program::Opcode opcode, int origin = -1);
 
@@ -67,7 +69,7 @@ class Drafter {
   SharedTables& shared_;
   const int ipu_;
   Draft draft_;
-  std::vector<Place> places_;                             // by value number
+  std::vector<Place> places_;                                   // by value number
   std::map<const Scope*, std::vector<const ir::Op*>> pending_;  // arrivals nobody has needed yet, in order
   std::map<const ir::Op*, std::vector<const Scope*>> sent_;     // copies that were sent early
   std::unordered_map<const ConstantData*, int> constant_buffers_;

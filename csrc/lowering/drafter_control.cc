@@ -1,4 +1,5 @@
-// Control on one IPU: loops and branches as flat instructions, and the moves that carry values around and out of them.
+// Control on one IPU: loops and branches as flat instructions, and the moves that carry values around and out
+// of them.
 #include <algorithm>
 
 #include "ir/structure.h"
@@ -30,7 +31,8 @@ void Drafter::emit_scope(const Scope& scope) {
 }
 
 // Inputs of a called graph lie where the operands of the site lie.
-void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called, int first_input) {
+void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called,
+                        int first_input) {
   const std::vector<ir::Value*>& inputs = called.graph->inputs();
   for (int i = first_operand; i < op.operand_count(); ++i) {
     const ir::Value* input = inputs[i - first_operand + first_input];
@@ -99,8 +101,8 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   }
 }
 
-// All outputs of the body become the carried values of the next iteration at the same moment: an output that lies in
-// the memory of another carried value is set aside first.
+// All outputs of the body become the carried values of the next iteration at the same moment: an output that
+// lies in the memory of another carried value is set aside first.
 void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers) {
   std::vector<Place> outputs(buffers.size());
   for (size_t k = 0; k < buffers.size(); ++k)
@@ -149,7 +151,8 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
   }
   std::vector<Place> results(op.result_count());
   for (int i = 0; i < op.result_count(); ++i)
-    if (needed(scope, op.result(i))) results[i] = new_buffer(spec_of(op.result(i)->type()), op.result(i)->name());
+    if (needed(scope, op.result(i)))
+      results[i] = new_buffer(spec_of(op.result(i)->type()), op.result(i)->name());
   auto emit_branch = [&](const Scope& called) {
     emit_scope(called);
     for (int i = 0; i < op.result_count(); ++i)

@@ -15,7 +15,8 @@ std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const
     if (def->has(ops::kConvolution) && operands.size() > 1 && operands[1].layout == Layout::kPacked64)
       choice.attributes.set("kernel_shape", op.operand(1)->type().shape);
     const kernels::KernelDef* kernel = kernels::find_kernel(choice.id);
-    if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes}) != nullptr) return std::move(choice);
+    if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes}) != nullptr)
+      return std::move(choice);
   }
   return std::nullopt;
 }
@@ -37,8 +38,11 @@ bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, con
 void throw_no_kernel(const ir::Op& op) {
   std::string text = "no kernel: '" + op.kind() + "' cannot run on";
   for (int i = 0; i < op.operand_count(); ++i)
-    text += (i > 0 ? ", " : " ") + (op.operand(i) == nullptr ? std::string("nothing") : ir::to_string(op.operand(i)->type()));
-  throw Error(ErrorCode::kUnsupportedOps, text + ". Use another dtype or shape, or say it with other operations.").at(user_line(op));
+    text += (i > 0 ? ", " : " ") +
+            (op.operand(i) == nullptr ? std::string("nothing") : ir::to_string(op.operand(i)->type()));
+  throw Error(ErrorCode::kUnsupportedOps,
+              text + ". Use another dtype or shape, or say it with other operations.")
+      .at(user_line(op));
 }
 
 }  // namespace ipu::lowering

@@ -30,7 +30,8 @@ std::vector<Block> make_blocks(const Draft& draft) {
   for (int i = 0; i < n; ++i) {
     const DraftStep& step = draft.steps[i];
     bool loops = step.opcode == Opcode::kLoop || step.opcode == Opcode::kEndLoop;
-    if (loops || step.opcode == Opcode::kBranchIfNot || step.opcode == Opcode::kBranchUnlessCounter || step.opcode == Opcode::kJump) {
+    if (loops || step.opcode == Opcode::kBranchIfNot || step.opcode == Opcode::kBranchUnlessCounter ||
+        step.opcode == Opcode::kJump) {
       starts[i + 1] = 1;
       starts[loops ? step.target + 1 : step.target] = 1;
     }
@@ -51,16 +52,21 @@ std::vector<Block> make_blocks(const Draft& draft) {
       if (step < n) block.successors.push_back(block_at[step]);
     };
     switch (last.opcode) {
-      case Opcode::kJump: link(last.target); break;
-      case Opcode::kBranchIfNot: case Opcode::kBranchUnlessCounter:
+      case Opcode::kJump:
+        link(last.target);
+        break;
+      case Opcode::kBranchIfNot:
+      case Opcode::kBranchUnlessCounter:
         link(block.last);
         link(last.target);
         break;
-      case Opcode::kLoop: case Opcode::kEndLoop:
+      case Opcode::kLoop:
+      case Opcode::kEndLoop:
         link(block.last);
         link(last.target + 1);
         break;
-      default: link(block.last);
+      default:
+        link(block.last);
     }
     block.reads = block.writes = block.live_in = block.live_out = Bits(words, 0);
     for (int i = block.first; i < block.last; ++i) {
@@ -90,8 +96,8 @@ bool LiveRange::overlaps(const LiveRange& other) const {
 
 void LiveRange::join(const LiveRange& other) {
   std::vector<Segment> all;
-  std::merge(segments.begin(), segments.end(), other.segments.begin(), other.segments.end(), std::back_inserter(all),
-             [](const Segment& a, const Segment& b) { return a.begin < b.begin; });
+  std::merge(segments.begin(), segments.end(), other.segments.begin(), other.segments.end(),
+             std::back_inserter(all), [](const Segment& a, const Segment& b) { return a.begin < b.begin; });
   segments.clear();
   for (const Segment& segment : all) {
     if (!segments.empty() && segment.begin <= segments.back().end) {
@@ -109,7 +115,8 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
   const size_t words = blocks[0].reads.size();
   Bits at_exit(words, 0);
   for (size_t b = 0; b < draft.buffers.size(); ++b)
-    if (draft.buffers[b].storage == program::Storage::kVariable && draft.buffers[b].written) set(at_exit, static_cast<int>(b));
+    if (draft.buffers[b].storage == program::Storage::kVariable && draft.buffers[b].written)
+      set(at_exit, static_cast<int>(b));
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t b = blocks.size(); b-- > 0;) {
@@ -126,7 +133,8 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
       }
     }
   }
-  // Walk backwards; `end[b]` is where the current segment of a living buffer ends. Segments come out last first.
+  // Walk backwards; `end[b]` is where the current segment of a living buffer ends. Segments come out last
+  // first.
   std::vector<int64_t> end(draft.buffers.size(), -1);
   std::vector<int> alive;
   auto open = [&](int b, int64_t at) {
@@ -151,7 +159,8 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
       const int64_t at = 2 * int64_t{i};
       for (const Place& result : step.results) open(result.buffer, at + 2);
       for (const Place& result : step.results)
-        if (end[result.buffer] >= 0 && covers(draft.buffers[result.buffer], result)) close(result.buffer, at + 1);
+        if (end[result.buffer] >= 0 && covers(draft.buffers[result.buffer], result))
+          close(result.buffer, at + 1);
       for (const DraftOperand& operand : step.operands)
         if (operand.buffer >= 0) open(operand.buffer, operand.in_place ? at + 1 : at + 2);
     }

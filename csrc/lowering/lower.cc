@@ -1,5 +1,5 @@
-// The way from functional IR to a program: number the nest, find what each IPU needs, project, join buffers, plan memory,
-// check.
+// The way from functional IR to a program: number the nest, find what each IPU needs, project, join buffers,
+// plan memory, check.
 #include "lowering/lower.h"
 
 #include "ir/structure.h"
@@ -22,21 +22,25 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
   const ir::Module& module = nest.module();
   for (const ir::Stream& stream : module.streams()) {
     shared.streams.emplace(stream.name, static_cast<int>(out.streams.size()));
-    out.streams.push_back({stream.name, mode_of(stream), spec_of(stream.type), stream.host_dtype, stream.period, stream.ipu.value_or(0)});
+    out.streams.push_back({stream.name, mode_of(stream), spec_of(stream.type), stream.host_dtype,
+                           stream.period, stream.ipu.value_or(0)});
   }
   for (const ir::Variable& variable : module.variables()) {
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0), constant, false, variable.type.shape});
+    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),
+                             constant, false, variable.type.shape});
   }
   for (const ir::Ring& ring : module.rings()) {
     shared.rings.emplace(ring.name, static_cast<int>(out.queues.size()));
-    out.queues.push_back({ring.name, spec_of(ring.type).stored_bytes(), ring.capacity, ring.from_ipu, ring.to_ipu});
+    out.queues.push_back(
+        {ring.name, spec_of(ring.type).stored_bytes(), ring.capacity, ring.from_ipu, ring.to_ipu});
   }
   for (const std::unique_ptr<Scope>& scope : nest.scopes()) {
     for (const auto& op : scope->graph->ops()) {
       if (!op->is(kind::kVariableRead) && !op->is(kind::kVariableAssign)) continue;
-      program::Variable& variable = out.variables[shared.variables.at(op->attributes.symbol("variable").name)];
+      program::Variable& variable =
+          out.variables[shared.variables.at(op->attributes.symbol("variable").name)];
       variable.ipu = nest.home_of(*scope, *op);
       if (variable.ipu == kAnywhere) variable.ipu = 0;
       variable.written |= op->is(kind::kVariableAssign);
@@ -48,7 +52,8 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
 
 program::Program lower(const ir::Module& module, const LowerOptions& options) {
   auto entry = module.entry_points.find(options.entry_point);
-  IPU_CHECK(entry != module.entry_points.end(), "the module has no entry point '" + options.entry_point + "'");
+  IPU_CHECK(entry != module.entry_points.end(),
+            "the module has no entry point '" + options.entry_point + "'");
   const ir::Graph* graph = module.find_graph(entry->second);
   IPU_CHECK(graph != nullptr, "entry point '" + options.entry_point + "' names graph @" + entry->second);
   Nest nest(module, *graph);

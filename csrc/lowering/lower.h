@@ -1,4 +1,5 @@
-// Functional IR → machine-level program: project each graph onto its IPUs, order, choose kernels, plan memory.
+// Functional IR → machine-level program: project each graph onto its IPUs, order, choose kernels, plan
+// memory.
 #pragma once
 
 #include "ir/module.h"

@@ -39,7 +39,8 @@ Nest::Nest(const ir::Module& module, const ir::Graph& entry) : module_(module) {
   for (const std::unique_ptr<Scope>& scope : scopes_) {
     for (const auto& op : scope->graph->ops()) {
       ipu_count_ = std::max(ipu_count_, op->settings.ipu.value_or(0) + 1);
-      if (op->is(kind::kIpuCopy)) ipu_count_ = std::max(ipu_count_, static_cast<int>(op->attributes.integer("from")) + 1);
+      if (op->is(kind::kIpuCopy))
+        ipu_count_ = std::max(ipu_count_, static_cast<int>(op->attributes.integer("from")) + 1);
     }
   }
   for (const ir::Variable& variable : module.variables())
@@ -69,16 +70,18 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
   for (const ir::Value* input : graph.inputs()) number(input);
   for (const auto& op : graph.ops()) {
     for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
-    if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) || op->is(kind::kRngContext) ||
-        op->is(kind::kWrite) || (op->is(kind::kLoop) && op->attributes.boolean("while", false)))
-      throw Error(ErrorCode::kUnsupportedOps, "unsupported operation: '" + op->kind() + "'" +
-                                                  (op->is(kind::kLoop) ? " with a run-time condition" : "") +
-                                                  " cannot be lowered" +
-                                                  (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
+    if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) ||
+        op->is(kind::kRngContext) || op->is(kind::kWrite) ||
+        (op->is(kind::kLoop) && op->attributes.boolean("while", false)))
+      throw Error(ErrorCode::kUnsupportedOps,
+                  "unsupported operation: '" + op->kind() + "'" +
+                      (op->is(kind::kLoop) ? " with a run-time condition" : "") + " cannot be lowered" +
+                      (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
           .at(user_line(*op));
     if (!is_region(*op)) continue;
     std::vector<Scope*> called;
-    for (const ir::Graph* callee : ir::called_graphs(*op)) called.push_back(add_scope(*callee, op.get(), scope));
+    for (const ir::Graph* callee : ir::called_graphs(*op))
+      called.push_back(add_scope(*callee, op.get(), scope));
     scope->called.emplace(op.get(), std::move(called));
   }
   return scope;
@@ -86,7 +89,8 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
 
 bool Nest::set_home(int value, int home) {
   if (home == kAnywhere || homes_[value] == home) return false;
-  if (homes_[value] != kAnywhere) return false;  // the first home stays; readers elsewhere are found in projection
+  if (homes_[value] != kAnywhere)
+    return false;  // the first home stays; readers elsewhere are found in projection
   homes_[value] = home;
   return true;
 }
@@ -111,8 +115,8 @@ int Nest::home_of(const Scope& scope, const ir::Op& op) const {
   return 0;
 }
 
-// One sweep over the nest in program order; says whether a carried value or a result got a home only now, so that what
-// was computed from it earlier must be looked at again.
+// One sweep over the nest in program order; says whether a carried value or a result got a home only now, so
+// that what was computed from it earlier must be looked at again.
 bool Nest::find_homes(Scope& scope) {
   bool again = false;
   for (const auto& op : scope.graph->ops()) {

@@ -1,5 +1,5 @@
-// The nest of graphs of an entry point: every graph at every place it is used, its values numbered, and the IPU each
-// value lives on. The same graph used twice is two scopes.
+// The nest of graphs of an entry point: every graph at every place it is used, its values numbered, and the
+// IPU each value lives on. The same graph used twice is two scopes.
 #pragma once
 
 #include <map>
@@ -13,14 +13,15 @@
 
 namespace ipu::lowering {
 
-inline constexpr int kAnywhere = -1;  // constants, loop indices and scalars that follow from them: computed where needed
+inline constexpr int kAnywhere =
+    -1;  // constants, loop indices and scalars that follow from them: computed where needed
 
 struct Scope {
   const ir::Graph* graph = nullptr;
   const ir::Op* site = nullptr;  // in parent->graph; nullptr: the entry graph
   Scope* parent = nullptr;
-  int number = 0;                // in Nest::scopes
-  std::unordered_map<const ir::Value*, int> values;          // numbers of the nest's values
+  int number = 0;                                                 // in Nest::scopes
+  std::unordered_map<const ir::Value*, int> values;               // numbers of the nest's values
   std::unordered_map<const ir::Op*, std::vector<Scope*>> called;  // callee; body; then and else
 
   bool is_loop_body() const;

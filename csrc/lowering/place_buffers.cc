@@ -14,7 +14,10 @@ bool same_place(const Place& a, const Place& b, const std::vector<int>& represen
   return representative[a.buffer] == representative[b.buffer] && a.byte_offset == b.byte_offset;
 }
 
-bool only_branches(const DraftStep& step) { return step.opcode == Opcode::kJump || step.opcode == Opcode::kBranchUnlessCounter || step.opcode == Opcode::kBranchIfNot; }
+bool only_branches(const DraftStep& step) {
+  return step.opcode == Opcode::kJump || step.opcode == Opcode::kBranchUnlessCounter ||
+         step.opcode == Opcode::kBranchIfNot;
+}
 
 // Steps that stay. Moves within one buffer go; then branches and jumps to what follows them anyway.
 std::vector<char> find_kept(const Draft& draft, const std::vector<int>& representative) {
@@ -61,7 +64,8 @@ program::IpuProgram place_buffers(const Draft& draft, const std::vector<int>& re
     number[r] = static_cast<int>(out.buffers.size());
     out.buffers.push_back({from.name, from.storage, from.bytes, 0, from.index});
     if (from.storage == Storage::kArena && !ranges[r].segments.empty()) {
-      intervals.push_back({from.bytes, ranges[r].segments.front().begin / 2, (ranges[r].segments.back().end - 1) / 2});
+      intervals.push_back(
+          {from.bytes, ranges[r].segments.front().begin / 2, (ranges[r].segments.back().end - 1) / 2});
       planned.push_back(number[r]);
     }
     return number[r];

@@ -1,5 +1,5 @@
-// Conditions that follow from a loop's index alone, as those of pipeline stages do: evaluated for each iteration at
-// compile time, so that a counter compare replaces the ops that compute them.
+// Conditions that follow from a loop's index alone, as those of pipeline stages do: evaluated for each
+// iteration at compile time, so that a counter compare replaces the ops that compute them.
 #include <unordered_map>
 
 #include "ir/structure.h"
@@ -37,7 +37,9 @@ class Evaluator {
       return trace(*scope.parent, scope.site->operand(value->index() - 1));
     }
     const ops::OpDef* def = ops::definition(*op);
-    if (!op->is(ir::kind::kConstant) && (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom))) return false;
+    if (!op->is(ir::kind::kConstant) &&
+        (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom)))
+      return false;
     if (value->type().elements() > 16 || static_cast<int>(order_.size()) >= kMaxOps) return false;
     for (int i = 0; i < op->operand_count(); ++i)
       if (op->operand(i) != nullptr && !trace(scope, op->operand(i))) return false;
@@ -48,8 +50,7 @@ class Evaluator {
 
   bool evaluate(const ir::Value* condition, int64_t index) {
     std::unordered_map<const ir::Value*, ops::ReferenceTensor> values;
-    if (loop != nullptr)
-      values[loop->graph->inputs()[0]] = {{DType::kI32, {}}, {static_cast<double>(index)}};
+    if (loop != nullptr) values[loop->graph->inputs()[0]] = {{DType::kI32, {}}, {static_cast<double>(index)}};
     for (const ir::Op* op : order_) {
       if (op->is(ir::kind::kConstant)) {
         values[op->result()] = ops::ReferenceTensor::from_constant(*op->attributes.constant("value"));

@@ -9,8 +9,8 @@
 namespace ipu::lowering {
 namespace {
 
-// Strides of a view seen with another shape, if there are any: runs of source dimensions that lie one behind the other
-// are split or joined at will.
+// Strides of a view seen with another shape, if there are any: runs of source dimensions that lie one behind
+// the other are split or joined at will.
 std::optional<Strides> reshaped_strides(const TensorSpec& from, const Shape& to) {
   if (element_count(to) == 0) return contiguous_strides(to);
   Strides strides(to.size(), 0);
@@ -57,7 +57,8 @@ std::optional<Strides> reshaped_strides(const TensorSpec& from, const Shape& to)
 TensorSpec spec_of(const ir::Type& type) {
   TensorSpec spec = TensorSpec::plain(type.dtype, type.shape);
   spec.layout = type.layout;
-  if (type.layout == Layout::kPacked64) {  // panels run along the first dimension of a weight: the matrix is its transpose
+  if (type.layout ==
+      Layout::kPacked64) {  // panels run along the first dimension of a weight: the matrix is its transpose
     const int64_t columns = type.shape[0];
     spec.shape = {columns == 0 ? 0 : type.elements() / columns, columns};
     spec.strides = contiguous_strides(spec.shape);
@@ -71,7 +72,8 @@ TensorSpec flat(const TensorSpec& spec) {
 
 ConstantPtr splat_of(const ConstantData& data) {
   const size_t size = static_cast<size_t>(size_in_bytes(data.dtype));
-  if (data.bytes.size() <= size || std::memcmp(data.bytes.data(), data.bytes.data() + size, data.bytes.size() - size) != 0)
+  if (data.bytes.size() <= size ||
+      std::memcmp(data.bytes.data(), data.bytes.data() + size, data.bytes.size() - size) != 0)
     return nullptr;
   auto one = std::make_shared<ConstantData>();
   one->dtype = data.dtype;
@@ -86,8 +88,10 @@ std::optional<Place> view_of(const ir::Op& op, const Place& operand) {
   if (type.dtype != operand.spec.dtype) return std::nullopt;
   Place place = operand;
   if (op.is("detach") || op.is("nop")) return place;
-  if (type.layout == Layout::kPacked64 && op.is("expand")) {  // zeros, see pack-weights: any order, padding included
-    IPU_CHECK(operand.spec.layout == Layout::kPlain && element_count(operand.spec.shape) == 1, "only zeros expand into panels");
+  if (type.layout == Layout::kPacked64 &&
+      op.is("expand")) {  // zeros, see pack-weights: any order, padding included
+    IPU_CHECK(operand.spec.layout == Layout::kPlain && element_count(operand.spec.shape) == 1,
+              "only zeros expand into panels");
     place.spec = flat(spec_of(type));
     place.spec.strides = {0};
     return place;

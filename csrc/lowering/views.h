@@ -1,5 +1,5 @@
-// Where a value lies: a virtual buffer, an offset and a strided view; and what view-like ops do to it without moving
-// a byte.
+// Where a value lies: a virtual buffer, an offset and a strided view; and what view-like ops do to it without
+// moving a byte.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@ TensorSpec flat(const TensorSpec& spec);
 // Value of a constant whose elements are all the same, as a 0-d constant; nullptr otherwise.
 ConstantPtr splat_of(const ConstantData& data);
 
-// The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and identities.
-// nullopt: the op computes something, or its result cannot be said in non-negative strides.
+// The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and
+// identities. nullopt: the op computes something, or its result cannot be said in non-negative strides.
 std::optional<Place> view_of(const ir::Op& op, const Place& operand);
 
 }  // namespace ipu::lowering

@@ -1,6 +1,7 @@
-// Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and elementwise
-// ops follow their operands, and where anything else reads or makes such a value a layout.convert stands between.
-// Works on f32 of rank 3 and 4 within a graph; inputs and outputs of graphs stay plain. Weights are left to pack-weights.
+// Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and
+// elementwise ops follow their operands, and where anything else reads or makes such a value a layout.convert
+// stands between. Works on f32 of rank 3 and 4 within a graph; inputs and outputs of graphs stay plain.
+// Weights are left to pack-weights.
 #include <unordered_map>
 
 #include "ir/structure.h"
@@ -12,7 +13,8 @@ namespace ipu::passes {
 namespace {
 
 bool is_image(const ir::Type& type) {
-  return type.dtype == DType::kF32 && (type.shape.size() == 3 || type.shape.size() == 4) && type.layout != Layout::kPacked64;
+  return type.dtype == DType::kF32 && (type.shape.size() == 3 || type.shape.size() == 4) &&
+         type.layout != Layout::kPacked64;
 }
 
 // Operands and results of a convolution that are activations; the others are weights.
@@ -22,7 +24,8 @@ struct Activations {
 };
 Activations activations_of(const ir::Op& op) {
   // The gradient of a weight has the kernel's shape and reads two activations.
-  if (ops::definition(op)->operands.size() == 2 && op.attributes.has("kernel_shape")) return {{true, true}, false};
+  if (ops::definition(op)->operands.size() == 2 && op.attributes.has("kernel_shape"))
+    return {{true, true}, false};
   return {};
 }
 
@@ -41,7 +44,8 @@ class ChannelsLast : public Pass {
         visit(op, context);
       }
       for (size_t i = 0; i < graph->outputs().size(); ++i)
-        if (is_last(graph->outputs()[i])) graph->set_output(static_cast<int>(i), in_layout(graph->outputs()[i], Layout::kPlain, context));
+        if (is_last(graph->outputs()[i]))
+          graph->set_output(static_cast<int>(i), in_layout(graph->outputs()[i], Layout::kPlain, context));
     }
     return changed_;
   }
@@ -71,16 +75,20 @@ class ChannelsLast : public Pass {
     if (def != nullptr && (def->has(ops::kPooling) || def->has(ops::kAnyLayout)) && op.result_count() > 0 &&
         is_image(op.result()->type())) {
       bool follows = false;
-      for (int i = 0; i < op.operand_count(); ++i) follows |= op.operand(i) != nullptr && is_last(op.operand(i));
+      for (int i = 0; i < op.operand_count(); ++i)
+        follows |= op.operand(i) != nullptr && is_last(op.operand(i));
       bool can = true;
       for (int i = 0; i < op.result_count(); ++i) can = can && is_image(op.result(i)->type());
-      for (int i = 0; i < op.operand_count(); ++i)  // another element type of the same shape cannot be converted
-        can = can && (op.operand(i) == nullptr || op.operand(i)->type().shape != op.result()->type().shape || is_image(op.operand(i)->type()));
+      for (int i = 0; i < op.operand_count();
+           ++i)  // another element type of the same shape cannot be converted
+        can = can && (op.operand(i) == nullptr || op.operand(i)->type().shape != op.result()->type().shape ||
+                      is_image(op.operand(i)->type()));
       if (follows && can) {
         for (int i = 0; i < op.operand_count(); ++i) {
           ir::Value* operand = op.operand(i);
           if (operand == nullptr || is_last(operand)) continue;
-          const bool same_rank_image = is_image(operand->type()) &&
+          const bool same_rank_image =
+              is_image(operand->type()) &&
               (def->has(ops::kPooling) || operand->type().shape == op.result()->type().shape);
           if (same_rank_image) op.set_operand(i, in_layout(operand, Layout::kNhwc, context));
         }
@@ -94,7 +102,8 @@ class ChannelsLast : public Pass {
   }
 
   void make_plain(ir::Op& op, int i, const PassContext& context) {
-    if (op.operand(i) != nullptr && is_last(op.operand(i))) op.set_operand(i, in_layout(op.operand(i), Layout::kPlain, context));
+    if (op.operand(i) != nullptr && is_last(op.operand(i)))
+      op.set_operand(i, in_layout(op.operand(i), Layout::kPlain, context));
   }
 
   // `value` in another layout, converted once, right after it was made.
@@ -102,20 +111,24 @@ class ChannelsLast : public Pass {
     ir::Value*& known = converted_[value];
     if (known != nullptr) return known;
     ir::Op* producer = value->producer();
-    if (producer != nullptr && producer->is("layout.convert") && producer->operand(0)->type().layout == layout)
+    if (producer != nullptr && producer->is("layout.convert") &&
+        producer->operand(0)->type().layout == layout)
       return known = producer->operand(0);
     ir::Graph* graph = value->graph();
-    ir::Op* before = producer != nullptr ? graph->next(producer) : graph->ops().empty() ? nullptr : graph->ops().front().get();
+    ir::Op* before = producer != nullptr    ? graph->next(producer)
+                     : graph->ops().empty() ? nullptr
+                                            : graph->ops().front().get();
     ir::Type type = value->type();
     type.layout = layout;
-    ir::Op* op = graph->create("layout.convert", {&value, 1}, {{"layout", std::string(to_string(layout))}}, {&type, 1}, before,
-                               value->name());
+    ir::Op* op = graph->create("layout.convert", {&value, 1}, {{"layout", std::string(to_string(layout))}},
+                               {&type, 1}, before, value->name());
     if (producer != nullptr) {
       op->settings = producer->settings;
       op->location = producer->location;
     } else {
       const ir::Use* use = value->uses().empty() ? nullptr : &value->uses()[0];
-      if (use != nullptr && use->user != op) op->settings = use->user->settings, op->location = use->user->location;
+      if (use != nullptr && use->user != op)
+        op->settings = use->user->settings, op->location = use->user->location;
     }
     op->settings.outline = {};
     changed_ = true;
@@ -127,7 +140,8 @@ class ChannelsLast : public Pass {
   std::unordered_map<const ir::Value*, ir::Value*> converted_;
 };
 
-IPU_REGISTER_PASS(ChannelsLast, "channels-last", "Stores activations around convolutions channels last.", {"conversions"});
+IPU_REGISTER_PASS(ChannelsLast, "channels-last", "Stores activations around convolutions channels last.",
+                  {"conversions"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -1,8 +1,9 @@
-// Joins elementwise ops of one shape that feed each other into one op, so that what flows between them never reaches
-// memory. Groups grow in program order: an op joins the groups of its operands unless something outside lies between them
-// (it would have to run both after and before the group). Only values that are read outside of the group are results.
-// Leaves alone: ops of another shape, IPU, stage or layout, random ops, control scalars, and groups of one.
-// The dependence of a value on groups is kept for the 64 youngest groups; older ones take no more members.
+// Joins elementwise ops of one shape that feed each other into one op, so that what flows between them never
+// reaches memory. Groups grow in program order: an op joins the groups of its operands unless something
+// outside lies between them (it would have to run both after and before the group). Only values that are read
+// outside of the group are results. Leaves alone: ops of another shape, IPU, stage or layout, random ops,
+// control scalars, and groups of one. The dependence of a value on groups is kept for the 64 youngest groups;
+// older ones take no more members.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -38,10 +39,10 @@ struct Dependence {
 
 struct Group {
   std::vector<ir::Op*> members;
-  std::vector<int64_t> numbers;     // its own and those of groups it took in
-  Dependence outside;               // of what its members read from outside
+  std::vector<int64_t> numbers;  // its own and those of groups it took in
+  Dependence outside;            // of what its members read from outside
   std::unordered_set<const ir::Value*> operands;
-  int parent = -1;                  // taken in by this one
+  int parent = -1;  // taken in by this one
 };
 
 class GraphFusion {
@@ -69,11 +70,13 @@ class GraphFusion {
  private:
   static bool is_candidate(const ir::Op& op) {
     const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr || !def->expression || def->has(ops::kSideEffects) || def->has(ops::kRandom)) return false;
+    if (def == nullptr || !def->expression || def->has(ops::kSideEffects) || def->has(ops::kRandom))
+      return false;
     const ir::Type& type = op.result()->type();
     if (type.elements() <= 1 && !is_floating_point(type.dtype)) return false;  // control
     for (int i = 0; i < op.result_count(); ++i)
-      if (op.result(i)->type().shape != type.shape || op.result(i)->type().layout != type.layout) return false;
+      if (op.result(i)->type().shape != type.shape || op.result(i)->type().layout != type.layout)
+        return false;
     for (int i = 0; i < op.operand_count(); ++i)
       if (op.operand(i) == nullptr) return false;
     return true;
@@ -82,15 +85,17 @@ class GraphFusion {
   static bool fit_together(const ir::Op& a, const ir::Op& b) {
     const ir::Type &x = a.result()->type(), &y = b.result()->type();
     const ir::Settings &s = a.settings, &t = b.settings;
-    return x.shape == y.shape && x.layout == y.layout && s.ipu == t.ipu && s.stage == t.stage && s.phase == t.phase &&
-           s.block == t.block && s.tile_set == t.tile_set && s.recompute == t.recompute && s.outline == t.outline;
+    return x.shape == y.shape && x.layout == y.layout && s.ipu == t.ipu && s.stage == t.stage &&
+           s.phase == t.phase && s.block == t.block && s.tile_set == t.tile_set &&
+           s.recompute == t.recompute && s.outline == t.outline;
   }
 
   int find(int g) const {
     while (groups_[g].parent >= 0) g = groups_[g].parent;
     return g;
   }
-  // Groups run as a whole, so a value depends on all that any group before it reads, members that came later included.
+  // Groups run as a whole, so a value depends on all that any group before it reads, members that came later
+  // included.
   bool depends(const Dependence& d, const Group& group) const {
     const int64_t now = static_cast<int64_t>(groups_.size()) - 1;
     uint64_t bits = d.at(now), seen = 0;
@@ -105,7 +110,8 @@ class GraphFusion {
   }
   bool is_open(const Group& group) const {
     const int64_t now = static_cast<int64_t>(groups_.size());  // one more may be made for the op itself
-    return std::all_of(group.numbers.begin(), group.numbers.end(), [&](int64_t n) { return now - n < kWindow; });
+    return std::all_of(group.numbers.begin(), group.numbers.end(),
+                       [&](int64_t n) { return now - n < kWindow; });
   }
   int group_of(const ir::Value* value) const {
     if (value->producer() == nullptr) return -1;
@@ -141,7 +147,8 @@ class GraphFusion {
       if (auto at = dependence_.find(operand); at != dependence_.end()) own.add(at->second, now);
       if (mine < 0 || group_of(operand) == mine) continue;
       groups_[mine].operands.insert(operand);
-      if (auto at = dependence_.find(operand); at != dependence_.end()) groups_[mine].outside.add(at->second, now);
+      if (auto at = dependence_.find(operand); at != dependence_.end())
+        groups_[mine].outside.add(at->second, now);
     }
     // Ops with effects stay in order; reads of state too.
     if (!effects_.is_pure(op)) {
@@ -161,7 +168,8 @@ class GraphFusion {
   // Nothing outside of the group lies between it and `op`.
   bool may_join(const ir::Op& op, int g) const {
     const Group& group = groups_[g];
-    if (!is_open(group) || !fit_together(*group.members.front(), op) || group.members.size() >= kMaxOps) return false;
+    if (!is_open(group) || !fit_together(*group.members.front(), op) || group.members.size() >= kMaxOps)
+      return false;
     size_t operands = group.operands.size();
     for (int i = 0; i < op.operand_count(); ++i) {
       if (group_of(op.operand(i)) == g) continue;
@@ -176,15 +184,17 @@ class GraphFusion {
       const int theirs = group_of(op.operand(i));
       if (theirs == a || theirs == b) continue;
       auto at = dependence_.find(op.operand(i));
-      if (at != dependence_.end() && (depends(at->second, groups_[a]) || depends(at->second, groups_[b]))) return false;
+      if (at != dependence_.end() && (depends(at->second, groups_[a]) || depends(at->second, groups_[b])))
+        return false;
     }
     return true;
   }
   bool may_merge(int a, int b) const {
     const Group &x = groups_[a], &y = groups_[b];
     return is_open(x) && is_open(y) && x.members.size() + y.members.size() < kMaxOps &&
-           x.operands.size() + y.operands.size() <= kMaxOperands && fit_together(*x.members.front(), *y.members.front()) &&
-           !depends(x.outside, y) && !depends(y.outside, x);
+           x.operands.size() + y.operands.size() <= kMaxOperands &&
+           fit_together(*x.members.front(), *y.members.front()) && !depends(x.outside, y) &&
+           !depends(y.outside, x);
   }
   void merge(int into, int from) {
     Group &x = groups_[into], &y = groups_[from];
@@ -198,7 +208,8 @@ class GraphFusion {
   }
 
   // Members of a group come to stand one behind the other, everything else keeps its order as far as it can.
-  // When groups depend on each other in a circle nothing is moved, and those groups are taken out of `group_of`.
+  // When groups depend on each other in a circle nothing is moved, and those groups are taken out of
+  // `group_of`.
   bool sort(std::unordered_map<const ir::Op*, int>& group_of) {
     std::unordered_map<const ir::Op*, int> node_of;
     std::vector<std::vector<ir::Op*>> nodes;
@@ -258,7 +269,8 @@ class GraphFusion {
   }
 
   void fuse(Group& group) {
-    std::sort(group.members.begin(), group.members.end(), [this](const ir::Op* a, const ir::Op* b) { return order(a) < order(b); });
+    std::sort(group.members.begin(), group.members.end(),
+              [this](const ir::Op* a, const ir::Op* b) { return order(a) < order(b); });
     const std::unordered_set<const ir::Op*> inside(group.members.begin(), group.members.end());
     std::vector<ir::Value*> operands, results;
     std::vector<DType> dtypes;
@@ -279,11 +291,13 @@ class GraphFusion {
       const ops::OpDef& def = *ops::definition(*op);
       std::vector<ops::Expr> inputs;
       for (int i = 0; i < op->operand_count(); ++i) inputs.push_back(tree_of(op->operand(i)));
-      std::vector<ops::Expr> values = def.expression(inputs, ops::with_defaults(def, op->attributes), op->result()->type().dtype);
+      std::vector<ops::Expr> values =
+          def.expression(inputs, ops::with_defaults(def, op->attributes), op->result()->type().dtype);
       for (int i = 0; i < op->result_count(); ++i) {
         ir::Value* result = op->result(i);
         // Each op rounds its result, inside the group as outside.
-        if (values[i].dtype() == DType::kF16) values[i] = ops::cast(ops::cast(values[i], DType::kF32), DType::kF16);
+        if (values[i].dtype() == DType::kF16)
+          values[i] = ops::cast(ops::cast(values[i], DType::kF32), DType::kF16);
         trees[result] = values[i];
         bool is_read_outside = result->is_output();
         for (const ir::Use& use : result->uses()) is_read_outside |= !inside.contains(use.user);
@@ -298,7 +312,8 @@ class GraphFusion {
     Attributes attributes = ops::compile(roots, dtypes).to_attributes();
     attributes.set("dtypes", dtype_names);
     ir::Op* last = group.members.back();
-    ir::Op* fused = graph_.create("fused_pointwise", operands, std::move(attributes), types, graph_.next(last));
+    ir::Op* fused =
+        graph_.create("fused_pointwise", operands, std::move(attributes), types, graph_.next(last));
     fused->settings = last->settings;
     fused->location = last->location;
     std::vector<std::string> names;

@@ -1,8 +1,9 @@
-// Stores weights in the panels their products read (packed64) for good: the variable, its gradient and accumulator and the
-// optimizer's state, as far as they only flow through products, elementwise updates, control and state. Everything that
-// must agree on a layout forms a class; a class is packed when a product reads it and nothing in it wants plain memory.
-// Leaves alone: classes with any other reader (an embedding tied to a linear layer), other dtypes, weights of
-// convolutions that are trained (their gradient kernels read plain weights). Nothing is converted at run time.
+// Stores weights in the panels their products read (packed64) for good: the variable, its gradient and
+// accumulator and the optimizer's state, as far as they only flow through products, elementwise updates,
+// control and state. Everything that must agree on a layout forms a class; a class is packed when a product
+// reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
+// tied to a linear layer), other dtypes, weights of convolutions that are trained (their gradient kernels
+// read plain weights). Nothing is converted at run time.
 #include <algorithm>
 #include <unordered_map>
 
@@ -29,7 +30,8 @@ class PackWeights : public Pass {
     std::vector<ir::Op*> zeros;
     for (const auto& graph : module.graphs())
       for (const auto& op : graph->ops())
-        if (op->is(kind::kConstant) && is_zeros(*op) && of_value_.contains(op->result()) && is_packed(of_value_.at(op->result())))
+        if (op->is(kind::kConstant) && is_zeros(*op) && of_value_.contains(op->result()) &&
+            is_packed(of_value_.at(op->result())))
           zeros.push_back(op.get());
     for (ir::Op* op : zeros) expand_zeros(*op);
     for (auto& [value, node] : of_value_) {
@@ -68,7 +70,8 @@ class PackWeights : public Pass {
   int new_node(const ir::Type& type) {
     Node node;
     node.shape = type.shape;
-    node.refused = type.dtype != DType::kF32 || type.shape.size() < 2 || type.layout == Layout::kNhwc || type.elements() == 0;
+    node.refused = type.dtype != DType::kF32 || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
+                   type.elements() == 0;
     node.wanted = type.layout == Layout::kPacked64;
     nodes_.push_back(std::move(node));
     return static_cast<int>(nodes_.size()) - 1;
@@ -127,7 +130,8 @@ class PackWeights : public Pass {
     for (int i = 0; i < op.result_count(); ++i) refuse(op.result(i));
   }
 
-  // Operand i of the site is input i + shift of the graph; outputs beginning at `first_output` are its results.
+  // Operand i of the site is input i + shift of the graph; outputs beginning at `first_output` are its
+  // results.
   void connect(const ir::Op& op, const ir::Graph& graph, int shift, size_t first_output) {
     for (int i = 0; i < op.operand_count(); ++i)
       if (i + shift >= 0 && op.operand(i) != nullptr) unite(op.operand(i), graph.inputs()[i + shift]);
@@ -218,7 +222,8 @@ class PackWeights : public Pass {
   std::unordered_map<std::string, int> of_table_;
 };
 
-IPU_REGISTER_PASS(PackWeights, "pack-weights", "Stores weights of products in the panels their kernels read.", {"variables packed"});
+IPU_REGISTER_PASS(PackWeights, "pack-weights", "Stores weights of products in the panels their kernels read.",
+                  {"variables packed"});
 
 }  // namespace
 }  // namespace ipu::passes

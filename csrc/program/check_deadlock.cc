@@ -1,7 +1,7 @@
 // Runs control and queues of a program without data, all IPUs in turn, until all end or all wait.
-// Queues are first-in first-out with one writer and one reader, so whether the program ends does not depend on the
-// order in which IPUs run: one order proves all. Instructions that neither move control nor touch a queue are dropped
-// first, and so are loops without queues in them.
+// Queues are first-in first-out with one writer and one reader, so whether the program ends does not depend
+// on the order in which IPUs run: one order proves all. Instructions that neither move control nor touch a
+// queue are dropped first, and so are loops without queues in them.
 #include <algorithm>
 
 #include "program/program.h"
@@ -30,7 +30,8 @@ Track reduce(const IpuProgram& program) {
   std::vector<int> queue_steps(n + 1, 0);  // before instruction i
   for (int i = 0; i < n; ++i) {
     Opcode code = all[i].opcode;
-    queue_steps[i + 1] = queue_steps[i] + (code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease);
+    queue_steps[i + 1] =
+        queue_steps[i] + (code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease);
   }
   Track track;
   track.counters.assign(program.counters, 0);
@@ -41,13 +42,26 @@ Track reduce(const IpuProgram& program) {
     int low = std::min(i, step.target), high = std::max(i, step.target);
     bool matters = false;
     switch (step.opcode) {
-      case Opcode::kPush: case Opcode::kPop: case Opcode::kRelease: case Opcode::kJump: matters = true; break;
-      case Opcode::kLoop: case Opcode::kEndLoop: matters = queue_steps[high] > queue_steps[low]; break;
-      case Opcode::kBranchIfNot: case Opcode::kBranchUnlessCounter: matters = true; break;
-      default: break;
+      case Opcode::kPush:
+      case Opcode::kPop:
+      case Opcode::kRelease:
+      case Opcode::kJump:
+        matters = true;
+        break;
+      case Opcode::kLoop:
+      case Opcode::kEndLoop:
+        matters = queue_steps[high] > queue_steps[low];
+        break;
+      case Opcode::kBranchIfNot:
+      case Opcode::kBranchUnlessCounter:
+        matters = true;
+        break;
+      default:
+        break;
     }
     if (matters)
-      track.steps.push_back({step.opcode, step.object, step.counter, step.target, step.trip, step.low, step.high, i});
+      track.steps.push_back(
+          {step.opcode, step.object, step.counter, step.target, step.trip, step.low, step.high, i});
   }
   position[n] = static_cast<int>(track.steps.size());
   for (Step& step : track.steps)
@@ -77,14 +91,15 @@ class Simulation {
     if (!all_done) report();
     for (size_t q = 0; q < queues_.size(); ++q)
       if (queues_[q].filled != 0)
-        throw Error(ErrorCode::kDeadlock, "deadlock: queue " + program_.queues[q].name + " still holds " +
-                                              std::to_string(queues_[q].filled) +
-                                              " elements when the program ends; the next call could not start");
+        throw Error(ErrorCode::kDeadlock,
+                    "deadlock: queue " + program_.queues[q].name + " still holds " +
+                        std::to_string(queues_[q].filled) +
+                        " elements when the program ends; the next call could not start");
   }
 
  private:
-  // The body of an outermost loop that all IPUs share and whose counter no branch reads repeats itself exactly: any
-  // surplus of pushes over pops shows within as many rounds as the largest queue has slots.
+  // The body of an outermost loop that all IPUs share and whose counter no branch reads repeats itself
+  // exactly: any surplus of pushes over pops shows within as many rounds as the largest queue has slots.
   void shorten() {
     int64_t rounds = 4;
     for (const Queue& queue : program_.queues) rounds = std::max(rounds, 2 * queue.capacity + 2);
@@ -125,7 +140,9 @@ class Simulation {
           if (counter < step.low || counter >= step.high) next = step.target;
           break;
         }
-        case Opcode::kJump: next = step.target; break;
+        case Opcode::kJump:
+          next = step.target;
+          break;
         case Opcode::kPush: {
           QueueState& queue = queues_[step.object];
           if (queue.filled == program_.queues[step.object].capacity) return moved;
@@ -145,13 +162,15 @@ class Simulation {
         case Opcode::kRelease: {
           QueueState& queue = queues_[step.object];
           if (queue.taken == 0)
-            throw Error(ErrorCode::kInvalidProgram, "invalid program: " + describe(program_, ipu, step.original) +
-                                                        ": no slot of queue " + program_.queues[step.object].name + " is taken");
+            throw Error(ErrorCode::kInvalidProgram,
+                        "invalid program: " + describe(program_, ipu, step.original) + ": no slot of queue " +
+                            program_.queues[step.object].name + " is taken");
           --queue.taken;
           --queue.filled;
           break;
         }
-        default: break;
+        default:
+          break;
       }
       track.at = next;
       moved = true;

@@ -1,7 +1,8 @@
-// Proof of an arena plan: no two arena buffers that are alive together share bytes. Liveness is computed anew from the
-// instructions as dataflow over basic blocks (loops and branches included), not taken from the planner.
-// A buffer is alive where some write may reach and some read may follow; writes that cover only a part of it do not end
-// its life. Cost: blocks x buffers/64 words per round of the fixpoint, then one walk over the instructions.
+// Proof of an arena plan: no two arena buffers that are alive together share bytes. Liveness is computed anew
+// from the instructions as dataflow over basic blocks (loops and branches included), not taken from the
+// planner. A buffer is alive where some write may reach and some read may follow; writes that cover only a
+// part of it do not end its life. Cost: blocks x buffers/64 words per round of the fixpoint, then one walk
+// over the instructions.
 #include <algorithm>
 #include <map>
 
@@ -16,16 +17,17 @@ bool test(const Bits& bits, int i) { return (bits[i / 64] >> (i % 64)) & 1; }
 void set(Bits& bits, int i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
 
 struct Block {
-  int first = 0, last = 0;          // instructions, half open
+  int first = 0, last = 0;  // instructions, half open
   std::vector<int> successors, predecessors;
-  Bits reads, covers, writes;       // read before covered; covered in full; written at all
-  Bits live_in, live_out;           // a read may follow
-  Bits written_in;                  // a write may have happened
+  Bits reads, covers, writes;  // read before covered; covered in full; written at all
+  Bits live_in, live_out;      // a read may follow
+  Bits written_in;             // a write may have happened
 };
 
 class PlanChecker {
  public:
-  explicit PlanChecker(const IpuProgram& program) : program_(program), words_((program.buffers.size() + 63) / 64) {}
+  explicit PlanChecker(const IpuProgram& program)
+      : program_(program), words_((program.buffers.size() + 63) / 64) {}
 
   void run() {
     if (program_.instructions.empty()) return;
@@ -61,15 +63,19 @@ class PlanChecker {
     starts[0] = 1;
     for (int i = 0; i < n; ++i) {
       switch (steps[i].opcode) {
-        case Opcode::kLoop: case Opcode::kEndLoop:
+        case Opcode::kLoop:
+        case Opcode::kEndLoop:
           starts[i + 1] = 1;
           starts[steps[i].target + 1] = 1;
           break;
-        case Opcode::kBranchIfNot: case Opcode::kBranchUnlessCounter: case Opcode::kJump:
+        case Opcode::kBranchIfNot:
+        case Opcode::kBranchUnlessCounter:
+        case Opcode::kJump:
           starts[i + 1] = 1;
           starts[steps[i].target] = 1;
           break;
-        default: break;
+        default:
+          break;
       }
     }
     std::vector<int> block_at(n + 1, -1);
@@ -90,8 +96,11 @@ class PlanChecker {
         blocks_[block_at[instruction]].predecessors.push_back(static_cast<int>(b));
       };
       switch (last.opcode) {
-        case Opcode::kJump: link(last.target); break;
-        case Opcode::kBranchIfNot: case Opcode::kBranchUnlessCounter:
+        case Opcode::kJump:
+          link(last.target);
+          break;
+        case Opcode::kBranchIfNot:
+        case Opcode::kBranchUnlessCounter:
           link(block.last);
           link(last.target);
           break;
@@ -103,9 +112,11 @@ class PlanChecker {
           link(block.last);
           if (steps[last.target].trip > 1) link(last.target + 1);
           break;
-        default: link(block.last);
+        default:
+          link(block.last);
       }
-      block.reads = block.covers = block.writes = block.live_in = block.live_out = block.written_in = Bits(words_, 0);
+      block.reads = block.covers = block.writes = block.live_in = block.live_out = block.written_in =
+          Bits(words_, 0);
       for (int i = block.first; i < block.last; ++i) {
         for (const Operand& operand : steps[i].operands)
           if (in_arena(operand) && !test(block.covers, operand.buffer)) set(block.reads, operand.buffer);
@@ -146,8 +157,8 @@ class PlanChecker {
     }
   }
 
-  // Backwards through a block with the set of living buffers ordered by address; each one that joins must find its
-  // bytes free.
+  // Backwards through a block with the set of living buffers ordered by address; each one that joins must
+  // find its bytes free.
   void walk(const Block& block) {
     std::map<int64_t, int> alive;  // offset → buffer
     auto join = [&](int b, int at) {
@@ -162,21 +173,22 @@ class PlanChecker {
       }
       if (other >= 0)
         throw Error(ErrorCode::kInvalidProgram,
-                    "invalid plan: buffers " + std::to_string(b) + " (" + buffer.name + ", " + range(buffer) + ") and " +
-                        std::to_string(other) + " (" + program_.buffers[other].name + ", " +
+                    "invalid plan: buffers " + std::to_string(b) + " (" + buffer.name + ", " + range(buffer) +
+                        ") and " + std::to_string(other) + " (" + program_.buffers[other].name + ", " +
                         range(program_.buffers[other]) + ") overlap and are alive together at instruction " +
                         std::to_string(at));
       if (buffer.offset + buffer.bytes > program_.arena_bytes)
-        throw Error(ErrorCode::kInvalidProgram, "invalid plan: buffer " + std::to_string(b) + " (" + buffer.name + ", " +
-                                                    range(buffer) + ") leaves the arena of " +
-                                                    std::to_string(program_.arena_bytes) + " bytes");
+        throw Error(ErrorCode::kInvalidProgram,
+                    "invalid plan: buffer " + std::to_string(b) + " (" + buffer.name + ", " + range(buffer) +
+                        ") leaves the arena of " + std::to_string(program_.arena_bytes) + " bytes");
       alive.emplace(buffer.offset, b);
     };
     auto leave = [&](int b) {
       auto at = alive.find(program_.buffers[b].offset);
       if (at != alive.end() && at->second == b) alive.erase(at);
     };
-    // Which buffers may hold something before each instruction: first write in this block, unless written before it.
+    // Which buffers may hold something before each instruction: first write in this block, unless written
+    // before it.
     std::map<int, int> first_write;
     for (int i = block.first; i < block.last; ++i)
       for (const Operand& result : program_.instructions[i].results)
@@ -199,9 +211,10 @@ class PlanChecker {
       for (const Operand& operand : step.operands) {
         if (!in_arena(operand)) continue;
         if (!may_be_written(operand.buffer, i))
-          throw Error(ErrorCode::kInvalidProgram, "invalid plan: instruction " + std::to_string(i) + " reads buffer " +
-                                                      std::to_string(operand.buffer) + " (" +
-                                                      program_.buffers[operand.buffer].name + "), which nothing has written");
+          throw Error(ErrorCode::kInvalidProgram, "invalid plan: instruction " + std::to_string(i) +
+                                                      " reads buffer " + std::to_string(operand.buffer) +
+                                                      " (" + program_.buffers[operand.buffer].name +
+                                                      "), which nothing has written");
         join(operand.buffer, i);
       }
       for (const Operand& result : step.results) {

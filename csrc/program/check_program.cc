@@ -1,5 +1,5 @@
-// Structural check of a program: what an engine may rely on without looking again. Liveness of arena buffers is
-// check_plan, order of queues check_deadlock.
+// Structural check of a program: what an engine may rely on without looking again. Liveness of arena buffers
+// is check_plan, order of queues check_deadlock.
 #include <set>
 
 #include "program/program.h"
@@ -25,7 +25,9 @@ class Checker {
 
  private:
   void require(bool condition, const std::string& what) const {
-    if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + describe(program_, ipu_, at_) + ": " + what);
+    if (!condition)
+      throw Error(ErrorCode::kInvalidProgram,
+                  "invalid program: " + describe(program_, ipu_, at_) + ": " + what);
   }
 
   void check_buffer(int b) const {
@@ -39,31 +41,38 @@ class Checker {
     switch (buffer.storage) {
       case Storage::kArena:
         fits(buffer.offset <= code_.arena_bytes && buffer.bytes <= code_.arena_bytes - buffer.offset,
-             std::to_string(buffer.bytes) + " bytes at " + std::to_string(buffer.offset) + " leave the arena of " +
-                 std::to_string(code_.arena_bytes));
+             std::to_string(buffer.bytes) + " bytes at " + std::to_string(buffer.offset) +
+                 " leave the arena of " + std::to_string(code_.arena_bytes));
         break;
       case Storage::kVariable: {
-        fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.variables.size()), "no such variable");
+        fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.variables.size()),
+             "no such variable");
         const Variable& variable = program_.variables[buffer.index];
-        fits(variable.ipu == ipu_, "variable " + variable.name + " is on IPU " + std::to_string(variable.ipu));
-        fits(buffer.offset + buffer.bytes <= variable.spec.stored_bytes(), "larger than variable " + variable.name);
+        fits(variable.ipu == ipu_,
+             "variable " + variable.name + " is on IPU " + std::to_string(variable.ipu));
+        fits(buffer.offset + buffer.bytes <= variable.spec.stored_bytes(),
+             "larger than variable " + variable.name);
         break;
       }
       case Storage::kConstant: {
         fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.constants.size()) &&
-                 program_.constants[buffer.index] != nullptr, "no such constant");
+                 program_.constants[buffer.index] != nullptr,
+             "no such constant");
         int64_t size = static_cast<int64_t>(program_.constants[buffer.index]->bytes.size());
-        fits(buffer.offset + buffer.bytes <= size, "larger than its constant of " + std::to_string(size) + " bytes");
+        fits(buffer.offset + buffer.bytes <= size,
+             "larger than its constant of " + std::to_string(size) + " bytes");
         break;
       }
-      case Storage::kExternal: break;
+      case Storage::kExternal:
+        break;
     }
   }
 
   void check_operand(const Operand& operand, const char* role, bool optional) const {
     if (operand.buffer == -1 && optional) return;
     require(operand.buffer >= 0 && operand.buffer < static_cast<int>(code_.buffers.size()),
-            std::string(role) + " names buffer " + std::to_string(operand.buffer) + ", which this IPU does not have");
+            std::string(role) + " names buffer " + std::to_string(operand.buffer) +
+                ", which this IPU does not have");
     const Buffer& buffer = code_.buffers[operand.buffer];
     require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
             std::string(role) + " has " + std::to_string(operand.spec.strides.size()) + " strides for " +
@@ -71,7 +80,8 @@ class Checker {
     int64_t extent = extent_bytes(operand.spec);
     require(operand.byte_offset >= 0 && operand.byte_offset + extent <= buffer.bytes,
             std::string(role) + " needs " + std::to_string(operand.byte_offset + extent) + " bytes, buffer " +
-                std::to_string(operand.buffer) + " (" + buffer.name + ") has " + std::to_string(buffer.bytes));
+                std::to_string(operand.buffer) + " (" + buffer.name + ") has " +
+                std::to_string(buffer.bytes));
   }
 
   void check_counts(const Instruction& step, size_t operands, size_t results) const {
@@ -80,10 +90,11 @@ class Checker {
   }
 
   void check_whole(const Operand& operand, int64_t bytes, const char* what) const {
-    require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(), std::string(what) + " is not contiguous");
+    require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(),
+            std::string(what) + " is not contiguous");
     require(operand.spec.stored_bytes() == bytes, std::string(what) + " has " +
-                                                      std::to_string(operand.spec.stored_bytes()) + " bytes, not " +
-                                                      std::to_string(bytes));
+                                                      std::to_string(operand.spec.stored_bytes()) +
+                                                      " bytes, not " + std::to_string(bytes));
   }
 
   const Queue& queue(const Instruction& step) const {
@@ -97,18 +108,21 @@ class Checker {
     return result;
   }
   const Instruction& target(const Instruction& step) const {
-    require(step.target >= 0 && step.target < static_cast<int>(code_.instructions.size()), "target out of range");
+    require(step.target >= 0 && step.target < static_cast<int>(code_.instructions.size()),
+            "target out of range");
     return code_.instructions[step.target];
   }
 
   void check_instruction(const Instruction& step) {
-    for (const Operand& operand : step.operands) check_operand(operand, "operand", step.opcode == Opcode::kKernel);
+    for (const Operand& operand : step.operands)
+      check_operand(operand, "operand", step.opcode == Opcode::kKernel);
     for (const Operand& result : step.results) {
       check_operand(result, "result", false);
       const Buffer& buffer = code_.buffers[result.buffer];
       require(buffer.storage != Storage::kConstant, "writes constant " + buffer.name);
       if (buffer.storage == Storage::kVariable)
-        require(program_.variables[buffer.index].written, "writes variable " + buffer.name + ", which is declared read-only");
+        require(program_.variables[buffer.index].written,
+                "writes variable " + buffer.name + ", which is declared read-only");
       if (buffer.storage == Storage::kExternal)
         require(step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kPop,
                 "writes external buffer " + buffer.name);
@@ -116,7 +130,9 @@ class Checker {
     require(step.origin < static_cast<int>(program_.origins.size()), "origin out of range");
     inside_.push_back(loops_.empty() ? -1 : loops_.back());
     switch (step.opcode) {
-      case Opcode::kKernel: require(!step.kernel.empty(), "no kernel"); break;
+      case Opcode::kKernel:
+        require(!step.kernel.empty(), "no kernel");
+        break;
       case Opcode::kLoop:
         check_counts(step, 0, 0);
         require(step.counter >= 0 && step.counter < code_.counters, "counter out of range");
@@ -135,24 +151,30 @@ class Checker {
       case Opcode::kCounter:
         check_counts(step, 0, 1);
         require(counters_.contains(step.counter), "counter of no enclosing loop");
-        require(step.results[0].spec.dtype == DType::kI32 && step.results[0].spec.shape.empty(), "result is not i32[]");
+        require(step.results[0].spec.dtype == DType::kI32 && step.results[0].spec.shape.empty(),
+                "result is not i32[]");
         break;
       case Opcode::kBranchIfNot:
         check_counts(step, 1, 0);
-        require(step.operands[0].spec.dtype == DType::kBool && step.operands[0].spec.shape.empty(), "condition is not bool[]");
+        require(step.operands[0].spec.dtype == DType::kBool && step.operands[0].spec.shape.empty(),
+                "condition is not bool[]");
         break;
       case Opcode::kBranchUnlessCounter:
         check_counts(step, 0, 0);
         require(counters_.contains(step.counter), "counter of no enclosing loop");
         break;
-      case Opcode::kJump: check_counts(step, 0, 0); break;
+      case Opcode::kJump:
+        check_counts(step, 0, 0);
+        break;
       case Opcode::kStreamLoad: {
         check_counts(step, 0, 1);
         const Stream& from = stream(step);
-        require(from.mode == StreamMode::kInput || from.mode == StreamMode::kConstantInput, "loads from an output stream");
+        require(from.mode == StreamMode::kInput || from.mode == StreamMode::kConstantInput,
+                "loads from an output stream");
         require(step.results[0].spec.dtype == from.spec.dtype, "element type differs from the stream's");
         check_whole(step.results[0], from.spec.stored_bytes(), "element");
-        require(code_.buffers[step.results[0].buffer].storage != Storage::kExternal || from.host_dtype == from.spec.dtype,
+        require(code_.buffers[step.results[0].buffer].storage != Storage::kExternal ||
+                    from.host_dtype == from.spec.dtype,
                 "reads the host's " + std::string(ipu::to_string(from.host_dtype)) + " in place as " +
                     std::string(ipu::to_string(from.spec.dtype)));
         break;
@@ -160,24 +182,28 @@ class Checker {
       case Opcode::kStreamStore: {
         check_counts(step, 1, 0);
         const Stream& to = stream(step);
-        require(to.mode != StreamMode::kInput && to.mode != StreamMode::kConstantInput, "stores to an input stream");
+        require(to.mode != StreamMode::kInput && to.mode != StreamMode::kConstantInput,
+                "stores to an input stream");
         require(step.operands[0].spec.dtype == to.spec.dtype, "element type differs from the stream's");
         check_whole(step.operands[0], to.spec.stored_bytes(), "element");
         break;
       }
       case Opcode::kPush:
         check_counts(step, 1, 0);
-        require(queue(step).from_ipu == ipu_, "queue " + queue(step).name + " is filled by IPU " + std::to_string(queue(step).from_ipu));
+        require(queue(step).from_ipu == ipu_,
+                "queue " + queue(step).name + " is filled by IPU " + std::to_string(queue(step).from_ipu));
         check_whole(step.operands[0], queue(step).bytes, "element");
         break;
       case Opcode::kPop:
         check_counts(step, 0, 1);
-        require(queue(step).to_ipu == ipu_, "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
+        require(queue(step).to_ipu == ipu_,
+                "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
         check_whole(step.results[0], queue(step).bytes, "element");
         break;
       case Opcode::kRelease:
         check_counts(step, 0, 0);
-        require(queue(step).to_ipu == ipu_, "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
+        require(queue(step).to_ipu == ipu_,
+                "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
         break;
       case Opcode::kCollective:
         check_counts(step, 1, 1);
@@ -193,9 +219,11 @@ class Checker {
     for (size_t i = 0; i < code_.instructions.size(); ++i) {
       const Instruction& step = code_.instructions[i];
       at_ = static_cast<int>(i);
-      if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter && step.opcode != Opcode::kJump)
+      if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter &&
+          step.opcode != Opcode::kJump)
         continue;
-      require(step.target > at_ && step.target <= static_cast<int>(code_.instructions.size()), "target is not ahead");
+      require(step.target > at_ && step.target <= static_cast<int>(code_.instructions.size()),
+              "target is not ahead");
       int loop_there = step.target < static_cast<int>(inside_.size()) ? inside_[step.target] : -1;
       require(loop_there == inside_[i], "target is in another loop");
     }
@@ -205,9 +233,9 @@ class Checker {
   const int ipu_;
   const IpuProgram& code_;
   int at_ = 0;
-  std::vector<int> loops_;     // open kLoop instructions
-  std::vector<int> inside_;    // per instruction: the loop around it
-  std::set<int> counters_;     // of the open loops
+  std::vector<int> loops_;   // open kLoop instructions
+  std::vector<int> inside_;  // per instruction: the loop around it
+  std::set<int> counters_;   // of the open loops
 };
 
 }  // namespace
@@ -220,7 +248,8 @@ void check_program(const Program& program) {
   require(program.replicas >= 1 && program.device_iterations >= 1 && program.accumulation >= 1,
           "replicas, device iterations and accumulation are at least 1");
   for (const Variable& variable : program.variables) {
-    require(variable.ipu >= 0 && variable.ipu < ipus, "variable " + variable.name + " is on no IPU of the program");
+    require(variable.ipu >= 0 && variable.ipu < ipus,
+            "variable " + variable.name + " is on no IPU of the program");
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
             "variable " + variable.name + " starts from a constant that is not there");
   }

@@ -10,28 +10,39 @@ namespace {
 
 std::string_view to_string(Storage storage) {
   switch (storage) {
-    case Storage::kArena: return "arena";
-    case Storage::kVariable: return "variable";
-    case Storage::kConstant: return "constant";
-    case Storage::kExternal: return "external";
+    case Storage::kArena:
+      return "arena";
+    case Storage::kVariable:
+      return "variable";
+    case Storage::kConstant:
+      return "constant";
+    case Storage::kExternal:
+      return "external";
   }
   return "?";
 }
 
 std::string_view to_string(StreamMode mode) {
   switch (mode) {
-    case StreamMode::kFinal: return "final";
-    case StreamMode::kEveryN: return "every_n";
-    case StreamMode::kAll: return "all";
-    case StreamMode::kSum: return "sum";
-    case StreamMode::kInput: return "input";
-    case StreamMode::kConstantInput: return "constant_input";
+    case StreamMode::kFinal:
+      return "final";
+    case StreamMode::kEveryN:
+      return "every_n";
+    case StreamMode::kAll:
+      return "all";
+    case StreamMode::kSum:
+      return "sum";
+    case StreamMode::kInput:
+      return "input";
+    case StreamMode::kConstantInput:
+      return "constant_input";
   }
   return "?";
 }
 
 std::string spec_text(const TensorSpec& spec) {
-  std::string text = std::string(ipu::to_string(spec.dtype)) + ipu::to_string(std::span<const int64_t>(spec.shape));
+  std::string text =
+      std::string(ipu::to_string(spec.dtype)) + ipu::to_string(std::span<const int64_t>(spec.shape));
   if (spec.layout != Layout::kPlain) return text + ":" + std::string(ipu::to_string(spec.layout));
   if (!spec.is_contiguous()) text += "/" + ipu::to_string(std::span<const int64_t>(spec.strides));
   return text;
@@ -52,7 +63,8 @@ void print_operands(std::ostream& out, const IpuProgram& ipu, const std::vector<
   }
 }
 
-void print_instruction(std::ostream& out, const Program& program, const IpuProgram& ipu, const Instruction& step) {
+void print_instruction(std::ostream& out, const Program& program, const IpuProgram& ipu,
+                       const Instruction& step) {
   if (!step.results.empty()) {
     print_operands(out, ipu, step.results);
     out << " = ";
@@ -86,19 +98,32 @@ void print_instruction(std::ostream& out, const Program& program, const IpuProgr
 
 std::string_view to_string(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kKernel: return "kernel";
-    case Opcode::kLoop: return "loop";
-    case Opcode::kEndLoop: return "end_loop";
-    case Opcode::kCounter: return "counter";
-    case Opcode::kBranchIfNot: return "branch_if_not";
-    case Opcode::kBranchUnlessCounter: return "branch_unless_counter";
-    case Opcode::kJump: return "jump";
-    case Opcode::kStreamLoad: return "stream_load";
-    case Opcode::kStreamStore: return "stream_store";
-    case Opcode::kPush: return "push";
-    case Opcode::kPop: return "pop";
-    case Opcode::kRelease: return "release";
-    case Opcode::kCollective: return "collective";
+    case Opcode::kKernel:
+      return "kernel";
+    case Opcode::kLoop:
+      return "loop";
+    case Opcode::kEndLoop:
+      return "end_loop";
+    case Opcode::kCounter:
+      return "counter";
+    case Opcode::kBranchIfNot:
+      return "branch_if_not";
+    case Opcode::kBranchUnlessCounter:
+      return "branch_unless_counter";
+    case Opcode::kJump:
+      return "jump";
+    case Opcode::kStreamLoad:
+      return "stream_load";
+    case Opcode::kStreamStore:
+      return "stream_store";
+    case Opcode::kPush:
+      return "push";
+    case Opcode::kPop:
+      return "pop";
+    case Opcode::kRelease:
+      return "release";
+    case Opcode::kCollective:
+      return "collective";
   }
   return "?";
 }
@@ -125,9 +150,10 @@ int64_t extent_bytes(const TensorSpec& spec) {
     if (spec.shape[d] == 0) return 0;
     int64_t step = 0;
     IPU_CHECK(spec.strides[d] >= 0, "negative stride");
-    if (__builtin_mul_overflow(spec.shape[d] - 1, spec.strides[d], &step) || __builtin_add_overflow(last, step, &last))
-      throw Error(ErrorCode::kInvalidProgram, "size overflow: view of shape " +
-                                                  ipu::to_string(std::span<const int64_t>(spec.shape)));
+    if (__builtin_mul_overflow(spec.shape[d] - 1, spec.strides[d], &step) ||
+        __builtin_add_overflow(last, step, &last))
+      throw Error(ErrorCode::kInvalidProgram,
+                  "size overflow: view of shape " + ipu::to_string(std::span<const int64_t>(spec.shape)));
   }
   return (last + 1) * size_in_bytes(spec.dtype);
 }
@@ -142,17 +168,18 @@ std::string print(const Program& program) {
         << " ipu " << variable.ipu << (variable.written ? " written" : "") << "\n";
   }
   for (const Stream& stream : program.streams)
-    out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec) << " host "
-        << ipu::to_string(stream.host_dtype) << " ipu " << stream.ipu << "\n";
+    out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec)
+        << " host " << ipu::to_string(stream.host_dtype) << " ipu " << stream.ipu << "\n";
   for (const Queue& queue : program.queues)
-    out << "queue " << queue.name << " " << queue.bytes << " bytes x " << queue.capacity << " ipu " << queue.from_ipu
-        << " -> " << queue.to_ipu << "\n";
+    out << "queue " << queue.name << " " << queue.bytes << " bytes x " << queue.capacity << " ipu "
+        << queue.from_ipu << " -> " << queue.to_ipu << "\n";
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const IpuProgram& ipu = program.ipus[i];
     out << "ipu " << i << " arena " << ipu.arena_bytes << " peak " << ipu.peak_bytes << "\n";
     for (size_t b = 0; b < ipu.buffers.size(); ++b) {
       const Buffer& buffer = ipu.buffers[b];
-      out << "  b" << b << " " << buffer.name << " " << to_string(buffer.storage) << " " << buffer.bytes << " bytes";
+      out << "  b" << b << " " << buffer.name << " " << to_string(buffer.storage) << " " << buffer.bytes
+          << " bytes";
       if (buffer.storage == Storage::kArena || buffer.offset != 0) out << " at " << buffer.offset;
       if (buffer.index >= 0) out << " of " << buffer.index;
       out << "\n";

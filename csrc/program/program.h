@@ -1,6 +1,6 @@
-// The machine-level program: per IPU of one replica, a flat list of instructions over byte buffers, plus the queues and
-// streams that connect them. Plain data: it can be written by hand in a test, saved, loaded and checked without a
-// compiler. Execution: emulator/. Made by: lowering/.
+// The machine-level program: per IPU of one replica, a flat list of instructions over byte buffers, plus the
+// queues and streams that connect them. Plain data: it can be written by hand in a test, saved, loaded and
+// checked without a compiler. Execution: emulator/. Made by: lowering/.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,31 @@
 #include <string_view>
 #include <vector>
 
-#include "support/tensor_spec.h"
 #include "support/attributes.h"
+#include "support/tensor_spec.h"
 
 namespace ipu::program {
 
 // Where the bytes of a buffer are.
 enum class Storage : uint8_t {
-  kArena,     // at `offset` of the IPU's arena: lives from first write to last read (check_plan proves no overlap)
+  kArena,     // at `offset` of the IPU's arena: lives from first write to last read (check_plan proves no
+              // overlap)
   kVariable,  // in the persistent region of variable `index`
   kConstant,  // constant `index` of the program, read only, shared by all replicas
   kExternal,  // wherever the instruction that defines it points: a user's tensor, a slot of a queue
 };
 
 struct Buffer {
-  std::string name;      // of the value it holds, for messages and dumps
+  std::string name;  // of the value it holds, for messages and dumps
   Storage storage = Storage::kArena;
   int64_t bytes = 0;
-  int64_t offset = 0;    // arena, or start within the variable
-  int index = -1;        // of the variable or constant
+  int64_t offset = 0;  // arena, or start within the variable
+  int index = -1;      // of the variable or constant
 };
 
 struct Variable {
   std::string name, role;
-  TensorSpec spec;       // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
+  TensorSpec spec;  // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
   int constant = -1;     // initial value, -1: uploaded by the host
   bool written = false;  // never written: stored once for all replicas
@@ -48,49 +49,58 @@ struct Queue {
   int from_ipu = 0, to_ipu = 0;
 };
 
-enum class StreamMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3, kInput = 4, kConstantInput = 5 };
+enum class StreamMode : uint8_t {
+  kFinal = 0,
+  kEveryN = 1,
+  kAll = 2,
+  kSum = 3,
+  kInput = 4,
+  kConstantInput = 5
+};
 struct Stream {
   std::string name;
   StreamMode mode = StreamMode::kInput;
-  TensorSpec spec;          // one element as the device sees it
+  TensorSpec spec;  // one element as the device sees it
   DType host_dtype = DType::kF32;
-  int64_t period = 1;       // EveryN
+  int64_t period = 1;  // EveryN
   int ipu = 0;
 };
 
 enum class Opcode : uint8_t {
-  kKernel,       // run kernel `kernel` on operands → results
-  kLoop,         // counter `counter` = 0; trip `trip`; body follows; ends at instruction `target` (a kEndLoop)
-  kEndLoop,      // ++counter; back to the instruction after `target` (its kLoop) while counter < trip
-  kCounter,      // results[0] (i32[]) = value of counter `counter`
-  kBranchIfNot,  // to `target` when operands[0] (bool[]) is false
-  kBranchUnlessCounter,  // to `target` unless low <= counter `counter` < high: conditions known at compile time
-  kJump,         // to `target`
-  kStreamLoad,   // results[0] = next element of stream `object`; a kExternal result reads the user's tensor in place
+  kKernel,   // run kernel `kernel` on operands → results
+  kLoop,     // counter `counter` = 0; trip `trip`; body follows; ends at instruction `target` (a kEndLoop)
+  kEndLoop,  // ++counter; back to the instruction after `target` (its kLoop) while counter < trip
+  kCounter,  // results[0] (i32[]) = value of counter `counter`
+  kBranchIfNot,          // to `target` when operands[0] (bool[]) is false
+  kBranchUnlessCounter,  // to `target` unless low <= counter `counter` < high: conditions known at compile
+                         // time
+  kJump,                 // to `target`
+  kStreamLoad,  // results[0] = next element of stream `object`; a kExternal result reads the user's tensor in
+                // place
   kStreamStore,  // operands[0] is the next element of stream `object`
   kPush,         // operands[0] into queue `object`; blocks while full
-  kPop,          // results[0] = oldest element of queue `object`; blocks while empty; a kExternal result is the slot
-  kRelease,      // the slot taken by the last kExternal kPop of queue `object` may be overwritten
-  kCollective,   // see `kernel` ("all_reduce_sum") and attributes {group_size, group_stride}: across replicas
+  kPop,  // results[0] = oldest element of queue `object`; blocks while empty; a kExternal result is the slot
+  kRelease,     // the slot taken by the last kExternal kPop of queue `object` may be overwritten
+  kCollective,  // see `kernel` ("all_reduce_sum") and attributes {group_size, group_stride}: across replicas
 };
 
 struct Operand {
-  int buffer = -1;           // -1: absent optional operand
-  int64_t byte_offset = 0;   // start within the buffer
+  int buffer = -1;          // -1: absent optional operand
+  int64_t byte_offset = 0;  // start within the buffer
   TensorSpec spec;
 };
 
 struct Instruction {
   Opcode opcode = Opcode::kKernel;
-  std::string kernel;        // id in the kernel table
-  Attributes attributes;     // read by the kernel's prepare()
+  std::string kernel;     // id in the kernel table
+  Attributes attributes;  // read by the kernel's prepare()
   std::vector<Operand> operands, results;
-  int object = -1;           // stream or queue
+  int object = -1;  // stream or queue
   int counter = -1;
   int64_t trip = 0;
   int64_t low = 0, high = 0;  // kBranchUnlessCounter
-  int target = -1;           // instruction index
-  int origin = -1;           // index into Program::origins, for errors, traces and reports
+  int target = -1;            // instruction index
+  int origin = -1;            // index into Program::origins, for errors, traces and reports
 };
 
 struct Origin {
@@ -106,12 +116,12 @@ struct IpuProgram {
   int64_t arena_bytes = 0;
   int counters = 0;
   // Statistics of the plan.
-  int64_t peak_bytes = 0;           // bytes alive at the peak, without padding and gaps
-  std::vector<int> live_at_peak;    // buffers
+  int64_t peak_bytes = 0;         // bytes alive at the peak, without padding and gaps
+  std::vector<int> live_at_peak;  // buffers
 };
 
 struct Program {
-  std::vector<IpuProgram> ipus;     // of one replica
+  std::vector<IpuProgram> ipus;  // of one replica
   std::vector<Variable> variables;
   std::vector<ConstantPtr> constants;
   std::vector<Queue> queues;
@@ -121,17 +131,18 @@ struct Program {
   int64_t device_iterations = 1, accumulation = 1;  // how streams count (spec 4.2, 4.3)
 };
 
-// Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest; a step names
-// only buffers of its own IPU; specs fit their buffers; queue and stream elements have the declared size.
+// Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest; a
+// step names only buffers of its own IPU; specs fit their buffers; queue and stream elements have the
+// declared size.
 void check_program(const Program& program);
 
-// Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena. Liveness is computed
-// anew from the instructions, loops included.
+// Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena. Liveness
+// is computed anew from the instructions, loops included.
 void check_plan(const IpuProgram& program);
 
 // Runs the program's control and queues without data. Throws Error(kDeadlock) naming who waits for whom.
-// kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is run once
-// with all of them taken and once with none.
+// kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is
+// run once with all of them taken and once with none.
 void check_deadlock(const Program& program);
 
 std::string print(const Program& program);  // for dumps and tests

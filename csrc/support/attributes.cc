@@ -44,7 +44,9 @@ const T& Attributes::get(std::string_view name, const char* kind) const {
 }
 
 bool Attributes::boolean(std::string_view name) const { return get<bool>(name, "a boolean"); }
-bool Attributes::boolean(std::string_view name, bool fallback) const { return has(name) ? boolean(name) : fallback; }
+bool Attributes::boolean(std::string_view name, bool fallback) const {
+  return has(name) ? boolean(name) : fallback;
+}
 int64_t Attributes::integer(std::string_view name) const { return get<int64_t>(name, "an integer"); }
 int64_t Attributes::integer(std::string_view name, int64_t fallback) const {
   return has(name) ? integer(name) : fallback;
@@ -55,8 +57,12 @@ double Attributes::real(std::string_view name) const {
     if (const auto* whole = std::get_if<int64_t>(value)) return static_cast<double>(*whole);
   return get<double>(name, "a real number");
 }
-double Attributes::real(std::string_view name, double fallback) const { return has(name) ? real(name) : fallback; }
-const std::string& Attributes::text(std::string_view name) const { return get<std::string>(name, "a string"); }
+double Attributes::real(std::string_view name, double fallback) const {
+  return has(name) ? real(name) : fallback;
+}
+const std::string& Attributes::text(std::string_view name) const {
+  return get<std::string>(name, "a string");
+}
 std::string Attributes::text(std::string_view name, std::string_view fallback) const {
   return has(name) ? text(name) : std::string(fallback);
 }
@@ -65,7 +71,9 @@ const Symbol& Attributes::symbol(std::string_view name) const { return get<Symbo
 const std::vector<Symbol>& Attributes::symbols(std::string_view name) const {
   return get<std::vector<Symbol>>(name, "a list of symbols");
 }
-const ConstantPtr& Attributes::constant(std::string_view name) const { return get<ConstantPtr>(name, "a constant"); }
+const ConstantPtr& Attributes::constant(std::string_view name) const {
+  return get<ConstantPtr>(name, "a constant");
+}
 const std::vector<int64_t>& Attributes::integers(std::string_view name) const {
   return get<std::vector<int64_t>>(name, "a list of integers");
 }

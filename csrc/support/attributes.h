@@ -30,8 +30,9 @@ struct ConstantData {
 };
 using ConstantPtr = std::shared_ptr<const ConstantData>;
 
-using Attribute = std::variant<bool, int64_t, double, std::string, DType, Symbol, ConstantPtr, std::vector<int64_t>,
-                               std::vector<double>, std::vector<std::string>, std::vector<Symbol>>;
+using Attribute =
+    std::variant<bool, int64_t, double, std::string, DType, Symbol, ConstantPtr, std::vector<int64_t>,
+                 std::vector<double>, std::vector<std::string>, std::vector<Symbol>>;
 
 bool equal(const Attribute& a, const Attribute& b);  // constants by content
 
@@ -49,7 +50,8 @@ class Attributes {
   const Attribute* find(std::string_view name) const;  // nullptr when absent
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // Typed reads; IPU_CHECK when absent or of another kind. The two-argument forms give `fallback` when absent.
+  // Typed reads; IPU_CHECK when absent or of another kind. The two-argument forms give `fallback` when
+  // absent.
   bool boolean(std::string_view name) const;
   bool boolean(std::string_view name, bool fallback) const;
   int64_t integer(std::string_view name) const;

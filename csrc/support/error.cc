@@ -15,7 +15,10 @@ std::string with_code(ErrorCode code, const std::string& message) {
 }  // namespace
 
 Error::Error(ErrorCode code, std::string message, std::string type)
-    : std::runtime_error(with_code(code, message)), code_(code), message_(what()), type_(std::move(type)),
+    : std::runtime_error(with_code(code, message)),
+      code_(code),
+      message_(what()),
+      type_(std::move(type)),
       context_(active_context.rbegin(), active_context.rend()) {}
 
 ErrorContext::ErrorContext(std::string activity) { active_context.push_back(std::move(activity)); }
@@ -24,8 +27,8 @@ ErrorContext::~ErrorContext() { active_context.pop_back(); }
 void check_failed(const char* condition, const char* file, int line, const std::string& detail) {
   const char* name = std::strrchr(file, '/');
   throw Error(ErrorCode::kInternal, std::string("internal error: ") + condition + " does not hold at " +
-                                        (name ? name + 1 : file) + ":" + std::to_string(line) + ". " + detail +
-                                        "\n  Please report it with a dump made by IPU_DUMP=all.");
+                                        (name ? name + 1 : file) + ":" + std::to_string(line) + ". " +
+                                        detail + "\n  Please report it with a dump made by IPU_DUMP=all.");
 }
 
 }  // namespace ipu

@@ -13,33 +13,33 @@ namespace ipu {
 enum class ErrorCode : int {
   kInternal = 0,
   kUnsupportedOps = 101,
-  kValueNeeded = 102,        // .item(), if tensor, .cpu() during capture
-  kForeignTensor = 103,      // a CPU tensor where an IPU tensor is needed
+  kValueNeeded = 102,    // .item(), if tensor, .cpu() during capture
+  kForeignTensor = 103,  // a CPU tensor where an IPU tensor is needed
   kNoActiveBlock = 104,
   kNoLoss = 105,
   kSeveralLosses = 106,
   kNotDifferentiable = 107,  // integer path or refused gradient
   kOtherThread = 108,        // op or capture from a second thread
   kCapture = 109,
-  kTypeMismatch = 201,       // shapes, dtypes, attributes of an op
-  kInvalidIr = 202,          // verifier
-  kParse = 203,              // text of the IR
+  kTypeMismatch = 201,  // shapes, dtypes, attributes of an op
+  kInvalidIr = 202,     // verifier
+  kParse = 203,         // text of the IR
   kTileMemory = 301,
   kHostMemory = 302,
   kGradientAccumulationTooSmall = 401,
   kDeviceIterationsTooSmall = 402,
   kIpuCountNotPowerOfTwo = 403,
   kNoDevice = 404,
-  kOutputPeriod = 405,       // EveryN that does not divide device iterations
+  kOutputPeriod = 405,  // EveryN that does not divide device iterations
   kDeadlock = 406,
   kExecution = 407,
   kInterrupted = 408,
-  kStageOrder = 409,         // pipeline stage goes back to an earlier IPU stage
-  kOptimizer = 410,          // constant changed, unsupported kind
-  kInvalidProgram = 411,     // check_program, check_plan
+  kStageOrder = 409,      // pipeline stage goes back to an earlier IPU stage
+  kOptimizer = 410,       // constant changed, unsupported kind
+  kInvalidProgram = 411,  // check_program, check_plan
   kFileCorrupt = 501,
   kFileVersion = 502,
-  kEnvironment = 503,        // bad value of an environment variable
+  kEnvironment = 503,  // bad value of an environment variable
 };
 
 // type of spec 19.4; what components that raise report.
@@ -58,7 +58,10 @@ class Error : public std::runtime_error {
   const std::vector<std::string>& context() const { return context_; }
   // The user's line the error is about, "file.py:12"; empty when there is none.
   const std::string& user_line() const { return user_line_; }
-  Error& at(std::string user_line) { user_line_ = std::move(user_line); return *this; }
+  Error& at(std::string user_line) {
+    user_line_ = std::move(user_line);
+    return *this;
+  }
 
  private:
   ErrorCode code_;
@@ -80,7 +83,7 @@ class ErrorContext {
 }  // namespace ipu
 
 // A broken invariant is a bug of ours: prints condition, place, detail and asks for a report.
-#define IPU_CHECK(condition, detail)                                          \
-  do {                                                                        \
+#define IPU_CHECK(condition, detail)                                                 \
+  do {                                                                               \
     if (!(condition)) ::ipu::check_failed(#condition, __FILE__, __LINE__, (detail)); \
   } while (false)

@@ -6,9 +6,12 @@ namespace ipu {
 
 std::string_view to_string(Layout layout) {
   switch (layout) {
-    case Layout::kPlain: return "plain";
-    case Layout::kPacked64: return "packed64";
-    case Layout::kNhwc: return "nhwc";
+    case Layout::kPlain:
+      return "plain";
+    case Layout::kPacked64:
+      return "packed64";
+    case Layout::kNhwc:
+      return "nhwc";
   }
   return "plain";
 }

@@ -10,7 +10,8 @@ namespace {
 int64_t checked_multiply(int64_t a, int64_t b, std::span<const int64_t> shape) {
   int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result))
-    throw Error(ErrorCode::kTypeMismatch, "tensor too large: the size of shape " + to_string(shape) + " does not fit 64 bits.");
+    throw Error(ErrorCode::kTypeMismatch,
+                "tensor too large: the size of shape " + to_string(shape) + " does not fit 64 bits.");
   return result;
 }
 }  // namespace
@@ -50,7 +51,8 @@ Shape broadcast_shapes(std::span<const int64_t> a, std::span<const int64_t> b) {
     int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1)
-      throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + to_string(a) + " and " + to_string(b) + " do not broadcast.");
+      throw Error(ErrorCode::kTypeMismatch,
+                  "shape mismatch: " + to_string(a) + " and " + to_string(b) + " do not broadcast.");
     result[result.size() - 1 - i] = x == 1 ? y : x;
   }
   return result;
@@ -60,8 +62,7 @@ Strides broadcast_strides(std::span<const int64_t> from, std::span<const int64_t
   Strides own = contiguous_strides(from);
   Strides strides(to.size(), 0);
   size_t lead = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i)
-    strides[lead + i] = from[i] == 1 && to[lead + i] != 1 ? 0 : own[i];
+  for (size_t i = 0; i < from.size(); ++i) strides[lead + i] = from[i] == 1 && to[lead + i] != 1 ? 0 : own[i];
   return strides;
 }
 

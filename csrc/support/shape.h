@@ -16,7 +16,7 @@ using Strides = std::vector<int64_t>;  // in elements, same order as the shape; 
 int64_t element_count(std::span<const int64_t> shape);               // raises ipu::Error on overflow
 int64_t size_in_bytes(DType dtype, std::span<const int64_t> shape);  // raises ipu::Error on overflow
 Strides contiguous_strides(std::span<const int64_t> shape);
-std::string to_string(std::span<const int64_t> shape);               // "[2,3]"
+std::string to_string(std::span<const int64_t> shape);  // "[2,3]"
 
 // NumPy broadcasting; raises ipu::Error naming both shapes when they do not fit.
 Shape broadcast_shapes(std::span<const int64_t> a, std::span<const int64_t> b);

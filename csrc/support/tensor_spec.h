@@ -1,4 +1,5 @@
-// Shape, element type, strides and layout of a tensor in memory: how kernels and programs describe what they touch.
+// Shape, element type, strides and layout of a tensor in memory: how kernels and programs describe what they
+// touch.
 #pragma once
 
 #include "support/dtype.h"
@@ -10,7 +11,8 @@ namespace ipu {
 struct TensorSpec {
   DType dtype = DType::kF32;
   Shape shape;
-  Strides strides;  // in elements; contiguous_strides(shape) unless a view is read in place; ignored unless kPlain
+  Strides strides;  // in elements; contiguous_strides(shape) unless a view is read in place; ignored unless
+                    // kPlain
   Layout layout = Layout::kPlain;
 
   bool operator==(const TensorSpec&) const = default;

@@ -120,10 +120,8 @@ class DataLoader(torch.utils.data.DataLoader):
                 f"rebatched_worker_size ({rebatched_worker_size}) must not exceed the combined batch size ({combined})"
             )
         asynchronous = mode != enums.DataLoaderMode.Sync
-        rebatched = None
-        if asynchronous and combined is not None and combined > 1:
-            if mode == enums.DataLoaderMode.AsyncRebatched or not drop_last:
-                rebatched = combined
+        packs_rows = mode == enums.DataLoaderMode.AsyncRebatched or not drop_last
+        rebatched = combined if asynchronous and packs_rows and combined is not None and combined > 1 else None
         if rebatched is not None and batch_sampler is None:
             arguments.update(batch_size=rebatched_worker_size or combined, drop_last=False)
         self._poptorch_options = options

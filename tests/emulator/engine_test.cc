@@ -20,8 +20,10 @@ using namespace ipu::program;  // NOLINT: tests write programs
 
 std::atomic<int> failures_left{0};
 
-// --- tiny kernels ------------------------------------------------------------------------------------------------
-using Body = void (*)(const kernels::KernelCall&, const Attributes&, const std::vector<int64_t>& sizes, int lane);
+// --- tiny kernels
+// ------------------------------------------------------------------------------------------------
+using Body = void (*)(const kernels::KernelCall&, const Attributes&, const std::vector<int64_t>& sizes,
+                      int lane);
 template <Body body>
 class TestKernel final : public kernels::PreparedKernel {
  public:
@@ -30,7 +32,9 @@ class TestKernel final : public kernels::PreparedKernel {
   }
   int lanes() const override { return static_cast<int>(attributes_.integer("lanes", 1)); }
   int64_t scratch_bytes() const override { return 256; }
-  void run(const kernels::KernelCall& call, int lane) const override { body(call, attributes_, sizes_, lane); }
+  void run(const kernels::KernelCall& call, int lane) const override {
+    body(call, attributes_, sizes_, lane);
+  }
   static std::unique_ptr<kernels::PreparedKernel> prepare(const kernels::KernelRequest& r) {
     return std::make_unique<TestKernel>(r);
   }
@@ -50,7 +54,8 @@ void affine(const kernels::KernelCall& c, const Attributes& a, const std::vector
   int64_t lanes = a.integer("lanes", 1);
   float scale = static_cast<float>(a.real("scale", 1.0)), shift = static_cast<float>(a.real("shift", 0.0));
   std::memset(c.scratch, lane, 256);
-  for (int64_t i = n[0] * lane / lanes; i < n[0] * (lane + 1) / lanes; ++i) out(c)[i] = in(c, 0)[i] * scale + shift;
+  for (int64_t i = n[0] * lane / lanes; i < n[0] * (lane + 1) / lanes; ++i)
+    out(c)[i] = in(c, 0)[i] * scale + shift;
 }
 void sum2(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int) {
   for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i] + in(c, 1)[i];
@@ -67,7 +72,8 @@ void from_counter(const kernels::KernelCall& c, const Attributes&, const std::ve
 void is_positive(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>&, int) {
   *c.results[0] = std::byte{in(c, 0)[0] > 0};
 }
-// Stage 0 ends its micro-batch k only after stage 1 has begun micro-batch k-1: impossible unless stages overlap.
+// Stage 0 ends its micro-batch k only after stage 1 has begun micro-batch k-1: impossible unless stages
+// overlap.
 std::atomic<int64_t> begun[2];
 void rendezvous(const kernels::KernelCall& c, const Attributes& a, const std::vector<int64_t>& n, int) {
   int64_t stage = a.integer("stage"), number = begun[stage]++;
@@ -112,7 +118,8 @@ Error error_of(Action action) {
   return Error(ErrorCode::kInternal, "none");
 }
 
-// `ipus` stages, each y = 2x + stage over a queue; `rounds` elements of `n` floats. Stage 0 reads the input in place.
+// `ipus` stages, each y = 2x + stage over a queue; `rounds` elements of `n` floats. Stage 0 reads the input
+// in place.
 Program pipeline(int ipus, int64_t rounds, int64_t n, int64_t ns = 0, int64_t lanes = 1) {
   Program p;
   p.ipus.resize(ipus);
@@ -151,7 +158,8 @@ std::vector<float> run_pipeline(Engine& engine, int64_t rounds, int64_t n) {
   return y;
 }
 
-// --- tests -------------------------------------------------------------------------------------------------------
+// --- tests
+// -------------------------------------------------------------------------------------------------------
 
 TEST(Engine, OneActorReadsAndWritesTheTensorsOfTheUser) {
   Engine engine(checked(pipeline(1, 3, 4)), {.threads = 1});
@@ -194,7 +202,8 @@ TEST(Engine, StagesOverlapAndMicroBatchesComeInOrder) {
   int overlaps = 0;
   for (const TraceEvent& a : events)
     for (const TraceEvent& b : events)
-      overlaps += a.ipu == 0 && b.ipu == 1 && a.iteration > b.iteration && a.begin_ns < b.end_ns && b.begin_ns < a.end_ns;
+      overlaps += a.ipu == 0 && b.ipu == 1 && a.iteration > b.iteration && a.begin_ns < b.end_ns &&
+                  b.begin_ns < a.end_ns;
   EXPECT_GT(overlaps, 0);
   for (int ipu : {0, 1}) {
     int64_t next = 0;
@@ -226,8 +235,11 @@ TEST(Engine, AnErrorStopsAllActorsNamesTheLineAndLeavesTheEngineUsable) {
       Error error = error_of([&] { run_pipeline(engine, 10, 8); });
       EXPECT_EQ(error.code(), ErrorCode::kExecution);
       EXPECT_EQ(error.user_line(), "model.py:12");
-      EXPECT_NE(error.message().find("execution failed [IPU-E407]: index 7 is out of range"), std::string::npos) << error.message();
-      EXPECT_NE(error.message().find("IPU 1, instruction 2 (kernel test.fail), op affine"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("execution failed [IPU-E407]: index 7 is out of range"),
+                std::string::npos)
+          << error.message();
+      EXPECT_NE(error.message().find("IPU 1, instruction 2 (kernel test.fail), op affine"), std::string::npos)
+          << error.message();
       std::vector<float> y = run_pipeline(engine, 10, 8);
       EXPECT_EQ(y[5], 2 * (2 * 5.0f) + 2);
     }
@@ -257,7 +269,8 @@ TEST(Engine, InterruptStopsBetweenStepsAndLeavesTheEngineUsable) {
 }
 
 TEST(Engine, InterruptCallbacksMayThrow) {
-  Engine engine(checked(pipeline(1, 1000, 4, 1'000'000)), {.threads = 1, .interrupted = []() -> bool { throw std::logic_error("stop"); }});
+  Engine engine(checked(pipeline(1, 1000, 4, 1'000'000)),
+                {.threads = 1, .interrupted = []() -> bool { throw std::logic_error("stop"); }});
   EXPECT_THROW(run_pipeline(engine, 1000, 4), std::logic_error);
 }
 
@@ -266,7 +279,8 @@ TEST(Engine, StashReturnsElementsInOrder) {
   Program p;
   p.ipus.resize(1);
   p.device_iterations = 6;
-  int x = add_stream(p, "x", StreamMode::kInput, f32({2})), y = add_stream(p, "y", StreamMode::kAll, f32({2}));
+  int x = add_stream(p, "x", StreamMode::kInput, f32({2})),
+      y = add_stream(p, "y", StreamMode::kAll, f32({2}));
   int q = add_queue(p, "stash", 8, 3, 0, 0);
   IpuWriter w(p, 0);
   Operand now = w.external(f32({2}), "now"), old = w.arena(f32({2}), "old"), sum = w.arena(f32({2}), "sum");
@@ -295,9 +309,11 @@ TEST(Engine, BranchesOnDataAndCountersOfNestedLoops) {
   p.ipus.resize(1);
   p.device_iterations = 2;
   p.accumulation = 3;
-  int x = add_stream(p, "x", StreamMode::kInput, f32({1})), y = add_stream(p, "y", StreamMode::kAll, f32({1}));
+  int x = add_stream(p, "x", StreamMode::kInput, f32({1})),
+      y = add_stream(p, "y", StreamMode::kAll, f32({1}));
   IpuWriter w(p, 0);
-  Operand v = w.external(f32({1}), "v"), c = w.arena(boolean(), "c"), i = w.arena(i32(), "i"), r = w.arena(f32({1}), "r");
+  Operand v = w.external(f32({1}), "v"), c = w.arena(boolean(), "c"), i = w.arena(i32(), "i"),
+          r = w.arena(f32({1}), "r");
   w.loop(2);
   int outer = w.counter();
   w.loop(3);
@@ -342,7 +358,8 @@ TEST(Engine, OutputModesPickElementsInTheDocumentedOrder) {
     p.replicas = 2;
     p.device_iterations = 4;
     p.accumulation = 3;
-    int x = add_stream(p, "x", StreamMode::kInput, f32({})), y = add_stream(p, "y", test.mode, f32({}), 0, test.period);
+    int x = add_stream(p, "x", StreamMode::kInput, f32({})),
+        y = add_stream(p, "y", test.mode, f32({}), 0, test.period);
     IpuWriter w(p, 0);
     Operand v = w.external(f32({}), "v");
     w.loop(12);
@@ -362,8 +379,10 @@ TEST(Engine, OutputModesPickElementsInTheDocumentedOrder) {
 TEST(Engine, NarrowsAndWidensAtTheHostEdgeAndCountsWhatChanged) {
   Program p;
   p.ipus.resize(1);
-  int x = add_stream(p, "x", StreamMode::kInput, i32({3})), y = add_stream(p, "y", StreamMode::kAll, i32({3}));
-  int f = add_stream(p, "f", StreamMode::kInput, f32({1})), g = add_stream(p, "g", StreamMode::kAll, f32({1}));
+  int x = add_stream(p, "x", StreamMode::kInput, i32({3})),
+      y = add_stream(p, "y", StreamMode::kAll, i32({3}));
+  int f = add_stream(p, "f", StreamMode::kInput, f32({1})),
+      g = add_stream(p, "g", StreamMode::kAll, f32({1}));
   p.streams[x].host_dtype = p.streams[y].host_dtype = DType::kI64;
   p.streams[f].host_dtype = p.streams[g].host_dtype = DType::kF64;
   IpuWriter w(p, 0);
@@ -375,8 +394,10 @@ TEST(Engine, NarrowsAndWidensAtTheHostEdgeAndCountsWhatChanged) {
   Engine engine(checked(p), {.threads = 1});
   std::vector<int64_t> in{1, -2, (int64_t{1} << 32) + 5}, out(3);
   std::vector<double> real_in{0.1}, real_out(1);
-  StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in.data()), 1}, {reinterpret_cast<std::byte*>(out.data()), 1},
-                              {reinterpret_cast<std::byte*>(real_in.data()), 1}, {reinterpret_cast<std::byte*>(real_out.data()), 1}};
+  StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in.data()), 1},
+                              {reinterpret_cast<std::byte*>(out.data()), 1},
+                              {reinterpret_cast<std::byte*>(real_in.data()), 1},
+                              {reinterpret_cast<std::byte*>(real_out.data()), 1}};
   engine.run(bindings);
   EXPECT_EQ(out, (std::vector<int64_t>{1, -2, 5}));
   EXPECT_EQ(real_out[0], static_cast<double>(0.1f));
@@ -391,7 +412,8 @@ TEST(Engine, RefusesToReadAnotherHostTypeInPlace) {
   p.streams[x].host_dtype = DType::kI64;
   IpuWriter w(p, 0);
   w.load(x, w.external(i32({3}), "v"));
-  EXPECT_NE(error_of([&] { check_program(p); }).message().find("reads the host's i64 in place as i32"), std::string::npos);
+  EXPECT_NE(error_of([&] { check_program(p); }).message().find("reads the host's i64 in place as i32"),
+            std::string::npos);
 }
 
 TEST(Engine, VariablesLiveAcrossRunsAndReadOnlyOnesAreShared) {
@@ -446,7 +468,8 @@ TEST(Engine, ReplicasAddInReplicaOrder) {
     p.ipus.resize(1);
     p.replicas = replicas;
     p.device_iterations = 3;
-    int x = add_stream(p, "x", StreamMode::kInput, f32({1500})), y = add_stream(p, "y", StreamMode::kAll, f32({1500}));
+    int x = add_stream(p, "x", StreamMode::kInput, f32({1500})),
+        y = add_stream(p, "y", StreamMode::kAll, f32({1500}));
     IpuWriter w(p, 0);
     Operand v = w.external(f32({1500}), "v"), s = w.arena(f32({1500}), "s");
     w.loop(3);
@@ -490,7 +513,8 @@ TEST(Engine, ConstantInputsAreTheSameForEveryFetch) {
   p.ipus.resize(1);
   p.replicas = 2;
   p.device_iterations = 2;
-  int x = add_stream(p, "rate", StreamMode::kConstantInput, f32({})), y = add_stream(p, "y", StreamMode::kAll, f32({}));
+  int x = add_stream(p, "rate", StreamMode::kConstantInput, f32({})),
+      y = add_stream(p, "y", StreamMode::kAll, f32({}));
   IpuWriter w(p, 0);
   Operand v = w.external(f32({}), "v");
   w.loop(2);
@@ -508,14 +532,18 @@ TEST(Engine, RefusesWrongBindingsAndUnknownKernels) {
   Engine engine(checked(pipeline(1, 3, 4)), {.threads = 1});
   std::vector<float> x(12), y(12);
   StreamBinding bindings[] = {bound(x, 2), bound(y, 3)};
-  EXPECT_NE(error_of([&] { engine.run(bindings); }).message().find("2 elements bound, 3 expected"), std::string::npos);
+  EXPECT_NE(error_of([&] { engine.run(bindings); }).message().find("2 elements bound, 3 expected"),
+            std::string::npos);
   run_pipeline(engine, 3, 4);
 
   Program p = pipeline(1, 3, 4);
   p.ipus[0].instructions[2].kernel = "test.nothing";
-  EXPECT_NE(error_of([&] { Engine(checked(p), {.threads = 1}); }).message().find("no such kernel"), std::string::npos);
+  EXPECT_NE(error_of([&] { Engine(checked(p), {.threads = 1}); }).message().find("no such kernel"),
+            std::string::npos);
   p.ipus[0].instructions[2].kernel = "test.refuses";
-  EXPECT_NE(error_of([&] { Engine(checked(p), {.threads = 1}); }).message().find("kernel refuses its operands"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { Engine(checked(p), {.threads = 1}); }).message().find("kernel refuses its operands"),
+      std::string::npos);
 }
 
 TEST(Engine, ReportsMemoryThatCannotBeHad) {

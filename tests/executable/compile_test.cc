@@ -1,5 +1,5 @@
-// Whole training and inference steps through compile(): the engine's numbers against the interpreter's on the module
-// before any pass, on one and several IPUs.
+// Whole training and inference steps through compile(): the engine's numbers against the interpreter's on the
+// module before any pass, on one and several IPUs.
 #include "executable/compile.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,11 @@ struct Case {
 // A forward graph under construction, one block per stage.
 class Network {
  public:
-  explicit Network(const Case& c) : case_(c), module_(std::make_unique<ir::Module>()), graph_(module_->add_graph("forward")), builder_(graph_) {
+  explicit Network(const Case& c)
+      : case_(c),
+        module_(std::make_unique<ir::Module>()),
+        graph_(module_->add_graph("forward")),
+        builder_(graph_) {
     forward_.graph = graph_;
     options_.places[""] = {0, 0};
   }
@@ -41,7 +45,8 @@ class Network {
     if (trainable) options_.optimizer.group_of[name] = 0;
     return graph_->add_input({DType::kF32, std::move(shape)}, name);
   }
-  void output(const std::string& name, Value* value, ForwardGraph::Output::Kind kind = ForwardGraph::Output::Kind::kHost) {
+  void output(const std::string& name, Value* value,
+              ForwardGraph::Output::Kind kind = ForwardGraph::Output::Kind::kHost) {
     graph_->append_output(value);
     forward_.outputs.push_back({kind, name, DType::kF32, ir::OutputMode::kAll, 1});
   }
@@ -63,7 +68,10 @@ class Network {
     options_.accumulation = case_.accumulation;
     options_.schedule = case_.pipelined ? frontends::Schedule::kPipelined : frontends::Schedule::kSharded;
     optimizers::Group group;
-    group.hyper = {{"lr", {0.05, false}}, {"momentum", {0.9, true}}, {"dampening", {0.0, true}}, {"weight_decay", {0.01, true}},
+    group.hyper = {{"lr", {0.05, false}},
+                   {"momentum", {0.9, true}},
+                   {"dampening", {0.0, true}},
+                   {"weight_decay", {0.01, true}},
                    {"velocity_scaling", {1.0, true}}};
     options_.optimizer.groups = {group};
     build_step(forward_, options_);
@@ -110,10 +118,19 @@ std::unique_ptr<ir::Module> make_chain(const Case& c) {
 std::unique_ptr<ir::Module> make_convolutions(const Case& c) {
   Network n(c);
   Value *x = n.input("x", {3, 2, 8, 8}), *target = n.input("target", {3}, DType::kI32);
-  Value *w1 = n.variable("w1", {4, 2, 3, 3}), *b1 = n.variable("b1", {4}), *w2 = n.variable("w2", {6, 4, 3, 3}), *b2 = n.variable("b2", {6});
-  Value *w3 = n.variable("w3", {20, 24}), *b3 = n.variable("b3", {20}), *w4 = n.variable("w4", {5, 20}), *b4 = n.variable("b4", {5});
-  const Attributes same{{"strides", Shape{1, 1}}, {"padding_low", Shape{1, 1}}, {"padding_high", Shape{1, 1}}, {"dilations", Shape{1, 1}}};
-  const Attributes half{{"kernel", Shape{2, 2}}, {"strides", Shape{2, 2}}, {"padding_low", Shape{0, 0}}, {"padding_high", Shape{0, 0}}, {"dilations", Shape{1, 1}}};
+  Value *w1 = n.variable("w1", {4, 2, 3, 3}), *b1 = n.variable("b1", {4}),
+        *w2 = n.variable("w2", {6, 4, 3, 3}), *b2 = n.variable("b2", {6});
+  Value *w3 = n.variable("w3", {20, 24}), *b3 = n.variable("b3", {20}), *w4 = n.variable("w4", {5, 20}),
+        *b4 = n.variable("b4", {5});
+  const Attributes same{{"strides", Shape{1, 1}},
+                        {"padding_low", Shape{1, 1}},
+                        {"padding_high", Shape{1, 1}},
+                        {"dilations", Shape{1, 1}}};
+  const Attributes half{{"kernel", Shape{2, 2}},
+                        {"strides", Shape{2, 2}},
+                        {"padding_low", Shape{0, 0}},
+                        {"padding_high", Shape{0, 0}},
+                        {"dilations", Shape{1, 1}}};
   n.enter(0, 4);
   Value* h = n.op("max_pool", {n.op("relu", {n.op("conv", {x, w1, b1}, same)})}, half);
   n.enter(1, 4);
@@ -128,7 +145,9 @@ std::unique_ptr<ir::Module> make_convolutions(const Case& c) {
   return n.finish(loss);
 }
 
-std::unique_ptr<ir::Module> make_step(const Case& c) { return c.convolutions ? make_convolutions(c) : make_chain(c); }
+std::unique_ptr<ir::Module> make_step(const Case& c) {
+  return c.convolutions ? make_convolutions(c) : make_chain(c);
+}
 
 Executable compile_case(ir::Module& module, const Case& c, int replicas = 1) {
   CompileOptions options;
@@ -140,8 +159,10 @@ Executable compile_case(ir::Module& module, const Case& c, int replicas = 1) {
 }
 
 void check(const Case& c) {
-  SCOPED_TRACE(std::string(c.convolutions ? "convolutions, " : "chain, ") + std::to_string(c.stages) + " stages, training " + std::to_string(c.training) + ", pipelined " +
-               std::to_string(c.pipelined) + ", DI " + std::to_string(c.device_iterations) + ", GA " + std::to_string(c.accumulation));
+  SCOPED_TRACE(std::string(c.convolutions ? "convolutions, " : "chain, ") + std::to_string(c.stages) +
+               " stages, training " + std::to_string(c.training) + ", pipelined " +
+               std::to_string(c.pipelined) + ", DI " + std::to_string(c.device_iterations) + ", GA " +
+               std::to_string(c.accumulation));
   std::unique_ptr<ir::Module> before = make_step(c), module = make_step(c);
   Executable executable = compile_case(*module, c);
   EXPECT_EQ(executable.ipus_per_replica, c.stages);
@@ -239,7 +260,8 @@ TEST(Compile, RefusesMoreIpusThanAProcessHas) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kIpuCountNotPowerOfTwo);
-    EXPECT_NE(error.message().find("Distributed execution is required"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("Distributed execution is required"), std::string::npos)
+        << error.message();
   }
 }
 

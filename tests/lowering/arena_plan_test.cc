@@ -16,8 +16,10 @@ void expect_sound(const std::vector<Interval>& intervals, const ArenaPlan& plan)
     EXPECT_LE(plan.offsets[i] + intervals[i].bytes, plan.arena_bytes);
     for (size_t j = 0; j < i; ++j) {
       bool together = intervals[i].first <= intervals[j].last && intervals[j].first <= intervals[i].last;
-      bool apart = plan.offsets[i] + intervals[i].bytes <= plan.offsets[j] || plan.offsets[j] + intervals[j].bytes <= plan.offsets[i];
-      EXPECT_TRUE(!together || apart || intervals[i].bytes == 0 || intervals[j].bytes == 0) << i << " and " << j;
+      bool apart = plan.offsets[i] + intervals[i].bytes <= plan.offsets[j] ||
+                   plan.offsets[j] + intervals[j].bytes <= plan.offsets[i];
+      EXPECT_TRUE(!together || apart || intervals[i].bytes == 0 || intervals[j].bytes == 0)
+          << i << " and " << j;
     }
   }
   EXPECT_LE(plan.arena_bytes, sum);
@@ -41,11 +43,11 @@ TEST(ArenaPlan, PlacesTheLargestFirstAndTheOthersInItsGaps) {
 
 TEST(ArenaPlan, TakesTheTightestGap) {
   std::vector<Interval> intervals{
-      {640, 0, 0},   // 0, dead later: leaves a gap of 640 below the next
-      {576, 0, 9},   // 640
-      {512, 0, 0},   // 1216: leaves a gap of 512 below the next
-      {448, 0, 9},   // 1728
-      {384, 5, 9},   // 1216: fits both gaps, this one is tighter
+      {640, 0, 0},  // 0, dead later: leaves a gap of 640 below the next
+      {576, 0, 9},  // 640
+      {512, 0, 0},  // 1216: leaves a gap of 512 below the next
+      {448, 0, 9},  // 1728
+      {384, 5, 9},  // 1216: fits both gaps, this one is tighter
   };
   ArenaPlan plan = plan_arena(intervals);
   EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 640, 1216, 1728, 1216}));
@@ -63,7 +65,8 @@ TEST(ArenaPlan, IsSoundOnRandomIntervals) {
     std::vector<Interval> intervals;
     for (int i = 0; i < 150; ++i) {
       int64_t first = random() % 1000;
-      intervals.push_back({static_cast<int64_t>(random() % 5000), first, first + static_cast<int64_t>(random() % (i % 10 == 0 ? 900 : 20))});
+      intervals.push_back({static_cast<int64_t>(random() % 5000), first,
+                           first + static_cast<int64_t>(random() % (i % 10 == 0 ? 900 : 20))});
     }
     expect_sound(intervals, plan_arena(intervals));
   }

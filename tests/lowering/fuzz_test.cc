@@ -1,5 +1,5 @@
-// Random functional modules: nested loops and branches, views, in-place candidates, state, several IPUs. The engine must
-// agree with the interpreter on each. Bounded and seeded; IPU_FUZZ_ROUNDS makes it longer.
+// Random functional modules: nested loops and branches, views, in-place candidates, state, several IPUs. The
+// engine must agree with the interpreter on each. Bounded and seeded; IPU_FUZZ_ROUNDS makes it longer.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -71,11 +71,13 @@ class RandomProgram {
     int n = static_cast<int>(pool.size());
     return pool[pick(2) == 0 ? n - 1 - pick(std::min(n, 4)) : pick(n)];
   }
-  Value* op(ir::Builder& b, std::string_view kind, std::initializer_list<Value*> operands, Attributes attributes = {}) {
+  Value* op(ir::Builder& b, std::string_view kind, std::initializer_list<Value*> operands,
+            Attributes attributes = {}) {
     return ops::build(b, kind, operands, std::move(attributes));
   }
 
-  // Appends `count` values made of `pool` to it. `index`: of the loop around; `only_ipu` >= 0: all ops go there.
+  // Appends `count` values made of `pool` to it. `index`: of the loop around; `only_ipu` >= 0: all ops go
+  // there.
   void fill(ir::Builder& b, std::vector<Value*>& pool, int count, int depth, Value* index, int only_ipu) {
     for (int i = 0; i < count; ++i) {
       const int ipu = only_ipu >= 0 ? only_ipu : pick(ipus_);
@@ -83,14 +85,27 @@ class RandomProgram {
       Value *a = any(pool), *c = any(pool);
       Value* r = nullptr;
       switch (pick(depth > 0 ? 16 : 13)) {
-        case 0: r = op(b, "tanh", {a}); break;
-        case 1: r = op(b, "neg", {a}); break;
-        case 2: r = op(b, "sin", {op(b, "add", {a, c})}); break;
-        case 3: r = op(b, "maximum", {a, c}); break;
-        case 4: r = op(b, "mul", {op(b, "sub", {a, c}), b.scalar(DType::kF32, 0.5)}); break;
-        case 5: r = op(b, "reshape", {op(b, "transpose", {a}, {{"perm", Shape{1, 0}}})}, {{"shape", Shape{4, 6}}}); break;
+        case 0:
+          r = op(b, "tanh", {a});
+          break;
+        case 1:
+          r = op(b, "neg", {a});
+          break;
+        case 2:
+          r = op(b, "sin", {op(b, "add", {a, c})});
+          break;
+        case 3:
+          r = op(b, "maximum", {a, c});
+          break;
+        case 4:
+          r = op(b, "mul", {op(b, "sub", {a, c}), b.scalar(DType::kF32, 0.5)});
+          break;
+        case 5:
+          r = op(b, "reshape", {op(b, "transpose", {a}, {{"perm", Shape{1, 0}}})}, {{"shape", Shape{4, 6}}});
+          break;
         case 6: {
-          Value* column = op(b, "slice", {a}, {{"starts", Shape{0, pick(6)}}, {"sizes", Shape{4, 1}}, {"steps", Shape{1, 1}}});
+          Value* column = op(b, "slice", {a},
+                             {{"starts", Shape{0, pick(6)}}, {"sizes", Shape{4, 1}}, {"steps", Shape{1, 1}}});
           r = op(b, "expand", {column}, {{"shape", Shape{4, 6}}});
           break;
         }
@@ -107,14 +122,22 @@ class RandomProgram {
           break;
         }
         case 9: {
-          Value* top = op(b, "slice", {a}, {{"starts", Shape{0, 0}}, {"sizes", Shape{2, 6}}, {"steps", Shape{2, 1}}});
-          Value* low = op(b, "slice", {c}, {{"starts", Shape{2, 0}}, {"sizes", Shape{2, 6}}, {"steps", Shape{1, 1}}});
+          Value* top =
+              op(b, "slice", {a}, {{"starts", Shape{0, 0}}, {"sizes", Shape{2, 6}}, {"steps", Shape{2, 1}}});
+          Value* low =
+              op(b, "slice", {c}, {{"starts", Shape{2, 0}}, {"sizes", Shape{2, 6}}, {"steps", Shape{1, 1}}});
           std::vector<Value*> parts{top, low};
           r = ops::build_op(b, "concat", parts, {{"dim", int64_t{0}}})->result();
           break;
         }
-        case 10: r = op(b, "where", {op(b, "greater", {a, c}), c, a}); break;
-        case 11: r = op(b, "relu", {op(b, "reshape", {op(b, "reshape", {a}, {{"shape", Shape{24}}})}, {{"shape", Shape{4, 6}}})}); break;
+        case 10:
+          r = op(b, "where", {op(b, "greater", {a, c}), c, a});
+          break;
+        case 11:
+          r = op(
+              b, "relu",
+              {op(b, "reshape", {op(b, "reshape", {a}, {{"shape", Shape{24}}})}, {{"shape", Shape{4, 6}}})});
+          break;
         case 12:
           if (index != nullptr) {
             Value* number = op(b, "cast", {index}, {{"dtype", DType::kF32}});
@@ -123,8 +146,13 @@ class RandomProgram {
             r = op(b, "expand", {b.scalar(DType::kF32, 0.25)}, {{"shape", Shape{4, 6}}});
           }
           break;
-        case 13: case 14: make_loop(b, pool, depth, only_ipu); continue;
-        default: make_if(b, pool, depth, index, only_ipu); continue;
+        case 13:
+        case 14:
+          make_loop(b, pool, depth, only_ipu);
+          continue;
+        default:
+          make_if(b, pool, depth, index, only_ipu);
+          continue;
       }
       pool.push_back(r);
     }
@@ -147,7 +175,8 @@ class RandomProgram {
     fill(inside, inner, 2 + pick(6), depth - 1, index, only_ipu);
     for (int i = 0; i < carried; ++i) body->append_output(any(inner));
     b.settings = {};
-    for (Value* v : b.loop(body, carried_values, invariants, pick(5) == 0 ? 0 : 1 + pick(4))) pool.push_back(v);
+    for (Value* v : b.loop(body, carried_values, invariants, pick(5) == 0 ? 0 : 1 + pick(4)))
+      pool.push_back(v);
   }
 
   void make_if(ir::Builder& b, std::vector<Value*>& pool, int depth, Value* index, int only_ipu) {
@@ -198,7 +227,8 @@ int rounds() {
 
 void check(uint64_t seed, int ipus, const std::vector<std::string>& passes) {
   SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(ipus) + " IPUs");
-  std::unique_ptr<ir::Module> reference = RandomProgram(seed, ipus).make(), module = RandomProgram(seed, ipus).make();
+  std::unique_ptr<ir::Module> reference = RandomProgram(seed, ipus).make(),
+                              module = RandomProgram(seed, ipus).make();
   ops::verify(*reference, ir::Form::kFunctional);
   try {
     passes::run_pipeline(*module, passes, {}, true);
@@ -221,7 +251,8 @@ TEST(LowerFuzz, OneIpu) {
 }
 
 TEST(LowerFuzz, SeveralIpus) {
-  for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(1000 + seed, 3, {"insert-ipu-copies"}));
+  for (int seed = 1; seed <= rounds(); ++seed)
+    ASSERT_NO_FATAL_FAILURE(check(1000 + seed, 3, {"insert-ipu-copies"}));
 }
 
 TEST(LowerFuzz, AfterOptimisation) {

@@ -30,13 +30,15 @@ program::Program compare(const ir::Module& module, LowerOptions options = {}) {
 
 int count(const program::IpuProgram& ipu, Opcode opcode, const std::string& kernel = "") {
   int n = 0;
-  for (const Instruction& step : ipu.instructions) n += step.opcode == opcode && (kernel.empty() || step.kernel == kernel);
+  for (const Instruction& step : ipu.instructions)
+    n += step.opcode == opcode && (kernel.empty() || step.kernel == kernel);
   return n;
 }
 
 // Streams @x (in) and @y (out) of one type, then `body`.
 std::string with_streams(const std::string& type, const std::string& body) {
-  return "stream @x: " + type + "\nstream @y: " + type + " {direction=\"device_to_host\"}\nentry main = @main\n" + body;
+  return "stream @x: " + type + "\nstream @y: " + type +
+         " {direction=\"device_to_host\"}\nentry main = @main\n" + body;
 }
 
 TEST(Lower, StraightCodeReadsInputsInPlaceAndReusesMemory) {
@@ -332,7 +334,9 @@ TEST(Lower, RefusesCrossingsWithoutACopy) {
     lower(*module, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("%x of graph @main is on IPU 0 and read on IPU 1 by 'neg'"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("%x of graph @main is on IPU 0 and read on IPU 1 by 'neg'"),
+              std::string::npos)
+        << error.message();
   }
 }
 

@@ -1,5 +1,5 @@
-// Runs a program on the engine and the module it came from on the interpreter, with the same numbers, and compares all
-// outputs and variables. Streams must have mode "all".
+// Runs a program on the engine and the module it came from on the interpreter, with the same numbers, and
+// compares all outputs and variables. Streams must have mode "all".
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,23 +21,27 @@ inline ops::ReferenceTensor filled(const ir::Type& type, int seed) {
   ops::ReferenceTensor tensor = ops::ReferenceTensor::zeros(type);
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     double value = std::round(std::sin(seed * 7.0 + static_cast<double>(i) * 1.3) * 64.0) / 16.0;
-    tensor.values[i] = is_floating_point(type.dtype) ? value : type.dtype == DType::kBool ? value > 0 : std::floor(std::abs(value));  // 0 to 4
+    tensor.values[i] = is_floating_point(type.dtype) ? value
+                       : type.dtype == DType::kBool  ? value > 0
+                                                     : std::floor(std::abs(value));  // 0 to 4
   }
   return tensor;
 }
 
-inline void expect_near(const ops::ReferenceTensor& want, const std::byte* got, const std::string& name, double tolerance) {
+inline void expect_near(const ops::ReferenceTensor& want, const std::byte* got, const std::string& name,
+                        double tolerance) {
   ops::ReferenceTensor have = ops::ReferenceTensor::from_bytes(want.type, got);
   for (size_t i = 0; i < want.values.size(); ++i) {
     if (std::isnan(want.values[i]) && std::isnan(have.values[i])) continue;
     if (want.values[i] == have.values[i]) continue;
-    ASSERT_NEAR(have.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i]))) << name << "[" << i << "]";
+    ASSERT_NEAR(have.values[i], want.values[i], tolerance * (1 + std::abs(want.values[i])))
+        << name << "[" << i << "]";
   }
 }
 
 // `scale` shrinks the numbers put in.
-inline void compare(const ir::Module& module, const program::Program& program, double tolerance = 1e-5, double scale = 1.0,
-                    std::vector<int> threads = {1, 2}) {
+inline void compare(const ir::Module& module, const program::Program& program, double tolerance = 1e-5,
+                    double scale = 1.0, std::vector<int> threads = {1, 2}) {
   SCOPED_TRACE(program::print(program));
   const int64_t elements = program.device_iterations * program.accumulation;
   ops::Interpreter interpreter(module);
@@ -57,7 +61,9 @@ inline void compare(const ir::Module& module, const program::Program& program, d
     if (stream.direction != ir::StreamDirection::kHostToDevice) continue;
     for (int64_t e = 0; e < (stream.constant ? 1 : elements); ++e) {
       interpreter.streams[stream.name].push_back(next(stream.type));
-      if (stream.constant) interpreter.streams[stream.name].back().values = {0.0078125};  // a learning rate: training must not diverge
+      if (stream.constant)
+        interpreter.streams[stream.name].back().values = {
+            0.0078125};  // a learning rate: training must not diverge
       inputs[stream.name].push_back(interpreter.streams[stream.name].back().to_constant());
     }
   }
@@ -77,27 +83,34 @@ inline void compare(const ir::Module& module, const program::Program& program, d
       if (at != inputs.end()) {
         bound = static_cast<int64_t>(at->second.size());
         for (int64_t e = 0; e < bound; ++e)
-          std::copy(at->second[e]->bytes.begin(), at->second[e]->bytes.end(), memory.back().begin() + e * bytes);
+          std::copy(at->second[e]->bytes.begin(), at->second[e]->bytes.end(),
+                    memory.back().begin() + e * bytes);
       }
       bindings.push_back({nullptr, bound});
     }
     for (size_t s = 0; s < bindings.size(); ++s) bindings[s].data = memory[s].data();
     for (size_t v = 0; v < program.variables.size(); ++v) {
       auto at = start.find(program.variables[v].name);
-      if (at != start.end()) engine.write_variable(static_cast<int>(v), at->second.to_constant()->bytes.data());
+      if (at != start.end())
+        engine.write_variable(static_cast<int>(v), at->second.to_constant()->bytes.data());
     }
     engine.run(bindings);
     for (size_t s = 0; s < program.streams.size(); ++s) {
       const program::Stream& stream = program.streams[s];
-      if (stream.mode == program::StreamMode::kInput || stream.mode == program::StreamMode::kConstantInput) continue;
+      if (stream.mode == program::StreamMode::kInput || stream.mode == program::StreamMode::kConstantInput)
+        continue;
       ASSERT_EQ(static_cast<int64_t>(interpreter.streams[stream.name].size()), elements) << stream.name;
       for (int64_t e = 0; e < elements; ++e)
-        ASSERT_NO_FATAL_FAILURE(expect_near(interpreter.streams[stream.name][e], memory[s].data() + e * stream.spec.stored_bytes(),
+        ASSERT_NO_FATAL_FAILURE(expect_near(interpreter.streams[stream.name][e],
+                                            memory[s].data() + e * stream.spec.stored_bytes(),
                                             stream.name + " element " + std::to_string(e), tolerance));
     }
     for (size_t v = 0; v < program.variables.size(); ++v) {
       const std::string& name = program.variables[v].name;
-      memory.emplace_back(static_cast<size_t>(TensorSpec::plain(program.variables[v].spec.dtype, program.variables[v].spec.shape).stored_bytes()) + 64);
+      memory.emplace_back(static_cast<size_t>(TensorSpec::plain(program.variables[v].spec.dtype,
+                                                                program.variables[v].spec.shape)
+                                                  .stored_bytes()) +
+                          64);
       engine.read_variable(static_cast<int>(v), memory.back().data());
       auto want = interpreter.variables.find(name);
       if (want == interpreter.variables.end()) continue;

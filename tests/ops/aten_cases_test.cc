@@ -7,9 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ops/literal_call.h"
 #include "ops/verify.h"
 #include "tests/autodiff/gradient_check.h"
-#include "ops/literal_call.h"
 
 namespace ipu::ops {
 namespace {

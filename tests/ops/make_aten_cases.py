@@ -230,8 +230,17 @@ def linear_cases():
     case("linear", x(2, 2, 3), x(4, 3))
     case("linear", x(3), x(4, 3), x(4))
     for a, b in [
-        ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 2)), ((2, 2, 3), (3, 2)), ((2, 2, 3), (3,)),
-        ((3,), (2, 3, 2)), ((2, 3), (2, 3, 2)), ((2, 2, 3), (2, 3, 2)), ((2, 1, 2, 3), (3, 3, 2)), ((2, 3, 2, 2), (2, 1, 2, 3)),
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 2)),
+        ((2, 3), (3, 2)),
+        ((2, 2, 3), (3, 2)),
+        ((2, 2, 3), (3,)),
+        ((3,), (2, 3, 2)),
+        ((2, 3), (2, 3, 2)),
+        ((2, 2, 3), (2, 3, 2)),
+        ((2, 1, 2, 3), (3, 3, 2)),
+        ((2, 3, 2, 2), (2, 1, 2, 3)),
     ]:
         case("matmul", x(*a), x(*b))
     case("mm", x(2, 3), x(3, 2))
@@ -244,9 +253,15 @@ def linear_cases():
     case("addmv", x(2), x(2, 3), x(3))
     case("baddbmm", x(2, 1, 4), x(2, 2, 3), x(2, 3, 4), alpha=0.25)
     for equation, shapes in [
-        ("bij,bjk->bik", [(2, 2, 3), (2, 3, 2)]), ("ij,kj->ik", [(2, 3), (4, 3)]), ("i,j->ij", [(2,), (3,)]),
-        ("ij->j", [(2, 3)]), ("ijk->kij", [(2, 3, 2)]), ("bhqd,bhkd->bhqk", [(2, 2, 3, 2), (2, 2, 2, 2)]),
-        ("ij,jk", [(2, 3), (3, 2)]), ("ij,jk,kl->il", [(2, 3), (3, 2), (2, 2)]), ("ij,ij->", [(2, 3), (2, 3)]),
+        ("bij,bjk->bik", [(2, 2, 3), (2, 3, 2)]),
+        ("ij,kj->ik", [(2, 3), (4, 3)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("ij->j", [(2, 3)]),
+        ("ijk->kij", [(2, 3, 2)]),
+        ("bhqd,bhkd->bhqk", [(2, 2, 3, 2), (2, 2, 2, 2)]),
+        ("ij,jk", [(2, 3), (3, 2)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 2), (2, 2)]),
+        ("ij,ij->", [(2, 3), (2, 3)]),
     ]:
         case("einsum", equation, [x(*s) for s in shapes])
 
@@ -296,7 +311,15 @@ def loss_cases():
         case("smooth_l1_loss", x(2, 3), x(2, 3), reduction, 0.5)
         case("huber_loss", x(2, 3), x(2, 3), reduction, 1.5)
         case("binary_cross_entropy", x(2, 3, low=0.1, high=0.9), x(2, 3, low=0.0, high=1.0), None, reduction)
-        case("binary_cross_entropy_with_logits", x(2, 3) * 4, x(2, 3, low=0.0, high=1.0), x(3), x(3), reduction, constant=(2, 3))
+        case(
+            "binary_cross_entropy_with_logits",
+            x(2, 3) * 4,
+            x(2, 3, low=0.0, high=1.0),
+            x(3),
+            x(3),
+            reduction,
+            constant=(2, 3),
+        )
         case("kl_div", x(2, 3), x(2, 3, low=0.1, high=1.0), reduction)
     case("nll_loss_nd", x(3), i(1))
     case("cross_entropy_loss", x(3), i(1))

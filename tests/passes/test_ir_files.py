@@ -48,7 +48,11 @@ def results():
 
 @pytest.mark.parametrize(
     "path, name",
-    [pytest.param(path, name, id=f"{path.relative_to(ROOT / 'tests')}:{name}") for path in FILES for name in case_names(path)],
+    [
+        pytest.param(path, name, id=f"{path.relative_to(ROOT / 'tests')}:{name}")
+        for path in FILES
+        for name in case_names(path)
+    ],
 )
 def test_case_gives_what_its_comments_say(path, name):
     found = results()

@@ -24,7 +24,9 @@ graph @passes(%a: f32[4]) -> f32[4] {
 
 def update(path, *cases):
     script = pathlib.Path(ROOT) / "scripts" / "update_checks.py"
-    run = subprocess.run([sys.executable, script, path, *cases], capture_output=True, text=True, check=False, timeout=60)
+    run = subprocess.run(
+        [sys.executable, script, path, *cases], capture_output=True, text=True, check=False, timeout=60
+    )
     return run.stdout + run.stderr
 
 

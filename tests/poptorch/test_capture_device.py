@@ -69,7 +69,8 @@ def test_computing_outside_a_model_names_the_legal_ways():
         "operation outside a model [IPU-E109]: aten::add.Tensor cannot run on an ipu tensor here; outside forward() of a "
         "wrapped model ipu tensors are only made, moved, copied, printed and saved.\n"
         "  try:      wrap the model with poptorch.inferenceModel or poptorch.trainingModel and call that, or move the tensor "
-        "with .cpu() first")
+        "with .cpu() first"
+    )
 
 
 def test_tensor_ids_tell_memory_views_apart():

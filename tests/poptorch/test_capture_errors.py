@@ -33,13 +33,23 @@ def test_item_names_the_line_and_the_ways_out():
         "value needed [IPU-E102]: a Python number (.item(), int(), float(), bool(), `if tensor:`) needs the data of an IPU "
         "tensor, but there is no data during capture: forward() runs once, on symbolic tensors.\n"
         "  try:      torch.where, masks, or poptorch.cond for decisions; return the tensor to see its value; "
-        "poptorch.isRunningOnIpu() to skip the line")
+        "poptorch.isRunningOnIpu() to skip the line"
+    )
     assert error.type == "poptorch_cpp_error" and error.location == ""
     assert re.match(rf"In \S*test_capture_errors.py:{line_of(forward)}: 'poptorch_cpp_error': value needed", str(error))
 
 
-@pytest.mark.parametrize("use", [lambda t: bool(t.sum() > 0), lambda t: int(t.sum()), lambda t: t.tolist(), lambda t: t.cpu(),
-                                 lambda t: t.to("cpu"), lambda t: torch.equal(t, t + 1)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: bool(t.sum() > 0),
+        lambda t: int(t.sum()),
+        lambda t: t.tolist(),
+        lambda t: t.cpu(),
+        lambda t: t.to("cpu"),
+        lambda t: torch.equal(t, t + 1),
+    ],
+)
 def test_every_way_to_a_host_value_is_refused(use):
     assert failure(lambda x: [use(x), x][-1], torch.zeros(2)).message.startswith("value needed [IPU-E102]")
 
@@ -58,7 +68,9 @@ def test_all_unsupported_operators_are_listed_with_counts_and_lines():
     error = failure(forward, torch.zeros(2))
     first, second = line_of(forward), line_of(forward, 2)
     text = re.sub(r"\S*/?(test_capture_errors\.py)", r"\1", error.message)
-    assert text == f"""\
+    assert (
+        text
+        == f"""\
 unsupported operations [IPU-E101]: forward() uses 2 operators without an IPU implementation, in 3 places.
   aten::special_bessel_j0  x2
             test_capture_errors.py:{first}
@@ -67,6 +79,7 @@ unsupported operations [IPU-E101]: forward() uses 2 operators without an IPU imp
             test_capture_errors.py:{second}
   try:      write them with supported operators, or do that part on the CPU before or after the call
   read:     docs/ops.md lists what is supported"""
+    )
 
 
 def test_shapes_that_depend_on_values_end_the_capture_and_say_the_list_may_be_incomplete():
@@ -91,7 +104,8 @@ def test_operations_after_a_block_has_ended_need_a_block():
         "No active Block, all the ops must belong to a Block [IPU-E104]: aten::mul.Tensor comes after a Block has ended.\n"
         f"  from:     test_capture_errors.py:{line}\n"
         "  try:      put the operation into a poptorch.Block, or start the block with poptorch.Block.start or "
-        "poptorch.BeginBlock, which last until the next one")
+        "poptorch.BeginBlock, which last until the next one"
+    )
 
 
 def test_operations_from_another_thread_are_refused():
@@ -132,7 +146,9 @@ def test_backward_inside_forward_is_refused():
 
 
 def test_complex_types_are_refused():
-    assert failure(lambda x: x.to(torch.complex64), torch.zeros(2)).message.startswith("unsupported element type [IPU-E201]")
+    assert failure(lambda x: x.to(torch.complex64), torch.zeros(2)).message.startswith(
+        "unsupported element type [IPU-E201]"
+    )
     assert "input x0" in failure(lambda x: x, torch.zeros(2, dtype=torch.complex64)).message
 
 
@@ -155,9 +171,14 @@ def test_provoked_errors_have_the_documented_classes_and_attributes():
     assert caught.value.recovery_action == "FULL_RESET" and "Recovery action required: FULL_RESET" in str(caught.value)
     with pytest.raises(poptorch.UnrecoverableError):
         poptorch_core._throwTestError(kind.PoplarUnrecoverable)
-    for member, name in ((kind.Poptorch, "poptorch_cpp_error"), (kind.Popart, "popart_exception"),
-                         (kind.PopartInternal, "popart_internal_exception"), (kind.Poplibs, "poplibs_exception"),
-                         (kind.PoplarUnknown, "poplar_unknown_runtime_error"), (kind.PoplarLinkError, "poplar_link_error")):
+    for member, name in (
+        (kind.Poptorch, "poptorch_cpp_error"),
+        (kind.Popart, "popart_exception"),
+        (kind.PopartInternal, "popart_internal_exception"),
+        (kind.Poplibs, "poplibs_exception"),
+        (kind.PoplarUnknown, "poplar_unknown_runtime_error"),
+        (kind.PoplarLinkError, "poplar_link_error"),
+    ):
         with pytest.raises(poptorch.Error) as caught:
             poptorch_core._throwTestError(member)
         assert caught.value.type == name and type(caught.value) is poptorch.Error

@@ -17,13 +17,16 @@ def test_matmul_bias_relu_becomes_three_operations_with_parameters_as_inputs():
         def forward(self, x):
             return torch.relu(x @ self.w + self.b)
 
-    assert graph(Layer(), torch.zeros(2, 3)) == """\
+    assert (
+        graph(Layer(), torch.zeros(2, 3))
+        == """\
 graph @forward(%x0: f32[2,3], %w: f32[3,4], %b: f32[4]) -> f32[2,4] {
   %0 = matmul(%x0, %w) : f32[2,4]
   %1 = add(%0, %b) : f32[2,4]
   %2 = relu(%1) : f32[2,4]
   return %2
 }"""
+    )
 
 
 def test_layers_stay_whole():
@@ -33,16 +36,21 @@ def test_layers_stay_whole():
     assert kinds(nn.MaxPool2d(2), torch.zeros(2, 3, 8, 8)) == ["max_pool"]
     assert kinds(nn.Embedding(5, 3), torch.zeros(2, dtype=torch.long)) == ["embedding"]
     assert kinds(nn.LogSoftmax(-1), torch.zeros(2, 3)) == ["log_softmax"]
-    assert kinds(lambda x, y: F.cross_entropy(x, y), torch.zeros(2, 3), torch.zeros(2, dtype=torch.long)) == ["cross_entropy"]
+    assert kinds(lambda x, y: F.cross_entropy(x, y), torch.zeros(2, 3), torch.zeros(2, dtype=torch.long)) == [
+        "cross_entropy"
+    ]
 
 
 def test_numbers_keep_their_weak_type():
-    assert graph(lambda x: x * 2, torch.zeros(3, dtype=torch.float16)) == """\
+    assert (
+        graph(lambda x: x * 2, torch.zeros(3, dtype=torch.float16))
+        == """\
 graph @forward(%x0: f16[3]) -> f16[3] {
   %0 = constant() {value=f16[] [2.0]} : f16[]
   %1 = mul(%x0, %0) : f16[3]
   return %1
 }""".replace("f16[] [2.0]", graph_constant(torch.float16, 2))
+    )
     captured = capture(lambda i: i * 2.5, torch.zeros(3, dtype=torch.int32))
     assert captured.outputs[0].dtype == torch.float32
 
@@ -54,8 +62,12 @@ def graph_constant(dtype, value):
 
 
 def test_wide_types_are_narrowed_at_the_edges_only():
-    captured = capture(lambda i, d, b: (i + 1, d * 2, b * 2), torch.zeros(2, dtype=torch.int64),
-                       torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.bfloat16))
+    captured = capture(
+        lambda i, d, b: (i + 1, d * 2, b * 2),
+        torch.zeros(2, dtype=torch.int64),
+        torch.zeros(2, dtype=torch.float64),
+        torch.zeros(2, dtype=torch.bfloat16),
+    )
     assert [spec.dtype for spec in captured.inputs] == [torch.int64, torch.float64, torch.bfloat16]
     assert [spec.dtype for spec in captured.outputs] == [torch.int32, torch.float32, torch.float32]
     assert captured.ir_text(False).startswith("graph @forward(%x0: i32[2], %x1: f32[2], %x2: f32[2])")
@@ -148,8 +160,13 @@ def test_grad_mode_and_requires_grad_look_as_in_eager_mode():
 
     def forward(module, x):
         h = x * module.w
-        seen.update(enabled=torch.is_grad_enabled(), requires=h.requires_grad, leaf=h.is_leaf,
-                    detached=h.detach().requires_grad, integer=(h > 0).requires_grad)
+        seen.update(
+            enabled=torch.is_grad_enabled(),
+            requires=h.requires_grad,
+            leaf=h.is_leaf,
+            detached=h.detach().requires_grad,
+            integer=(h > 0).requires_grad,
+        )
         h.register_hook(lambda g: g)
         return h
 

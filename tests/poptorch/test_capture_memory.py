@@ -14,8 +14,16 @@ def test_write_through_a_selection_becomes_a_scatter_into_the_base():
         y[0].mul_(2)
         return y
 
-    assert kinds(forward, torch.zeros(2, 3)) == ["constant", "mul", "slice", "reshape", "constant", "mul", "reshape",
-                                                 "slice_scatter"]
+    assert kinds(forward, torch.zeros(2, 3)) == [
+        "constant",
+        "mul",
+        "slice",
+        "reshape",
+        "constant",
+        "mul",
+        "reshape",
+        "slice_scatter",
+    ]
 
 
 PROGRAMS = {
@@ -118,12 +126,19 @@ def test_everything_is_restored_after_an_exception_in_forward():
             raise ValueError("mine", h.shape)
 
     model = Broken()
-    before = {name: (tensor, tensor.data_ptr(), tensor.clone()) for name, tensor in model.state_dict(keep_vars=True).items()}
+    before = {
+        name: (tensor, tensor.data_ptr(), tensor.clone()) for name, tensor in model.state_dict(keep_vars=True).items()
+    }
     with pytest.raises(ValueError, match="mine"):
         capture(model, torch.zeros(2, 3))
     for name, tensor in model.state_dict(keep_vars=True).items():
         same, pointer, value = before[name]
-        assert tensor is same and tensor.data_ptr() == pointer and torch.equal(tensor, value) and tensor.device.type == "cpu"
+        assert (
+            tensor is same
+            and tensor.data_ptr() == pointer
+            and torch.equal(tensor, value)
+            and tensor.device.type == "cpu"
+        )
     y = model.linear(torch.zeros(2, 3))
     assert y.requires_grad and y.grad_fn is not None  # autograd is back
     y.sum().backward()

@@ -46,7 +46,8 @@ TEST(CheckProgram, AcceptsTwoStages) {
 
 TEST(CheckDeadlock, NamesWhoWaitsForWhomWhenAChannelEndWasRemoved) {
   Program p = two_stages(5, /*with_pop=*/false);
-  expect_message([&] { check_deadlock(p); }, "IPU 0, instruction 2 (push) waits for IPU 1: queue x_to_1 is full with 2 elements");
+  expect_message([&] { check_deadlock(p); },
+                 "IPU 0, instruction 2 (push) waits for IPU 1: queue x_to_1 is full with 2 elements");
   expect_message([&] { check_deadlock(p); }, "IPU 1 has ended");
 }
 
@@ -68,7 +69,8 @@ TEST(CheckDeadlock, FindsACycleOfTwoQueues) {
   a.push(there, x);
   b.pop(there, y);
   b.push(back, y);
-  expect_message([&] { check_deadlock(p); }, "IPU 0, instruction 0 (pop) waits for IPU 1: queue back is empty");
+  expect_message([&] { check_deadlock(p); },
+                 "IPU 0, instruction 0 (pop) waits for IPU 1: queue back is empty");
 }
 
 TEST(CheckDeadlock, FollowsBranchesOnCounters) {
@@ -141,7 +143,8 @@ TEST(CheckPlan, KeepsValuesOfTheLastIterationAlive) {
   Program p;
   p.ipus.resize(1);
   IpuWriter w(p, 0);
-  Operand carried = w.arena(f32({4}), "carried", 0), inside = w.arena(f32({4}), "inside", 0), out = w.arena(f32({4}), "out", 64);
+  Operand carried = w.arena(f32({4}), "carried", 0), inside = w.arena(f32({4}), "inside", 0),
+          out = w.arena(f32({4}), "out", 64);
   w.kernel("make", {}, {carried});
   w.loop(3);
   w.kernel("f", {carried}, {out});
@@ -154,7 +157,8 @@ TEST(CheckPlan, TreatsBranchesAsExclusive) {
   Program p;
   p.ipus.resize(1);
   IpuWriter w(p, 0);
-  Operand c = w.arena(boolean(), "c", 128), a = w.arena(f32({4}), "a", 0), b = w.arena(f32({4}), "b", 0), r = w.arena(f32({4}), "r", 64);
+  Operand c = w.arena(boolean(), "c", 128), a = w.arena(f32({4}), "a", 0), b = w.arena(f32({4}), "b", 0),
+          r = w.arena(f32({4}), "r", 64);
   w.kernel("make", {}, {c});
   int otherwise = w.branch_if_not(c);
   w.kernel("make", {}, {a});

@@ -39,7 +39,8 @@ class IpuWriter {
                    static_cast<int>(program_.constants.size()) - 1},
                   TensorSpec::plain(data->dtype, data->shape));
   }
-  int kernel(std::string id, std::vector<Operand> operands, std::vector<Operand> results, Attributes attributes = {}) {
+  int kernel(std::string id, std::vector<Operand> operands, std::vector<Operand> results,
+             Attributes attributes = {}) {
     Instruction step;
     step.kernel = std::move(id);
     step.operands = std::move(operands);
@@ -126,7 +127,8 @@ class IpuWriter {
   std::vector<int> open_;
 };
 
-inline int add_stream(Program& program, std::string name, StreamMode mode, TensorSpec spec, int ipu = 0, int64_t period = 1) {
+inline int add_stream(Program& program, std::string name, StreamMode mode, TensorSpec spec, int ipu = 0,
+                      int64_t period = 1) {
   DType dtype = spec.dtype;
   program.streams.push_back({std::move(name), mode, std::move(spec), dtype, period, ipu});
   return static_cast<int>(program.streams.size()) - 1;

@@ -1,5 +1,6 @@
 // layout.convert: the same tensor stored otherwise. Made by passes only; the one op that changes a layout.
-// packed64 of a weight [N, ...] is the matrix [elements / N, N] in panels: what linear and convolution kernels read.
+// packed64 of a weight [N, ...] is the matrix [elements / N, N] in panels: what linear and convolution
+// kernels read.
 #include "ops/rule_support.h"
 #include "support/error.h"
 
@@ -9,7 +10,8 @@ namespace {
 std::vector<ir::Type> infer(const InferContext& c) {
   const std::optional<Layout> layout = layout_from_string(c.attributes.text("layout"));
   if (!layout)
-    throw Error(ErrorCode::kTypeMismatch, "unknown layout: '" + c.attributes.text("layout") + "' in layout.convert.");
+    throw Error(ErrorCode::kTypeMismatch,
+                "unknown layout: '" + c.attributes.text("layout") + "' in layout.convert.");
   ir::Type type = c.operand(0);
   const size_t rank = type.shape.size();
   if ((*layout == Layout::kNhwc && rank != 3 && rank != 4) || (*layout == Layout::kPacked64 && rank < 2))
