@@ -214,6 +214,37 @@ bool cross_entropy(Arguments a, TensorMeta& m) {
   return true;
 }
 
+// scaled_dot_product_attention(query, key, value, ...): torch's own rule runs Python code that makes tensors
+// of its own.
+bool attention(Arguments a, TensorMeta& m) {
+  const at::Tensor &q = a[0].toTensor(), &k = a[1].toTensor(), &v = a[2].toTensor();
+  if (q.dim() < 2 || k.dim() != q.dim() || v.dim() != q.dim()) return false;
+  if (q.size(-1) != k.size(-1) || k.size(-2) != v.size(-2)) return false;
+  at::DimVector sizes(q.sizes().begin(), q.sizes().end());
+  sizes.back() = v.size(-1);
+  const bool grouped = a[7].toBool();  // heads of the query are a multiple of those of key and value
+  for (int64_t d = 0; d + 2 < q.dim(); ++d) {
+    const int64_t most = std::max({q.size(d), k.size(d), v.size(d)});
+    for (int64_t size : {q.size(d), k.size(d), v.size(d)}) {
+      const bool heads = grouped && d + 3 == q.dim();
+      if (size == 0 || (heads ? most % size != 0 : size != most && size != 1)) return false;
+    }
+    sizes[d] = most;
+  }
+  set_contiguous(m, sizes, q.scalar_type());
+  return true;
+}
+
+// one_hot(self, num_classes): torch's own rule looks at the values.
+bool one_hot(Arguments a, TensorMeta& m) {
+  const at::Tensor* x = plain_tensor(a[0]);
+  if (x == nullptr || a[1].toInt() < 1 || x->scalar_type() != at::kLong) return false;
+  at::DimVector sizes(x->sizes().begin(), x->sizes().end());
+  sizes.push_back(a[1].toInt());
+  set_contiguous(m, sizes, at::kLong);
+  return true;
+}
+
 Rule find_rule(const std::string& overload) {
   static const std::unordered_map<std::string, Rule> rules = [] {
     std::unordered_map<std::string, Rule> r;
@@ -247,6 +278,8 @@ Rule find_rule(const std::string& overload) {
     r["mse_loss"] = scalar_loss;
     r["l1_loss"] = scalar_loss;
     r["cross_entropy_loss"] = cross_entropy;
+    r["scaled_dot_product_attention"] = attention;
+    r["one_hot"] = one_hot;
     return r;
   }();
   auto found = rules.find(overload);
