@@ -27,7 +27,7 @@ std::vector<std::string> op_names() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(op_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test_name(info.param); });
 
 TEST_P(EveryOp, IsDocumentedAndHasATypeRule) {
   EXPECT_FALSE(def().doc.empty());

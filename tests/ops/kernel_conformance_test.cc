@@ -127,7 +127,7 @@ std::vector<std::string> op_names() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Registry, EveryKernel, testing::ValuesIn(op_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test_name(info.param); });
 
 bool may_overwrite(const OpDef& def, const SampleGraph& s) {
   if (!def.has(kMayReuseFirstOperand) || s.op->operand_count() == 0 || s.op->operand(0) == nullptr)

@@ -1,6 +1,7 @@
 // A sample of an op as a graph of its own, with deterministic operand values: what the conformance tests run.
 #pragma once
 
+#include <cctype>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -14,6 +15,13 @@
 #include "ops/op_def.h"
 
 namespace ipu::ops {
+
+// Name of an op as GoogleTest allows it.
+inline std::string test_name(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
 
 struct SampleGraph {
   std::unique_ptr<ir::Module> module = std::make_unique<ir::Module>();
