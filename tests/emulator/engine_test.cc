@@ -1,6 +1,8 @@
 #include "emulator/engine.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -84,7 +86,16 @@ void rendezvous(const kernels::KernelCall& c, const Attributes& a, const std::ve
   }
   for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i];
 }
+// Rounds to whole numbers and reports those outside [0, 4) as wrong indices.
+void check_index(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int) {
+  for (int64_t i = 0; i < n[0]; ++i) {
+    auto index = static_cast<int64_t>(in(c, 0)[i]);
+    if (index < 0 || index >= 4) c.fault->index_out_of_range("index", i, index, 4);
+    out(c)[i] = static_cast<float>(index);
+  }
+}
 using kernels::KernelRegistration;
+const KernelRegistration index_kernel({"test.check_index", TestKernel<check_index>::prepare});
 const KernelRegistration rendezvous_kernel({"test.rendezvous", TestKernel<rendezvous>::prepare});
 const KernelRegistration affine_kernel({"test.affine", TestKernel<affine>::prepare});
 const KernelRegistration sum2_kernel({"test.sum2", TestKernel<sum2>::prepare});
@@ -255,6 +266,39 @@ TEST(Engine, AnErrorInALaneIsReportedOnce) {
   EXPECT_EQ(error_of([&] { run_pipeline(engine, 2, 64); }).code(), ErrorCode::kExecution);
   failures_left = 0;
   EXPECT_EQ(run_pipeline(engine, 2, 64)[9], 9.0f);
+}
+
+TEST(Engine, WrongIndicesAreErrorsAndTheNextRunIsGood) {
+  Program p = pipeline(2, 2, 4);
+  for (Instruction& step : p.ipus[1].instructions)
+    if (step.opcode == Opcode::kKernel) step.kernel = "test.check_index";
+  Engine engine(checked(p), {.threads = 2});
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    Error error = error_of([&] { run_pipeline(engine, 2, 4); });  // 0, 2, 4, ...
+    EXPECT_EQ(error.code(), ErrorCode::kExecution);
+    EXPECT_EQ(error.user_line(), "model.py:12");
+    EXPECT_NE(error.message().find("index 4 (element 2 of 'index') is not in [0, 4)"), std::string::npos)
+        << error.message();
+    std::vector<float> x{0, 1, 1, 0, 1, 0, 1, 1}, y(8);
+    StreamBinding bindings[] = {bound(x, 2), bound(y, 2)};
+    engine.run(bindings);
+    EXPECT_EQ(y, (std::vector<float>{0, 2, 2, 0, 2, 0, 2, 2}));
+  }
+}
+
+TEST(Engine, AForkedProcessRunsWithoutTheHelpersOfItsParent) {
+  Engine engine(checked(pipeline(2, 20, 64)), {.threads = 2});
+  const std::vector<float> expected = run_pipeline(engine, 20, 64);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    _exit(run_pipeline(engine, 20, 64) == expected ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(run_pipeline(engine, 20, 64), expected);
 }
 
 TEST(Engine, InterruptStopsBetweenStepsAndLeavesTheEngineUsable) {
