@@ -449,8 +449,14 @@ bool has_boolean_index(Arguments arguments) {
   return found;
 }
 
+// Operators torch tags as of dynamic shape whose result is known from these arguments all the same.
+bool has_known_shape(const OpInfo& info, Arguments arguments) {
+  if (info.overload == "index.Tensor") return !has_boolean_index(arguments);
+  return info.overload == "one_hot" && arguments[1].toInt() > 0;
+}
+
 InferredResults infer(Capture& c, const OpInfo& info, Arguments arguments) {
-  if (info.dynamic_shape && (info.overload != "index.Tensor" || has_boolean_index(arguments))) {
+  if (info.dynamic_shape && !has_known_shape(info, arguments)) {
     raise_dynamic_shape(c, info);
   }
   try {
