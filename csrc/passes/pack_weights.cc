@@ -71,7 +71,7 @@ class PackWeights : public Pass {
     Node node;
     node.shape = type.shape;
     node.refused = type.dtype != DType::kF32 || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
-                   type.elements() == 0;
+                   type.elements() <= 1;  // one element broadcasts: its layout would say nothing
     node.wanted = type.layout == Layout::kPacked64;
     nodes_.push_back(std::move(node));
     return static_cast<int>(nodes_.size()) - 1;
