@@ -21,12 +21,13 @@ namespace {
 constexpr int kMaxOps = 48, kMaxOperands = 14, kMaxResults = 8;  // of a group: registers of the VM are few
 constexpr int64_t kWindow = 64;
 
-// Groups a value depends on, as bits of numbers newest - 63 ... newest.
+// Groups a value depends on, as bits of numbers newest - 63 ... newest: the highest bit is the newest one.
 struct Dependence {
   int64_t newest = 0;
   uint64_t bits = 0;
 
-  uint64_t at(int64_t now) const { return now - newest >= kWindow ? 0 : bits << (now - newest); }
+  // The same groups as seen when `now` is the newest; those that left the window are forgotten.
+  uint64_t at(int64_t now) const { return bits == 0 || now - newest >= kWindow ? 0 : bits >> (now - newest); }
   void add(const Dependence& other, int64_t now) {
     bits = at(now) | other.at(now);
     newest = now;
