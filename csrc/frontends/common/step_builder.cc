@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "autodiff/differentiate.h"
+#include "frontends/common/repeat.h"
 #include "frontends/common/stages.h"
 #include "ir/builder.h"
 #include "ir/structure.h"
@@ -22,7 +23,6 @@ namespace ipu::frontends {
 namespace {
 
 using ir::Value;
-using Slots = std::vector<Value*>;  // nullptr: not available at this place
 
 // Inputs of the graph on which `loss` depends along a path that carries gradients.
 std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& graph, const Value* loss) {
@@ -286,55 +286,6 @@ class StepBuilder {
     if (!options_.optimizer.loss_scaling.constant)
       values["loss_scaling"] = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
     return values;
-  }
-
-  // --- control
-  // -----------------------------------------------------------------------------------------------
-
-  using Body = std::function<void(ir::Builder&, Slots&, Value* index)>;  // index: nullptr when run once
-
-  // Runs `body` `trip` times: as it stands when once, else as a loop (or pipeline) that carries the slots in
-  // `changed`.
-  void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int>& changed,
-              bool as_pipeline, const std::string& name, const Body& body) {
-    if (trip == 1 && !as_pipeline) return body(builder, slots, nullptr);
-    ir::Graph* graph = module_.add_graph(name);
-    Value* index = graph->add_input({DType::kI32, {}}, "index");
-    Slots inner(slots.size(), nullptr);
-    std::vector<int> carried(changed.begin(), changed.end()), invariant;
-    for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
-      if (slots[slot] != nullptr && !changed.contains(slot)) invariant.push_back(slot);
-    std::vector<Value*> operands;
-    std::vector<ir::Type> types;
-    for (int slot : carried) {
-      operands.push_back(slots[slot]);
-      types.push_back(slots[slot]->type());
-      inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
-    }
-    for (int slot : invariant) inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
-    ir::Builder inner_builder(graph);
-    body(inner_builder, inner, index);
-    for (int slot : carried) graph->append_output(inner[slot]);
-    // Invariants nobody read would be carried to every IPU for nothing.
-    for (int slot : invariant)
-      if (!inner[slot]->is_unused()) operands.push_back(slots[slot]);
-    for (auto slot = invariant.rbegin(); slot != invariant.rend(); ++slot)
-      if (inner[*slot]->is_unused()) graph->erase_input(inner[*slot]->index());
-    builder.settings = {};
-    builder.location = nullptr;
-    const auto carried_count = static_cast<int64_t>(carried.size());
-    ir::Op* op =
-        as_pipeline
-            ? builder.create(ir::kind::kPipeline, operands,
-                             {{"stages", std::vector<Symbol>{Symbol{graph->name()}}},
-                              {"schedule", std::string("grouped")},
-                              {"micro_batches", trip},
-                              {"carried", carried_count}},
-                             types)
-            : builder.create(ir::kind::kLoop, operands,
-                             {{"body", Symbol{graph->name()}}, {"trip", trip}, {"carried", carried_count}},
-                             types);
-    for (size_t i = 0; i < carried.size(); ++i) slots[carried[i]] = op->result(static_cast<int>(i));
   }
 
   std::set<int> written_slots() const {
