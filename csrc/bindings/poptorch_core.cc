@@ -9,6 +9,7 @@
 #include "bindings/python_errors.h"
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/errors.h"
+#include "support/log.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -55,14 +56,12 @@ int hardware_version(int num_ipus) {
   return num_ipus <= system.num_ipus ? system.ipu_version : 0;
 }
 
-// Levels of the native log: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 6 off.
-int log_level = 3;
-void set_log_level(int level) {
+void set_native_log_level(int level) {
   if (level < 0 || level > 6 || level == 5) {
     throw Error(ErrorCode::kEnvironment,
                 "invalid log level: " + std::to_string(level) + "; expected 0, 1, 2, 3, 4 or 6");
   }
-  log_level = level;
+  set_log_level(static_cast<LogLevel>(level));
 }
 
 int64_t tensor_id(const at::Tensor& t) {
@@ -114,7 +113,13 @@ PYBIND11_MODULE(poptorch_core, m) {
   m.def("_throwTestError", &throw_test_error, "Raises the error of that kind, for tests of error handling.");
   m.def("ipuHardwareVersion", &hardware_version, py::arg("num_ipus") = 1,
         "Version of the attached system, 0 when it has fewer IPUs than asked for.");
-  m.def("setLogLevel", &set_log_level);
+  m.def("setLogLevel", &set_native_log_level, py::arg("level"),
+        "Level of the native log: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 6 off.");
+  m.def("setPopartLogLevel", &set_native_log_level, py::arg("level"), "The same: there is one native log.");
+  m.def("setLogDestination", &set_log_destination, py::arg("destination"),
+        "Where native log lines go: stderr, stdout or a file.");
+  m.def("setMaxRepeatLogs", &set_max_repeat_logs, py::arg("count"),
+        "How many identical consecutive native log lines are written.");
   m.def("getIpuTensorId", &tensor_id,
         "A number that identifies the memory view an ipu tensor is; Error for CPU tensors.");
   m.def(

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "frontends/torch/errors.h"
+#include "support/device_error.h"
 
 namespace ipu::bindings {
 namespace {
@@ -15,16 +16,22 @@ namespace py = pybind11;
 PyObject *error_class, *recoverable_class, *unrecoverable_class;
 constexpr int64_t kMaxLineBreaks = 80;
 
-// `In <file>:<line>: '<type>': <message>`, the recovery action, the context stack.
-std::string text_form(const std::string& line, const std::string& type, std::string message,
-                      const std::string& action, const std::string& location) {
-  if (std::count(message.begin(), message.end(), '\n') > kMaxLineBreaks) {
-    std::ofstream log("poptorch_error.log");
-    log << message << '\n';
-    message = message.substr(0, message.find('\n')) + "\nThe whole message is in poptorch_error.log";
-  }
+// A message of many lines goes to a file; what remains is its first line and where the rest is.
+std::string shortened(const std::string& message) {
+  if (std::count(message.begin(), message.end(), '\n') <= kMaxLineBreaks) return message;
+  std::ofstream log("poptorch_error.log");
+  log << message << '\n';
+  log.close();
+  if (!log) return message;  // a folder that cannot be written
+  return message.substr(0, message.find('\n')) + "\nThe whole message is in poptorch_error.log";
+}
+
+// `In <file>:<line>: '<type>': <message>`, the page about it, the recovery action, the context stack.
+std::string text_form(const std::string& line, const std::string& type, const std::string& message,
+                      const std::string& page, const std::string& action, const std::string& location) {
   std::string text = line.empty() ? "" : "In " + line + ": ";
   text += "'" + type + "': " + message;
+  if (!page.empty()) text += "\n  read:     " + page;
   if (!action.empty()) text += "\nRecovery action required: " + action;
   if (!location.empty()) text += "\nError raised in:\n" + location;
   return text;
@@ -38,10 +45,12 @@ std::string stack_text(const std::vector<std::string>& context) {
   return text;
 }
 
-void set_error(PyObject* kind, const std::string& line, const std::string& type, const std::string& message,
-               const std::string& action, const std::string& location) {
+void set_error(PyObject* kind, const std::string& line, const std::string& type,
+               const std::string& whole_message, const std::string& page, const std::string& action,
+               const std::string& location) {
+  const std::string message = shortened(whole_message);
   py::object error = py::reinterpret_steal<py::object>(
-      PyObject_CallFunction(kind, "s", text_form(line, type, message, action, location).c_str()));
+      PyObject_CallFunction(kind, "s", text_form(line, type, message, page, action, location).c_str()));
   if (!error) return;  // the call set its own error
   error.attr("message") = message;
   error.attr("type") = type;
@@ -70,7 +79,7 @@ void translate(std::exception_ptr pointer) {
   } catch (const c10::Error&) {
     torch::translate_exception_to_python(std::current_exception());
   } catch (const std::out_of_range& e) {
-    set_error(error_class, "", "std::out_of_range", e.what(), "", "");
+    set_error(error_class, "", "std::out_of_range", e.what(), "", "", "");
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError, "poptorch: out of host memory");
   } catch (const py::builtin_exception&) {
@@ -78,7 +87,7 @@ void translate(std::exception_ptr pointer) {
   } catch (const py::error_already_set&) {
     throw;
   } catch (const std::exception& e) {
-    set_error(error_class, "", "std::exception", e.what(), "", "");
+    set_error(error_class, "", "std::exception", e.what(), "", "", "");
   }
 }
 
@@ -93,7 +102,14 @@ PyObject* new_class(py::module_& m, const char* name, const char* doc, PyObject*
 }  // namespace
 
 void set_python_error(const Error& e) {
-  set_error(error_class, e.user_line(), e.type(), e.message(), "", stack_text(e.context()));
+  const std::string page = "docs/errors/E" + std::to_string(static_cast<int>(e.code())) + ".md";
+  PyObject* kind = error_class;
+  std::string action;
+  if (const auto* fault = dynamic_cast<const DeviceError*>(&e)) {
+    kind = fault->recoverable() ? recoverable_class : unrecoverable_class;
+    action = fault->recovery_action();
+  }
+  set_error(kind, e.user_line(), e.type(), e.message(), page, action, stack_text(e.context()));
 }
 
 void throw_python_error(const char* kind, const std::string& message, const std::string& type,
@@ -101,7 +117,7 @@ void throw_python_error(const char* kind, const std::string& message, const std:
   PyObject* c = error_class;
   if (std::string(kind) == "recoverable") c = recoverable_class;
   if (std::string(kind) == "unrecoverable") c = unrecoverable_class;
-  set_error(c, "", type, message, recovery_action, "");
+  set_error(c, "", type, message, "", recovery_action, "");
   throw py::error_already_set();
 }
 

@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "lowering/lower.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace ipu::executable {
 namespace {
@@ -84,6 +85,12 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   print_options.max_constant_elements = kMaxPrintedConstant;
   result.ir_text = ir::print(module, print_options);
   result.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (log_enabled(LogLevel::kInfo))
+    log(LogLevel::kInfo, "compiled in " + std::to_string(result.compile_seconds) + " s: " +
+                             std::to_string(result.statistics.counts["instructions"]) + " instructions, " +
+                             std::to_string(result.ipus_per_replica) + " IPU(s) a replica, " +
+                             std::to_string(result.statistics.counts["arena bytes"]) + " bytes of arenas");
+  if (log_enabled(LogLevel::kTrace)) log(LogLevel::kTrace, "program after all passes:\n" + result.ir_text);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "ops/verify.h"
 #include "passes/pass.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace ipu::passes {
 namespace {
@@ -125,6 +126,7 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
       throw Error(ErrorCode::kInvalidIr, "unknown pass '" + step + "': ipu-opt --list names the passes.");
     ErrorContext activity("running pass '" + step + "'");
     dump(module, "before:" + step);
+    if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step);
     info->make()->run(module, inner);
     dump(module, "after:" + step);
     if (!verify) continue;

@@ -21,6 +21,7 @@ enum class ErrorCode : int {
   kNotDifferentiable = 107,  // integer path or refused gradient
   kOtherThread = 108,        // op or capture from a second thread
   kCapture = 109,
+  kAnnotation = 110,    // MultiConv, available memory, printing: an annotation that fits no operation
   kTypeMismatch = 201,  // shapes, dtypes, attributes of an op
   kInvalidIr = 202,     // verifier
   kParse = 203,         // text of the IR
@@ -37,6 +38,10 @@ enum class ErrorCode : int {
   kStageOrder = 409,      // pipeline stage goes back to an earlier IPU stage
   kOptimizer = 410,       // constant changed, unsupported kind
   kInvalidProgram = 411,  // check_program, check_plan
+  kAnchor = 412,          // an anchored tensor that does not exist
+  kDeviceFault = 413,     // resets, link errors, failed allocations of the device (support/device_error.h)
+  kOption = 414,          // a back-end option that does not exist or has another type
+  kFloatingPoint = 415,   // invalid operation or overflow while exceptions are enabled
   kFileCorrupt = 501,
   kFileVersion = 502,
   kEnvironment = 503,  // bad value of an environment variable

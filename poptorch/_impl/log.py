@@ -42,9 +42,47 @@ class _Formatter(logging.Formatter):
         return f"[{time}] [poptorch::python] [{level}] {record.getMessage()}"
 
 
+class _RepeatFilter(logging.Filter):
+    """Drops identical consecutive lines beyond a number, and says afterwards how many."""
+
+    def __init__(self):
+        super().__init__()
+        self.limit = None
+        self._last = None
+        self._count = 0
+
+    def filter(self, record):
+        line = (record.levelno, record.getMessage())
+        if line == self._last:
+            self._count += 1
+            return self.limit is None or self._count <= self.limit
+        left_out = self._count - self.limit if self.limit is not None else 0
+        level = self._last[0] if self._last else None
+        self._last, self._count = line, 1
+        if left_out > 0:
+            logger.log(level, "(the line above was repeated %d more times)", left_out)
+            self._last, self._count = line, 1
+        return True
+
+
+_repeats = _RepeatFilter()
+
+
+def set_max_repeat_logs(count):
+    """Of identical consecutive lines, Python and native, only `count` (at least 1; None: all) are written."""
+    from poptorch import poptorch_core
+
+    _repeats.limit = None if count is None else max(count, 1)
+    poptorch_core.setMaxRepeatLogs(2**64 - 1 if count is None else count)
+
+
 def install():
-    """Attaches the handler once and applies POPTORCH_LOG_LEVEL (default WARN)."""
+    """Attaches the handler once; applies POPTORCH_LOG_LEVEL (default WARN) and POPTORCH_LOG_DEST (native lines)."""
+    from poptorch import poptorch_core
+
+    poptorch_core.setLogDestination(os.environ.get("POPTORCH_LOG_DEST", "stderr"))
     if not logger.handlers:
+        logger.addFilter(_repeats)
         handler = logging.StreamHandler()
         handler.setFormatter(_Formatter())
         logger.addHandler(handler)
@@ -73,6 +111,15 @@ def set_level(level):
     native, python = LEVELS[level]
     poptorch_core.setLogLevel(native)
     logger.setLevel(python)
+
+
+def setPopartLogLevel(level):
+    """Sets the level of native logs alone: a name of `LEVELS`; ValueError otherwise."""
+    from poptorch import poptorch_core
+
+    if level not in LEVELS:
+        raise ValueError(f"Unknown log level {level!r}. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN.")
+    poptorch_core.setPopartLogLevel(LEVELS[level][0])
 
 
 _warned = set()

@@ -3,6 +3,7 @@
 
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "support/log.h"
 #include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -87,6 +88,9 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   step.replicas = settings.replicas;
   step.schedule = settings.schedule;
   step.places = settings.places;
+  for (const auto& [block, place] : settings.places)
+    log(LogLevel::kDebug,
+        "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   build_step(forward, step);
 
   executable::CompileOptions options;

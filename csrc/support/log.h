@@ -1,0 +1,28 @@
+// The native log: levels and line format of the published documentation, one destination per process
+// (POPTORCH_LOG_DEST). Building a message is the caller's cost: ask log_enabled() first where it is large.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ipu {
+
+enum class LogLevel : int { kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kError = 4, kOff = 6 };
+
+// Process-wide; warnings and errors by default.
+void set_log_level(LogLevel level);
+LogLevel log_level();
+inline bool log_enabled(LogLevel level) { return level >= log_level() && level != LogLevel::kOff; }
+
+// "stderr" (also ""), "stdout", or a file that is appended to. Error(kEnvironment) when it cannot be written.
+void set_log_destination(const std::string& destination);
+
+// Of identical consecutive lines this many (at least one) are written; the line that follows says how many
+// were not.
+void set_max_repeat_logs(uint64_t count);
+
+// Writes `[HH:MM:SS.mmm] [poptorch:cpp] [level] message` when the level is enabled. Thread-safe.
+void log(LogLevel level, std::string_view message);
+
+}  // namespace ipu
