@@ -1,40 +1,14 @@
-// From a captured graph to a program, and the table of what each stream of the program is bound to.
+// From a captured graph to a program.
 #include <algorithm>
 
+#include "executable/digest.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/executor/signature.h"
 #include "support/log.h"
 #include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
-namespace {
-
-std::string output_stream(int index) { return "output." + std::to_string(index); }
-
-// Items of an output that come back from one call (the table of output modes).
-int64_t items_of(const CompileSettings& s, ir::OutputMode mode) {
-  switch (mode) {
-    case ir::OutputMode::kAll:
-      return s.replicas * s.device_iterations * s.accumulation;
-    case ir::OutputMode::kEveryN:
-      return s.replicas * s.accumulation * (s.device_iterations / s.output_period);
-    case ir::OutputMode::kFinal:
-    case ir::OutputMode::kSum:
-      return s.replicas;
-  }
-  return 1;
-}
-
-// A scalar becomes a vector of items when there are several; otherwise dimension 0 is multiplied.
-std::vector<int64_t> whole_shape(std::vector<int64_t> shape, int64_t items) {
-  if (!shape.empty())
-    shape[0] *= items;
-  else if (items > 1)
-    shape.push_back(items);
-  return shape;
-}
-
-}  // namespace
 
 void Executor::build(Captured& captured, const CompileSettings& settings) {
   IPU_CHECK(captured.module != nullptr, "a captured graph is compiled once");
@@ -59,7 +33,6 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
     i.name = s->name;
     i.trainable = settings.training && s->trainable;
     forward.inputs.push_back(i);
-    variable_of_[s->name] = s->name;
   }
   for (int k = 0; k < captured.host_outputs; ++k) {
     ForwardGraph::Output o;
@@ -104,81 +77,8 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   captured.graph = nullptr;
 }
 
-int Executor::find_stream(const std::string& name) const {
-  for (size_t i = 0; i < program_->streams.size(); ++i) {
-    if (program_->streams[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-void Executor::prepare_streams(const Captured& captured, const CompileSettings& settings) {
-  int64_t micro_batches = settings.replicas * settings.device_iterations * settings.accumulation;
-  for (const InputSpec& spec : captured.inputs) {
-    Input input;
-    input.name = spec.name;
-    input.shape = spec.shape;
-    if (!input.shape.empty()) input.shape[0] *= micro_batches;
-    input.dtype = spec.dtype;
-    input.stream_dtype = spec.dtype == at::kBFloat16 ? at::kFloat : spec.dtype;
-    input.items = micro_batches;
-    int stream = program_ ? find_stream(spec.name) : -1;
-    if (stream >= 0) input.streams.push_back(stream);
-    inputs_.push_back(std::move(input));
-  }
-  std::vector<int> first_with(static_cast<size_t>(std::max(captured.host_outputs, 0)), -1);
-  for (const OutputSpec& spec : captured.outputs) {
-    Output output;
-    if (spec.index < 0) {
-      output.constant = spec.constant;
-    } else {
-      output.items = items_of(settings, settings.output_mode);
-      output.shape = whole_shape(spec.shape, output.items);
-      output.dtype = spec.dtype;
-      output.stream = find_stream(output_stream(spec.index));
-      IPU_CHECK(output.stream >= 0, "the program has no stream " + output_stream(spec.index));
-      int& first = first_with[spec.index];
-      if (first >= 0)
-        output.same_as = first;
-      else
-        first = static_cast<int>(outputs_.size());
-    }
-    outputs_.push_back(std::move(output));
-  }
-  for (const MutatedInput& m : captured.mutated_inputs) {
-    Mutated mutated;
-    mutated.input = m.input;
-    mutated.output.items = micro_batches;
-    mutated.output.shape = inputs_[m.input].shape;
-    mutated.output.stream = find_stream(output_stream(m.output));
-    IPU_CHECK(mutated.output.stream >= 0, "the program has no stream " + output_stream(m.output));
-    mutated.output.dtype = scalar_type(program_->streams[mutated.output.stream].host_dtype);
-    mutated_.push_back(std::move(mutated));
-  }
-  if (!program_) return;
-  bindings_.resize(program_->streams.size());
-  for (size_t g = 0; g < optimizer_.groups.size(); ++g) {
-    for (const auto& [name, hyper] : optimizer_.groups[g].hyper) {
-      int stream = find_stream(optimizers::stream_name(static_cast<int>(g), name));
-      if (stream >= 0) hypers_.push_back({stream, static_cast<int>(g), name});
-    }
-  }
-  int scaling = find_stream(optimizers::stream_name(0, "loss_scaling"));
-  if (scaling >= 0) hypers_.push_back({scaling, -1, "loss_scaling"});
-  hyper_values_.resize(hypers_.size());
-  bind_hypers();
-}
-
-void Executor::bind_hypers() {
-  for (size_t i = 0; i < hypers_.size(); ++i) {
-    const HyperStream& h = hypers_[i];
-    double value =
-        h.group < 0 ? optimizer_.loss_scaling.value : optimizer_.groups[h.group].hyper.at(h.name).value;
-    hyper_values_[i] = static_cast<float>(value);
-    bindings_[h.stream] = {reinterpret_cast<std::byte*>(&hyper_values_[i]), 1};
-  }
-}
-
-Executor::Executor(Captured& captured, const CompileSettings& settings) : optimizer_(settings.optimizer) {
+Executor::Executor(Captured& captured, const CompileSettings& settings) {
+  const std::string graph = captured.module ? executable::digest_of(*captured.module) : "";
   // A model whose outputs are all known on the host needs no device.
   bool device = settings.training || captured.host_outputs > 0 ||
                 std::any_of(captured.states.begin(), captured.states.end(),
@@ -187,7 +87,14 @@ Executor::Executor(Captured& captured, const CompileSettings& settings) : optimi
     build(captured, settings);
   else
     executable_.ipus_reserved = 0;
-  prepare_streams(captured, settings);
+  signature_ = make_signature(captured, settings, program_.get());
+  signature_.graph = graph;
+  bind_signature();
+}
+
+Executor::Executor(executable::Executable executable, executable::Signature signature)
+    : executable_(std::move(executable)), signature_(std::move(signature)), program_(executable_.program) {
+  bind_signature();
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -14,6 +14,7 @@
 
 #include "emulator/engine.h"
 #include "executable/compile.h"
+#include "executable/signature.h"
 #include "frontends/common/step_builder.h"
 #include "frontends/torch/capture/captured.h"
 #include "support/error.h"
@@ -38,6 +39,8 @@ class Executor {
  public:
   // Takes the module out of `captured`. Throws Error with what the compiler finds.
   Executor(Captured& captured, const CompileSettings& settings);
+  // Of a program that was compiled elsewhere; `signature` fits it (executable::load checks).
+  Executor(executable::Executable executable, executable::Signature signature);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -75,6 +78,8 @@ class Executor {
   const std::string& ir_text() const { return executable_.ir_text; }
   std::string program_text() const;
   const program::Program* program() const { return program_.get(); }
+  const executable::Executable& executable() const { return executable_; }
+  const executable::Signature& signature() const { return signature_; }
   const passes::Statistics& statistics() const { return executable_.statistics; }
   emulator::Engine* engine() { return engine_.get(); }
   // Loads the program anew with or without tracing; states are kept.
@@ -97,22 +102,16 @@ class Executor {
     int same_as = -1;  // an earlier output with the same value
     at::Tensor constant;
   };
-  struct HyperStream {
-    int stream;
-    int group;
-    std::string name;
-  };
-
   void build(Captured& captured, const CompileSettings& settings);
-  void prepare_streams(const Captured& captured, const CompileSettings& settings);
+  void bind_signature();  // fills in what run() reads
   void load();
   void bind_hypers();
-  int find_stream(const std::string& name) const;  // -1: none
   const program::Variable* find_variable(const std::string& name, int* index) const;
   emulator::Engine& loaded(const char* what);
   [[noreturn]] void raise_mismatch(size_t i, const at::TensorBase& t) const;
 
   executable::Executable executable_;
+  executable::Signature signature_;
   std::shared_ptr<const program::Program>
       program_;  // nullptr: every output is a constant, no device is needed
   std::unique_ptr<emulator::Engine> engine_;
@@ -125,10 +124,8 @@ class Executor {
     Output output;
   };
   std::vector<Mutated> mutated_;
-  std::vector<HyperStream> hypers_;
   std::vector<float> hyper_values_;
-  std::vector<emulator::StreamBinding> bindings_;   // hyper-parameters filled in
-  std::map<std::string, std::string> variable_of_;  // state name → variable name
+  std::vector<emulator::StreamBinding> bindings_;  // hyper-parameters filled in
   std::mutex run_mutex_;
   int first_ipu_ = -1;
   bool trace_ = false;

@@ -1,0 +1,197 @@
+// From what a capture says and the streams a program has to the table of what is bound to what.
+#include "frontends/torch/executor/signature.h"
+
+#include <ATen/ops/empty.h>
+
+#include <array>
+
+#include "frontends/torch/device_key.h"
+#include "frontends/torch/executor/executor.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+constexpr std::array<std::pair<at::ScalarType, const char*>, 10> kFileDtypes{{{at::kFloat, "F32"},
+                                                                              {at::kHalf, "F16"},
+                                                                              {at::kBFloat16, "BF16"},
+                                                                              {at::kDouble, "F64"},
+                                                                              {at::kInt, "I32"},
+                                                                              {at::kLong, "I64"},
+                                                                              {at::kShort, "I16"},
+                                                                              {at::kChar, "I8"},
+                                                                              {at::kByte, "U8"},
+                                                                              {at::kBool, "BOOL"}}};
+
+// Items of an output that come back from one call (the table of output modes).
+int64_t items_of(const CompileSettings& s, ir::OutputMode mode) {
+  switch (mode) {
+    case ir::OutputMode::kAll:
+      return s.replicas * s.device_iterations * s.accumulation;
+    case ir::OutputMode::kEveryN:
+      return s.replicas * s.accumulation * (s.device_iterations / s.output_period);
+    case ir::OutputMode::kFinal:
+    case ir::OutputMode::kSum:
+      return s.replicas;
+  }
+  return 1;
+}
+
+// A scalar becomes a vector of items when there are several; otherwise dimension 0 is multiplied.
+std::vector<int64_t> whole_shape(std::vector<int64_t> shape, int64_t items) {
+  if (!shape.empty())
+    shape[0] *= items;
+  else if (items > 1)
+    shape.push_back(items);
+  return shape;
+}
+
+int find_stream(const program::Program* program, const std::string& name) {
+  if (program == nullptr) return -1;
+  for (size_t i = 0; i < program->streams.size(); ++i) {
+    if (program->streams[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int find_output(const program::Program* program, int index) {
+  int stream = find_stream(program, output_stream(index));
+  IPU_CHECK(stream >= 0, "the program has no stream " + output_stream(index));
+  return stream;
+}
+
+}  // namespace
+
+std::string output_stream(int index) { return "output." + std::to_string(index); }
+
+std::string file_dtype(at::ScalarType type) {
+  for (const auto& [known, name] : kFileDtypes)
+    if (known == type) return name;
+  throw Error(ErrorCode::kTypeMismatch, std::string("unsupported type: ") + c10::toString(type) +
+                                            " does not cross the edge of a program");
+}
+
+at::ScalarType scalar_type_of(const std::string& file_dtype) {
+  for (const auto& [type, name] : kFileDtypes)
+    if (name == file_dtype) return type;
+  throw Error(ErrorCode::kFileCorrupt,
+              "corrupt file: '" + file_dtype + "' is no element type of an input or output");
+}
+
+executable::HostTensor host_tensor(const at::Tensor& tensor) {
+  at::Tensor plain = tensor.detach().contiguous();
+  executable::HostTensor result{file_dtype(plain.scalar_type()), plain.sizes().vec(), {}};
+  auto* data = static_cast<const std::byte*>(plain.const_data_ptr());
+  result.bytes.assign(data, data + plain.nbytes());
+  return result;
+}
+
+at::Tensor torch_tensor(const executable::HostTensor& tensor) {
+  at::Tensor result = at::empty(tensor.shape, at::TensorOptions().dtype(scalar_type_of(tensor.dtype)));
+  IPU_CHECK(result.nbytes() == tensor.bytes.size(), "a tensor of another size than its bytes");
+  if (!tensor.bytes.empty()) std::memcpy(result.mutable_data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+  return result;
+}
+
+executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
+                                     const program::Program* program) {
+  executable::Signature signature;
+  signature.training = settings.training;
+  signature.optimizer = settings.optimizer;
+  int64_t micro_batches = settings.replicas * settings.device_iterations * settings.accumulation;
+  for (const InputSpec& spec : captured.inputs) {
+    executable::Signature::Input input;
+    input.name = spec.name;
+    input.shape = spec.shape;
+    if (!input.shape.empty()) input.shape[0] *= micro_batches;
+    input.dtype = file_dtype(spec.dtype);
+    input.items = micro_batches;
+    int stream = find_stream(program, spec.name);
+    if (stream >= 0) input.streams.push_back(stream);
+    signature.inputs.push_back(std::move(input));
+  }
+  std::vector<int> first_with(static_cast<size_t>(std::max(captured.host_outputs, 0)), -1);
+  for (const OutputSpec& spec : captured.outputs) {
+    executable::Signature::Output output;
+    output.dtype = file_dtype(spec.dtype);
+    if (spec.index < 0) {
+      output.shape = spec.constant.sizes().vec();
+      output.dtype = file_dtype(spec.constant.scalar_type());
+      output.constant = static_cast<int>(signature.constants.size());
+      signature.constants.push_back(host_tensor(spec.constant));
+    } else {
+      output.items = items_of(settings, settings.output_mode);
+      output.shape = whole_shape(spec.shape, output.items);
+      output.stream = find_output(program, spec.index);
+      int& first = first_with[spec.index];
+      if (first >= 0)
+        output.same_as = first;
+      else
+        first = static_cast<int>(signature.outputs.size());
+    }
+    signature.outputs.push_back(std::move(output));
+  }
+  for (const MutatedInput& m : captured.mutated_inputs) {
+    executable::Signature::Mutated mutated;
+    mutated.input = m.input;
+    mutated.output.items = micro_batches;
+    mutated.output.shape = signature.inputs[m.input].shape;
+    mutated.output.stream = find_output(program, m.output);
+    mutated.output.dtype = file_dtype(scalar_type(program->streams[mutated.output.stream].host_dtype));
+    signature.mutated.push_back(std::move(mutated));
+  }
+  for (const StateSpec& s : captured.states)
+    signature.states.push_back({s.name, s.shape, file_dtype(s.dtype), s.is_parameter, s.trainable});
+  for (size_t g = 0; g < settings.optimizer.groups.size(); ++g) {
+    for (const auto& [name, hyper] : settings.optimizer.groups[g].hyper) {
+      int stream = find_stream(program, optimizers::stream_name(static_cast<int>(g), name));
+      if (stream >= 0) signature.hypers.push_back({stream, static_cast<int>(g), name});
+    }
+  }
+  int scaling = find_stream(program, optimizers::stream_name(0, "loss_scaling"));
+  if (scaling >= 0) signature.hypers.push_back({scaling, -1, "loss_scaling"});
+  return signature;
+}
+
+void Executor::bind_signature() {
+  for (const executable::Signature::Input& from : signature_.inputs) {
+    Input input;
+    input.name = from.name;
+    input.shape = from.shape;
+    input.dtype = scalar_type_of(from.dtype);
+    input.stream_dtype = input.dtype == at::kBFloat16 ? at::kFloat : input.dtype;
+    input.items = from.items;
+    input.streams = from.streams;
+    inputs_.push_back(std::move(input));
+  }
+  auto runtime_output = [&](const executable::Signature::Output& from) {
+    Output output;
+    output.shape = from.shape;
+    output.dtype = scalar_type_of(from.dtype);
+    output.items = from.items;
+    output.stream = from.stream;
+    output.same_as = from.same_as;
+    if (from.constant >= 0) output.constant = torch_tensor(signature_.constants[from.constant]);
+    return output;
+  };
+  for (const executable::Signature::Output& output : signature_.outputs)
+    outputs_.push_back(runtime_output(output));
+  for (const executable::Signature::Mutated& m : signature_.mutated)
+    mutated_.push_back({m.input, runtime_output(m.output)});
+  optimizer_ = signature_.optimizer;
+  if (!program_) return;
+  bindings_.resize(program_->streams.size());
+  hyper_values_.resize(signature_.hypers.size());
+  bind_hypers();
+}
+
+void Executor::bind_hypers() {
+  for (size_t i = 0; i < signature_.hypers.size(); ++i) {
+    const executable::Signature::HyperStream& h = signature_.hypers[i];
+    double value =
+        h.group < 0 ? optimizer_.loss_scaling.value : optimizer_.groups[h.group].hyper.at(h.name).value;
+    hyper_values_[i] = static_cast<float>(value);
+    bindings_[h.stream] = {reinterpret_cast<std::byte*>(&hyper_values_[i]), 1};
+  }
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,25 @@
+// The signature of a captured program, and torch's element types by the names files use.
+#pragma once
+
+#include "executable/signature.h"
+#include "frontends/torch/capture/captured.h"
+#include "program/program.h"
+
+namespace ipu::frontends::torch_frontend {
+
+struct CompileSettings;
+
+// "F32", "BF16", "I64", ...; Error(kTypeMismatch) for what no edge takes.
+std::string file_dtype(at::ScalarType type);
+at::ScalarType scalar_type_of(const std::string& file_dtype);  // Error(kFileCorrupt) for another name
+
+// Which streams of `program` carry the inputs and outputs of `captured`. `program`: nullptr when every output
+// is a constant.
+executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
+                                     const program::Program* program);
+std::string output_stream(int index);  // "output.3"
+
+executable::HostTensor host_tensor(const at::Tensor& tensor);
+at::Tensor torch_tensor(const executable::HostTensor& tensor);
+
+}  // namespace ipu::frontends::torch_frontend
