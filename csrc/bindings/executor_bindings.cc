@@ -52,6 +52,9 @@ optimizers::Spec optimizer_of(const py::dict& d) {
   if (d.contains("loss_scaling")) spec.loss_scaling = hyper_of(d["loss_scaling"]);
   spec.accum_dtype = state_dtype(d, "accum_dtype");
   spec.velocity_dtype = state_dtype(d, "velocity_dtype");
+  spec.second_dtype = state_dtype(d, "second_dtype");
+  if (d.contains("max_grad_norm")) spec.max_grad_norm = d["max_grad_norm"].cast<double>();
+  if (d.contains("tf_variant")) spec.tf_variant = d["tf_variant"].cast<bool>();
   return spec;
 }
 
@@ -83,6 +86,7 @@ tf::CompileSettings settings_of(const py::dict& d) {
     }
   }
   s.mean_reduction = flag("mean_reduction", true);
+  s.running_mean = flag("running_mean", false);
   s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
   if (d.contains("optimizer") && !d["optimizer"].is_none())
     s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());

@@ -2,6 +2,7 @@
 // docs/optimizers.md). A hyper-parameter is a compile-time constant or a streamed 0-d f32 value, by its mark.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,10 +11,17 @@
 
 namespace ipu::optimizers {
 
-enum class Kind : uint8_t {
+enum class Kind : uint8_t {  // numbers of the published contract
   kSgdCombined = 0,
-  kSgdSeparate = 1
-};  // numbers of the published contract; more to come
+  kSgdSeparate = 1,
+  kAdam = 2,
+  kAdamW = 3,
+  kAdamWNoBias = 4,  // no bias correction
+  kRmsProp = 5,
+  kRmsPropCentred = 6,
+  kLamb = 7,
+  kLambNoBias = 8
+};
 
 struct HyperParameter {
   double value = 0.0;
@@ -21,8 +29,9 @@ struct HyperParameter {
 };
 
 struct Group {
-  std::map<std::string, HyperParameter>
-      hyper;  // "lr", "momentum", "dampening", "weight_decay", "velocity_scaling"
+  // "lr" and "weight_decay" of all; "momentum", "dampening", "velocity_scaling" of SGD; "beta1", "beta2",
+  // "eps" of Adam, AdamW and LAMB; "alpha", "eps", "momentum" of RMSprop; "max_weight_norm" of LAMB.
+  std::map<std::string, HyperParameter> hyper;
   bool nesterov = false;
 };
 
@@ -31,16 +40,27 @@ struct Spec {
   std::vector<Group> groups;
   std::map<std::string, int> group_of;  // parameter name → group; a parameter in no group is not updated
   HyperParameter loss_scaling{1.0, true};
+  // Gradients are scaled down together to this 2-norm over all trained parameters; infinity: never.
+  double max_grad_norm = std::numeric_limits<double>::infinity();
+  bool tf_variant = false;  // RMSprop as TensorFlow has it
   // Filled in by the step builder: micro-batches per update; whether the accumulator holds the mean of the
   // gradients so far instead of their sum (half precision accumulators, which a sum could overflow).
   int64_t accumulation = 1;
   bool running_mean = false;
-  DType accum_dtype = DType::kF32, velocity_dtype = DType::kF32;
+  DType accum_dtype = DType::kF32;
+  DType velocity_dtype = DType::kF32;  // SGD's velocity, Adam's m, the mean square of RMSprop
+  DType second_dtype = DType::kF32;    // Adam's v, the mean of centred RMSprop
+
+  bool clips() const { return max_grad_norm != std::numeric_limits<double>::infinity(); }
+  bool is_combined() const { return kind == Kind::kSgdCombined; }
 };
 
 // Name of the host stream that carries a variable hyper-parameter: "optimizer.0.lr";
 // "optimizer.loss_scaling".
 std::string stream_name(int group, const std::string& hyper);
+// What the streams of a group carry, by hyper name: the variable hyper-parameters, and what the rule needs of
+// them in more digits than f32 leaves ("beta1.rest" is 1 - beta1, "beta1.log" its logarithm).
+std::map<std::string, double> streamed_hypers(const Spec& spec, int group);
 
 struct State {
   std::string suffix;  // "Accl1": the variable is "Accl1___<parameter>"
@@ -75,22 +95,32 @@ struct UpdateInput {
   // one micro-batch takes the gradient itself.
   ir::Value* gradient;
   std::vector<ir::Value*> state;  // as state_of()
-  // 0-d f32 value of each variable hyper-parameter by name ("lr", ..., "loss_scaling"); constants are not in
-  // it.
+  // 0-d f32 value of each of streamed_hypers(), and of "loss_scaling" when variable; constants are not in it.
   std::map<std::string, ir::Value*> streamed;
+  // 0-d f32: what the gradient is multiplied with instead of being divided by loss scaling and divisor
+  // (gradient_factor(), when the spec clips); nullptr otherwise.
+  ir::Value* gradient_factor = nullptr;
 };
 struct UpdateResult {
   ir::Value* weight;
   std::vector<ir::Value*> state;
 };
-// Emits the update, elementwise ops only. `gradient_divisor`: accumulation count × replicas for mean
-// reduction, else 1.
+// Emits the update: elementwise ops on tensors and scalars that are computed once (LAMB: two norms besides).
+// `gradient_divisor`: accumulation count × replicas for mean reduction, else 1.
 UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
                           double gradient_divisor);
 
-// Throws Error(kOptimizer) when `next` changes a constant, the kind, or the grouping of `compiled`.
-// Everything a frontend can get wrong in a Spec: groups that do not exist, hyper-parameters that are missing.
+// Clipping by the global norm, for specs that clip. squared_norm() of each gradient (as it enters the update)
+// is to be added up; gradient_factor() turns the sum n² into min(1, max_grad_norm / n), with the division by
+// loss scaling and divisor in it.
+ir::Value* squared_norm(ir::Builder& builder, ir::Value* tensor);
+ir::Value* gradient_factor(ir::Builder& builder, const Spec& spec, ir::Value* squared,
+                           const std::map<std::string, ir::Value*>& streamed, double gradient_divisor);
+
+// Throws Error(kOptimizer) for what a frontend can get wrong in a Spec: groups that do not exist,
+// hyper-parameters that are missing, values that cannot be meant.
 void check_spec(const Spec& spec);
+// Throws Error(kOptimizer) when `next` changes a constant, the kind, or the grouping of `compiled`.
 void check_compatible(const Spec& compiled, const Spec& next);
 
 }  // namespace ipu::optimizers

@@ -37,6 +37,11 @@ Scalar operator/(const Scalar& a, const Scalar& b) {
   return Scalar::combine("div", a, b, a.number_ / b.number_);
 }
 
+Scalar apply(ir::Builder& builder, const char* kind, double (*compute)(double), const Scalar& operand) {
+  if (operand.is_number()) return compute(operand.number());
+  return Scalar(&builder, ops::build(builder, kind, {operand.materialize(builder)}));
+}
+
 ir::Value* multiply(ir::Builder& builder, ir::Value* tensor, const Scalar& factor) {
   if (factor.is(1.0)) return tensor;
   return ops::build(builder, "mul", {tensor, factor.materialize(builder)});

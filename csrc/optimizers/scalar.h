@@ -28,6 +28,9 @@ class Scalar {
   ir::Value* value_ = nullptr;  // nullptr: the number
 };
 
+// A function of one scalar: `compute` on a number, op `kind` on a value.
+Scalar apply(ir::Builder& builder, const char* kind, double (*compute)(double), const Scalar& operand);
+
 // f32 tensors times and over scalars; a factor of one leaves the tensor as it is.
 ir::Value* multiply(ir::Builder& builder, ir::Value* tensor, const Scalar& factor);
 ir::Value* divide(ir::Builder& builder, ir::Value* tensor, const Scalar& divisor);

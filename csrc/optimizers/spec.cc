@@ -1,5 +1,8 @@
 // Names and checks of optimizer specs, the same for all kinds.
-#include "optimizers/optimizer.h"
+#include <cmath>
+#include <cstdio>
+
+#include "optimizers/rule.h"
 #include "support/error.h"
 
 namespace ipu::optimizers {
@@ -7,20 +10,18 @@ namespace {
 
 constexpr double kVelocityScalingDefault = 1.0;
 
+// As Python prints it: the fewest digits that give the value back.
 std::string number(double value) {
-  std::string text = std::to_string(value);
-  while (text.size() > 1 && text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
-  return text;
-}
-
-std::string kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::kSgdCombined:
-      return "SGD with use_combined_accum=True";
-    case Kind::kSgdSeparate:
-      return "SGD with use_combined_accum=False";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  if (std::isnan(value)) return "nan";
+  char text[40];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value) break;
   }
-  return "kind " + std::to_string(static_cast<int>(kind));
+  std::string result = text;
+  if (result.find_first_of(".e") == std::string::npos) result += ".0";
+  return result;
 }
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kOptimizer, what); }
@@ -31,6 +32,13 @@ void check_hyper(const std::string& name, const HyperParameter& compiled, const 
          " and is now " + number(next.value) +
          ". Mark it with optimizer.variable_attrs.markAsVariable before the first "
          "compilation, or compile again.");
+}
+
+void check_fixed(const std::string& name, std::string_view compiled, std::string_view next) {
+  if (compiled != next)
+    fail("optimizer constant changed: " + name + " was compiled as " + std::string(compiled) +
+         " and is now " + std::string(next) +
+         ". It is fixed when the model is compiled: create a new trainingModel to change it.");
 }
 
 }  // namespace
@@ -50,11 +58,15 @@ void check_spec(const Spec& spec) {
       fail("optimizer group missing: parameter '" + parameter + "' is in group " + std::to_string(group) +
            ", but there are " + std::to_string(spec.groups.size()) + " groups.");
   for (size_t i = 0; i < spec.groups.size(); ++i)
-    if (!spec.groups[i].hyper.contains("lr"))
-      fail("optimizer attribute missing: group " + std::to_string(i) + " has no lr.");
+    for (const std::string& name : rule_of(spec.kind).hypers)
+      if (!spec.groups[i].hyper.contains(name))
+        fail("optimizer attribute missing: group " + std::to_string(i) + " has no " + name + ".");
   if (spec.loss_scaling.constant && !(spec.loss_scaling.value > 0.0))
     fail("optimizer attribute invalid: loss_scaling is " + number(spec.loss_scaling.value) +
          " and must be positive.");
+  if (!(spec.max_grad_norm >= 0.0))
+    fail("optimizer attribute invalid: max_grad_norm is " + number(spec.max_grad_norm) +
+         " and must be a number from 0 to infinity.");
 }
 
 void check_compatible(const Spec& compiled, const Spec& next) {
@@ -76,15 +88,19 @@ void check_compatible(const Spec& compiled, const Spec& next) {
     if (!compiled.group_of.contains(parameter))
       fail("optimizer groups changed: parameter '" + parameter +
            "' was compiled in no group and is now in group " + std::to_string(group) + ".");
-  if (compiled.accum_dtype != next.accum_dtype || compiled.velocity_dtype != next.velocity_dtype)
-    fail(
-        "optimizer constant changed: accum_type and velocity_accum_type are fixed when the model is "
-        "compiled.");
+  const bool first_is_velocity = compiled.kind == Kind::kSgdSeparate || compiled.is_combined();
+  check_fixed("accum_type", to_string(compiled.accum_dtype), to_string(next.accum_dtype));
+  check_fixed(first_is_velocity ? "velocity_accum_type" : "first_order_momentum_accum_type",
+              to_string(compiled.velocity_dtype), to_string(next.velocity_dtype));
+  check_fixed("second_order_momentum_accum_type", to_string(compiled.second_dtype),
+              to_string(next.second_dtype));
+  check_fixed("max_grad_norm", number(compiled.max_grad_norm), number(next.max_grad_norm));
+  check_fixed("use_tf_variant", compiled.tf_variant ? "True" : "False", next.tf_variant ? "True" : "False");
   for (size_t i = 0; i < compiled.groups.size(); ++i) {
     const Group &old_group = compiled.groups[i], &new_group = next.groups[i];
     const std::string of_group = " of group " + std::to_string(i);
-    if (old_group.nesterov != new_group.nesterov)
-      fail("optimizer constant changed: nesterov" + of_group + " is fixed when the model is compiled.");
+    check_fixed("nesterov" + of_group, old_group.nesterov ? "True" : "False",
+                new_group.nesterov ? "True" : "False");
     for (const auto& [name, compiled_parameter] : old_group.hyper) {
       auto at = new_group.hyper.find(name);
       if (at == new_group.hyper.end()) fail("optimizer attribute missing: " + name + of_group + " is gone.");

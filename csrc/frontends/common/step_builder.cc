@@ -47,8 +47,8 @@ class StepBuilder {
       : forward_(forward), options_(options), module_(*forward.graph->module()) {
     optimizers::Spec& spec = options_.optimizer;
     spec.accumulation = options.accumulation;
-    spec.running_mean = options.mean_reduction && options.accumulation > 1 &&
-                        spec.kind == optimizers::Kind::kSgdSeparate && spec.accum_dtype == DType::kF16;
+    spec.running_mean = options.mean_reduction && options.accumulation > 1 && !spec.is_combined() &&
+                        (options.running_mean || spec.accum_dtype == DType::kF16);
   }
 
   void build() {
@@ -274,15 +274,15 @@ class StepBuilder {
     };
     if (trained_.empty()) return;
     for (const Trained& trained : trained_)
-      for (const auto& [name, hyper] : options_.optimizer.groups[trained.group].hyper)
-        if (!hyper.constant) streamed(trained.group, name);
+      for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
+        streamed(trained.group, name);
     if (!options_.optimizer.loss_scaling.constant) streamed(0, "loss_scaling");
   }
 
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const {
     std::map<std::string, Value*> values;
-    for (const auto& [name, hyper] : options_.optimizer.groups[group].hyper)
-      if (!hyper.constant) values[name] = slots[hyper_slots_.at(optimizers::stream_name(group, name))];
+    for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, group))
+      values[name] = slots[hyper_slots_.at(optimizers::stream_name(group, name))];
     if (!options_.optimizer.loss_scaling.constant)
       values["loss_scaling"] = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
     return values;
@@ -359,18 +359,35 @@ class StepBuilder {
     repeat(
         builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
         [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
+    Value* gradient_factor = emit_clipping(builder, slots);
     for (const Trained& trained : trained_) {
       const State& state = variables_[trained.variable];
       stand_at(builder, state.home, ir::Context::kAccumulateOuter);
       const optimizers::UpdateResult result =
           optimizers::build_update(builder, options_.optimizer, trained.group,
                                    {slots[state.slot], slots[trained.accumulator_slot],
-                                    states_of(trained, slots), streamed_values(trained.group, slots)},
+                                    states_of(trained, slots), streamed_values(trained.group, slots),
+                                    gradient_factor},
                                    gradient_divisor());
       slots[state.slot] = result.weight;
       for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
       slots[trained.accumulator_slot] = nullptr;
     }
+  }
+
+  // The common factor of all gradients that keeps their global norm in bounds; nullptr without clipping.
+  Value* emit_clipping(ir::Builder& builder, const Slots& slots) const {
+    const optimizers::Spec& spec = options_.optimizer;
+    if (!spec.clips() || trained_.empty()) return nullptr;
+    std::vector<Value*> squares;
+    for (const Trained& trained : trained_) {
+      stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
+      squares.push_back(optimizers::squared_norm(builder, slots[trained.accumulator_slot]));
+    }
+    stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+    Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
+    return optimizers::gradient_factor(builder, spec, sum, streamed_values(trained_[0].group, slots),
+                                       gradient_divisor());
   }
 
   double gradient_divisor() const {

@@ -39,6 +39,7 @@ struct StepOptions {
   ir::Value* loss = nullptr;  // in the forward graph; scalar floating
   optimizers::Spec optimizer;
   bool mean_reduction = true;  // over accumulation and replicas
+  bool running_mean = false;   // accumulators hold the mean so far (always so with f16 accumulators)
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
   Schedule schedule = Schedule::kPipelined;

@@ -56,6 +56,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   if (settings.training) step.loss = find_final_loss(*captured.graph);
   step.optimizer = settings.optimizer;
   step.mean_reduction = settings.mean_reduction;
+  step.running_mean = settings.running_mean;
   step.device_iterations = settings.device_iterations;
   step.accumulation = settings.accumulation;
   step.replicas = settings.replicas;

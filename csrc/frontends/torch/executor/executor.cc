@@ -215,7 +215,13 @@ void Executor::write_optimizer_state(const std::map<std::string, at::Tensor>& st
 void Executor::set_optimizer(const optimizers::Spec& next) {
   optimizers::check_compatible(optimizer_, next);
   std::lock_guard lock(run_mutex_);
-  optimizer_ = next;
+  // Marks are those of the compiled program: what the program streams stays streamed.
+  for (size_t g = 0; g < optimizer_.groups.size(); ++g)
+    for (auto& [name, hyper] : optimizer_.groups[g].hyper) {
+      auto at = next.groups[g].hyper.find(name);
+      if (at != next.groups[g].hyper.end()) hyper.value = at->second.value;
+    }
+  optimizer_.loss_scaling.value = next.loss_scaling.value;
   bind_hypers();
 }
 

@@ -30,7 +30,7 @@ struct CompileSettings {
   int64_t output_period = 1;
   Schedule schedule = Schedule::kPipelined;
   std::map<std::string, StepOptions::Place> places;
-  bool mean_reduction = true;
+  bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
   optimizers::Spec optimizer;
 };

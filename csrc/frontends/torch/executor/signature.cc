@@ -142,7 +142,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   for (const StateSpec& s : captured.states)
     signature.states.push_back({s.name, s.shape, file_dtype(s.dtype), s.is_parameter, s.trainable});
   for (size_t g = 0; g < settings.optimizer.groups.size(); ++g) {
-    for (const auto& [name, hyper] : settings.optimizer.groups[g].hyper) {
+    for (const auto& [name, value] : optimizers::streamed_hypers(settings.optimizer, static_cast<int>(g))) {
       int stream = find_stream(program, optimizers::stream_name(static_cast<int>(g), name));
       if (stream >= 0) signature.hypers.push_back({stream, static_cast<int>(g), name});
     }
@@ -185,10 +185,12 @@ void Executor::bind_signature() {
 }
 
 void Executor::bind_hypers() {
+  std::vector<std::map<std::string, double>> values;
+  for (size_t g = 0; g < optimizer_.groups.size(); ++g)
+    values.push_back(optimizers::streamed_hypers(optimizer_, static_cast<int>(g)));
   for (size_t i = 0; i < signature_.hypers.size(); ++i) {
     const executable::Signature::HyperStream& h = signature_.hypers[i];
-    double value =
-        h.group < 0 ? optimizer_.loss_scaling.value : optimizer_.groups[h.group].hyper.at(h.name).value;
+    double value = h.group < 0 ? optimizer_.loss_scaling.value : values[h.group].at(h.name);
     hyper_values_[i] = static_cast<float>(value);
     bindings_[h.stream] = {reinterpret_cast<std::byte*>(&hyper_values_[i]), 1};
   }
