@@ -10,7 +10,7 @@ from poptorch._impl import compile_hooks, errors, not_yet, weight_hooks
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
 from poptorch._impl.log import logger, warn_once
-from poptorch._impl.optimizer_attributes import OptimizerReader
+from poptorch._impl.optimizer_link import OptimizerLink
 from poptorch._impl.progress import compilation_progress
 from poptorch._impl.structures import Signature, rebuild, tensors_of
 
@@ -42,27 +42,27 @@ class PoplarExecutor:
         self._training = training
         self._binder = ArgumentBinder(model)
         self._traced_model = copy.copy(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
-        self._optimizer = optimizer
         self._executable = None  # poptorch_core.Executor
         self._captured = None
         self._signature = None
         self._result_structure = None
         self._call_fast = None  # the native call for flat tensor arguments
-        self._optimizer_state = None  # read back by detach, uploaded by the next attach
+        self._optimizer_link = None  # training only
         self._weights_outdated = False  # device weights are newer than the host's
         self._weights_version = 0  # counts training calls
         self._seen_version = None  # of the trainer, for inference wrappers
         self._class_wrapped = False
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
-            self._reader = OptimizerReader(names, options._relax_optimizer_checks)
-            self._optimizer_description = self._read_optimizer(optimizer)
+            self._optimizer_link = OptimizerLink(self, optimizer, names, options)
             weight_hooks.wrap_tensors(model, self)
             weight_hooks.wrap_class(model, self)
             self._class_wrapped = True
 
-    def _read_optimizer(self, optimizer):
-        return self._reader.read(optimizer)
+    @property
+    def _optimizer(self):
+        """The current optimizer of a training wrapper."""
+        return self._optimizer_link.optimizer if self._training else None
 
     # --- compilation ---
     def _factors(self):
@@ -90,7 +90,10 @@ class PoplarExecutor:
         started = datetime.datetime.now()
         with compilation_progress(self._options._show_progress_bar) as progress:
             values = self._clean_inputs(values)
-            trainable = set(self._optimizer_description["group_of"]) if self._training else set()
+            trainable = set()
+            if self._training:
+                self._optimizer_link.before_compile()
+                trainable = set(self._optimizer_link.description["group_of"])
             capture = GraphCapture(self._traced_model, self._training, self._options, trainable)
             compile_hooks.run_before()
             try:
@@ -128,10 +131,13 @@ class PoplarExecutor:
             "mean_reduction": (
                 options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
             ),
+            "running_mean": (
+                options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running
+            ),
             "auto_round_num_ipus": options.auto_round_num_ipus,
         }
         if self._training:
-            native["optimizer"] = self._optimizer_description
+            native["optimizer"] = self._optimizer_link.description
         return native
 
     def _clean_inputs(self, values):
@@ -156,8 +162,8 @@ class PoplarExecutor:
 
     def _on_attach(self):
         self._write_states()
-        if self._optimizer_state is not None:
-            self._executable.write_optimizer_state(self._optimizer_state)
+        if self._training:
+            self._optimizer_link.on_attach()
         self._weights_outdated = False
 
     def _write_states(self):
@@ -182,6 +188,8 @@ class PoplarExecutor:
             self._attach_for_a_call()
         if not self._training:
             self._pull_from_trainer()
+        elif self._optimizer_link.host.pending:
+            self._optimizer_link.before_run()
         result = None
         if self._call_fast is not None and not kwargs:
             result = self._call_fast(args)
@@ -255,7 +263,7 @@ class PoplarExecutor:
             raise errors.create_error("detachFromDevice: the model is not attached to a device.")
         self.copyWeightsToHostIfNeeded()
         if self._training:
-            self._optimizer_state = self._executable.read_optimizer_state()
+            self._optimizer_link.before_detach()
         self._executable.detach()
 
     def destroy(self):
@@ -263,10 +271,13 @@ class PoplarExecutor:
         if self._executable is None:
             return
         self.copyWeightsToHostIfNeeded()
+        if self._training:
+            self._optimizer_link.before_detach()
         if self._executable.is_attached():
             self._executable.detach()
-        self._executable = self._captured = self._signature = self._call_fast = self._optimizer_state = None
+        self._executable = self._captured = self._signature = self._call_fast = None
         if self._training:
+            self._optimizer_link.forget()
             weight_hooks.unwrap_tensors(self._user_model)
             if self._class_wrapped:
                 weight_hooks.unwrap_class(self._user_model)
@@ -323,13 +334,13 @@ class PoplarExecutor:
 
         Raises:
             AssertionError: unsupported optimizer or value.
+            ValueError: amsgrad, or an accumulator type that the compiled reduction cannot take.
+            KeyError: a parameter that is not in the model.
             poptorch.Error: a constant hyper-parameter, the kind, or the groups changed after compilation.
         """
-        description = self._read_optimizer(optimizer)
-        if self._executable is not None:
-            self._executable.set_optimizer(description)
-        self._optimizer = optimizer
-        self._optimizer_description = description
+        if not self._training:
+            raise errors.create_error("setOptimizer is for training models: this is an inference model.")
+        self._optimizer_link.set_optimizer(optimizer)
 
     # --- information ---
     @property

@@ -1,22 +1,66 @@
 """From a torch or poptorch optimizer to what the compiler needs: kind, groups, values, constant or variable marks."""
 
+import dataclasses
+
 import torch
 
 import poptorch.optim
-from poptorch._impl import errors
+from poptorch import enums
 from poptorch._impl.log import logger, warn_once
 
-SUPPORTED = ("torch.optim.SGD", "poptorch.optim.SGD")
-_SGD_HYPER = ("lr", "momentum", "dampening", "weight_decay")
-_EXPECTED_GROUP_KEYS = set(_SGD_HYPER) | {
-    "params",
-    "nesterov",
-    "maximize",
-    "foreach",
-    "differentiable",
-    "fused",
-    "velocity_scaling",
+SUPPORTED = tuple(f"torch.optim.{name}" for name in ("SGD", "Adam", "AdamW", "RMSprop")) + tuple(
+    f"poptorch.optim.{name}" for name in ("SGD", "Adam", "AdamW", "RMSprop", "LAMB")
+)
+# Attributes of torch's groups that say how torch's own step works.
+_FLAGS = {"maximize", "foreach", "capturable", "differentiable", "fused"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """What is read of one class of optimizers.
+
+    `hypers`: attributes of groups that are numbers (`betas` counts as two). `torch_constants`: of a torch optimizer these
+    are variable when they differ from the value given here at first use; `lr` always is, the others never are.
+    `types`: names of the dtypes (attribute → name in the description).
+    """
+
+    hypers: tuple
+    torch_constants: dict
+    others: tuple = ()  # further attributes of groups
+    types: dict = dataclasses.field(default_factory=dict)
+    clips: bool = True
+
+
+_ADAPTIVE_TYPES = {
+    "accum_type": "accum_dtype",
+    "first_order_momentum_accum_type": "velocity_dtype",
+    "second_order_momentum_accum_type": "second_dtype",
 }
+_SGD = _Family(
+    ("lr", "momentum", "dampening", "weight_decay", "velocity_scaling"),
+    {"momentum": 0, "dampening": 0, "weight_decay": 0},
+    ("nesterov",),
+    {"accum_type": "accum_dtype", "velocity_accum_type": "velocity_dtype"},
+)
+_ADAM = _Family(
+    ("lr", "betas", "eps", "weight_decay"),
+    {"eps": 1e-8, "weight_decay": 0},
+    ("amsgrad", "decoupled_weight_decay"),
+    _ADAPTIVE_TYPES,
+)
+_ADAMW = dataclasses.replace(_ADAM, torch_constants={"eps": 1e-8, "weight_decay": 1e-2})
+_RMSPROP = _Family(
+    ("lr", "alpha", "eps", "weight_decay", "momentum"),
+    {"eps": 1e-8, "weight_decay": 0, "momentum": 0},
+    ("centered",),
+    _ADAPTIVE_TYPES,
+    clips=False,
+)
+_LAMB = _Family(
+    ("lr", "betas", "eps", "weight_decay", "max_weight_norm"), {}, types=_ADAPTIVE_TYPES, clips=False
+)
+
+_COMBINED, _SEPARATE, _KIND_ADAM, _KIND_ADAMW, _KIND_RMSPROP, _KIND_LAMB = 0, 1, 2, 3, 5, 7
 
 
 def _number(name, value):
@@ -24,6 +68,48 @@ def _number(name, value):
         f"optimizer attribute '{name}' must be a number, got {type(value).__name__} ({value!r})"
     )
     return float(value)
+
+
+def _value(group, index, name):
+    assert name in group, f"optimizer attribute '{name}' is missing in group {index}"
+    return group[name]
+
+
+def _agreed(optimizer, name):
+    """The value of a flag that all groups must share."""
+    values = [bool(_value(group, index, name)) for index, group in enumerate(optimizer.param_groups)]
+    assert len(set(values)) == 1, (
+        f"optimizer attribute '{name}' must be the same in all groups, got {', '.join(map(str, values))}"
+    )
+    return values[0]
+
+
+def _family_and_kind(optimizer):
+    corrects_bias = bool(getattr(optimizer, "bias_correction", True))
+    if isinstance(optimizer, poptorch.optim.LAMB):
+        return _LAMB, _KIND_LAMB + (not corrects_bias)
+    if isinstance(optimizer, torch.optim.Adam):  # AdamW is a subclass
+        _refuse_amsgrad(optimizer)
+        if _agreed(optimizer, "decoupled_weight_decay"):
+            return _ADAMW, _KIND_ADAMW + (not corrects_bias)
+        return _ADAM, _KIND_ADAM
+    if isinstance(optimizer, torch.optim.RMSprop):
+        return _RMSPROP, _KIND_RMSPROP + _agreed(optimizer, "centered")
+    if isinstance(optimizer, torch.optim.SGD):
+        return _SGD, _COMBINED if getattr(optimizer, "use_combined_accum", False) else _SEPARATE
+    raise AssertionError(
+        f"Unsupported optimizer type {type(optimizer).__module__}.{type(optimizer).__name__}. "
+        f"Supported types are: {', '.join(SUPPORTED)}"
+    )
+
+
+def _refuse_amsgrad(optimizer):
+    for index, group in enumerate(optimizer.param_groups):
+        if group.get("amsgrad"):
+            raise ValueError(
+                f"amsgrad=True (group {index} of {type(optimizer).__name__}) is not supported on IPUs: use "
+                "amsgrad=False, which keeps the running mean of squares instead of its maximum."
+            )
 
 
 class OptimizerReader:
@@ -39,74 +125,95 @@ class OptimizerReader:
         self._relax = relax_checks
         self._known_keys = None
         self._torch_variable = None  # attributes of a torch optimizer that are variable, decided at first use
+        self._foreign = None  # what require_known_parameters() says
 
     def read(self, optimizer):
         """The description `poptorch_core.compile` and `Executor.set_optimizer` take (dict).
 
         Raises:
-            AssertionError: unsupported optimizer, or a hyper-parameter that is not a number.
-            KeyError: a parameter that is not in the model.
+            AssertionError: unsupported optimizer, a hyper-parameter that is missing or not a number, groups that disagree.
+            ValueError: amsgrad, or a dtype that is not float16 or float32.
         """
-        assert isinstance(optimizer, torch.optim.SGD), (
-            f"Unsupported optimizer type {type(optimizer).__module__}.{type(optimizer).__name__}. "
-            f"Supported types are: {', '.join(SUPPORTED)}"
-        )
-        if type(optimizer) not in (torch.optim.SGD, poptorch.optim.SGD):
+        family, kind = _family_and_kind(optimizer)
+        if f"{type(optimizer).__module__.split('.')[0]}.optim.{type(optimizer).__name__}" not in SUPPORTED:
             warn_once(
                 ("optimizer subclass", type(optimizer)),
                 f"{type(optimizer).__name__}.step() is not used: the device applies the update of its base class.",
             )
-        self._warn_unexpected(optimizer)
-        is_poptorch = isinstance(optimizer, poptorch.optim.Optimizer)
-        combined = bool(getattr(optimizer, "use_combined_accum", False))
+        self._warn_unexpected(optimizer, family)
         if any(group.get("maximize") for group in optimizer.param_groups):
             warn_once("maximize", "maximize=True is ignored on the device: negate the loss instead.")
-        clip = getattr(optimizer, "max_grad_norm", float("inf"))
-        if clip != float("inf"):
-            raise errors.create_error(
-                f"max_grad_norm={clip} is part of the PopTorch API but not available in this version. "
-                "Remove the argument, or see docs/compatibility.md."
-            )
         loss_scaling = _number("loss_scaling", getattr(optimizer, "loss_scaling", 1.0))
-        constant = self._constant_test(optimizer, is_poptorch)
-        groups, group_of = [], {}
+        constant = self._constant_test(optimizer, family, loss_scaling)
+        groups, group_of, foreign = [], {}, None
         for index, group in enumerate(optimizer.param_groups):
-            hyper = {name: (_number(name, group[name]), constant(name)) for name in _SGD_HYPER}
-            scaling = _number("velocity_scaling", group.get("velocity_scaling", 1.0))
-            if not combined and scaling != 1.0:
-                warn_once("velocity_scaling", "velocity_scaling is only used with use_combined_accum=True: ignored.")
-                scaling = 1.0
-            hyper["velocity_scaling"] = (scaling, constant("velocity_scaling") or not combined)
-            hyper["nesterov"] = bool(group["nesterov"])
-            groups.append(hyper)
+            groups.append(self._hypers(group, index, family, constant, kind))
             for parameter in group["params"]:
-                if id(parameter) not in self._names:
-                    raise KeyError(
+                name = self._names.get(id(parameter))
+                if name is not None:
+                    group_of[name] = index
+                elif foreign is None:
+                    foreign = (
                         f"group {index} of the optimizer holds a parameter of shape {list(parameter.shape)} that "
                         "is not in the model: build the optimizer from model.parameters()"
                     )
-                group_of[self._names[id(parameter)]] = index
+        self._foreign = foreign
         return {
-            "kind": 0 if combined else 1,
+            "kind": kind,
             "groups": groups,
             "group_of": group_of,
             "loss_scaling": (loss_scaling, constant("loss_scaling")),
-            "accum_dtype": _dtype_name(getattr(optimizer, "accum_type", torch.float32)),
-            "velocity_dtype": _dtype_name(getattr(optimizer, "velocity_accum_type", torch.float32)),
+            "max_grad_norm": _max_grad_norm(optimizer, family),
+            "tf_variant": bool(getattr(optimizer, "use_tf_variant", False)),
+            **{
+                name: _dtype_name(attribute, getattr(optimizer, attribute, torch.float32))
+                for attribute, name in family.types.items()
+            },
         }
 
-    def _constant_test(self, optimizer, is_poptorch):
-        if is_poptorch:
+    def require_known_parameters(self):
+        """KeyError when the optimizer read last holds a parameter that is not in the model."""
+        if self._foreign is not None:
+            raise KeyError(self._foreign)
+
+    @staticmethod
+    def _hypers(group, index, family, constant, kind):
+        hypers = {}
+        for name in family.hypers:
+            if name == "betas":
+                betas = _value(group, index, name)
+                assert isinstance(betas, tuple) and len(betas) == 2, (
+                    f"optimizer attribute 'betas' must be a tuple of two numbers, got {type(betas).__name__} ({betas!r})"
+                )
+                for number, beta in enumerate(betas, start=1):
+                    hypers[f"beta{number}"] = (_number("betas", beta), constant(name))
+            elif name == "velocity_scaling":
+                scaling = _number(name, group.get(name, 1.0))
+                if kind == _SEPARATE and scaling != 1.0:
+                    warn_once(name, "velocity_scaling is only used with use_combined_accum=True: ignored.")
+                    scaling = 1.0
+                hypers[name] = (scaling, kind == _SEPARATE or constant(name))
+            else:
+                hypers[name] = (_number(name, _value(group, index, name)), constant(name))
+        if family is _SGD:
+            hypers["nesterov"] = bool(_value(group, index, "nesterov"))
+        return hypers
+
+    def _constant_test(self, optimizer, family, loss_scaling):
+        if isinstance(optimizer, poptorch.optim.Optimizer):
             return optimizer.variable_attrs.isConstant
         if self._torch_variable is None:
             self._torch_variable = {"lr"}
-            for name in ("momentum", "dampening", "weight_decay"):
-                if any(group[name] != 0 for group in optimizer.param_groups):
+            for name, default in family.torch_constants.items():
+                if any(group.get(name) != default for group in optimizer.param_groups):
                     self._torch_variable.add(name)
+            if loss_scaling != 1.0:
+                self._torch_variable.add("loss_scaling")
         return lambda name: name not in self._torch_variable
 
-    def _warn_unexpected(self, optimizer):
-        keys = {key for group in optimizer.param_groups for key in group} - _EXPECTED_GROUP_KEYS
+    def _warn_unexpected(self, optimizer, family):
+        keys = {key for group in optimizer.param_groups for key in group}
+        keys -= {"params", *family.hypers, *family.others, *_FLAGS}
         if self._known_keys is not None:
             for key in sorted(keys - self._known_keys):
                 log = logger.debug if self._relax else logger.warning
@@ -114,8 +221,123 @@ class OptimizerReader:
         self._known_keys = keys | (self._known_keys or set())
 
 
-def _dtype_name(dtype):
-    assert dtype in (torch.float16, torch.float32), (
-        f"optimizer dtypes must be torch.float16 or torch.float32, not {dtype}"
+def _max_grad_norm(optimizer, family):
+    limit = getattr(optimizer, "max_grad_norm", float("inf"))
+    assert isinstance(limit, (int, float)) and not isinstance(limit, bool), (
+        f"optimizer attribute 'max_grad_norm' must be a number, got {type(limit).__name__} ({limit!r})"
     )
+    assert family.clips or limit == float("inf"), (
+        f"max_grad_norm={limit} is set on {type(optimizer).__name__}: gradient clipping is available for SGD, Adam and "
+        "AdamW only"
+    )
+    return float(limit)
+
+
+def _dtype_name(attribute, dtype):
+    if dtype not in (torch.float16, torch.float32):
+        raise ValueError(f"optimizer attribute '{attribute}' must be torch.float16 or torch.float32, not {dtype}")
     return "f16" if dtype == torch.float16 else "f32"
+
+
+# --- how means are taken ---
+
+
+def _mean_option(options):
+    training = options.Training
+    if training.accumulation_and_replication_reduction_type != enums.ReductionType.Mean:
+        return None
+    return training.meanAccumulationAndReplicationReductionStrategy
+
+
+def choose_mean_strategy(description, options):
+    """Half precision accumulators hold running means; the options of the wrapper are changed accordingly.
+
+    Raises:
+        ValueError: running means were asked for, and the combined variant cannot take them.
+    """
+    if description["kind"] == _COMBINED:
+        if _mean_option(options) == enums.MeanReductionStrategy.Running:
+            raise ValueError(
+                "SGD with use_combined_accum=True needs poptorch.MeanReductionStrategy.Post: its accumulator is the "
+                "velocity, which has no running mean. Use Post, or use_combined_accum=False."
+            )
+    elif description["accum_dtype"] == "f16" and _mean_option(options) == enums.MeanReductionStrategy.Post:
+        logger.debug("accum_type is float16: gradients are combined with MeanReductionStrategy.Running")
+        options.Training._values["meanAccumulationAndReplicationReductionStrategy"] = enums.MeanReductionStrategy.Running
+
+
+def check_mean_strategy(description, options):
+    """ValueError when a model compiled with another strategy gets an optimizer that needs running means."""
+    if (
+        description["kind"] != _COMBINED
+        and description["accum_dtype"] == "f16"
+        and _mean_option(options) == enums.MeanReductionStrategy.Post
+    ):
+        raise ValueError(
+            "An optimizer with accum_type=torch.float16 needs poptorch.MeanReductionStrategy.Running, and the model was "
+            "compiled with Post. Set the optimizer before the first call, or create a new trainingModel."
+        )
+
+
+# --- scalars of the state dictionary ---
+
+_ADAPTIVE_NAMES = {
+    "lr": "learningRate",
+    "weight_decay": "weightDecay",
+    "beta1": "beta1",
+    "beta2": "beta2",
+    "alpha": "alpha",
+    "eps": "eps",
+    "momentum": "momentum",
+    "max_weight_norm": "maxWeightNorm",
+}
+
+
+def device_scalars(description):
+    """Variable hyper-parameters as the device sees them: 0-d tensors by back-end name (docs/optimizers.md)."""
+    loss_scaling, is_constant = description["loss_scaling"]
+    scalars = {} if is_constant else {"lossScaling_FLOAT": loss_scaling}
+    for parameter, index in description["group_of"].items():
+        group = description["groups"][index]
+        of_group = _sgd_scalars(description, group) if description["kind"] <= _SEPARATE else _adaptive_scalars(group)
+        scalars.update({f"{name}___specific___{parameter}": value for name, value in of_group.items()})
+    return {name: torch.tensor(value, dtype=torch.float32) for name, value in scalars.items()}
+
+
+def _adaptive_scalars(group):
+    return {_ADAPTIVE_NAMES[name]: value for name, (value, is_constant) in group.items() if not is_constant}
+
+
+def _sgd_scalars(description, group):
+    values = {name: value for name, value in group.items() if name != "nesterov"}
+    values["loss_scaling"] = description["loss_scaling"]
+    lr, momentum, dampening, decay, velocity_scaling, loss_scaling = (
+        values[name][0]
+        for name in ("lr", "momentum", "dampening", "weight_decay", "velocity_scaling", "loss_scaling")
+    )
+
+    def is_variable(*names):
+        return any(not values[name][1] for name in names)
+
+    undamped = 1 - dampening
+    if values["momentum"] == (0.0, True):
+        table = {
+            "scaledLearningRate0": (lr * undamped / loss_scaling, ("lr", "dampening", "loss_scaling")),
+            "weightDecayScaleFactor0": (1 - lr * undamped * decay, ("lr", "dampening", "weight_decay")),
+        }
+    else:
+        suffix = 1 if description["kind"] == _COMBINED else 2
+        scaled = ("velocity_scaling",) if suffix == 1 else ()
+        table = {
+            f"scaledLearningRate{suffix}": (lr / velocity_scaling, ("lr", *scaled)),
+            f"weightDecayScaleFactor{suffix}": (
+                undamped * decay * velocity_scaling,
+                ("dampening", "weight_decay", *scaled),
+            ),
+            f"dampeningScaleFactor{suffix}": (
+                undamped * velocity_scaling / loss_scaling,
+                ("dampening", "loss_scaling", *scaled),
+            ),
+            f"scaledMomentum{suffix}": (momentum, ("momentum",)),
+        }
+    return {name: value for name, (value, atoms) in table.items() if is_variable(*atoms)}

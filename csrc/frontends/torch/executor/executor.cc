@@ -170,7 +170,7 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     if (v == nullptr) continue;
     if (tensor.numel() != element_count(v->spec.shape)) {
       throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + name + ": the program holds " +
-                                                to_string(v->spec.shape) + ", the model " +
+                                                to_string(v->plain().shape) + ", the model " +
                                                 describe(tensor.sizes()));
     }
     at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
@@ -189,7 +189,7 @@ void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
     at::Tensor host = tensor.detach();
     bool direct = host.is_contiguous() && host.scalar_type() == scalar_type(v->spec.dtype);
     at::Tensor plain =
-        direct ? host : at::empty(v->spec.shape, at::TensorOptions().dtype(scalar_type(v->spec.dtype)));
+        direct ? host : at::empty(v->plain().shape, at::TensorOptions().dtype(scalar_type(v->spec.dtype)));
     engine.read_variable(index, static_cast<std::byte*>(plain.mutable_data_ptr()));
     if (!direct) host.copy_(plain);
   }
@@ -203,7 +203,7 @@ std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
   for (size_t i = 0; i < program_->variables.size(); ++i) {
     const program::Variable& v = program_->variables[i];
     if (v.role != "optimizer_state") continue;
-    at::Tensor t = at::empty(v.spec.shape, at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
+    at::Tensor t = at::empty(v.plain().shape, at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
     engine.read_variable(static_cast<int>(i), static_cast<std::byte*>(t.mutable_data_ptr()));
     state.emplace(v.name, std::move(t));
   }

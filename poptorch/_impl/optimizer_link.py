@@ -1,0 +1,114 @@
+"""The optimizer of a training executor: when it is read, and when its state moves between host and device.
+
+Hyper-parameters are read by `optimizer_attributes`; the host's copy of the state is an `optimizer_state.DeviceState`.
+"""
+
+import weakref
+
+from poptorch._impl import optimizer_attributes
+from poptorch._impl.log import logger
+from poptorch._impl.optimizer_state import DeviceState, device_state_of
+
+
+class OptimizerLink:
+    """The optimizer of one training executor: its object, what was read of it, and its state on the device."""
+
+    def __init__(self, executor, optimizer, parameter_names, options):
+        """Reads the optimizer. Raises what `OptimizerReader.read` and `choose_mean_strategy` raise."""
+        self._executor = weakref.ref(executor)
+        self._options = options
+        self._reader = optimizer_attributes.OptimizerReader(parameter_names, options._relax_optimizer_checks)
+        self.optimizer = optimizer
+        self.description = self._reader.read(optimizer)
+        optimizer_attributes.choose_mean_strategy(self.description, options)
+        self.host = device_state_of(optimizer) or DeviceState()
+
+    # --- the executor's moments ---
+    def before_compile(self):
+        """Hyper-parameters that were loaded since wrapping. KeyError for parameters that are not in the model."""
+        if self.host.pending:
+            self.description = self._reader.read(self.optimizer)
+        self._reader.require_known_parameters()
+
+    def on_attach(self):
+        """State host to device if there is some."""
+        self.host.fetch()  # another executor may have had it
+        has_state = self.host.state is not None
+        if has_state:
+            self._upload()
+        self.host.follow(self, is_current=has_state)
+
+    def before_run(self):
+        """Called when the host's copy is pending: it goes to the device, weights are synchronised first."""
+        self._executor().copyWeightsToHostIfNeeded()
+        self._upload()
+        self.host.follow(self, is_current=True)
+
+    def before_detach(self):
+        """Reads the state back."""
+        self.host.fetch()
+
+    def forget(self):
+        """After destroy: a torch optimizer has no place for state, a poptorch optimizer keeps its own."""
+        if device_state_of(self.optimizer) is None:
+            self.host = DeviceState()
+
+    def set_optimizer(self, optimizer):
+        """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""
+        executable = self._executor()._executable
+        description = self._reader.read(optimizer)
+        if executable is not None:
+            self._reader.require_known_parameters()
+            optimizer_attributes.check_mean_strategy(description, self._options)
+            executable.set_optimizer(description)
+        else:
+            optimizer_attributes.choose_mean_strategy(description, self._options)
+        if optimizer is not self.optimizer:
+            self._replace_state(device_state_of(optimizer) or DeviceState())
+        self.optimizer = optimizer
+        self.description = description
+
+    def _replace_state(self, new):
+        old = self.host
+        old.fetch()
+        old.leave()
+        new.fetch()
+        self.host = new
+        if new.state is not None:
+            new.pending = True
+        elif not self.is_attached():
+            new.state, new.param = old.state, old.param  # the device would have gone on with it
+        if self.is_attached():
+            new.follow(self, is_current=False)
+
+    # --- the device ---
+    def is_attached(self):
+        executor = self._executor()
+        return executor is not None and executor.isAttachedToDevice()
+
+    def version(self):
+        return self._executor()._weights_version
+
+    def read_device(self):
+        """(state, param) as they are on the device."""
+        state = self._executor()._executable.read_optimizer_state()
+        return state, optimizer_attributes.device_scalars(self.description)
+
+    def _upload(self):
+        executable = self._executor()._executable
+        if self.host.pending:
+            description = self._reader.read(self.optimizer)
+            executable.set_optimizer(description)
+            self.description = description
+            _warn_differences("parameter", self.host.param, optimizer_attributes.device_scalars(description))
+        wanted = executable.read_optimizer_state()
+        _warn_differences("state", self.host.state, wanted)
+        executable.write_optimizer_state({name: self.host.state[name] for name in wanted if name in self.host.state})
+        self.host.pending = False
+
+
+def _warn_differences(what, given, wanted):
+    for name in sorted(set(given) - set(wanted)):
+        logger.warning("Ignoring unknown optimizer %s '%s': the compiled model has none of that name.", what, name)
+    for name in sorted(set(wanted) - set(given)):
+        logger.warning("The optimizer %s '%s' is missing: it keeps its value on the device.", what, name)

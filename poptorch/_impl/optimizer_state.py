@@ -1,0 +1,89 @@
+"""Optimizer state between device, optimizer objects and files.
+
+A `DeviceState` is the host's copy of what the device keeps for an optimizer; every `poptorch.optim` optimizer has one, and
+an executor makes one for a torch optimizer. It is read when somebody asks for it, before the device is released, and then
+not again until the next run. The device's side is `optimizer_link`.
+"""
+
+import weakref
+
+import torch
+
+
+class DeviceState:
+    """The host's copy of the state of one optimizer.
+
+    `state` and `param` (dicts of tensors by back-end name) are None while there is nothing; `pending` says that they must
+    reach the device before the next run.
+    """
+
+    def __init__(self, state=None, param=None, pending=False):
+        self.state = state
+        self.param = param
+        self.pending = pending
+        self._link = None  # weak reference to the link of the executor that has the state on its device
+        self._version = None  # runs of that executor when the copy was made
+
+    def follow(self, link, is_current):
+        """From now on the device of `link` has the newest state; `is_current`: the copy here equals it."""
+        self._link = weakref.ref(link)
+        self._version = link.version() if is_current else None
+
+    def leave(self):
+        """The device holds another optimizer's state from now on."""
+        self._link = None
+
+    def fetch(self):
+        """Brings the copy up to date if the device has run since it was made."""
+        link = self._link() if self._link is not None else None
+        if link is None or self.pending or not link.is_attached() or self._version == link.version():
+            return
+        self.state, self.param = link.read_device()
+        self._version = link.version()
+
+    def snapshot(self):
+        """An independent copy without a device; its state, if any, waits for upload."""
+        self.fetch()
+        return DeviceState(self.state, self.param, self.state is not None)
+
+    def __getstate__(self):
+        return {"state": self.state, "param": self.param}
+
+    def __setstate__(self, saved):
+        self.__init__(saved["state"], saved["param"], saved["state"] is not None)
+
+
+def device_state_of(optimizer):
+    """The `DeviceState` of a poptorch optimizer; None for one of torch."""
+    return getattr(optimizer, "_device_state", None)
+
+
+def state_dict_of(host, torch_part):
+    """The state dictionary of a poptorch optimizer."""
+    host.fetch()
+    copied = [dict(part) if part is not None else None for part in (host.state, host.param)]
+    return {"ipu_state": copied[0], "ipu_param": copied[1], **torch_part}
+
+
+def device_state_from(state_dict):
+    """A pending `DeviceState` of the IPU part of a state dictionary.
+
+    Raises:
+        RuntimeError: there is no IPU part, or it is empty.
+    """
+    if "ipu_state" not in state_dict or "ipu_param" not in state_dict:
+        raise RuntimeError(
+            "Only IPU optimizer states can be loaded into a poptorch optimizer: the dictionary has no 'ipu_state' and "
+            "'ipu_param'. It was saved by a torch optimizer; load it into one of that class."
+        )
+    state, param = state_dict["ipu_state"], state_dict["ipu_param"]
+    if state is None or param is None or not (state or param):
+        raise RuntimeError(
+            "The IPU optimizer state is empty: it was saved before the model was compiled and attached. Save the state "
+            "dictionary after the first call, or load its 'param_groups' into a new optimizer by hand."
+        )
+
+    def copied(tensors):
+        return {name: torch.as_tensor(tensor).detach().clone() for name, tensor in tensors.items()}
+
+    return DeviceState(copied(state), copied(param), pending=True)
