@@ -92,11 +92,21 @@ class _TrainingOptions(OptionContainer):
             )
         return self._set("accumulation_and_replication_reduction_type", enums.ReductionType(reduction_type))
 
+    def setMeanAccumulationAndReplicationReductionStrategy(self, mean_reduction_strategy):
+        """How means over micro-batches are taken (`MeanReductionStrategy`): `Post` divides the sum at the end,
+        `Running` keeps the mean so far, whose magnitude never exceeds that of a gradient. Half precision accumulators
+        always take `Running`."""
+        assert isinstance(mean_reduction_strategy, enums.MeanReductionStrategy), (
+            "the strategy must be a poptorch.MeanReductionStrategy, "
+            f"got {type(mean_reduction_strategy).__name__} ({mean_reduction_strategy!r})"
+        )
+        return self._set("meanAccumulationAndReplicationReductionStrategy", mean_reduction_strategy)
+
 
 _refuse(
     _TrainingOptions,
     "Training.",
-    ["setMeanAccumulationAndReplicationReductionStrategy", "setAutomaticLossScaling", "setConvolutionDithering"],
+    ["setAutomaticLossScaling", "setConvolutionDithering"],
 )
 
 

@@ -363,12 +363,11 @@ class StepBuilder {
     for (const Trained& trained : trained_) {
       const State& state = variables_[trained.variable];
       stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-      const optimizers::UpdateResult result =
-          optimizers::build_update(builder, options_.optimizer, trained.group,
-                                   {slots[state.slot], slots[trained.accumulator_slot],
-                                    states_of(trained, slots), streamed_values(trained.group, slots),
-                                    gradient_factor},
-                                   gradient_divisor());
+      const optimizers::UpdateResult result = optimizers::build_update(
+          builder, options_.optimizer, trained.group,
+          {slots[state.slot], slots[trained.accumulator_slot], states_of(trained, slots),
+           streamed_values(trained.group, slots), gradient_factor},
+          gradient_divisor());
       slots[state.slot] = result.weight;
       for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
       slots[trained.accumulator_slot] = nullptr;
