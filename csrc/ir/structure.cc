@@ -8,16 +8,25 @@ namespace ipu::ir {
 
 bool is_structural(const Op& op) {
   using namespace kind;
-  constexpr std::array kinds{kCall,        kLoop,      kIf,         kPipeline, kVariableRead, kVariableAssign,
-                             kHostLoad,    kHostStore, kRingPush,   kRingPop,  kIpuCopy,      kRemoteLoad,
-                             kRemoteStore, kConstant,  kRngContext, kWrite};
+  constexpr std::array kinds{kCall,           kLoop,          kIf,          kPipeline, kVariableRead,
+                             kVariableAssign, kHostLoad,      kHostStore,   kRingPush, kRingPop,
+                             kIpuCopy,        kRemoteLoad,    kRemoteStore, kConstant, kRngContext,
+                             kWrite,          kMultiExchange, kCodeLoad};
   return std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end();
+}
+
+bool is_call(const Op& op) { return op.is(kind::kCall) || op.is(kind::kMultiExchange); }
+
+bool is_transfer(const Op& op) {
+  using namespace kind;
+  return op.is(kHostLoad) || op.is(kHostStore) || op.is(kRemoteLoad) || op.is(kRemoteStore) ||
+         op.is(kCodeLoad) || op.is(kMultiExchange);
 }
 
 bool has_side_effects(const Op& op) {
   using namespace kind;
   constexpr std::array kinds{kVariableAssign, kHostLoad,    kHostStore, kRingPush,
-                             kRingPop,        kRemoteStore, kWrite};
+                             kRingPop,        kRemoteStore, kWrite,     kCodeLoad};
   if (std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end()) return true;
   if (op.attributes.has("modified")) return true;
   // Each called graph once, with a list instead of recursion: graphs may share callees and call each other
@@ -43,7 +52,7 @@ std::vector<Graph*> called_graphs(const Op& op) {
       if (const auto* symbol = std::get_if<Symbol>(value))
         if (Graph* graph = op.graph()->module()->find_graph(symbol->name)) graphs.push_back(graph);
   };
-  if (op.is(kind::kCall)) add("callee");
+  if (is_call(op)) add("callee");
   if (op.is(kind::kLoop)) add("body");
   if (op.is(kind::kIf)) {
     add("then");

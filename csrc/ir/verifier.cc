@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/replicas.h"
 #include "ir/structure.h"
 #include "ir/text.h"
 #include "support/error.h"
@@ -44,6 +45,16 @@ class Verifier {
   // -------------------------------------------------------------------------------------------------
 
   void tables() {
+    replicas_ = replica_count(module_);
+    for (const char* name : {"replicas", "processes"}) {
+      const Attribute* value = module_.attributes.find(name);
+      const int64_t* n = value ? std::get_if<int64_t>(value) : nullptr;
+      if (value != nullptr && (n == nullptr || *n < 1 || replicas_ % *n != 0)) {
+        report(std::string("module attribute '") + name +
+               "' is an integer of at least 1 that divides the replicas");
+        replicas_ = 1;
+      }
+    }
     for (const RemoteBuffer& b : module_.remote_buffers())
       if (b.entries < 1) report("remote buffer " + at(b.name) + " has " + number(b.entries) + " entries");
     for (const Variable& v : module_.variables()) variable(v);
@@ -55,13 +66,15 @@ class Verifier {
 
   void variable(const Variable& v) {
     std::string name = "variable " + at(v.name);
-    if (v.initial && (v.initial->dtype != v.type.dtype || v.initial->shape != v.type.shape))
-      report(name + " is " + to_string(v.type) + ", its initial value " +
-             to_string(Type{v.initial->dtype, v.initial->shape}));
-    if (v.shard_over < 1) report(name + " is sharded over " + number(v.shard_over) + " replicas");
+    if (v.shard_over < 1) return report(name + " is sharded over " + number(v.shard_over) + " replicas");
     if (v.grouping.stride < 1 || v.grouping.size < 0)
-      report(name + " has a grouping of stride " + number(v.grouping.stride) + " and size " +
-             number(v.grouping.size));
+      return report(name + " has a grouping of stride " + number(v.grouping.stride) + " and size " +
+                    number(v.grouping.size));
+    if (v.shard_over > 1 && v.type.shape != Shape{shard_elements(v.meta_shape, v.shard_over)})
+      report(name + " is " + to_string(v.type) + ", a shard of " +
+             to_string(Type{v.type.dtype, v.meta_shape}) + " over " + number(v.shard_over) + " replicas is " +
+             to_string(Type{v.type.dtype, {shard_elements(v.meta_shape, v.shard_over)}}));
+    replicas(v, name);
     if (v.remote_buffer.empty()) return;
     const RemoteBuffer* buffer = module_.find_remote_buffer(v.remote_buffer);
     if (buffer == nullptr)
@@ -72,6 +85,26 @@ class Verifier {
     if (v.remote_entry < 0 || v.remote_entry >= buffer->entries)
       report(name + " lives in entry " + number(v.remote_entry) + " of " + at(buffer->name) + ", which has " +
              number(buffer->entries));
+  }
+
+  // Groups and shards, where the module says how many replicas there are.
+  void replicas(const Variable& v, const std::string& name) {
+    const bool is_counted = module_.attributes.has("replicas");
+    if (is_counted) {
+      std::string problem = grouping_problem(v.grouping, replicas_);
+      if (!problem.empty()) return report(name + " has a grouping that " + problem);
+      const auto size = static_cast<int64_t>(groups_of(v.grouping, replicas_)[0].size());
+      if (size % v.shard_over != 0)
+        report(name + " is sharded over " + number(v.shard_over) + " replicas of a group of " + number(size));
+    }
+    if (v.initial == nullptr) return;
+    const Shape& given = v.initial->shape;
+    const bool fits =
+        (v.shard_over == 1 && given == v.type.shape) ||
+        (is_counted ? given == host_shape(v, replicas_) : v.shard_over > 1 && given == v.meta_shape);
+    if (v.initial->dtype != v.type.dtype || !fits)
+      report(name + " is " + to_string(v.type) + ", its initial value " +
+             to_string(Type{v.initial->dtype, given}));
   }
 
   void entry_points() {
@@ -131,7 +164,7 @@ class Verifier {
 
   void structural(const Op& op) {
     using namespace kind;
-    if (op.is(kCall))
+    if (is_call(op))
       call(op);
     else if (op.is(kLoop))
       loop(op);
@@ -155,6 +188,8 @@ class Verifier {
       report("the result is u32[2]");
     else if (op.is(kWrite))
       write(op);
+    else if (op.is(kCodeLoad))
+      code_load(op);
   }
 
   // --- calls
@@ -166,6 +201,22 @@ class Verifier {
     arguments(op, 0, *callee, 0);
     results(op, *callee, 0);
     modified(op);
+    if (!op.is(kind::kMultiExchange)) return;
+    for (const auto& inner : callee->ops())
+      if (!is_transfer(*inner) && !inner->is(kind::kConstant))
+        return report("merges '" + inner->kind() + "' of " + at(callee->name()) +
+                      "; an exchange holds transfers to and from the host and streaming memory only");
+  }
+
+  void code_load(const Op& op) {
+    const Graph* graph = graph_of(op, "graph");
+    if (!counts(op, 0, 0) || graph == nullptr) return;
+    if (graph == graph_) report("loads the code of the graph it is in");
+    const Attribute* value = op.attributes.find("destination");
+    const auto* destination = value ? std::get_if<std::string>(value) : nullptr;
+    if (value != nullptr && (destination == nullptr || *destination != "executable"))
+      report("attribute 'destination' is \"executable\"");
+    if (op.settings.tile_set == TileSet::kIo) report("loads code to I/O tiles, which run none");
   }
 
   void modified(const Op& op) {
@@ -240,6 +291,11 @@ class Verifier {
     int64_t carried = carried_count(op);
     if (names == nullptr || names->empty()) return report("attribute 'stages' is a list of graphs");
     if (!integer(op, "micro_batches", 1) || carried < 0) return;
+    const Attribute* kind = op.attributes.find("schedule");
+    const auto* schedule = kind ? std::get_if<std::string>(kind) : nullptr;
+    if (kind != nullptr && (schedule == nullptr || (*schedule != "grouped" && *schedule != "interleaved" &&
+                                                    *schedule != "sequential")))
+      report("attribute 'schedule' is \"grouped\", \"interleaved\" or \"sequential\"");
     std::vector<const Value*> flows;
     for (const Symbol& name : *names) {
       const Graph* stage = module_.find_graph(name.name);
@@ -483,6 +539,7 @@ class Verifier {
 
   const Module& module_;
   Form form_;
+  int64_t replicas_ = 1;
   std::vector<Violation> found_;
   std::unordered_set<const Graph*> entry_graphs_;
   const Graph* graph_ = nullptr;

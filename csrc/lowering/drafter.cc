@@ -219,6 +219,7 @@ void Drafter::take_pending(const Scope& scope, const std::string* ring) {
 
 void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kConstant)) return;  // made at first use
+  if (op.is(kind::kCodeLoad)) return;  // the host's code is always there
   if (op.is(kind::kIpuCopy)) {
     const int from = static_cast<int>(op.attributes.integer("from")),
               to = static_cast<int>(op.attributes.integer("to"));

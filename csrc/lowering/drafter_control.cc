@@ -15,7 +15,7 @@ void Drafter::emit_scope(const Scope& scope) {
   for (const ir::Value* input : scope.graph->inputs())
     if (place_of(scope, input).buffer >= 0) send_early(scope, input);
   for (const auto& op : scope.graph->ops()) {
-    if (op->is(kind::kCall)) {
+    if (ir::is_call(*op)) {
       emit_call(scope, *op);
     } else if (op->is(kind::kLoop)) {
       emit_loop(scope, *op);

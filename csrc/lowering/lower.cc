@@ -26,6 +26,10 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
                            stream.period, stream.ipu.value_or(0)});
   }
   for (const ir::Variable& variable : module.variables()) {
+    if (variable.shard_over > 1)
+      throw Error(ErrorCode::kUnsupportedOps, "unsupported variable: @" + variable.name +
+                                                  " is sharded over " + std::to_string(variable.shard_over) +
+                                                  " replicas, which cannot be lowered yet.");
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
     out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),

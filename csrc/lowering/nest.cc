@@ -12,7 +12,7 @@ namespace {
 namespace kind = ir::kind;
 constexpr int kMaxDepth = 100;  // of nested graphs; more is recursion
 
-bool is_region(const ir::Op& op) { return op.is(kind::kCall) || op.is(kind::kLoop) || op.is(kind::kIf); }
+bool is_region(const ir::Op& op) { return ir::is_call(op) || op.is(kind::kLoop) || op.is(kind::kIf); }
 
 // Scalars made of nothing but scalars that are known everywhere are computed wherever they are needed.
 bool is_replicable(const ir::Op& op) {

@@ -272,6 +272,15 @@ OpDefBuilder& OpDefBuilder::reference(std::function<void(ReferenceCall&)> functi
   def_.reference = std::move(function);
   return *this;
 }
+OpDefBuilder& OpDefBuilder::collective(std::function<void(CollectiveCall&)> function) {
+  def_.traits |= kSideEffects;
+  def_.reference = [function](ReferenceCall& call) {
+    CollectiveCall alone{call.attributes, {call.operands}, {call.results}};
+    function(alone);
+  };
+  def_.collective = std::move(function);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::kernel(std::string id) {
   def_.kernels = [id = std::move(id)](const ir::Op& op) {
     return std::vector<KernelChoice>{{id, with_defaults(*definition(op), op.attributes)}};

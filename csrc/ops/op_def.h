@@ -113,6 +113,9 @@ struct OpDef {
   // The value in f64, exact integers; results arrive sized, in order. The interpreter rounds them to their
   // dtype.
   std::function<void(ReferenceCall&)> reference;
+  // Ops that meet the same op of other replicas (attributes group_size, group_stride): the values of a whole
+  // group at once. Also sets kSideEffects and a reference for a group of one.
+  std::function<void(CollectiveCall&)> collective;
   std::function<std::vector<KernelChoice>(const ir::Op&)>
       kernels;                              // default: {id = name, attributes of the op}
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
@@ -146,6 +149,7 @@ class OpDefBuilder {
   OpDefBuilder& elementwise(
       std::function<Expr(std::span<const Expr>, const Attributes&)> tree);  // also sets traits
   OpDefBuilder& reference(std::function<void(ReferenceCall&)> function);
+  OpDefBuilder& collective(std::function<void(CollectiveCall&)> function);
   OpDefBuilder& kernel(std::string id);  // the op's own attributes go to it
   OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);

@@ -28,10 +28,20 @@ struct ReferenceCall {
   const Attributes& attributes;
   std::vector<const ReferenceTensor*> operands;  // nullptr: absent
   std::vector<ReferenceTensor*> results;         // sized, zero-filled
+  int64_t replica = 0;                           // that runs it
 
   const ReferenceTensor& operand(int i) const { return *operands[i]; }
   bool has(int i) const { return i < static_cast<int>(operands.size()) && operands[i] != nullptr; }
   ReferenceTensor& result(int i = 0) const { return *results[i]; }
+};
+
+// The same op of all replicas of a group, for ops that meet there. Members in order of replicas.
+struct CollectiveCall {
+  const Attributes& attributes;
+  std::vector<std::vector<const ReferenceTensor*>> operands;  // [member][operand]
+  std::vector<std::vector<ReferenceTensor*>> results;         // [member][result], sized, zero-filled
+
+  size_t members() const { return results.size(); }
 };
 
 }  // namespace ipu::ops

@@ -83,7 +83,7 @@ class Dce : public Pass {
     auto at = sites_.find(&graph);
     if (at == sites_.end() || at->second.empty() || entries_.contains(graph.name())) return false;
     for (const ir::Op* site : at->second)
-      if (!site->is(ir::kind::kCall) || site->attributes.has("modified")) return false;
+      if (!ir::is_call(*site) || site->attributes.has("modified")) return false;
     return true;
   }
 
@@ -266,6 +266,7 @@ class Dce : public Pass {
       module_->erase_graph(graph);
       context_->count("graphs removed");
     }
+    if (!dead.empty()) erase_stale_code_loads(*module_);
     return !dead.empty();
   }
 

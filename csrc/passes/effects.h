@@ -20,6 +20,10 @@ CallSites find_call_sites(const ir::Module& module);
 // lose its edges.
 bool has_order_edges(const ir::Graph& graph);
 
+// Erases each code_load of a graph that is gone: its code now stands where it was called, or nowhere. What
+// was ordered after the load is ordered after what the load was ordered after.
+void erase_stale_code_loads(ir::Module& module);
+
 // Computed once for a module; stays valid while no op with effects is added to a graph.
 class Effects {
  public:

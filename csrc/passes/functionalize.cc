@@ -170,7 +170,7 @@ class Functionalize : public Pass {
           op->set_operand(i, current(contents, value));
       if (op->is(ir::kind::kWrite))
         contents[memories[0]] = written_value(*op);
-      else if (op->is(ir::kind::kCall))
+      else if (ir::is_call(*op))
         rewrite_call(*op, memories, contents);
       else if (op->is(ir::kind::kLoop))
         op = rewrite_loop(*op, memories, contents);

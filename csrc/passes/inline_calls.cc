@@ -23,7 +23,7 @@ class InlineCalls : public Pass {
       for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
            op = next) {
         next = graph->next(op);
-        if (!op->is(ir::kind::kCall) || op->attributes.has("modified")) continue;
+        if (!ir::is_call(*op) || op->attributes.has("modified")) continue;
         ir::Graph* callee = ir::called_graphs(*op).at(0);
         std::vector<ir::Value*> arguments;
         for (int i = 0; i < op->operand_count(); ++i) arguments.push_back(op->operand(i));
@@ -46,6 +46,7 @@ class InlineCalls : public Pass {
       if (inlined.contains(graph.get()) && !sites.contains(graph.get()) && !entries.contains(graph->name()))
         dead.push_back(graph.get());
     for (ir::Graph* graph : dead) module.erase_graph(graph);
+    if (!dead.empty()) erase_stale_code_loads(module);
   }
 };
 

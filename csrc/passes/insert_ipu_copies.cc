@@ -21,12 +21,11 @@ using ir::Value;
 constexpr int kEverywhere = -1;  // home of a loop index: every IPU counts for itself
 
 bool is_region(const ir::Op& op) {
-  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) ||
-         op.is(ir::kind::kPipeline);
+  return ir::is_call(op) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
 }
 // Input of a called graph that takes operand `operand`; -1: none (the condition of an `if`).
 int input_of_operand(const ir::Op& op, int operand) {
-  if (op.is(ir::kind::kCall)) return operand;
+  if (ir::is_call(op)) return operand;
   if (op.is(ir::kind::kIf)) return operand - 1;
   return operand + 1;
 }

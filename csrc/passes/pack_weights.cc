@@ -149,7 +149,7 @@ class PackWeights : public Pass {
         unite(graphs[0]->outputs()[k + first], graphs[0]->inputs()[k + 1]);
       return;
     }
-    if (op.is(kind::kIf) || op.is(kind::kCall)) {
+    if (op.is(kind::kIf) || ir::is_call(op)) {
       for (const ir::Graph* graph : ir::called_graphs(op)) connect(op, *graph, op.is(kind::kIf) ? -1 : 0, 0);
       return;
     }

@@ -18,8 +18,7 @@ namespace {
 constexpr int64_t kNoStage = INT64_MAX;
 
 bool is_region(const ir::Op& op) {
-  return op.is(ir::kind::kCall) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) ||
-         op.is(ir::kind::kPipeline);
+  return ir::is_call(op) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
 }
 bool touches_variable(const ir::Op& op) {
   return op.is(ir::kind::kVariableRead) || op.is(ir::kind::kVariableAssign);

@@ -1,0 +1,78 @@
+#include "ops/collective/collective_support.h"
+
+#include <algorithm>
+
+namespace ipu::ops {
+
+void check_group(const InferContext& context) {
+  if (context.attributes.integer("group_size") < 0 || context.attributes.integer("group_stride") < 1)
+    attribute_error("group_size must be at least 0 and group_stride at least 1");
+}
+
+int64_t stated_group_size(const InferContext& context) {
+  check_group(context);
+  const int64_t size = context.attributes.integer("group_size");
+  if (size == 0) attribute_error("group_size must be stated, as the shape of the result follows from it");
+  return size;
+}
+
+void check_reduction(const InferContext& context, bool may_be_local) {
+  const std::string& op = context.attributes.text("op");
+  if (may_be_local && op == "local") return;
+  const bool is_logical = op == "and" || op == "or";
+  one_of(context, "op", {"sum", "mean", "prod", "min", "max", "and", "or", "square_sum"});
+  for (const ir::Type* operand : context.operands) {
+    const DType dtype = operand->dtype;
+    if (is_logical != (dtype == DType::kBool))
+      dtype_error("op=\"" + op + "\" takes " + (is_logical ? "bool" : "numbers") + ", not " +
+                  std::string(to_string(dtype)));
+    if (op == "mean" && !is_floating_point(dtype)) dtype_error("a mean of integers would be cut off");
+  }
+}
+
+std::vector<double> reduced_over(std::string_view op, const std::vector<const ReferenceTensor*>& tensors) {
+  std::vector<double> total = tensors[0]->values;
+  if (op == "square_sum")
+    for (double& value : total) value *= value;
+  for (size_t t = 1; t < tensors.size(); ++t)
+    for (size_t i = 0; i < total.size(); ++i) {
+      const double next = tensors[t]->values[i];
+      if (op == "sum" || op == "mean") {
+        total[i] += next;
+      } else if (op == "square_sum") {
+        total[i] += next * next;
+      } else if (op == "prod" || op == "and") {
+        total[i] *= next;
+      } else if (op == "min") {
+        total[i] = std::min(total[i], next);
+      } else {
+        IPU_CHECK(op == "max" || op == "or", "no reduction '" + std::string(op) + "'");
+        total[i] = std::max(total[i], next);
+      }
+    }
+  if (op == "mean")
+    for (double& value : total) value /= static_cast<double>(tensors.size());
+  return total;
+}
+
+std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call) {
+  std::vector<const ReferenceTensor*> tensors;
+  for (const auto& member : call.operands) tensors.push_back(member[0]);
+  return tensors;
+}
+
+Attributes same_group(const GradientBuilder& g, Attributes more) {
+  more.set("group_size", g.attributes().integer("group_size"));
+  more.set("group_stride", g.attributes().integer("group_stride"));
+  return more;
+}
+
+void refuse_gradient(const GradientBuilder& g, const std::string& why) {
+  Error error(ErrorCode::kNotDifferentiable,
+              "gradient is not offered: '" + g.forward().kind() + "' " + why + ".");
+  if (g.forward().location != nullptr && !g.forward().location->file.empty())
+    error.at(g.forward().location->file + ":" + std::to_string(g.forward().location->line));
+  throw error;
+}
+
+}  // namespace ipu::ops

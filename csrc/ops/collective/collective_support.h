@@ -1,0 +1,33 @@
+// Shared by the ops that meet other replicas: checks of the group, and the reductions they offer. A group is
+// `group_size` replicas, `group_stride` apart; size 0: all replicas.
+// PopART's and PopXL's CommGroup over R replicas: All = (0, 1), Consecutive s = (s, 1), Orthogonal s = (s, R
+// / s), Ungrouped = (1, 1); their collective operators add, mean, mul, min, max, and, or, square_add and
+// local are sum, mean, prod, min, max, and, or, square_sum and local here.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+
+inline constexpr DTypeSet kReducible =
+    bit(DType::kF32) | bit(DType::kF16) | bit(DType::kI32) | bit(DType::kU32) | bit(DType::kF64) | kBoolean;
+
+// Each throws Error(kTypeMismatch).
+void check_group(const InferContext& context);
+int64_t stated_group_size(const InferContext& context);  // for ops whose result shape follows from it
+void check_reduction(const InferContext& context, bool may_be_local);
+
+// `op` over tensors of one type, added in their order, in f64.
+std::vector<double> reduced_over(std::string_view op, const std::vector<const ReferenceTensor*>& tensors);
+// The first operand of every member.
+std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call);
+
+// Attributes that name the group of `g`'s op, with `more`.
+Attributes same_group(const GradientBuilder& g, Attributes more);
+// Reaching this gradient is an error at the user's line.
+[[noreturn]] void refuse_gradient(const GradientBuilder& g, const std::string& why);
+
+}  // namespace ipu::ops
