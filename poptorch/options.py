@@ -7,7 +7,7 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import config_file, not_yet
+from poptorch._impl import config_file, not_yet, replication
 from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
 from poptorch._impl.option_container import OptionContainer
@@ -259,6 +259,40 @@ class Options(OptionContainer):
         )
         return self._set("device_iterations", device_iterations)
 
+    def replicationFactor(self, replication_factor):
+        """Data-parallel copies of the model (int >= 1) that this process drives. Default 1.
+
+        Each replica has micro-batches of its own; gradients are summed over replicas (or averaged, see
+        `Training.accumulationAndReplicationReductionType`) before every update.
+        """
+        assert isinstance(replication_factor, int), (
+            f"replication_factor must be an int, got {type(replication_factor).__name__}"
+        )
+        assert replication_factor >= 1, f"replication_factor must be at least 1, got {replication_factor}"
+        return self._set("replication_factor", replication_factor)
+
+    def inputReplicaGrouping(self, input_group_size, input_group_type):
+        """Replicas of one group are fed the same input. Set `replicationFactor` first.
+
+        Args:
+            input_group_size: replicas per group (int), a divisor of the replication factor.
+            input_group_type: `poptorch.CommGroupType`; `NoGrouping` gives each replica its own input.
+
+        Raises:
+            AssertionError: an argument of another type.
+            ValueError: `All`, a size above the replication factor, or no divisor of it.
+        """
+        size, kind = replication.check_input_grouping(input_group_size, input_group_type, self.replication_factor)
+        self._set("input_group_size", size)
+        return self._set("input_cgt", kind)
+
+    def broadcastBuffers(self, broadcast_buffers=True):
+        """True (default): buffers are equal on all replicas, so none may be written. False: each replica keeps its own."""
+        assert isinstance(broadcast_buffers, bool), (
+            f"broadcast_buffers must be True or False, got {type(broadcast_buffers).__name__}"
+        )
+        return self._set("broadcast_buffers", broadcast_buffers)
+
     def setExecutionStrategy(self, strategy):
         """How blocks map to IPUs and time: `PipelinedExecution` (default) or `ShardedExecution`."""
         assert isinstance(strategy, PipelinedExecution), (
@@ -422,9 +456,6 @@ _refuse(
     Options,
     "",
     [
-        "replicationFactor",
-        "inputReplicaGrouping",
-        "broadcastBuffers",
         "anchorTensor",
         "enableExecutableCaching",
         "useIpuModel",

@@ -70,6 +70,18 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.device_iterations = number("device_iterations", 1);
   s.accumulation = number("gradient_accumulation", 1);
   s.replicas = static_cast<int>(number("replication_factor", 1));
+  auto groups_of = [](const py::handle& value) {
+    auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
+    return program::ReplicaGroups{size, stride};
+  };
+  if (d.contains("input_groups")) s.input_groups = groups_of(d["input_groups"]);
+  s.broadcast_buffers = flag("broadcast_buffers", true);
+  if (d.contains("replica_groupings")) {
+    for (const auto& [name, value] : d["replica_groupings"].cast<py::dict>()) {
+      auto grouping = value.cast<py::tuple>();
+      s.groupings[name.cast<std::string>()] = {groups_of(grouping[0]), grouping[1].cast<bool>()};
+    }
+  }
   s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.training ? 0 : 2));
   s.output_period = number("output_period", 1);
   if (d.contains("schedule")) {

@@ -84,8 +84,8 @@ Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineO
     for (size_t n = 0; n < code.size(); ++n) {
       if (code[n].opcode != Opcode::kCollective) continue;
       Collective& meeting = collectives[collective];
-      meeting.elements = element_count(code[n].operands[0].spec.shape);
       meeting.dtype = code[n].operands[0].spec.dtype;
+      meeting.elements = code[n].operands[0].spec.stored_bytes() / size_in_bytes(meeting.dtype);
       meeting.group_size = code[n].attributes.integer("group_size", 0);
       meeting.group_stride = code[n].attributes.integer("group_stride", 1);
       if (meeting.group_size <= 0) meeting.group_size = program->replicas, meeting.group_stride = 1;
@@ -175,7 +175,7 @@ void Engine::State::allocate() {
     const program::Variable& variable = program->variables[v];
     int64_t bytes = variable.spec.stored_bytes();
     std::string what = "variable '" + variable.name + "'";
-    if (variable.written) {
+    if (!variable.is_shared()) {
       for (std::vector<HostMemory>& list : replica_variables) list[v] = HostMemory(bytes, what);
     } else {
       shared_variables[v] = HostMemory(bytes, what);
@@ -185,7 +185,7 @@ void Engine::State::allocate() {
     TensorSpec plain = variable.plain();
     IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(),
               "initial value of " + variable.name);
-    for (int r = 0; r < (variable.written ? program->replicas : 1); ++r)
+    for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
       convert_layout(variable, constants[variable.constant].data(), plain,
                      variable_address(static_cast<int>(v), r), variable.spec);
   }
@@ -229,8 +229,8 @@ void Engine::State::allocate() {
 }
 
 std::byte* Engine::State::variable_address(int variable, int replica) const {
-  return program->variables[variable].written ? replica_variables[replica][variable].data()
-                                              : shared_variables[variable].data();
+  return program->variables[variable].is_shared() ? shared_variables[variable].data()
+                                                  : replica_variables[replica][variable].data();
 }
 
 void Engine::State::resolve_pointers(Actor& actor) {
@@ -268,11 +268,13 @@ Engine::~Engine() = default;
 void Engine::run(std::span<const StreamBinding> bindings) { state_->run(bindings); }
 const program::Program& Engine::program() const { return *state_->program; }
 
-void Engine::write_variable(int variable, const std::byte* plain) {
+void Engine::write_variable(int variable, const std::byte* plain, int replica) {
   std::lock_guard lock(state_->run_mutex);
   const program::Variable& to = state_->program->variables.at(variable);
   TensorSpec plain_spec = to.plain();
-  for (int r = 0; r < (to.written ? state_->program->replicas : 1); ++r)
+  const int first = replica < 0 || to.is_shared() ? 0 : replica;
+  const int end = to.is_shared() ? 1 : replica < 0 ? state_->program->replicas : replica + 1;
+  for (int r = first; r < end; ++r)
     convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r),
                    to.spec);
 }

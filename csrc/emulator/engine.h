@@ -49,7 +49,7 @@ class Engine {
   void run(std::span<const StreamBinding> bindings);
 
   // Variables in stored layout of one replica; read and write convert to and from plain.
-  void write_variable(int variable, const std::byte* plain);  // to all replicas
+  void write_variable(int variable, const std::byte* plain, int replica = -1);  // -1: to all replicas
   void read_variable(int variable, std::byte* plain, int replica = 0) const;
 
   const program::Program& program() const;

@@ -60,6 +60,8 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
       accumulation_(program.accumulation),
       last_(program.device_iterations * program.accumulation - 1),
       replicas_(program.replicas),
+      input_groups_(program.input_groups.count(program.replicas)),
+      groups_(program.input_groups),
       constant_(stream.mode == StreamMode::kConstantInput),
       converts_(stream.host_dtype != stream.spec.dtype) {
   if (converts_ && !can_convert(device_, host_))
@@ -74,6 +76,8 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
       elements_ = 1;
       break;
     case StreamMode::kInput:
+      elements_ = per_replica * input_groups_;
+      break;
     case StreamMode::kAll:
       elements_ = per_replica * replicas_;
       break;

@@ -1,5 +1,6 @@
 // Where the elements of a host stream lie in the user's tensors, and their conversion at the edge.
-// Order of elements (and of All outputs): device iteration, accumulation step, replica, slowest first.
+// Order of elements (and of All outputs): device iteration, accumulation step, replica (inputs: group of
+// replicas that are fed the same), slowest first.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ class HostStream {
 
   // Address of the `cursor`th element replica `replica` loads.
   const std::byte* load_address(const StreamBinding& binding, int64_t cursor, int replica) const {
-    int64_t element = constant_ ? 0 : cursor * replicas_ + replica;
+    int64_t element = constant_ ? 0 : cursor * input_groups_ + groups_.group_of(replica);
     return binding.data + element * host_bytes_;
   }
   // Copies an element to the device's buffer; returns how many values the narrower type could not hold.
@@ -33,7 +34,8 @@ class HostStream {
   program::StreamMode mode_;
   DType device_, host_;
   int64_t count_, device_bytes_, host_bytes_, elements_, period_, accumulation_, last_;
-  int replicas_;
+  int64_t replicas_, input_groups_;
+  program::ReplicaGroups groups_;
   bool constant_, converts_;
 };
 

@@ -71,6 +71,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
 
   lowering::LowerOptions lower_options;
   lower_options.replicas = options.replicas;
+  lower_options.input_groups = options.input_groups;
   lower_options.device_iterations = options.device_iterations;
   lower_options.accumulation = options.accumulation;
   {

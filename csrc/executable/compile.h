@@ -14,6 +14,7 @@ namespace ipu::executable {
 struct CompileOptions {
   std::string pipeline = "default";  // named pass pipeline
   int replicas = 1;
+  program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
   int64_t device_iterations = 1, accumulation = 1;
   bool auto_round_num_ipus = false;  // else Error(kIpuCountNotPowerOfTwo)
   bool verify = true;                // verify the module after each pass

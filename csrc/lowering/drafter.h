@@ -47,6 +47,7 @@ class Drafter {
   // Ops (drafter.cc).
   void emit_op(const Scope& scope, const ir::Op& op);
   void emit_kernel(const Scope& scope, const ir::Op& op);
+  void emit_all_reduce(const Scope& scope, const ir::Op& op);
   void send_early(const Scope& scope, const ir::Value* value);
   void send(const Scope& scope, const ir::Op& copy);
   void take(const Scope& scope, const ir::Op& op);

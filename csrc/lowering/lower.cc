@@ -32,8 +32,15 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
                                                   " replicas, which cannot be lowered yet.");
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),
-                             constant, false, variable.type.shape});
+    out.variables.push_back({variable.name,
+                             variable.role,
+                             spec_of(variable.type),
+                             variable.ipu.value_or(0),
+                             constant,
+                             false,
+                             variable.type.shape,
+                             {variable.grouping.size, variable.grouping.stride},
+                             variable.retrieval == ir::Retrieval::kAllReplicas});
   }
   for (const ir::Ring& ring : module.rings()) {
     shared.rings.emplace(ring.name, static_cast<int>(out.queues.size()));
@@ -65,6 +72,7 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
 
   program::Program out;
   out.replicas = options.replicas;
+  out.input_groups = options.input_groups;
   out.device_iterations = options.device_iterations;
   out.accumulation = options.accumulation;
   SharedTables shared;

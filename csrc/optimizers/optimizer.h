@@ -47,6 +47,10 @@ struct Spec {
   // gradients so far instead of their sum (half precision accumulators, which a sum could overflow).
   int64_t accumulation = 1;
   bool running_mean = false;
+  // What a gradient that went through the accumulator is still to be divided by.
+  double divisor_left(double gradient_divisor) const {
+    return running_mean ? gradient_divisor / static_cast<double>(accumulation) : gradient_divisor;
+  }
   DType accum_dtype = DType::kF32;
   DType velocity_dtype = DType::kF32;  // SGD's velocity, Adam's m, the mean square of RMSprop
   DType second_dtype = DType::kF32;    // Adam's v, the mean of centred RMSprop

@@ -123,7 +123,7 @@ Value* Update::gradient() const {
   Value* gradient = cast(builder, input.gradient, DType::kF32);
   if (input.gradient_factor != nullptr)
     return multiply(builder, gradient, Scalar(&builder, input.gradient_factor));
-  return divide(builder, gradient, hyper.loss_scaling() * (spec.running_mean ? 1.0 : gradient_divisor));
+  return divide(builder, gradient, hyper.loss_scaling() * spec.divisor_left(gradient_divisor));
 }
 
 Value* Update::gradient_with_decay(Value* weight) const {

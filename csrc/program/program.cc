@@ -165,7 +165,10 @@ std::string print(const Program& program) {
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const Variable& variable = program.variables[v];
     out << "variable " << v << " " << variable.name << " " << spec_text(variable.spec) << " " << variable.role
-        << " ipu " << variable.ipu << (variable.written ? " written" : "") << "\n";
+        << " ipu " << variable.ipu << (variable.written ? " written" : "");
+    if (variable.groups.size != 0)
+      out << " groups of " << variable.groups.size << " by " << variable.groups.stride;
+    out << "\n";
   }
   for (const Stream& stream : program.streams)
     out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec)

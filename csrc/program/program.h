@@ -30,13 +30,28 @@ struct Buffer {
   int index = -1;      // of the variable or constant
 };
 
+// Replicas that share something: `size` of them, `stride` apart, form a group. Size 0: all form one group.
+struct ReplicaGroups {
+  int64_t size = 0, stride = 1;
+
+  int64_t count(int replicas) const { return size == 0 ? 1 : replicas / size; }
+  int64_t group_of(int replica) const {
+    return size == 0 ? 0 : replica / (size * stride) * stride + replica % stride;
+  }
+  bool operator==(const ReplicaGroups&) const = default;
+};
+
 struct Variable {
   std::string name, role;
   TensorSpec spec;  // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
-  int constant = -1;     // initial value, -1: uploaded by the host
-  bool written = false;  // never written: stored once for all replicas
-  Shape shape = {};      // as the host sees it; empty: that of `spec`
+  int constant = -1;          // initial value, -1: uploaded by the host
+  bool written = false;       // by the program
+  Shape shape = {};           // as the host sees it; empty: that of `spec`
+  ReplicaGroups groups = {};  // replicas of a group hold the same value
+  bool retrieve_all = false;  // the host reads one value per replica instead of one per group
+
+  bool is_shared() const { return !written && groups.size == 0; }  // stored once for all replicas
 
   TensorSpec plain() const { return TensorSpec::plain(spec.dtype, shape.empty() ? spec.shape : shape); }
 };
@@ -128,7 +143,8 @@ struct Program {
   std::vector<Stream> streams;
   std::vector<Origin> origins;
   int replicas = 1;
-  int64_t device_iterations = 1, accumulation = 1;  // how streams count (spec 4.2, 4.3)
+  ReplicaGroups input_groups{1, 1};                 // replicas of a group are fed the same elements
+  int64_t device_iterations = 1, accumulation = 1;  // how streams count
 };
 
 // Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest; a

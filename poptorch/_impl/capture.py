@@ -46,12 +46,13 @@ def parameters_and_buffers(model):
 class GraphCapture:
     """One capture. `run` returns the captured program; whatever happens, model and torch are as before afterwards."""
 
-    def __init__(self, model, training, options, trainable_names):
+    def __init__(self, model, training, options, trainable_names, groupings):
         self._model = model
         self._core = poptorch_core.Capture(training)
         self._strategy = options._strategy
         self._name_modules = options._module_namescope
         self._trainable = trainable_names
+        self._groupings = groupings  # parameters with one entry per group of replicas; forward sees one
         self._module_names = {id(module): name for name, module in model.named_modules()}
         self.states = {}  # name → host tensor
         self.output_structure = None
@@ -145,7 +146,8 @@ class GraphCapture:
     def _swap_states_in(self, placed):
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
-            symbolic = self._core.add_state(name, tensor, is_parameter, trainable)
+            seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
+            symbolic = self._core.add_state(name, seen, is_parameter, trainable)
             kind = type(tensor)
             self.states[name] = tensor
             torch._C._swap_tensor_impl(tensor, symbolic)

@@ -6,7 +6,7 @@ import datetime
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import compile_hooks, errors, not_yet, weight_hooks
+from poptorch._impl import compile_hooks, errors, not_yet, replication, weight_hooks
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
 from poptorch._impl.log import logger, warn_once
@@ -52,6 +52,7 @@ class PoplarExecutor:
         self._weights_version = 0  # counts training calls
         self._seen_version = None  # of the trainer, for inference wrappers
         self._class_wrapped = False
+        self._groupings = {}  # of parameters by name: ((size, stride), one value per replica is read back)
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
             self._optimizer_link = OptimizerLink(self, optimizer, names, options)
@@ -71,6 +72,9 @@ class PoplarExecutor:
             "Options.deviceIterations": options.device_iterations,
             "Options.replicationFactor": options.replication_factor,
         }
+        if options.input_group_size != 1:
+            del factors["Options.replicationFactor"]
+            factors["Options.replicationFactor / input group size"] = replication.input_group_count(options)
         if self._training:
             factors["Options.Training.gradientAccumulation"] = options.Training.gradient_accumulation
         return factors
@@ -94,7 +98,7 @@ class PoplarExecutor:
             if self._training:
                 self._optimizer_link.before_compile()
                 trainable = set(self._optimizer_link.description["group_of"])
-            capture = GraphCapture(self._traced_model, self._training, self._options, trainable)
+            capture = GraphCapture(self._traced_model, self._training, self._options, trainable, self._groupings)
             compile_hooks.run_before()
             try:
                 captured = capture.run(names, values, keywords, count, factors)
@@ -124,6 +128,11 @@ class PoplarExecutor:
             "device_iterations": options.device_iterations,
             "gradient_accumulation": options.Training.gradient_accumulation if self._training else 1,
             "replication_factor": options.replication_factor,
+            "input_groups": replication.groups(
+                options.input_cgt, options.input_group_size, options.replication_factor
+            ),
+            "broadcast_buffers": options.broadcast_buffers,
+            "replica_groupings": self._groupings,
             "output_mode": int(options.output_mode),
             "output_period": options.output_return_period,
             "schedule": options._strategy._schedule,
@@ -289,10 +298,19 @@ class PoplarExecutor:
         self._require_compiled("copyWeightsToHost")
         self._weights_outdated = False  # first: the hooks of the tensors written below must not start another copy
         try:
+            self._resize_to_replicas()
             self._executable.read_states(dict(self._states.items()))
         except BaseException:
             self._weights_outdated = True
             raise
+
+    def _resize_to_replicas(self):
+        """Parameters of which every replica's value is read back get one entry per replica."""
+        replicas = self._options.replication_factor
+        for name, (_, all_replicas) in self._groupings.items():
+            if all_replicas and name in self._states and self._states[name].shape[0] != replicas:
+                tensor = self._states[name]
+                tensor.data = tensor.new_empty((replicas, *tensor.shape[1:]), requires_grad=False)
 
     def copyWeightsToHostIfNeeded(self):
         """The same, only if a training call made the host's values outdated; returns whether it copied."""
@@ -371,7 +389,7 @@ class PoplarExecutor:
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
-        return getattr(self._user_model, name)
+        return replication.with_setter(self, name, getattr(self._user_model, name))
 
 
 def _not_available(name):

@@ -13,6 +13,7 @@
 
 #include "autodiff/differentiate.h"
 #include "frontends/common/repeat.h"
+#include "frontends/common/replicas.h"
 #include "frontends/common/stages.h"
 #include "ir/builder.h"
 #include "ir/structure.h"
@@ -88,10 +89,6 @@ class StepBuilder {
     IPU_CHECK(forward_.inputs.size() == forward_.graph->inputs().size(),
               "inputs are not described one by one");
     IPU_CHECK(options_.training || options_.accumulation == 1, "accumulation is for training");
-    if (options_.replicas != 1 && options_.training)
-      throw Error(ErrorCode::kCapture, "replication is not supported yet: replicationFactor is " +
-                                           std::to_string(options_.replicas) +
-                                           " for a training model. Use 1.");
     for (const ForwardGraph::Output& output : forward_.outputs) {
       if (output.kind != ForwardGraph::Output::Kind::kHost || output.mode != ir::OutputMode::kEveryN)
         continue;
@@ -141,7 +138,8 @@ class StepBuilder {
 
   int new_slot() { return slot_count_++; }
 
-  ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role) {
+  ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
+                         const ir::Variable* like = nullptr) {
     if (ir::Variable* known = module_.find_variable(name)) {
       IPU_CHECK(known->type == type,
                 "variable '" + name + "' is " + to_string(known->type) + ", read as " + to_string(type));
@@ -151,6 +149,7 @@ class StepBuilder {
     added.name = name;
     added.type = type;
     added.role = role;
+    if (like != nullptr) added.grouping = like->grouping, added.retrieval = like->retrieval;
     return module_.add_variable(std::move(added));
   }
 
@@ -162,9 +161,12 @@ class StepBuilder {
       if (input.kind != ForwardGraph::Input::Kind::kVariable) continue;
       const Value& value = *forward_.graph->inputs()[i];
       auto [at, is_new] = known.try_emplace(input.name, static_cast<int>(variables_.size()));
-      if (is_new)
-        variables_.push_back({&variable(input.name, value.type(), input.trainable ? "parameter" : "buffer"),
-                              home_of_input(value), new_slot()});
+      if (is_new) {
+        ir::Variable& made = variable(input.name, value.type(), input.trainable ? "parameter" : "buffer");
+        made.grouping = input.grouping;
+        made.retrieval = input.retrieval;
+        variables_.push_back({&made, home_of_input(value), new_slot()});
+      }
       variable_of_input_[i] = at->second;
     }
     for (size_t i = 0; i < forward_.outputs.size(); ++i) {
@@ -213,8 +215,8 @@ class StepBuilder {
         options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
     for (const optimizers::State& kept : optimizers::state_of(options_.optimizer, group)) {
       const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.variable->type.shape};
-      ir::Variable& added =
-          variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state");
+      ir::Variable& added = variable(optimizers::state_name(kept, state.variable->name), type,
+                                     "optimizer_state", state.variable);
       added.initial = filled(type, kept.initial);
       trained.state_variables.push_back(&added);
       trained.state_slots.push_back(new_slot());
@@ -354,20 +356,33 @@ class StepBuilder {
       slots[trained.accumulator_slot] = optimizers::begin_accumulation(
           builder, options_.optimizer, trained.group,
           {slots[state.slot], states_of(trained, slots), streamed_values(trained.group, slots)});
+      if (optimizers::accumulates_in_state(options_.optimizer, trained.group))
+        slots[trained.accumulator_slot] =
+            share_in_group(builder, slots[trained.accumulator_slot], *state.variable, options_.replicas);
       changed.insert(trained.accumulator_slot);
     }
     repeat(
         builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
         [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
+    for (const Trained& trained : trained_) {
+      const State& state = variables_[trained.variable];
+      stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+      slots[trained.accumulator_slot] =
+          sum_over_group(builder, slots[trained.accumulator_slot], *state.variable, options_.replicas);
+    }
     Value* gradient_factor = emit_clipping(builder, slots);
     for (const Trained& trained : trained_) {
       const State& state = variables_[trained.variable];
       stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-      const optimizers::UpdateResult result = optimizers::build_update(
-          builder, options_.optimizer, trained.group,
-          {slots[state.slot], slots[trained.accumulator_slot], states_of(trained, slots),
-           streamed_values(trained.group, slots), gradient_factor},
-          gradient_divisor());
+      const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
+      Value* factor = gradient_factor;
+      if (factor != nullptr && relative != 1.0)
+        factor = ops::build(builder, "mul", {factor, builder.scalar(DType::kF32, relative)});
+      const optimizers::UpdateResult result =
+          optimizers::build_update(builder, options_.optimizer, trained.group,
+                                   {slots[state.slot], slots[trained.accumulator_slot],
+                                    states_of(trained, slots), streamed_values(trained.group, slots), factor},
+                                   gradient_divisor(trained));
       slots[state.slot] = result.weight;
       for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
       slots[trained.accumulator_slot] = nullptr;
@@ -381,16 +396,22 @@ class StepBuilder {
     std::vector<Value*> squares;
     for (const Trained& trained : trained_) {
       stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-      squares.push_back(optimizers::squared_norm(builder, slots[trained.accumulator_slot]));
+      Value* square = optimizers::squared_norm(builder, slots[trained.accumulator_slot]);
+      const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
+      if (relative != 1.0)
+        square = ops::build(builder, "mul", {square, builder.scalar(DType::kF32, relative * relative)});
+      squares.push_back(square);
     }
     stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
     Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
     return optimizers::gradient_factor(builder, spec, sum, streamed_values(trained_[0].group, slots),
-                                       gradient_divisor());
+                                       gradient_divisor(trained_[0]));
   }
 
-  double gradient_divisor() const {
-    return options_.mean_reduction ? static_cast<double>(options_.accumulation) * options_.replicas : 1.0;
+  double gradient_divisor(const Trained& trained) const {
+    if (!options_.mean_reduction) return 1.0;
+    return static_cast<double>(options_.accumulation *
+                               replicas_in_group(*variables_[trained.variable].variable, options_.replicas));
   }
 
   static std::vector<Value*> states_of(const Trained& trained, const Slots& slots) {
@@ -463,11 +484,11 @@ class StepBuilder {
         if (trained_of_gradient_[i] == static_cast<int>(t)) parts.push_back(gradients[i]);
       Value* gradient = parts.size() == 1 ? parts[0] : ops::build_op(builder, "add_n", parts)->result();
       Value*& accumulator = slots[trained.accumulator_slot];
-      accumulator =
-          trained.has_accumulator
-              ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
-                                       streamed_values(trained.group, slots), gradient_divisor(), index)
-              : gradient;
+      accumulator = trained.has_accumulator
+                        ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator,
+                                                 gradient, streamed_values(trained.group, slots),
+                                                 gradient_divisor(trained), index)
+                        : gradient;
     }
   }
 

@@ -19,7 +19,9 @@ struct ForwardGraph {
     enum class Kind : uint8_t { kHost, kVariable } kind = Kind::kHost;
     std::string name;  // stream or variable
     DType host_dtype = DType::kF32;
-    bool trainable = false;  // variables: gets a gradient and an update
+    bool trainable = false;             // variables: gets a gradient and an update
+    ir::ReplicaGrouping grouping = {};  // variables: replicas of a group hold the same value
+    ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
   };
   struct Output {
     enum class Kind : uint8_t { kHost, kState } kind = Kind::kHost;

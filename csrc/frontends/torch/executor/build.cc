@@ -9,9 +9,35 @@
 #include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
+namespace {
+
+// Replicas that are fed different inputs compute different values for a buffer that forward writes.
+void check_buffers(const Captured& captured, const CompileSettings& s) {
+  if (!s.broadcast_buffers || s.input_groups.count(s.replicas) == 1) return;
+  for (const StateSpec& state : captured.states) {
+    if (state.output < 0) continue;
+    throw Error(ErrorCode::kCapture,
+                std::string("buffers cannot be broadcast: forward writes the ") +
+                    (state.is_parameter ? "parameter '" : "buffer '") + state.name + "' in place, and " +
+                    std::to_string(s.input_groups.count(s.replicas)) +
+                    " groups of replicas with inputs of their own would each write another value.\n"
+                    "  try:      Options.broadcastBuffers(False): each replica keeps its own value, and one "
+                    "of them is read back");
+  }
+}
+
+ir::ReplicaGrouping grouping_of(const program::ReplicaGroups& groups) {
+  ir::ReplicaGrouping grouping;
+  grouping.size = groups.size;
+  grouping.stride = groups.stride;
+  return grouping;
+}
+
+}  // namespace
 
 void Executor::build(Captured& captured, const CompileSettings& settings) {
   IPU_CHECK(captured.module != nullptr, "a captured graph is compiled once");
+  check_buffers(captured, settings);
   ForwardGraph forward;
   forward.graph = captured.graph;
   for (const InputSpec& input : captured.inputs) {
@@ -32,6 +58,10 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
     i.kind = ForwardGraph::Input::Kind::kVariable;
     i.name = s->name;
     i.trainable = settings.training && s->trainable;
+    if (auto at = settings.groupings.find(s->name); at != settings.groupings.end()) {
+      i.grouping = grouping_of(at->second.groups);
+      i.retrieval = at->second.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
+    }
     forward.inputs.push_back(i);
   }
   for (int k = 0; k < captured.host_outputs; ++k) {
@@ -69,6 +99,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
 
   executable::CompileOptions options;
   options.replicas = settings.replicas;
+  options.input_groups = settings.input_groups;
   options.device_iterations = settings.device_iterations;
   options.accumulation = settings.accumulation;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;

@@ -67,12 +67,17 @@ void Executor::set_trace(bool on) {
   std::vector<std::vector<std::byte>> values;
   for (size_t i = 0; i < program_->variables.size(); ++i) {
     const program::Variable& v = program_->variables[i];
-    values.emplace_back(static_cast<size_t>(size_in_bytes(v.spec.dtype, v.spec.shape)));
-    engine_->read_variable(static_cast<int>(i), values.back().data());
+    for (int r = 0; r < (v.is_shared() ? 1 : program_->replicas); ++r) {
+      values.emplace_back(static_cast<size_t>(v.plain().stored_bytes()));
+      engine_->read_variable(static_cast<int>(i), values.back().data(), r);
+    }
   }
   engine_.reset();
   load();
-  for (size_t i = 0; i < values.size(); ++i) engine_->write_variable(static_cast<int>(i), values[i].data());
+  auto next = values.begin();
+  for (size_t i = 0; i < program_->variables.size(); ++i)
+    for (int r = 0; r < (program_->variables[i].is_shared() ? 1 : program_->replicas); ++r)
+      engine_->write_variable(static_cast<int>(i), (next++)->data(), r);
 }
 
 bool Executor::accepts(size_t i, const at::TensorBase& t) const {
@@ -146,7 +151,17 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
     else if (outputs_[k].same_as >= 0)
       results[k] = results[outputs_[k].same_as].clone();
   }
-  for (size_t i = 0; i < mutated_.size(); ++i) inputs[mutated_[i].input].detach().copy_(written_back[i]);
+  for (size_t i = 0; i < mutated_.size(); ++i) {
+    at::Tensor value = written_back[i];
+    if (mutated_[i].replicas.defined()) {  // replicas of a group wrote the same
+      const at::Tensor& target = inputs[mutated_[i].input];
+      value =
+          value.unflatten(0, {program_->device_iterations * program_->accumulation, program_->replicas, -1})
+              .index_select(1, mutated_[i].replicas)
+              .view(target.sizes());
+    }
+    inputs[mutated_[i].input].detach().copy_(value);
+  }
   return results;
 }
 
@@ -160,6 +175,24 @@ const program::Variable* Executor::find_variable(const std::string& name, int* i
   return nullptr;
 }
 
+namespace {
+
+// Replicas whose values the host holds one behind the other; one entry for a variable without groups.
+std::vector<int> replicas_held(const program::Variable& v, int replicas) {
+  if (v.groups.size == 0) return {0};
+  std::vector<int> held(static_cast<size_t>(v.retrieve_all ? replicas : v.groups.count(replicas)), -1);
+  for (int r = replicas - 1; r >= 0; --r) held[v.retrieve_all ? r : v.groups.group_of(r)] = r;
+  return held;
+}
+
+Shape host_shape(const program::Variable& v, int64_t entries) {
+  Shape shape = v.plain().shape;
+  if (v.groups.size != 0) shape.insert(shape.begin(), entries);
+  return shape;
+}
+
+}  // namespace
+
 void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
   if (!program_) return;
   emulator::Engine& engine = loaded("copying weights to the device");
@@ -168,13 +201,24 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     int index = -1;
     const program::Variable* v = find_variable(name, &index);
     if (v == nullptr) continue;
-    if (tensor.numel() != element_count(v->spec.shape)) {
+    const int replicas = program_->replicas;
+    const int64_t groups = v->groups.count(replicas), elements = element_count(v->spec.shape);
+    const bool per_replica = v->retrieve_all && tensor.dim() > 0 && tensor.size(0) == replicas;
+    const int64_t entries = v->groups.size == 0 ? 1 : per_replica ? replicas : groups;
+    if (tensor.numel() != elements * entries) {
       throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + name + ": the program holds " +
-                                                to_string(v->plain().shape) + ", the model " +
+                                                to_string(host_shape(*v, entries)) + ", the model " +
                                                 describe(tensor.sizes()));
     }
     at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
-    engine.write_variable(index, static_cast<const std::byte*>(plain.const_data_ptr()));
+    auto* from = static_cast<const std::byte*>(plain.const_data_ptr());
+    if (v->groups.size == 0) {
+      engine.write_variable(index, from);
+      continue;
+    }
+    for (int r = 0; r < replicas; ++r)
+      engine.write_variable(index,
+                            from + (per_replica ? r : v->groups.group_of(r)) * v->plain().stored_bytes(), r);
   }
 }
 
@@ -186,11 +230,15 @@ void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
     int index = -1;
     const program::Variable* v = find_variable(name, &index);
     if (v == nullptr || !v->written) continue;
+    const std::vector<int> held = replicas_held(*v, program_->replicas);
     at::Tensor host = tensor.detach();
+    IPU_CHECK(host.numel() == element_count(v->spec.shape) * static_cast<int64_t>(held.size()), name);
     bool direct = host.is_contiguous() && host.scalar_type() == scalar_type(v->spec.dtype);
     at::Tensor plain =
-        direct ? host : at::empty(v->plain().shape, at::TensorOptions().dtype(scalar_type(v->spec.dtype)));
-    engine.read_variable(index, static_cast<std::byte*>(plain.mutable_data_ptr()));
+        direct ? host : at::empty(host.sizes(), at::TensorOptions().dtype(scalar_type(v->spec.dtype)));
+    auto* to = static_cast<std::byte*>(plain.mutable_data_ptr());
+    for (size_t k = 0; k < held.size(); ++k)
+      engine.read_variable(index, to + static_cast<int64_t>(k) * v->plain().stored_bytes(), held[k]);
     if (!direct) host.copy_(plain);
   }
 }
@@ -203,8 +251,13 @@ std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
   for (size_t i = 0; i < program_->variables.size(); ++i) {
     const program::Variable& v = program_->variables[i];
     if (v.role != "optimizer_state") continue;
-    at::Tensor t = at::empty(v.plain().shape, at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
-    engine.read_variable(static_cast<int>(i), static_cast<std::byte*>(t.mutable_data_ptr()));
+    const std::vector<int> held = replicas_held(v, program_->replicas);
+    at::Tensor t = at::empty(host_shape(v, static_cast<int64_t>(held.size())),
+                             at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
+    auto* to = static_cast<std::byte*>(t.mutable_data_ptr());
+    for (size_t k = 0; k < held.size(); ++k)
+      engine.read_variable(static_cast<int>(i), to + static_cast<int64_t>(k) * v.plain().stored_bytes(),
+                           held[k]);
     state.emplace(v.name, std::move(t));
   }
   return state;

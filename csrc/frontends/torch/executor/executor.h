@@ -26,6 +26,13 @@ struct CompileSettings {
   bool training = false;
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
+  program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
+  bool broadcast_buffers = true;              // buffers stay equal on all replicas: none may be written
+  struct Grouping {
+    program::ReplicaGroups groups;
+    bool all_replicas = false;  // read back one value per replica instead of one per group
+  };
+  std::map<std::string, Grouping> groupings;  // parameters that differ between groups of replicas
   ir::OutputMode output_mode = ir::OutputMode::kAll;
   int64_t output_period = 1;
   Schedule schedule = Schedule::kPipelined;
@@ -62,7 +69,8 @@ class Executor {
   void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
 
   // Host tensors to device variables of the same names and back, in place, converting element types. Names
-  // that the program does not use are skipped.
+  // that the program does not use are skipped. A variable whose value differs between groups of replicas has
+  // one more dimension in front: an entry per group, or per replica where the grouping says so.
   void write_states(const std::map<std::string, at::Tensor>& states);
   void read_states(const std::map<std::string, at::Tensor>& states);
   std::map<std::string, at::Tensor> read_optimizer_state();
@@ -122,6 +130,7 @@ class Executor {
   struct Mutated {
     int input;
     Output output;
+    at::Tensor replicas;  // the first replica of each group of inputs; undefined: all
   };
   std::vector<Mutated> mutated_;
   std::vector<float> hyper_values_;

@@ -59,6 +59,13 @@ int find_output(const program::Program* program, int index) {
   return stream;
 }
 
+// The first replica of each group, in order.
+at::Tensor first_of_groups(const program::ReplicaGroups& groups, int replicas) {
+  at::Tensor first = at::empty({groups.count(replicas)}, at::kLong);
+  for (int r = replicas - 1; r >= 0; --r) first.mutable_data_ptr<int64_t>()[groups.group_of(r)] = r;
+  return first;
+}
+
 }  // namespace
 
 std::string output_stream(int index) { return "output." + std::to_string(index); }
@@ -97,7 +104,8 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   executable::Signature signature;
   signature.training = settings.training;
   signature.optimizer = settings.optimizer;
-  int64_t micro_batches = settings.replicas * settings.device_iterations * settings.accumulation;
+  const int64_t micro_batches =
+      settings.input_groups.count(settings.replicas) * settings.device_iterations * settings.accumulation;
   for (const InputSpec& spec : captured.inputs) {
     executable::Signature::Input input;
     input.name = spec.name;
@@ -133,8 +141,8 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   for (const MutatedInput& m : captured.mutated_inputs) {
     executable::Signature::Mutated mutated;
     mutated.input = m.input;
-    mutated.output.items = micro_batches;
-    mutated.output.shape = signature.inputs[m.input].shape;
+    mutated.output.items = items_of(settings, ir::OutputMode::kAll);
+    mutated.output.shape = whole_shape(captured.inputs[m.input].shape, mutated.output.items);
     mutated.output.stream = find_output(program, m.output);
     mutated.output.dtype = file_dtype(scalar_type(program->streams[mutated.output.stream].host_dtype));
     signature.mutated.push_back(std::move(mutated));
@@ -175,8 +183,11 @@ void Executor::bind_signature() {
   };
   for (const executable::Signature::Output& output : signature_.outputs)
     outputs_.push_back(runtime_output(output));
-  for (const executable::Signature::Mutated& m : signature_.mutated)
-    mutated_.push_back({m.input, runtime_output(m.output)});
+  for (const executable::Signature::Mutated& m : signature_.mutated) {
+    mutated_.push_back({m.input, runtime_output(m.output), {}});
+    if (mutated_.back().output.items != inputs_[m.input].items)
+      mutated_.back().replicas = first_of_groups(program_->input_groups, program_->replicas);
+  }
   optimizer_ = signature_.optimizer;
   if (!program_) return;
   bindings_.resize(program_->streams.size());

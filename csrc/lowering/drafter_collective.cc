@@ -1,0 +1,21 @@
+// Ops that meet the same op of other replicas.
+#include "lowering/drafter.h"
+#include "support/error.h"
+
+namespace ipu::lowering {
+
+void Drafter::emit_all_reduce(const Scope& scope, const ir::Op& op) {
+  DraftOperand operand;
+  static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+  operand.in_place = true;  // sums are made block by block
+  Place result = new_buffer(operand.spec, op.result()->name());
+  DraftStep& step = add(program::Opcode::kCollective, shared_.origin(op));
+  step.kernel = "all_reduce_sum";
+  step.attributes.set("group_size", op.attributes.integer("group_size", 0));
+  step.attributes.set("group_stride", op.attributes.integer("group_stride", 1));
+  step.operands.push_back(std::move(operand));
+  step.results.push_back(result);
+  place_of(scope, op.result()) = result;
+}
+
+}  // namespace ipu::lowering
