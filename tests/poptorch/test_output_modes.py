@@ -1,4 +1,4 @@
-"""Shapes and values of results for every output mode (batching examples A, B and E with one replica)."""
+"""Shapes and values of results for every output mode: the worked examples A to E of batching."""
 
 import pytest
 import torch
@@ -48,6 +48,25 @@ def test_example_a_inference(mode, period, kept):
         assert total.shape == want_total.shape
     torch.testing.assert_close(logits, want_logits)
     torch.testing.assert_close(total, want_total, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mode, period, k",
+    [(OutputMode.All, None, 10), (OutputMode.Final, None, 2), (OutputMode.Sum, None, 2), (OutputMode.EveryN, 5, 2)],
+)
+def test_example_a_inference_with_two_replicas(mode, period, k):
+    model = Scores()
+    options = poptorch.Options().deviceIterations(5).replicationFactor(2).outputMode(mode, period)
+    x = torch.randn(40, 3, 8, 8)
+    logits, total = poptorch.inferenceModel(model, options)(x)
+    assert logits.shape == (4 * k, 7) and total.shape == (k,)
+    expected = [model(part) for part in micro_batches(x, 4)]
+    if mode == OutputMode.Sum:
+        kept = [tuple(sum(e[i] for e in expected[r::2]) for i in range(2)) for r in range(2)]
+    else:
+        kept = expected if mode == OutputMode.All else expected[-2:]
+    torch.testing.assert_close(logits, torch.cat([e[0] for e in kept]))
+    torch.testing.assert_close(total, torch.stack([e[1] for e in kept]), rtol=1e-5, atol=1e-5)
 
 
 class Trained(torch.nn.Module):
@@ -115,6 +134,45 @@ def test_period_that_does_not_divide_the_device_iterations_is_refused():
     assert raised.value.type == "popart_exception"
 
 
+@pytest.mark.parametrize("mode, k", [(OutputMode.All, 32), (OutputMode.Final, 4)])
+def test_example_c_everything_together(mode, k):
+    torch.manual_seed(0)
+    model = Trained()
+    options = poptorch.Options().deviceIterations(2).replicationFactor(4).outputMode(mode)
+    options.inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive)
+    options.Training.gradientAccumulation(4)
+    x, y = torch.randn(16, 6), torch.randn(16, 5)
+    plain = Trained()
+    plain.load_state_dict(model.state_dict())
+    out, loss = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))(x, y)
+    assert out.shape == (k, 5) and loss.shape == (k,)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    outs = []
+    for iteration in range(2):
+        rows = slice(8 * iteration, 8 * iteration + 8)
+        optimizer.zero_grad()
+        o, l = plain(x[rows], y[rows])
+        l.backward()
+        outs.append(o.detach())
+        optimizer.step()
+    each_row_twice = torch.cat(outs).repeat_interleave(2, 0)  # (DI, GA, replica): two replicas see each row
+    torch.testing.assert_close(out, each_row_twice[-k:], rtol=1e-4, atol=1e-5)
+
+
+class Uneven(torch.nn.Module):
+    def forward(self, images, masks):
+        return images.sum(0, keepdim=True), masks * 2, torch.tensor(float(images.shape[0])) + images.sum() * 0
+
+
+def test_example_d_uneven_inputs():
+    options = poptorch.Options().replicationFactor(2)
+    images, masks = torch.randn(12, 3), torch.randn(2, 9)
+    total, doubled, rows = poptorch.inferenceModel(Uneven(), options)(images, masks)
+    torch.testing.assert_close(total, torch.stack([images[:6].sum(0), images[6:].sum(0)]))
+    torch.testing.assert_close(doubled, masks * 2)
+    assert rows.tolist() == [6, 6]
+
+
 class Hits(torch.nn.Module):
     def forward(self, scores, target):
         return (scores.argmax(1) == target).sum()
@@ -125,3 +183,10 @@ def test_example_e_accuracy_by_sum():
     scores, target = torch.randn(160, 4), torch.randint(0, 4, (160,))
     hits = poptorch.inferenceModel(Hits(), options)(scores, target)
     assert hits.shape == () and hits.item() == (scores.argmax(1) == target).sum().item()
+
+
+def test_example_e_with_two_replicas():
+    options = poptorch.Options().deviceIterations(10).replicationFactor(2).outputMode(OutputMode.Sum)
+    scores, target = torch.randn(320, 4), torch.randint(0, 4, (320,))
+    hits = poptorch.inferenceModel(Hits(), options)(scores, target)
+    assert hits.shape == (2,) and hits.sum().item() == (scores.argmax(1) == target).sum().item()

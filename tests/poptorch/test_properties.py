@@ -28,6 +28,14 @@ class Chain(torch.nn.Module):
 ACTIVATIONS = [torch.relu, torch.tanh, torch.sigmoid, torch.nn.functional.gelu, lambda x: x * 0.5 + 1]
 
 
+# A large epsilon: AdamW would blow rounding errors of gradients near zero up to whole steps.
+OPTIMIZERS = {
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.05),
+    "SGD momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.05, eps=1e-2),
+}
+
+
 @st.composite
 def plans(draw):
     layers = draw(st.integers(2, 4))
@@ -46,23 +54,25 @@ def plans(draw):
         "mode": mode,
         "period": draw(st.sampled_from([n for n in (1, 2, 3) if iterations % n == 0])),
         "rows": draw(st.integers(1, 3)),
-        "momentum": draw(st.sampled_from([0.0, 0.9])),
+        "replicas": draw(st.sampled_from([1, 2, 4])),
+        "optimizer": draw(st.sampled_from(sorted(OPTIMIZERS))),
         "seed": draw(st.integers(0, 1000)),
     }
 
 
 def expected_rows(values, plan):
-    """What the output mode keeps of one value per micro-batch."""
-    accumulation, iterations = plan["accumulation"], plan["iterations"]
+    """What the output mode keeps of one value per micro-batch, in order of iteration, accumulation step, replica."""
+    replicas = plan["replicas"]
     if plan["mode"] == OutputMode.Sum:
-        return [sum(values[1:], values[0])]
+        return [sum(values[r + replicas :: replicas], values[r]) for r in range(replicas)]
     if plan["mode"] == OutputMode.Final:
-        return values[-1:]
+        return values[-replicas:]
     period = plan["period"] if plan["mode"] == OutputMode.EveryN else 1
-    return [v for i, v in enumerate(values) if (i // accumulation + 1) % period == 0 and i < accumulation * iterations]
+    per_iteration = plan["accumulation"] * replicas
+    return [value for i, value in enumerate(values) if (i // per_iteration + 1) % period == 0]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(plans())
 def test_training_on_any_plan_equals_torch(plan):
     torch.manual_seed(plan["seed"])
@@ -71,10 +81,12 @@ def test_training_on_any_plan_equals_torch(plan):
     options = poptorch.Options().deviceIterations(plan["iterations"]).setExecutionStrategy(plan["strategy"]())
     options.outputMode(plan["mode"], plan["period"] if plan["mode"] == OutputMode.EveryN else None)
     options.Training.gradientAccumulation(plan["accumulation"])
-    count = plan["iterations"] * plan["accumulation"]
+    options.replicationFactor(plan["replicas"])
+    per_update = plan["accumulation"] * plan["replicas"]
+    count = plan["iterations"] * per_update
     x = torch.randn(plan["rows"] * count, plan["sizes"][0])
     y = torch.randn(plan["rows"] * count, plan["sizes"][-1])
-    make = lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=plan["momentum"])  # noqa: E731
+    make = lambda net: OPTIMIZERS[plan["optimizer"]](net.parameters())  # noqa: E731
     trainer = poptorch.trainingModel(ours, options, make(ours))
     out, loss = trainer(x, y)
     optimizer = make(plain)
@@ -83,7 +95,7 @@ def test_training_on_any_plan_equals_torch(plan):
         optimizer.zero_grad()
         for micro_x, micro_y in zip(part_x.split(plan["rows"]), part_y.split(plan["rows"])):
             o, micro_loss = plain(micro_x, micro_y)
-            (micro_loss / plan["accumulation"]).backward()
+            (micro_loss / per_update).backward()
             outs.append(o.detach())
             losses.append(micro_loss.detach())
         optimizer.step()
