@@ -1,7 +1,8 @@
-// Rewrites a `pipeline` op to one loop of micro-batches + stages - 1 cycles. Its body holds an `if` for each
-// stage, taken while the stage has a micro-batch (stage <= cycle < stage + micro-batches). What one stage
-// hands to another goes through a ring: a stash on one IPU, a channel between two. Stages stand in reverse
-// order, so that run one after another a consumer takes what was made in an earlier cycle (docs/ir.md,
+// Rewrites a `pipeline` op to one loop over cycles. Each stage is some cycles behind the first, by the
+// schedule: its delay. The body holds an `if` for each stage, taken while the stage has a micro-batch (delay
+// <= cycle < delay + micro-batches). What one stage hands to another goes through a ring: a stash on one IPU,
+// a channel between two. Stages stand in the order of falling delay, so that run one after another a consumer
+// takes what was made in an earlier cycle; stages of equal delay stand in their own order (docs/ir.md,
 // "pipeline"). Not here: choosing stages (place), copies of weights used on several IPUs (insert-ipu-copies).
 #include <algorithm>
 #include <map>
@@ -46,6 +47,7 @@ class Rewrite {
   void run(const PassContext& context) {
     find_stages();
     find_carried_homes();
+    find_delays();
     find_flows();
     std::vector<StageGraph> stages(stage_count_);
     for (const auto& [stage, ops] : ops_of_stage_) build_stage(stage, ops, stages[stage]);
@@ -171,6 +173,32 @@ class Rewrite {
     }
   }
 
+  // --- schedule
+  // --------------------------------------------------------------------------------------------
+
+  // grouped: in each cycle every stage runs, each one micro-batch behind the one before it.
+  // sequential: a micro-batch goes through all stages before the next one starts.
+  // interleaved: a cycle has two slots, in which an IPU runs a forward and a backward stage. Of F forward
+  // stages, stage s < F runs in slot s, its backward stage in slot 2F - 1 - s; so F - s micro-batches are
+  // under way between the two instead of 2(F - s) - 1. Without backward stages it is the same as grouped.
+  void find_delays() {
+    const Attribute* named = op_.attributes.find("schedule");
+    const std::string schedule = named == nullptr ? "grouped" : std::get<std::string>(*named);
+    bool has_backward = false;
+    for (const auto& [op, stage] : stage_) has_backward |= op->settings.context == ir::Context::kBackward;
+    const bool interleaves = schedule == "interleaved" && has_backward && stage_count_ % 2 == 1;
+    const int forward = (stage_count_ + 1) / 2;
+    for (int stage = 0; stage < stage_count_; ++stage) {
+      if (schedule == "sequential")
+        delay_.push_back(0);
+      else if (interleaves)
+        delay_.push_back((stage < forward ? stage : stage + 1) / 2);
+      else
+        delay_.push_back(stage);
+    }
+  }
+  int last_delay() const { return delay_.empty() ? 0 : delay_.back(); }
+
   // --- what flows
   // --------------------------------------------------------------------------------------------
 
@@ -208,7 +236,7 @@ class Rewrite {
         ir::Ring ring;
         ring.name = value->name() + "." + std::to_string(from) + "_" + std::to_string(stage);
         ring.type = value->type();
-        ring.capacity = stage - from + 1;
+        ring.capacity = delay_[stage] - delay_[from] + 1;
         ring.from_ipu = ipu_.at(from);
         ring.to_ipu = ipu;
         hops_[value].push_back({from, stage, &module_.add_ring(std::move(ring))});
@@ -339,8 +367,11 @@ class Rewrite {
       values[i + 1] = loop_body->add_input(body_.inputs()[i + 1]->type(), body_.inputs()[i + 1]->name());
     for (int i : invariant)
       values[i] = loop_body->add_input(body_.inputs()[i]->type(), body_.inputs()[i]->name());
-    for (int stage = stage_count_ - 1; stage >= 0; --stage)
-      if (stages[stage].graph != nullptr) emit_stage(builder, cycle, stage, stages[stage], values);
+    std::vector<int> order;
+    for (int stage = 0; stage < stage_count_; ++stage)
+      if (stages[stage].graph != nullptr) order.push_back(stage);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return delay_[a] > delay_[b]; });
+    for (int stage : order) emit_stage(builder, cycle, stage, stages[stage], values);
     for (int i : carried) loop_body->append_output(values.at(i + 1));
 
     std::vector<Value*> start, constant;
@@ -349,8 +380,7 @@ class Rewrite {
     ir::Builder outer(op_.graph(), &op_);
     outer.settings = op_.settings;
     outer.location = op_.location;
-    const std::vector<Value*> ends =
-        outer.loop(loop_body, start, constant, micro_batches_ + stage_count_ - 1);
+    const std::vector<Value*> ends = outer.loop(loop_body, start, constant, micro_batches_ + last_delay());
     for (size_t i = 0; i < carried.size(); ++i) {
       Value* result = op_.result(carried[i]);
       result->replace_all_uses_with(ends[i]);
@@ -364,17 +394,18 @@ class Rewrite {
                   std::unordered_map<int, Value*>& values) {
     builder.settings.stage = stage;
     builder.settings.ipu = ipu_.at(stage);
-    // stage <= cycle < stage + micro-batches; the first and the last stage need one of the two.
+    // delay <= cycle < delay + micro-batches; the first and the last stage need one of the two.
+    const int delay = delay_[stage];
     Value* is_active = nullptr;
-    if (stage > 0) is_active = ops::build(builder, "greater_equal", {cycle, integer(builder, stage)});
-    if (stage < stage_count_ - 1 || is_active == nullptr) {
-      Value* is_before_end = ops::build(builder, "less", {cycle, integer(builder, stage + micro_batches_)});
+    if (delay > 0) is_active = ops::build(builder, "greater_equal", {cycle, integer(builder, delay)});
+    if (delay < last_delay() || is_active == nullptr) {
+      Value* is_before_end = ops::build(builder, "less", {cycle, integer(builder, delay + micro_batches_)});
       is_active = is_active == nullptr ? is_before_end
                                        : ops::build(builder, "logical_and", {is_active, is_before_end});
     }
     std::vector<Value*> arguments;
     if (graph.reads_index)
-      arguments.push_back(stage == 0 ? cycle : ops::build(builder, "sub", {cycle, integer(builder, stage)}));
+      arguments.push_back(delay == 0 ? cycle : ops::build(builder, "sub", {cycle, integer(builder, delay)}));
     for (int i : graph.carried) arguments.push_back(values.at(i + 1));
     for (int i : graph.inputs) arguments.push_back(values.at(i));
     ir::Graph* otherwise = module_.add_graph(graph.graph->name() + "_idle");
@@ -395,6 +426,7 @@ class Rewrite {
   std::map<int, std::vector<ir::Op*>> ops_of_stage_;
   std::map<int, int> ipu_;  // of each stage
   std::vector<int> home_;   // stage of each carried value
+  std::vector<int> delay_;  // of each stage: cycles behind the first
   std::unordered_map<const Value*, std::vector<Hop>> hops_;
   int stage_count_ = 0;
   std::vector<std::pair<Value*, std::string>> names_;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ir/text.h"
+#include "ops/run_script.h"
 #include "ops/verify.h"
 #include "support/error.h"
 
@@ -113,6 +114,13 @@ std::string run_step(ir::Module& module, const std::string& step, const PassCont
     return "pass '" + step + "' is not idempotent. After the first run:\n" + indented(after) +
            "  After the second:\n" + indented(twice);
   return {};
+}
+
+// The script of the case, if it has one.
+std::string played(const ops::Script& script, const ir::Module& module, const char* when) {
+  if (script.steps.empty()) return {};
+  std::string difference = ops::run_script(script, module);
+  return difference.empty() ? difference : when + difference;
 }
 
 }  // namespace
@@ -232,13 +240,19 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
       if (d.expect == Expect::kError) errors.push_back(std::move(d));
     std::unique_ptr<ir::Module> module = ir::parse(test.text, test.name);
     ops::verify(*module, ir::Form::kAuthored);
+    const ops::Script script = ops::script_of(test.text);
+    result.failure = played(script, *module, "Before the passes, ");
+    if (!result.failure.empty()) return result;
     for (const std::string& step : test.steps) {
       if (step.starts_with("@")) continue;
       result.failure = run_step(*module, step, context);
       if (!result.failure.empty()) return result;
     }
     result.output = ir::print(*module);
-    if (!errors.empty())
+    result.failure = played(script, *module, "After the passes, ");
+    if (!result.failure.empty()) {
+      result.failure += " The result:\n" + indented(result.output);
+    } else if (!errors.empty())
       result.failure = "CHECK-ERROR: '" + errors.front().text + "', and nothing was refused. The result:\n" +
                        indented(result.output);
     else if (std::string why = check_expectations(test.text, result.output); !why.empty())

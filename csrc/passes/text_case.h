@@ -8,6 +8,8 @@
 //   // CHECK-SAME: text    after the last match, on its line
 //   // CHECK-NOT: text     nowhere between the last match and the next one (or the end)
 //   // CHECK-ERROR: text   the passes refuse the case with a message that holds the text
+// A case may also say what it computes (SET, FEED, DO, OUT, VAR: ops/run_script.h); the interpreter runs it
+// before and after the passes.
 // Runs of spaces count as one. Each case is verified before and after each pass, and each pass runs twice:
 // the second run must find nothing to do.
 #pragma once
