@@ -299,7 +299,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     move(value, variable_buffer(op.attributes.symbol("variable").name), origin);
     return;
   }
-  if (op.is("all_reduce")) return emit_all_reduce(scope, op);
+  if (def != nullptr && def->collective) return emit_all_reduce(scope, op);
   if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
     std::optional<Place> view = view_of(op, ensure(scope, op.operand(0)));
     if (!view && def != nullptr && def->has(ops::kView)) view = view_of(op, contiguous(scope, op.operand(0)));

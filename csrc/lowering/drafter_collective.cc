@@ -5,6 +5,12 @@
 namespace ipu::lowering {
 
 void Drafter::emit_all_reduce(const Scope& scope, const ir::Op& op) {
+  const std::string reduction = op.attributes.text("op", "sum");
+  if (!op.is("all_reduce") || reduction != "sum")
+    throw Error(ErrorCode::kUnsupportedOps,
+                "unsupported collective: '" + op.kind() + "'" +
+                    (op.is("all_reduce") ? " with op=\"" + reduction + "\"" : "") + " cannot be lowered yet.")
+        .at(user_line(op));
   DraftOperand operand;
   static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
   operand.in_place = true;  // sums are made block by block
