@@ -116,3 +116,12 @@ def test_compile_hooks_run_around_each_capture():
     assert seen == ["before", "after"] * 2
     with pytest.raises(RuntimeError):
         poptorch.registerPreCompileHook(3)
+
+
+def test_capture_does_not_load_the_compilers_of_torch():
+    result = run_python(
+        "import sys, torch, poptorch; poptorch.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2)); "
+        "assert 'torch._dynamo' not in sys.modules and 'torch._inductor' not in sys.modules; "
+        "assert torch._inductor.config is not None"
+    )
+    assert result.returncode == 0, result.stderr

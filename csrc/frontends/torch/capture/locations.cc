@@ -1,6 +1,8 @@
 // The user's lines. A Python traceback is gathered for each operator and turned into text only at the end or
 // for an error; the innermost frame outside of torch, poptorch and installed packages is the user's, else the
 // innermost outside of torch and poptorch.
+#include <torch/csrc/python_headers.h>
+// First: Python's own headers.
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <unistd.h>
 
@@ -36,6 +38,47 @@ std::string shown_path(const std::string& file) {
   return file;
 }
 
+// Stands in for torch._inductor while tracebacks are turned into text: torch asks that package for names of
+// the code it generated, and would import it for the question (a second, and 80 MiB) though it generated
+// none.
+class InductorStandIn {
+ public:
+  InductorStandIn() {
+    PyObject* name = PyUnicode_FromString("torch._inductor");
+    PyObject* loaded = PyImport_GetModule(name);
+    Py_XDECREF(name);
+    torch_ = loaded == nullptr ? PyImport_AddModule("torch") : nullptr;  // borrowed
+    Py_XDECREF(loaded);
+    if (torch_ != nullptr) PyObject_SetAttrString(torch_, "_inductor", Py_None);
+    PyErr_Clear();
+  }
+  ~InductorStandIn() {
+    if (torch_ != nullptr) PyObject_DelAttrString(torch_, "_inductor");
+    PyErr_Clear();
+  }
+  InductorStandIn(const InductorStandIn&) = delete;
+  InductorStandIn& operator=(const InductorStandIn&) = delete;
+
+ private:
+  PyObject* torch_ = nullptr;
+};
+
+torch::SymbolizedTracebacks to_text(const std::vector<torch::CapturedTraceback*>& tracebacks) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  std::optional<InductorStandIn> stand_in(std::in_place);
+  torch::SymbolizedTracebacks result;
+  try {
+    result = torch::symbolize(tracebacks);
+  } catch (...) {
+    stand_in.reset();
+    PyGILState_Release(gil);
+    throw;
+  }
+  stand_in.reset();
+  PyGILState_Release(gil);
+  return result;
+}
+
 const torch::unwind::Frame* user_frame(const torch::SymbolizedTracebacks& s,
                                        const std::vector<uint64_t>& traceback) {
   const torch::unwind::Frame* installed = nullptr;
@@ -56,7 +99,7 @@ void set_library_directories(std::vector<std::string> directories) {
 
 std::string current_user_line() {
   std::shared_ptr<torch::CapturedTraceback> traceback = torch::CapturedTraceback::gather(true, false, false);
-  torch::SymbolizedTracebacks s = torch::symbolize({traceback.get()});
+  torch::SymbolizedTracebacks s = to_text({traceback.get()});
   const torch::unwind::Frame* frame = user_frame(s, s.tracebacks.at(0));
   return frame == nullptr ? "" : shown_path(frame->filename) + ":" + std::to_string(frame->lineno);
 }
@@ -78,7 +121,7 @@ void Capture::resolve_locations() {
   if (pending_lines_.empty()) return;
   std::vector<torch::CapturedTraceback*> tracebacks;
   for (const auto& [location, traceback] : pending_lines_) tracebacks.push_back(traceback.get());
-  torch::SymbolizedTracebacks s = torch::symbolize(tracebacks);
+  torch::SymbolizedTracebacks s = to_text(tracebacks);
   for (size_t i = 0; i < pending_lines_.size(); ++i) {
     const torch::unwind::Frame* frame = user_frame(s, s.tracebacks.at(i));
     if (frame == nullptr) continue;
