@@ -242,6 +242,9 @@ def _dtype_name(attribute, dtype):
 # --- how means are taken ---
 
 
+_AT_THE_END = (enums.MeanReductionStrategy.Post, enums.MeanReductionStrategy.PostAndLoss)
+
+
 def _mean_option(options):
     training = options.Training
     if training.accumulation_and_replication_reduction_type != enums.ReductionType.Mean:
@@ -261,7 +264,7 @@ def choose_mean_strategy(description, options):
                 "SGD with use_combined_accum=True needs poptorch.MeanReductionStrategy.Post: its accumulator is the "
                 "velocity, which has no running mean. Use Post, or use_combined_accum=False."
             )
-    elif description["accum_dtype"] == "f16" and _mean_option(options) == enums.MeanReductionStrategy.Post:
+    elif description["accum_dtype"] == "f16" and _mean_option(options) in _AT_THE_END:
         logger.debug("accum_type is float16: gradients are combined with MeanReductionStrategy.Running")
         options.Training._values["meanAccumulationAndReplicationReductionStrategy"] = enums.MeanReductionStrategy.Running
 
@@ -271,7 +274,7 @@ def check_mean_strategy(description, options):
     if (
         description["kind"] != _COMBINED
         and description["accum_dtype"] == "f16"
-        and _mean_option(options) == enums.MeanReductionStrategy.Post
+        and _mean_option(options) in _AT_THE_END
     ):
         raise ValueError(
             "An optimizer with accum_type=torch.float16 needs poptorch.MeanReductionStrategy.Running, and the model was "

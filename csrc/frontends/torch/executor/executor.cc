@@ -206,9 +206,9 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     const bool per_replica = v->retrieve_all && tensor.dim() > 0 && tensor.size(0) == replicas;
     const int64_t entries = v->groups.size == 0 ? 1 : per_replica ? replicas : groups;
     if (tensor.numel() != elements * entries) {
-      throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + name + ": the program holds " +
-                                                to_string(host_shape(*v, entries)) + ", the model " +
-                                                describe(tensor.sizes()));
+      throw Error(ErrorCode::kTypeMismatch, "Shape mismatch: " + name + " is " +
+                                                to_string(host_shape(*v, entries)) + " on the device and " +
+                                                describe(tensor.sizes()) + " on the host");
     }
     at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
     auto* from = static_cast<const std::byte*>(plain.const_data_ptr());
