@@ -46,13 +46,30 @@ class DepthwiseKernel : public PreparedKernel {
   bool has_bias_;
 };
 
+bool is_depthwise(const TapProductShape& shape) {
+  return shape.groups > 1 && shape.groups == shape.in.channels && shape.groups == shape.out.channels;
+}
+
 std::unique_ptr<PreparedKernel> make_kernel(TapProductShape shape, bool has_bias) {
-  if (shape.groups > 1 && shape.groups == shape.in.channels && shape.groups == shape.out.channels)
-    return std::make_unique<DepthwiseKernel>(std::move(shape), has_bias);
+  if (is_depthwise(shape)) return std::make_unique<DepthwiseKernel>(std::move(shape), has_bias);
   return std::make_unique<TapKernel>(std::move(shape), has_bias);
 }
 
-constexpr double kFlopsPerMicrosecond = 100e3;
+constexpr double kFlopsPerMicrosecond = 100e3, kElementsPerMicrosecond = 4e3;
+constexpr int64_t kVectorWidth = 16;
+
+// Few channels fill a part of the vectors only, and images are moved besides.
+double microseconds(const ConvGeometry& g, const TapProductShape& shape) {
+  const int64_t channels = std::max<int64_t>(1, shape.out.channels / shape.groups);
+  const double filled =
+      is_depthwise(shape)
+          ? 1.0
+          : static_cast<double>(channels) /
+                static_cast<double>((channels + kVectorWidth - 1) / kVectorWidth * kVectorWidth);
+  return g.flops() / filled / kFlopsPerMicrosecond +
+         static_cast<double>(shape.batch * (shape.in.elements() + shape.out.elements())) /
+             kElementsPerMicrosecond;
+}
 
 std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
   if (request.operands.size() < 2 || request.results.size() != 1) return nullptr;
@@ -83,7 +100,7 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
   shape.in_column_step = g->stride_x;
   shape.weight_taps = g->taps();
   shape.weight_is_packed = packed;
-  shape.cost = g->flops() / kFlopsPerMicrosecond;
+  shape.cost = microseconds(*g, shape);
   TapPhase phase;
   for (int64_t ky = 0; ky < g->kernel_height; ++ky)
     for (int64_t kx = 0; kx < g->kernel_width; ++kx)
@@ -126,7 +143,7 @@ std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest&
   shape.out = {g->in_channels, g->in_height, g->in_width, dx.layout == Layout::kNhwc};
   shape.weight_taps = g->taps();
   shape.swaps_channels = true;
-  shape.cost = g->flops() / kFlopsPerMicrosecond;
+  shape.cost = microseconds(*g, shape);
   for (const Residue& y : residues(g->stride_y, g->dilation_y, g->padding_top, g->kernel_height))
     for (const Residue& x : residues(g->stride_x, g->dilation_x, g->padding_left, g->kernel_width)) {
       TapPhase phase;
