@@ -12,12 +12,13 @@ from reference import TorchRun, assert_follows_rule
 
 import poptorch
 
-# name → (strategy, IPUs, device iterations, accumulation)
+# name → (strategy, IPUs, device iterations, accumulation, replicas)
 PLANS = {
-    "one": (poptorch.PipelinedExecution, 1, 1, 1),
-    "accumulated": (poptorch.PipelinedExecution, 1, 2, 4),
-    "sharded": (poptorch.ShardedExecution, 2, 2, 1),
-    "pipelined": (poptorch.PipelinedExecution, 2, 1, 4),
+    "one": (poptorch.PipelinedExecution, 1, 1, 1, 1),
+    "accumulated": (poptorch.PipelinedExecution, 1, 2, 4, 1),
+    "sharded": (poptorch.ShardedExecution, 2, 2, 1, 1),
+    "pipelined": (poptorch.PipelinedExecution, 2, 1, 4, 1),
+    "replicated": (poptorch.PipelinedExecution, 2, 2, 3, 2),
 }
 
 
@@ -27,17 +28,18 @@ def follow(make_ours, make_torch, plan="one", model=Mlp, steps=20, change=None, 
     `make_ours` and `make_torch` make optimizers of a module. `change(optimizer, update)` is called for every optimizer
     before each call of the trainer from the second on; ours is then passed to setOptimizer.
     """
-    strategy, ipus, device_iterations, accumulation = PLANS[plan]
+    strategy, ipus, device_iterations, accumulation, replicas = PLANS[plan]
+    micro_batches = accumulation * replicas  # of one update
     torch.manual_seed(11)
     ours = model(ipus)
     t32, f64 = (
-        TorchRun(ours, lambda _: None, accumulation, double=double, reduction=reduction.lower())
+        TorchRun(ours, lambda _: None, micro_batches, double=double, reduction=reduction.lower())
         for double in (False, True)
     )
     for run in (t32, f64):
         run.optimizer = make_torch(run.model)
     options = poptorch.Options().deviceIterations(device_iterations).outputMode(poptorch.OutputMode.All)
-    options.setExecutionStrategy(strategy())
+    options.setExecutionStrategy(strategy()).replicationFactor(replicas)
     options.Training.gradientAccumulation(accumulation)
     options.Training.accumulationAndReplicationReductionType(getattr(poptorch.ReductionType, reduction))
     options.relaxOptimizerAttributesChecks()
@@ -49,8 +51,8 @@ def follow(make_ours, make_torch, plan="one", model=Mlp, steps=20, change=None, 
             for each in (optimizer, t32.optimizer, f64.optimizer):
                 change(each, done)
             trainer.setOptimizer(optimizer)
-        inputs = model.inputs(device_iterations * accumulation, generator)
-        losses = trainer(*inputs)[-1].reshape(device_iterations, accumulation)
+        inputs = model.inputs(device_iterations * micro_batches, generator)
+        losses = trainer(*inputs)[-1].reshape(device_iterations, micro_batches)
         for iteration, parts in enumerate(zip(*(tensor.chunk(device_iterations) for tensor in inputs))):
             l32, l64 = t32.update(parts), f64.update(parts)
             assert_follows_rule(losses[iteration], l32, l64, f"losses of update {done + iteration}")
@@ -148,7 +150,7 @@ def test_defaults_are_those_of_torch():
 
 def test_combined_sgd_gives_the_updates_of_separate_sgd():
     hyper = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
-    for plan in ("accumulated", "pipelined"):
+    for plan in ("accumulated", "pipelined", "replicated"):
         follow(
             lambda m: poptorch.optim.SGD(
                 m.parameters(), **hyper, use_combined_accum=True, velocity_scaling=8.0, loss_scaling=64.0
@@ -212,7 +214,7 @@ EQUATIONS = {
 }
 
 
-@pytest.mark.parametrize("plan", ["one", "pipelined"])
+@pytest.mark.parametrize("plan", ["one", "pipelined", "replicated"])
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_variants_of_our_own_follow_their_equations(name, plan):
     ours, kind, hyper = EQUATIONS[name]
@@ -231,7 +233,8 @@ def test_gradients_are_clipped_by_their_global_norm(plan, clip):
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd-combined"])
-def test_every_class_that_clips(kind):
+@pytest.mark.parametrize("plan", ["pipelined", "replicated"])
+def test_every_class_that_clips(kind, plan):
     if kind == "sgd-combined":
         hyper = {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.01}
         make = lambda m: poptorch.optim.SGD(  # noqa: E731
@@ -242,7 +245,7 @@ def test_every_class_that_clips(kind):
         hyper = {"lr": 0.01, "eps": 1e-3, "weight_decay": 0.1}
         ours = poptorch.optim.Adam if kind == "adam" else poptorch.optim.AdamW
         make = lambda m: ours(m.parameters(), **hyper, max_grad_norm=0.02)  # noqa: E731
-    follow(make, lambda m: Equations(m.parameters(), kind, 0.02, **hyper), "pipelined")
+    follow(make, lambda m: Equations(m.parameters(), kind, 0.02, **hyper), plan)
 
 
 def test_clipping_of_a_torch_optimizer_by_an_attribute_set_by_hand():
