@@ -163,6 +163,7 @@ def test_combined_sgd_gives_the_updates_of_separate_sgd():
 # --- changes through setOptimizer ---
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of")
 def test_learning_rate_schedules_need_no_recompilation():
     schedulers = {}
 
