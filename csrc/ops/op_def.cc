@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/build.h"
+#include "ops/custom/custom_op.h"
 #include "ops/import_call.h"
 #include "support/error.h"
 
@@ -17,6 +18,11 @@ using AtenImporter = std::function<void(ImportCall&)>;
 
 // Function-local: definitions register from static objects of many files, in any order.
 std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& registry() {
+  static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
+  return ops;
+}
+// Those of users' libraries, apart: what we document and test is the registry above.
+std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& custom_registry() {
   static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
   return ops;
 }
@@ -332,9 +338,22 @@ OpRegistration::OpRegistration(OpDefBuilder& builder) {
 }
 OpRegistration::OpRegistration(OpDefBuilder&& builder) : OpRegistration(builder) {}
 
+bool register_custom_definition(OpDef def) {
+  std::string name = def.name;
+  if (find_op(name) != nullptr) return false;
+  return custom_registry().emplace(std::move(name), std::make_unique<OpDef>(std::move(def))).second;
+}
+std::vector<const OpDef*> custom_ops() {
+  std::vector<const OpDef*> ops;
+  for (const auto& [name, def] : custom_registry()) ops.push_back(def.get());
+  return ops;
+}
+
 const OpDef* find_op(std::string_view kind) {
   auto at = registry().find(kind);
-  return at == registry().end() ? nullptr : at->second.get();
+  if (at != registry().end()) return at->second.get();
+  auto custom = custom_registry().find(kind);
+  return custom == custom_registry().end() ? nullptr : custom->second.get();
 }
 const OpDef& get_op(std::string_view kind) {
   const OpDef* def = find_op(kind);

@@ -1,0 +1,39 @@
+// Kernels of operations from users' libraries (include/ipu/custom_op.h): one kernel id, "custom", whose
+// attribute `op` names the operation. Not here: loading libraries and what the compiler knows of an operation
+// (ops/custom).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "include/ipu/custom_op.h"
+#include "support/attributes.h"
+#include "support/tensor_spec.h"
+
+namespace ipu::kernels {
+
+// Must happen before a program that uses it is prepared. The table stays where it is.
+void register_custom_kernel(const std::string& name, const ipu_custom_op* op);
+const ipu_custom_op* find_custom_kernel(const std::string& name);  // nullptr when unknown
+
+// The C form of one use: types, and the value of each attribute in the order of the table. Views of
+// `attributes` stay valid as long as that and this object do.
+class CustomCall {
+ public:
+  // `operands` nullptr entries are absent. Throws Error(kTypeMismatch) for an attribute of another kind, or a
+  // rank above IPU_MAX_RANK.
+  CustomCall(const ipu_custom_op& op, const std::vector<const TensorSpec*>& operands,
+             const Attributes& attributes);
+  CustomCall(const CustomCall&) = delete;
+  const ipu_call* get() const { return &call_; }
+
+ private:
+  std::vector<ipu_type> types_;
+  std::vector<ipu_value> values_;
+  ipu_call call_{};
+};
+
+ipu_type custom_type(DType dtype, const Shape& shape);
+Attribute attribute_of(const ipu_value& value);  // a default of the table
+
+}  // namespace ipu::kernels
