@@ -1,8 +1,6 @@
 // Gradient clipping by the global norm: the two steps between which a step builder adds up the squares of all
 // trained parameters. Squares are of the gradients as they come, so loss scaling and divisor are taken out of
 // the norm, not out of every element.
-#include <numeric>
-
 #include "ops/build.h"
 #include "optimizers/rule.h"
 
@@ -11,12 +9,7 @@ namespace ipu::optimizers {
 using ir::Value;
 
 Value* squared_norm(ir::Builder& builder, Value* tensor) {
-  tensor = cast(builder, tensor, DType::kF32);
-  Value* square = ops::build(builder, "mul", {tensor, tensor});
-  Shape dims(tensor->type().shape.size());
-  if (dims.empty()) return square;
-  std::iota(dims.begin(), dims.end(), 0);
-  return ops::build(builder, "reduce_sum", {square}, {{"dims", dims}, {"keep_dims", false}});
+  return ops::build(builder, "square_sum", {tensor});
 }
 
 Value* gradient_factor(ir::Builder& builder, const Spec& spec, Value* squared,
