@@ -14,7 +14,9 @@
 namespace ipu::passes {
 namespace {
 
-// Names of passes; "@X" is a checkpoint (names are those of PopART's dot checkpoints).
+// Names of passes; "@X" is a checkpoint (names are those of PopART's dot checkpoints). Fwd0 is the module as
+// the frontend made it, gradients included; Fwd1 has no writes any more; at Bwd0 gradients are where their
+// forward ops are; at PreAlias rewrites of the mathematics are done, at MainLoops pipelines are loops.
 const std::map<std::string, std::vector<std::string>> kPipelines = {
     // What compile() runs on every module before lowering.
     {"default",
@@ -22,6 +24,7 @@ const std::map<std::string, std::vector<std::string>> kPipelines = {
       "functionalize",
       "@Fwd1",
       "place",
+      "@Bwd0",
       "inline-calls",
       "inline-single-trip-loops",
       "decompose",

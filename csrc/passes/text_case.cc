@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "ops/run_script.h"
 #include "ops/verify.h"
+#include "passes/popart_patterns.h"
 #include "support/error.h"
 
 namespace ipu::passes {
@@ -127,7 +128,12 @@ std::string played(const ops::Script& script, const ir::Module& module, const ch
 
 std::vector<std::string> steps_of(std::string_view option) {
   std::vector<std::string> steps;
-  constexpr std::string_view kPasses = "--passes=", kPipeline = "--pipeline=";
+  constexpr std::string_view kPasses = "--passes=", kPipeline = "--pipeline=", kPatterns = "--patterns=";
+  if (option.starts_with(kPatterns)) {
+    const PatternSelection selection = selection_of(option.substr(kPatterns.size()));
+    selection.check();
+    return steps_under(named_pipelines().at("default"), selection);
+  }
   if (option.starts_with(kPipeline)) {
     std::string name(option.substr(kPipeline.size()));
     auto at = named_pipelines().find(name);
@@ -136,8 +142,8 @@ std::vector<std::string> steps_of(std::string_view option) {
     return at->second;
   }
   if (!option.starts_with(kPasses))
-    throw Error(ErrorCode::kInvalidIr,
-                "unknown option '" + std::string(option) + "': expected --passes=A,B or --pipeline=NAME.");
+    throw Error(ErrorCode::kInvalidIr, "unknown option '" + std::string(option) +
+                                           "': expected --passes=A,B, --pipeline=NAME or --patterns=LEVEL.");
   option.remove_prefix(kPasses.size());
   while (!option.empty()) {
     size_t comma = std::min(option.find(','), option.size());

@@ -40,7 +40,8 @@ CaseResult run_case(const TextCase& test, const PassContext& context);
 // The part of run_case that compares: empty when `output` meets the directives in `text`.
 std::string check_expectations(std::string_view text, std::string_view output);
 
-// "--passes=a,b" or "--pipeline=default" as steps. Throws Error(kInvalidIr) for an unknown pass or pipeline.
+// "--passes=a,b", "--pipeline=default" or "--patterns=Minimal" (the default pipeline under PopART's switches)
+// as steps. Throws Error(kInvalidIr) for an unknown pass, pipeline or pattern.
 std::vector<std::string> steps_of(std::string_view option);
 
 }  // namespace ipu::passes

@@ -1,7 +1,8 @@
 // ipu-opt: runs passes on modules as text, and checks the `.ir` tests. No torch, no device.
 //   ipu-opt --passes=cse,dce FILE      prints the module after the passes ("-" reads standard input)
 //   ipu-opt --pipeline=default FILE    the same with a named pipeline
-//   ipu-opt --list                     passes and pipelines
+//   ipu-opt --patterns=LEVEL[,NAME=off] FILE   the default pipeline as PopART's pattern switches leave it
+//   ipu-opt --list                     passes, pipelines and PopART's patterns
 //   ipu-opt --test FILES...            checks test files (passes/text_case.h): a line "PASS file: case" or
 //   "FAIL ..." each ipu-opt --results FILE             prints what each case of a test file gives (for
 //   scripts/update_checks.py)
@@ -14,6 +15,7 @@
 
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "passes/popart_patterns.h"
 #include "passes/text_case.h"
 #include "support/error.h"
 #include "target/system.h"
@@ -24,7 +26,7 @@ using ipu::Error;
 using namespace ipu::passes;
 
 constexpr const char* kUsage =
-    "usage: ipu-opt [--system=NAME] --passes=A,B | --pipeline=NAME FILE\n"
+    "usage: ipu-opt [--system=NAME] --passes=A,B | --pipeline=NAME | --patterns=LEVEL FILE\n"
     "       ipu-opt --list\n"
     "       ipu-opt [--system=NAME] --test FILES...\n"
     "       ipu-opt [--system=NAME] --results FILE\n";
@@ -50,6 +52,12 @@ int list() {
     for (const std::string& step : steps) std::cout << " " << step;
     std::cout << "\n";
   }
+  std::cout << "patterns of PopART:\n";
+  static constexpr const char* kStates[] = {"mandatory", "enabled", "off", "control"};
+  for (const Pattern& pattern : popart_patterns())
+    std::cout << "  " << pattern.name << " (" << kStates[static_cast<int>(pattern.state)]
+              << "): " << (pattern.pass.empty() ? "" : "pass " + std::string(pattern.pass) + ": ")
+              << pattern.here << "\n";
   return 0;
 }
 
@@ -108,7 +116,8 @@ int run(const std::vector<std::string>& arguments) {
   if (mode == "--list" && files.empty()) return list();
   if (mode == "--test" && !files.empty()) return test(files, context);
   if (mode == "--results" && files.size() == 1) return results(files[0], context);
-  if ((mode.starts_with("--passes=") || mode.starts_with("--pipeline=")) && files.size() == 1)
+  if ((mode.starts_with("--passes=") || mode.starts_with("--pipeline=") || mode.starts_with("--patterns=")) &&
+      files.size() == 1)
     return optimize(steps_of(mode), files[0], context);
   std::cerr << kUsage;
   return 2;

@@ -211,7 +211,7 @@ TEST(TextCases, a_file_says_what_to_run) {
   EXPECT_EQ(message_of([] { steps_of("--pipeline=fast"); }),
             "unknown pipeline 'fast' [IPU-E202]: ipu-opt --list names them.");
   EXPECT_EQ(message_of([] { steps_of("cse"); }),
-            "unknown option 'cse' [IPU-E202]: expected --passes=A,B or --pipeline=NAME.");
+            "unknown option 'cse' [IPU-E202]: expected --passes=A,B, --pipeline=NAME or --patterns=LEVEL.");
 }
 
 TEST(TextCases, an_expected_error_must_come) {
