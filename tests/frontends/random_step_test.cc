@@ -105,9 +105,13 @@ void make(Model& model, unsigned seed, bool training) {
   options.training = training;
   options.device_iterations = training ? kDeviceIterations : 10;
   options.accumulation = training ? 9 + static_cast<int64_t>(pick(3)) : 1;
-  options.optimizer.kind = pick(2) == 0 ? optimizers::Kind::kSgdSeparate : optimizers::Kind::kSgdCombined;
-  optimizers::Group group;
-  group.hyper = {{"lr", {0.05, pick(2) == 0}}, {"momentum", {0.9, true}}, {"weight_decay", {0.1, true}}};
+  options.optimizer.kind = static_cast<optimizers::Kind>(pick(9));
+  const bool clips = options.optimizer.kind <= optimizers::Kind::kAdamWNoBias && pick(2) == 0;
+  if (clips) options.optimizer.max_grad_norm = 0.5;
+  optimizers::Group group;  // eps is large so that rounding does not decide the sign of a direction
+  group.hyper = {{"lr", {0.05, pick(2) == 0}}, {"momentum", {0.9, true}},       {"weight_decay", {0.1, true}},
+                 {"beta1", {0.9, true}},       {"beta2", {0.95, true}},         {"alpha", {0.9, true}},
+                 {"eps", {0.1, true}},         {"max_weight_norm", {2.0, true}}};
   options.optimizer.groups = {group};
   for (int i = 0; i < 3; ++i) options.optimizer.group_of["w" + std::to_string(i)] = 0;
   build_step(model.forward, options);

@@ -284,6 +284,31 @@ def test_lamb_steps_on_the_cpu_too():
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
+# --- cost ---
+
+
+@pytest.mark.parametrize("name", [*TORCH, *EQUATIONS])
+def test_an_update_is_one_program_of_the_parameter_and_one_of_scalars(name):
+    model = Mlp()
+    if name in TORCH:
+        optimizer = TORCH[name](model)
+    else:
+        ours, _, hyper = EQUATIONS[name]
+        optimizer = ours(model.parameters(), **hyper)
+    trainer = poptorch.trainingModel(model, None, optimizer)
+    trainer(*Mlp.inputs(1, torch.Generator().manual_seed(1)))
+    lines = [line for line in trainer._executable.ir_text().splitlines() if 'context="accumulate_outer"' in line]
+    trainer.destroy()
+    tensors = [line for line in lines if "fused_pointwise" in line and "] : f32[]" not in line and "f32[1" in line]
+    parameters = [p for p in model.parameters() if p.shape[0] > 5]  # the others are f32[5...]
+    whole = 2 if name.startswith("lamb") else 1  # LAMB needs its direction's norm before it can go on
+    assert len(tensors) == whole * len(parameters), "\n".join(tensors)
+    for line in lines:
+        is_scalar = line.split(" loc(")[0].rstrip().endswith("f32[]") or "bool[]" in line
+        is_known = any(word in line for word in ("variable.", "host_load", "constant(", "fused_pointwise", "square_sum"))
+        assert is_scalar or is_known, line
+
+
 # --- half precision state ---
 
 
