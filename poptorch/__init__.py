@@ -35,9 +35,11 @@ except ImportError as error:
 
 from poptorch import enums, ops, optim, options, testing
 from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet
+from poptorch._impl.annotations import Attribute, MultiConv
 from poptorch._impl.async_accessor import AsynchronousDataAccessor
 from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._impl.data_loader import DataLoader
+from poptorch._impl.device_ops import ipu_print_tensor, serializedMatMul, set_available_memory
 from poptorch._impl.executor import PoplarExecutor
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
 from poptorch._impl.wrappers import inferenceModel, trainingModel

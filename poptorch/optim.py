@@ -177,9 +177,7 @@ class SGD(Optimizer, torch.optim.SGD):
         torch.optim.SGD.__init__(
             self,
             params,
-            **_given(
-                nesterov=nesterov, maximize=maximize, foreach=foreach, differentiable=differentiable, **numbers
-            ),
+            **_given(nesterov=nesterov, maximize=maximize, foreach=foreach, differentiable=differentiable, **numbers),
         )
         scaling = 1.0 if velocity_scaling is None else velocity_scaling
         self.defaults["velocity_scaling"] = scaling
@@ -387,9 +385,7 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
         torch.optim.RMSprop.__init__(
             self,
             params,
-            **_given(
-                centered=centered, foreach=foreach, maximize=maximize, differentiable=differentiable, **numbers
-            ),
+            **_given(centered=centered, foreach=foreach, maximize=maximize, differentiable=differentiable, **numbers),
         )
         types = {
             "accum_type": accum_type,

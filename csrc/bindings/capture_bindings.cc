@@ -26,6 +26,28 @@ py::object or_none(T index) {
   return index < 0 ? py::object(py::none()) : py::object(py::int_(index));
 }
 
+// {"__outline": {"layer": "embedding"}} as "__outline.layer" = "embedding"; scalars and lists by their name.
+Attributes attributes_of(const py::dict& values) {
+  Attributes attributes;
+  for (const auto& [key, value] : values) {
+    const auto name = key.cast<std::string>();
+    if (py::isinstance<py::dict>(value)) {
+      for (const auto& [inner, text] : value.cast<py::dict>())
+        attributes.set(name + "." + inner.cast<std::string>(), text.cast<std::string>());
+    } else if (py::isinstance<py::str>(value)) {
+      attributes.set(name, value.cast<std::string>());
+    } else if (py::isinstance<py::int_>(value)) {
+      attributes.set(name, value.cast<int64_t>());
+    } else if (py::isinstance<py::float_>(value)) {
+      attributes.set(name, value.cast<double>());
+    } else {
+      auto texts = value.cast<std::vector<std::string>>();
+      attributes.set(name, texts);
+    }
+  }
+  return attributes;
+}
+
 }  // namespace
 
 void define_capture(py::module_& m) {
@@ -95,6 +117,14 @@ void define_capture(py::module_& m) {
       .def("clear_block", &tf::Capture::clear_block)
       .def("push_module", &tf::Capture::push_module, py::arg("name"))
       .def("pop_module", &tf::Capture::pop_module)
+      .def("push_attributes",
+           [](tf::Capture& c, const py::dict& values) { c.push_attributes(attributes_of(values)); })
+      .def("pop_attributes", &tf::Capture::pop_attributes)
+      .def("set_available_memory", &tf::Capture::set_available_memory, py::arg("tensor"),
+           py::arg("proportion"))
+      .def("begin_multi_conv", &tf::Capture::begin_multi_conv)
+      .def("end_multi_conv",
+           [](tf::Capture& c, const py::dict& settings) { return c.end_multi_conv(attributes_of(settings)); })
       .def("finish", &tf::Capture::finish, py::arg("outputs"))
       .def("abort", &tf::Capture::abort);
 }

@@ -71,6 +71,21 @@ class GraphCapture:
     def pop_module(self):
         self._core.pop_module()
 
+    def push_attributes(self, attributes):
+        self._core.push_attributes(attributes)
+
+    def pop_attributes(self):
+        self._core.pop_attributes()
+
+    def set_available_memory(self, tensor, proportion):
+        return self._core.set_available_memory(tensor, proportion)
+
+    def begin_multi_conv(self):
+        self._core.begin_multi_conv()
+
+    def end_multi_conv(self, settings):
+        return self._core.end_multi_conv(settings)
+
     def push_scope(self, name):
         self._core.push_module(name)
 

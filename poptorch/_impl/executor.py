@@ -128,9 +128,7 @@ class PoplarExecutor:
             "device_iterations": options.device_iterations,
             "gradient_accumulation": options.Training.gradient_accumulation if self._training else 1,
             "replication_factor": options.replication_factor,
-            "input_groups": replication.groups(
-                options.input_cgt, options.input_group_size, options.replication_factor
-            ),
+            "input_groups": replication.groups(options.input_cgt, options.input_group_size, options.replication_factor),
             "broadcast_buffers": options.broadcast_buffers,
             "replica_groupings": self._groupings,
             "output_mode": int(options.output_mode),

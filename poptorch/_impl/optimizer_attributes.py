@@ -56,9 +56,7 @@ _RMSPROP = _Family(
     _ADAPTIVE_TYPES,
     clips=False,
 )
-_LAMB = _Family(
-    ("lr", "betas", "eps", "weight_decay", "max_weight_norm"), {}, types=_ADAPTIVE_TYPES, clips=False
-)
+_LAMB = _Family(("lr", "betas", "eps", "weight_decay", "max_weight_norm"), {}, types=_ADAPTIVE_TYPES, clips=False)
 
 _COMBINED, _SEPARATE, _KIND_ADAM, _KIND_ADAMW, _KIND_RMSPROP, _KIND_LAMB = 0, 1, 2, 3, 5, 7
 
@@ -266,7 +264,9 @@ def choose_mean_strategy(description, options):
             )
     elif description["accum_dtype"] == "f16" and _mean_option(options) in _AT_THE_END:
         logger.debug("accum_type is float16: gradients are combined with MeanReductionStrategy.Running")
-        options.Training._values["meanAccumulationAndReplicationReductionStrategy"] = enums.MeanReductionStrategy.Running
+        options.Training._values["meanAccumulationAndReplicationReductionStrategy"] = (
+            enums.MeanReductionStrategy.Running
+        )
 
 
 def check_mean_strategy(description, options):
@@ -315,8 +315,7 @@ def _sgd_scalars(description, group):
     values = {name: value for name, value in group.items() if name != "nesterov"}
     values["loss_scaling"] = description["loss_scaling"]
     lr, momentum, dampening, decay, velocity_scaling, loss_scaling = (
-        values[name][0]
-        for name in ("lr", "momentum", "dampening", "weight_decay", "velocity_scaling", "loss_scaling")
+        values[name][0] for name in ("lr", "momentum", "dampening", "weight_decay", "velocity_scaling", "loss_scaling")
     )
 
     def is_variable(*names):

@@ -338,9 +338,7 @@ def test_unknown_names_cannot_be_marked(mark):
     )
 
 
-MARK = (
-    ". Mark it with optimizer.variable_attrs.markAsVariable before the first compilation, or compile again."
-)
+MARK = ". Mark it with optimizer.variable_attrs.markAsVariable before the first compilation, or compile again."
 NEW = ". It is fixed when the model is compiled: create a new trainingModel to change it."
 CHANGED = "optimizer constant changed [IPU-E410]: "
 

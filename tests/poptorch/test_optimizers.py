@@ -121,7 +121,11 @@ def test_parameters_in_no_group_stay_as_they_are():
 
 POPTORCH = {
     "sgd": (poptorch.optim.SGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}),
-    "adam": (poptorch.optim.Adam, torch.optim.Adam, {"lr": 0.01, "betas": (0.8, 0.99), "eps": 1e-6, "weight_decay": 0.1}),
+    "adam": (
+        poptorch.optim.Adam,
+        torch.optim.Adam,
+        {"lr": 0.01, "betas": (0.8, 0.99), "eps": 1e-6, "weight_decay": 0.1},
+    ),
     "adamw": (poptorch.optim.AdamW, torch.optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.99), "weight_decay": 0.1}),
     "rmsprop": (poptorch.optim.RMSprop, torch.optim.RMSprop, {"lr": 0.005, "alpha": 0.9, "momentum": 0.3}),
 }

@@ -182,6 +182,7 @@ void Capture::start_op(const OpInfo& info) {
   }
   builder_.settings.block = block_;
   builder_.settings.no_grad = gradients_off();
+  builder_.settings.outline = outlines_.empty() ? Attributes() : outlines_.back();
   builder_.location = new_location();
   builder_.origin = info.origin;
 }

@@ -55,6 +55,16 @@ class Capture {
   void clear_block();  // the next operator without a block is an error
   void push_module(const std::string& path);
   void pop_module();
+  // Back-end attributes of the operators captured until pop_attributes(); inner values win.
+  void push_attributes(const Attributes& attributes);
+  void pop_attributes();
+  // The share of tile memory for the operator that made `t`, looked for up to two producers back; whether
+  // there is one that takes the hint.
+  bool set_available_memory(const at::Tensor& t, double proportion);
+  // Convolutions captured between the two become one fused operation; returns how many. Error(kCapture):
+  // nested, none captured, or one that needs the result of another.
+  void begin_multi_conv();
+  int64_t end_multi_conv(const Attributes& settings);
   // Ends the capture. Error(kUnsupportedOps) listing all of them.
   std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs);
   void abort();  // ends the capture; harmless when there is none
@@ -146,6 +156,9 @@ class Capture {
   std::string block_;
   std::vector<BlockSpec> blocks_;
   std::vector<std::string> modules_;
+  std::vector<Attributes> outlines_;        // of nested poptorch.Attribute contexts, merged
+  std::optional<size_t> multi_conv_start_;  // ops of the graph when the open MultiConv began
+  int64_t multi_convs_ = 0;
   std::vector<std::pair<std::shared_ptr<ir::LocationData>, std::shared_ptr<torch::CapturedTraceback>>>
       pending_lines_;
   std::vector<Unsupported> unsupported_;

@@ -26,6 +26,15 @@ void check_buffers(const Captured& captured, const CompileSettings& s) {
   }
 }
 
+// What is printed must be used, as published: otherwise the op is not part of the program.
+void drop_unused_prints(ir::Graph& graph) {
+  std::vector<ir::Op*> unused;
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
+    if ((*at)->is("print_tensor") && (*at)->result()->uses().empty() && !(*at)->result()->is_output())
+      unused.push_back(at->get());
+  for (ir::Op* op : unused) graph.erase(op);
+}
+
 ir::ReplicaGrouping grouping_of(const program::ReplicaGroups& groups) {
   ir::ReplicaGrouping grouping;
   grouping.size = groups.size;
@@ -38,6 +47,7 @@ ir::ReplicaGrouping grouping_of(const program::ReplicaGroups& groups) {
 void Executor::build(Captured& captured, const CompileSettings& settings) {
   IPU_CHECK(captured.module != nullptr, "a captured graph is compiled once");
   check_buffers(captured, settings);
+  drop_unused_prints(*captured.graph);
   ForwardGraph forward;
   forward.graph = captured.graph;
   for (const InputSpec& input : captured.inputs) {

@@ -1,0 +1,89 @@
+// Annotations that do not change values: back-end attributes, memory hints, fused convolutions.
+#include <unordered_set>
+
+#include "frontends/torch/capture/capture.h"
+#include "ops/op_def.h"
+
+namespace ipu::frontends::torch_frontend {
+
+void Capture::push_attributes(const Attributes& attributes) {
+  Attributes merged = outlines_.empty() ? Attributes() : outlines_.back();
+  for (const auto& [name, value] : attributes) merged.set(name, value);
+  outlines_.push_back(std::move(merged));
+}
+
+void Capture::pop_attributes() {
+  IPU_CHECK(!outlines_.empty(), "no attributes to leave");
+  outlines_.pop_back();
+}
+
+namespace {
+
+bool takes_memory_hint(const ir::Op& op) {
+  static const std::unordered_set<std::string> others = {
+      "linear", "matmul", "gather", "index_select", "embedding", "conv", "lstm", "gru", "slice_scatter"};
+  return ops::has_trait(op, ops::kMatmul) || ops::has_trait(op, ops::kConvolution) ||
+         others.contains(op.kind());
+}
+
+}  // namespace
+
+bool Capture::set_available_memory(const at::Tensor& t, double proportion) {
+  ir::Value* value = read(t);
+  for (int back = 0; back < 3; ++back) {
+    ir::Op* op = value->producer();
+    if (op == nullptr) return false;
+    if (takes_memory_hint(*op)) {
+      op->settings.available_memory = proportion;
+      return true;
+    }
+    if (op->operand_count() == 0 || op->operand(0) == nullptr) return false;
+    value = op->operand(0);
+  }
+  return false;
+}
+
+void Capture::begin_multi_conv() {
+  if (multi_conv_start_)
+    throw Error(
+        ErrorCode::kCapture,
+        "nested MultiConv: a poptorch.MultiConv is entered inside another.\n  try:      leave the outer "
+        "one first");
+  multi_conv_start_ = graph_->ops().size();
+}
+
+int64_t Capture::end_multi_conv(const Attributes& settings) {
+  IPU_CHECK(multi_conv_start_.has_value(), "no MultiConv to leave");
+  const size_t start = *multi_conv_start_;
+  multi_conv_start_.reset();
+  std::vector<ir::Op*> convolutions;
+  std::unordered_set<const ir::Value*> made;  // from their results
+  size_t position = 0;
+  for (const auto& op : graph_->ops()) {
+    if (position++ < start) continue;
+    bool depends = false;
+    for (int i = 0; i < op->operand_count(); ++i) depends |= made.contains(op->operand(i));
+    const bool is_convolution = ops::has_trait(*op, ops::kConvolution);
+    if (is_convolution && depends)
+      throw Error(ErrorCode::kCapture,
+                  "MultiConv cannot be fused: a convolution needs the result of another one in the same "
+                  "poptorch.MultiConv.\n  from:     " +
+                      to_string(op->location) + "\n  try:      leave the MultiConv before it");
+    if (is_convolution) convolutions.push_back(op.get());
+    if (is_convolution || depends)
+      for (int i = 0; i < op->result_count(); ++i) made.insert(op->result(i));
+  }
+  if (convolutions.empty())
+    throw Error(
+        ErrorCode::kCapture,
+        "empty MultiConv: no convolution was captured inside a poptorch.MultiConv.\n  try:      call the "
+        "convolutions inside the with statement");
+  for (ir::Op* op : convolutions) {
+    op->settings.outline.set("multi_conv", multi_convs_);
+    for (const auto& [name, value] : settings) op->settings.outline.set("multi_conv." + name, value);
+  }
+  ++multi_convs_;
+  return static_cast<int64_t>(convolutions.size());
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,137 @@
+#include "kernels/debug/tensor_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "support/half.h"
+
+namespace ipu::kernels {
+namespace {
+
+template <typename T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+double element(DType dtype, const std::byte* data, int64_t i) {
+  const std::byte* at = data + i * size_in_bytes(dtype);
+  switch (dtype) {
+    case DType::kF32:
+      return load<float>(at);
+    case DType::kF64:
+      return load<double>(at);
+    case DType::kF16:
+      return half_to_float(load<uint16_t>(at));
+    case DType::kI32:
+      return load<int32_t>(at);
+    case DType::kU32:
+      return load<uint32_t>(at);
+    case DType::kI16:
+      return load<int16_t>(at);
+    case DType::kU16:
+      return load<uint16_t>(at);
+    case DType::kI8:
+      return load<int8_t>(at);
+    default:
+      return load<uint8_t>(at);
+  }
+}
+
+class Writer {
+ public:
+  Writer(const TensorSpec& spec, const std::byte* data, const TextFormat& format)
+      : spec_(spec), data_(data), format_(format), strides_(contiguous_strides(spec.shape)) {
+    const int64_t count = element_count(spec.shape);
+    summarises_ = count > format.summarise_threshold;
+    floats_ = format.float_format;
+    if (!is_floating_point(spec.dtype) || floats_ != FloatFormat::kAuto) return;
+    floats_ = FloatFormat::kFixed;
+    for (int64_t i = 0; i < count; ++i) {
+      const double size = std::fabs(element(spec.dtype, data, i));
+      if (std::isfinite(size) && (size >= 1e8 || (size != 0 && size < 1e-4))) {
+        floats_ = FloatFormat::kScientific;
+        break;
+      }
+    }
+  }
+
+  std::string run() {
+    write(0, 0);
+    return std::move(text_);
+  }
+
+ private:
+  std::string number(int64_t i) const {
+    const double value = element(spec_.dtype, data_, i);
+    char buffer[512];
+    if (spec_.dtype == DType::kBool) return value != 0 ? "true" : "false";
+    if (!is_floating_point(spec_.dtype)) return std::to_string(static_cast<int64_t>(value));
+    if (floats_ == FloatFormat::kNone) {
+      const auto end = spec_.dtype == DType::kF64
+                           ? std::to_chars(buffer, buffer + sizeof buffer, value)
+                           : std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
+      return {buffer, end.ptr};
+    }
+    const int length = std::snprintf(buffer, sizeof buffer, floats_ == FloatFormat::kFixed ? "%.*f" : "%.*e",
+                                     static_cast<int>(format_.digits), value);
+    return {buffer, static_cast<size_t>(length)};
+  }
+
+  void item(const std::string& text, size_t indent) {
+    if (static_cast<int64_t>(text_.size() - line_start_ + text.size() + 1) > format_.max_line_width &&
+        text_.size() - line_start_ > indent) {
+      text_ += '\n';
+      line_start_ = text_.size();
+      text_.append(indent, ' ');
+    }
+    text_ += text;
+  }
+
+  void write(size_t dim, int64_t offset) {
+    if (dim == spec_.shape.size()) return item(number(offset), dim);
+    const int64_t extent = spec_.shape[dim];
+    const bool is_last = dim + 1 == spec_.shape.size();
+    const bool cuts = summarises_ && extent > 2 * format_.edge_items;
+    text_ += format_.open_bracket;
+    for (int64_t i = 0; i < extent; ++i) {
+      if (i > 0) {
+        text_ += format_.separator;
+        if (is_last) {
+          text_ += ' ';
+        } else {
+          text_ += '\n';
+          line_start_ = text_.size();
+          text_.append(dim + 1, ' ');
+        }
+      }
+      if (cuts && i == format_.edge_items) {
+        item("...", dim + 1);
+        i = extent - format_.edge_items - 1;
+        continue;
+      }
+      write(dim + 1, offset + i * strides_[dim]);
+    }
+    text_ += format_.close_bracket;
+  }
+
+  const TensorSpec& spec_;
+  const std::byte* data_;
+  const TextFormat& format_;
+  const Strides strides_;
+  bool summarises_ = false;
+  FloatFormat floats_ = FloatFormat::kFixed;
+  std::string text_;
+  size_t line_start_ = 0;
+};
+
+}  // namespace
+
+std::string tensor_text(const TensorSpec& spec, const std::byte* data, const TextFormat& format) {
+  return Writer(spec, data, format).run();
+}
+
+}  // namespace ipu::kernels

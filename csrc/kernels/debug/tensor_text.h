@@ -1,0 +1,32 @@
+// A tensor as text, in the manner of ipu_print_tensor: brackets by dimension, long ones summarised by their
+// ends.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "support/attributes.h"
+#include "support/tensor_spec.h"
+
+namespace ipu::kernels {
+
+enum class FloatFormat : uint8_t {
+  kAuto,        // fixed, or scientific when the largest is >= 1e8 or the smallest, except 0, below 1e-4
+  kFixed,       // `digits` decimals
+  kScientific,  // `digits` decimals and an exponent
+  kNone         // the shortest text that reads back as the same number
+};
+
+struct TextFormat {
+  int64_t summarise_threshold = 1000;  // elements above which only the ends of a dimension are shown
+  int64_t edge_items = 3;              // shown at each end
+  int64_t max_line_width = 80;
+  int64_t digits = 4;
+  FloatFormat float_format = FloatFormat::kAuto;
+  char separator = ',', open_bracket = '(', close_bracket = ')';
+};
+
+// `data`: contiguous elements of `spec`.
+std::string tensor_text(const TensorSpec& spec, const std::byte* data, const TextFormat& format);
+
+}  // namespace ipu::kernels

@@ -1,0 +1,61 @@
+// print_tensor: the identity that shows its value while the program runs.
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+const std::initializer_list<std::string_view> kFormats = {"auto", "fixed", "scientific", "none"};
+
+Attributes copy_of(const Attributes& from, const std::string& title) {
+  Attributes attributes = from;
+  attributes.set("title", title);
+  return attributes;
+}
+
+void import_print_tensor(ImportCall& call) {
+  Attributes attributes;
+  for (const char* name : {"title", "float_format", "separator", "open_bracket", "close_bracket"})
+    attributes.set(name, call.text(name));
+  for (const char* name : {"summarise_threshold", "edge_items", "max_line_width", "digits"})
+    attributes.set(name, call.integer(name));
+  attributes.set("print_gradient", call.boolean("print_gradient"));
+  call.set_result(0, call.op("print_tensor", {call.tensor("x")}, attributes));
+}
+
+const OpRegistration print_tensor =
+    define_op("print_tensor", "debug")
+        .doc(
+            "x; writes `title: x` to stderr each time it runs. print_gradient: the gradient is printed, too, "
+            "as `title_gradient`.")
+        .operand("x", kAnything)
+        .attribute("title", std::string())
+        .attribute("print_gradient", true)
+        .attribute("summarise_threshold", int64_t{1000})
+        .attribute("edge_items", int64_t{3})
+        .attribute("max_line_width", int64_t{80})
+        .attribute("digits", int64_t{4})
+        .attribute("float_format", std::string("auto"))
+        .attribute("separator", std::string(","))
+        .attribute("open_bracket", std::string("("))
+        .attribute("close_bracket", std::string(")"))
+        .result("y")
+        .traits(kSideEffects | kMayReuseFirstOperand)
+        .infer([](const InferContext& c) {
+          one_of(c, "float_format", kFormats);
+          for (const char* name : {"summarise_threshold", "edge_items", "max_line_width", "digits"})
+            if (c.attributes.integer(name, 1) < 0)
+              attribute_error(std::string(name) + " must not be negative");
+          return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
+        })
+        .gradient([](GradientBuilder& g) {
+          if (!g.attributes().boolean("print_gradient", true)) return g.set(0, g.upstream());
+          g.set(0, g.op("print_tensor", {g.upstream()},
+                        copy_of(g.attributes(), g.attributes().text("title", "") + "_gradient")));
+        })
+        .reference([](ReferenceCall& call) { call.result(0).values = call.operand(0).values; })
+        .from_aten({"poptorch::print_tensor"}, import_print_tensor)
+        .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
+                  {{ir::Type{DType::kI32, {4}}}, {{"title", std::string("counts")}}}});
+
+}  // namespace
+}  // namespace ipu::ops

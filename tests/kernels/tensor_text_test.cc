@@ -1,0 +1,66 @@
+#include "kernels/debug/tensor_text.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ipu::kernels {
+namespace {
+
+std::string text_of(const Shape& shape, const std::vector<float>& values, const TextFormat& format = {}) {
+  return tensor_text(TensorSpec::plain(DType::kF32, shape), reinterpret_cast<const std::byte*>(values.data()),
+                     format);
+}
+
+TEST(TensorText, BracketsEachDimension) {
+  EXPECT_EQ(text_of({2, 2}, {1, 2, 3, 4}), "((1.0000, 2.0000),\n (3.0000, 4.0000))");
+  EXPECT_EQ(text_of({}, {1.5f}), "1.5000");
+  EXPECT_EQ(text_of({0}, {}), "()");
+}
+
+TEST(TensorText, FormatsNumbers) {
+  TextFormat format;
+  EXPECT_EQ(text_of({2}, {1e9f, 0}), "(1.0000e+09, 0.0000e+00)");
+  EXPECT_EQ(text_of({1}, {1e-5f}), "(1.0000e-05)");
+  format.digits = 2;
+  format.float_format = FloatFormat::kScientific;
+  EXPECT_EQ(text_of({1}, {1.5f}, format), "(1.50e+00)");
+  format.float_format = FloatFormat::kFixed;
+  EXPECT_EQ(text_of({1}, {1e9f}, format), "(1000000000.00)");
+  format.float_format = FloatFormat::kNone;
+  EXPECT_EQ(text_of({2}, {0.1f, 3}, format), "(0.1, 3)");
+}
+
+TEST(TensorText, WritesIntegersAndTruthValues) {
+  const int32_t counts[] = {-1, 7};
+  EXPECT_EQ(tensor_text(TensorSpec::plain(DType::kI32, {2}), reinterpret_cast<const std::byte*>(counts), {}),
+            "(-1, 7)");
+  const uint8_t flags[] = {1, 0};
+  EXPECT_EQ(tensor_text(TensorSpec::plain(DType::kBool, {2}), reinterpret_cast<const std::byte*>(flags), {}),
+            "(true, false)");
+}
+
+TEST(TensorText, ShowsTheEndsOfLongDimensions) {
+  std::vector<float> values(20);
+  std::iota(values.begin(), values.end(), 0.0f);
+  TextFormat format;
+  format.summarise_threshold = 10;
+  format.edge_items = 2;
+  format.float_format = FloatFormat::kNone;
+  EXPECT_EQ(text_of({20}, values, format), "(0, 1, ..., 18, 19)");
+  EXPECT_EQ(text_of({5, 4}, values, format),
+            "((0, 1, 2, 3),\n (4, 5, 6, 7),\n ...,\n (12, 13, 14, 15),\n (16, 17, 18, 19))");
+}
+
+TEST(TensorText, BreaksLinesAtTheWidthWithTheGivenCharacters) {
+  TextFormat format;
+  format.max_line_width = 12;
+  format.float_format = FloatFormat::kNone;
+  format.separator = ';';
+  format.open_bracket = '[';
+  format.close_bracket = ']';
+  EXPECT_EQ(text_of({6}, {100, 200, 300, 400, 500, 600}, format), "[100; 200; \n 300; 400; \n 500; 600]");
+}
+
+}  // namespace
+}  // namespace ipu::kernels

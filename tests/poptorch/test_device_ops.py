@@ -1,0 +1,294 @@
+"""Printing, memory hints, serialised products, back-end attributes and MultiConv: values stay those of torch."""
+
+import copy
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import poptorch
+from poptorch import MatMulSerializationMode as Mode
+from poptorch._impl.capture import GraphCapture
+
+
+def captured_text(model, *inputs):
+    runner = poptorch.inferenceModel(model)
+    result = runner(*inputs)
+    return result, runner._executable.ir_text()
+
+
+def module_of(function):
+    class Model(torch.nn.Module):
+        def forward(self, *args):
+            return function(*args)
+
+    return Model()
+
+
+def captured_before_passes(model, *inputs):
+    runner = poptorch.inferenceModel(model)
+    capture = GraphCapture(runner._traced_model, False, runner._options, set(), {})
+    names, values, keywords = runner._binder.bind(inputs, {})
+    return capture.run(names, values, keywords, 1, {}).ir_text(False)
+
+
+# --- ipu_print_tensor ---
+
+PRINTING = """
+import torch, poptorch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    def forward(self, x):
+        y = poptorch.ipu_print_tensor(x * self.w, "product", {print_gradient})
+        poptorch.ipu_print_tensor(x, "unused")
+        return y, poptorch.identity_loss(y, "sum")
+net = Net()
+trainer = poptorch.trainingModel(net, poptorch.Options().showCompilationProgressBar(False))
+out, loss = trainer(torch.tensor([[3.0, 4.0]]))
+assert out.tolist() == [[3, 8]] and loss.item() == 11
+"""
+
+
+@pytest.mark.parametrize("print_gradient", [True, False])
+def test_the_device_prints_values_and_gradients_to_stderr(print_gradient):
+    code = PRINTING.format(print_gradient=print_gradient)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stderr.splitlines() if "product" in line or "unused" in line]
+    assert lines == ["product: ((3.0000, 8.0000))"] + ["product_gradient: ((1.0000, 1.0000))"] * print_gradient
+
+
+def test_printing_in_a_pipeline_shows_each_micro_batch(capfd):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            with poptorch.Block("a", ipu_id=0):
+                x = poptorch.ipu_print_tensor(x + 1, "a", float_format="none")
+            with poptorch.Block("b", ipu_id=1):
+                return poptorch.ipu_print_tensor(x * 2, "b", float_format="none")
+
+    out = poptorch.inferenceModel(Net(), poptorch.Options().deviceIterations(3))(torch.arange(3.0).reshape(3, 1))
+    assert out.flatten().tolist() == [2, 4, 6]
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("a:")] == ["a: ((1))", "a: ((2))", "a: ((3))"]
+    assert [line for line in lines if line.startswith("b:")] == ["b: ((2))", "b: ((4))", "b: ((6))"]
+
+
+def test_printing_on_the_cpu_is_the_identity_and_mistakes_are_named(capfd):
+    x = torch.ones(2, requires_grad=True)
+    poptorch.ipu_print_tensor(x * 2, "t").sum().backward()
+    assert x.grad.tolist() == [2, 2] and "t:" not in capfd.readouterr().err
+    with pytest.raises(KeyError):
+        poptorch.ipu_print_tensor(x, float_format="hex")
+    with pytest.raises(poptorch.Error) as caught:
+        poptorch.ipu_print_tensor([1])
+    assert caught.value.message == "poptorch.ipu_print_tensor needs a tensor, got list"
+
+
+# --- set_available_memory ---
+
+
+def test_memory_hint_reaches_the_operation_behind_the_tensor():
+    layer = torch.nn.Conv2d(1, 2, 3)
+
+    def forward(x):
+        return poptorch.set_available_memory(torch.relu(layer(x)), 0.25)
+
+    model = module_of(forward)
+    model.layer = layer
+    x = torch.randn(1, 1, 5, 5)
+    out, text = captured_text(model, x)
+    torch.testing.assert_close(out, torch.relu(layer(x)))
+    assert re.search(r"= conv\(.*available_memory=0\.25", text), text
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, "0.2"])
+def test_memory_proportions_outside_0_to_1_are_refused(value):
+    with pytest.raises(poptorch.Error) as caught:
+        poptorch.set_available_memory(torch.ones(2), value)
+    assert caught.value.message == (
+        f"poptorch.set_available_memory: the proportion must be a number in 0..1, got {value!r}"
+    )
+    with pytest.raises(poptorch.Error, match="needs a tensor, got int"):
+        poptorch.set_available_memory(3, 0.5)
+
+
+# --- serializedMatMul ---
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("keep_precision", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_serialised_product_is_matmul(mode, keep_precision, batch):
+    factor = 0 if mode == Mode.Disabled else 2
+    a, b = torch.randn(2, *batch, 4, 6), torch.randn(2, *batch, 6, 8)
+    product = lambda a, b: poptorch.serializedMatMul(a, b, mode, factor, keep_precision)  # noqa: E731
+    torch.testing.assert_close(poptorch.inferenceModel(module_of(product))(a, b), torch.matmul(a, b))
+    assert torch.equal(product(a, b), torch.matmul(a, b))  # on the CPU
+
+
+def test_serialised_product_trains():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(6, 8))
+
+        def forward(self, x):
+            y = poptorch.serializedMatMul(x, self.w, Mode.ReducingDim, 3)
+            return poptorch.identity_loss(y * y, "mean")
+
+    net = Net()
+    plain = copy.deepcopy(net)
+    x = torch.randn(4, 6)
+    trainer = poptorch.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))
+    trainer(x)
+    (torch.matmul(x, plain.w) ** 2).mean().backward()
+    torch.testing.assert_close(net.w.detach(), plain.w.detach() - 0.1 * plain.w.grad)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((torch.ones(2, 3), torch.ones(3, 4), "none"), "mode must be a poptorch.MatMulSerializationMode, got 'none'"),
+        ((1, torch.ones(3, 4), Mode.Disabled), "serializedMatMul needs two tensors, got int and Tensor"),
+        ((torch.ones(2, 3), torch.ones(3, 4), Mode.ReducingDim, 0), "factor must be an int of at least 1, got 0"),
+        (
+            (torch.ones(2, 3), torch.ones(3, 4), Mode.ReducingDim, 2),
+            "serializedMatMul: ReducingDim has size 3, which is not divisible by factor 2 (shapes [2, 3] and [3, 4])",
+        ),
+        (
+            (torch.ones(3), torch.ones(3, 4), Mode.ReducingDim, 3),
+            "serializedMatMul needs tensors of at least 2 dimensions, got shapes [3] and [3, 4]",
+        ),
+        ((torch.ones(2, 3), torch.ones(3, 4), Mode.ReducingDim, 3, 1), "keep_precision must be True or False, got 1"),
+    ],
+)
+def test_serialised_product_names_mistakes(arguments, message):
+    with pytest.raises(AssertionError) as caught:
+        poptorch.serializedMatMul(*arguments)
+    assert str(caught.value) == message
+
+
+# --- Attribute ---
+
+
+def test_attributes_are_on_the_operations_inside_and_inner_values_win():
+    def forward(x):
+        with poptorch.Attribute(__outline={"layer": "outer", "kind": "a"}):
+            x = torch.exp(x)
+            with poptorch.Attribute(__outline={"layer": "inner"}):
+                x = torch.sin(x)
+            x = torch.tanh(x)
+        return torch.cos(x)
+
+    x = torch.ones(1)
+    text = captured_before_passes(module_of(forward), x)
+    outline = {kind: re.search(rf"= {kind}\(.*", text).group() for kind in ("exp", "sin", "tanh", "cos")}
+    assert "outer" in outline["exp"] and "outer" in outline["tanh"]
+    assert "inner" in outline["sin"] and "outer" not in outline["sin"]
+    assert "outer" not in outline["cos"]
+
+
+def test_attribute_values_must_be_dicts_of_strings():
+    for value in ("x", {"a": 1}, {1: "a"}):
+        with pytest.raises(AssertionError) as caught:
+            poptorch.Attribute(__outline=value)
+        assert str(caught.value) == (f"poptorch.Attribute: '__outline' must be a dict from str to str, got {value!r}")
+
+
+# --- MultiConv ---
+
+
+class Convolutions(torch.nn.Module):
+    def __init__(self, forward):
+        super().__init__()
+        self.a = torch.nn.Conv2d(1, 2, 3, padding=1)
+        self.b = torch.nn.Conv2d(1, 2, 1)
+        self.c = torch.nn.Conv2d(2, 2, 1)
+        self._forward = forward
+
+    def forward(self, x):
+        return self._forward(self, x)
+
+
+def both(model, x, **settings):
+    multi = poptorch.MultiConv()
+    for name, value in settings.items():
+        assert getattr(multi, name)(value) is multi
+    with multi:
+        a, b = model.a(x), model.b(x)
+    return a + b
+
+
+def test_multi_conv_computes_what_its_convolutions_do():
+    settings = {
+        "availableMemoryProportions": [0.1, 0.2],
+        "partialsTypes": torch.float,
+        "enableConvDithering": [True, False],
+        "planType": poptorch.MultiConvPlanType.Serial,
+        "perConvReservedTiles": 100,
+        "cycleBackOff": 0.3,
+    }
+    model = Convolutions(lambda m, x: both(m, x, **settings))
+    x = torch.randn(1, 1, 4, 4)
+    out, text = captured_text(model, x)
+    torch.testing.assert_close(out, model.a(x) + model.b(x))
+    marked = [line for line in text.splitlines() if "multi_conv=0" in line]
+    assert len(marked) == 2 and all("= conv(" in line for line in marked)
+
+
+def dependent(model, x):
+    with poptorch.MultiConv():
+        return model.c(model.a(x))
+
+
+def nested(model, x):
+    with poptorch.MultiConv(), poptorch.MultiConv():
+        return model.a(x)
+
+
+def empty(model, x):
+    with poptorch.MultiConv():
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    "forward, phrase",
+    [
+        (dependent, "MultiConv cannot be fused"),
+        (nested, "nested MultiConv"),
+        (empty, "empty MultiConv"),
+        (
+            lambda m, x: both(m, x, availableMemoryProportions=[0.1, 0.2, 0.3]),
+            "MultiConv.availableMemoryProportions has 3 values for 2 convolutions. Give one value, or 2.",
+        ),
+    ],
+)
+def test_multi_conv_that_cannot_be_is_refused_and_the_next_run_works(forward, phrase):
+    runner = poptorch.inferenceModel(Convolutions(forward))
+    with pytest.raises(poptorch.Error) as caught:
+        runner(torch.randn(1, 1, 4, 4))
+    assert caught.value.message.startswith(phrase)
+    good = Convolutions(both)
+    x = torch.randn(1, 1, 4, 4)
+    torch.testing.assert_close(poptorch.inferenceModel(good)(x), both(good, x))
+
+
+@pytest.mark.parametrize(
+    "name, value, error",
+    [
+        ("availableMemoryProportions", [], AssertionError),
+        ("availableMemoryProportions", 2.0, AssertionError),
+        ("partialsTypes", torch.int, ValueError),
+        ("enableConvDithering", 1, ValueError),
+        ("planType", "Serial", AssertionError),
+        ("perConvReservedTiles", 1.5, AssertionError),
+        ("cycleBackOff", "x", AssertionError),
+    ],
+)
+def test_multi_conv_settings_are_checked(name, value, error):
+    with pytest.raises(error, match=f"MultiConv.{name} needs .*, got"):
+        getattr(poptorch.MultiConv(), name)(value)
