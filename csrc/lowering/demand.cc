@@ -52,9 +52,12 @@ void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir:
 }
 
 void Demand::activate(const Scope& scope, int ipu) {
-  for (const Scope* s = &scope; s != nullptr && mark(scopes_, s->number, ipu); s = s->parent)
-    if (s->site != nullptr && s->site->is(kind::kIf) && !conditions_.at({s->parent, s->site}))
+  for (const Scope* s = &scope; s != nullptr && mark(scopes_, s->number, ipu); s = s->parent) {
+    if (s->site == nullptr) continue;
+    if (s->site->is(kind::kIf) && !conditions_.at({s->parent, s->site}))
       want(*s->parent, s->site->operand(0), ipu, s->site);
+    if (leading_outputs(*s->site) > 0) want(*s, s->graph->outputs()[0], ipu, s->site);
+  }
 }
 
 void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
@@ -67,7 +70,7 @@ void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
     if (operand == 0) return;
     operand -= 1;
     if (operand < site.attributes.integer("carried"))
-      want(scope, scope.graph->outputs()[operand], ipu, &site);
+      want(scope, scope.graph->outputs()[operand + leading_outputs(site)], ipu, &site);
   }
   want(*scope.parent, site.operand(operand), ipu, &site);
 }

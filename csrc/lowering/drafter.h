@@ -42,6 +42,7 @@ class Drafter {
   void emit_if(const Scope& scope, const ir::Op& op);
   void hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called,
                  int first_input);
+  int emit_condition(const Scope& body, const std::vector<int>& carried_buffers);
   void settle_carried(const Scope& body, const std::vector<int>& carried_buffers);
 
   // Ops (drafter.cc).

@@ -85,12 +85,13 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   loop.counter = counter;
   loop.trip = op.attributes.integer("trip");
   emit_scope(body);
-  settle_carried(body, buffers);
+  const int leave = emit_condition(body, buffers);
   const int end = static_cast<int>(draft_.steps.size());
   DraftStep& last = add(Opcode::kEndLoop);
   last.counter = counter;
   last.target = begin;
   draft_.steps[begin].target = end;
+  if (leave >= 0) draft_.steps[leave].target = end + 1;
   --depth_;
   for (int k = 0; k < carried; ++k) {
     if (buffers[k] < 0) continue;
@@ -101,12 +102,33 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   }
 }
 
+// The end of an iteration: carried values in place, then, with a run-time condition, the branch out of the
+// loop, whose number is returned (-1: none). The condition is of this iteration, so carried values must not
+// run over it.
+int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) {
+  if (leading_outputs(*body.site) == 0) {
+    settle_carried(body, buffers);
+    return -1;
+  }
+  const ir::Value* value = body.graph->outputs()[0];
+  DraftOperand condition;
+  static_cast<Place&>(condition) = contiguous(body, value);
+  if (std::find(buffers.begin(), buffers.end(), condition.buffer) != buffers.end())
+    static_cast<Place&>(condition) = materialise(condition, value->name());
+  settle_carried(body, buffers);
+  DraftStep& test = add(Opcode::kBranchIfNot, shared_.origin(*body.site));
+  test.operands.push_back(std::move(condition));
+  return static_cast<int>(draft_.steps.size()) - 1;
+}
+
 // All outputs of the body become the carried values of the next iteration at the same moment: an output that
 // lies in the memory of another carried value is set aside first.
 void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers) {
+  const auto leading = static_cast<size_t>(leading_outputs(*body.site));
+  auto output = [&](size_t k) { return body.graph->outputs()[k + leading]; };
   std::vector<Place> outputs(buffers.size());
   for (size_t k = 0; k < buffers.size(); ++k)
-    if (buffers[k] >= 0) outputs[k] = ensure(body, body.graph->outputs()[k]);
+    if (buffers[k] >= 0) outputs[k] = ensure(body, output(k));
   auto stays = [&](size_t k) {
     return outputs[k].buffer == buffers[k] && outputs[k].byte_offset == 0 &&
            (outputs[k].spec.layout != Layout::kPlain || outputs[k].spec.is_contiguous());
@@ -114,7 +136,7 @@ void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers)
   for (size_t k = 0; k < buffers.size(); ++k) {
     if (buffers[k] < 0 || stays(k)) continue;
     if (std::find(buffers.begin(), buffers.end(), outputs[k].buffer) == buffers.end()) continue;
-    Place aside = new_buffer(spec_of(body.graph->outputs()[k]->type()), body.graph->outputs()[k]->name());
+    Place aside = new_buffer(spec_of(output(k)->type()), output(k)->name());
     move(outputs[k], aside.buffer, -1);
     outputs[k] = std::move(aside);
   }

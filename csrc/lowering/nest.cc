@@ -25,6 +25,10 @@ bool is_replicable(const ir::Op& op) {
 
 }  // namespace
 
+int leading_outputs(const ir::Op& op) {
+  return op.is(kind::kLoop) && op.attributes.boolean("while", false) ? 1 : 0;
+}
+
 bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
 
 std::string user_line(const ir::Op& op) {
@@ -71,11 +75,9 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
   for (const auto& op : graph.ops()) {
     for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
     if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) ||
-        op->is(kind::kRngContext) || op->is(kind::kWrite) ||
-        (op->is(kind::kLoop) && op->attributes.boolean("while", false)))
+        op->is(kind::kRngContext) || op->is(kind::kWrite))
       throw Error(ErrorCode::kUnsupportedOps,
-                  "unsupported operation: '" + op->kind() + "'" +
-                      (op->is(kind::kLoop) ? " with a run-time condition" : "") + " cannot be lowered" +
+                  "unsupported operation: '" + op->kind() + "' cannot be lowered" +
                       (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
           .at(user_line(*op));
     if (!is_region(*op)) continue;
@@ -134,7 +136,7 @@ bool Nest::find_homes(Scope& scope) {
       again |= find_homes(*called);
       const std::vector<ir::Value*>& outputs = called->graph->outputs();
       for (int i = 0; i < op->result_count(); ++i) {
-        int produced = home(*called, outputs[i]);
+        int produced = home(*called, outputs[i + leading_outputs(*op)]);
         if (op->is(kind::kLoop)) again |= set_home(called->value(inputs[i + 1]), produced);
         if (op->is(kind::kLoop) && produced == kAnywhere) produced = home(*called, inputs[i + 1]);
         set_home(scope.value(op->result(i)), produced);

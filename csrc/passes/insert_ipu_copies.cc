@@ -231,8 +231,25 @@ class InsertIpuCopies : public Pass {
       }
       process(*graph, index);
     }
+    if (op.attributes.boolean("while", false)) place_loop_condition(op, *graphs[0]);
     settle_outputs(op, graphs);
     erase_unread_inputs(op, graphs);
+  }
+
+  // As that of an `if`: every IPU of the loop asks it, so it must be known on all of them.
+  void place_loop_condition(const ir::Op& op, ir::Graph& body) {
+    const std::set<int> touched = touched_ipus(op);
+    Value* condition = body.outputs()[0];
+    if (home_.at(condition) == kEverywhere) return;
+    if (touched.size() > 1)
+      throw Error(
+          ErrorCode::kCapture,
+          "condition over several IPUs: the loop at " + ir::to_string(op.location) + " has ops on " +
+              std::to_string(touched.size()) +
+              " IPUs and a condition that is made on one, which is not supported yet. Put the loop into one "
+              "block.");
+    Value* here = value_on(Scope{&body, {}}, condition, *touched.begin(), nullptr);
+    if (here != condition) body.set_output(0, here);
   }
 
   // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to

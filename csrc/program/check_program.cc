@@ -224,7 +224,8 @@ class Checker {
             "the replicas cannot be cut into its groups");
   }
 
-  // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target.
+  // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target. A
+  // branch may leave its loop for what follows it.
   void check_targets() {
     for (size_t i = 0; i < code_.instructions.size(); ++i) {
       const Instruction& step = code_.instructions[i];
@@ -235,7 +236,9 @@ class Checker {
       require(step.target > at_ && step.target <= static_cast<int>(code_.instructions.size()),
               "target is not ahead");
       int loop_there = step.target < static_cast<int>(inside_.size()) ? inside_[step.target] : -1;
-      require(loop_there == inside_[i], "target is in another loop");
+      const bool leaves = step.opcode == Opcode::kBranchIfNot && inside_[i] >= 0 &&
+                          step.target == code_.instructions[inside_[i]].target + 1;
+      require(loop_there == inside_[i] || leaves, "target is in another loop");
     }
   }
 

@@ -82,6 +82,17 @@ TEST(Verifier, tables) {
   EXPECT_EQ(
       all("remote_buffer @b: f32[3] variable @w: f32[2] {remote_buffer=@b, remote_entry=1}"),
       "variable @w is f32[2], an entry of @b is f32[3]\nvariable @w lives in entry 1 of @b, which has 1\n");
+  EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {group_size=3}"),
+            "variable @w: its grouping of size 3 and stride 1 does not divide 4 replicas\n");
+  EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {group_size=2, initial=dense<f32[2,2]: 0.0>}"), "");
+  EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {group_size=2, initial=dense<f32[3,2]: 0.0>}"),
+            "variable @w is f32[2], its initial value f32[3,2]\n");
+  EXPECT_EQ(all("module {replicas=4} variable @w: f32[3] {meta_shape=[5], shard_over=4}"),
+            "variable @w is f32[3], a shard of f32[5] over 4 replicas is f32[2]\n");
+  EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {meta_shape=[5], shard_over=3}"),
+            "variable @w is sharded over 3 replicas of a group of 4\n");
+  EXPECT_EQ(all("module {processes=3, replicas=4}"),
+            "module attribute 'processes' is an integer of at least 1 that divides the replicas\n");
   EXPECT_EQ(all("entry main = @f"), "entry point 'main' is @f, which does not exist\n");
   EXPECT_EQ(all("entry main = @f graph @f(%a: f32[]) -> () { return }"),
             "entry graph @f has inputs; it is run without arguments\n");
