@@ -34,7 +34,8 @@ def trainingModel(model, options=None, optimizer=None):
         model: torch.nn.Module whose `forward` returns a loss (or marks one with `identity_loss`). Set `model.train()`
             or `eval()` before wrapping.
         options: `poptorch.Options`, frozen from now on.
-        optimizer: SGD, Adam, AdamW, RMSprop of torch or poptorch, or LAMB; default `poptorch.optim.SGD(model.parameters(), lr=0.01)`.
+        optimizer: SGD, Adam, AdamW or RMSprop of torch or poptorch, or LAMB; default
+            `poptorch.optim.SGD(model.parameters(), lr=0.01)`.
 
     Returns:
         `PoplarExecutor`. A call takes the inputs of `forward` with dimension 0 times device iterations times
