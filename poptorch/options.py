@@ -209,6 +209,8 @@ class Options(OptionContainer):
         object.__setattr__(self, "_relax_optimizer_checks", False)
         object.__setattr__(self, "_show_progress_bar", True)
         object.__setattr__(self, "_module_namescope", True)
+        if os.environ.get("POPTORCH_CACHE_DIR"):
+            self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
         defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
         self.from_json(defaults)
 
@@ -378,6 +380,20 @@ class Options(OptionContainer):
             proportions[int(name[3:])] = float(value)
         return self._set("available_memory_proportion", proportions)
 
+    def enableExecutableCaching(self, path):
+        """Folder (str) in which compiled programs are kept and looked for; None: no cache.
+
+        Default: the environment variable POPTORCH_CACHE_DIR. Entries are never deleted. A program is found again when
+        graph, constants, options, machine and version are the same; the log says at level INFO what differed.
+        """
+        self._check_writable()
+        self._popart.options["enableEngineCaching"] = path is not None
+        if path is None:
+            self._popart.options.pop("cachePath", None)
+        else:
+            self._popart.options["cachePath"] = os.fspath(path)
+        return self
+
     def enableStableNorm(self, enabled):
         """Two-pass variance in normalisation layers. Always on here: the emulator's kernels are stable ones."""
         return self._register("enable_stable_norm", bool(enabled))
@@ -457,7 +473,6 @@ _refuse(
     "",
     [
         "anchorTensor",
-        "enableExecutableCaching",
         "useIpuModel",
         "useIpuId",
         "enableSyntheticData",

@@ -7,5 +7,6 @@ namespace ipu::bindings {
 
 void define_capture(pybind11::module_& m);
 void define_executor(pybind11::module_& m);
+void define_executables(pybind11::module_& m);
 
 }  // namespace ipu::bindings

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings/bindings.h"
+#include "bindings/interrupted.h"
 #include "bindings/python_errors.h"
 #include "frontends/torch/executor/executor.h"
 
@@ -100,6 +101,10 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.mean_reduction = flag("mean_reduction", true);
   s.running_mean = flag("running_mean", false);
   s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
+  auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
+  s.cache_directory = text("cache_directory");
+  s.version = text("version");
+  s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   if (d.contains("optimizer") && !d["optimizer"].is_none())
     s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
   return s;
@@ -107,11 +112,6 @@ tf::CompileSettings settings_of(const py::dict& d) {
 
 // --- running
 // -------------------------------------------------------------------------------------------------
-
-bool interrupted() {
-  py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
 
 std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
   try {
@@ -234,6 +234,11 @@ std::vector<py::dict> memory(tf::Executor& executor) {
 
 }  // namespace
 
+bool interrupted() {
+  py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
 void define_executor(py::module_& m) {
   py::class_<tf::Executor>(m, "Executor")
       .def("call", &call, py::arg("arguments"),
@@ -260,6 +265,7 @@ void define_executor(py::module_& m) {
                                                         : py::object(py::int_(e.first_ipu()));
                              })
       .def_property_readonly("compile_seconds", &tf::Executor::compile_seconds)
+      .def_property_readonly("from_cache", [](const tf::Executor& e) { return e.executable().from_cache; })
       .def("ir_text", &tf::Executor::ir_text, "The IR after all passes.")
       .def("program_text", &tf::Executor::program_text)
       .def("trace", &tf::Executor::set_trace, py::arg("enable"))
@@ -269,9 +275,17 @@ void define_executor(py::module_& m) {
   m.def(
       "compile",
       [](tf::Captured& captured, const py::dict& options) {
-        auto executor = std::make_unique<tf::Executor>(captured, settings_of(options));
-        executor->set_interrupted(&interrupted);
-        return executor;
+        tf::CompileSettings settings = settings_of(options);
+        settings.interrupted = &interrupted;
+        try {
+          auto executor = std::make_unique<tf::Executor>(captured, settings);
+          executor->set_interrupted(&interrupted);
+          return executor;
+        } catch (const Error& e) {
+          if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr)
+            throw py::error_already_set();
+          throw;
+        }
       },
       py::arg("captured"), py::arg("options"), "Compiles a captured graph; it can be compiled once.");
 }

@@ -100,6 +100,7 @@ PYBIND11_MODULE(poptorch_core, m) {
   find_libraries();
   define_capture(m);
   define_executor(m);
+  define_executables(m);
 
   py::enum_<TestErrorType>(m, "TestErrorType")
       .value("Poptorch", TestErrorType::kPoptorch)

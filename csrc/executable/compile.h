@@ -27,6 +27,8 @@ struct Executable {
   int ipus_per_replica = 1;  // max(distinct IPUs used, highest id + 1)
   int ipus_reserved = 1;     // with replicas, rounded
   double compile_seconds = 0.0;
+  int ipu_version = 0;  // of the machine it was compiled for; 0: no matter, it uses none
+  bool from_cache = false;
 };
 
 // `module` is consumed by the passes.

@@ -44,7 +44,9 @@ enum class ErrorCode : int {
   kFloatingPoint = 415,   // invalid operation or overflow while exceptions are enabled
   kFileCorrupt = 501,
   kFileVersion = 502,
-  kEnvironment = 503,  // bad value of an environment variable
+  kEnvironment = 503,   // bad value of an environment variable
+  kFileAccess = 504,    // cannot be read or written
+  kFileMismatch = 505,  // a good file that belongs to another model or machine
 };
 
 // type of spec 19.4; what components that raise report.

@@ -6,7 +6,7 @@ import datetime
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import compile_hooks, errors, not_yet, replication, weight_hooks
+from poptorch._impl import compile_hooks, errors, not_yet, precompiled, replication, weight_hooks
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
 from poptorch._impl.log import logger, warn_once
@@ -86,7 +86,8 @@ class PoplarExecutor:
             return
         self._compile(*self._binder.bind(args, kwargs))
 
-    def _compile(self, names, values, keywords):
+    def _compile(self, names, values, keywords, from_file=None):
+        """`from_file`: a `poptorch_core.ExecutableFile` whose program is taken if it was compiled from the same graph."""
         factors = self._factors()
         count = 1
         for value in factors.values():
@@ -105,13 +106,19 @@ class PoplarExecutor:
             finally:
                 compile_hooks.run_after()
             progress.advance("capture")
-            executable = poptorch_core.compile(captured, self._native_options(captured))
+            if from_file is None:
+                executable = poptorch_core.compile(captured, self._native_options(captured))
+            else:
+                executable = from_file.executor(poptorch_core.graph_digest(captured))
+                if self._training:
+                    executable.set_optimizer(self._optimizer_link.description)
             progress.advance("compile")
             if self._options.connection_type == enums.ConnectionType.Always:
                 executable.attach()
             progress.advance("attach")
         self._signature = Signature(names, values)
         self._argument_names = names
+        self._example_inputs = (names, precompiled.example_inputs(values), keywords)
         self._result_structure = capture.output_structure
         self._captured = captured
         self._states = capture.states
@@ -130,6 +137,7 @@ class PoplarExecutor:
             "replication_factor": options.replication_factor,
             "input_groups": replication.groups(options.input_cgt, options.input_group_size, options.replication_factor),
             "broadcast_buffers": options.broadcast_buffers,
+            **precompiled.native_options(options),
             "replica_groupings": self._groupings,
             "output_mode": int(options.output_mode),
             "output_period": options.output_return_period,
@@ -146,6 +154,48 @@ class PoplarExecutor:
         if self._training:
             native["optimizer"] = self._optimizer_link.description
         return native
+
+    def compileAndExport(self, filename, *args, export_model=True, **kwargs):
+        """`compile(*args, **kwargs)`, then `save(filename, export_model)`."""
+        self.compile(*args, **kwargs)
+        self.save(filename, export_model)
+
+    def save(self, filename, export_model=True, save_rng_state=True):
+        """Writes the executable to a file, for `poptorch.load` or `loadExecutable` in another process.
+
+        Args:
+            filename: target; parent folders are made. A folder means `model.poptorch` in it, with a warning.
+            export_model: store the model with its weights, the optimizer and its state too (bool; needs a picklable
+                model). `poptorch.load` needs them, `loadExecutable` does not.
+            save_rng_state: store the state of the device's random generators (bool).
+
+        Raises:
+            poptorch.Error: not compiled, nothing to export, or the file cannot be written.
+            AssertionError: a parent of the target is no folder.
+
+        Example:
+            >>> trainer.compile(images, labels)
+            >>> trainer.save("trainer.poptorch")
+        """
+        self._require_compiled("save")
+        precompiled.save(self, filename, export_model, save_rng_state)
+
+    def loadExecutable(self, filename, trusted=False):
+        """Takes the executable of a file instead of compiling, and attaches as `Options.connectionType` says.
+
+        The model is captured once more, to check that the executable is its own.
+
+        Args:
+            filename: what `save` or `compileAndExport` wrote.
+            trusted: run whatever code the example inputs in the file name (bool); leave it False for files of others.
+
+        Raises:
+            poptorch.Error: unreadable, damaged, of another version, model or machine.
+        """
+        if self._executable is not None:
+            logger.warning("Call to loadExecutable() ignored: the executable is already compiled.")
+            return
+        precompiled.load_into(self, filename, trusted)
 
     def _clean_inputs(self, values):
         """Detached, contiguous tensors; one warning each per wrapper."""
@@ -401,9 +451,6 @@ def _not_available(name):
 
 
 for _name in (
-    "compileAndExport",
-    "save",
-    "loadExecutable",
     "getPerfCounters",
     "getLatency",
     "getHostIpuLatency",

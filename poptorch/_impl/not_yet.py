@@ -3,7 +3,6 @@
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
 PACKAGE_NAMES = frozenset(
     {
-        "load",
         "Phase",
         "ParallelPhasedExecution",
         "SerialPhasedExecution",
@@ -21,7 +20,6 @@ PACKAGE_NAMES = frozenset(
         "nearest",
         "registerGeometricCustomArgParsers",
         "accessAttributes",
-        "importPoptorchMetadataFromFile",
         "profiling",
     }
 )

@@ -53,6 +53,11 @@ class OptimizerLink:
         if device_state_of(self.optimizer) is None:
             self.host = DeviceState()
 
+    def restore(self, state):
+        """State (`DeviceState`) of a file, for an optimizer that does not carry its own; it waits for the device."""
+        if state is not None and device_state_of(self.optimizer) is None:
+            self.host = state
+
     def set_optimizer(self, optimizer):
         """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""
         executable = self._executor()._executable

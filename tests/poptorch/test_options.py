@@ -117,7 +117,6 @@ def test_random_seed_seeds_torch_at_once():
 @pytest.mark.parametrize(
     "call, name",
     [
-        (lambda o: o.enableExecutableCaching("x"), "Options.enableExecutableCaching"),
         (lambda o: o.Precision.enableStochasticRounding(True), "Options.Precision.enableStochasticRounding"),
         (lambda o: o._Popart.set("a", 1), "Options._Popart.set"),
     ],

@@ -1,7 +1,7 @@
 // From a captured graph to a program.
 #include <algorithm>
 
-#include "executable/digest.h"
+#include "executable/cache.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
@@ -40,6 +40,19 @@ ir::ReplicaGrouping grouping_of(const program::ReplicaGroups& groups) {
   grouping.size = groups.size;
   grouping.stride = groups.stride;
   return grouping;
+}
+
+constexpr int kOfflineIpus = 16;
+
+// The attached machine, or the first one of the version that is compiled for offline.
+const target::System& target_system(const CompileSettings& settings) {
+  if (settings.offline_ipu_version == 0) return target::attached_system();
+  for (const std::string& name : target::system_names()) {
+    const target::System& system = target::find_system(name);
+    if (system.ipu_version == settings.offline_ipu_version && system.num_ipus >= kOfflineIpus) return system;
+  }
+  throw Error(ErrorCode::kEnvironment,
+              "unknown IPU version: " + std::to_string(settings.offline_ipu_version) + "; 1, 2 or 21");
 }
 
 }  // namespace
@@ -113,14 +126,16 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   options.device_iterations = settings.device_iterations;
   options.accumulation = settings.accumulation;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
-  executable_ = executable::compile(*captured.module, target::attached_system(), options);
+  executable_ =
+      executable::compile_cached(*captured.module, target_system(settings), options,
+                                 {settings.cache_directory, settings.version, settings.interrupted});
   program_ = executable_.program;
   captured.module.reset();
   captured.graph = nullptr;
 }
 
 Executor::Executor(Captured& captured, const CompileSettings& settings) {
-  const std::string graph = captured.module ? executable::digest_of(*captured.module) : "";
+  const std::string graph = graph_digest(captured);
   // A model whose outputs are all known on the host needs no device.
   bool device = settings.training || captured.host_outputs > 0 ||
                 std::any_of(captured.states.begin(), captured.states.end(),

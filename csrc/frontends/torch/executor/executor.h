@@ -40,6 +40,10 @@ struct CompileSettings {
   bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
   optimizers::Spec optimizer;
+  std::string cache_directory;                  // of compiled programs; empty: none
+  std::string version;                          // of the package
+  int offline_ipu_version = 0;                  // compile for another machine than the attached one
+  std::function<bool()> interrupted = nullptr;  // asked while waiting for another process that compiles
 };
 
 class Executor {

@@ -5,13 +5,15 @@
 
 #include <array>
 
+#include "executable/digest.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-constexpr std::array<std::pair<at::ScalarType, const char*>, 10> kFileDtypes{{{at::kFloat, "F32"},
+constexpr size_t kEdgeDtypes = 10;  // the first ones cross the edge of a program
+constexpr std::array<std::pair<at::ScalarType, const char*>, 14> kFileDtypes{{{at::kFloat, "F32"},
                                                                               {at::kHalf, "F16"},
                                                                               {at::kBFloat16, "BF16"},
                                                                               {at::kDouble, "F64"},
@@ -20,7 +22,11 @@ constexpr std::array<std::pair<at::ScalarType, const char*>, 10> kFileDtypes{{{a
                                                                               {at::kShort, "I16"},
                                                                               {at::kChar, "I8"},
                                                                               {at::kByte, "U8"},
-                                                                              {at::kBool, "BOOL"}}};
+                                                                              {at::kBool, "BOOL"},
+                                                                              {at::kUInt16, "U16"},
+                                                                              {at::kUInt32, "U32"},
+                                                                              {at::kUInt64, "U64"},
+                                                                              {at::kFloat8_e5m2, "F8_E5M2"}}};
 
 // Items of an output that come back from one call (the table of output modes).
 int64_t items_of(const CompileSettings& s, ir::OutputMode mode) {
@@ -70,18 +76,35 @@ at::Tensor first_of_groups(const program::ReplicaGroups& groups, int replicas) {
 
 std::string output_stream(int index) { return "output." + std::to_string(index); }
 
-std::string file_dtype(at::ScalarType type) {
+std::string storage_dtype(at::ScalarType type) {
   for (const auto& [known, name] : kFileDtypes)
     if (known == type) return name;
+  throw Error(ErrorCode::kTypeMismatch,
+              std::string("unsupported type: files have no ") + c10::toString(type) + " tensors");
+}
+
+at::ScalarType storage_type_of(const std::string& file_dtype) {
+  for (const auto& [type, name] : kFileDtypes)
+    if (name == file_dtype) return type;
+  throw Error(ErrorCode::kFileCorrupt, "corrupt file: '" + file_dtype + "' is no element type of torch");
+}
+
+std::string file_dtype(at::ScalarType type) {
+  for (size_t i = 0; i < kEdgeDtypes; ++i)
+    if (kFileDtypes[i].first == type) return kFileDtypes[i].second;
   throw Error(ErrorCode::kTypeMismatch, std::string("unsupported type: ") + c10::toString(type) +
                                             " does not cross the edge of a program");
 }
 
 at::ScalarType scalar_type_of(const std::string& file_dtype) {
-  for (const auto& [type, name] : kFileDtypes)
-    if (name == file_dtype) return type;
+  for (size_t i = 0; i < kEdgeDtypes; ++i)
+    if (kFileDtypes[i].second == file_dtype) return kFileDtypes[i].first;
   throw Error(ErrorCode::kFileCorrupt,
               "corrupt file: '" + file_dtype + "' is no element type of an input or output");
+}
+
+std::string graph_digest(const Captured& captured) {
+  return captured.module != nullptr ? executable::digest_of(*captured.module) : "";
 }
 
 executable::HostTensor host_tensor(const at::Tensor& tensor) {

@@ -19,6 +19,13 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
                                      const program::Program* program);
 std::string output_stream(int index);  // "output.3"
 
+// The same for storages of a pickled model, which may hold any type of torch that safetensors has.
+std::string storage_dtype(at::ScalarType type);
+at::ScalarType storage_type_of(const std::string& file_dtype);
+
+// Identifies a captured graph; it has not been compiled yet.
+std::string graph_digest(const Captured& captured);
+
 executable::HostTensor host_tensor(const at::Tensor& tensor);
 at::Tensor torch_tensor(const executable::HostTensor& tensor);
 

@@ -1,0 +1,234 @@
+#include "executable/file.h"
+
+#include "executable/json_fields.h"
+#include "executable/json_text.h"
+#include "executable/program_fields.h"
+#include "executable/signature_fields.h"
+#include "kernels/kernel_table.h"
+
+namespace ipu::executable {
+namespace {
+
+constexpr int kMaxJsonDepth = 24;
+constexpr int64_t kMaxSize = int64_t{1} << 46;  // bytes; below it sums of sizes do not overflow
+constexpr int64_t kMaxCount = int64_t{1} << 31;
+constexpr int64_t kMaxPlanBits = int64_t{1} << 30;  // check_plan keeps a bit per buffer and basic block
+constexpr int kMaxReplicas = 4096;
+
+// The scalars of an Executable; program and text have sections of their own.
+struct Summary {
+  std::map<std::string, int64_t> statistics;
+  int ipus_per_replica = 1, ipus_reserved = 1;
+  double compile_seconds = 0.0;
+  bool has_program = true;
+  int ipu_version = 0;
+};
+
+}  // namespace
+
+IPU_FIELDS(Summary, field("statistics", &T::statistics), field("ipus_per_replica", &T::ipus_per_replica),
+           field("ipus_reserved", &T::ipus_reserved), field("compile_seconds", &T::compile_seconds),
+           field("has_program", &T::has_program), field("ipu_version", &T::ipu_version));
+
+namespace {
+
+// Ranges that check_program and the engine take for granted: they add and multiply sizes.
+void check_ranges(const Container& container, const program::Program& program) {
+  auto require = [&](bool condition, const std::string& what) {
+    if (!condition) container.corrupt("program: " + what);
+  };
+  auto size = [](int64_t n) { return n >= 0 && n <= kMaxSize; };
+  auto count = [](int64_t n) { return n >= 0 && n <= kMaxCount; };
+  require(program.replicas >= 1 && program.replicas <= kMaxReplicas,
+          "the number of replicas is out of range");
+  require(count(program.device_iterations) && count(program.accumulation),
+          "device iterations or accumulation are out of range");
+  require(!program.ipus.empty(), "it has no IPU");
+  auto groups = [&](const program::ReplicaGroups& g) {
+    return g.size >= 0 && g.stride >= 1 && g.size <= kMaxReplicas && g.stride <= kMaxReplicas &&
+           (g.size == 0 || program.replicas % (g.size * g.stride) == 0);
+  };
+  require(groups(program.input_groups), "the groups of replicas with equal inputs are out of range");
+  for (const program::Variable& variable : program.variables)
+    require(groups(variable.groups), "the groups of variable " + variable.name + " are out of range");
+  for (const program::Queue& queue : program.queues)
+    require(size(queue.bytes) && count(queue.capacity) && queue.bytes * 1.0 * queue.capacity <= kMaxSize,
+            "the size of queue " + queue.name + " is out of range");
+  for (const ConstantPtr& constant : program.constants) require(constant != nullptr, "a constant is missing");
+  for (size_t i = 0; i < program.ipus.size(); ++i) {
+    const program::IpuProgram& ipu = program.ipus[i];
+    const std::string where = "IPU " + std::to_string(i) + ": ";
+    require(size(ipu.arena_bytes) && size(ipu.peak_bytes), where + "the size of the arena is out of range");
+    require(ipu.counters >= 0 && static_cast<size_t>(ipu.counters) <= ipu.instructions.size(),
+            where + "more loop counters than instructions");
+    for (const program::Buffer& buffer : ipu.buffers)
+      require(size(buffer.bytes) && size(buffer.offset),
+              where + "the size of buffer " + buffer.name + " is out of range");
+    for (int buffer : ipu.live_at_peak)
+      require(buffer >= 0 && static_cast<size_t>(buffer) < ipu.buffers.size(),
+              where + "the list of buffers at the peak names one that is not there");
+    int64_t blocks = 1;
+    for (const program::Instruction& step : ipu.instructions) {
+      blocks += step.opcode >= program::Opcode::kLoop && step.opcode <= program::Opcode::kJump;
+      require(step.origin >= -1, where + "an origin is out of range");
+      for (const auto* list : {&step.operands, &step.results})
+        for (const program::Operand& operand : *list)
+          require(operand.byte_offset >= 0 && operand.byte_offset <= kMaxSize,
+                  where + "the offset of an operand is out of range");
+      if (step.opcode == program::Opcode::kKernel && !step.kernel.empty() &&
+          kernels::find_kernel(step.kernel) == nullptr)
+        throw Error(ErrorCode::kFileVersion, "file version: " + container.source() + " needs the kernel '" +
+                                                 step.kernel +
+                                                 "', which this version does not have.\n  try:      compile "
+                                                 "and save again with this version.");
+    }
+    require(blocks * static_cast<int64_t>(ipu.buffers.size()) <= kMaxPlanBits,
+            where + "too many branches for its number of buffers");
+  }
+}
+
+template <class T>
+T read_section(const Container& container, const std::string& section) {
+  nlohmann::json json;
+  try {
+    json = parse_json(container.section(section), kMaxJsonDepth);
+  } catch (const Error& error) {
+    container.corrupt(section + ": " + error.message());
+  }
+  T result{};
+  FieldReader(container, section).read(json, result);
+  return result;
+}
+
+// The engine's own arithmetic: bytes of `items` elements of a stream in host memory.
+bool fits(int64_t items, const program::Stream& stream, const Shape& shape, const std::string& dtype) {
+  // bfloat16 crosses the edge as float32.
+  const int64_t width = dtype == "BF16" ? 4 : file_dtype_bytes(dtype);
+  if (width != size_in_bytes(stream.host_dtype) || items < 0 || items > kMaxCount) return false;
+  double whole = 1;
+  for (int64_t extent : shape) {
+    if (extent < 0) return false;
+    whole *= static_cast<double>(extent);
+  }
+  if (whole > static_cast<double>(kMaxSize)) return false;
+  return element_count(shape) == items * element_count(stream.spec.shape);
+}
+
+}  // namespace
+
+void add_executable(ContainerWriter& writer, const Executable& executable, const Signature& signature) {
+  FieldWriter fields(writer);
+  Summary summary{executable.statistics.counts, executable.ipus_per_replica,   executable.ipus_reserved,
+                  executable.compile_seconds,   executable.program != nullptr, executable.ipu_version};
+  writer.add_section("executable", fields.value(summary).dump());
+  if (executable.program != nullptr) writer.add_section("program", fields.value(*executable.program).dump());
+  writer.add_section("signature", fields.value(signature).dump());
+  writer.add_section("ir", executable.ir_text);
+}
+
+Executable read_executable(const Container& container) {
+  ErrorContext activity("reading executable " + container.source());
+  auto summary = read_section<Summary>(container, "executable");
+  Executable result;
+  result.statistics.counts = std::move(summary.statistics);
+  result.ipus_per_replica = summary.ipus_per_replica;
+  result.ipus_reserved = summary.ipus_reserved;
+  result.compile_seconds = summary.compile_seconds;
+  result.ipu_version = summary.ipu_version;
+  result.ir_text = container.section("ir");
+  if (!summary.has_program) return result;
+  auto program = read_section<program::Program>(container, "program");
+  check_ranges(container, program);
+  try {
+    program::check_program(program);
+    for (const program::IpuProgram& ipu : program.ipus) program::check_plan(ipu);
+  } catch (const Error& error) {
+    container.corrupt("program: " + error.message());
+  }
+  if (result.ipus_per_replica < static_cast<int>(program.ipus.size()) ||
+      result.ipus_per_replica > kMaxReplicas ||
+      result.ipus_reserved < result.ipus_per_replica * program.replicas)
+    container.corrupt("executable: fewer IPUs than the program needs");
+  result.program = std::make_shared<const program::Program>(std::move(program));
+  return result;
+}
+
+Signature read_signature(const Container& container, const program::Program* program) {
+  auto signature = read_section<Signature>(container, "signature");
+  check_signature(container, signature, program);
+  return signature;
+}
+
+void check_signature(const Container& container, const Signature& signature,
+                     const program::Program* program) {
+  auto require = [&](bool condition, const std::string& what) {
+    if (!condition) container.corrupt("signature: " + what);
+  };
+  const size_t streams = program == nullptr ? 0 : program->streams.size();
+  std::vector<char> bound(streams, 0);
+  auto bind = [&](int stream, const std::string& what) -> const program::Stream& {
+    require(stream >= 0 && static_cast<size_t>(stream) < streams, what + " names a stream that is not there");
+    require(bound[stream]++ == 0, what + " names a stream that is taken");
+    return program->streams[stream];
+  };
+  auto check_output = [&](const Signature::Output& output, const std::string& what) {
+    const program::Stream& stream = bind(output.stream, what);
+    require(stream.mode != program::StreamMode::kInput && stream.mode != program::StreamMode::kConstantInput,
+            what + " names an input stream");
+    require(fits(output.items, stream, output.shape, output.dtype) && output.dtype != "BF16",
+            what + " has another size than its stream");
+  };
+  for (size_t i = 0; i < signature.inputs.size(); ++i) {
+    const Signature::Input& input = signature.inputs[i];
+    const std::string what = "input " + std::to_string(i);
+    require(file_dtype_bytes(input.dtype) > 0, what + " has an unknown type");
+    for (int64_t extent : input.shape)
+      require(extent >= 0 && extent <= kMaxSize, what + " has an extent out of range");
+    for (int s : input.streams) {
+      const program::Stream& stream = bind(s, what);
+      require(stream.mode == program::StreamMode::kInput, what + " names no input stream");
+      require(fits(input.items, stream, input.shape, input.dtype),
+              what + " has another size than its stream");
+    }
+  }
+  for (size_t k = 0; k < signature.outputs.size(); ++k) {
+    const Signature::Output& output = signature.outputs[k];
+    const std::string what = "output " + std::to_string(k);
+    if (output.same_as >= 0) {
+      require(static_cast<size_t>(output.same_as) < k && signature.outputs[output.same_as].same_as < 0 &&
+                  signature.outputs[output.same_as].stream == output.stream && output.stream >= 0,
+              what + " repeats an output that is not there");
+    } else if (output.stream >= 0) {
+      check_output(output, what);
+    } else {
+      require(output.constant >= 0 && static_cast<size_t>(output.constant) < signature.constants.size(),
+              what + " has neither a stream nor a value");
+    }
+  }
+  for (const Signature::Mutated& mutated : signature.mutated) {
+    require(mutated.input >= 0 && static_cast<size_t>(mutated.input) < signature.inputs.size(),
+            "a written input is not there");
+    check_output(mutated.output, "written input " + std::to_string(mutated.input));
+  }
+  std::vector<std::map<std::string, double>> streamed;
+  try {
+    optimizers::check_spec(signature.optimizer);
+    for (size_t g = 0; g < signature.optimizer.groups.size(); ++g)
+      streamed.push_back(optimizers::streamed_hypers(signature.optimizer, static_cast<int>(g)));
+  } catch (const Error& error) {
+    container.corrupt("signature: " + error.message());
+  }
+  for (const Signature::HyperStream& hyper : signature.hypers) {
+    const program::Stream& stream = bind(hyper.stream, "hyper-parameter " + hyper.name);
+    require(stream.mode == program::StreamMode::kConstantInput && stream.host_dtype == DType::kF32 &&
+                stream.spec.shape.empty(),
+            "hyper-parameter " + hyper.name + " has a stream of another kind");
+    require(hyper.group == -1 || (hyper.group >= 0 && static_cast<size_t>(hyper.group) < streamed.size() &&
+                                  streamed[hyper.group].contains(hyper.name)),
+            "hyper-parameter " + hyper.name + " belongs to no group");
+  }
+  for (size_t s = 0; s < streams; ++s)
+    require(bound[s] != 0, "stream " + program->streams[s].name + " is bound to nothing");
+}
+
+}  // namespace ipu::executable

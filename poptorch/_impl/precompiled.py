@@ -1,0 +1,231 @@
+"""Executables on disk: what `save`, `loadExecutable` and `poptorch.load` put into the model part of a file and take out.
+
+The container, the program and its checks are native (docs/file-format.md). The model part is a pickle of one dict, read by
+`unpickler`; `model`, `optimizer` and `optimizer_state` are there when the model was exported.
+"""
+
+import os
+
+from poptorch import enums, poptorch_core
+from poptorch._impl import errors, unpickler
+from poptorch._impl.log import logger, warn_once
+from poptorch._impl.structures import rebuild, tensors_of
+
+_DEFAULT_NAME = "model.poptorch"
+_VERSION = "poptorch_version"
+# Options that are fixed by compilation: changed ones have no effect on a loaded executable.
+_COMPILED_OPTIONS = (
+    "replication_factor",
+    "input_group_size",
+    "input_cgt",
+    "device_iterations",
+    "output_mode",
+    "output_return_period",
+    "anchored_tensors",
+    "available_memory_proportion",
+)
+
+
+def _package_version():
+    import poptorch
+
+    return poptorch.__version__
+
+
+def target_of(filename):
+    """The file a name means: itself, or `model.poptorch` in the folder it names; parent folders are made.
+
+    Raises:
+        AssertionError: a parent exists and is no folder.
+    """
+    path = os.fspath(filename)
+    if os.path.isdir(path) or path.endswith(os.sep):
+        path = os.path.join(path, _DEFAULT_NAME)
+        logger.warning("save() needs a file name but got a folder: writing %s", path)
+    parent = os.path.dirname(path)
+    if parent:
+        existing = parent
+        while existing and not os.path.exists(existing):
+            existing = os.path.dirname(existing)
+        assert not existing or os.path.isdir(existing), f"'{existing}' exists and is not a folder: cannot write {path}"
+        os.makedirs(parent, exist_ok=True)
+    return path
+
+
+def save(executor, filename, export_model, save_rng_state):
+    """Writes the executable of a compiled wrapper."""
+    if executor._executable.program_text() == "":
+        raise errors.create_error("there is nothing to export: all outputs of the model are constants, it uses no IPU.")
+    executor.copyWeightsToHostIfNeeded()
+    link = executor._optimizer_link
+    contents = {
+        "version": _package_version(),
+        "training": executor._training,
+        "options": executor._options.clone(),
+        "inputs": executor._example_inputs,
+        "groupings": executor._groupings,
+        "rng_state": _rng_state(executor) if save_rng_state else None,
+    }
+    if export_model:
+        contents["model"] = executor._user_model
+        if link is not None:
+            link.before_detach()
+            contents["optimizer"] = link.optimizer
+            contents["optimizer_state"] = link.host.snapshot()
+    model, storages = unpickler.write(contents)
+    metadata = {_VERSION: _package_version()}
+    poptorch_core.save_executable(executor._executable, target_of(filename), metadata, model, storages)
+
+
+def _rng_state(executor):
+    state = getattr(executor, "_saved_rng_state", None)
+    return state() if state is not None else None
+
+
+def example_inputs(values):
+    """Inputs of the shapes and types of the compiling call; one element stands for all, for only shapes matter."""
+    return [
+        rebuild(value, (tensor.detach().new_zeros(()).expand(tensor.shape) for tensor in tensors_of(value)))
+        for value in values
+    ]
+
+
+def native_options(options):
+    """What `poptorch_core.compile` must know about caching and offline targets (dict)."""
+    native = {"version": _package_version(), "cache_directory": _cache_directory(options)}
+    if options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
+        native["offline_ipu_version"] = options.ipu_version
+    return native
+
+
+def _cache_directory(options):
+    path = options._Popart.options.get("cachePath")
+    if not path or not options._Popart.options.get("enableEngineCaching"):
+        return ""
+    if options.exists("use_model") and options.use_model:
+        warn_once("cache on a model", "Executable caching is not available on an IPU model: the program is compiled.")
+        return ""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise AssertionError(f"The executable cache '{path}' cannot be made: {error}") from error
+    assert os.access(path, os.W_OK | os.X_OK), f"The executable cache '{path}' is not writable"
+    return os.path.abspath(path)
+
+
+class Precompiled:
+    """A file, read and checked.
+
+    Raises:
+        poptorch.Error: unreadable, damaged, or naming something that is not allowed.
+        `version_error`: made by another version (called with the message).
+    """
+
+    def __init__(self, filename, trusted, version_error):
+        self.path = os.fspath(filename)
+        self.file = poptorch_core.ExecutableFile(self.path)
+        written = self.file.metadata.get(_VERSION, "")
+        if written != _package_version():
+            raise version_error(
+                f"Invalid file {self.path}: written by poptorch {written or '(unknown)'}, this is "
+                f"{_package_version()}. Compile and save again with this version."
+            )
+        contents = unpickler.read(self.file.model(), self.file.storages(), self.path, trusted)
+        self._contents = contents if isinstance(contents, dict) else {}
+        if not isinstance(self._contents.get("inputs"), tuple) or len(self._contents["inputs"]) != 3:
+            raise version_error(f"Invalid file {self.path}: it has no example inputs.")
+
+    def get(self, name):
+        return self._contents.get(name)
+
+
+def _assertion(message):
+    return AssertionError(message)
+
+
+def load_into(executor, filename, trusted):
+    """`executor.loadExecutable`."""
+    read = Precompiled(filename, trusted, errors.create_error)
+    if bool(read.get("training")) != executor._training:
+        kinds = {True: "trainingModel", False: "inferenceModel"}
+        raise errors.create_error(
+            f"{read.path} holds the executable of a poptorch.{kinds[bool(read.get('training'))]}; this wrapper is a "
+            f"poptorch.{kinds[executor._training]}."
+        )
+    _warn_about_options(executor._options, read.get("options"), read.path)
+    _adopt(executor, read)
+
+
+def _adopt(executor, read):
+    names, values, keywords = read.get("inputs")
+    values = [rebuild(value, (tensor.contiguous() for tensor in tensors_of(value))) for value in values]
+    executor._groupings = dict(read.get("groupings") or {})
+    executor._compile(names, values, keywords, from_file=read.file)
+
+
+def _warn_about_options(mine, compiled, path):
+    for name in _COMPILED_OPTIONS:
+        if not (mine.exists(name) and compiled is not None and compiled.exists(name)):
+            continue
+        if getattr(mine, name) != getattr(compiled, name):
+            logger.warning(
+                "Option %s=%r has no effect: %s was compiled with %r.",
+                name,
+                getattr(mine, name),
+                path,
+                getattr(compiled, name),
+            )
+
+
+def load(filename, edit_opts_fn=None, trusted=False):
+    """The wrapper that `save` or `compileAndExport` wrote, with model, weights, optimizer state and executable.
+
+    Nothing is compiled, and no code of the file runs: its pickled model may name only classes this program has imported
+    already (docs/file-format.md). An offline target is dropped; the device is attached as `connectionType` says.
+
+    Args:
+        filename: file to read.
+        edit_opts_fn: function that changes run-time options of the `poptorch.Options` it is given, in place.
+        trusted: run whatever code the pickled model names, as `pickle.load` does (bool). Only for files you trust.
+
+    Returns:
+        `PoplarExecutor`.
+
+    Raises:
+        AssertionError: made by another version, or the model was not exported.
+        poptorch.Error: unreadable, damaged, for another machine, or using names that are not allowed.
+
+    Example:
+        >>> predict = poptorch.load("predictor.poptorch", lambda options: options.randomSeed(1))
+    """
+    from poptorch._impl import wrappers
+
+    read = Precompiled(filename, trusted, _assertion)
+    options = read.get("options")
+    options._thaw()
+    options.deleteIfExists("ipu_version")
+    if options.connection_type == enums.ConnectionType.Never:
+        options.connectionType(enums.ConnectionType.Always)
+    model = read.get("model")
+    assert model is not None, (
+        f"{read.path} does not contain the model: it was saved with export_model=False. Wrap the model with "
+        "poptorch.trainingModel or poptorch.inferenceModel and call loadExecutable() on the wrapper."
+    )
+    compiled = options.clone()
+    if edit_opts_fn is not None:
+        edit_opts_fn(options)
+    _warn_about_options(options, compiled, read.path)
+    if read.get("training"):
+        executor = wrappers.trainingModel(model, options, read.get("optimizer"))
+        executor._optimizer_link.restore(read.get("optimizer_state"))
+    else:
+        executor = wrappers.inferenceModel(model, options)
+    _adopt(executor, read)
+    if read.get("rng_state") is not None:
+        executor.rng_state = read.get("rng_state")
+    return executor
+
+
+def metadata_bytes(filename):
+    """`poptorch.importPoptorchMetadataFromFile`."""
+    return poptorch_core.ExecutableFile(os.fspath(filename)).model()

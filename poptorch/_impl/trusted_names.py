@@ -1,0 +1,311 @@
+"""What a pickle in an executable file may name, and what happens when it does.
+
+Three kinds: callables of a fixed list, each behind a wrapper that checks its arguments; values (types, dtypes, functions of
+torch that modules keep as attributes), which are never called; classes the program has imported already, of which
+instances are made without running any of their code. Everything else is refused by name.
+"""
+
+import collections
+import enum
+import re
+import sys
+import types
+
+import numpy
+import torch
+from torch._weights_only_unpickler import _get_allowed_globals
+
+_FUNCTION_MODULES = ("torch.nn.functional", "torch._C._nn", "torch")
+_NOT_NUMERIC = {"from_file", "frombuffer", "_import_symbols"}  # builtins of torch that touch files or raw memory
+_TORCH_BUILTINS = torch._C._VariableFunctions
+_BUILTIN_VALUES = {kind.__name__: kind for kind in (dict, list, set, frozenset, tuple, int, float, bool, str, object)}
+_BUILTIN_OWNERS = ("torch._C._VariableFunctions", "torch._C._VariableFunctionsClass")
+_CODE_CARRIERS = ("torch.fx", "torch.jit", "torch.package", "torch._dynamo", "torch._inductor", "torch.export")
+
+
+class Refused(Exception):
+    """A name, call or state that the file is not allowed to use."""
+
+
+class NumpyArray:
+    """An array between its two steps in a pickle: made, then filled."""
+
+    def __init__(self):
+        self.memo_keys = []
+
+
+def _require(condition, detail):
+    if not condition:
+        raise Refused(detail)
+
+
+def _is_sizes(value):
+    return isinstance(value, (tuple, list, torch.Size)) and all(type(n) is int and n >= 0 for n in value)
+
+
+def _rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
+    _require(isinstance(storage, torch.storage.TypedStorage), "a tensor without a storage")
+    _require(type(offset) is int and offset >= 0 and _is_sizes(size) and _is_sizes(stride), "a tensor of odd shape")
+    _require(len(size) == len(stride) and not hooks and not metadata, "a tensor with hooks or metadata")
+    _require(type(requires_grad) is bool, "a tensor of odd requires_grad")
+    reach = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride))
+    # torch would grow the storage to fit.
+    _require(offset + reach <= len(storage), "a tensor larger than its storage")
+    return torch._utils._rebuild_tensor_v2(storage, offset, tuple(size), tuple(stride), requires_grad, {})
+
+
+def _rebuild_parameter(data, requires_grad, hooks):
+    _require(isinstance(data, torch.Tensor) and type(requires_grad) is bool and not hooks, "an odd parameter")
+    return torch._utils._rebuild_parameter(data, requires_grad, collections.OrderedDict())
+
+
+def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
+    parameter = _rebuild_parameter(data, requires_grad, hooks)
+    _require(isinstance(state, dict), "a parameter with slots")
+    for name, value in state.items():
+        check_attribute(name)
+        parameter.__dict__[name] = value
+    return parameter
+
+
+def _ordered_dict(items=()):
+    _require(type(items) in (list, tuple), "an OrderedDict of something else than pairs")
+    result = collections.OrderedDict()
+    for pair in items:
+        _require(type(pair) in (list, tuple) and len(pair) == 2, "an OrderedDict of something else than pairs")
+        check_key(pair[0])
+        result[pair[0]] = pair[1]
+    return result
+
+
+def _default_dict(factory=None):
+    _require(factory in (None, dict, list, int, float, set), "a defaultdict with a factory of its own")
+    return collections.defaultdict(factory)
+
+
+def _set(kind):
+    def make(items=()):
+        _require(type(items) in (list, tuple), "a set of something else than a list")
+        for item in items:
+            check_key(item)
+        return kind(items)
+
+    return make
+
+
+def _bytearray(content=b""):
+    _require(type(content) is bytes, "a bytearray of something else than bytes")
+    return bytearray(content)
+
+
+def _numpy_array(kind, shape, code):
+    _require(kind is numpy.ndarray and shape == (0,), "an odd array")
+    return NumpyArray()
+
+
+def fill_numpy(state):
+    """The array of the second step (numpy's own `__setstate__` trusts its argument)."""
+    _require(type(state) is tuple and len(state) == 5, "an odd array")
+    _, shape, dtype, is_fortran, content = state
+    _require(isinstance(dtype, numpy.dtype) and _is_sizes(shape) and type(content) is bytes, "an odd array")
+    count = 1
+    for extent in shape:
+        count *= extent
+    _require(count * dtype.itemsize == len(content), "an array of another size than its bytes")
+    return numpy.frombuffer(content, dtype).reshape(shape, order="F" if is_fortran else "C").copy()
+
+
+def _numpy_dtype(name, align=False, copy=True):
+    _require(type(name) is str and re.fullmatch(r"[<|=]?[biufc][0-9]{1,2}|[<|=]?b1|\?", name), "an odd numpy type")
+    return numpy.dtype(name)
+
+
+def _numpy_scalar(dtype, content):
+    _require(isinstance(dtype, numpy.dtype) and type(content) is bytes, "an odd numpy number")
+    _require(len(content) == dtype.itemsize, "an odd numpy number")
+    return numpy.frombuffer(content, dtype)[0]
+
+
+def _checked(function, *kinds):
+    def call(*args):
+        fits = len(args) <= len(kinds) and all(type(arg) in kind for arg, kind in zip(args, kinds))
+        _require(fits, f"odd arguments of {function.__name__}")
+        return function(*args)
+
+    return call
+
+
+def _size(members):
+    _require(_is_sizes(members), "an odd torch.Size")
+    return torch.Size(members)
+
+
+def _getattr(owner, name):
+    """How pickles name torch's builtins (`torch.relu`); nothing else."""
+    fits = (
+        owner is _TORCH_BUILTINS
+        and type(name) is str
+        and _is_function_of_torch(getattr(torch, name, None), "torch", name)
+    )
+    _require(fits, "builtins.getattr")
+    return getattr(torch, name)
+
+
+# Name → what is called in its place. None of them runs code of anybody else.
+CALLABLES = {
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils._rebuild_parameter": _rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
+    "torch.serialization._get_layout": _checked(torch.serialization._get_layout, (str,)),
+    "torch.Size": _size,
+    "builtins.getattr": _getattr,
+    "torch.device": _checked(torch.device, (str,), (int,)),
+    "collections.OrderedDict": _ordered_dict,
+    "collections.defaultdict": _default_dict,
+    "builtins.set": _set(set),
+    "builtins.frozenset": _set(frozenset),
+    "builtins.complex": _checked(complex, (float, int), (float, int)),
+    "builtins.slice": _checked(slice, *[(int, type(None))] * 3),
+    "builtins.range": _checked(range, *[(int,)] * 3),
+    "builtins.bytearray": _bytearray,
+    "numpy.core.multiarray._reconstruct": _numpy_array,
+    "numpy._core.multiarray._reconstruct": _numpy_array,
+    "numpy.core.multiarray.scalar": _numpy_scalar,
+    "numpy._core.multiarray.scalar": _numpy_scalar,
+    "numpy.dtype": _numpy_dtype,
+}
+
+
+class Callable:
+    """A name of the fixed list as it lies on the stack of the unpickler."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, *args):
+        return CALLABLES[self.name](*args)
+
+
+class Reconstructor:
+    """copyreg._reconstructor: an instance without state, as the pickles of wrapped models have it."""
+
+
+def _our_classes():
+    from poptorch import ops, optim, options
+    from poptorch._impl import locations, optimizer_state, option_container, strategies
+
+    return (
+        option_container.OptionContainer,
+        options._PopartOptions,
+        strategies.Stage,
+        strategies.PipelinedExecution,
+        locations.TensorLocationSettings,
+        optim.VariableAttributes,
+        optimizer_state.DeviceState,
+        ops._BeginBlockHook,
+    )
+
+
+def _lookup(module, name):
+    """A module-level or nested name of an imported module, without running descriptors or module hooks; or None."""
+    found = sys.modules.get(module)
+    if not isinstance(found, types.ModuleType):
+        return None
+    value = None
+    for i, part in enumerate(name.split(".")):
+        table = vars(found) if i == 0 else (vars(value) if isinstance(value, type) else {})
+        if part not in table or (i > 0 and part.startswith("__")):
+            return None
+        value = table[part]
+    return value
+
+
+def is_instance_class(kind):
+    """May instances of this class be made?"""
+    if not isinstance(kind, type) or type(kind) not in (type, *_PLAIN_METACLASSES):
+        return False
+    if any(kind.__module__ == name or kind.__module__.startswith(name + ".") for name in _CODE_CARRIERS):
+        return False
+    return issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *_our_classes())) or is_named_tuple(kind)
+
+
+def is_named_tuple(kind):
+    """A class of collections.namedtuple: its instances are made by `tuple` itself."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+
+
+_PLAIN_METACLASSES = (type(collections.abc.Mapping),)  # ABCMeta
+
+
+def find(module, name):
+    """What a pickle gets for `module.name`: a `Callable`, a value, or a class. `Refused` for anything else."""
+    full = f"{module}.{name}"
+    if full == "copyreg._reconstructor":
+        return Reconstructor
+    if full in CALLABLES:
+        return Callable(full)
+    if module == "builtins" and name in _BUILTIN_VALUES:
+        return _BUILTIN_VALUES[name]
+    if full == "numpy.ndarray":
+        return numpy.ndarray
+    if full in _BUILTIN_OWNERS:
+        return _TORCH_BUILTINS
+    known = _get_allowed_globals().get(full)
+    if isinstance(known, torch.dtype):
+        return known
+    value = _lookup(module, name)
+    if isinstance(value, type):
+        if is_instance_class(value) or issubclass(value, enum.Enum):
+            return value
+    elif module in _FUNCTION_MODULES and _is_function_of_torch(value, module, name):
+        return value
+    raise Refused(full)
+
+
+def _is_function_of_torch(value, module, name):
+    if name in _NOT_NUMERIC or name.startswith("__"):
+        return False
+    if isinstance(value, types.BuiltinFunctionType):
+        return module != "torch" or value == getattr(_TORCH_BUILTINS, name, None)
+    return isinstance(value, types.FunctionType) and module == "torch.nn.functional" and value.__module__ == module
+
+
+def enum_member(kind, value):
+    """The member of an enumeration with this value, looked up and never made."""
+    _require(type(value) in (int, str), f"an odd member of {kind.__qualname__}")
+    member = kind._value2member_map_.get(value)
+    _require(member is not None, f"{value!r} is no member of {kind.__qualname__}")
+    return member
+
+
+def check_attribute(name):
+    """Attribute names that state may set."""
+    _require(type(name) is str, "state with a name that is no text")
+    _require(not (name.startswith("__") and name.endswith("__")), f"state that sets {name}")
+
+
+def check_key(key, depth=2):
+    """Keys whose hash is cheap and runs nobody's code: shared tuples in tuples would take exponential time."""
+    if type(key) in (str, int, float, bool, bytes, type(None), torch.dtype, torch.device, complex):
+        return
+    if isinstance(key, enum.Enum):
+        return
+    _require(type(key) is tuple and depth > 0, f"a key of type {type(key).__name__}")
+    for member in key:
+        check_key(member, depth - 1)
+
+
+def state_setter(kind):
+    """The `__setstate__` that may run for a class: torch's or ours; None when there is none. `Refused` otherwise."""
+    for base in kind.__mro__:
+        setter = vars(base).get("__setstate__")
+        if setter is None:
+            continue
+        home = base.__module__
+        ours = home.split(".")[0] in ("torch", "poptorch") and _lookup(home, base.__qualname__) is base
+        _require(
+            ours and isinstance(setter, types.FunctionType) and setter.__module__ == home,
+            f"{base.__module__}.{base.__qualname__}.__setstate__, code that would run while loading",
+        )
+        return setter
+    return None

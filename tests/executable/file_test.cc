@@ -1,0 +1,224 @@
+// Files of executables: what goes in comes out; whatever is wrong in a file is an Error that names it.
+#include "executable/file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "emulator/engine.h"
+#include "executable/digest.h"
+#include "tests/executable/sample_file.h"
+#include "tests/lowering/oracle.h"
+
+namespace ipu::executable {
+namespace {
+
+const Signature kNoSignature;
+
+std::string message_of(const std::vector<std::byte>& bytes) {
+  try {
+    read_all(Container::parse(bytes, "FILE"));
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+std::string with_section(const std::string& section, const std::string& from, const std::string& to) {
+  Container container = Container::parse(sample_bytes(3), "FILE");
+  std::string text(container.section(section));
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in " << text;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return message_of(resealed(container, section, text));
+}
+
+TEST(ExecutableFile, a_program_comes_back_as_it_was) {
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
+    SCOPED_TRACE(seed);
+    Executable before = sample_executable(seed);
+    Signature signature = sample_signature(*before.program);
+    ContainerWriter writer;
+    add_executable(writer, before, signature);
+    std::vector<std::byte> bytes = writer.bytes();
+    Container container = Container::parse(bytes, "FILE");
+    Executable after = read_executable(container);
+    Signature signature_after = read_signature(container, after.program.get());
+    EXPECT_EQ(program::print(*after.program), program::print(*before.program));
+    EXPECT_EQ(after.ir_text, before.ir_text);
+    EXPECT_EQ(after.statistics.counts, before.statistics.counts);
+    EXPECT_EQ(after.ipus_reserved, before.ipus_reserved);
+    ContainerWriter again;
+    add_executable(again, after, signature_after);
+    EXPECT_EQ(again.bytes(), bytes);  // every field, not only what print() shows
+  }
+}
+
+TEST(ExecutableFile, a_program_that_was_read_computes_the_same) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    auto module = testing_random::RandomProgram(seed, 1).make();
+    ContainerWriter writer;
+    Executable executable;
+    executable.program = std::make_shared<const program::Program>(lowering::lower(*module, {}));
+    Signature signature = sample_signature(*executable.program);
+    add_executable(writer, executable, signature);
+    Container container = Container::parse(writer.bytes(), "FILE");
+    testing_oracle::compare(*module, *read_executable(container).program, 2e-4, 0.25);
+  }
+}
+
+TEST(ExecutableFile, attributes_of_every_kind_and_every_double_come_back) {
+  program::Program program;
+  program.ipus.resize(1);
+  program::Instruction step;
+  step.kernel = "copy";
+  auto constant = std::make_shared<const ConstantData>(
+      ConstantData{DType::kF8_143, {3}, std::vector<std::byte>(3, std::byte{9})});
+  step.attributes = {{"a", true},
+                     {"b", int64_t{INT64_MIN}},
+                     {"c", -std::numeric_limits<double>::infinity()},
+                     {"d", std::string("\xc3\xa4\n\"")},
+                     {"e", DType::kF16},
+                     {"f", Symbol{"g"}},
+                     {"h", ConstantPtr(constant)},
+                     {"i", std::vector<int64_t>{}},
+                     {"j", std::vector<double>{0.1, -0.0, 5e-324}},
+                     {"k", std::vector<std::string>{"x", ""}},
+                     {"l", std::vector<Symbol>{{"y"}}}};
+  program.ipus[0].instructions.push_back(step);
+  Executable executable;
+  executable.program = std::make_shared<const program::Program>(program);
+  ContainerWriter writer;
+  add_executable(writer, executable, kNoSignature);
+  Executable after = read_executable(Container::parse(writer.bytes(), "FILE"));
+  const Attributes& read = after.program->ipus[0].instructions[0].attributes;
+  EXPECT_TRUE(read == step.attributes);
+  EXPECT_TRUE(std::signbit(read.reals("j")[1]));
+}
+
+TEST(ExecutableFile, each_region_has_its_message) {
+  const std::vector<std::byte> good = sample_bytes(3);
+  EXPECT_EQ(message_of(good), "");
+  auto flipped = [&](size_t at) {
+    std::vector<std::byte> bytes = good;
+    bytes[at] ^= std::byte{1};
+    return message_of(bytes);
+  };
+  uint64_t header = 0;
+  for (int i = 0; i < 8; ++i) header |= static_cast<uint64_t>(good[i]) << (8 * i);
+  EXPECT_NE(flipped(7).find("no legal length"), std::string::npos) << flipped(7);
+  EXPECT_NE(flipped(1).find("FILE: header: "), std::string::npos) << flipped(1);
+  EXPECT_NE(flipped(2).find("truncated: the header alone has"), std::string::npos) << flipped(2);
+  EXPECT_NE(flipped(8).find("not an executable of poptorch"), std::string::npos) << flipped(8);
+  EXPECT_NE(flipped(8 + header - 1).find("header"), std::string::npos) << flipped(8 + header - 1);
+  EXPECT_NE(flipped(good.size() - 1).find("header: its checksum does not fit the seal"), std::string::npos);
+  Container container = Container::parse(good, "FILE");
+  const std::byte* begin = nullptr;
+  for (const auto& [name, blob] : container.blobs())
+    if (begin == nullptr || blob.bytes.data() < begin) begin = blob.bytes.data();
+  for (const auto& [name, blob] : container.blobs()) {
+    if (blob.bytes.empty()) continue;
+    size_t at = 8 + header + static_cast<size_t>(blob.bytes.data() - begin);
+    EXPECT_EQ(flipped(at),
+              "corrupt file [IPU-E501]: FILE: tensor '" + name + "': its bytes do not fit their checksum.");
+  }
+}
+
+TEST(ExecutableFile, two_thousand_random_flips_are_all_found) {
+  const std::vector<std::byte> good = sample_bytes(5);
+  std::mt19937_64 random(20261121);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes = good;
+    size_t at = random() % bytes.size();
+    bytes[at] ^= static_cast<std::byte>(1 + random() % 255);
+    ASSERT_NE(message_of(bytes), "") << "byte " << at;
+  }
+}
+
+TEST(ExecutableFile, every_truncation_and_every_surplus_is_found) {
+  const std::vector<std::byte> good = sample_bytes(5);
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::byte> bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(random() % good.size()));
+    ASSERT_NE(message_of(bytes), "") << bytes.size();
+  }
+  for (size_t size : {size_t{0}, size_t{1}, size_t{25}, good.size() - 1, good.size() - 16})
+    ASSERT_NE(message_of({good.begin(), good.begin() + static_cast<ptrdiff_t>(size)}), "") << size;
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(message_of(longer), "corrupt file [IPU-E501]: FILE: 1 bytes too many at the end.");
+}
+
+TEST(ExecutableFile, another_version_of_the_container_is_refused) {
+  std::vector<std::byte> bytes = sample_bytes(3);
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  size_t at = text.find("\"format_version\":\"1\"");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 18] = std::byte{'2'};
+  uint64_t header = 0;
+  for (int i = 0; i < 8; ++i) header |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+  // Seal it anew by hand: the digest of all before the data is the last tensor.
+  auto digest = digest_of(std::span<const std::byte>(bytes).first(8 + header));
+  std::copy(digest.begin(), digest.end(), bytes.end() - 16);
+  EXPECT_EQ(message_of(bytes),
+            "file version [IPU-E502]: FILE has container version 2; this version of poptorch reads version "
+            "1.\n  try:      compile and save again with this version.");
+}
+
+// What checksums cannot find: a sealed file that says something impossible.
+TEST(ExecutableFile, impossible_values_are_named) {
+  const std::string corrupt = "corrupt file [IPU-E501]: FILE: ";
+  EXPECT_EQ(with_section("program", "\"storage\":\"variable\"", "\"storage\":\"moon\""),
+            corrupt + "program.ipus[0].buffers[2].storage 'moon' is unknown.");
+  EXPECT_EQ(with_section("program", "\"variables\":[{", "\"variables\":[{\"colour\":1,"),
+            corrupt + "program.variables[0] has the unknown field 'colour'.");
+  EXPECT_EQ(with_section("program", "\"arena_bytes\":", "\"arena_bytes\":99999999999999999999,\"x\":"),
+            corrupt + "program.ipus[0].arena_bytes is not an integer.");
+  EXPECT_EQ(with_section("program", "\"shape\":[4,6]", "\"shape\":[4,-6]"),
+            corrupt + "program.ipus[0].instructions[0].results[0].spec has an extent out of range.");
+  EXPECT_EQ(with_section("signature", "\"stream\":2", "\"stream\":77"),
+            corrupt + "signature: output 0 names a stream that is not there.");
+  EXPECT_EQ(with_section("signature", "\"shape\":[4,6]", "\"shape\":[4,7]"),
+            corrupt + "signature: input 0 has another size than its stream.");
+  EXPECT_NE(with_section("program", "\"kernel\":\"", "\"kernel\":\"no_such_"), "");
+  EXPECT_NE(with_section("program", "[", std::string(100'000, '[')).find("nested deeper"), std::string::npos);
+}
+
+TEST(ExecutableFile, writing_replaces_a_file_at_once_and_names_what_the_system_says) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::temp_directory_path() / ("ipu_file_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::string path = (folder / "e.poptorch").string();
+  Executable executable = sample_executable(2);
+  for (int i = 0; i < 2; ++i) {
+    ContainerWriter writer;
+    add_executable(writer, executable, kNoSignature);
+    writer.write(path);
+  }
+  EXPECT_EQ(Container::read(path).section("ir"), executable.ir_text);
+  EXPECT_EQ(Container::read_metadata(path).at("format"), "poptorch-executable");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  auto error_of = [](auto act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_of([&] { Container::read((folder / "none").string()); }),
+            "cannot read file [IPU-E504]: " + (folder / "none").string() + ": No such file or directory.");
+  EXPECT_EQ(error_of([&] { Container::read(folder.string()); }),
+            "cannot read file [IPU-E504]: " + folder.string() + ": not a regular file.");
+  ContainerWriter writer;
+  EXPECT_NE(error_of([&] { writer.write((folder / "no" / "x").string()); }).find("No such file"),
+            std::string::npos);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ipu::executable

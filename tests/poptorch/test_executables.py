@@ -1,0 +1,419 @@
+"""Executables on disk: saved here, loaded by a fresh process, equal to the last bit; whatever is wrong with a file is said."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from models import Cnn, Mlp
+
+import poptorch
+
+TESTS = os.path.dirname(__file__)
+
+
+def fresh(code, *arguments, timeout=240):
+    """Standard output of a Python process that knows the test models and nothing else of this one."""
+    prologue = f"import sys; sys.path.insert(0, {TESTS!r})\nimport torch, models\nimport poptorch\n"
+    result = subprocess.run(
+        [sys.executable, "-c", prologue + textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def options(iterations=2, accumulation=1, mode=poptorch.OutputMode.All):
+    made = poptorch.Options().deviceIterations(iterations).outputMode(mode).showCompilationProgressBar(False)
+    made.Training.gradientAccumulation(accumulation)
+    return made
+
+
+def trainer_of(kind, ipus=1, optimizer=None, accumulation=3):
+    torch.manual_seed(5)
+    model = kind(ipus)
+    optimizer = optimizer(model) if optimizer else poptorch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    return poptorch.trainingModel(model, options(accumulation=accumulation), optimizer)
+
+
+def batch(kind, seed, count):
+    return kind.inputs(count, torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def predictor(tmp_path):
+    """(file, input, output) of a saved inference model."""
+    torch.manual_seed(1)
+    executor = poptorch.inferenceModel(Mlp(1).eval(), options())
+    (x, _) = batch(Mlp, 2, 2)
+    expected = executor(x)
+    path = tmp_path / "mlp.poptorch"
+    executor.save(path)
+    return path, x, expected
+
+
+def test_inference_in_a_fresh_process_gives_the_same_bits(predictor, tmp_path):
+    path, x, expected = predictor
+    torch.save(x, tmp_path / "x.pt")
+    fresh(
+        """
+        hooks = []
+        poptorch.registerPreCompileHook(lambda: hooks.append(1))
+        model = poptorch.load(sys.argv[1])
+        assert model.isCompiled() and model.isAttachedToDevice() and len(hooks) == 1
+        assert type(model.model) is models.Mlp and not model.model.training
+        torch.save(model(torch.load(sys.argv[2])), sys.argv[3])
+        """,
+        path,
+        tmp_path / "x.pt",
+        tmp_path / "y.pt",
+    )
+    assert torch.equal(torch.load(tmp_path / "y.pt"), expected)
+
+
+OPTIMIZERS = {
+    "sgd": lambda m: poptorch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9),
+    "torch sgd": lambda m: torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9),
+    "adamw": lambda m: poptorch.optim.AdamW(m.parameters(), lr=0.01),
+}
+
+
+@pytest.mark.parametrize(
+    "kind, ipus, name", [(Cnn, 1, "sgd"), (Mlp, 2, "adamw"), (Mlp, 1, "torch sgd")], ids=["cnn", "pipeline", "torch"]
+)
+def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, ipus, name):
+    trainer = trainer_of(kind, ipus, OPTIMIZERS[name])
+    for seed in range(2):
+        trainer(*batch(kind, seed, 6))
+    trainer.save(tmp_path / "t.poptorch")
+    expected = [trainer(*batch(kind, seed, 6)) for seed in (2, 3)]
+    state = trainer.model.state_dict()
+    fresh(
+        """
+        path, kind, out = sys.argv[1], getattr(models, sys.argv[2]), sys.argv[3]
+        trainer = poptorch.load(path)
+        calls = [trainer(*kind.inputs(6, torch.Generator().manual_seed(seed))) for seed in (2, 3)]
+        results = [[tensor.clone() for tensor in call] for call in calls]
+        torch.save([results, trainer.model.state_dict()], out)
+        """,
+        tmp_path / "t.poptorch",
+        kind.__name__,
+        tmp_path / "out.pt",
+    )
+    results, loaded = torch.load(tmp_path / "out.pt")
+    for (scores, loss), (wanted, wanted_loss) in zip(results, expected):
+        assert torch.equal(scores, wanted) and torch.equal(loss, wanted_loss)
+    assert all(torch.equal(loaded[key], state[key]) for key in state)
+
+
+def test_replicated_training_is_loaded_with_its_replicas(tmp_path):
+    torch.manual_seed(0)
+    model = Mlp(1)
+    trainer = poptorch.trainingModel(
+        model, options(1).replicationFactor(2), torch.optim.SGD(model.parameters(), lr=0.1)
+    )
+    trainer(*batch(Mlp, 0, 2))
+    trainer.save(tmp_path / "r.poptorch")
+    loaded = poptorch.load(tmp_path / "r.poptorch")
+    for got, wanted in zip(loaded(*batch(Mlp, 1, 2)), trainer(*batch(Mlp, 1, 2))):
+        assert torch.equal(got, wanted)
+
+
+def test_compile_offline_and_run_elsewhere(tmp_path):
+    torch.manual_seed(1)
+    model = Mlp(1).eval()
+    offline = poptorch.inferenceModel(model, options().useOfflineIpuTarget())
+    (x, _) = batch(Mlp, 2, 2)
+    offline.compileAndExport(tmp_path / "o.poptorch", x)
+    assert offline.isCompiled() and not offline.isAttachedToDevice()
+    with pytest.raises(AssertionError, match="ConnectionType.Never"):
+        offline(x)
+    loaded = poptorch.load(tmp_path / "o.poptorch")
+    assert loaded.options.connection_type == poptorch.ConnectionType.Always
+    assert not loaded.options.exists("ipu_version")
+    assert torch.equal(loaded(x), poptorch.inferenceModel(model, options())(x))
+
+
+def test_an_executable_for_another_ipu_is_refused(tmp_path):
+    offline = poptorch.inferenceModel(Mlp(1).eval(), options().useOfflineIpuTarget(21))
+    offline.compileAndExport(tmp_path / "o.poptorch", batch(Mlp, 2, 2)[0])
+    with pytest.raises(poptorch.Error) as error:
+        poptorch.load(tmp_path / "o.poptorch")
+    assert error.value.message == (
+        f"executable of another machine [IPU-E505]: {tmp_path / 'o.poptorch'} was compiled for IPU version 21, version 2 "
+        "is attached"
+    )
+
+
+def test_load_executable_without_the_exported_model(tmp_path):
+    torch.manual_seed(1)
+    model = Mlp(1).eval()
+    executor = poptorch.inferenceModel(model, options())
+    (x, _) = batch(Mlp, 2, 2)
+    executor.compileAndExport(tmp_path / "e.poptorch", x, export_model=False)
+    with pytest.raises(AssertionError) as error:
+        poptorch.load(tmp_path / "e.poptorch")
+    assert str(error.value) == (
+        f"{tmp_path / 'e.poptorch'} does not contain the model: it was saved with export_model=False. Wrap the model with "
+        "poptorch.trainingModel or poptorch.inferenceModel and call loadExecutable() on the wrapper."
+    )
+    other = poptorch.inferenceModel(model, options())
+    assert not other.isCompiled()
+    other.loadExecutable(tmp_path / "e.poptorch")
+    assert other.isCompiled() and other.isAttachedToDevice()
+    assert torch.equal(other(x), executor(x))
+
+
+def test_a_loaded_pair_shares_weights_as_the_documentation_says(tmp_path):
+    trainer = trainer_of(Mlp)
+    trainer(*batch(Mlp, 0, 6))
+    trainer.save(tmp_path / "t.poptorch")
+    tester = poptorch.inferenceModel(trainer, options())
+    (x, _) = batch(Mlp, 2, 2)
+    tester.compileAndExport(tmp_path / "i.poptorch", x)
+    loaded_trainer = poptorch.load(tmp_path / "t.poptorch")
+    loaded_tester = poptorch.inferenceModel(loaded_trainer, options())
+    loaded_tester.loadExecutable(tmp_path / "i.poptorch")
+    for _ in range(2):
+        trainer(*batch(Mlp, 1, 6)), loaded_trainer(*batch(Mlp, 1, 6))
+        assert torch.equal(loaded_tester(x), tester(x))
+
+
+def test_the_executable_of_another_model_is_refused(tmp_path, predictor):
+    path, _, _ = predictor
+
+    class Other(Mlp):
+        def forward(self, x, target=None):
+            return super().forward(x * 2)
+
+    with pytest.raises(poptorch.Error) as error:
+        poptorch.inferenceModel(Other(1).eval(), options()).loadExecutable(path)
+    assert error.value.message == (
+        f"executable of another model [IPU-E505]: {path} was compiled from another graph than the model gives for its "
+        "example inputs.\n  try:      the model, train()/eval() mode and options it was compiled with, or compile again"
+    )
+    with pytest.raises(poptorch.Error, match="executable of a poptorch.inferenceModel; this wrapper is a poptorch.tr"):
+        trainer_of(Mlp).loadExecutable(path)
+
+
+def test_options_that_matter_after_loading_and_those_that_do_not(predictor, caplog):
+    path, x, expected = predictor
+
+    def edit(edited):
+        edited.connectionType(poptorch.ConnectionType.OnDemand)
+        edited.outputMode(poptorch.OutputMode.Final)
+        return None
+
+    loaded = poptorch.load(path, edit)
+    assert loaded.isCompiled() and not loaded.isAttachedToDevice()
+    assert any("Option output_mode=" in record.getMessage() for record in caplog.records)
+    assert torch.equal(loaded(x), expected)
+    assert loaded.isAttachedToDevice()
+
+
+def test_other_inputs_than_compiled_for_give_the_usual_error(predictor):
+    loaded = poptorch.load(predictor[0])
+    with pytest.raises(poptorch.Error, match="Shape mismatch for x"):
+        loaded(torch.zeros(2, 12))
+
+
+def test_targets(tmp_path, predictor, caplog):
+    loaded = poptorch.load(predictor[0])
+    loaded.save(str(tmp_path / "new" / "folder" / "e.poptorch"))
+    assert (tmp_path / "new" / "folder" / "e.poptorch").is_file()
+    loaded.save(str(tmp_path / "new"))
+    assert (tmp_path / "new" / "model.poptorch").is_file()
+    assert any("got a folder" in record.getMessage() for record in caplog.records)
+    with pytest.raises(AssertionError, match="exists and is not a folder"):
+        loaded.save(str(predictor[0] / "x"))
+    assert sorted(os.listdir(tmp_path / "new")) == ["folder", "model.poptorch"]
+    with pytest.raises(poptorch.Error, match="save: the model has not been compiled"):
+        poptorch.inferenceModel(Mlp(1)).save(str(tmp_path / "x"))
+
+
+def test_calls_on_a_compiled_wrapper_are_ignored_with_a_warning(predictor, caplog):
+    path, x, expected = predictor
+    loaded = poptorch.load(path)
+    loaded.loadExecutable(path)
+    assert any("loadExecutable() ignored" in record.getMessage() for record in caplog.records)
+    assert torch.equal(loaded(x), expected)
+
+
+# --- what can be wrong with a file
+
+
+def message_of_loading(path):
+    with pytest.raises(poptorch.Error) as error:
+        poptorch.load(path)
+    return error.value.message
+
+
+def test_damaged_files_are_poptorch_errors(tmp_path, predictor):
+    good = pathlib.Path(predictor[0]).read_bytes()
+    bad = tmp_path / "bad.poptorch"
+    bad.write_bytes(good[: len(good) // 2])
+    assert message_of_loading(bad).startswith(f"corrupt file [IPU-E501]: {bad}: truncated: ")
+    bad.write_bytes(b"")
+    assert message_of_loading(bad).startswith(f"corrupt file [IPU-E501]: {bad}: truncated: 0 bytes")
+    bad.write_bytes(os.urandom(5000))
+    assert message_of_loading(bad).startswith(f"corrupt file [IPU-E501]: {bad}: not an executable of poptorch")
+    assert (
+        message_of_loading(tmp_path / "none")
+        == f"cannot read file [IPU-E504]: {tmp_path / 'none'}: No such file or directory."
+    )
+    generator = torch.Generator().manual_seed(9)
+    for at in torch.randint(0, len(good), (100,), generator=generator).tolist():
+        flipped = bytearray(good)
+        flipped[at] ^= 0x10
+        bad.write_bytes(flipped)
+        assert "[IPU-E50" in message_of_loading(bad)
+
+
+def test_another_version_is_an_assertion_or_an_error(predictor, monkeypatch):
+    path = predictor[0]
+    written = poptorch.__version__
+    monkeypatch.setattr(poptorch, "__version__", "9.9")
+    expected = (
+        f"Invalid file {path}: written by poptorch {written}, this is 9.9. Compile and save again with this version."
+    )
+    with pytest.raises(AssertionError) as error:
+        poptorch.load(path)
+    assert str(error.value) == expected
+    with pytest.raises(poptorch.Error) as error:
+        poptorch.inferenceModel(Mlp(1)).loadExecutable(path)
+    assert error.value.message == expected
+
+
+def test_the_file_is_a_safetensors_file(predictor):
+    from safetensors import safe_open
+
+    with safe_open(predictor[0], "pt") as file:
+        assert file.metadata()["format"] == "poptorch-executable"
+        names = set(file.keys())
+        assert {"program", "signature", "executable", "ir", "frontend.model", "seal"} <= names
+        weights = [file.get_tensor(name) for name in names if name.startswith("frontend.storage.")]
+    model = poptorch.load(predictor[0]).model
+    for parameter in model.parameters():
+        assert any(torch.equal(parameter.detach().flatten(), weight) for weight in weights)
+    assert poptorch.importPoptorchMetadataFromFile(predictor[0]).startswith(b"\x80\x04")
+
+
+def test_a_model_that_cannot_be_pickled_is_pickles_own_error(tmp_path):
+    model = Mlp(1).eval()
+    model.function = lambda x: x
+    executor = poptorch.inferenceModel(model, options())
+    executor.compile(batch(Mlp, 2, 2)[0])
+    with pytest.raises(Exception, match="pickle"):
+        executor.save(tmp_path / "e.poptorch")
+    executor.save(tmp_path / "e.poptorch", export_model=False)
+
+
+# --- the cache
+
+CACHED = """
+import logging
+poptorch.setLogLevel("INFO")
+torch.manual_seed(int(sys.argv[2]))
+options = poptorch.Options().deviceIterations(int(sys.argv[3])).enableExecutableCaching(sys.argv[1])
+executor = poptorch.inferenceModel(models.Cnn(1).eval(), options)
+y = executor(models.Cnn.inputs(int(sys.argv[3]), torch.Generator().manual_seed(1))[0])
+import hashlib
+print(executor._executable.from_cache, hashlib.sha256(y.numpy().tobytes()).hexdigest())
+"""
+
+
+def entries(folder):
+    return sorted(name for name in os.listdir(folder) if name.endswith(".poptorch"))
+
+
+def test_a_second_process_finds_the_program_of_the_first(tmp_path):
+    cache = tmp_path / "made" / "cache"
+    first = fresh(CACHED, cache, 1, 2)
+    assert first.startswith("False") and len(entries(cache)) == 1
+    second = fresh(CACHED, cache, 1, 2)
+    assert second == first.replace("False", "True")
+    assert fresh(CACHED, cache, 7, 2).startswith("True")  # values of weights are no part of the key
+    assert os.listdir(cache) == entries(cache)  # no locks, no temporary files
+
+
+def native_log(tmp_path, code, *arguments):
+    log = tmp_path / "native.log"
+    os.environ["POPTORCH_LOG_DEST"] = str(log)
+    try:
+        fresh(code, *arguments)
+    finally:
+        del os.environ["POPTORCH_LOG_DEST"]
+    return log.read_text()
+
+
+def test_a_miss_says_what_differs(tmp_path):
+    cache = tmp_path / "cache"
+    assert "executable cache: miss, the folder has no entry yet" in native_log(tmp_path, CACHED, cache, 1, 2)
+    log = native_log(tmp_path, CACHED, cache, 1, 3)
+    assert f"executable cache: miss, the nearest entry, {entries(cache)[0]}" in log or entries(cache)[1] in log
+    assert "differs in: graph, options (device_iterations=2 -> device_iterations=3)" in log
+    assert "executable cache: hit, " in native_log(tmp_path, CACHED, cache, 1, 3)
+
+
+def test_a_damaged_entry_is_compiled_again(tmp_path):
+    cache = tmp_path / "cache"
+    first = fresh(CACHED, cache, 1, 2)
+    (entry,) = entries(cache)
+    damaged = bytearray((cache / entry).read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (cache / entry).write_bytes(damaged)
+    log = native_log(tmp_path, CACHED, cache, 1, 2)
+    assert "executable cache: entry ignored, compiling again: corrupt file [IPU-E501]" in log
+    assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")
+
+
+def test_two_processes_at_once_compile_once(tmp_path):
+    cache = tmp_path / "cache"
+    prologue = f"import sys; sys.path.insert(0, {TESTS!r})\nimport torch, models\nimport poptorch\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", prologue + CACHED, str(cache), "1", "2"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for _ in range(3)
+    ]
+    outputs = sorted(process.communicate(timeout=240)[0] for process in processes)
+    assert all(process.returncode == 0 for process in processes)
+    assert [line.split()[0] for line in outputs] == ["False", "True", "True"]
+    assert len({line.split()[1] for line in outputs}) == 1
+    assert len(os.listdir(cache)) == 1
+
+
+def test_training_from_the_cache_gives_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setenv("POPTORCH_CACHE_DIR", str(tmp_path))
+    results = []
+    for _ in range(2):
+        trainer = trainer_of(Cnn, 2)
+        results.append([trainer(*batch(Cnn, seed, 6))[1] for seed in range(2)])
+        assert trainer._executable.from_cache == (len(results) == 2)
+        trainer.destroy()
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+def test_a_cache_that_cannot_be_used_is_an_assertion(tmp_path):
+    (tmp_path / "file").write_text("")
+    executor = poptorch.inferenceModel(Mlp(1), options().enableExecutableCaching(str(tmp_path / "file")))
+    with pytest.raises(AssertionError, match="cannot be made"):
+        executor(batch(Mlp, 2, 2)[0])
+
+
+def test_cache_option():
+    made = poptorch.Options()
+    assert made.enableExecutableCaching("/tmp/x") is made
+    assert made._Popart.options["cachePath"] == "/tmp/x"
+    made.enableExecutableCaching(None)
+    assert "cachePath" not in made._Popart.options
