@@ -1,4 +1,6 @@
-"""Trains a small network on handwritten digits, pipelined over two emulated IPUs; then scores and saves it.
+"""Trains a small network on handwritten digits, pipelined over two emulated IPUs and replicated twice.
+
+Then it is scored and saved.
 
 Prints what ran where, the losses, the accuracy over all test images, the time, the seed, and a hash of the weights: a
 second run prints the same losses, scores and hash to the last bit.
@@ -17,7 +19,7 @@ import poptorch
 
 SEED = 7
 EPOCHS = 16
-MICRO_BATCH, ACCUMULATION, ITERATIONS = 16, 4, 2
+MICRO_BATCH, ACCUMULATION, REPLICAS, ITERATIONS = 8, 4, 2, 2
 
 
 def weights_hash(model):
@@ -30,6 +32,7 @@ def weights_hash(model):
 
 def train(model, data):
     options = poptorch.Options().deviceIterations(ITERATIONS).randomSeed(SEED)
+    options.replicationFactor(REPLICAS)
     options.Training.gradientAccumulation(ACCUMULATION)
     options.outputMode(poptorch.OutputMode.All)
     loader = poptorch.DataLoader(options, data, batch_size=MICRO_BATCH, shuffle=True)

@@ -248,13 +248,16 @@ class PoplarExecutor:
         elif self._optimizer_link.host.pending:
             self._optimizer_link.before_run()
         result = None
-        if self._call_fast is not None and not kwargs:
-            result = self._call_fast(args)
-        if result is None:
-            result = self._call_general(args, kwargs)
+        try:
+            if self._call_fast is not None and not kwargs:
+                result = self._call_fast(args)
+            if result is None:
+                result = self._call_general(args, kwargs)
+        finally:
+            if self._training:  # a run that raised may have updated some of them
+                self._weights_outdated = True
+                self._weights_version += 1
         if self._training:
-            self._weights_outdated = True
-            self._weights_version += 1
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward
         return result
