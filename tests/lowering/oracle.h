@@ -39,9 +39,18 @@ inline void expect_near(const ops::ReferenceTensor& want, const std::byte* got, 
   }
 }
 
+// Under the thread sanitizer more threads than cores as well.
+inline std::vector<int> default_threads() {
+#ifdef __SANITIZE_THREAD__
+  return {1, 2, 8};
+#else
+  return {1, 2};
+#endif
+}
+
 // `scale` shrinks the numbers put in.
 inline void compare(const ir::Module& module, const program::Program& program, double tolerance = 1e-5,
-                    double scale = 1.0, std::vector<int> threads = {1, 2}) {
+                    double scale = 1.0, std::vector<int> threads = default_threads()) {
   SCOPED_TRACE(program::print(program));
   const int64_t elements = program.device_iterations * program.accumulation;
   ops::Interpreter interpreter(module);
