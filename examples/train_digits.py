@@ -2,17 +2,22 @@
 
 Then it is scored and saved.
 
+The saved executable is scored by a fresh process, too, which must get the same bits.
+
 Prints what ran where, the losses, the accuracy over all test images, the time, the seed, and a hash of the weights: a
 second run prints the same losses, scores and hash to the last bit.
 """
 
 import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 import time
 
 import torch
 from digits import DigitNet, load
+from predict_digits import predict, scores_hash
 from tqdm import tqdm
 
 import poptorch
@@ -52,17 +57,25 @@ def train(model, data):
     return trainer
 
 
-def score(model, data):
-    """Accuracy over the whole data set, in calls of 40 images (4 device iterations of 10)."""
-    options = poptorch.Options().deviceIterations(4)
-    predictor = poptorch.inferenceModel(model.eval(), options)
-    loader = poptorch.DataLoader(options, data, batch_size=10)
-    hits = seen = 0
-    for images, labels in loader:
-        hits += (predictor(images).argmax(1) == labels).sum().item()
-        seen += len(labels)
-    assert seen == len(data), f"{seen} of {len(data)} images were scored"
-    return hits, seen
+def make_predictor(model):
+    """Inference in calls of 40 images (4 device iterations of 10)."""
+    return poptorch.inferenceModel(model.eval(), poptorch.Options().deviceIterations(4))
+
+
+def score(predictor, data):
+    """Hits and the scores of the whole data set."""
+    scores = predict(predictor, data)
+    assert len(scores) == len(data), f"{len(scores)} of {len(data)} images were scored"
+    return (scores.argmax(1) == data.tensors[1]).sum().item(), scores
+
+
+def predict_elsewhere(predictor, path):
+    """Saves the executable and has a fresh process score with it, one that does not know this file."""
+    predictor.save(path)
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "predict_digits.py")
+    result = subprocess.run([sys.executable, script, path], check=True, stdout=subprocess.PIPE, text=True)
+    print(result.stdout.strip())
+    return result.stdout.split()[-1]
 
 
 def main():
@@ -75,11 +88,16 @@ def main():
     for ipu, part in enumerate(trainer._executable.memory()):
         held = sorted(name for name in part["variables"] if name in dict(model.named_parameters()))
         print(f"IPU {ipu} ran forward, backward and updates of {', '.join(held)}")
-    hits, seen = score(model, test_data)
+    predictor = make_predictor(model)
+    hits, scores = score(predictor, test_data)
+    seen = len(scores)
+    print(f"accuracy on the IPUs: {hits}/{seen} = {hits / seen:.2%}  scores {scores_hash(scores)}")
+    folder = tempfile.mkdtemp()
+    there = predict_elsewhere(predictor, os.path.join(folder, "digits.poptorch"))
+    assert there == scores_hash(scores), "the loaded executable gives other scores"
     trainer.destroy()
-    print(f"accuracy on the IPUs: {hits}/{seen} = {hits / seen:.2%}")
 
-    path = os.path.join(tempfile.mkdtemp(), "digits.pt")
+    path = os.path.join(folder, "digits.pt")
     torch.save(model.state_dict(), path)
     plain = DigitNet()
     plain.load_state_dict(torch.load(path))

@@ -1,5 +1,6 @@
 #include "executable/file.h"
 
+#include "executable/check_kernels.h"
 #include "executable/json_fields.h"
 #include "executable/json_text.h"
 #include "executable/program_fields.h"
@@ -142,6 +143,7 @@ Executable read_executable(const Container& container) {
   try {
     program::check_program(program);
     for (const program::IpuProgram& ipu : program.ipus) program::check_plan(ipu);
+    check_kernels(program);
   } catch (const Error& error) {
     container.corrupt("program: " + error.message());
   }

@@ -47,7 +47,7 @@ def _parse(line, number, path, error_class):
         accessor is None
         or accessor[0] != "options"
         or len(accessor) < 2
-        or any(name.startswith("__") for name in accessor)
+        or any(name.startswith("_") and name != "_Popart" for name in accessor)
     ):
         raise refuse("expected a dotted option name before the arguments")
     try:
@@ -55,6 +55,8 @@ def _parse(line, number, path, error_class):
         kwargs = {keyword.arg: _value(keyword.value) for keyword in tree.keywords}
     except ValueError as error:
         raise refuse(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise refuse("nested too deeply") from error
     if None in kwargs:
         raise refuse("** is not allowed here")
     return accessor[1:], args, kwargs

@@ -50,7 +50,7 @@ def _rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=No
     _require(type(requires_grad) is bool, "a tensor of odd requires_grad")
     reach = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride))
     # torch would grow the storage to fit.
-    _require(offset + reach <= len(storage), "a tensor larger than its storage")
+    _require(offset + reach <= storage._size(), "a tensor larger than its storage")
     return torch._utils._rebuild_tensor_v2(storage, offset, tuple(size), tuple(stride), requires_grad, {})
 
 

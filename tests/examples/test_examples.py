@@ -36,3 +36,5 @@ def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     hits = re.search(r"accuracy on the IPUs: (\d+)/360", first)
     assert int(hits[1]) >= 0.97 * 360
     assert f"plain PyTorch: {hits[1]}/360" in first
+    assert f"in a fresh process: {hits[1]}/360" in first
+    assert len(set(re.findall(r"scores (\w{16})", first))) == 1

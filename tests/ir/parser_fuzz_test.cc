@@ -1,8 +1,9 @@
 // Hostile text: random bytes, mutations of real modules, extremes. The parser gives a module or an
 // Error(kParse); what it accepts prints, parses again to the same text, and can be verified. Bounded and
-// seeded: IPU_FUZZ_ROUNDS, IPU_FUZZ_SEED.
+// seeded: IPU_FUZZ_ROUNDS, IPU_FUZZ_SECONDS (at least), IPU_FUZZ_SEED.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "ir/text.h"
@@ -42,7 +43,8 @@ TEST(ParserFuzz, mutated_modules_give_a_module_or_a_parse_error) {
       "\"",  "loc(", "after(#0)", "none",        "return",    "graph @g() -> () {",
       "[",   "]",    ",",         "-",           "0x",        "1e9",
       "inf", "//",   "\n",        "stages=[@x]", "callee=@x", "carried=1"};
-  for (uint64_t round = 0; round < rounds; ++round) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(setting("IPU_FUZZ_SECONDS", 0));
+  for (uint64_t round = 0; round < rounds || std::chrono::steady_clock::now() < end; ++round) {
     std::string text = print(*RandomModule(random() % 500).make());
     for (int edits = 1 + static_cast<int>(random() % 4); edits > 0 && !text.empty(); --edits) {
       size_t at = random() % text.size();
