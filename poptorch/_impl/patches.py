@@ -6,6 +6,7 @@ import torch
 import torch.utils.checkpoint
 
 from poptorch._impl.log import warn_once
+from poptorch._impl.plain_shapes import plain_shapes
 
 _FACTORIES = (
     "arange",
@@ -106,6 +107,7 @@ def during_capture(capture):
         stack.enter_context(replaced(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook)))
         stack.enter_context(replaced(torch.utils.checkpoint, "CheckpointFunction", _CheckpointInline))
         stack.enter_context(replaced(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(plain_shapes())
         fast_path = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)

@@ -309,7 +309,9 @@ def test_an_update_is_one_program_of_the_parameter_and_one_of_scalars(name):
     assert len(tensors) == whole * len(parameters), "\n".join(tensors)
     for line in lines:
         is_scalar = line.split(" loc(")[0].rstrip().endswith("f32[]") or "bool[]" in line
-        is_known = any(word in line for word in ("variable.", "host_load", "constant(", "fused_pointwise", "square_sum"))
+        is_known = any(
+            word in line for word in ("variable.", "host_load", "constant(", "fused_pointwise", "square_sum")
+        )
         assert is_scalar or is_known, line
 
 

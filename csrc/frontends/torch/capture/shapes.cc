@@ -245,6 +245,38 @@ bool one_hot(Arguments a, TensorMeta& m) {
   return true;
 }
 
+// mean and sum, (self, dtype) or (self, dim, keepdim, dtype), and amax, amin (self, dim, keepdim): torch's
+// own rules of some of them are Python that loads a symbolic algebra package.
+template <bool kSum, bool kDims>
+bool reduction(Arguments a, TensorMeta& m) {
+  const at::Tensor* x = plain_tensor(a[0]);
+  const size_t dtype = kDims ? 3 : 1;
+  if (x == nullptr || (a.size() > dtype && !a[dtype].isNone())) return false;
+  const bool is_floating = at::isFloatingType(x->scalar_type());
+  if (!is_floating && !(kSum && x->scalar_type() == at::kLong)) return false;
+  std::vector<bool> reduced(static_cast<size_t>(x->dim()), true);
+  if (kDims && a[1].isIntList() && !a[1].toIntVector().empty()) {
+    reduced.assign(reduced.size(), false);
+    for (int64_t dim : a[1].toIntVector()) {
+      if (dim < -x->dim() || dim >= x->dim()) return false;
+      const size_t d = static_cast<size_t>(dim < 0 ? dim + x->dim() : dim);
+      if (reduced[d]) return false;
+      reduced[d] = true;
+    }
+  }
+  const bool keeps = kDims && a[2].toBool();
+  at::DimVector sizes;
+  for (int64_t d = 0; d < x->dim(); ++d) {
+    if (!reduced[static_cast<size_t>(d)]) {
+      sizes.push_back(x->size(d));
+    } else if (keeps) {
+      sizes.push_back(1);
+    }
+  }
+  set_contiguous(m, sizes, x->scalar_type());
+  return true;
+}
+
 Rule find_rule(const std::string& overload) {
   static const std::unordered_map<std::string, Rule> rules = [] {
     std::unordered_map<std::string, Rule> r;
@@ -267,6 +299,11 @@ Rule find_rule(const std::string& overload) {
       r[std::string(n) + ".Tensor"] = binary<true, false>;
       r[std::string(n) + ".Scalar"] = binary<true, false>;
     }
+    r["mean"] = reduction<false, false>;
+    r["mean.dim"] = reduction<false, true>;
+    r["sum"] = reduction<true, false>;
+    r["sum.dim_IntList"] = reduction<true, true>;
+    r["amax"] = r["amin"] = reduction<false, true>;
     r["linear"] = linear;
     r["matmul"] = matmul;
     r["mm"] = matmul;
