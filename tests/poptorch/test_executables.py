@@ -85,7 +85,13 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize(
-    "kind, ipus, name", [(Cnn, 1, "sgd"), (Mlp, 2, "adamw"), (Mlp, 1, "torch sgd")], ids=["cnn", "pipeline", "torch"]
+    "kind, ipus, name",
+    [
+        (Cnn, 1, "sgd"),
+        pytest.param(Mlp, 2, "adamw", marks=pytest.mark.slow),
+        pytest.param(Mlp, 1, "torch sgd", marks=pytest.mark.slow),
+    ],
+    ids=["cnn", "pipeline", "torch"],
 )
 def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, ipus, name):
     trainer = trainer_of(kind, ipus, OPTIMIZERS[name])
@@ -312,6 +318,19 @@ def test_a_model_that_cannot_be_pickled_is_pickles_own_error(tmp_path):
     with pytest.raises(Exception, match="pickle"):
         executor.save(tmp_path / "e.poptorch")
     executor.save(tmp_path / "e.poptorch", export_model=False)
+
+
+class Known(torch.nn.Module):
+    def forward(self, x):
+        return torch.ones(2)
+
+
+def test_a_model_that_uses_no_ipu_has_nothing_to_export(tmp_path):
+    executor = poptorch.inferenceModel(Known(), options(1))
+    with pytest.raises(poptorch.Error) as error:
+        executor.compileAndExport(tmp_path / "e.poptorch", torch.zeros(2))
+    assert error.value.message == "there is nothing to export: all outputs of the model are constants, it uses no IPU."
+    assert os.listdir(tmp_path) == []
 
 
 # --- the cache
