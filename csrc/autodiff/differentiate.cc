@@ -70,6 +70,7 @@ class Differentiation {
     builder_.settings.context = ir::Context::kBackward;
     builder_.settings.stage.reset();
     builder_.settings.no_grad = false;
+    builder_.settings.recompute = ir::Recompute::kDefault;
     builder_.location = op.location;
     builder_.origin = op.origin;
   }

@@ -100,6 +100,7 @@ tf::CompileSettings settings_of(const py::dict& d) {
   }
   s.mean_reduction = flag("mean_reduction", true);
   s.running_mean = flag("running_mean", false);
+  s.recomputation = number("recomputation", 0);
   s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
   auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
   s.cache_directory = text("cache_directory");
@@ -256,8 +257,19 @@ void define_executor(py::module_& m) {
       .def("read_optimizer_state", &tf::Executor::read_optimizer_state)
       .def("write_optimizer_state", &tf::Executor::write_optimizer_state, py::arg("state"))
       .def("set_optimizer", [](tf::Executor& e, const py::dict& d) { e.set_optimizer(optimizer_of(d)); })
-      .def("set_seed", &tf::Executor::set_seed)
-      .def_property_readonly("seed", &tf::Executor::seed)
+      .def(
+          "set_random_state",
+          [](tf::Executor& e, uint64_t seed, uint64_t runs) {
+            e.set_random_state({seed, runs});
+          },
+          py::arg("seed"), py::arg("runs"))
+      .def(
+          "random_state",
+          [](tf::Executor& e) {
+            const tf::Executor::RandomState state = e.random_state();
+            return std::pair(state.seed, state.runs);
+          },
+          "(seed, runs so far)")
       .def_property_readonly("ipus_reserved", &tf::Executor::ipus_reserved)
       .def_property_readonly("first_ipu",
                              [](const tf::Executor& e) {

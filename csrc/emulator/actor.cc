@@ -149,6 +149,11 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           std::memcpy(pointers[0], &value, sizeof value);
           break;
         }
+        case Opcode::kReplica: {
+          int32_t value = actor.replica;
+          std::memcpy(pointers[0], &value, sizeof value);
+          break;
+        }
         case Opcode::kBranchIfNot:
           if (*pointers[0] == std::byte{0}) at = step.target - 1;
           break;

@@ -101,6 +101,10 @@ Value* Builder::pop(const Ring& ring) {
   return create(kind::kRingPop, {}, {{"ring", Symbol{ring.name}}}, {ring.type}, ring.name)->result();
 }
 
+Value* Builder::replica_index() {
+  return create(kind::kReplicaIndex, {}, {}, {Type{DType::kI32, {}}}, "replica")->result();
+}
+
 ConstantPtr make_constant(DType dtype, Shape shape, const void* bytes) {
   auto data = std::make_shared<ConstantData>();
   data->dtype = dtype;

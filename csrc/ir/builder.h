@@ -42,6 +42,7 @@ class Builder {
   void host_store(const Stream& stream, Value* value);
   void push(const Ring& ring, Value* value);
   Value* pop(const Ring& ring);
+  Value* replica_index();
 
  private:
   Graph* graph_;

@@ -8,10 +8,10 @@ namespace ipu::ir {
 
 bool is_structural(const Op& op) {
   using namespace kind;
-  constexpr std::array kinds{kCall,           kLoop,          kIf,          kPipeline, kVariableRead,
-                             kVariableAssign, kHostLoad,      kHostStore,   kRingPush, kRingPop,
-                             kIpuCopy,        kRemoteLoad,    kRemoteStore, kConstant, kRngContext,
-                             kWrite,          kMultiExchange, kCodeLoad};
+  constexpr std::array kinds{kCall,           kLoop,          kIf,          kPipeline,    kVariableRead,
+                             kVariableAssign, kHostLoad,      kHostStore,   kRingPush,    kRingPop,
+                             kIpuCopy,        kRemoteLoad,    kRemoteStore, kConstant,    kRngContext,
+                             kWrite,          kMultiExchange, kCodeLoad,    kReplicaIndex};
   return std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end();
 }
 

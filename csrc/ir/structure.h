@@ -32,6 +32,7 @@
 //   remote.store    (x, offset?) → ()                       {buffer=@b, entry=i}
 //   constant        () → (c)                                {value=dense}
 //   rng.context     () → (u32[2])                           {path}
+//   replica_index   () → (i32[])                            the number of the replica that runs this, from 0
 //   write           (target, source) → ()                   {starts, sizes, steps}   authored form: the
 //   region
 //                     of target's memory (all of it without attributes) takes source
@@ -53,7 +54,8 @@ inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kP
                                   kRingPop = "ring.pop", kIpuCopy = "ipu_copy", kRemoteLoad = "remote.load",
                                   kRemoteStore = "remote.store", kConstant = "constant",
                                   kRngContext = "rng.context", kWrite = "write",
-                                  kMultiExchange = "multi_exchange", kCodeLoad = "code_load";
+                                  kMultiExchange = "multi_exchange", kCodeLoad = "code_load",
+                                  kReplicaIndex = "replica_index";
 }  // namespace kind
 
 bool is_structural(const Op& op);

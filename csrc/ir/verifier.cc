@@ -186,6 +186,8 @@ class Verifier {
       constant(op);
     else if (op.is(kRngContext) && counts(op, 0, 1) && op.result()->type() != Type{DType::kU32, {2}})
       report("the result is u32[2]");
+    else if (op.is(kReplicaIndex) && counts(op, 0, 1) && op.result()->type() != Type{DType::kI32, {}})
+      report("the result is i32[]");
     else if (op.is(kWrite))
       write(op);
     else if (op.is(kCodeLoad))

@@ -257,6 +257,12 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     step.operands.push_back(std::move(operand));
     return;
   }
+  if (op.is(kind::kReplicaIndex)) {
+    Place place = new_buffer(spec_of(op.result()->type()), op.result()->name());
+    add(Opcode::kReplica, origin).results.push_back(place);
+    place_of(scope, op.result()) = place;
+    return;
+  }
   if (op.is(kind::kHostLoad)) {
     const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
     const program::Stream& from = shared_.program->streams[stream];

@@ -98,7 +98,7 @@ bool Nest::set_home(int value, int home) {
 }
 
 int Nest::home_of(const Scope& scope, const ir::Op& op) const {
-  if (op.is(kind::kConstant)) return kAnywhere;
+  if (op.is(kind::kConstant) || op.is(kind::kReplicaIndex)) return kAnywhere;
   if (op.is(kind::kIpuCopy)) return static_cast<int>(op.attributes.integer("to"));
   int inherited = kAnywhere;
   for (int i = 0; i < op.operand_count() && inherited == kAnywhere; ++i)

@@ -38,6 +38,10 @@ class ImportCall {
   // For ops that write arguments (batch_norm): the new value of the state behind tensor argument `name`.
   virtual void write(std::string_view name, ir::Value* value) = 0;
 
+  // What random ops draw from: the seed of this pass (u32[2]), and the number of a stream of their own.
+  virtual ir::Value* seed() = 0;
+  virtual int64_t next_stream() = 0;
+
   // Shared helpers of importers.
   // The dtype torch promotes these arguments to (absent ones are skipped): for ops whose result does not show
   // it.

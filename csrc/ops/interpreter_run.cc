@@ -323,6 +323,9 @@ TensorPtr InterpreterRun::transfer(const ir::Op& op, const std::vector<TensorPtr
     return nullptr;
   }
   if (op.is(kind::kRngContext)) return rng_context(op, replica);
+  if (op.is(kind::kReplicaIndex))
+    return std::make_shared<ReferenceTensor>(
+        ReferenceTensor{op.result()->type(), {static_cast<double>(replica)}});
   fail(op, "unknown operation: structural op '" + op.kind() + "' cannot run.");
 }
 

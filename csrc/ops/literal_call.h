@@ -84,6 +84,12 @@ class LiteralCall final : public ImportCall {
     values_.at(static_cast<size_t>(i)) = value;
   }
   void write(std::string_view name, ir::Value* value) override { written_[std::string(name)] = value; }
+  ir::Value* seed() override {
+    constexpr uint32_t kSeed[2] = {42, 0};
+    if (seed_ == nullptr) seed_ = builder_.constant(ir::make_constant(DType::kU32, {2}, kSeed), "seed");
+    return seed_;
+  }
+  int64_t next_stream() override { return streams_++; }
 
  private:
   const Literal& at(std::string_view name) const {
@@ -107,6 +113,8 @@ class LiteralCall final : public ImportCall {
   std::vector<ir::Type> types_;
   std::vector<ir::Value*> values_;
   std::map<std::string, ir::Value*> written_;
+  ir::Value* seed_ = nullptr;
+  int64_t streams_ = 0;
 };
 
 }  // namespace ipu::ops

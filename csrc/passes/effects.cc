@@ -89,7 +89,7 @@ Effects::Level Effects::level(const ir::Op& op) const {
     const ops::OpDef* def = ops::definition(op);
     return def == nullptr || def->has(ops::kSideEffects) ? Level::kEffects : Level::kPure;
   }
-  if (op.is(kConstant) || op.is(kIpuCopy)) return Level::kPure;
+  if (op.is(kConstant) || op.is(kReplicaIndex) || op.is(kIpuCopy)) return Level::kPure;
   if (op.is(kVariableRead) || op.is(kRemoteLoad) || op.is(kRngContext)) return Level::kReadsState;
   std::vector<ir::Graph*> callees = ir::called_graphs(op);
   if (callees.empty()) return Level::kEffects;

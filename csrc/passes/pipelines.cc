@@ -37,6 +37,7 @@ const std::map<std::string, std::vector<std::string>> kPipelines = {
       "pack-weights",
       "fuse-pointwise",
       "hoist-updates",
+      "recompute",
       "pipeline-to-rings",
       "@MainLoops",
       "insert-ipu-copies",

@@ -8,7 +8,7 @@ namespace ipu::passes {
 namespace {
 
 bool is_cheap(const ir::Op& op) {
-  if (op.is(ir::kind::kConstant)) return true;
+  if (op.is(ir::kind::kConstant) || op.is(ir::kind::kReplicaIndex)) return true;
   if (ir::is_structural(op)) return false;
   const ops::OpDef* def = ops::definition(op);
   if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom) || def->has(ops::kExpensive))

@@ -198,6 +198,7 @@ class Simplify : public OpPass {
  public:
   // An `if` whose condition is known becomes its branch; anything else as simpler() says.
   bool may_apply(const ir::Op& op) const override {
+    if (op.settings.recompute == ir::Recompute::kCheckpoint) return false;  // marks what is kept
     if (op.is(ir::kind::kIf)) return !op.attributes.has("modified") && splat_of(op.operand(0)).has_value();
     return !op.result_count() ? false : !op.result()->is_unused() && simpler(op);
   }

@@ -154,6 +154,11 @@ class Checker {
         require(step.results[0].spec.dtype == DType::kI32 && step.results[0].spec.shape.empty(),
                 "result is not i32[]");
         break;
+      case Opcode::kReplica:
+        check_counts(step, 0, 1);
+        require(step.results[0].spec.dtype == DType::kI32 && step.results[0].spec.shape.empty(),
+                "result is not i32[]");
+        break;
       case Opcode::kBranchIfNot:
         check_counts(step, 1, 0);
         require(step.operands[0].spec.dtype == DType::kBool && step.operands[0].spec.shape.empty(),

@@ -124,6 +124,8 @@ std::string_view to_string(Opcode opcode) {
       return "release";
     case Opcode::kCollective:
       return "collective";
+    case Opcode::kReplica:
+      return "replica";
   }
   return "?";
 }

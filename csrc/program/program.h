@@ -97,6 +97,7 @@ enum class Opcode : uint8_t {
   kPop,  // results[0] = oldest element of queue `object`; blocks while empty; a kExternal result is the slot
   kRelease,     // the slot taken by the last kExternal kPop of queue `object` may be overwritten
   kCollective,  // see `kernel` ("all_reduce_sum") and attributes {group_size, group_stride}: across replicas
+  kReplica,     // results[0] (i32[]) = number of the replica that runs this
 };
 
 struct Operand {

@@ -21,6 +21,19 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
+// How seeds follow from each other: the seed of a run from that of the program, of a replica from that of the
+// run, and so on down to one micro-batch. The fourth words are such that no random op counts there.
+constexpr PhiloxKey seed_of_run(uint64_t seed, uint64_t run) {
+  const PhiloxCounter word =
+      philox4x32({static_cast<uint32_t>(run), static_cast<uint32_t>(run >> 32), 0, 0xfffffffeu},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return {word[0], word[1]};
+}
+constexpr PhiloxKey derive_seed(PhiloxKey seed, int32_t counter) {
+  const PhiloxCounter word = philox4x32({static_cast<uint32_t>(counter), 0, 0, 0xffffffffu}, seed);
+  return {word[0], word[1]};
+}
+
 // A float in [0, 1) from the upper 24 bits: every value is a multiple of 2^-24.
 constexpr float uniform_float(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 

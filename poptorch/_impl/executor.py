@@ -6,7 +6,7 @@ import datetime
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import compile_hooks, errors, not_yet, precompiled, replication, weight_hooks
+from poptorch._impl import compile_hooks, errors, not_yet, precompiled, replication, rng, weight_hooks
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
 from poptorch._impl.log import logger, warn_once
@@ -123,6 +123,7 @@ class PoplarExecutor:
         self._captured = captured
         self._states = capture.states
         self._executable = executable
+        rng.start(self)
         self._compilation_time = datetime.datetime.now() - started
         if executable.is_attached():
             self._on_attach()
@@ -152,6 +153,7 @@ class PoplarExecutor:
             "auto_round_num_ipus": options.auto_round_num_ipus,
         }
         if self._training:
+            native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
             native["optimizer"] = self._optimizer_link.description
         return native
 
@@ -411,6 +413,24 @@ class PoplarExecutor:
             raise errors.create_error("setOptimizer is for training models: this is an inference model.")
         self._optimizer_link.set_optimizer(optimizer)
 
+    @property
+    def rng_state(self):
+        """What the random numbers of the next call depend on: `[seed, calls so far]`; docs/random.md.
+
+        Before the first call: `[Options.randomSeed]`, or None when the option is not set. Assigning a list (of the
+        same kind, copied) makes the calls that follow repeat the numbers of that point.
+
+        Raises:
+            poptorch.Error: not compiled or destroyed; a list of another form.
+        """
+        self._require_compiled("rng_state")
+        return rng.state(self)
+
+    @rng_state.setter
+    def rng_state(self, state):
+        self._require_compiled("rng_state")
+        rng.restore(self, state)
+
     # --- information ---
     @property
     def model(self):
@@ -464,4 +484,3 @@ for _name in (
     "getAnchoredTensor",
 ):
     setattr(PoplarExecutor, _name, _not_available(_name))
-PoplarExecutor.rng_state = property(_not_available("rng_state"), _not_available("rng_state"))

@@ -552,6 +552,28 @@ TEST(Engine, ReplicasAddInReplicaOrder) {
   }
 }
 
+TEST(Engine, EachReplicaKnowsItsNumber) {
+  Program p;
+  p.ipus.resize(1);
+  p.replicas = 3;
+  int y = add_stream(p, "y", StreamMode::kAll, i32());
+  IpuWriter w(p, 0);
+  Operand r = w.arena(i32(), "r");
+  Instruction number;
+  number.opcode = Opcode::kReplica;
+  number.results = {r};
+  p.ipus[0].instructions.push_back(number);
+  w.store(y, r);
+  Engine engine(checked(p), {.threads = 2});
+  std::vector<int32_t> out(3, -1);
+  StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(out.data()), 3}};
+  engine.run(bindings);
+  EXPECT_EQ(out, (std::vector<int32_t>{0, 1, 2}));
+
+  p.ipus[0].instructions[0].results[0] = w.arena(f32({}), "f");
+  EXPECT_NE(error_of([&] { check_program(p); }).message().find("result is not i32[]"), std::string::npos);
+}
+
 TEST(Engine, ConstantInputsAreTheSameForEveryFetch) {
   Program p;
   p.ipus.resize(1);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <random>
 
 #include "emulator/engine.h"
@@ -30,8 +31,8 @@ struct Model {
 
 // Values are 3 x 3. Blocks come in order of capture; IPUs are free, so stages may share one or come back to
 // one.
-void make(Model& model, unsigned seed, bool training) {
-  std::mt19937 random(seed);
+void make(Model& model, unsigned number, bool training) {
+  std::mt19937 random(number);
   auto pick = [&](size_t count) { return static_cast<size_t>(random() % count); };
   ir::Graph* graph = model.module.add_graph("forward");
   model.forward.graph = graph;
@@ -50,6 +51,8 @@ void make(Model& model, unsigned seed, bool training) {
   for (int i = 0; i < 4; ++i) parameters.push_back(input(In::kVariable, "w" + std::to_string(i), i != 3));
   Value* buffer = input(In::kVariable, "buffer", false);
   for (int i = 0; i < 2; ++i) values.push_back(input(In::kHost, "x" + std::to_string(i), false));
+  Value* seed = graph->add_input({DType::kU32, {2}}, "seed");
+  model.forward.inputs.push_back({In::kSeed, "", DType::kU32, false});
 
   const size_t blocks = 1 + pick(4);
   for (size_t block = 0; block < blocks; ++block)
@@ -62,7 +65,7 @@ void make(Model& model, unsigned seed, bool training) {
       Value* a = values[pick(values.size())];
       Value* b = pick(3) != 0 ? parameters[pick(parameters.size())] : values[pick(values.size())];
       Value* made = nullptr;
-      switch (pick(6)) {
+      switch (pick(7)) {
         case 0:
           made = ops::build(builder, "matmul", {a, b});
           break;
@@ -80,6 +83,10 @@ void make(Model& model, unsigned seed, bool training) {
           break;
         case 5:
           made = ops::build(builder, "mul", {a, builder.scalar(DType::kF32, 0.5)});
+          break;
+        case 6:
+          made = ops::build(builder, "dropout", {a, seed},
+                            {{"p", 0.25}, {"stream_id", static_cast<int64_t>(values.size())}});
           break;
       }
       values.push_back(made);
@@ -114,7 +121,9 @@ void make(Model& model, unsigned seed, bool training) {
                  {"eps", {0.1, true}},         {"max_weight_norm", {2.0, true}}};
   options.optimizer.groups = {group};
   for (int i = 0; i < 3; ++i) options.optimizer.group_of["w" + std::to_string(i)] = 0;
+  options.recomputation = static_cast<int64_t>(pick(5));
   build_step(model.forward, options);
+  if (pick(2) == 0) model.module.attributes.set("execute_recomputation", true);
 }
 
 Results run(Model& model, unsigned seed) {
@@ -129,6 +138,7 @@ Results run(Model& model, unsigned seed) {
   for (int run = 0; run < 2; ++run) {
     for (int64_t i = 0; i < model.options.device_iterations * model.options.accumulation; ++i)
       for (const std::string name : {"x0", "x1"}) interpreter.streams[name].push_back(tensor());
+    interpreter.streams[kSeedStream] = {{{DType::kU32, {2}}, {42.0, static_cast<double>(run)}}};
     interpreter.streams["optimizer.0.lr"] = {{{DType::kF32, {}}, {0.05}}};
     interpreter.run_entry_point("main");
   }
@@ -201,6 +211,8 @@ TEST(RandomStep, TheEmulatorGivesTheNumbersOfTheInterpreter) {
         for (const char* name : {"x0", "x1", "early"}) host[name].resize(static_cast<size_t>(elements) * 9);
         host["loss"].resize(static_cast<size_t>(elements));
         host["optimizer.0.lr"] = {0.05f};
+        host[kSeedStream] = {std::bit_cast<float>(uint32_t{42}),
+                             std::bit_cast<float>(static_cast<uint32_t>(run))};
         for (int64_t i = 0; i < elements; ++i)
           for (const char* name : {"x0", "x1"}) fill(&host[name][static_cast<size_t>(i) * 9]);
         std::vector<emulator::StreamBinding> bindings;

@@ -157,6 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"%x = constant() {value=3} : f32[2]", "attribute 'value' is dense<...>"},
         Case{"%x = constant() {value=dense<f32[2]: 1.0>} : f32[3]", "turns f32[2] into f32[3]"},
         Case{"%x = rng.context() : u32[3]", "the result is u32[2]"},
+        Case{"%x = replica_index() : i32[1]", "the result is i32[]"},
         Case{"write(%a, %a)", "writes to a value; the functional form has no writes"},
         Case{"%x = call(%a) {callee=@id, modified=[0]} : f32[2]",
              "modifies its operands; the functional form has no writes"},

@@ -182,15 +182,12 @@ TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
   EXPECT_EQ(
       import_refusal("cross_entropy_loss", {{"self", x}, {"target", x}}, f32({})),
       prefix + "cross_entropy_loss: class probabilities as target are not supported; give class indices.");
-  EXPECT_EQ(import_refusal("dropout", {{"input", x}, {"p", 0.5}, {"train", true}}, f32({4, 3})),
-            prefix +
-                "dropout: dropout in training needs random ops, which are not there yet; set p=0 or call "
-                "model.eval().");
-  EXPECT_EQ(import_refusal("scaled_dot_product_attention",
-                           {{"query", x}, {"key", x}, {"value", x}, {"dropout_p", 0.5}}, f32({4, 3})),
-            prefix +
-                "scaled_dot_product_attention: dropout in training needs random ops, which are not there "
-                "yet; set dropout_p=0.");
+  EXPECT_EQ(import_refusal("feature_dropout", {{"input", target}, {"p", 0.5}, {"train", true}}, f32({4})),
+            prefix + "feature_dropout: an input with fewer than two dimensions.");
+  EXPECT_EQ(import_refusal("exponential", {{"self", x}, {"lambd", -1.0}}, f32({4, 3})),
+            prefix + "exponential: a rate lambd=-1.000000; it must be positive.");
+  EXPECT_EQ(import_refusal("randint", {{"high", int64_t{0}}}, f32({4, 3})),
+            prefix + "randint: an empty range: [0, 0).");
   EXPECT_EQ(import_refusal("glu", {{"self", x}}, f32({4, 1})),
             prefix + "glu: the halved dimension must be even.");
   EXPECT_EQ(

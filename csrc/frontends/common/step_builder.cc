@@ -57,9 +57,12 @@ class StepBuilder {
     plan_ = plan_stages(*forward_.graph, options_.places);
     check_pipeline_fill(plan_, options_);
     write_attributes(plan_, options_, module_);
+    if (options_.training && options_.recomputation != 0)
+      module_.attributes.set("auto_recomputation", options_.recomputation);
     is_pipelined_ = options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1;
     for (size_t i = 0; i < plan_.blocks.size(); ++i) stage_of_block_[plan_.blocks[i]] = plan_.stages[i];
     collect_variables();
+    find_seed();
     if (options_.training) collect_training();
     make_streams();
     emit_main();
@@ -182,6 +185,32 @@ class StepBuilder {
     }
   }
 
+  void find_seed() {
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      if (forward_.inputs[i].kind != ForwardGraph::Input::Kind::kSeed) continue;
+      IPU_CHECK(seed_input_ < 0, "two seeds");
+      seed_input_ = static_cast<int>(i);
+      run_seed_ = new_slot();
+      iteration_seed_ = new_slot();
+    }
+  }
+
+  // The seed of number `counter` (nullptr: 0) below `seed`.
+  void derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
+                   ir::Context context) const {
+    stand_at(builder, home_of_input(*forward_.graph->inputs()[seed_input_]), context);
+    if (counter == nullptr) counter = builder.scalar(DType::kI32, 0);
+    derived = ops::build(builder, "random_seed", {seed, counter}, {}, "seed");
+  }
+
+  // Replicas draw different numbers.
+  void load_seed(ir::Builder& builder, Slots& slots) const {
+    if (seed_input_ < 0) return;
+    stand_at(builder, home_of_input(*forward_.graph->inputs()[seed_input_]), ir::Context::kAccumulateOuter);
+    Value* seed = builder.host_load(*module_.find_stream(kSeedStream));
+    derive_seed(builder, slots[run_seed_], seed, builder.replica_index(), ir::Context::kAccumulateOuter);
+  }
+
   void collect_training() {
     optimizers::check_spec(options_.optimizer);
     loss_ = options_.loss;
@@ -267,6 +296,10 @@ class StepBuilder {
       added.mode = output.mode;
       added.period = output.period;
     }
+    if (seed_input_ >= 0) {
+      stream(kSeedStream, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
+      module_.find_stream(kSeedStream)->constant = true;
+    }
     auto streamed = [&](int group, const std::string& hyper) {
       const std::string name = optimizers::stream_name(group, hyper);
       if (hyper_slots_.contains(name)) return;
@@ -319,6 +352,8 @@ class StepBuilder {
       slots[slot] = builder.host_load(*module_.find_stream(name));
     }
 
+    load_seed(builder, slots);
+
     std::set<int> changed = written_slots();
     if (options_.training) {
       for (const Trained& trained : trained_) {
@@ -326,11 +361,15 @@ class StepBuilder {
         changed.insert(trained.state_slots.begin(), trained.state_slots.end());
       }
       repeat(builder, slots, options_.device_iterations, changed, false, "device_iteration",
-             [this](ir::Builder& inner, Slots& values, Value*) { emit_device_iteration(inner, values); });
+             [this](ir::Builder& inner, Slots& values, Value* index) {
+               emit_device_iteration(inner, values, index);
+             });
     } else {
       repeat(builder, slots, options_.device_iterations, changed, is_pipelined_, "micro_batch",
              [this](ir::Builder& inner, Slots& values, Value* index) {
-               emit_micro_batch(inner, values, index);
+               if (seed_input_ >= 0)
+                 derive_seed(inner, values[iteration_seed_], values[run_seed_], index, ir::Context::kForward);
+               emit_micro_batch(inner, values, nullptr);
              });
     }
 
@@ -347,7 +386,9 @@ class StepBuilder {
   }
 
   // One weight update: accumulation over micro-batches, then the rules.
-  void emit_device_iteration(ir::Builder& builder, Slots& slots) {
+  void emit_device_iteration(ir::Builder& builder, Slots& slots, Value* index) {
+    if (seed_input_ >= 0)
+      derive_seed(builder, slots[iteration_seed_], slots[run_seed_], index, ir::Context::kAccumulateOuter);
     std::set<int> changed = written_slots();
     for (const Trained& trained : trained_) {
       if (!trained.has_accumulator) continue;
@@ -425,6 +466,9 @@ class StepBuilder {
     for (size_t i = 0; i < forward_.inputs.size(); ++i) {
       if (variable_of_input_[i] >= 0) {
         arguments.push_back(slots[variables_[variable_of_input_[i]].slot]);
+      } else if (static_cast<int>(i) == seed_input_) {
+        arguments.push_back(nullptr);
+        derive_seed(builder, arguments.back(), slots[iteration_seed_], index, ir::Context::kForward);
       } else {
         stand_at(builder, home_of_input(*forward_.graph->inputs()[i]), ir::Context::kForward);
         arguments.push_back(builder.host_load(*module_.find_stream(forward_.inputs[i].name)));
@@ -507,6 +551,8 @@ class StepBuilder {
   std::vector<Trained> trained_;
   std::vector<int> trained_of_gradient_;  // of each output of the gradient graph
   std::map<std::string, int> hyper_slots_;
+  int seed_input_ = -1;                      // of the forward graph
+  int run_seed_ = -1, iteration_seed_ = -1;  // slots: of the run and replica, and of the device iteration
   std::map<std::tuple<DType, Shape, double>, ConstantPtr> filled_;
 };
 

@@ -16,7 +16,8 @@ namespace ipu::frontends {
 struct ForwardGraph {
   ir::Graph* graph = nullptr;
   struct Input {
-    enum class Kind : uint8_t { kHost, kVariable } kind = Kind::kHost;
+    // kSeed: u32[2], another one for each micro-batch of each replica, iteration and run.
+    enum class Kind : uint8_t { kHost, kVariable, kSeed } kind = Kind::kHost;
     std::string name;  // stream or variable
     DType host_dtype = DType::kF32;
     bool trainable = false;             // variables: gets a gradient and an update
@@ -45,12 +46,16 @@ struct StepOptions {
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
   Schedule schedule = Schedule::kPipelined;
+  int64_t recomputation = 0;  // as the pass `recompute` numbers its modes; 0: off
   // Block id → (stage, ipu); "" is what comes before the first block.
   struct Place {
     int stage = 0, ipu = 0;
   };
   std::map<std::string, Place> places;
 };
+
+// The stream that brings the seed of a run, u32[2] (support/philox.h); there when an input is a seed.
+inline constexpr const char* kSeedStream = "rng.seed";
 
 // Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The
 // forward graph and the gradient graph are called from it. Pipelined with more than one IPU: main holds a

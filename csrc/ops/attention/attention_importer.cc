@@ -54,9 +54,6 @@ ir::Value* masked(ImportCall& call, ir::Value* scores, bool& may_block_rows) {
 }
 
 void import_attention(ImportCall& call) {
-  if (call.has("dropout_p") && call.real("dropout_p") != 0.0) {
-    call.unsupported("dropout in training needs random ops, which are not there yet; set dropout_p=0");
-  }
   ir::Value *q = call.tensor("query"), *k = call.tensor("key"), *v = call.tensor("value");
   const Shape shape = q->type().shape;
   if (shape.size() < 2) call.unsupported("a query with fewer than two dimensions");
@@ -84,6 +81,9 @@ void import_attention(ImportCall& call) {
   }
   ir::Value* weights = call.op("softmax", {scores}, {{"dim", last}});
   if (dead != nullptr) weights = call.op("where", {dead, zero, weights});
+  const double p = call.has("dropout_p") ? call.real("dropout_p") : 0.0;
+  if (p != 0.0)
+    weights = call.op("dropout", {weights, call.seed()}, {{"p", p}, {"stream_id", call.next_stream()}});
   call.set_result(0, call.op("matmul", {weights, with_batch(call, v, batch)}));
 }
 

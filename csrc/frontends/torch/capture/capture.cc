@@ -298,6 +298,12 @@ void Capture::fold_integer_states() {
   }
 }
 
+ir::Value* Capture::seed() {
+  IPU_CHECK(builder_.graph() == graph_, "a random op in a nested graph without a seed of its own");
+  if (seed_ == nullptr) seed_ = graph_->add_input({DType::kU32, {2}}, "seed");
+  return seed_;
+}
+
 std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs) {
   IPU_CHECK(active_, "begin() comes before finish()");
   if (!unsupported_.empty()) {
@@ -343,6 +349,13 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
     if (s.spec.written) s.spec.output = graph_->append_output(s.slot->value);
   }
   fold_integer_states();
+  if (seed_ != nullptr) {  // behind the states, which may have come later
+    ir::Value* last = graph_->add_input(seed_->type(), "seed");
+    seed_->replace_all_uses_with(last);
+    graph_->erase_input(seed_->index());
+    graph_->rename(last, "seed");
+    result->seed_input = last->index();
+  }
   for (State& s : states_) {
     s.spec.used = s.input != nullptr || s.spec.written;
     if (s.input != nullptr) s.spec.input = s.input->index();

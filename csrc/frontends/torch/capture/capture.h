@@ -79,6 +79,9 @@ class Capture {
   ir::Value* read(const at::Tensor& t);
   void write(const at::Tensor& t, ir::Value* value);
   ir::Value* constant(const at::Tensor& cpu);
+  // The seed of this forward pass (u32[2]): an input of the graph that comes into being when first asked for.
+  ir::Value* seed();
+  int64_t next_stream() { return next_stream_++; }  // of random ops, in order of capture
   // Imports a call; arguments and results as the functional operator has them. Returns one value per
   // flattened result.
   std::vector<ir::Value*> import(const OpInfo& info, at::ArrayRef<c10::IValue> arguments,
@@ -161,6 +164,8 @@ class Capture {
   int64_t multi_convs_ = 0;
   std::vector<std::pair<std::shared_ptr<ir::LocationData>, std::shared_ptr<torch::CapturedTraceback>>>
       pending_lines_;
+  ir::Value* seed_ = nullptr;
+  int64_t next_stream_ = 0;
   std::vector<Unsupported> unsupported_;
   std::vector<bool> function_modes_;  // grad mode at entry of each running autograd.Function
   uint64_t function_watch_ = 0;       // callback handle, 0: none

@@ -54,6 +54,7 @@ struct Captured {
   std::vector<OutputSpec> outputs;
   std::vector<MutatedInput> mutated_inputs;
   std::vector<BlockSpec> blocks;  // in order of first appearance
+  int seed_input = -1;            // graph input (the last one) that random ops draw from; -1: there are none
   int host_outputs = 0;           // graph outputs 0..n-1 go to the host; state values follow
 };
 

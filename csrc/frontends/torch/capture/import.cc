@@ -143,6 +143,8 @@ class AtenCall final : public ops::ImportCall {
     if (!v.isTensor() || !v.toTensor().defined()) wrong_kind(name, "a tensor");
     capture_.write(v.toTensor(), value);
   }
+  ir::Value* seed() override { return capture_.seed(); }
+  int64_t next_stream() override { return capture_.next_stream(); }
 
   std::vector<ir::Value*> take() {
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -255,15 +257,6 @@ void import_identity_loss(ops::ImportCall& call) {
   call.set_result(0, call.op("identity_loss", {call.tensor("x")}, {{"reduction", call.text("reduction")}}));
 }
 
-// Off in evaluation, and with p = 0 nothing is ever dropped.
-void import_dropout(ops::ImportCall& call) {
-  bool train = call.has("train") ? call.boolean("train") : true;
-  if (train && call.real("p") != 0.0)
-    call.unsupported(
-        "dropout in training mode needs random numbers, which come later; use model.eval() or p=0");
-  call.set_result(0, call.tensor("input"));
-}
-
 constexpr char kNop[] = "nop";
 
 // The checkpoint itself is the op's setting: its result is kept for the backward pass.
@@ -281,9 +274,6 @@ const Importer* find_builtin_importer(const std::string& overload) {
       {"_unsafe_view", import_reshape},
       {"view", import_reshape},
       {"as_strided", import_as_strided},
-      {"dropout", import_dropout},
-      {"feature_dropout", import_dropout},
-      {"alpha_dropout", import_dropout},
       {"poptorch::nop", import_identity<kNop>},
       {"poptorch::identity_loss", import_identity_loss},
       {"poptorch::recomputation_checkpoint", import_recomputation_checkpoint},

@@ -82,6 +82,11 @@ const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
   const c10::OperatorName& name = op.operator_name();
   auto& dispatcher = c10::Dispatcher::singleton();
   if (!has_out) {
+    // Two that go by another name.
+    const bool is_normal = name.name == "aten::normal_",
+               is_bernoulli = name.name == "aten::bernoulli_" && name.overload_name == "float";
+    if (is_normal) return find_op_info("aten::normal_functional", "");
+    if (is_bernoulli) return find_op_info("aten::bernoulli", "p");
     if (name.name.size() < 2 || name.name.back() != '_') return nullptr;
     auto twin = dispatcher.findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
     return twin && twin->schema().arguments().size() == op.schema().arguments().size() ? &op_info(*twin)

@@ -87,6 +87,11 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
     }
     forward.inputs.push_back(i);
   }
+  if (captured.seed_input >= 0) {
+    ForwardGraph::Input i;
+    i.kind = ForwardGraph::Input::Kind::kSeed;
+    forward.inputs.push_back(i);
+  }
   for (int k = 0; k < captured.host_outputs; ++k) {
     ForwardGraph::Output o;
     o.name = output_stream(k);
@@ -115,6 +120,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   step.replicas = settings.replicas;
   step.schedule = settings.schedule;
   step.places = settings.places;
+  step.recomputation = settings.recomputation;
   for (const auto& [block, place] : settings.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));

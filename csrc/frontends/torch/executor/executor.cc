@@ -144,7 +144,9 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
     if (outputs_[k].stream >= 0 && outputs_[k].same_as < 0) results[k] = bind(outputs_[k]);
   }
   for (const Mutated& m : mutated_) written_back.push_back(bind(m.output));
+  run_seed_ = seed_of_run(random_state_.seed, random_state_.runs);
   if (program_) loaded("running").run(bindings_);
+  ++random_state_.runs;
   for (size_t k = 0; k < outputs_.size(); ++k) {
     if (outputs_[k].stream < 0)
       results[k] = outputs_[k].constant.clone();
@@ -276,6 +278,16 @@ void Executor::set_optimizer(const optimizers::Spec& next) {
     }
   optimizer_.loss_scaling.value = next.loss_scaling.value;
   bind_hypers();
+}
+
+void Executor::set_random_state(RandomState state) {
+  std::lock_guard lock(run_mutex_);
+  random_state_ = state;
+}
+
+Executor::RandomState Executor::random_state() {
+  std::lock_guard lock(run_mutex_);
+  return random_state_;
 }
 
 std::string Executor::program_text() const { return program_ ? program::print(*program_) : std::string(); }

@@ -18,6 +18,7 @@
 #include "frontends/common/step_builder.h"
 #include "frontends/torch/capture/captured.h"
 #include "support/error.h"
+#include "support/philox.h"
 
 namespace ipu::frontends::torch_frontend {
 
@@ -39,6 +40,7 @@ struct CompileSettings {
   std::map<std::string, StepOptions::Place> places;
   bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
+  int64_t recomputation = 0;  // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all
   optimizers::Spec optimizer;
   std::string cache_directory;                  // of compiled programs; empty: none
   std::string version;                          // of the package
@@ -82,8 +84,12 @@ class Executor {
   // Error(kOptimizer) when constants, kind or groups differ from the compiled ones.
   void set_optimizer(const optimizers::Spec& next);
 
-  void set_seed(uint64_t seed) { seed_ = seed; }
-  uint64_t seed() const { return seed_; }
+  // What the random numbers of the next run depend on: the seed and how many runs went before.
+  struct RandomState {
+    uint64_t seed = 0, runs = 0;
+  };
+  void set_random_state(RandomState state);
+  RandomState random_state();
   int ipus_reserved() const { return executable_.ipus_reserved; }
   int first_ipu() const { return first_ipu_; }  // -1 while detached
   double compile_seconds() const { return executable_.compile_seconds; }
@@ -142,7 +148,8 @@ class Executor {
   std::mutex run_mutex_;
   int first_ipu_ = -1;
   bool trace_ = false;
-  uint64_t seed_ = 0;
+  RandomState random_state_;
+  PhiloxKey run_seed_{};  // bound to the stream of the seed
 };
 
 }  // namespace ipu::frontends::torch_frontend

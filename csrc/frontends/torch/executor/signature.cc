@@ -214,6 +214,9 @@ void Executor::bind_signature() {
   optimizer_ = signature_.optimizer;
   if (!program_) return;
   bindings_.resize(program_->streams.size());
+  for (size_t i = 0; i < program_->streams.size(); ++i)
+    if (program_->streams[i].name == kSeedStream)
+      bindings_[i] = {reinterpret_cast<std::byte*>(run_seed_.data()), 1};
   hyper_values_.resize(signature_.hypers.size());
   bind_hypers();
 }

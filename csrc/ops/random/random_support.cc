@@ -1,0 +1,38 @@
+#include "ops/random/random_support.h"
+
+namespace ipu::ops {
+
+void require_seed(const InferContext& context, int operand) {
+  const ir::Type& seed = context.operand(operand);
+  if (seed.dtype != DType::kU32 || seed.shape != Shape{2})
+    shape_error("the seed must be u32[2], not " + ir::to_string(seed));
+}
+
+kernels::RandomStream stream_of(const ReferenceCall& call, int operand) {
+  const ReferenceTensor& seed = call.operand(operand);
+  kernels::RandomStream stream;
+  for (size_t i = 0; i < 2; ++i) stream.seed[i] = static_cast<uint32_t>(seed.values[i]);
+  stream.id = call.attributes.integer("stream_id");
+  return stream;
+}
+
+void refuse_generator(ImportCall& call) {
+  if (call.has("generator"))
+    call.unsupported(
+        "generator=: random numbers of the IPU come from Options.randomSeed and PoplarExecutor.rng_state; "
+        "leave "
+        "the argument out");
+}
+
+ir::Value* drawn(ImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x) {
+  attributes.set("stream_id", call.next_stream());
+  ir::Value* seed = call.seed();
+  if (x != nullptr) return call.op(kind, {x, seed}, std::move(attributes));
+  return call.op(kind, {seed}, std::move(attributes));
+}
+
+ir::Value* uniform(ImportCall& call, const Shape& shape, DType dtype, double low, double high) {
+  return drawn(call, "random_uniform", {{"shape", shape}, {"dtype", dtype}, {"low", low}, {"high", high}});
+}
+
+}  // namespace ipu::ops

@@ -1,0 +1,36 @@
+"""Random state of a wrapper: the seed and the number of calls, from which the device derives all else."""
+
+import torch
+
+from poptorch._impl import errors
+
+_WORDS = 2**64
+
+
+def start(executor):
+    """Gives a fresh executable its seed: `Options.randomSeed`, else the one torch started with (read, not drawn)."""
+    options = executor._options
+    seed = options.random_seed if options.exists("random_seed") else torch.initial_seed()
+    executor._executable.set_random_state(seed % _WORDS, 0)
+
+
+def state(executor):
+    """`[seed, calls]`; `[seed]` or None before the first call."""
+    seed, calls = executor._executable.random_state()
+    if calls > 0:
+        return [seed, calls]
+    options = executor._options
+    return [options.random_seed] if options.exists("random_seed") else None
+
+
+def restore(executor, words):
+    """The next call draws what a call at the time of `words = executor.rng_state` would have drawn."""
+    is_list = isinstance(words, (list, tuple)) and 1 <= len(words) <= 2
+    if not is_list or not all(isinstance(word, int) and not isinstance(word, bool) for word in words):
+        raise errors.create_error(
+            f"rng_state must be a list [seed] or [seed, calls] of integers, as reading it gives, not {words!r}."
+        )
+    seed, calls = words if len(words) == 2 else (words[0], 0)
+    if not 0 <= calls < _WORDS:
+        raise errors.create_error(f"rng_state: the number of calls must be in [0, 2**64), not {calls}.")
+    executor._executable.set_random_state(seed % _WORDS, calls)
