@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -214,11 +215,19 @@ void store(const std::string& path, const CacheKey& key, const Executable& execu
 
 }  // namespace
 
+// What passes read from the environment (passes/recompute.cc).
+static std::string environment_text() {
+  std::string text;
+  for (const char* name : {"POPTORCH_EXECUTE_RECOMPUTE", "POPTORCH_HOST_MEMORY"})
+    if (const char* value = std::getenv(name)) text += std::string(" ") + name + "=" + value;
+  return text;
+}
+
 CacheKey cache_key(const ir::Module& module, const target::System& system, const CompileOptions& options,
                    const std::string& version) {
   return {{"graph", digest_hex(structure_text(module))},
           {"constants", constants_digest(module)},
-          {"options", options_text(options)},
+          {"options", options_text(options) + environment_text()},
           {"machine", machine_text(system)},
           {"version", version + " " + library_digest()}};
 }

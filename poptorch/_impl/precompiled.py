@@ -7,7 +7,7 @@ The container, the program and its checks are native (docs/file-format.md). The 
 import os
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors, unpickler
+from poptorch._impl import errors, rng, unpickler
 from poptorch._impl.log import logger, warn_once
 from poptorch._impl.structures import rebuild, tensors_of
 
@@ -64,7 +64,7 @@ def save(executor, filename, export_model, save_rng_state):
         "options": executor._options.clone(),
         "inputs": executor._example_inputs,
         "groupings": executor._groupings,
-        "rng_state": _rng_state(executor) if save_rng_state else None,
+        "rng_state": rng.state(executor) if save_rng_state else None,
     }
     if export_model:
         contents["model"] = executor._user_model
@@ -75,11 +75,6 @@ def save(executor, filename, export_model, save_rng_state):
     model, storages = unpickler.write(contents)
     metadata = {_VERSION: _package_version()}
     poptorch_core.save_executable(executor._executable, target_of(filename), metadata, model, storages)
-
-
-def _rng_state(executor):
-    state = getattr(executor, "_saved_rng_state", None)
-    return state() if state is not None else None
 
 
 def example_inputs(values):
@@ -152,8 +147,16 @@ def load_into(executor, filename, trusted):
             f"{read.path} holds the executable of a poptorch.{kinds[bool(read.get('training'))]}; this wrapper is a "
             f"poptorch.{kinds[executor._training]}."
         )
-    _warn_about_options(executor._options, read.get("options"), read.path)
+    compiled = read.get("options")
+    _warn_about_options(executor._options, compiled, read.path)
     _adopt(executor, read)
+    if compiled is not None and rng.seed_option(executor._options) in (None, rng.seed_option(compiled)):
+        _restore_random_state(executor, read)
+
+
+def _restore_random_state(executor, read):
+    if read.get("rng_state") is not None:
+        rng.restore(executor, read.get("rng_state"))
 
 
 def _adopt(executor, read):
@@ -221,8 +224,8 @@ def load(filename, edit_opts_fn=None, trusted=False):
     else:
         executor = wrappers.inferenceModel(model, options)
     _adopt(executor, read)
-    if read.get("rng_state") is not None:
-        executor.rng_state = read.get("rng_state")
+    if rng.seed_option(options) == rng.seed_option(compiled):  # else the caller asked for another seed
+        _restore_random_state(executor, read)
     return executor
 
 

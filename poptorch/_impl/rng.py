@@ -7,10 +7,16 @@ from poptorch._impl import errors
 _WORDS = 2**64
 
 
+def seed_option(options):
+    """`Options.randomSeed` as it was given, or None."""
+    return options.random_seed if options.exists("random_seed") else None
+
+
 def start(executor):
     """Gives a fresh executable its seed: `Options.randomSeed`, else the one torch started with (read, not drawn)."""
-    options = executor._options
-    seed = options.random_seed if options.exists("random_seed") else torch.initial_seed()
+    seed = seed_option(executor._options)
+    if seed is None:
+        seed = torch.initial_seed()
     executor._executable.set_random_state(seed % _WORDS, 0)
 
 
@@ -19,8 +25,8 @@ def state(executor):
     seed, calls = executor._executable.random_state()
     if calls > 0:
         return [seed, calls]
-    options = executor._options
-    return [options.random_seed] if options.exists("random_seed") else None
+    seed = seed_option(executor._options)
+    return None if seed is None else [seed]
 
 
 def restore(executor, words):

@@ -433,3 +433,35 @@ def test_rng_state_of_another_form_is_refused(state):
 def test_what_cannot_be_drawn_is_an_error(function, message):
     with pytest.raises((poptorch.Error, ValueError, RuntimeError), match=message):
         draw(function, torch.ones(4))
+
+
+# --- files
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return torch.rand_like(x)
+
+
+def saved_after_one_call(path):
+    model = poptorch.inferenceModel(Noise(), options(21))
+    x = torch.zeros(40)
+    model(x)
+    model.save(path)
+    return x, model(x)
+
+
+def test_a_loaded_executable_goes_on_where_the_saved_one_was(tmp_path):
+    x, second = saved_after_one_call(tmp_path / "noise.poptorch")
+    assert torch.equal(poptorch.load(tmp_path / "noise.poptorch")(x), second)
+    into = poptorch.inferenceModel(Noise(), options(21))
+    into.loadExecutable(tmp_path / "noise.poptorch")
+    assert into.rng_state == [21, 1]
+    assert torch.equal(into(x), second)
+
+
+def test_a_loaded_executable_takes_another_seed(tmp_path):
+    x, _ = saved_after_one_call(tmp_path / "noise.poptorch")
+    loaded = poptorch.load(tmp_path / "noise.poptorch", lambda opts: opts.randomSeed(22))
+    assert loaded.rng_state == [22]
+    assert torch.equal(loaded(x), draw(lambda x: torch.rand_like(x), x, seed=22))
