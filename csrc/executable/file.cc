@@ -229,6 +229,15 @@ void check_signature(const Container& container, const Signature& signature,
                                   streamed[hyper.group].contains(hyper.name)),
             "hyper-parameter " + hyper.name + " belongs to no group");
   }
+  // The executor binds the seed of a run by the stream's name (frontends/common/step_builder.h).
+  for (size_t s = 0; s < streams; ++s) {
+    const program::Stream& stream = program->streams[s];
+    if (stream.name != "rng.seed") continue;
+    require(stream.mode == program::StreamMode::kConstantInput && stream.host_dtype == DType::kU32 &&
+                stream.spec == TensorSpec::plain(DType::kU32, {2}),
+            "stream rng.seed is no seed");
+    bound[s] = 1;
+  }
   for (size_t s = 0; s < streams; ++s)
     require(bound[s] != 0, "stream " + program->streams[s].name + " is bound to nothing");
 }
