@@ -16,6 +16,14 @@ namespace {
 std::string at(const std::string& name) { return "@" + name; }
 std::string number(int64_t n) { return std::to_string(n); }
 
+// Whether the elements of a shape can be counted and cut into `parts`.
+bool has_size(const Shape& shape, int64_t parts) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) return false;
+  return !__builtin_add_overflow(count, parts, &count);
+}
+
 class Verifier {
  public:
   Verifier(const Module& module, Form form) : module_(module), form_(form) {}
@@ -70,6 +78,9 @@ class Verifier {
     if (v.grouping.stride < 1 || v.grouping.size < 0)
       return report(name + " has a grouping of stride " + number(v.grouping.stride) + " and size " +
                     number(v.grouping.size));
+    if (v.shard_over > 1 && !has_size(v.meta_shape, v.shard_over))
+      return report(name + " has no unsharded size: " + to_string(Type{v.type.dtype, v.meta_shape}) +
+                    " over " + number(v.shard_over) + " replicas");
     if (v.shard_over > 1 && v.type.shape != Shape{shard_elements(v.meta_shape, v.shard_over)})
       report(name + " is " + to_string(v.type) + ", a shard of " +
              to_string(Type{v.type.dtype, v.meta_shape}) + " over " + number(v.shard_over) + " replicas is " +

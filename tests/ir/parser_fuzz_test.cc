@@ -72,6 +72,17 @@ TEST(ParserFuzz, mutated_modules_give_a_module_or_a_parse_error) {
   }
 }
 
+TEST(ParserFuzz, finding_unsharded_shapes_without_a_size_are_violations) {
+  for (const char* shape : {"[58574084,4150679304,2619295817,30198,2]", "[-3]", "[9223372036854775807]"}) {
+    SCOPED_TRACE(shape);
+    auto module =
+        parse("module {}\nvariable @w: f32[4] {meta_shape=" + std::string(shape) + ", shard_over=2}\n");
+    const std::vector<Violation> found = find_violations(*module, Form::kFunctional);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_NE(found[0].what.find("has no unsharded size"), std::string::npos) << found[0].what;
+  }
+}
+
 TEST(ParserFuzz, random_bytes_give_a_parse_error) {
   std::mt19937_64 random(setting("IPU_FUZZ_SEED", 7));
   for (int round = 0; round < 2000; ++round) {
