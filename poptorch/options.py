@@ -7,31 +7,17 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import config_file, not_yet, replication
+from poptorch._impl import config_file, replication
+from poptorch._impl.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
 from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
 from poptorch._impl.option_container import OptionContainer
+from poptorch._impl.popart_options import PopartOptions as _PopartOptions
 from poptorch._impl.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
 
 
 class ConfigFileError(Exception):
     """A configuration file with a syntax error."""
-
-
-def _refuse(cls, qualifier, names):
-    """Adds methods that raise poptorch.Error: published options this version does not offer yet."""
-
-    def make(name):
-
-        def refuse(self, *args, **kwargs):
-            raise not_yet.option(f"Options.{qualifier}{name}")
-
-        refuse.__name__ = name
-        refuse.__doc__ = "Not available in this version: raises poptorch.Error."
-        return refuse
-
-    for name in names:
-        setattr(cls, name, make(name))
 
 
 class _JitOptions(OptionContainer):
@@ -48,6 +34,36 @@ class _JitOptions(OptionContainer):
 class _PrecisionOptions(OptionContainer):
     """Numeric behaviour. Deprecated settings warn and do nothing, as published."""
 
+    def __init__(self, popart):
+        super().__init__()
+        object.__setattr__(self, "_popart", popart)
+
+    def enableFloatingPointExceptions(self, enabled):
+        """Stop with a poptorch.Error when an operation gives an invalid result or overflows its format (bool)."""
+        assert isinstance(enabled, bool), f"enabled must be a bool, got {type(enabled).__name__}"
+        self._check_writable()
+        self._popart.set("enableFloatingPointChecks", enabled)
+        return self
+
+    def enableStochasticRounding(self, enabled):
+        """Round float16 results up or down at random. Accepted; the emulator rounds to nearest and warns once."""
+        self._check_writable()
+        self._popart.set("enableStochasticRounding", bool(enabled))
+        return self
+
+    def setPartialsType(self, dtype):
+        """Type of the partial sums of products and convolutions: torch.float32 or torch.float16; ValueError otherwise.
+
+        Partial sums are float32 here whatever is asked for. Replaces all convolution options.
+        """
+        names = {torch.float32: "float", torch.float16: "half"}
+        if dtype not in names:
+            raise ValueError(f"setPartialsType needs torch.float32 or torch.float16, got {dtype!r}.")
+        self._check_writable()
+        self._popart.set("partialsTypeMatMuls", names[dtype])
+        self._popart.set("convolutionOptions", {"partialsType": names[dtype]})
+        return self
+
     def halfFloatCasting(self, half_float_casting):
         """Deprecated, ignored with a warning: mixed operands are computed in float32."""
         logger.warning("halfFloatCasting is deprecated and ignored: mixed operands are computed in float32.")
@@ -61,20 +77,16 @@ class _PrecisionOptions(OptionContainer):
         return self
 
 
-_refuse(
-    _PrecisionOptions, "Precision.", ["enableFloatingPointExceptions", "enableStochasticRounding", "setPartialsType"]
-)
-
-
 class _TrainingOptions(OptionContainer):
     """How gradients become updates."""
 
-    def __init__(self):
+    def __init__(self, popart):
         super().__init__(
             gradient_accumulation=1,
             accumulation_and_replication_reduction_type=enums.ReductionType.Mean,
             meanAccumulationAndReplicationReductionStrategy=enums.MeanReductionStrategy.Post,
         )
+        object.__setattr__(self, "_popart", popart)
 
     def gradientAccumulation(self, gradient_accumulation):
         """Micro-batches whose gradients are combined before one weight update (int >= 1)."""
@@ -100,14 +112,24 @@ class _TrainingOptions(OptionContainer):
             "the strategy must be a poptorch.MeanReductionStrategy, "
             f"got {type(mean_reduction_strategy).__name__} ({mean_reduction_strategy!r})"
         )
+        if mean_reduction_strategy == enums.MeanReductionStrategy.PostAndLoss:
+            logger.warning("MeanReductionStrategy.PostAndLoss is deprecated: it gives what Post gives.")
         return self._set("meanAccumulationAndReplicationReductionStrategy", mean_reduction_strategy)
 
+    def setAutomaticLossScaling(self, enabled):
+        """Let the back end adapt the loss scaling. Accepted; the loss scaling of the optimizer is used and a warning says so."""
+        self._check_writable()
+        self._popart.set("automaticLossScalingSettings.enabled", bool(enabled))
+        return self
 
-_refuse(
-    _TrainingOptions,
-    "Training.",
-    ["setAutomaticLossScaling", "setConvolutionDithering"],
-)
+    def setConvolutionDithering(self, enabled):
+        """Spread small convolutions over different tiles: changes placement on the machine, never results.
+
+        Replaces all convolution options.
+        """
+        self._check_writable()
+        self._popart.set("convolutionOptions", {"enableConvDithering": "true" if enabled else "false"})
+        return self
 
 
 class _DistributedOptions(OptionContainer):
@@ -142,37 +164,7 @@ class _DistributedOptions(OptionContainer):
         return self._set("distributed_process_id", int(os.environ.get(var_process_id, "0")))
 
 
-class _PopartOptions:
-    """Back-end settings by name."""
-
-    def __init__(self):
-        self.options = {"instrumentWithHardwareCycleCounter": False, "rearrangeAnchorsOnHost": False}
-        self._is_frozen = False
-
-    def _freeze(self):
-        self._is_frozen = True
-
-    def _thaw(self):
-        self._is_frozen = False
-
-    def __eq__(self, other):
-        return isinstance(other, _PopartOptions) and self.options == other.options
-
-    __hash__ = None
-
-    def __deepcopy__(self, memory):
-        twin = _PopartOptions()
-        twin.options = copy.deepcopy(self.options, memory)
-        return twin
-
-    def __repr__(self):
-        return f"PopartOptions({self.options!r})"
-
-
-_refuse(_PopartOptions, "_Popart.", ["set", "setPatterns", "setEngineOptions"])
-
-
-class Options(OptionContainer):
+class Options(DeviceOptions, OptionContainer):
     """All settings of a wrapper or a data loader.
 
     The object handed to a wrapper or to `poptorch.DataLoader` is frozen; use `clone()` to derive a variant.
@@ -199,16 +191,18 @@ class Options(OptionContainer):
             sync_pattern=int(enums.SyncPattern.Full),
             available_memory_proportion={},
         )
-        object.__setattr__(self, "_training", _TrainingOptions())
-        object.__setattr__(self, "_precision", _PrecisionOptions())
+        popart = _PopartOptions()
+        object.__setattr__(self, "_popart", popart)
+        object.__setattr__(self, "_training", _TrainingOptions(popart))
+        object.__setattr__(self, "_precision", _PrecisionOptions(popart))
         object.__setattr__(self, "_distributed", _DistributedOptions())
         object.__setattr__(self, "_locations", TensorLocationOptions())
         object.__setattr__(self, "_jit", _JitOptions())
-        object.__setattr__(self, "_popart", _PopartOptions())
         object.__setattr__(self, "_strategy", PipelinedExecution())
         object.__setattr__(self, "_relax_optimizer_checks", False)
         object.__setattr__(self, "_show_progress_bar", True)
         object.__setattr__(self, "_module_namescope", True)
+        object.__setattr__(self, "_location_excludes", list(DEFAULT_LOCATION_EXCLUDES))
         if os.environ.get("POPTORCH_CACHE_DIR"):
             self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
         defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
@@ -396,7 +390,9 @@ class Options(OptionContainer):
 
     def enableStableNorm(self, enabled):
         """Two-pass variance in normalisation layers. Always on here: the emulator's kernels are stable ones."""
-        return self._register("enable_stable_norm", bool(enabled))
+        self._check_writable()
+        self._popart.set("enableStableNorm", bool(enabled))
+        return self
 
     def logDir(self, log_dir):
         """Folder (str) for the logs of the back end."""
@@ -452,6 +448,14 @@ class Options(OptionContainer):
             target(value)
         return self
 
+    def __eq__(self, other):
+        if type(self) is not type(other):
+            return NotImplemented
+        flags = ("_strategy", "_relax_optimizer_checks", "_show_progress_bar", "_module_namescope", "_location_excludes")
+        return OptionContainer.__eq__(self, other) and all(getattr(self, f) == getattr(other, f) for f in flags)
+
+    __hash__ = None
+
     def clone(self):
         """A deep copy that is not frozen."""
         return copy.deepcopy(self)
@@ -466,19 +470,3 @@ class Options(OptionContainer):
                 merged[name] = value
         merged["popart_options"] = dict(self._popart.options)
         return merged
-
-
-_refuse(
-    Options,
-    "",
-    [
-        "anchorTensor",
-        "useIpuModel",
-        "useIpuId",
-        "enableSyntheticData",
-        "logCycleCount",
-        "enableProfiling",
-        "sourceLocationExcludes",
-        "appendToLocationExcludes",
-    ],
-)

@@ -1,6 +1,10 @@
-"""Helpers for tests of user programs."""
+"""Helpers for tests of user programs: comparing structures, and faults of the machine on demand."""
+
+import contextlib
 
 import torch
+
+from poptorch import poptorch_core
 
 
 def allclose(ref, other):
@@ -13,3 +17,37 @@ def allclose(ref, other):
     if type(ref) is not type(other) or not isinstance(ref, (list, tuple)):
         return False
     return len(ref) == len(other) and all(allclose(a, b) for a, b in zip(ref, other))
+
+
+@contextlib.contextmanager
+def faults(rules):
+    """Faults of the machine while the block runs; runs are counted from its start. Afterwards the system is whole.
+
+    Args:
+        rules: str such as "IPU_RESET@run=2,ipu=1; slow_link:500@step=push" (docs/faults.md).
+
+    Raises:
+        poptorch.Error: rules that are not understood.
+
+    Example:
+        >>> with poptorch.testing.faults("LINK_RESET@run=3"):
+        ...     train(model)
+    """
+    poptorch_core.set_faults(rules)
+    try:
+        yield
+    finally:
+        poptorch_core.set_faults("")
+
+
+def recover(action):
+    """Says that a reset was made: what an administrator's tool does on a real system.
+
+    Args:
+        action: the `recovery_action` of the error: "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET".
+
+    Raises:
+        poptorch.Error: the reset is not enough, or models are still attached that it would disturb.
+        poptorch.UnrecoverableError: no reset helps.
+    """
+    poptorch_core.recover(action)

@@ -106,6 +106,12 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.cache_directory = text("cache_directory");
   s.version = text("version");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
+  s.any_ipu_count = flag("any_ipu_count", false);
+  if (d.contains("anchors")) {
+    using Entry = std::tuple<std::string, std::string, int, int64_t>;
+    for (const auto& [short_name, long_name, mode, period] : d["anchors"].cast<std::vector<Entry>>())
+      s.anchors.push_back({short_name, long_name, static_cast<ir::OutputMode>(mode), period});
+  }
   if (d.contains("optimizer") && !d["optimizer"].is_none())
     s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
   return s;
@@ -118,6 +124,17 @@ std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inp
   try {
     py::gil_scoped_release release;
     return executor.run(inputs);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    throw;
+  }
+}
+
+// May wait for IPUs that another thread lets go.
+void attach(tf::Executor& executor) {
+  try {
+    py::gil_scoped_release release;
+    executor.attach();
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr) throw py::error_already_set();
     throw;
@@ -249,7 +266,7 @@ void define_executor(py::module_& m) {
           "run", [](tf::Executor& e, const std::vector<at::Tensor>& inputs) { return run(e, inputs); },
           py::arg("inputs"))
       .def("counted_run", &counted_run, py::arg("inputs"))
-      .def("attach", &tf::Executor::attach)
+      .def("attach", &attach)
       .def("detach", &tf::Executor::detach)
       .def("is_attached", &tf::Executor::is_attached)
       .def("write_states", &tf::Executor::write_states, py::arg("states"))

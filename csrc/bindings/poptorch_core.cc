@@ -101,6 +101,7 @@ PYBIND11_MODULE(poptorch_core, m) {
   define_capture(m);
   define_executor(m);
   define_executables(m);
+  define_device(m);
 
   py::enum_<TestErrorType>(m, "TestErrorType")
       .value("Poptorch", TestErrorType::kPoptorch)

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "emulator/engine_state.h"
+#include "emulator/faults.h"
+#include "emulator/float_check.h"
 #include "emulator/spin.h"
 #include "support/error.h"
 #include "support/half.h"
@@ -17,6 +19,30 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+// Notes when a transfer that reaches the host begins and ends.
+class TransferClock {
+ public:
+  TransferClock(StreamTimes& times, int64_t position) : times_(times), position_(position) {
+    if (position_ < 0 || static_cast<size_t>(position_) >= times_.begin_ns.size()) position_ = -1;
+    if (position_ >= 0) times_.begin_ns[position_] = now_ns();
+  }
+  ~TransferClock() {
+    if (position_ >= 0) times_.end_ns[position_] = now_ns();
+  }
+  TransferClock(const TransferClock&) = delete;
+  TransferClock& operator=(const TransferClock&) = delete;
+
+ private:
+  StreamTimes& times_;
+  int64_t position_;
+};
+
+void check_floats(const program::Instruction& step, const FloatsSeen& given, std::byte* const* pointers) {
+  const std::string what = float_exception(step, given, pointers);
+  if (!what.empty())
+    throw Error(ErrorCode::kFloatingPoint, "floating-point exception: " + what, kRuntimeError);
 }
 
 void set_external(Actor& actor, const Step& step, std::byte* address) {
@@ -111,17 +137,23 @@ bool Engine::State::meet(Actor& actor, const Step& step, int at) {
 Outcome Engine::State::run_actor(Actor& actor, int worker) {
   const std::vector<Step>& steps = actor.code->steps;
   const int end = static_cast<int>(steps.size());
-  const bool polls = worker == 0 && options.interrupted;
+  const bool polls = worker == 0 && options.interrupted, has_faults = faulty_run != 0;
+  const bool watched = polls || has_faults, checks_floats = options.check_floating_point;
   int at = actor.at;
   try {
     while (at < end) {
       if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
-      if (polls && poll_interrupt()) return Outcome::kStopped;
+      if (watched) {
+        if (polls && poll_interrupt()) return Outcome::kStopped;
+        if (has_faults) fault_before_step(*program, actor.ipu, actor.replica, at, faulty_run);
+      }
       const Step& step = steps[at];
       std::byte** pointers = actor.pointers.data() + step.first_pointer;
       switch (step.opcode) {
         case Opcode::kKernel: {
           int64_t begin = options.trace ? now_ns() : 0;
+          FloatsSeen given;
+          if (checks_floats) given = floats_in(program->ipus[actor.ipu].instructions[at], pointers);
           if (step.lanes == 1) {
             step.kernel->run(
                 {pointers, pointers + step.operands, scratch.data() + worker * scratch_stride, &actor.fault},
@@ -131,6 +163,7 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           }
           if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
+          if (checks_floats) check_floats(program->ipus[actor.ipu].instructions[at], given, pointers);
           if (options.trace)
             actor.trace.push_back({actor.replica, actor.ipu, at,
                                    step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin,
@@ -167,8 +200,9 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         case Opcode::kStreamLoad: {
           const HostStream& stream = streams[step.object];
-          const std::byte* from =
-              stream.load_address(bindings[step.object], actor.cursors[step.object]++, actor.replica);
+          const int64_t cursor = actor.cursors[step.object]++;
+          const TransferClock clock(actor.times[step.object], stream.position(cursor));
+          const std::byte* from = stream.load_address(bindings[step.object], cursor, actor.replica);
           if (step.in_place) {
             set_external(actor, step, const_cast<std::byte*>(from));
           } else {
@@ -176,10 +210,12 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           }
           break;
         }
-        case Opcode::kStreamStore:
-          streams[step.object].store(bindings[step.object], actor.cursors[step.object]++, actor.replica,
-                                     pointers[0]);
+        case Opcode::kStreamStore: {
+          const int64_t cursor = actor.cursors[step.object]++;
+          const TransferClock clock(actor.times[step.object], streams[step.object].position(cursor));
+          streams[step.object].store(bindings[step.object], cursor, actor.replica, pointers[0]);
           break;
+        }
         case Opcode::kPush: {
           Channel& c = channel(actor, step.object);
           if (!wait_for_space(actor, c, at)) return Outcome::kParked;

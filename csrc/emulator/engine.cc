@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "emulator/engine_state.h"
+#include "emulator/faults.h"
 #include "support/error.h"
 
 namespace ipu::emulator {
@@ -206,6 +207,14 @@ void Engine::State::allocate() {
       actor.replica = r;
       actor.ipu = i;
       actor.code = &ipus[i];
+      actor.times.resize(program->streams.size());
+      for (const Step& step : ipus[i].steps) {
+        if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamStore) continue;
+        StreamTimes& times = actor.times[step.object];
+        times.begin_ns.assign(static_cast<size_t>(streams[step.object].positions()), 0);
+        times.end_ns = times.begin_ns;
+      }
+      fault_before_allocation(i);
       actor.arena = HostMemory(program->ipus[i].arena_bytes, "the arena of IPU " + std::to_string(i));
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
@@ -270,6 +279,7 @@ const program::Program& Engine::program() const { return *state_->program; }
 
 void Engine::write_variable(int variable, const std::byte* plain, int replica) {
   std::lock_guard lock(state_->run_mutex);
+  state_->require_usable();
   const program::Variable& to = state_->program->variables.at(variable);
   TensorSpec plain_spec = to.plain();
   const int first = replica < 0 || to.is_shared() ? 0 : replica;
@@ -281,6 +291,7 @@ void Engine::write_variable(int variable, const std::byte* plain, int replica) {
 
 void Engine::read_variable(int variable, std::byte* plain, int replica) const {
   std::lock_guard lock(state_->run_mutex);
+  state_->require_usable();
   const program::Variable& from = state_->program->variables.at(variable);
   convert_layout(from, state_->variable_address(variable, replica), from.spec, plain, from.plain());
 }
@@ -294,6 +305,36 @@ std::vector<TraceEvent> Engine::take_trace() {
     from.clear();
   }
   return events;
+}
+
+std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
+  std::lock_guard lock(state_->run_mutex);
+  const int ipus = static_cast<int>(state_->ipus.size());
+  const int64_t positions = state_->streams[stream].positions();
+  std::vector<std::pair<double, double>> times;
+  for (int64_t p = 0; p < positions; ++p) {
+    for (int r = 0; r < state_->program->replicas; ++r) {
+      int64_t begin = 0, end = 0;  // of the first IPU that moved it; some may load the same stream
+      for (int i = 0; i < ipus; ++i) {
+        const StreamTimes& of = state_->actors[r * ipus + i].times.at(stream);
+        if (of.begin_ns.empty() || of.begin_ns[p] == 0 || (begin != 0 && of.begin_ns[p] >= begin)) continue;
+        begin = of.begin_ns[p];
+        end = of.end_ns[p];
+      }
+      times.emplace_back(1e-9 * static_cast<double>(begin), 1e-9 * static_cast<double>(end));
+    }
+  }
+  return times;
+}
+
+double Engine::last_run_seconds() const {
+  std::lock_guard lock(state_->run_mutex);
+  return 1e-9 * static_cast<double>(state_->run_ns);
+}
+
+bool Engine::is_lost() const {
+  std::lock_guard lock(state_->run_mutex);
+  return state_->lost.has_value();
 }
 
 int64_t Engine::take_narrowed_values() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -32,6 +33,8 @@ struct TraceEvent {
 struct EngineOptions {
   int threads = 0;  // 0: POPTORCH_HOST_THREADS, default the number of cores
   bool trace = false;
+  // Error(kFloatingPoint) when a step gives an invalid or overflowed result (float_check.h).
+  bool check_floating_point = false;
   // Called by worker 0 about every 20 ms between steps; returning true stops the run with
   // Error(kInterrupted).
   std::function<bool()> interrupted = nullptr;
@@ -54,6 +57,12 @@ class Engine {
 
   const program::Program& program() const;
   std::vector<TraceEvent> take_trace();
+  // When each element of a stream that went to or came from the host in the last run was begun and complete,
+  // in seconds of a steady clock, in the order of the elements.
+  std::vector<std::pair<double, double>> stream_times(int stream) const;
+  double last_run_seconds() const;
+  // A device fault that needs a reset happened: every run and every access to variables throws it again.
+  bool is_lost() const;
   // Host values (i64, f64) the device's narrower type could not hold, since the last question.
   int64_t take_narrowed_values();
   // Bytes of IPU `ipu`'s arena, variables and queues in host memory, one replica.

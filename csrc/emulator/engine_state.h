@@ -13,6 +13,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "emulator/engine.h"
@@ -20,6 +21,7 @@
 #include "emulator/host_memory.h"
 #include "emulator/host_stream.h"
 #include "kernels/kernel_table.h"
+#include "support/device_error.h"
 
 namespace ipu::emulator {
 
@@ -80,13 +82,20 @@ struct LaneJob {
   std::byte* const* results = nullptr;
 };
 
+// When the elements of a stream that reach the host were begun and complete; empty on actors without the
+// stream.
+struct StreamTimes {
+  std::vector<int64_t> begin_ns, end_ns;
+};
+
 struct alignas(64) Actor {
   int index = 0, replica = 0, ipu = 0;
   const CompiledIpu* code = nullptr;
   int at = 0;  // program counter
   std::vector<std::byte*> pointers;
   std::vector<int64_t> counters;
-  std::vector<int64_t> cursors;  // per stream of the program
+  std::vector<int64_t> cursors;    // per stream of the program
+  std::vector<StreamTimes> times;  // per stream of the program
   HostMemory arena;
   std::vector<TraceEvent> trace;
   std::exception_ptr error;
@@ -183,6 +192,13 @@ struct Engine::State final : HelpedRun {
   std::exception_ptr interruption;  // what the interrupt callback threw, or kInterrupted
   int64_t next_poll_ns = 0;
   int64_t narrowed = 0;
+  int64_t run_ns = 0;      // duration of the last run
+  int64_t faulty_run = 0;  // number of the run for faults; 0: no faults are set
+  std::optional<DeviceError> lost;
+
+  void require_usable() const {
+    if (lost) throw DeviceError(*lost);
+  }
 };
 
 }  // namespace ipu::emulator

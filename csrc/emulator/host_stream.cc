@@ -91,6 +91,23 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
   }
 }
 
+int64_t HostStream::position(int64_t cursor) const {
+  switch (mode_) {
+    case StreamMode::kConstantInput:
+      return -1;
+    case StreamMode::kInput:
+    case StreamMode::kAll:
+      return cursor;
+    case StreamMode::kEveryN: {
+      int64_t iteration = cursor / accumulation_;
+      return (iteration + 1) % period_ != 0 ? -1
+                                            : iteration / period_ * accumulation_ + cursor % accumulation_;
+    }
+    default:
+      return cursor == last_ ? 0 : -1;
+  }
+}
+
 int64_t HostStream::load(const std::byte* from, std::byte* to) const {
   if (!converts_) {
     std::memcpy(to, from, static_cast<size_t>(device_bytes_));

@@ -25,6 +25,9 @@ class HostStream {
     int64_t element = constant_ ? 0 : cursor * input_groups_ + groups_.group_of(replica);
     return binding.data + element * host_bytes_;
   }
+  // Place of the `cursor`th element among those of one replica that reach the host; -1: it does not.
+  int64_t position(int64_t cursor) const;
+  int64_t positions() const { return constant_ ? 0 : elements_ / replicas_; }
   // Copies an element to the device's buffer; returns how many values the narrower type could not hold.
   int64_t load(const std::byte* from, std::byte* to) const;
   // Takes the `cursor`th element of a replica as the stream's mode says.

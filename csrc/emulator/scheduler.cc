@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator/engine_state.h"
+#include "emulator/faults.h"
 #include "emulator/spin.h"
 #include "support/error.h"
 
@@ -20,10 +21,17 @@ int64_t coarse_now_ns() {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
+int64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
 }  // namespace
 
 void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   std::lock_guard lock(run_mutex);
+  require_usable();
   if (bindings_in.size() != streams.size())
     throw Error(ErrorCode::kExecution, "wrong number of streams: " + std::to_string(bindings_in.size()) +
                                            " bound, " + std::to_string(streams.size()) + " expected");
@@ -35,7 +43,9 @@ void Engine::State::run(std::span<const StreamBinding> bindings_in) {
                                              std::to_string(streams[s].elements_per_run()) + " expected");
   }
   bindings = bindings_in;
+  faulty_run = faults_are_set() ? begin_faulty_run() : 0;
   reset();
+  const int64_t began = now_ns();
   if (actor_count == 1) {
     Actor& only = actors[0];
     only.state.store(kRunning, std::memory_order_relaxed);
@@ -47,6 +57,7 @@ void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   if (!finished.load(std::memory_order_acquire)) work(0);
   if (called_helpers.load(std::memory_order_acquire)) HelperPool::instance().withdraw(*this);
 
+  run_ns = now_ns() - began;
   bool all_done = true;
   for (int a = 0; a < actor_count; ++a) {
     narrowed += actors[a].narrowed;
@@ -260,6 +271,12 @@ void Engine::State::raise() {
     if (program->replicas > 1) where += ", replica " + std::to_string(actor.replica);
     try {
       std::rethrow_exception(actor.error);
+    } catch (const DeviceError& error) {
+      std::string message = error.message(),
+                  tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
+      if (size_t tag_at = message.find(tag); tag_at != std::string::npos) message.erase(tag_at, tag.size());
+      lost = error;
+      throw DeviceError(message + where, error.recovery_action());
     } catch (const Error& error) {
       std::string message = error.message(),
                   tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";

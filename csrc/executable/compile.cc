@@ -41,12 +41,17 @@ int reserve(int per_replica, const CompileOptions& options) {
                 "too many IPUs for one process: " + count + ", one process can use " +
                     std::to_string(kMaxIpusPerProcess) +
                     ". Distributed execution is required: run several processes with Options.Distributed.");
+  if (options.any_ipu_count) return specified;
   if (rounded != specified && !options.auto_round_num_ipus)
     throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
                 "number of IPUs is not a power of two: " + count + ", " + std::to_string(rounded) +
                     " must be reserved. Set Options.autoRoundNumIPUs(True) to reserve " +
                     std::to_string(rounded) + " IPUs and leave " + std::to_string(rounded - specified) +
                     " idle, or place the model on a power of two of IPUs.");
+  if (rounded != specified)
+    log(LogLevel::kWarn, std::to_string(rounded) + " IPUs are reserved, " +
+                             std::to_string(rounded - specified) + " of them stay idle: the model uses " +
+                             std::to_string(specified));
   return rounded;
 }
 

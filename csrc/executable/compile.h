@@ -17,6 +17,7 @@ struct CompileOptions {
   program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
   int64_t device_iterations = 1, accumulation = 1;
   bool auto_round_num_ipus = false;  // else Error(kIpuCountNotPowerOfTwo)
+  bool any_ipu_count = false;        // models and offline targets: no rounding
   bool verify = true;                // verify the module after each pass
 };
 

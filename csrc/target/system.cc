@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 
@@ -57,9 +59,29 @@ const System& attached_system() {
   return find_system(name == nullptr || *name == '\0' ? "pod16" : name);
 }
 
+const System& model_system(bool small) {
+  static const std::vector<System> models{
+      {"ipu1 model", 1, 64, kMk1Tiles, kMk1Bytes, kMk1Clock},
+      {"ipu2 model", 2, 64, kMk2Tiles, kMk2Bytes, kMk2Clock},
+      {"ipu21 model", 21, 64, kMk2Tiles, kMk2Bytes, kBowClock},
+      {"small ipu1 model", 1, 64, 4, kMk1Bytes, kMk1Clock},
+      {"small ipu2 model", 2, 64, 4, kMk2Bytes, kMk2Clock},
+      {"small ipu21 model", 21, 64, 4, kMk2Bytes, kBowClock},
+  };
+  const char* text = std::getenv("POPTORCH_IPU_MODEL_VERSION");
+  const std::string version = text == nullptr || *text == '\0' ? "ipu2" : text;
+  const size_t first = small ? 3 : 0;
+  if (version == "ipu1") return models[first];
+  if (version == "ipu2" || version.starts_with("ipu:")) return models[first + 1];
+  if (version == "ipu21") return models[first + 2];
+  throw Error(ErrorCode::kEnvironment, "invalid environment variable: POPTORCH_IPU_MODEL_VERSION is '" +
+                                           version + "', expected ipu1, ipu2 or ipu21");
+}
+
 namespace {
 struct Occupancy {
   std::mutex mutex;
+  std::condition_variable released;
   std::vector<bool> taken;  // by IPU; grows to the largest system seen
 };
 Occupancy& occupancy() {
@@ -101,9 +123,49 @@ int DevicePool::acquire(int count) {
                   known_names() + ").");
 }
 
+int DevicePool::device_count() const {
+  int devices = 0;
+  for (int size = 1, ipus = attached_system().num_ipus; size <= ipus; size *= 2) devices += ipus / size;
+  return devices;
+}
+
+int DevicePool::acquire_device(int id, int count, int* size) {
+  const System& system = attached_system();
+  int rest = id, width = 1;
+  while (width <= system.num_ipus && rest >= system.num_ipus / width) {
+    rest -= system.num_ipus / width;
+    width *= 2;
+  }
+  const std::string what = "Failed to acquire device Id " + std::to_string(id) + ": ";
+  if (id < 0 || width > system.num_ipus)
+    throw Error(ErrorCode::kNoDevice, what + "the emulated system '" + system.name + "' has devices 0 to " +
+                                          std::to_string(device_count() - 1) + ".");
+  if (count > width)
+    throw Error(ErrorCode::kNoDevice, what + "it has " + std::to_string(width) +
+                                          " IPU(s), and the model needs " + std::to_string(count) +
+                                          " (replicas x IPUs of one replica).");
+  Occupancy& state = occupancy();
+  std::lock_guard lock(state.mutex);
+  if (state.taken.size() < static_cast<size_t>(system.num_ipus))
+    state.taken.resize(static_cast<size_t>(system.num_ipus), false);
+  auto begin = state.taken.begin() + rest * width;
+  if (std::find(begin, begin + width, true) != begin + width)
+    throw Error(ErrorCode::kNoDevice, what + "it is in use. Detach the model that holds it.");
+  std::fill(begin, begin + width, true);
+  *size = width;
+  return rest * width;
+}
+
+void DevicePool::wait_for_release(int milliseconds) {
+  Occupancy& state = occupancy();
+  std::unique_lock lock(state.mutex);
+  state.released.wait_for(lock, std::chrono::milliseconds(milliseconds));
+}
+
 void DevicePool::release(int first, int count) {
   Occupancy& state = occupancy();
   std::lock_guard lock(state.mutex);
+  state.released.notify_all();
   int size = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(count, 1))));
   for (int ipu = first; ipu < first + size; ++ipu) {
     IPU_CHECK(

@@ -4,8 +4,9 @@ import torch
 import torch.utils.data
 
 from poptorch import enums
-from poptorch._impl import errors, not_yet
+from poptorch._impl import errors
 from poptorch._impl.log import logger
+from poptorch._impl.partition import PartSampler
 from poptorch.options import Options
 
 
@@ -42,7 +43,7 @@ class DataLoader(torch.utils.data.DataLoader):
         batch_size: rows of one micro-batch (int), or None when the data set yields call-sized items itself.
         shuffle, num_workers, persistent_workers: as torch (persistent by default when there are workers).
         drop_last: drop an incomplete combined batch; True by default, unlike torch.
-        auto_distributed_partitioning: give each process of a job its own part (one process in this version).
+        auto_distributed_partitioning: give each process of a job (`Options.Distributed`) its own part.
         mode: `DataLoaderMode`: Sync loads here, Async in another process, AsyncRebatched re-packs rows there.
         async_options: dict for the asynchronous modes; must not contain "rebatched_size".
         rebatched_worker_size: rows per worker fetch in rebatched mode.
@@ -50,8 +51,8 @@ class DataLoader(torch.utils.data.DataLoader):
         kwargs: passed to torch.
 
     Raises:
-        AssertionError: options of another type, or contradictory sizes.
-        poptorch.Error: a batch sampler together with batch_size or shuffle.
+        AssertionError: options of another type, contradictory sizes, or a data set that cannot be partitioned.
+        poptorch.Error: a batch sampler together with batch_size or shuffle, or too few elements for all processes.
 
     Example:
         >>> for images, labels in poptorch.DataLoader(options, dataset, batch_size=4, shuffle=True):
@@ -79,8 +80,7 @@ class DataLoader(torch.utils.data.DataLoader):
         assert "rebatched_size" not in (async_options or {}), (
             "async_options must not contain 'rebatched_size': use mode=DataLoaderMode.AsyncRebatched"
         )
-        if options.Distributed.numProcesses != 1 and auto_distributed_partitioning:
-            raise not_yet.option("DataLoader for a job of several processes")
+        processes = options.Distributed.numProcesses if auto_distributed_partitioning else 1
         count = (
             options.device_iterations
             * (options.replication_factor // options.input_group_size)
@@ -94,7 +94,9 @@ class DataLoader(torch.utils.data.DataLoader):
                 "An iterable dataset with %d workers and no worker_init_fn delivers every element once per worker.",
                 num_workers,
             )
-        combined = None
+        if processes > 1:
+            self._check_partition(options, iterable, batch_size, shuffle, batch_sampler, kwargs)
+        combined, part = None, None
         if batch_sampler is not None:
             if batch_size not in (1, None) or shuffle:
                 raise errors.create_error(
@@ -110,7 +112,17 @@ class DataLoader(torch.utils.data.DataLoader):
             )
             combined = batch_size * count
             arguments.update(batch_size=combined, drop_last=drop_last)
-            if not iterable:
+            if processes > 1:
+                seed = options.random_seed if shuffle else None
+                part = PartSampler(
+                    len(dataset), combined, processes, options.Distributed.processId, drop_last, seed
+                )
+                arguments["sampler"] = part
+                if part.dropped:
+                    self._log_dropped(part.dropped, len(dataset), combined * processes)
+                if not drop_last:
+                    self._check_remainder(len(part), combined, drop_last)
+            elif not iterable:
                 arguments["shuffle"] = bool(shuffle)
                 self._check_remainder(len(dataset), combined, drop_last)
             elif shuffle:
@@ -127,6 +139,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._poptorch_options = options
         self._combined_batch_size = combined
         self._drop_rest = drop_last
+        self._rows = part  # of this process, when it loads a part
         self._accessor = None
         super().__init__(dataset, **arguments)
         if asynchronous:
@@ -135,15 +148,31 @@ class DataLoader(torch.utils.data.DataLoader):
             self._accessor = AsynchronousDataAccessor(self, **{**(async_options or {}), "rebatched_size": rebatched})
 
     @staticmethod
-    def _check_remainder(rows, combined, drop_last):
+    def _check_partition(options, iterable, batch_size, shuffle, batch_sampler, arguments):
+        """What cannot be shared out among the processes of a job."""
+        cure = "Share it out yourself and pass auto_distributed_partitioning=False."
+        assert not iterable, f"An iterable dataset cannot be partitioned among processes automatically. {cure}"
+        if batch_sampler is not None or "sampler" in arguments:
+            raise errors.create_error(f"A sampler cannot be partitioned among processes automatically. {cure}")
+        assert batch_size is not None, (
+            f"batch_size=None (a dataset that yields whole items) cannot be partitioned among processes automatically. "
+            f"{cure}"
+        )
+        assert not shuffle or options.exists("random_seed"), (
+            "Shuffling in a job of several processes needs Options.randomSeed: all processes must draw the same order."
+        )
+
+    @staticmethod
+    def _log_dropped(dropped, rows, combined):
+        logger.info(
+            "%d of %d samples are dropped in each epoch: the combined batch size is %d.", dropped, rows, combined
+        )
+
+    @classmethod
+    def _check_remainder(cls, rows, combined, drop_last):
         rest = rows % combined
         if rest and drop_last:
-            logger.info(
-                "%d of %d samples are dropped at the end of each epoch: the combined batch size is %d.",
-                rest,
-                rows,
-                combined,
-            )
+            cls._log_dropped(rest, rows, combined)
         elif rest:
             logger.warning(
                 "The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "
@@ -180,7 +209,8 @@ class DataLoader(torch.utils.data.DataLoader):
     def __len__(self):
         if self._accessor is None or self._accessor._rebatched_size is None:
             return super().__len__()
-        whole, rest = divmod(len(self.dataset), self._combined_batch_size)
+        rows = len(self.dataset if self._rows is None else self._rows)
+        whole, rest = divmod(rows, self._combined_batch_size)
         return whole + (1 if rest and not self._drop_rest else 0)
 
     def terminate(self):

@@ -6,7 +6,16 @@ import datetime
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import compile_hooks, errors, not_yet, precompiled, replication, rng, weight_hooks
+from poptorch._impl import (
+    compile_hooks,
+    errors,
+    inspection,
+    not_yet,
+    precompiled,
+    replication,
+    rng,
+    weight_hooks,
+)
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
 from poptorch._impl.log import logger, warn_once
@@ -33,7 +42,7 @@ class _CallableModule(torch.nn.Module):
         return self._function(*args, **kwargs)
 
 
-class PoplarExecutor:
+class PoplarExecutor(inspection.Inspection):
     """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`."""
 
     def __init__(self, model, options, training, optimizer=None):
@@ -88,6 +97,7 @@ class PoplarExecutor:
 
     def _compile(self, names, values, keywords, from_file=None):
         """`from_file`: a `poptorch_core.ExecutableFile` whose program is taken if it was compiled from the same graph."""
+        inspection.check_device_options(self._options)
         factors = self._factors()
         count = 1
         for value in factors.values():
@@ -112,6 +122,7 @@ class PoplarExecutor:
                 executable = from_file.executor(poptorch_core.graph_digest(captured))
                 if self._training:
                     executable.set_optimizer(self._optimizer_link.description)
+            executable.configure(inspection.run_settings(self._options))
             progress.advance("compile")
             if self._options.connection_type == enums.ConnectionType.Always:
                 executable.attach()
@@ -124,10 +135,15 @@ class PoplarExecutor:
         self._states = capture.states
         self._executable = executable
         rng.start(self)
+        inspection.write_reports(executable, self._options, self._model_name())
         self._compilation_time = datetime.datetime.now() - started
         if executable.is_attached():
             self._on_attach()
         self._choose_call(values, keywords)
+
+    def _model_name(self):
+        options = self._options
+        return options.model_name if options.exists("model_name") else "training" if self._training else "inference"
 
     def _native_options(self, captured):
         options = self._options
@@ -151,6 +167,7 @@ class PoplarExecutor:
                 options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running
             ),
             "auto_round_num_ipus": options.auto_round_num_ipus,
+            **inspection.compile_settings(options),
         }
         if self._training:
             native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
@@ -323,18 +340,31 @@ class PoplarExecutor:
         self._require_compiled("detachFromDevice")
         if not self._executable.is_attached():
             raise errors.create_error("detachFromDevice: the model is not attached to a device.")
-        self.copyWeightsToHostIfNeeded()
-        if self._training:
-            self._optimizer_link.before_detach()
+        if not self._device_is_lost():
+            self.copyWeightsToHostIfNeeded()
+            if self._training:
+                self._optimizer_link.before_detach()
         self._executable.detach()
+
+    def _device_is_lost(self):
+        """After a device fault nothing can be read back: the host keeps what it has."""
+        if not self._executable.is_lost():
+            return False
+        if self._weights_outdated:
+            logger.warning(
+                "A device fault took the device: the weights of calls since the last copyWeightsToHost are lost."
+            )
+            self._weights_outdated = False
+        return True
 
     def destroy(self):
         """Frees the executable and the device; a training wrapper gives the user model its own class back."""
         if self._executable is None:
             return
-        self.copyWeightsToHostIfNeeded()
-        if self._training:
-            self._optimizer_link.before_detach()
+        if not self._device_is_lost():
+            self.copyWeightsToHostIfNeeded()
+            if self._training:
+                self._optimizer_link.before_detach()
         if self._executable.is_attached():
             self._executable.detach()
         self._executable = self._captured = self._signature = self._call_fast = None
@@ -473,14 +503,3 @@ def _not_available(name):
     return refuse
 
 
-for _name in (
-    "getPerfCounters",
-    "getLatency",
-    "getHostIpuLatency",
-    "getComputeLatency",
-    "getIpuHostLatency",
-    "cycleCount",
-    "getTensorNames",
-    "getAnchoredTensor",
-):
-    setattr(PoplarExecutor, _name, _not_available(_name))

@@ -88,6 +88,9 @@ def install():
         logger.addHandler(handler)
         logger.propagate = False
     set_level(os.environ.get("POPTORCH_LOG_LEVEL", "WARN"))
+    backend = os.environ.get("POPART_LOG_LEVEL") or os.environ.get("POPLAR_LOG_LEVEL")
+    if backend and "POPTORCH_LOG_LEVEL" not in os.environ:
+        setPopartLogLevel(backend)
 
 
 def set_level(level):

@@ -1,7 +1,7 @@
 """The two factories that wrap a module."""
 
 from poptorch import enums, optim
-from poptorch._impl import errors, not_yet, weight_hooks
+from poptorch._impl import errors, log, not_yet, weight_hooks
 from poptorch._impl.executor import PoplarExecutor
 from poptorch.options import Options
 
@@ -19,7 +19,9 @@ def _prepared_options(options, default_output_mode):
     own = options.clone()
     if own.defaultOutputMode():
         own.outputMode(default_output_mode)
+    own._fix_anchor_modes()
     own._freeze()
+    log.set_max_repeat_logs(own.max_repeat_logs)
     return own
 
 

@@ -114,19 +114,6 @@ def test_random_seed_seeds_torch_at_once():
     assert torch.equal(first, torch.rand(2))
 
 
-@pytest.mark.parametrize(
-    "call, name",
-    [
-        (lambda o: o.Precision.enableStochasticRounding(True), "Options.Precision.enableStochasticRounding"),
-        (lambda o: o._Popart.set("a", 1), "Options._Popart.set"),
-    ],
-)
-def test_option_that_is_not_there_yet_says_so(call, name):
-    with pytest.raises(poptorch.Error, match=f"{name} is part of the PopTorch API but not available") as raised:
-        call(poptorch.Options())
-    assert raised.value.type == "poptorch_py_error" and raised.value.location == ""
-
-
 def test_module_name_that_is_not_there_yet_says_so():
     with pytest.raises(AttributeError, match="poptorch.cond is part of the PopTorch API but not available"):
         poptorch.cond

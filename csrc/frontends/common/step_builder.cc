@@ -92,17 +92,21 @@ class StepBuilder {
     IPU_CHECK(forward_.inputs.size() == forward_.graph->inputs().size(),
               "inputs are not described one by one");
     IPU_CHECK(options_.training || options_.accumulation == 1, "accumulation is for training");
-    for (const ForwardGraph::Output& output : forward_.outputs) {
-      if (output.kind != ForwardGraph::Output::Kind::kHost || output.mode != ir::OutputMode::kEveryN)
-        continue;
-      if (output.period >= 1 && options_.device_iterations % output.period == 0) continue;
-      throw Error(
-          ErrorCode::kOutputPeriod,
-          "output period does not fit: OutputMode.EveryN with period " + std::to_string(output.period) +
-              " needs a period that divides deviceIterations, which is " +
-              std::to_string(options_.device_iterations) + ". Choose such a period, or OutputMode.All.",
-          kPopartException);
-    }
+    for (const ForwardGraph::Output& output : forward_.outputs)
+      if (output.kind == ForwardGraph::Output::Kind::kHost) check_period(output.mode, output.period);
+    for (const std::vector<StepOptions::Anchor>* anchors :
+         {&options_.gradient_anchors, &options_.update_anchors})
+      for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
+  }
+
+  void check_period(ir::OutputMode mode, int64_t period) const {
+    if (mode != ir::OutputMode::kEveryN) return;
+    if (period >= 1 && options_.device_iterations % period == 0) return;
+    throw Error(ErrorCode::kOutputPeriod,
+                "output period does not fit: OutputMode.EveryN with period " + std::to_string(period) +
+                    " needs a period that divides deviceIterations, which is " +
+                    std::to_string(options_.device_iterations) + ". Choose such a period, or OutputMode.All.",
+                kPopartException);
   }
 
   // --- what stands where
@@ -307,11 +311,39 @@ class StepBuilder {
       stream(name, ir::StreamDirection::kHostToDevice, {DType::kF32, {}}, DType::kF32);
       module_.find_stream(name)->constant = true;
     };
+    make_anchor_streams();
     if (trained_.empty()) return;
     for (const Trained& trained : trained_)
       for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
         streamed(trained.group, name);
     if (!options_.optimizer.loss_scaling.constant) streamed(0, "loss_scaling");
+  }
+
+  void make_anchor_streams() {
+    for (const std::vector<StepOptions::Anchor>* anchors :
+         {&options_.gradient_anchors, &options_.update_anchors}) {
+      for (const StepOptions::Anchor& anchor : *anchors) {
+        const ir::Variable* parameter = module_.find_variable(anchor.parameter);
+        const bool is_trained = std::any_of(trained_.begin(), trained_.end(), [&](const Trained& t) {
+          return variables_[t.variable].variable == parameter;
+        });
+        if (!is_trained)
+          throw Error(ErrorCode::kAnchor, "no gradient: parameter '" + anchor.parameter +
+                                              "' is not trained, so nothing of it can be anchored.");
+        stream(anchor.stream, ir::StreamDirection::kDeviceToHost, parameter->type, parameter->type.dtype);
+        ir::Stream& added = *module_.find_stream(anchor.stream);
+        added.mode = anchor.mode;
+        added.period = anchor.period;
+      }
+    }
+  }
+
+  // The builder stands where the value belongs.
+  void store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
+                     const Trained& trained, Value* value) {
+    for (const StepOptions::Anchor& anchor : anchors)
+      if (anchor.parameter == variables_[trained.variable].variable->name)
+        builder.host_store(*module_.find_stream(anchor.stream), value);
   }
 
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const {
@@ -425,6 +457,7 @@ class StepBuilder {
                                     states_of(trained, slots), streamed_values(trained.group, slots), factor},
                                    gradient_divisor(trained));
       slots[state.slot] = result.weight;
+      store_anchors(builder, options_.update_anchors, trained, result.weight);
       for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
       slots[trained.accumulator_slot] = nullptr;
     }
@@ -527,6 +560,7 @@ class StepBuilder {
       for (size_t i = 0; i < gradients.size(); ++i)
         if (trained_of_gradient_[i] == static_cast<int>(t)) parts.push_back(gradients[i]);
       Value* gradient = parts.size() == 1 ? parts[0] : ops::build_op(builder, "add_n", parts)->result();
+      store_anchors(builder, options_.gradient_anchors, trained, gradient);
       Value*& accumulator = slots[trained.accumulator_slot];
       accumulator = trained.has_accumulator
                         ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator,

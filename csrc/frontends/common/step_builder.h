@@ -52,6 +52,13 @@ struct StepOptions {
     int stage = 0, ipu = 0;
   };
   std::map<std::string, Place> places;
+  // Gradients and new values of parameters that go to the host: one element a micro-batch and one an update.
+  struct Anchor {
+    std::string parameter, stream;
+    ir::OutputMode mode = ir::OutputMode::kFinal;
+    int64_t period = 1;
+  };
+  std::vector<Anchor> gradient_anchors, update_anchors;
 };
 
 // The stream that brings the seed of a run, u32[2] (support/philox.h); there when an input is a seed.

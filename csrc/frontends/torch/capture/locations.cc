@@ -16,10 +16,18 @@ std::vector<std::string>& library_directories() {
   return directories;
 }
 
+std::vector<std::string>& location_excludes() {
+  static std::vector<std::string> fragments;
+  return fragments;
+}
+
 bool is_library(const std::string& file) {
   if (file.rfind("<frozen", 0) == 0) return true;
   for (const std::string& d : library_directories()) {
     if (file.rfind(d, 0) == 0) return true;
+  }
+  for (const std::string& fragment : location_excludes()) {
+    if (!fragment.empty() && file.find(fragment) != std::string::npos) return true;
   }
   return false;
 }
@@ -96,6 +104,8 @@ const torch::unwind::Frame* user_frame(const torch::SymbolizedTracebacks& s,
 void set_library_directories(std::vector<std::string> directories) {
   library_directories() = std::move(directories);
 }
+
+void set_location_excludes(std::vector<std::string> fragments) { location_excludes() = std::move(fragments); }
 
 std::string current_user_line() {
   std::shared_ptr<torch::CapturedTraceback> traceback = torch::CapturedTraceback::gather(true, false, false);

@@ -124,6 +124,8 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   for (const auto& [block, place] : settings.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
+  tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
+  anchored_variables_ = add_anchors(forward, step, settings.anchors);
   build_step(forward, step);
 
   executable::CompileOptions options;
@@ -132,6 +134,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   options.device_iterations = settings.device_iterations;
   options.accumulation = settings.accumulation;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
+  options.any_ipu_count = settings.any_ipu_count;
   executable_ =
       executable::compile_cached(*captured.module, target_system(settings), options,
                                  {settings.cache_directory, settings.version, settings.interrupted});
@@ -141,6 +144,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
 }
 
 Executor::Executor(Captured& captured, const CompileSettings& settings) {
+  ErrorContext activity("compiling the model");
   const std::string graph = graph_digest(captured);
   // A model whose outputs are all known on the host needs no device.
   bool device = settings.training || captured.host_outputs > 0 ||

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 
 #include "frontends/torch/device_key.h"
-#include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -33,6 +32,7 @@ emulator::Engine& Executor::loaded(const char* what) {
 void Executor::load() {
   emulator::EngineOptions options;
   options.trace = trace_;
+  options.check_floating_point = run_settings_.check_floating_point;
   options.interrupted = [this] { return interrupted_ && interrupted_(); };
   engine_ = std::make_unique<emulator::Engine>(program_, options);
 }
@@ -40,14 +40,14 @@ void Executor::load() {
 void Executor::attach() {
   if (!program_) return;
   if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
-  int first = target::DevicePool::instance().acquire(executable_.ipus_reserved);
+  ErrorContext activity("attaching to a device");
+  acquire();
   try {
     load();
   } catch (...) {
-    target::DevicePool::instance().release(first, executable_.ipus_reserved);
+    release();
     throw;
   }
-  first_ipu_ = first;
 }
 
 void Executor::detach() {
@@ -55,8 +55,8 @@ void Executor::detach() {
   loaded("detaching");
   std::lock_guard lock(run_mutex_);
   engine_.reset();
-  target::DevicePool::instance().release(first_ipu_, executable_.ipus_reserved);
-  first_ipu_ = -1;
+  has_run_ = false;
+  release();
 }
 
 void Executor::set_trace(bool on) {
@@ -110,6 +110,7 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
                                               std::to_string(inputs_.size()) + " tensors, got " +
                                               std::to_string(inputs.size()));
   }
+  ErrorContext activity("running");
   std::vector<at::Tensor> results(outputs_.size());
   std::lock_guard lock(run_mutex_);
   std::vector<at::Tensor> kept;  // converted inputs
@@ -145,15 +146,24 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
   }
   for (const Mutated& m : mutated_) written_back.push_back(bind(m.output));
   run_seed_ = seed_of_run(random_state_.seed, random_state_.runs);
+  const bool synthetic = run_settings_.synthetic_data != 0;
+  if (synthetic && program_) bind_synthetic();
+  if (!anchors_.empty()) bind_anchors();
   if (program_) loaded("running").run(bindings_);
   ++random_state_.runs;
+  has_run_ = true;
+  if (synthetic) {  // nothing came from the device
+    for (at::Tensor& result : results)
+      if (result.defined()) result.zero_();
+    written_back.clear();
+  }
   for (size_t k = 0; k < outputs_.size(); ++k) {
     if (outputs_[k].stream < 0)
       results[k] = outputs_[k].constant.clone();
     else if (outputs_[k].same_as >= 0)
       results[k] = results[outputs_[k].same_as].clone();
   }
-  for (size_t i = 0; i < mutated_.size(); ++i) {
+  for (size_t i = 0; i < written_back.size(); ++i) {
     at::Tensor value = written_back[i];
     if (mutated_[i].replicas.defined()) {  // replicas of a group wrote the same
       const at::Tensor& target = inputs[mutated_[i].input];

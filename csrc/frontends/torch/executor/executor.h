@@ -17,8 +17,10 @@
 #include "executable/signature.h"
 #include "frontends/common/step_builder.h"
 #include "frontends/torch/capture/captured.h"
+#include "frontends/torch/executor/anchors.h"
 #include "support/error.h"
 #include "support/philox.h"
+#include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
 
@@ -41,11 +43,22 @@ struct CompileSettings {
   bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
   int64_t recomputation = 0;  // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all
+  bool any_ipu_count = false;  // IPU models and offline targets
   optimizers::Spec optimizer;
   std::string cache_directory;                  // of compiled programs; empty: none
   std::string version;                          // of the package
   int offline_ipu_version = 0;                  // compile for another machine than the attached one
   std::function<bool()> interrupted = nullptr;  // asked while waiting for another process that compiles
+  std::vector<AnchorRequest> anchors;
+};
+
+// What may still be said after compiling, or about a program from a file.
+struct RunSettings {
+  bool ipu_model = false, small_model = false;
+  int ipu_id = -1;  // a fixed device
+  bool wait_for_ipu = false;
+  int synthetic_data = 0;  // 0 off, 1 zeros, 2 normal
+  bool check_floating_point = false;
 };
 
 class Executor {
@@ -90,6 +103,21 @@ class Executor {
   };
   void set_random_state(RandomState state);
   RandomState random_state();
+  // Before attaching.
+  void configure(const RunSettings& settings) { run_settings_ = settings; }
+  // A fault took the device away: reading from it throws; detach() gives the IPUs back.
+  bool is_lost() const;
+  std::vector<std::string> tensor_names() const { return tensor_names_; }
+  // Value of the last call; undefined when there is none.
+  at::Tensor anchored(const std::string& short_name);
+  bool has_anchor(const std::string& name) const {
+    return anchors_.contains(name) || anchored_variables_.contains(name);
+  }
+  // Of the last run: host time in cycles of the device's clock. Error(kExecution) before the first run.
+  int64_t cycles();
+  // Begin and end, in seconds, of each element of each tensor moved in the last run.
+  std::vector<std::vector<std::pair<double, double>>> transfer_times(bool inputs);
+
   int ipus_reserved() const { return executable_.ipus_reserved; }
   int first_ipu() const { return first_ipu_; }  // -1 while detached
   double compile_seconds() const { return executable_.compile_seconds; }
@@ -120,7 +148,20 @@ class Executor {
     int same_as = -1;  // an earlier output with the same value
     at::Tensor constant;
   };
+  struct Anchor {
+    int stream = -1;
+    int64_t items = 0;
+    std::vector<int64_t> shape;  // of a whole call
+    at::ScalarType dtype = at::kFloat;
+    at::Tensor value;
+  };
   void build(Captured& captured, const CompileSettings& settings);
+  void find_anchors();
+  void bind_anchors();
+  void bind_synthetic();
+  void acquire();
+  void release();
+  const target::System& system() const;
   void bind_signature();  // fills in what run() reads
   void load();
   void bind_hypers();
@@ -146,7 +187,13 @@ class Executor {
   std::vector<float> hyper_values_;
   std::vector<emulator::StreamBinding> bindings_;  // hyper-parameters filled in
   std::mutex run_mutex_;
-  int first_ipu_ = -1;
+  RunSettings run_settings_;
+  std::vector<std::string> tensor_names_;
+  std::map<std::string, Anchor> anchors_;
+  std::map<std::string, std::string> anchored_variables_;
+  std::vector<at::Tensor> synthetic_;  // per input
+  bool has_run_ = false;
+  int first_ipu_ = -1, reserved_ = 0;
   bool trace_ = false;
   RandomState random_state_;
   PhiloxKey run_seed_{};  // bound to the stream of the seed

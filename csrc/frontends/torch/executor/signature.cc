@@ -217,6 +217,7 @@ void Executor::bind_signature() {
   for (size_t i = 0; i < program_->streams.size(); ++i)
     if (program_->streams[i].name == kSeedStream)
       bindings_[i] = {reinterpret_cast<std::byte*>(run_seed_.data()), 1};
+  find_anchors();
   hyper_values_.resize(signature_.hypers.size());
   bind_hypers();
 }

@@ -1,0 +1,110 @@
+// The executor's device side (run settings, anchors, counters), faults, and the checks of back-end options.
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings/bindings.h"
+#include "emulator/faults.h"
+#include "frontends/torch/executor/executor.h"
+#include "frontends/torch/executor/popart_options.h"
+#include "target/system.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+
+tf::PopartKind kind_of(const std::string& name, const py::handle& value) {
+  if (PyBool_Check(value.ptr()) != 0) return tf::PopartKind::kBool;
+  if (PyLong_Check(value.ptr()) != 0) return tf::PopartKind::kInteger;
+  if (PyFloat_Check(value.ptr()) != 0) return tf::PopartKind::kReal;
+  if (PyUnicode_Check(value.ptr()) != 0) return tf::PopartKind::kText;
+  const bool is_dict = PyDict_Check(value.ptr()) != 0;
+  if (is_dict || PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0 ||
+      PyAnySet_Check(value.ptr()) != 0) {
+    for (const py::handle& member : value)
+      if (PyUnicode_Check(member.ptr()) == 0)
+        throw Error(ErrorCode::kOption, "unknown value type: the container given to _Popart.set(\"" + name +
+                                            "\", ...) has a member of type " +
+                                            Py_TYPE(member.ptr())->tp_name + "; members are str");
+    return tf::PopartKind::kContainer;
+  }
+  throw Error(ErrorCode::kOption, "unknown value type: _Popart.set(\"" + name +
+                                      "\", ...) got a value of type " +
+                                      std::string(Py_TYPE(value.ptr())->tp_name) +
+                                      "; bool, float, int, str, list, tuple, set and dict are possible");
+}
+
+void check_popart_options(const py::dict& options) {
+  for (const auto& [key, value] : options) {
+    const auto name = key.cast<std::string>();
+    tf::check_popart_option(name, kind_of(name, value));
+  }
+}
+
+tf::RunSettings run_settings(const py::dict& d) {
+  tf::RunSettings s;
+  auto flag = [&](const char* key) { return d.contains(key) && d[key].cast<bool>(); };
+  s.ipu_model = flag("ipu_model");
+  s.small_model = flag("small_model");
+  s.wait_for_ipu = flag("wait_for_ipu");
+  s.check_floating_point = flag("check_floating_point");
+  if (d.contains("ipu_id")) s.ipu_id = d["ipu_id"].cast<int>();
+  if (d.contains("synthetic_data")) s.synthetic_data = d["synthetic_data"].cast<int>();
+  return s;
+}
+
+py::object anchored(tf::Executor& executor, const std::string& name) {
+  at::Tensor value = executor.anchored(name);
+  return value.defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(value))
+                         : py::object(py::none());
+}
+
+void recover(const std::string& action) {
+  const target::System& system = target::attached_system();
+  emulator::recover(action, system.num_ipus - target::DevicePool::instance().free_count());
+}
+
+template <typename F>
+void add_method(py::object& kind, const char* name, F function, const char* doc) {
+  kind.attr(name) = py::cpp_function(function, py::name(name), py::is_method(kind), py::doc(doc));
+}
+
+}  // namespace
+
+void define_device(py::module_& m) {
+  py::object executor = m.attr("Executor");
+  add_method(
+      executor, "configure", [](tf::Executor& e, const py::dict& d) { e.configure(run_settings(d)); },
+      "What may be said after compiling; takes effect at the next attach.");
+  add_method(
+      executor, "tensor_names", [](const tf::Executor& e) { return e.tensor_names(); },
+      "Names of everything that can be anchored.");
+  add_method(
+      executor, "has_anchor",
+      [](const tf::Executor& e, const std::string& name) { return e.has_anchor(name); },
+      "Was this short name anchored?");
+  add_method(executor, "anchored", &anchored, "Value of an anchor in the last call, or None.");
+  add_method(
+      executor, "cycles", [](tf::Executor& e) { return e.cycles(); }, "Device cycles of the last call.");
+  add_method(
+      executor, "transfer_times", [](tf::Executor& e, bool inputs) { return e.transfer_times(inputs); },
+      "(begin, end) in seconds of each element of each tensor moved in the last call.");
+  add_method(
+      executor, "is_lost", [](const tf::Executor& e) { return e.is_lost(); },
+      "Did a device fault take the device away?");
+  m.def("check_popart_options", &check_popart_options, py::arg("options"),
+        "Error for a name or a type the back end does not have.");
+  m.def("check_device_choice", &tf::check_device_choice, py::arg("offline"), py::arg("ipu_model"),
+        py::arg("fixed_device"), py::arg("counts_cycles"), "Error for choices that exclude each other.");
+  m.def("check_pattern_level", &tf::check_pattern_level, py::arg("level"));
+  m.def(
+      "set_faults", [](const std::string& rules) { emulator::set_faults(emulator::parse_faults(rules)); },
+      py::arg("rules"), "Replaces the faults that will happen; the system is whole again.");
+  m.def("recover", &recover, py::arg("action"), "Says that a reset was made.");
+  m.def(
+      "ipuModelVersion", [](bool small) { return target::model_system(small).ipu_version; },
+      py::arg("small") = false);
+}
+
+}  // namespace ipu::bindings

@@ -1,0 +1,35 @@
+// Internal tensors that come back beside the results (spec 18.4): their names, and the streams that carry
+// them. An anchor is one more output stream "anchor.<short name>" of the program; an updated weight that only
+// its last value is wanted of is read from its variable instead.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "frontends/common/step_builder.h"
+#include "ir/module.h"
+
+namespace ipu::frontends::torch_frontend {
+
+struct AnchorRequest {
+  std::string short_name, long_name;
+  ir::OutputMode mode = ir::OutputMode::kFinal;
+  int64_t period = 1;
+};
+
+inline constexpr const char* kAnchorPrefix = "anchor.";
+inline constexpr const char* kGradientPrefix = "Gradient___";
+inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
+
+// Names of everything that can be anchored: inputs, states, results of operations ("fc1/linear:0"), and in
+// training gradients and updated weights. In graph order.
+std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training);
+
+// Adds what `requests` ask for to the forward graph's outputs and to the step. Returns short name → variable
+// of those that are read from a variable. Error(kAnchor) for an unknown name, and for an updated weight
+// wanted in another mode than Final together with accumulation.
+std::map<std::string, std::string> add_anchors(ForwardGraph& forward, StepOptions& step,
+                                               const std::vector<AnchorRequest>& requests);
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,154 @@
+#include "frontends/torch/executor/popart_options.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <set>
+
+#include "support/error.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+// Enumerations are given as integers.
+const std::map<PopartKind, std::set<std::string_view>>& table() {
+  static const std::map<PopartKind, std::set<std::string_view>> options{
+      {PopartKind::kInteger,
+       {"accumulateOuterFragmentSettings.schedule",
+        "accumulationAndReplicationReductionType",
+        "autoRecomputation",
+        "autodiffSettings.stitchStrategy",
+        "automaticLossScalingSettings.gradientTensorTrackingMethod",
+        "batchSerializationSettings.batchSchedule",
+        "batchSerializationSettings.method",
+        "batchSerializationSettings.transformContext",
+        "meanAccumulationAndReplicationReductionStrategy",
+        "mergeVarUpdate",
+        "subgraphCopyingStrategy",
+        "syntheticDataMode",
+        "virtualGraphMode",
+        "accumulationFactor",
+        "automaticLossScalingSettings.updatePeriod",
+        "batchSerializationSettings.factor",
+        "compilationProgressTotal",
+        "defaultBufferingDepth",
+        "defaultPrefetchBufferingDepth",
+        "executionPhaseSettings.phases",
+        "executionPhaseSettings.stages",
+        "finalDotOp",
+        "firstDotOp",
+        "globalReplicaOffset",
+        "globalReplicationFactor",
+        "looseThresholdAtPeak",
+        "mergeVarUpdateMemThreshold",
+        "numIOTiles",
+        "swapLimitScheduler",
+        "transitiveClosureOptimizationThreshold"}},
+      {PopartKind::kText,
+       {"cachePath", "customCodeletCompileFlags", "kahnTieBreaker", "logDir", "partialsTypeMatMuls",
+        "saveInitializersToFile", "serializedPoprithmsShiftGraphsDir"}},
+      {PopartKind::kReal,
+       {"automaticLossScalingSettings.binEdgeLocation",
+        "automaticLossScalingSettings.thresholdUpperCountProportion", "outlineSequenceBreakCost",
+        "outlineThreshold", "timeLimitScheduler"}},
+      {PopartKind::kBool,
+       {"aliasZeroCopy",
+        "constantWeights",
+        "decomposeGradSum",
+        "delayVarUpdates",
+        "enableExplicitIR",
+        "enableExplicitMainLoops",
+        "enableFullyConnectedPass",
+        "enableGradientAccumulation",
+        "enableInplaceAmbiguityChecking",
+        "enableMergeExchange",
+        "enableNonStableSoftmax",
+        "enableOutlining",
+        "enableOutliningCopyCostPruning",
+        "enablePipelining",
+        "enableReplicatedGraphs",
+        "enableSerializedMatmuls",
+        "enableStableNorm",
+        "enableSupportedDataTypeCasting",
+        "explicitRecomputation",
+        "groupHostSync",
+        "groupNormStridedChannelGrouping",
+        "opxAliasChecking",
+        "opxModifyChecking",
+        "scheduleNonWeightUpdateGradientConsumersEarly",
+        "separateCallOpPdfs",
+        "strictOpVersions",
+        "batchSerializationSettings.concatOnVirtualGraphChange",
+        "batchSerializationSettings.concatOnExecutionPhaseChange",
+        "batchSerializationSettings.concatOnPipelineStageChange",
+        "replicatedCollectivesSettings.prepareScheduleForMergingCollectives",
+        "replicatedCollectivesSettings.mergeAllReduceCollectives",
+        "automaticLossScalingSettings.enabled",
+        "disableGradAccumulationTensorStreams",
+        "disableOptimizerStateTensorStreams",
+        "enableDistributedReplicatedGraphs",
+        "enableFloatingPointChecks",
+        "enableLoadAndOffloadRNGState",
+        "enablePrefetchDatastreams",
+        "enableStochasticRounding",
+        "ensureFp32LossScaleTensor",
+        "instrumentWithHardwareCycleCounter",
+        "rearrangeAnchorsOnHost",
+        "rearrangeStreamsOnHost",
+        "useHostCopyOps",
+        "compileEngine",
+        "dotOpNames",
+        "enableEngineCaching",
+        "exportPoplarComputationGraph",
+        "exportPoplarVertexGraph"}},
+      {PopartKind::kContainer,
+       {"accumulateOuterFragmentSettings.excludedVirtualGraphs", "convolutionOptions", "customCodelets",
+        "dotChecks", "engineOptions", "gclOptions", "hardwareInstrumentations", "lstmOptions",
+        "matmulOptions", "reportOptions", "updatableNamedBuffers"}},
+  };
+  return options;
+}
+
+std::string_view name_of(PopartKind kind) {
+  constexpr std::array<std::string_view, 5> names{"bool", "int (or an enumeration)", "float", "str",
+                                                  "list, set or dict of str"};
+  return names[static_cast<size_t>(kind)];
+}
+
+}  // namespace
+
+void check_popart_option(std::string_view name, PopartKind kind) {
+  const auto& options = table();
+  if (options.at(kind).contains(name)) return;
+  std::string text = "unknown back-end option: _Popart.set(\"" + std::string(name) +
+                     "\", ...) with a value of type " + std::string(name_of(kind));
+  for (const auto& [other, names] : options)
+    if (names.contains(name))
+      throw Error(ErrorCode::kOption,
+                  text + ". The option takes a value of type " + std::string(name_of(other)));
+  throw Error(ErrorCode::kOption, text + ". No option of any type has that name");
+}
+
+void check_pattern_level(int64_t level) {
+  if (level < 0 || level > 3)
+    throw Error(ErrorCode::kOption,
+                "unknown pattern level: _Popart.setPatterns(..., level=" + std::to_string(level) +
+                    "); levels are 0 none, 1 minimal, 2 default, 3 all");
+}
+
+void check_device_choice(bool offline, bool ipu_model, bool fixed_device, bool counts_cycles) {
+  const char* offline_text = "poptorch.ConnectionType.Never (offline compilation) ";
+  if (offline && ipu_model)
+    throw Error(ErrorCode::kOption, std::string("options exclude each other: ") + offline_text +
+                                        "and the IPU model. Use another connection type, or useIpuModel(False)");
+  if (offline && fixed_device)
+    throw Error(ErrorCode::kOption, std::string("options exclude each other: ") + offline_text +
+                                        "and useIpuId. Nothing is attached offline: leave one of them out");
+  if (counts_cycles && (offline || ipu_model))
+    throw Error(ErrorCode::kOption, std::string("cycles cannot be counted: logCycleCount needs hardware, and the ") +
+                                        (offline ? "target is offline" : "IPU model is selected") +
+                                        ". Leave one of them out");
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,176 @@
+"""What can be looked into after a call: counters, latencies, cycles, internal tensors. Mixed into PoplarExecutor."""
+
+import json
+import os
+
+from poptorch import enums, poptorch_core
+from poptorch._impl import errors
+from poptorch._impl.log import logger
+
+
+def environment_flag(name):
+    """Is this environment variable a number other than 0? ValueError for anything that is no number."""
+    return int(os.environ.get(name) or 0) != 0
+
+
+def uses_ipu_model(options):
+    """Does a wrapper with these options run on the IPU model rather than on the emulated hardware?"""
+    if options.exists("use_model"):
+        return options.use_model
+    return environment_flag("POPTORCH_IPU_MODEL") or environment_flag("POPTORCH_SMALL_IPU_MODEL")
+
+
+def check_device_options(options):
+    """poptorch.Error for device options that exclude each other, and for back-end options that do not exist."""
+    popart = options._Popart
+    poptorch_core.check_popart_options(popart.options)
+    if popart.patterns_level is not None:
+        poptorch_core.check_pattern_level(popart.patterns_level)
+    offline = options.connection_type == enums.ConnectionType.Never
+    model = uses_ipu_model(options)
+    poptorch_core.check_device_choice(
+        offline, model, options.exists("ipu_id"), popart.options["instrumentWithHardwareCycleCounter"]
+    )
+    for key, what in (
+        ("enableStochasticRounding", "float16 results are rounded to nearest, not at random"),
+        ("automaticLossScalingSettings.enabled", "the loss scaling of the optimizer is used as it is"),
+    ):
+        if popart.options.get(key):
+            logger.warning("%s is accepted but not emulated: %s.", key, what)
+
+
+def compile_settings(options):
+    """The part of the native compile options that comes from here."""
+    return {
+        "anchors": [(short, *anchor) for short, anchor in options.anchored_tensors.items()],
+        "any_ipu_count": uses_ipu_model(options) or options.connection_type == enums.ConnectionType.Never,
+    }
+
+
+def run_settings(options):
+    """What the native executor is told after compiling or loading."""
+    small = environment_flag("POPTORCH_SMALL_IPU_MODEL") and not environment_flag("POPTORCH_IPU_MODEL")
+    model = uses_ipu_model(options)
+    if model:
+        poptorch_core.ipuModelVersion(small)  # an unknown POPTORCH_IPU_MODEL_VERSION fails here
+    settings = {
+        "ipu_model": model,
+        "small_model": model and small,
+        "wait_for_ipu": environment_flag("POPTORCH_WAIT_FOR_IPU"),
+        "synthetic_data": options._Popart.options.get("syntheticDataMode", 0),
+        "check_floating_point": options._Popart.options.get("enableFloatingPointChecks", False),
+    }
+    if options.exists("ipu_id"):
+        settings["ipu_id"] = options.ipu_id
+    return settings
+
+
+def engine_options(options):
+    """Engine options by name; those of POPLAR_ENGINE_OPTIONS win."""
+    given = dict(options._Popart.options.get("engineOptions", {}))
+    given.update(json.loads(os.environ.get("POPLAR_ENGINE_OPTIONS") or "{}"))
+    return given
+
+
+def write_reports(executor, options, name):
+    """Reports of a compiled model, when `autoReport.all` asks for them: program, memory, statistics.
+
+    Returns the folder they were written to, or None.
+    """
+    exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
+    if exported:
+        with open(exported, "w", encoding="utf-8") as file:
+            file.write(executor.ir_text())
+    given = engine_options(options)
+    if str(given.get("autoReport.all", "false")).lower() != "true":
+        return None
+    folder = os.path.join(given.get("autoReport.directory", "."), name)
+    os.makedirs(folder, exist_ok=True)
+    files = {"ir.txt": executor.ir_text(), "program.txt": executor.program_text()}
+    for file_name, text in files.items():
+        with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(os.path.join(folder, "memory.json"), "w", encoding="utf-8") as file:
+        json.dump({"ipus": executor.memory(), "statistics": dict(executor.statistics())}, file, indent=1)
+    return folder
+
+
+def _latency(starts, ends):
+    """(min, max, mean) of end minus start per step; several starts for one end count as their earliest."""
+    if not starts or not ends:
+        return (0.0, 0.0, 0.0)
+    group = max(1, len(starts) // len(ends))
+    starts = [min(starts[i * group : (i + 1) * group]) for i in range(len(ends))]
+    differences = [end - start for start, end in zip(starts, ends)]
+    return (min(differences), max(differences), sum(differences) / len(differences))
+
+
+class Inspection:
+    """Methods of `PoplarExecutor`; see there."""
+
+    def getPerfCounters(self):
+        """Time stamps of the last call, in seconds.
+
+        Returns:
+            dict with "input", "input_complete", "output", "output_complete": one list per tensor, one time per transfer;
+            `[[]]` when nothing was transferred.
+        """
+        counters = {}
+        for name, is_input in (("input", True), ("output", False)):
+            tensors = self._executable.transfer_times(is_input) if self._executable is not None else []
+            counters[name] = [[begin for begin, _ in tensor] for tensor in tensors] or [[]]
+            counters[f"{name}_complete"] = [[end for _, end in tensor] for tensor in tensors] or [[]]
+        return counters
+
+    def _interval(self, start, end, start_choice, end_choice):
+        counters = self.getPerfCounters()
+        return _latency(
+            [start_choice(step) for step in zip(*counters[start])], [end_choice(step) for step in zip(*counters[end])]
+        )
+
+    def getLatency(self):
+        """(min, max, mean) seconds from asking for the inputs of a step to having its outputs, in the last call."""
+        return self._interval("input", "output_complete", min, max)
+
+    def getHostIpuLatency(self):
+        """(min, max, mean) seconds of moving inputs to the device, in the last call."""
+        return self._interval("input", "input_complete", min, max)
+
+    def getComputeLatency(self):
+        """(min, max, mean) seconds between having inputs and beginning to write outputs, in the last call."""
+        return self._interval("input_complete", "output", max, max)
+
+    def getIpuHostLatency(self):
+        """(min, max, mean) seconds of moving outputs to the host, in the last call."""
+        return self._interval("output", "output_complete", min, max)
+
+    def cycleCount(self):
+        """Device cycles of the last call (int): the time of the emulation in cycles of the device's clock.
+
+        Raises:
+            poptorch.Error: `Options.logCycleCount(True)` was not used, or nothing has run yet.
+        """
+        self._require_compiled("cycleCount")
+        if not self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
+            raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
+        return self._executable.cycles()
+
+    def getTensorNames(self):
+        """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
+        assert self._executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
+        return self._executable.tensor_names()
+
+    def getAnchoredTensor(self, short_name):
+        """Value of an anchored tensor in the last call; AssertionError when there is none."""
+        assert self._executable is not None and self._executable.has_anchor(short_name), (
+            f"getAnchoredTensor: '{short_name}' was not anchored. Anchored are "
+            f"{sorted(self._options.anchored_tensors)}: use Options.anchorTensor before compiling."
+        )
+        value = self._executable.anchored(short_name)
+        assert value is not None, f"getAnchoredTensor: '{short_name}' has no value yet. Call the model first."
+        return value
+
+    def _debugGetPopartIR(self):
+        """The program after all passes, as text (str)."""
+        self._require_compiled("_debugGetPopartIR")
+        return self._executable.ir_text()

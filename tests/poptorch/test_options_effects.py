@@ -1,0 +1,329 @@
+"""What options of chapter 3 do: anchors, counters, synthetic data, floating-point exceptions, devices, reports, excludes."""
+
+import gc
+import json
+import logging
+import threading
+
+import pytest
+import torch
+from models import Mlp
+
+import poptorch
+from poptorch import OutputMode
+
+
+@pytest.fixture(autouse=True)
+def no_model_of_other_tests_is_attached():
+    gc.collect()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.fc1 = torch.nn.Linear(4, 3)
+        self.fc2 = torch.nn.Linear(3, 2)
+
+    def forward(self, x, y=None):
+        out = self.fc2(torch.relu(self.fc1(x)))
+        return out if y is None else (out, torch.nn.functional.mse_loss(out, y))
+
+
+def log_lines(function, level=logging.INFO):
+    """What `function` logs on the Python side."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    previous = poptorch.logger.level
+    poptorch.logger.addHandler(handler)
+    poptorch.logger.setLevel(level)
+    try:
+        function()
+    finally:
+        poptorch.logger.removeHandler(handler)
+        poptorch.logger.setLevel(previous)
+    return lines
+
+
+# --- anchors ---
+
+
+def gradients(net, batches):
+    """Gradient of fc1.weight for each (x, y)."""
+    found = []
+    for x, y in batches:
+        net.zero_grad()
+        net(x, y)[1].backward()
+        found.append(net.fc1.weight.grad.clone())
+    return found
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_gradients_of_every_micro_batch_can_be_anchored(pipelined):
+    net, reference = Net(), Net()
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(3)
+    if pipelined:
+        poptorch.BeginBlock(net.fc1, "front", ipu_id=0)
+        poptorch.BeginBlock(net.fc2, "back", ipu_id=1)
+    options.anchorTensor("g", "Gradient___fc1.weight", OutputMode.All)
+    options.anchorTensor("last", "Gradient___fc1.weight")
+    trainer = poptorch.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+    x, y = torch.randn(6, 4), torch.randn(6, 2)
+    trainer(x, y)
+    expected = gradients(reference, [(x[i : i + 2], y[i : i + 2]) for i in (0, 2, 4)])
+    torch.testing.assert_close(trainer.getAnchoredTensor("g"), torch.cat(expected))
+    torch.testing.assert_close(trainer.getAnchoredTensor("last"), expected[-1])
+
+
+def test_updated_weights_can_be_anchored():
+    net = Net()
+    options = poptorch.Options().deviceIterations(2)
+    options.anchorTensor("all", "UpdatedVar___fc2.bias", OutputMode.All)
+    options.anchorTensor("last", "UpdatedVar___fc2.bias")
+    trainer = poptorch.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+    trainer(torch.randn(4, 4), torch.randn(4, 2))
+    updates = trainer.getAnchoredTensor("all").reshape(2, 2)
+    assert not torch.equal(updates[0], updates[1])
+    assert torch.equal(updates[1], net.fc2.bias) and torch.equal(trainer.getAnchoredTensor("last"), net.fc2.bias)
+
+
+def test_values_inside_the_model_can_be_anchored_in_every_mode():
+    net = Net().eval()
+    shapes = {OutputMode.All: 8, OutputMode.Final: 2, OutputMode.EveryN: 4, OutputMode.Sum: 2}
+    options = poptorch.Options().deviceIterations(4)
+    for mode in shapes:
+        options.anchorTensor(mode.name, "relu:0", mode, 2)
+    options.anchorTensor("wrapper", "relu:0")
+    options.anchorTensor("input", "x")
+    run = poptorch.inferenceModel(net, options)
+    x = torch.randn(8, 4)
+    run(x)
+    hidden = torch.relu(net.fc1(x)).detach()
+    for mode, rows in shapes.items():
+        assert run.getAnchoredTensor(mode.name).shape == (rows, 3)
+    torch.testing.assert_close(run.getAnchoredTensor("All"), hidden)
+    torch.testing.assert_close(run.getAnchoredTensor("wrapper"), hidden)
+    torch.testing.assert_close(run.getAnchoredTensor("EveryN"), torch.cat([hidden[2:4], hidden[6:8]]))
+    torch.testing.assert_close(run.getAnchoredTensor("Sum"), hidden.reshape(4, 2, 3).sum(0))
+    assert torch.equal(run.getAnchoredTensor("input"), x)
+
+
+def test_names_of_tensors_are_those_of_modules_and_scopes():
+    class Scoped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with poptorch.NameScope("outer"):
+                x = self.fc(x)
+                with poptorch.NameScope("inner"):
+                    return torch.relu(self.fc(x))
+
+    run = poptorch.inferenceModel(Scoped())
+    run.compile(torch.randn(2, 4))
+    assert run.getTensorNames() == [
+        "x",
+        "fc.bias",
+        "fc.weight",
+        "outer/fc/linear:0",
+        "outer/inner/fc/linear:0",
+        "outer/inner/relu:0",
+    ]
+    plain = poptorch.inferenceModel(Scoped(), poptorch.Options().disableModuleNamescope())
+    plain.compile(torch.randn(2, 4))
+    assert "outer/inner/linear:0" in plain.getTensorNames()
+
+
+# --- numbers ---
+
+
+@pytest.mark.parametrize(
+    "make, what",
+    [
+        (lambda x: x / (x - x), "overflow or division by zero: a result is infinite, and no operand was"),
+        (lambda x: (x - x) / (x - x), "invalid operation: a result is not a number, and no operand was"),
+        (lambda x: torch.sqrt(-x), "invalid operation: a result is not a number, and no operand was"),
+        (lambda x: torch.exp(x * 1000), "overflow or division by zero: a result is infinite, and no operand was"),
+    ],
+)
+def test_floating_point_exceptions_stop_with_the_operation_and_its_line(make, what):
+    options = poptorch.Options()
+    options.Precision.enableFloatingPointExceptions(True)
+    run = poptorch.inferenceModel(make, options)
+    with pytest.raises(poptorch.Error) as raised:
+        run(torch.ones(3))
+    assert raised.value.message.startswith(f"floating-point exception [IPU-E415]: {what}\n  at: IPU 0, instruction ")
+    assert "test_options_effects.py" in str(raised.value)
+    poptorch.inferenceModel(make)(torch.ones(3))  # off: goes on as torch does
+
+
+def test_infinite_masks_are_no_floating_point_exception():
+    options = poptorch.Options()
+    options.Precision.enableFloatingPointExceptions(True)
+
+    def attention(x, mask):
+        return torch.softmax(x.masked_fill(mask, float("-inf")), -1) + torch.log(x * x + 1)
+
+    x, mask = torch.randn(4, 4), torch.eye(4, dtype=torch.bool)
+    torch.testing.assert_close(poptorch.inferenceModel(attention, options)(x, mask), attention(x, mask))
+
+
+def test_synthetic_data_needs_no_data_and_gives_none():
+    net = Net()
+    seen = {}
+    options = poptorch.Options().enableSyntheticData(True)
+    options.anchorTensor("x", "x", OutputMode.All)
+    run = poptorch.inferenceModel(net, options)
+    for value in (0.0, 100.0):
+        assert torch.equal(run(torch.full((64, 4), value)), torch.zeros(64, 2))
+        seen[value] = run.getAnchoredTensor("x").clone()
+    assert torch.equal(seen[0.0], seen[100.0]) and 0.8 < seen[0.0].std() < 1.2
+    assert run.getPerfCounters() == dict.fromkeys(("input", "input_complete", "output", "output_complete"), [[]])
+    assert run.getLatency() == (0.0, 0.0, 0.0)
+    plain = poptorch.inferenceModel(net, poptorch.Options().enableSyntheticData(False))
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(plain(x), net(x))
+
+
+# --- counters ---
+
+
+@pytest.mark.parametrize(
+    "mode, outputs", [(OutputMode.All, 4), (OutputMode.Final, 1), (OutputMode.Sum, 1), (OutputMode.EveryN, 2)]
+)
+def test_performance_counters_have_a_time_for_every_transfer(mode, outputs):
+    run = poptorch.inferenceModel(Mlp(1), poptorch.Options().deviceIterations(4).outputMode(mode, 2))
+    assert run.getPerfCounters() == dict.fromkeys(("input", "input_complete", "output", "output_complete"), [[]])
+    run(Mlp.inputs(4, torch.Generator().manual_seed(1))[0])
+    counters = run.getPerfCounters()
+    assert {name: [len(t) for t in times] for name, times in counters.items()} == {
+        "input": [4],
+        "input_complete": [4],
+        "output": [outputs],
+        "output_complete": [outputs],
+    }
+    assert all(a <= b for a, b in zip(counters["input"][0], counters["input_complete"][0]))
+    assert all(a <= b for a, b in zip(counters["output"][0], counters["output_complete"][0]))
+    assert counters["input"][0] == sorted(counters["input"][0])
+    for latency in (run.getLatency(), run.getHostIpuLatency(), run.getComputeLatency(), run.getIpuHostLatency()):
+        low, high, mean = latency
+        assert 0 <= low <= mean <= high
+
+
+def test_cycle_count():
+    run = poptorch.inferenceModel(Net(), poptorch.Options().logCycleCount(True))
+    with pytest.raises(poptorch.Error, match="not been compiled"):
+        run.cycleCount()
+    run.compile(torch.randn(2, 4))
+    with pytest.raises(poptorch.Error) as raised:
+        run.cycleCount()
+    assert raised.value.message == "no cycle count [IPU-E407]: the model has not run yet"
+    run(torch.randn(2, 4))
+    assert isinstance(run.cycleCount(), int) and run.cycleCount() > 0
+
+
+# --- devices ---
+
+
+def test_fixed_devices_are_groups_of_growing_size(monkeypatch):
+    monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
+    for ipu_id, first in ((3, 3), (5, 2), (6, 0)):
+        run = poptorch.inferenceModel(Mlp(1), poptorch.Options().useIpuId(ipu_id))
+        run(torch.randn(2, 12))
+        assert run._executable.first_ipu == first
+        run.destroy()
+
+
+def test_ipu_model_needs_no_power_of_two(monkeypatch):
+    class Three(torch.nn.Module):
+        def forward(self, x):
+            for ipu in range(3):
+                poptorch.Block.start(f"b{ipu}", ipu_id=ipu)
+                x = x * 2
+            return x
+
+    options = poptorch.Options().useIpuModel(True).setExecutionStrategy(poptorch.ShardedExecution())
+    assert torch.equal(poptorch.inferenceModel(Three(), options)(torch.ones(2)), torch.full((2,), 8.0))
+    monkeypatch.setenv("POPTORCH_IPU_MODEL", "1")
+    assert not poptorch.ipuHardwareIsAvailable()
+    sharded = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution())
+    poptorch.inferenceModel(Three(), sharded)(torch.ones(2))
+    with pytest.raises(poptorch.Error, match="number of IPUs is not a power of two"):
+        poptorch.inferenceModel(Three(), sharded.clone().useIpuModel(False))(torch.ones(2))
+
+
+def test_waiting_for_ipus(monkeypatch):
+    monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
+    monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
+    holder = poptorch.inferenceModel(Mlp(4), poptorch.Options().deviceIterations(4))
+    holder(torch.randn(8, 12))
+    run = poptorch.inferenceModel(Mlp(1))
+    timer = threading.Timer(0.2, holder.detachFromDevice)
+    timer.start()
+    run(torch.randn(2, 12))
+    timer.join()
+    run.destroy()
+
+
+# --- what is written ---
+
+
+def test_reports_are_written_where_profiling_says(tmp_path, monkeypatch):
+    options = poptorch.Options().enableProfiling(str(tmp_path)).modelName("small")
+    poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
+    assert sorted(file.name for file in (tmp_path / "small").iterdir()) == ["ir.txt", "memory.json", "program.txt"]
+    assert json.loads((tmp_path / "small" / "memory.json").read_text())["ipus"][0]["variables"]
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.directory": "elsewhere"}')
+    lines = log_lines(lambda: poptorch.Options().enableProfiling("here"))
+    assert lines == ["POPLAR_ENGINE_OPTIONS sets autoReport.directory to 'elsewhere', which wins over enableProfiling."]
+
+
+def test_engine_options_that_are_set_stay():
+    options = poptorch.Options()
+    options._Popart.setEngineOptions({"debug.x": "1"})
+    options.enableProfiling()
+    assert options._Popart.options["engineOptions"] == {
+        "debug.x": "1",
+        "autoReport.all": "true",
+        "autoReport.directory": ".",
+        "debug.allowOutOfMemory": "true",
+    }
+
+
+def test_source_lines_skip_the_excluded_files():
+    def fails(x):
+        return torch.special.bessel_j0(x)
+
+    for excludes, named in (([], True), (["test_options_effects"], False)):
+        options = poptorch.Options().sourceLocationExcludes(excludes)
+        with pytest.raises(poptorch.Error) as raised:
+            poptorch.inferenceModel(fails, options)(torch.ones(2))
+        assert ("test_options_effects.py" in raised.value.message) == named
+
+
+def test_options_that_are_not_emulated_say_so_once_compiled():
+    options = poptorch.Options()
+    options.Precision.enableStochasticRounding(True)
+    options.Training.setAutomaticLossScaling(True)
+    run = poptorch.inferenceModel(Net(), options)
+    assert log_lines(lambda: run.compile(torch.randn(2, 4)), logging.WARNING) == [
+        "enableStochasticRounding is accepted but not emulated: float16 results are rounded to nearest, not at random.",
+        "automaticLossScalingSettings.enabled is accepted but not emulated: the loss scaling of the optimizer is used as "
+        "it is.",
+    ]
+
+
+def test_idle_ipus_are_reported(capfd):
+    class Three(torch.nn.Module):
+        def forward(self, x):
+            for ipu in range(3):
+                poptorch.Block.start(f"b{ipu}", ipu_id=ipu)
+                x = x * 2
+            return x
+
+    options = poptorch.Options().autoRoundNumIPUs().setExecutionStrategy(poptorch.ShardedExecution())
+    poptorch.inferenceModel(Three(), options)(torch.ones(2))
+    assert "4 IPUs are reserved, 1 of them stay idle: the model uses 3" in capfd.readouterr().err
