@@ -107,6 +107,8 @@ void define_capture(py::module_& m) {
         return indices;
       });
 
+  m.def("set_location_excludes", &tf::set_location_excludes, py::arg("fragments"),
+        "Path fragments of files that are not the user's.");
   py::class_<tf::Capture>(m, "Capture")
       .def(py::init<bool>(), py::arg("training"))
       .def("begin", &tf::Capture::begin)

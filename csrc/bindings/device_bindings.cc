@@ -22,7 +22,8 @@ tf::PopartKind kind_of(const std::string& name, const py::handle& value) {
   const bool is_dict = PyDict_Check(value.ptr()) != 0;
   if (is_dict || PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0 ||
       PyAnySet_Check(value.ptr()) != 0) {
-    for (const py::handle& member : value)
+    const py::object members = is_dict ? value.attr("values")() : py::reinterpret_borrow<py::object>(value);
+    for (const py::handle& member : members)
       if (PyUnicode_Check(member.ptr()) == 0)
         throw Error(ErrorCode::kOption, "unknown value type: the container given to _Popart.set(\"" + name +
                                             "\", ...) has a member of type " +

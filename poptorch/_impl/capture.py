@@ -54,6 +54,9 @@ class GraphCapture:
         self._trainable = trainable_names
         self._groupings = groupings  # parameters with one entry per group of replicas; forward sees one
         self._module_names = {id(module): name for name, module in model.named_modules()}
+        self._location_excludes = options._location_excludes
+        self._module_path = []  # of the modules being called
+        self._scopes = []  # names of the NameScopes being open
         self.states = {}  # name → host tensor
         self.output_structure = None
 
@@ -65,10 +68,16 @@ class GraphCapture:
     def clear_block(self):
         self._core.clear_block()
 
+    def _push_path(self):
+        path = self._module_path[-1] if self._module_path else ""
+        self._core.push_module("/".join([*self._scopes, path] if path else self._scopes))
+
     def push_module(self, module):
-        self._core.push_module(self._module_names.get(id(module), "") if self._name_modules else "")
+        self._module_path.append(self._module_names.get(id(module), "") if self._name_modules else "")
+        self._push_path()
 
     def pop_module(self):
+        self._module_path.pop()
         self._core.pop_module()
 
     def push_attributes(self, attributes):
@@ -87,9 +96,11 @@ class GraphCapture:
         return self._core.end_multi_conv(settings)
 
     def push_scope(self, name):
-        self._core.push_module(name)
+        self._scopes.append(name)
+        self._push_path()
 
     def pop_scope(self):
+        self._scopes.pop()
         self._core.pop_module()
 
     # --- the capture itself ---
@@ -107,6 +118,7 @@ class GraphCapture:
             [self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values
         ]
         placed = []
+        poptorch_core.set_location_excludes(self._location_excludes)
         self._core.begin()
         capture_state.set_active(self)
         try:

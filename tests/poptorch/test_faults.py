@@ -47,7 +47,8 @@ def test_recoverable_fault_names_its_action_and_the_recovery_works(action, step)
         error = raised.value
         assert error.recovery_action == action and error.type == "poplar_recoverable_runtime_error"
         assert re.fullmatch(
-            rf"device fault \[IPU-E413\]: IPU 0 stopped and needs {action}\n  at: IPU 0, instruction \d+ .*", error.message
+            rf"device fault \[IPU-E413\]: IPU 0 stopped and needs {action}\n  at: IPU 0, instruction \d+ .*",
+            error.message,
         )
         assert f"Recovery action required: {action}" in str(error) and "read:     docs/errors/E413.md" in str(error)
         with pytest.raises(poptorch.RecoverableError):  # nothing works until the reset
@@ -110,7 +111,9 @@ def test_damaged_stream_data_is_an_error_and_not_a_result():
         with pytest.raises(poptorch.RecoverableError) as raised:
             run(x)
         assert raised.value.recovery_action == "LINK_RESET"
-        assert raised.value.message.startswith("device fault [IPU-E413]: data of stream 'x' arrived damaged\n  at: IPU 0")
+        assert raised.value.message.startswith(
+            "device fault [IPU-E413]: data of stream 'x' arrived damaged\n  at: IPU 0"
+        )
         run.detachFromDevice()
         poptorch.testing.recover("LINK_RESET")
         assert torch.equal(run(x), good)
@@ -179,8 +182,11 @@ def test_weights_that_were_not_read_are_lost_with_a_warning():
 @pytest.mark.parametrize(
     "rules, detail",
     [
-        ("explode", "kinds are IPU_RESET, LINK_RESET, PARTITION_RESET, FULL_RESET, unrecoverable, "
-         "slow_link:MICROSECONDS, allocation, corrupt, error"),
+        (
+            "explode",
+            "kinds are IPU_RESET, LINK_RESET, PARTITION_RESET, FULL_RESET, unrecoverable, "
+            "slow_link:MICROSECONDS, allocation, corrupt, error",
+        ),
         ("IPU_RESET@run", "a condition is name=value"),
         ("IPU_RESET@run=x", "'x' is not a number"),
         ("IPU_RESET@when=1", "conditions are run, ipu, replica, step, stream and times"),

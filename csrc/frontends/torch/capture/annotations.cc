@@ -46,7 +46,7 @@ bool Capture::set_available_memory(const at::Tensor& t, double proportion) {
 void Capture::begin_multi_conv() {
   if (multi_conv_start_)
     throw Error(
-        ErrorCode::kCapture,
+        ErrorCode::kAnnotation,
         "nested MultiConv: a poptorch.MultiConv is entered inside another.\n  try:      leave the outer "
         "one first");
   multi_conv_start_ = graph_->ops().size();
@@ -65,7 +65,7 @@ int64_t Capture::end_multi_conv(const Attributes& settings) {
     for (int i = 0; i < op->operand_count(); ++i) depends |= made.contains(op->operand(i));
     const bool is_convolution = ops::has_trait(*op, ops::kConvolution);
     if (is_convolution && depends)
-      throw Error(ErrorCode::kCapture,
+      throw Error(ErrorCode::kAnnotation,
                   "MultiConv cannot be fused: a convolution needs the result of another one in the same "
                   "poptorch.MultiConv.\n  from:     " +
                       to_string(op->location) + "\n  try:      leave the MultiConv before it");
@@ -75,7 +75,7 @@ int64_t Capture::end_multi_conv(const Attributes& settings) {
   }
   if (convolutions.empty())
     throw Error(
-        ErrorCode::kCapture,
+        ErrorCode::kAnnotation,
         "empty MultiConv: no convolution was captured inside a poptorch.MultiConv.\n  try:      call the "
         "convolutions inside the with statement");
   for (ir::Op* op : convolutions) {

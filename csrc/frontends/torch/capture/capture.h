@@ -175,6 +175,8 @@ class Capture {
 std::string current_user_line();
 // "\n  from:     model.py:41 [layer3]" for messages; "" when unknown.
 std::string from_line(const std::string& user_line, const std::string& module_path);
+// Files whose path contains one of these are not the user's either (Options.sourceLocationExcludes).
+void set_location_excludes(std::vector<std::string> fragments);
 // Frames of these directories are not the user's.
 void set_library_directories(std::vector<std::string> directories);
 

@@ -1,0 +1,151 @@
+"""Log lines: format, levels on both sides, destinations, repeats, and the progress bar."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import poptorch
+
+PYTHON = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[poptorch::python\] \[(\w+)\] (.*)")
+NATIVE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[poptorch:cpp\] \[(\w+)\] (.*)")
+
+
+def run(program, **environment):
+    result = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+COMPILE = "import torch, poptorch\npoptorch.inferenceModel(lambda x: x * 2)(torch.ones(2))\n"
+
+
+@pytest.mark.parametrize(
+    "level, kinds",
+    [
+        (None, set()),
+        ("OFF", set()),
+        ("INFO", {"info"}),
+        ("DEBUG", {"info", "debug"}),
+        ("TRACE", {"info", "debug", "trace"}),
+    ],
+)
+def test_level_of_the_environment_rules_native_lines(level, kinds):
+    environment = {} if level is None else {"POPTORCH_LOG_LEVEL": level}
+    lines = [NATIVE.fullmatch(line) for line in run(COMPILE, **environment).stderr.splitlines()]
+    assert {match.group(1) for match in lines if match} == kinds
+
+
+def test_unknown_level_of_the_environment_is_refused():
+    result = subprocess.run(
+        [sys.executable, "-c", "import poptorch"],
+        env={**os.environ, "POPTORCH_LOG_LEVEL": "LOUD"},
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        "ValueError: Unknown log level 'LOUD'. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN." in result.stderr
+    )
+
+
+@pytest.mark.parametrize("destination", ["stdout", "file"])
+def test_native_lines_go_where_the_environment_says(destination, tmp_path):
+    path = tmp_path / "log.txt"
+    result = run(
+        COMPILE, POPTORCH_LOG_LEVEL="INFO", POPTORCH_LOG_DEST="stdout" if destination == "stdout" else str(path)
+    )
+    text = result.stdout if destination == "stdout" else path.read_text()
+    assert re.search(r"\[poptorch:cpp\] \[info\] compiled in ", text) and "compiled in" not in result.stderr
+
+
+def test_destination_that_cannot_be_written():
+    result = subprocess.run(
+        [sys.executable, "-c", "import poptorch"],
+        env={**os.environ, "POPTORCH_LOG_DEST": "/nowhere/at/all"},
+        capture_output=True,
+        text=True,
+    )
+    assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
+
+
+def test_back_end_level_alone():
+    result = run(COMPILE, POPART_LOG_LEVEL="INFO")
+    assert "[poptorch:cpp] [info] compiled in" in result.stderr
+    result = run("import poptorch\npoptorch._logging.setPopartLogLevel('INFO')\n" + COMPILE)
+    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "[poptorch::python]" not in result.stderr
+
+
+def test_python_lines_have_the_documented_format():
+    program = (
+        "import poptorch\n"
+        "for name in ('TRACE', 'DEBUG', 'INFO', 'WARN', 'ERR', 'OFF', 'TRACE_ALL', 'DEBUG_IR', 0, 1, 2, 3, 4, 6):\n"
+        "    poptorch.setLogLevel(name)\n"
+        "    poptorch.logger.debug('one of %s', name)\n"
+        "poptorch.setLogLevel('DEBUG')\n"
+        "for level in ('debug', 'info', 'warning', 'error', 'critical'):\n"
+        "    getattr(poptorch.logger, level)('a line')\n"
+    )
+    matches = [PYTHON.fullmatch(line) for line in run(program).stderr.splitlines()]
+    assert all(matches)
+    assert [m.group(1) for m in matches if m.group(2) == "a line"] == ["debug", "info", "warning", "error", "critical"]
+    shown = ["TRACE", "DEBUG", "TRACE_ALL", "DEBUG_IR", "0", "1"]
+    assert [m.group(2) for m in matches if m.group(2) != "a line"] == [f"one of {name}" for name in shown]
+
+
+def test_identical_lines_are_written_as_often_as_the_option_says():
+    program = (
+        "import torch, poptorch\n"
+        "poptorch.inferenceModel(torch.nn.Linear(1, 1), poptorch.Options().maxRepeatLogs(2))\n"
+        "for _ in range(5): poptorch.logger.warning('again')\n"
+        "poptorch.logger.warning('next')\n"
+    )
+    lines = [PYTHON.fullmatch(line).group(2) for line in run(program).stderr.splitlines()]
+    assert lines == ["again", "again", "(the line above was repeated 3 more times)", "next"]
+
+
+def test_progress_is_drawn_on_a_terminal_only_and_can_be_switched_off():
+    program = (
+        "import sys, torch, poptorch\n"
+        "sys.stderr.isatty = lambda: {tty}\n"
+        "poptorch.inferenceModel(lambda x: x * 2, poptorch.Options().showCompilationProgressBar({show}))(torch.ones(2))\n"
+    )
+    seen = {
+        (tty, show): "Graph compilation" in run(program.format(tty=tty, show=show)).stderr
+        for tty in (True, False)
+        for show in (True, False)
+    }
+    assert seen == {(True, True): True, (True, False): False, (False, True): False, (False, False): False}
+
+
+def test_stages_are_named_at_debug_level():
+    program = (
+        "import torch, poptorch\n"
+        "def f(x):\n"
+        "    poptorch.Block.start('front', ipu_id=0)\n"
+        "    return x * 2\n"
+        "poptorch.inferenceModel(f)(torch.ones(2))\n"
+    )
+    assert "block 'front': stage 0, IPU 0" in run(program, POPTORCH_LOG_LEVEL="DEBUG").stderr
+
+
+def test_messages_of_many_lines_go_to_a_file(tmp_path):
+    program = (
+        "import poptorch\n"
+        "try:\n"
+        "    poptorch.poptorch_core.check_popart_options({'x' + '\\n' * 100: True})\n"
+        "except poptorch.Error as e:\n"
+        "    print(e.message)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(poptorch.__file__))},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.endswith("\nThe whole message is in poptorch_error.log\n"), result.stderr
+    assert (tmp_path / "poptorch_error.log").read_text().count("\n") > 80
