@@ -10,7 +10,6 @@ from poptorch._impl import (
     compile_hooks,
     errors,
     inspection,
-    not_yet,
     precompiled,
     replication,
     rng,
@@ -491,15 +490,3 @@ class PoplarExecutor(inspection.Inspection):
         if name.startswith("_"):
             raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
         return replication.with_setter(self, name, getattr(self._user_model, name))
-
-
-def _not_available(name):
-
-    def refuse(self, *args, **kwargs):
-        raise not_yet.option(f"PoplarExecutor.{name}")
-
-    refuse.__name__ = name
-    refuse.__doc__ = "Not available in this version: raises poptorch.Error."
-    return refuse
-
-
