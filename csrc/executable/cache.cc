@@ -89,7 +89,8 @@ std::string options_text(const CompileOptions& options) {
   std::ostringstream text;
   text << "pipeline=" << options.pipeline << " replicas=" << options.replicas
        << " device_iterations=" << options.device_iterations << " accumulation=" << options.accumulation
-       << " auto_round_num_ipus=" << options.auto_round_num_ipus << " any_ipu_count=" << options.any_ipu_count;
+       << " auto_round_num_ipus=" << options.auto_round_num_ipus
+       << " any_ipu_count=" << options.any_ipu_count;
   return text.str();
 }
 

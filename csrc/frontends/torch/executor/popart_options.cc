@@ -140,15 +140,16 @@ void check_pattern_level(int64_t level) {
 void check_device_choice(bool offline, bool ipu_model, bool fixed_device, bool counts_cycles) {
   const char* offline_text = "poptorch.ConnectionType.Never (offline compilation) ";
   if (offline && ipu_model)
-    throw Error(ErrorCode::kOption, std::string("options exclude each other: ") + offline_text +
-                                        "and the IPU model. Use another connection type, or useIpuModel(False)");
+    throw Error(ErrorCode::kOption,
+                std::string("options exclude each other: ") + offline_text +
+                    "and the IPU model. Use another connection type, or useIpuModel(False)");
   if (offline && fixed_device)
     throw Error(ErrorCode::kOption, std::string("options exclude each other: ") + offline_text +
                                         "and useIpuId. Nothing is attached offline: leave one of them out");
   if (counts_cycles && (offline || ipu_model))
-    throw Error(ErrorCode::kOption, std::string("cycles cannot be counted: logCycleCount needs hardware, and the ") +
-                                        (offline ? "target is offline" : "IPU model is selected") +
-                                        ". Leave one of them out");
+    throw Error(ErrorCode::kOption,
+                std::string("cycles cannot be counted: logCycleCount needs hardware, and the ") +
+                    (offline ? "target is offline" : "IPU model is selected") + ". Leave one of them out");
 }
 
 }  // namespace ipu::frontends::torch_frontend
