@@ -501,7 +501,9 @@ TEST(StepBuilder, ParameterTheLossDoesNotDependOnKeepsItsValueAndHasNoState) {
   EXPECT_NE(network.module.find_variable("Accl1___w1"), nullptr);
   EXPECT_EQ(network.module.find_variable("Accl1___w2"), nullptr);
   for (const auto& op : network.module.find_graph("main")->ops())
-    if (op->is("variable.assign")) EXPECT_NE(op->attributes.symbol("variable").name, "w2");
+    if (op->is("variable.assign")) {
+      EXPECT_NE(op->attributes.symbol("variable").name, "w2");
+    }
 }
 
 void expect_error(ErrorCode code, const std::string& part, const std::function<void()>& act) {

@@ -42,7 +42,7 @@ struct CompileSettings {
   std::map<std::string, StepOptions::Place> places;
   bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
-  int64_t recomputation = 0;  // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all
+  int64_t recomputation = 0;   // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all
   bool any_ipu_count = false;  // IPU models and offline targets
   optimizers::Spec optimizer;
   std::string cache_directory;                  // of compiled programs; empty: none
