@@ -121,13 +121,17 @@ tf::CompileSettings settings_of(const py::dict& d) {
 // -------------------------------------------------------------------------------------------------
 
 std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
+  std::vector<at::Tensor> results;
   try {
     py::gil_scoped_release release;
-    return executor.run(inputs);
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    results = executor.run(inputs);
+  } catch (const Error&) {
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     throw;
   }
+  // A signal that was noticed while the last step finished: the run is complete, the signal still counts.
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return results;
 }
 
 // May wait for IPUs that another thread lets go.
