@@ -223,7 +223,15 @@ def test_rules_of_the_environment():
     assert result.stdout == "IPU_RESET\n", result.stderr
 
 
-def test_ctrl_c_in_a_run_and_the_next_run_works():
+@pytest.fixture
+def python_handles_sigint():
+    """A program in the background of a shell script starts with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_in_a_run_and_the_next_run_works(python_handles_sigint):
     run, x = model(2), inputs()
     good = run(x)
     with poptorch.testing.faults("slow_link:20000@step=push"):
