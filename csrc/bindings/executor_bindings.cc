@@ -120,29 +120,34 @@ tf::CompileSettings settings_of(const py::dict& d) {
 // --- running
 // -------------------------------------------------------------------------------------------------
 
-std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
-  std::vector<at::Tensor> results;
+// `work()` without the GIL. A signal that was noticed meanwhile is raised even when the work is complete.
+template <typename Work>
+auto without_gil(Work work) {
+  auto raise_signal = [] {
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  };
+  decltype(work()) result;
   try {
     py::gil_scoped_release release;
-    results = executor.run(inputs);
+    result = work();
   } catch (const Error&) {
-    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    raise_signal();
     throw;
   }
-  // A signal that was noticed while the last step finished: the run is complete, the signal still counts.
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return results;
+  raise_signal();
+  return result;
+}
+
+std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
+  return without_gil([&] { return executor.run(inputs); });
 }
 
 // May wait for IPUs that another thread lets go.
 void attach(tf::Executor& executor) {
-  try {
-    py::gil_scoped_release release;
+  without_gil([&] {
     executor.attach();
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    throw;
-  }
+    return true;
+  });
 }
 
 // The quick way: every argument is a tensor that fits as it stands. None: the caller checks and explains.

@@ -8,6 +8,12 @@
 namespace ipu::program {
 namespace {
 
+// Whether the replicas can be cut into such groups.
+bool divide(const ReplicaGroups& groups, int replicas) {
+  return groups.size >= 0 && groups.stride > 0 &&
+         (groups.size == 0 || (replicas % groups.size == 0 && replicas / groups.size % groups.stride == 0));
+}
+
 class Checker {
  public:
   Checker(const Program& program, int ipu) : program_(program), ipu_(ipu), code_(program.ipus[ipu]) {}
@@ -216,17 +222,11 @@ class Checker {
         require((step.operands[0].spec.layout != Layout::kPlain || step.operands[0].spec.is_contiguous()) &&
                     step.operands[0].spec == step.results[0].spec,
                 "operand and result differ or are not contiguous");
-        check_groups(step);
+        require(divide({step.attributes.integer("group_size", 0), step.attributes.integer("group_stride", 1)},
+                       program_.replicas),
+                "the replicas cannot be cut into its groups");
         break;
     }
-  }
-
-  void check_groups(const Instruction& step) const {
-    const int64_t size = step.attributes.integer("group_size", 0),
-                  stride = step.attributes.integer("group_stride", 1);
-    require(size >= 0 && stride > 0 &&
-                (size == 0 || (program_.replicas % size == 0 && program_.replicas / size % stride == 0)),
-            "the replicas cannot be cut into its groups");
   }
 
   // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target. A
@@ -262,12 +262,9 @@ void check_program(const Program& program) {
   auto require = [](bool condition, const std::string& what) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
-  auto fits = [&](const ReplicaGroups& groups) {
-    return groups.size == 0 || (groups.size > 0 && groups.stride > 0 && program.replicas % groups.size == 0 &&
-                                program.replicas / groups.size % groups.stride == 0);
-  };
   const int ipus = static_cast<int>(program.ipus.size());
-  require(fits(program.input_groups), "the replicas cannot be cut into the groups of the inputs");
+  require(divide(program.input_groups, program.replicas),
+          "the replicas cannot be cut into the groups of the inputs");
   require(program.replicas >= 1 && program.device_iterations >= 1 && program.accumulation >= 1,
           "replicas, device iterations and accumulation are at least 1");
   for (const Variable& variable : program.variables) {
@@ -275,7 +272,8 @@ void check_program(const Program& program) {
             "variable " + variable.name + " is on no IPU of the program");
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
             "variable " + variable.name + " starts from a constant that is not there");
-    require(fits(variable.groups), "the replicas cannot be cut into the groups of variable " + variable.name);
+    require(divide(variable.groups, program.replicas),
+            "the replicas cannot be cut into the groups of variable " + variable.name);
   }
   for (const Queue& queue : program.queues) {
     require(queue.from_ipu >= 0 && queue.from_ipu < ipus && queue.to_ipu >= 0 && queue.to_ipu < ipus,

@@ -6,7 +6,7 @@ from poptorch import enums
 from poptorch._impl import capture_state, errors
 from poptorch._impl.log import logger
 
-_FLOAT_FORMATS = {"auto": "auto", "fixed": "fixed", "scientific": "scientific", "none": "none"}
+_FLOAT_FORMATS = {name: name for name in ("auto", "fixed", "scientific", "none")}  # KeyError is the published error
 
 
 def ipu_print_tensor(

@@ -20,8 +20,8 @@ void Capture::pop_attributes() {
 namespace {
 
 bool takes_memory_hint(const ir::Op& op) {
-  static const std::unordered_set<std::string> others = {
-      "linear", "matmul", "gather", "index_select", "embedding", "conv", "lstm", "gru", "slice_scatter"};
+  static const std::unordered_set<std::string> others = {"gather", "index_select", "embedding",
+                                                         "slice_scatter"};
   return ops::has_trait(op, ops::kMatmul) || ops::has_trait(op, ops::kConvolution) ||
          others.contains(op.kind());
 }
