@@ -1,6 +1,7 @@
 """Loads data in another process while the device works."""
 
 import atexit
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -13,7 +14,7 @@ import torch
 import torch.multiprocessing  # noqa: F401  (shared tensors through pipes)
 
 from poptorch import enums
-from poptorch._impl import async_worker, errors
+from poptorch._impl import async_worker, errors, shared_files
 from poptorch._impl.structures import parser_of
 
 _START_METHODS = {
@@ -81,6 +82,20 @@ def _stop(process, ring, seconds=10):
     if process.is_alive():
         process.kill()
         process.join()
+    workers = ring.children.tolist()
+    if process.exitcode < 0:
+        _end_orphans(workers)
+    shared_files.remove_left_by([process.pid, *workers])
+
+
+def _end_orphans(workers, seconds=5):
+    """Ends the workers of a process that was killed; by themselves they would find out seconds later."""
+    for worker in filter(None, workers):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    deadline = time.monotonic() + seconds
+    while any(shared_files.is_running(worker) for worker in filter(None, workers)) and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 class AsynchronousDataAccessor:
@@ -133,7 +148,7 @@ class AsynchronousDataAccessor:
         self._dataset = dataset
         self._rebatched_size = rebatched_size
         self._structures = ElementStructures()
-        self._ring = async_worker.Ring(buffer_size)
+        self._ring = async_worker.Ring(buffer_size, getattr(dataset, "num_workers", 0))
         self._tensors = None
         self._slot = 0
         self._held = None  # slot whose tensors the caller has

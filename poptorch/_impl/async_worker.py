@@ -4,6 +4,7 @@ Shared state, all in shared memory: one status per slot (EMPTY, DATA, END), the 
 control block. The process writes a slot's data before its status; the consumer frees slots by setting them EMPTY.
 """
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -13,19 +14,22 @@ import traceback
 
 import torch
 
+from poptorch._impl import shared_files
+
 EMPTY, DATA, END = 0, 1, 2
 # Indices of the control block.
 REQUESTED_EPOCH, STOP, STARTED, RECEIVED = 0, 1, 2, 3
 
 
 class Ring:
-    """The shared slots. `tensors[slot]` is a list of tensors in the order of the element."""
+    """The shared slots, and the ids of the workers that the process has now."""
 
-    def __init__(self, size):
+    def __init__(self, size, workers=0):
         self.status = torch.zeros(size, dtype=torch.int32).share_memory_()
         self.epoch = torch.zeros(size, dtype=torch.int64).share_memory_()
         self.rows = torch.zeros(size, dtype=torch.int64).share_memory_()
         self.control = torch.zeros(4, dtype=torch.int64).share_memory_()
+        self.children = torch.zeros(workers, dtype=torch.int64).share_memory_()
 
     @property
     def size(self):
@@ -58,6 +62,8 @@ class _Producer:
                     time.sleep(0.001)
                 count = 0
                 for element in self._rebatched(dataset):
+                    if count == 0:
+                        self._note_workers()
                     self._put(element, epoch)
                     count += 1
                 if count == 0:
@@ -71,6 +77,13 @@ class _Producer:
                 if self._ring.control[STOP]:
                     return
                 epoch = self._requested()
+
+    def _note_workers(self):
+        """Writes down who loads this epoch, after clearing up behind those who loaded the last one."""
+        shared_files.remove_left_by(self._ring.children.tolist())
+        self._ring.children.zero_()
+        for index, child in enumerate(multiprocessing.active_children()[: len(self._ring.children)]):
+            self._ring.children[index] = child.pid
 
     def _requested(self):
         return int(self._ring.control[REQUESTED_EPOCH])

@@ -69,6 +69,41 @@ def test_every_sharing_strategy_delivers_every_row_in_order_for_two_epochs(strat
         data.terminate()
 
 
+class LeavingRows(Rows):
+    """Leaves behind what a process leaves that ends while it shares a tensor."""
+
+    def __getitem__(self, index):
+        open(f"/dev/shm/torch_{os.getpid()}_1_{index}", "w").close()
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("killed", [False, True])
+def test_shared_memory_of_ended_processes_is_removed(workers, killed):
+    before = set(os.listdir("/dev/shm"))
+    data = poptorch.DataLoader(
+        poptorch.Options(),
+        LeavingRows(8),
+        batch_size=2,
+        num_workers=workers,
+        mode=DataLoaderMode.Async,
+        async_options={"sharing_strategy": SharingStrategy.Fork},
+    )
+    assert indices(data) == list(range(8))
+    left = {name for name in os.listdir("/dev/shm") if name.startswith("torch_")} - before
+    assert len({name.split("_")[1] for name in left}) >= max(workers, 1)
+    other = "/dev/shm/torch_1_1_1"  # of a process that lives and is none of ours
+    open(other, "w").close()
+    try:
+        if killed:
+            data._accessor._process.kill()
+        data.terminate()
+        assert os.path.exists(other)
+    finally:
+        os.unlink(other)
+    assert not set(os.listdir("/dev/shm")) & left
+
+
 @pytest.mark.parametrize("load_indefinitely", [True, False])
 def test_breaking_out_and_iterating_again_starts_from_the_beginning(load_indefinitely):
     data = loader(
