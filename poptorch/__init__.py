@@ -7,9 +7,12 @@ output, loss = trainer(images, labels)
 import atexit
 import builtins
 import faulthandler
+import importlib
 import os
 import signal
+import subprocess
 import sys
+import traceback
 
 import torch
 
@@ -29,11 +32,11 @@ try:
     from poptorch import poptorch_core
 except ImportError as error:
     raise ImportError(
-        "poptorch's native module could not be loaded. Build it with `pip install --no-build-isolation .` "
-        "or scripts/build."
+        "poptorch's native module could not be loaded. Where PopTorch asks to enable the Poplar SDK, build it here: "
+        "`pip install --no-build-isolation .` or scripts/build."
     ) from error
 
-from poptorch import enums, ops, optim, options, testing
+from poptorch import enums, ops, optim, options, profiling
 from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.annotations import Attribute, MultiConv
 from poptorch._impl.async_accessor import AsynchronousDataAccessor
@@ -74,6 +77,8 @@ logger = _logging.logger
 
 
 def __getattr__(name):
+    if name == "testing":  # not loaded by `import poptorch`
+        return importlib.import_module("poptorch.testing")
     raise _not_yet.package_attribute(name)
 
 
@@ -111,14 +116,19 @@ def poptorchAtExit():
     poptorch_core.poptorchAtExit()
 
 
-def _log_uncaught(kind, value, traceback, previous=sys.excepthook):
-    if not issubclass(kind, KeyboardInterrupt):
-        detail = ""
-        output = getattr(value, "stderr", None) or getattr(value, "stdout", None)
+def _log_uncaught(kind, value, trace, previous=sys.excepthook):
+    """Uncaught exceptions are logged with their traceback; of a failed child process also what it wrote."""
+    if issubclass(kind, KeyboardInterrupt):
+        previous(kind, value, trace)
+        return
+    text = "".join(traceback.format_exception(kind, value, trace)).rstrip()
+    if issubclass(kind, subprocess.CalledProcessError):
+        output = value.stderr or value.stdout
         if output:
-            detail = "\n" + (output.decode(errors="replace") if isinstance(output, bytes) else str(output))
-        logger.critical("Uncaught %s: %s%s", kind.__name__, value, detail)
-    previous(kind, value, traceback)
+            text += "\n" + (output.decode(errors="replace") if isinstance(output, bytes) else str(output))
+    logger.critical("Uncaught %s: %s\n%s", kind.__name__, value, text)
+    if previous is not sys.__excepthook__:  # it would print the same traceback once more
+        previous(kind, value, trace)
 
 
 def _install_process_hooks():
@@ -142,6 +152,12 @@ def _install_process_hooks():
             pass  # stderr without a file descriptor: there is nowhere to write a trace to
     sys.excepthook = _log_uncaught
     atexit.register(poptorchAtExit)
+    try:
+        import tqdm
+
+        tqdm.tqdm.get_lock().locks = []  # a forked worker would wait for a lock that another process holds
+    except (ImportError, AttributeError):
+        pass
 
 
 _logging.install()

@@ -16,6 +16,9 @@ from poptorch._impl.popart_options import PopartOptions as _PopartOptions
 from poptorch._impl.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
 
 
+_TensorLocationOptions = TensorLocationOptions  # published name
+
+
 class ConfigFileError(Exception):
     """A configuration file with a syntax error."""
 
@@ -57,7 +60,7 @@ class _PrecisionOptions(OptionContainer):
         Partial sums are float32 here whatever is asked for. Replaces all convolution options.
         """
         names = {torch.float32: "float", torch.float16: "half"}
-        if dtype not in names:
+        if not isinstance(dtype, torch.dtype) or dtype not in names:
             raise ValueError(f"setPartialsType needs torch.float32 or torch.float16, got {dtype!r}.")
         self._check_writable()
         self._popart.set("partialsTypeMatMuls", names[dtype])
@@ -93,6 +96,7 @@ class _TrainingOptions(OptionContainer):
         assert isinstance(gradient_accumulation, int), (
             f"gradient_accumulation must be an int, got {type(gradient_accumulation).__name__}"
         )
+        assert gradient_accumulation >= 1, f"gradient_accumulation must be at least 1, got {gradient_accumulation}"
         return self._set("gradient_accumulation", gradient_accumulation)
 
     def accumulationAndReplicationReductionType(self, reduction_type):
@@ -205,6 +209,7 @@ class Options(DeviceOptions, OptionContainer):
         object.__setattr__(self, "_location_excludes", list(DEFAULT_LOCATION_EXCLUDES))
         if os.environ.get("POPTORCH_CACHE_DIR"):
             self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
+            logger.info("POPTORCH_CACHE_DIR is set: executables are cached in %s", os.environ["POPTORCH_CACHE_DIR"])
         defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
         self.from_json(defaults)
 
@@ -253,6 +258,7 @@ class Options(DeviceOptions, OptionContainer):
         assert isinstance(device_iterations, int), (
             f"device_iterations must be an int, got {type(device_iterations).__name__}"
         )
+        assert device_iterations >= 1, f"device_iterations must be at least 1, got {device_iterations}"
         return self._set("device_iterations", device_iterations)
 
     def replicationFactor(self, replication_factor):
@@ -368,6 +374,10 @@ class Options(DeviceOptions, OptionContainer):
 
         Changes how the machine would cut these operations, never results.
         """
+        assert isinstance(available_memory_proportion, dict), (
+            "available_memory_proportion must be a dict such as {'IPU0': 0.3}, "
+            f"got {type(available_memory_proportion).__name__}"
+        )
         proportions = {}
         for name, value in available_memory_proportion.items():
             assert isinstance(name, str) and name.startswith("IPU"), f"keys must be 'IPU<number>', got {name!r}"
@@ -401,10 +411,8 @@ class Options(DeviceOptions, OptionContainer):
 
     def maxRepeatLogs(self, max_lines):
         """Identical consecutive log lines that are kept (int), or None for all."""
-        assert max_lines is None or (isinstance(max_lines, int) and not isinstance(max_lines, bool)), (
-            f"max_lines must be an int or None, got {max_lines!r}"
-        )
-        return self._set("max_repeat_logs", 2**64 - 1 if max_lines is None else max_lines)
+        assert max_lines is None or isinstance(max_lines, int), f"max_lines must be an int or None, got {max_lines!r}"
+        return self._set("max_repeat_logs", 2**64 - 1 if max_lines is None else int(max_lines))
 
     def disableModuleNamescope(self):
         """Do not add module names to the names of operations."""
@@ -444,17 +452,23 @@ class Options(DeviceOptions, OptionContainer):
                 continue
             if isinstance(value, str) and value.count(".") == 1:
                 enum_name, member = value.split(".")
-                value = getattr(getattr(enums, enum_name, None), member, value)
+                value = getattr(getattr(enums, enum_name, None), "__members__", {}).get(member, value)
             target(value)
         return self
 
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        flags = ("_strategy", "_relax_optimizer_checks", "_show_progress_bar", "_module_namescope", "_location_excludes")
+        flags = (
+            "_strategy",
+            "_relax_optimizer_checks",
+            "_show_progress_bar",
+            "_module_namescope",
+            "_location_excludes",
+        )
         return OptionContainer.__eq__(self, other) and all(getattr(self, f) == getattr(other, f) for f in flags)
 
-    __hash__ = None
+    __hash__ = OptionContainer.__hash__
 
     def clone(self):
         """A deep copy that is not frozen."""

@@ -26,11 +26,39 @@ std::string shortened(const std::string& message) {
   return message.substr(0, message.find('\n')) + "\nThe whole message is in poptorch_error.log";
 }
 
+std::string folder_of(const char* module) {
+  const std::string file = py::str(py::module_::import(module).attr("__file__"));
+  return file.substr(0, file.rfind('/') + 1);
+}
+
+// "file.py:12" of the innermost Python frame outside poptorch and torch: the user's call that failed. The
+// outermost frame when all are inside, "poptorch:0" on a thread that runs no Python.
+std::string calling_line() {
+  std::string found = "poptorch:0";
+  try {
+    const std::string inside[] = {folder_of("poptorch.poptorch_core"), folder_of("torch")};
+    py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+    while (frame) {
+      auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+      const py::object code =
+          py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(raw)));
+      const std::string file = py::str(code.attr("co_filename"));
+      found = file + ":" + std::to_string(PyFrame_GetLineNumber(raw));
+      if (std::none_of(std::begin(inside), std::end(inside),
+                       [&](const std::string& folder) { return file.rfind(folder, 0) == 0; })) {
+        return found;
+      }
+      frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
+    }
+  } catch (const py::error_already_set&) {  // while the interpreter shuts down
+  }
+  return found;
+}
+
 // `In <file>:<line>: '<type>': <message>`, the page about it, the recovery action, the context stack.
 std::string text_form(const std::string& line, const std::string& type, const std::string& message,
                       const std::string& page, const std::string& action, const std::string& location) {
-  std::string text = line.empty() ? "" : "In " + line + ": ";
-  text += "'" + type + "': " + message;
+  std::string text = "In " + (line.empty() ? calling_line() : line) + ": '" + type + "': " + message;
   if (!page.empty()) text += "\n  read:     " + page;
   if (!action.empty()) text += "\nRecovery action required: " + action;
   if (!location.empty()) text += "\nError raised in:\n" + location;

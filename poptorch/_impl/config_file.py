@@ -1,13 +1,23 @@
 """Reads an options file: one call per line, `deviceIterations(4)` or `Training.gradientAccumulation(8)`.
 
-The file is parsed, never executed: accessors are dotted names, arguments are literals, lists, tuples, dicts, keyword
-arguments and members of poptorch's enumerations.
+The file is parsed, never executed: a line is what may stand after `options.`, a dotted name that is called (calls chain)
+or an assignment; arguments are literals, lists, tuples, dicts, keyword arguments, arithmetic on numbers, members of
+poptorch's enumerations, strategies and tensor locations.
 """
 
 import ast
+import operator
 import os
 
 from poptorch import enums
+
+_ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+}
 
 
 def load(path, options, error_class):
@@ -19,47 +29,85 @@ def load(path, options, error_class):
             neither empty nor comments.
         AttributeError, AssertionError, ValueError: what an option says; earlier lines stay applied.
     """
-    with open(path, encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
+    with open(path, "rb") as file:
+        data = file.read()
+    name = os.path.basename(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise error_class(f"SyntaxError in {name}: it is not a text in UTF-8 ({error.reason} at byte {error.start})")
+    lines = [line.strip() for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith("#")]
-    calls = [_parse(line, number, path, error_class) for number, line in enumerate(kept, 1)]
-    for accessor, args, kwargs in calls:
-        target = options
-        for name in accessor:
-            target = getattr(target, name)
-        target(*args, **kwargs)
+    actions = [_parse(line, number, name, error_class) for number, line in enumerate(kept, 1)]
+    for action in actions:
+        action(options)
 
 
-def _parse(line, number, path, error_class):
-    """(accessor names, positional arguments, keyword arguments) of one line."""
+def _parse(line, number, name, error_class):
+    """What one line does, as a function of the options."""
 
     def refuse(detail):
-        return error_class(f"SyntaxError at line {number} of {os.path.basename(path)}: {detail}\n> options.{line}")
+        return error_class(f"SyntaxError at line {number} of {name}: {detail}\n> options.{line}")
 
     try:
-        tree = ast.parse(f"options.{line}", mode="eval").body
+        statements = ast.parse(f"options.{line}").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise refuse(getattr(error, "msg", None) or str(error)) from error
-    if not isinstance(tree, ast.Call):
-        raise refuse("expected a call such as deviceIterations(4)")
-    accessor = _dotted(tree.func)
-    if (
-        accessor is None
-        or accessor[0] != "options"
-        or len(accessor) < 2
-        or any(name.startswith("_") and name != "_Popart" for name in accessor)
-    ):
-        raise refuse("expected a dotted option name before the arguments")
     try:
-        args = [_value(node) for node in tree.args]
-        kwargs = {keyword.arg: _value(keyword.value) for keyword in tree.keywords}
+        if len(statements) == 1 and isinstance(statements[0], ast.Expr):
+            return _calls(statements[0].value)
+        if len(statements) == 1 and isinstance(statements[0], ast.Assign) and len(statements[0].targets) == 1:
+            return _assignment(statements[0])
+        raise ValueError("expected a call such as deviceIterations(4)")
     except ValueError as error:
         raise refuse(str(error)) from error
     except (RecursionError, MemoryError) as error:
         raise refuse("nested too deeply") from error
+
+
+def _calls(node):
+    """`options.name.name(arguments).name(arguments)...` as a function of the options; ValueError says what is wrong."""
+    if not isinstance(node, ast.Call):
+        raise ValueError("expected a call such as deviceIterations(4)")
+    names, inner = [], node.func
+    while isinstance(inner, ast.Attribute):
+        names.insert(0, _option_name(inner.attr))
+        inner = inner.value
+    args, kwargs = _arguments(node)
+    if names and isinstance(inner, ast.Name) and inner.id == "options":
+        return lambda options: _member(options, names)(*args, **kwargs)
+    if names and isinstance(inner, ast.Call):
+        before = _calls(inner)
+        return lambda options: _member(before(options), names)(*args, **kwargs)
+    raise ValueError("expected a dotted option name before the arguments")
+
+
+def _assignment(node):
+    """`options.name.name = value` as a function of the options."""
+    names, value = _dotted(node.targets[0]), _value(node.value)
+    if names is None or len(names) < 2 or names[0] != "options":
+        raise ValueError("expected a dotted option name before the =")
+    names = [_option_name(name) for name in names[1:]]
+    return lambda options: setattr(_member(options, names[:-1]), names[-1], value)
+
+
+def _option_name(name):
+    if name.startswith("_") and name != "_Popart":
+        raise ValueError("expected a dotted option name before the arguments")
+    return name
+
+
+def _member(options, names):
+    for name in names:
+        options = getattr(options, name)
+    return options
+
+
+def _arguments(node):
+    kwargs = {keyword.arg: _value(keyword.value) for keyword in node.keywords}
     if None in kwargs:
-        raise refuse("** is not allowed here")
-    return accessor[1:], args, kwargs
+        raise ValueError("** is not allowed here")
+    return [_value(argument) for argument in node.args], kwargs
 
 
 def _dotted(node):
@@ -75,7 +123,7 @@ def _value(node):
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
         return kind(_value(member) for member in node.elts)
-    if isinstance(node, ast.Dict):
+    if isinstance(node, ast.Dict) and None not in node.keys:
         return {_value(key): _value(value) for key, value in zip(node.keys, node.values)}
     name = _dotted(node) if isinstance(node, ast.Attribute) else None
     if name is not None and name[0] == "poptorch" and len(name) == 3:
@@ -84,25 +132,46 @@ def _value(node):
             return kind[name[2]]
         raise ValueError(f"{'.'.join(name)} is not a member of a poptorch enumeration")
     if isinstance(node, ast.Call):
-        return _strategy(node)
+        return _object(node)
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return _number(node)
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):
         raise ValueError(
             f"'{ast.unparse(node)}' is not allowed: arguments are literals, lists, dicts and poptorch enumerations"
         )
 
 
-def _strategy(node):
-    """poptorch.PipelinedExecution(...), ShardedExecution(...) and Stage(...), the only calls in arguments."""
-    from poptorch._impl import strategies
+def _number(node):
+    left, right = _value(node.left), _value(node.right)
+    if not all(isinstance(side, (int, float)) for side in (left, right)):
+        raise ValueError(f"'{ast.unparse(node)}' is not allowed: arithmetic is on numbers")
+    try:
+        return _ARITHMETIC[type(node.op)](left, right)
+    except (ArithmeticError, ValueError) as error:
+        raise ValueError(f"'{ast.unparse(node)}': {error}")
 
-    name = _dotted(node.func)
+
+def _object(node):
+    """poptorch.PipelinedExecution(...), ShardedExecution(...), Stage(...) and TensorLocationSettings() with calls of their
+    methods: the only calls in arguments."""
+    from poptorch._impl import locations, strategies
+
     kinds = {
         "PipelinedExecution": strategies.PipelinedExecution,
         "ShardedExecution": strategies.ShardedExecution,
         "Stage": strategies.Stage,
+        "TensorLocationSettings": locations.TensorLocationSettings,
     }
-    if name is None or len(name) != 2 or name[0] != "poptorch" or name[1] not in kinds or node.keywords:
+    name = _dotted(node.func)
+    if name is not None and len(name) == 2 and name[0] == "poptorch" and name[1] in kinds:
+        make = kinds[name[1]]
+    elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        make = getattr(_object(node.func.value), _option_name(node.func.attr), None)
+    else:
+        make = None
+    if make is None:
         raise ValueError(f"the call '{ast.unparse(node)}' is not allowed")
-    return kinds[name[1]](*(_value(argument) for argument in node.args))
+    args, kwargs = _arguments(node)
+    return make(*args, **kwargs)

@@ -57,18 +57,14 @@ class DeviceOptions:
 
     def enableSyntheticData(self, enabled):
         """True: no host input or output; the device reads normal data it generates and results are zeros (bool)."""
-        assert isinstance(enabled, bool), f"enabled must be a bool, got {type(enabled).__name__}"
         self._check_writable()
         self._popart.set("syntheticDataMode", 2 if enabled else 0)
         return self
 
     def logCycleCount(self, log_cycle_count):
         """Count the device cycles of each call (bool); read them with `executor.cycleCount()`."""
-        assert isinstance(log_cycle_count, bool), (
-            f"log_cycle_count must be a bool, got {type(log_cycle_count).__name__}"
-        )
         self._check_writable()
-        self._popart.set("instrumentWithHardwareCycleCounter", log_cycle_count)
+        self._popart.set("instrumentWithHardwareCycleCounter", bool(log_cycle_count))
         return self
 
     def enableProfiling(self, profile_dir=None):

@@ -11,7 +11,7 @@ class TensorLocationSettings(OptionContainer):
     """
 
     def _store(self, name, value, kind):
-        assert isinstance(value, kind) and (kind is bool or not isinstance(value, bool)), (
+        assert isinstance(value, kind), (
             f"{name} must be of type {kind.__name__}, got {type(value).__name__} ({value!r})"
         )
         return self._register(name, int(value) if name == "onChip" else value)

@@ -20,7 +20,6 @@ PACKAGE_NAMES = frozenset(
         "nearest",
         "registerGeometricCustomArgParsers",
         "accessAttributes",
-        "profiling",
     }
 )
 

@@ -36,6 +36,7 @@ class OptionContainer:
         if name.startswith("_"):
             if name not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+            self._check_writable()
             object.__setattr__(self, name, value)
             return
         self._set(name, value)
@@ -103,7 +104,8 @@ class OptionContainer:
             return NotImplemented
         return self._values == other._values and self._parts() == other._parts()
 
-    __hash__ = None
+    def __hash__(self):
+        return hash(type(self))  # equal objects have equal hashes; contents may change, so they take no part
 
     def __repr__(self):
         fields = [f"{name}={value!r}" for name, value in self._values.items()]

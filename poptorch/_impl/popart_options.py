@@ -62,7 +62,8 @@ class PopartOptions:
             other.patterns_level,
         )
 
-    __hash__ = None
+    def __hash__(self):
+        return hash(PopartOptions)
 
     def __deepcopy__(self, memory):
         twin = PopartOptions()

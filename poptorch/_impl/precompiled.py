@@ -7,8 +7,8 @@ The container, the program and its checks are native (docs/file-format.md). The 
 import os
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors, rng, unpickler
-from poptorch._impl.log import logger, warn_once
+from poptorch._impl import errors, inspection, rng, unpickler
+from poptorch._impl.log import logger
 from poptorch._impl.structures import rebuild, tensors_of
 
 _DEFAULT_NAME = "model.poptorch"
@@ -97,8 +97,8 @@ def _cache_directory(options):
     path = options._Popart.options.get("cachePath")
     if not path or not options._Popart.options.get("enableEngineCaching"):
         return ""
-    if options.exists("use_model") and options.use_model:
-        warn_once("cache on a model", "Executable caching is not available on an IPU model: the program is compiled.")
+    if inspection.uses_ipu_model(options):
+        logger.warning("Executable caching is not available on an IPU model: the program is compiled.")
         return ""
     try:
         os.makedirs(path, exist_ok=True)

@@ -36,7 +36,8 @@ class Stage:
     def __eq__(self, other):
         return isinstance(other, Stage) and (self._blocks, self._ipu) == (other._blocks, other._ipu)
 
-    __hash__ = None
+    def __hash__(self):
+        return hash(self._blocks)
 
     def __repr__(self):
         return f"Stage({', '.join(map(repr, self._blocks))}, ipu={self._ipu})"
@@ -132,7 +133,8 @@ class PipelinedExecution:
     def __eq__(self, other):
         return type(self) is type(other) and (self._auto, self._stages) == (other._auto, other._stages)
 
-    __hash__ = None
+    def __hash__(self):
+        return hash(type(self))
 
     def __repr__(self):
         inside = [repr(self._auto)] if self._auto is not None else []

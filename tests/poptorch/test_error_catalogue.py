@@ -416,10 +416,11 @@ def test_error_is_the_documented_one(name):
         assert str(error) == f"'poptorch_py_error': {error.message}" and error.location == ""
         return
     (code,) = re.findall(r"\[IPU-E(\d+)\]", error.message)
-    line = re.match(r"In (\S+:\d+): ", str(error))
+    line = re.match(r"In (\S+:\d+): ", str(error)).group(1)
     text = f"'{kind}': {error.message}\n  read:     docs/errors/E{code}.md"
     text += f"\nError raised in:\n{error.location}" if error.location else ""
-    assert str(error) == (f"In {line.group(1)}: " if line else "") + text
+    assert str(error) == f"In {line}: {text}"
+    assert "error_cases.py" in line
 
 
 def test_the_context_stack_is_numbered_from_the_inside():

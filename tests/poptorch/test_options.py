@@ -169,7 +169,9 @@ setAvailableMemoryProportion({"IPU0": 0.3, "IPU1": 0.5})
 outputMode(poptorch.OutputMode.EveryN, output_return_period=4)
 setExecutionStrategy(poptorch.ShardedExecution("a", ["b", "c"]))
 TensorLocations.numIOTiles(64)
-deviceIterations(32)
+TensorLocations.setWeightLocation(poptorch.TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(8))
+deviceIterations(2 * 16).modelName("bench")
+log_dir = "logs"
 """
 
 
@@ -186,13 +188,21 @@ def test_options_file_is_applied_from_top_to_bottom(tmp_path):
     assert options.output_mode == 1 and options.output_return_period == 4
     assert options._strategy == poptorch.ShardedExecution("a", ["b", "c"])
     assert options.TensorLocations.num_io_tiles == 64
+    assert options.TensorLocations.location_weight == {"onChip": 0, "minElementsForOffChip": 8}
+    assert options.model_name == "bench" and options.log_dir == "logs"
 
 
 @pytest.mark.parametrize(
     "line, detail",
     [
         ("deviceIterations(", "never closed"),
-        ("deviceIterations = 4", "invalid syntax"),
+        ("deviceIterations 4", "invalid syntax"),
+        ("__class__ = 4", "expected a dotted option name"),
+        ("deviceIterations(4); broadcastBuffers(False)", "expected a call"),
+        ("deviceIterations(1 / 0)", "division by zero"),
+        ("modelName('a' * 9)", "arithmetic is on numbers"),
+        ("deviceIterations(4).__class__(3)", "expected a dotted option name"),
+        ("setExecutionStrategy(poptorch.Stage('a').__class__('b'))", "expected a dotted option name"),
         ("deviceIterations", "expected a call"),
         ("deviceIterations(open('x'))", r"the call 'open\('x'\)' is not allowed"),
         ("deviceIterations(__import__('os').getpid())", "is not allowed"),

@@ -64,7 +64,38 @@ def test_import_side_effects():
         "assert faulthandler.is_enabled(); assert sys.excepthook is not sys.__excepthook__; "
         "assert logging.getLogger('poptorch::python').level == logging.WARNING; raise ValueError('shown')"
     )
-    assert "[poptorch::python] [critical] Uncaught ValueError: shown" in result.stderr
+    assert (
+        "[poptorch::python] [critical] Uncaught ValueError: shown\nTraceback (most recent call last):" in result.stderr
+    )
+    assert result.stderr.count("Traceback") == 1 and result.stderr.endswith("\nValueError: shown\n")
+
+
+def test_what_a_failed_child_process_wrote_is_in_the_log():
+    result = run_python(
+        "import poptorch, subprocess, sys; "
+        "subprocess.run([sys.executable, '-c', 'import sys; sys.exit(\"the child says why\")'], check=True, "
+        "capture_output=True)"
+    )
+    assert "[critical] Uncaught CalledProcessError" in result.stderr
+    assert result.stderr.endswith("returned non-zero exit status 1.\nthe child says why\n\n")
+
+
+def test_import_frees_locks_of_progress_bars_and_leaves_the_testing_module_alone():
+    result = run_python(
+        "import sys, poptorch, tqdm; assert tqdm.tqdm.get_lock().locks == []; "
+        "assert 'poptorch.testing' not in sys.modules; assert poptorch.testing.allclose([], [])"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_profiling_channels_do_nothing_without_the_tracer():
+    channel = poptorch.profiling.Channel("mine")
+    with channel.tracepoint("inside"):
+        pass
+    items = [1]
+    assert channel.instrument(items, "append", "pop") is items
+    with pytest.raises(AttributeError):
+        channel.instrument(items, "push")
 
 
 def test_create_error_builds_a_python_side_error():
