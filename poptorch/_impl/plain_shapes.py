@@ -1,20 +1,20 @@
-"""Keeps shape rules of torch that are written in Python from loading a symbolic algebra package.
+"""Keeps shape rules of torch that are written in Python from loading torch's compiler and a symbolic algebra package.
 
-Those rules ask `torch.fx.experimental.symbolic_shapes` whether a condition holds. The answer is trivial for shapes that
-are plain numbers, as all are here, but importing that module loads sympy: a second and 70 MiB at the first capture of a
-program. While a capture runs a stand-in answers for plain numbers; the first question it cannot answer (symbolic
-numbers, any other name) loads the real module and passes on to it.
+Those rules ask whether a condition on sizes holds, whether a number is an expression, and that the compiler should not
+look inside them. The answers are trivial for shapes that are plain numbers, as all are here, but the modules that know
+more than that take seconds and 150 MiB to load. While a capture runs, stand-ins answer.
 """
 
 import contextlib
-import importlib
-import sys
-import types
 
 import torch
 
-_NAME = "torch.fx.experimental.symbolic_shapes"
+from poptorch._impl.stand_ins import StandIn, load_real, standing_in
+
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_COMPILER = "torch._dynamo"
 _SYMBOLIC = (torch.SymBool, torch.SymFloat, torch.SymInt)
+_MARK = "__dynamo_disable"  # where torch's wrapper keeps what it got
 
 
 def _is_symbolic(value):
@@ -29,7 +29,7 @@ def _equal(x, y):
     return x == y
 
 
-_ANSWERS = {
+_CONDITIONS = {
     "expect_true": lambda condition, skip=0: condition,
     "guard_or_false": bool,
     "guard_or_true": bool,
@@ -39,48 +39,46 @@ _ANSWERS = {
     "sym_or": lambda *conditions: any(conditions),
     "sym_eq": _equal,
     "guard_int": int,
+    "guarding_hint_or_throw": lambda value: value,
+    "has_guarding_hint": lambda value: True,
     "is_nested_int": lambda size: False,
     "free_unbacked_symbols": lambda values: set(),
 }
 
 
-def _load_real():
-    if isinstance(sys.modules.get(_NAME), _StandIn):
-        del sys.modules[_NAME]
-    return importlib.import_module(_NAME)
+def _for_plain_numbers(name, answer):
+    def ask(*args, **kwargs):
+        if any(_is_symbolic(value) for value in args):
+            return getattr(load_real(_SHAPES), name)(*args, **kwargs)
+        return answer(*args, **kwargs)
+
+    return ask
 
 
-class _StandIn(types.ModuleType):
-    def __init__(self):
-        super().__init__(_NAME)
-        for name, answer in _ANSWERS.items():
-            setattr(self, name, self._answering(name, answer))
-
-    @staticmethod
-    def _answering(name, answer):
-        def ask(*args, **kwargs):
-            if any(_is_symbolic(value) for value in args):
-                return getattr(_load_real(), name)(*args, **kwargs)
-            return answer(*args, **kwargs)
-
-        return ask
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(_load_real(), name)
+class _Expression:
+    """Stands for the base class of symbolic expressions: nothing is one."""
 
 
 @contextlib.contextmanager
 def plain_shapes():
-    """The stand-in for the time of the context, unless the real module is loaded already."""
-    if _NAME in sys.modules:
-        yield
-        return
-    stand_in = _StandIn()
-    sys.modules[_NAME] = stand_in
-    try:
-        yield
-    finally:
-        if sys.modules.get(_NAME) is stand_in:
-            del sys.modules[_NAME]
+    """Stand-ins for the time of the context, for those of the modules that are not loaded already."""
+    left_open = []
+
+    def disable(function=None, *arguments, **options):
+        if function is None or options != {"wrapping": False}:
+            return load_real(_COMPILER).disable(function, *arguments, **options)
+        left_open.append(function)
+        return function
+
+    conditions = {name: _for_plain_numbers(name, answer) for name, answer in _CONDITIONS.items()}
+    stand_ins = [
+        StandIn(_SHAPES, conditions),
+        StandIn(_COMPILER, {"disable": disable}),
+        StandIn("sympy", {"Basic": _Expression}),
+    ]
+    with standing_in(stand_ins):
+        try:
+            yield
+        finally:
+            for function in left_open:  # the compiler itself shall be asked the next time
+                vars(function).pop(_MARK, None)
