@@ -114,7 +114,7 @@ void define_capture(py::module_& m) {
       .def("begin", &tf::Capture::begin)
       .def("add_input", &tf::Capture::add_input, py::arg("name"), py::arg("example"))
       .def("add_state", &tf::Capture::add_state, py::arg("name"), py::arg("tensor"), py::arg("is_parameter"),
-           py::arg("trainable"))
+           py::arg("trainable"), py::arg("updatable") = false)
       .def("set_block", &tf::Capture::set_block, py::arg("block_id"), py::arg("ipu_id") = -1)
       .def("clear_block", &tf::Capture::clear_block)
       .def("push_module", &tf::Capture::push_module, py::arg("name"))

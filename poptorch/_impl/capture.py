@@ -52,6 +52,7 @@ class GraphCapture:
         self._strategy = options._strategy
         self._name_modules = options._module_namescope
         self._trainable = trainable_names
+        self._updatable = set(options.updatable_named_buffers) if options.exists("updatable_named_buffers") else set()
         self._groupings = groupings  # parameters with one entry per group of replicas; forward sees one
         self._module_names = {id(module): name for name, module in model.named_modules()}
         self._location_excludes = options._location_excludes
@@ -174,7 +175,7 @@ class GraphCapture:
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
             seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
-            symbolic = self._core.add_state(name, seen, is_parameter, trainable)
+            symbolic = self._core.add_state(name, seen, is_parameter, trainable, name in self._updatable)
             kind = type(tensor)
             self.states[name] = tensor
             torch._C._swap_tensor_impl(tensor, symbolic)

@@ -1,6 +1,7 @@
 """What is replaced in torch while `forward` is captured, and put back afterwards whatever happens."""
 
 import contextlib
+import functools
 
 import torch
 import torch.utils.checkpoint
@@ -95,6 +96,40 @@ class _CheckpointInline:
         return function(*args)
 
 
+# Loss functions whose value torch computes in Python from operators: always, or when `weight` is given.
+_PYTHON_LOSSES = ("kl_div", "multilabel_soft_margin_loss")
+_WEIGHTED_LOSSES = ("huber_loss", "l1_loss", "mse_loss")
+
+
+def _marked_loss(original, only_weighted):
+
+    @functools.wraps(original)
+    def loss(*args, **kwargs):
+        value = original(*args, **kwargs)
+        is_composed = not only_weighted or kwargs.get("weight") is not None
+        return torch.ops.poptorch.identity_loss(value, "none") if is_composed else value
+
+    return loss
+
+
+def _cumulative_average(original):
+    """Batch norm with `momentum=None`: torch reads the number of batches on the host, here it stays on the device."""
+
+    def forward(self, input):
+        if self.momentum is not None or not self.training or self.num_batches_tracked is None:
+            return original(self, input)
+        self._check_input_dim(input)
+        self.num_batches_tracked.add_(1)
+        share = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+        dims = [dim for dim in range(input.dim()) if dim != 1]
+        variance, mean = torch.var_mean(input.detach(), dims)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), share)
+        return torch.nn.functional.batch_norm(input, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+    return forward
+
+
 @contextlib.contextmanager
 def during_capture(capture):
     """All replacements for the time of one capture."""
@@ -107,6 +142,12 @@ def during_capture(capture):
         stack.enter_context(replaced(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook)))
         stack.enter_context(replaced(torch.utils.checkpoint, "CheckpointFunction", _CheckpointInline))
         stack.enter_context(replaced(torch.distributions.Distribution, "_validate_args", False))
+        batch_norm = torch.nn.modules.batchnorm._BatchNorm
+        stack.enter_context(replaced(batch_norm, "forward", _cumulative_average(batch_norm.forward)))
+        functional = torch.nn.functional
+        for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES):
+            loss = _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES)
+            stack.enter_context(replaced(functional, name, loss))
         stack.enter_context(plain_shapes())
         fast_path = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)

@@ -217,3 +217,20 @@ ELEMENTWISE = {
     "erfc": [((f(9),), {})],
     "sigmoid": [((f(9),), {})],
 }
+
+SIGNS = exact(1.0, -1.0, 1.0, -1.0)
+LOSSES = {
+    "hinge_embedding_loss": [((f(3, 4), SIGNS, 0.7, r), {}) for r in (0, 1, 2)],
+    "margin_ranking_loss": [((f(3, 4), f(3, 4), SIGNS, 0.2, r), {}) for r in (0, 1, 2)],
+    "cosine_embedding_loss": [((f(4, 3), f(4, 3), SIGNS, 0.1, r), {}) for r in (0, 1, 2)],
+    "triplet_margin_loss": [
+        ((f(4, 3), f(4, 3), f(4, 3), 1.0, p, 1e-6, swap, 1), {}) for p in (1.0, 2.0, 3.0) for swap in (False, True)
+    ],
+    "poisson_nll_loss": [((f(3, 4), positive(3, 4), True, full, 1e-8, 1), {}) for full in (False, True)]
+    + [((positive(3, 4), f(3, 4, low=0.0, high=4.0), False, full, 1e-4, 2), {}) for full in (False, True)],
+    "cross_entropy_loss": [
+        ((f(4, 3), positive(4, 3), None, r, -100, smoothing), {}) for r in (0, 1, 2) for smoothing in (0.0, 0.3)
+    ]
+    + [((f(2, 3, 2), positive(2, 3, 2)), {}), ((f(3), positive(3)), {})],
+    "_weight_norm_interface": [((f(4, 3), positive(4, 1)), {}), ((f(2, 3, 4), positive(1, 1, 4), 2), {})],
+}

@@ -5,6 +5,7 @@
 #include "frontends/common/step_builder.h"
 #include "ops/op_def.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace ipu::frontends {
 namespace {
@@ -15,6 +16,20 @@ Error located(Error error, const ir::Op& op) {
   if (op.location != nullptr && !op.location->file.empty())
     error.at(op.location->file + ":" + std::to_string(op.location->line));
   return error;
+}
+
+// `return out, 3 * loss`: the factor is not seen by the gradient.
+void warn_of_what_follows(const ir::Op& loss) {
+  for (const ir::Use& use : loss.result()->uses()) {
+    if (use.user->settings.no_grad || use.user->is("detach") || use.user->is("nop") ||
+        use.user->is("print_tensor"))
+      continue;
+    log(LogLevel::kWarn, "The value that is trained on is " + describe(loss) +
+                             ". What forward computes from it, " + describe(*use.user) +
+                             ", does not change the gradients. To train on that value, wrap it in "
+                             "poptorch.identity_loss(value, reduction=\"none\").");
+    return;
+  }
 }
 
 }  // namespace
@@ -59,6 +74,7 @@ ir::Value* find_final_loss(const ir::Graph& graph) {
                             ", and a gradient needs a single number. Wrap it in poptorch.identity_loss(loss, "
                             "reduction=\"sum\") or \"mean\"."),
                   *last);
+  warn_of_what_follows(*last);
   return loss;
 }
 

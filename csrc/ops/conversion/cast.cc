@@ -1,5 +1,7 @@
-// Conversions between dtypes, and the identities: nop passes gradients, detach stops them.
+// Conversions between dtypes, and the identities: nop passes gradients, detach stops them, straight_through
+// leads them elsewhere.
 #include "ops/family.h"
+#include "ops/rule_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -47,6 +49,24 @@ const OpRegistration detach =
         .from_aten({"detach", "detach_copy"},
                    [](ImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+
+// What torch means by writing x with gradients off: the memory changes, the history of x does not.
+const OpRegistration straight_through =
+    define_op("straight_through", "conversion")
+        .doc("value; its gradient goes to x, as if x had not been overwritten.")
+        .operand("x", kAnyFloat)
+        .operand("value", kAnyFloat)
+        .result("y")
+        .infer([](const InferContext& c) {
+          require_same_dtype(c, 0, 1);
+          require_same_shape(c, 0, 1);
+          return std::vector<ir::Type>{c.operand(1)};
+        })
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[1]; })
+        .gradient([](GradientBuilder& g) {
+          if (g.needs(0)) g.set(0, g.upstream());
+        })
+        .samples({{{f32({2, 3}), f32({2, 3})}, {}, -1, 1, {}}, {{f16({4}), f16({4})}, {}, -1, 1, {}}});
 
 }  // namespace
 }  // namespace ipu::ops

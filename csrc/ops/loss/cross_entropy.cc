@@ -96,10 +96,30 @@ std::vector<ir::Value*> cross_entropy_decomposition(ir::Op& op) {
                 {total_of(losses), total_of(build(builder, "cast", {counts}, {{"dtype", dtype}}))})};
 }
 
+// Targets of the shape of the scores are probabilities: minus the sum over the classes of target * log
+// softmax.
+void import_probabilities(ImportCall& call, double smoothing) {
+  if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
+  const DType dtype = call.result_type(0).dtype;
+  ir::Value *x = call.cast(call.tensor("self"), dtype), *target = call.cast(call.tensor("target"), dtype);
+  const Shape& shape = x->type().shape;
+  const int64_t dim = shape.size() == 1 ? 0 : 1;
+  if (smoothing > 0.0) {
+    const double share = smoothing / static_cast<double>(shape[static_cast<size_t>(dim)]);
+    target = call.op("mul", {target, call.builder().scalar(dtype, 1.0 - smoothing)});
+    target = call.op("add", {target, call.builder().scalar(dtype, share)});
+  }
+  ir::Value* products = call.op("mul", {call.op("log_softmax", {x}, {{"dim", dim}}), target});
+  ir::Value* sums =
+      call.op("reduce_sum", {products}, {{"dims", std::vector<int64_t>{dim}}, {"keep_dims", false}});
+  set_reduced_loss(call, call.op("neg", {sums}));
+}
+
 void import_cross_entropy(ImportCall& call) {
-  const auto [x, target] = class_operands(call);
   const double smoothing = call.has("label_smoothing") ? call.real("label_smoothing") : 0.0;
   if (smoothing < 0.0 || smoothing > 1.0) call.unsupported("label_smoothing must be between 0 and 1");
+  if (is_floating_point(call.tensor("target")->type().dtype)) return import_probabilities(call, smoothing);
+  const auto [x, target] = class_operands(call);
   ir::Value* loss = call.op("cross_entropy", {x, target},
                             {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
                              {"reduction", reduction_word(call)},

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/rule_support.h"
+#include "ops/reduction/reduction_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -157,8 +157,22 @@ void import_instance_norm(ImportCall& call) {
   }
 }
 
+// v * (g / norm of v over all dimensions but one).
+void import_weight_norm(ImportCall& call) {
+  const DType dtype = call.result_type(0).dtype;
+  ir::Value *v = call.cast(call.tensor("v"), dtype), *g = call.cast(call.tensor("g"), dtype);
+  const size_t rank = v->type().shape.size();
+  std::vector<int64_t> dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  dims.erase(dims.begin() + normalize_dim(call.has("dim") ? call.integer("dim") : 0, rank));
+  ir::Value* norm = vector_norm(call, v, 2.0, dims, true);
+  call.set_result(0, call.op("mul", {v, call.op("div", {g, norm})}));
+  call.set_result(1, call.cast(norm, call.result_type(1).dtype));
+}
+
 struct Registrations {
   Registrations() {
+    register_aten_importer("_weight_norm_interface", import_weight_norm);
     for (const char* name : {"layer_norm", "native_layer_norm"})
       register_aten_importer(name, import_layer_norm);
     register_aten_importer("rms_norm", import_rms_norm);

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/rule_support.h"
+#include "ops/reduction/reduction_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -88,6 +88,8 @@ void import_variance(ImportCall& call, bool deviation, bool with_mean) {
   if (with_mean) call.set_result(1, reshaped(call, m.mean, call.result_type(1).shape));
 }
 
+}  // namespace
+
 ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims,
                        bool keep) {
   const DType dtype = x->type().dtype;
@@ -108,6 +110,8 @@ ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vect
     return call.op("pow", {v, scalar(1.0 / p)});
   });
 }
+
+namespace {
 
 void import_norm(ImportCall& call, std::string_view order) {
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);

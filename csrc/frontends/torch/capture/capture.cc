@@ -123,7 +123,7 @@ at::Tensor Capture::add_input(const std::string& name, const at::Tensor& example
 }
 
 at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
-                              bool trainable) {
+                              bool trainable, bool updatable) {
   required_device_dtype((is_parameter ? "parameter " : "buffer ") + name, tensor.scalar_type());
   auto slot = std::make_shared<Slot>();
   slot->base = std::make_shared<Base>();
@@ -139,6 +139,7 @@ at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor,
   state.spec.is_parameter = is_parameter;
   state.spec.trainable = trainable && tensor.requires_grad();
   state.slot = slot;
+  state.updatable = updatable;
   state.tensor = slot->host;
   if (slot->host.defined() && slot->host.has_storage()) {
     storages_.emplace(slot->host.storage().unsafeGetStorageImpl(), slot);
@@ -282,11 +283,11 @@ void Capture::raise_unsupported(bool complete) {
 // --- the end
 // -------------------------------------------------------------------------------------------------
 
-// Integer states nobody writes are constants of the program (spec 15.1).
+// Integer states that neither the program nor the host writes are constants of the program.
 void Capture::fold_integer_states() {
   for (State& s : states_) {
     bool written = s.input != nullptr && s.slot->value != s.input;
-    if (s.input == nullptr || written || !is_integer_type(s.spec.dtype)) continue;
+    if (s.input == nullptr || written || s.updatable || !is_integer_type(s.spec.dtype)) continue;
     ir::Builder first(graph_, graph_->ops().empty() ? nullptr : graph_->ops().front().get());
     std::swap(first, builder_);
     builder_.settings = {};
@@ -340,7 +341,8 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   for (size_t i = 0; i < input_slots_.size(); ++i) {
     ir::Value* value = read_slot(input_slots_[i]);
     if (value == input_values_[i]) continue;
-    result->mutated_inputs.push_back({static_cast<int>(i), output_index(value)});
+    // An output of its own, also for a value that is returned: every micro-batch of it comes back.
+    result->mutated_inputs.push_back({static_cast<int>(i), graph_->append_output(value)});
   }
   result->host_outputs = static_cast<int>(graph_->outputs().size());
   for (State& s : states_) {

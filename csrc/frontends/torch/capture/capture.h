@@ -50,7 +50,9 @@ class Capture {
   at::Tensor add_input(const std::string& name, const at::Tensor& example);
   // A counterpart of `tensor` for the caller to swap in; `tensor` itself and everything over its storage is
   // captured as this state too.
-  at::Tensor add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter, bool trainable);
+  // `updatable`: the host may change it between runs, so that an integer one is no constant either.
+  at::Tensor add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter, bool trainable,
+                       bool updatable);
   void set_block(const std::string& id, int ipu);
   void clear_block();  // the next operator without a block is an error
   void push_module(const std::string& path);
@@ -108,6 +110,7 @@ class Capture {
     std::shared_ptr<Slot> slot;
     at::Tensor tensor;           // the caller's, keeps its storage alive and in storages_
     ir::Value* input = nullptr;  // its value at entry, once read
+    bool updatable = false;
   };
   struct Unsupported {
     std::string name, detail;

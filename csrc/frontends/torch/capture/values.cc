@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "frontends/torch/capture/capture.h"
 #include "ops/build.h"
@@ -121,7 +122,7 @@ at::Tensor Capture::host_value(const at::Tensor& t) {
   if (slot->base->on_host) return slot->host;
   // Integer states keep their value until they are written.
   if (slot->base->state >= 0 && slot->base->generation == 1 && slot->host.defined() &&
-      !at::isFloatingType(slot->host.scalar_type())) {
+      !at::isFloatingType(slot->host.scalar_type()) && !states_[slot->base->state].updatable) {
     return slot->host;
   }
   return {};
@@ -179,6 +180,7 @@ void Capture::enter_graph(const std::shared_ptr<Base>& base) {
 
 void Capture::write(const at::Tensor& t, ir::Value* value) {
   std::shared_ptr<Slot> slot = slot_of(t);
+  bool replaces_all = false;
   if (slot == nullptr) {
     // A CPU tensor is written with a value of the graph: from now on its whole memory is one.
     OnCpu below;
@@ -196,8 +198,21 @@ void Capture::write(const at::Tensor& t, ir::Value* value) {
       promote(slot);
     else
       enter_graph(slot->base);  // all of it is written: what it held is not needed
+    replaces_all = slot->parent == nullptr;
   }
+  // With gradients off, or through a detached tensor, memory changes behind the back of the gradient: what
+  // was there before goes on getting it.
+  IpuTensorImpl* impl = impl_of(t);
+  const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
+  if (!training_ || !unseen || replaces_all || !is_floating_point(value->type().dtype))
+    return write_slot(slot, value);
+  std::shared_ptr<Slot> root = slot;
+  while (root->parent != nullptr) root = root->parent;
+  ir::Value* before = read_slot(root);
   write_slot(slot, value);
+  const bool no_grad = std::exchange(builder_.settings.no_grad, false);
+  write_slot(root, ops::build(builder_, "straight_through", {before, root->value}));
+  builder_.settings.no_grad = no_grad;
 }
 
 void Capture::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {

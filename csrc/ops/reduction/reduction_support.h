@@ -1,0 +1,11 @@
+// What importers outside the reductions need of them.
+#pragma once
+
+#include "ops/rule_support.h"
+
+namespace ipu::ops {
+
+// The p-norm over `dims` (ascending; p may be 0 or infinite), with torch's zero gradient at zero.
+ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims, bool keep);
+
+}  // namespace ipu::ops
