@@ -68,8 +68,6 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
     throw Error(ErrorCode::kExecution, "stream cannot convert: '" + stream.name + "' is " +
                                            std::string(to_string(device_)) + " on the device and " +
                                            std::string(to_string(host_)) + " on the host");
-  if (mode_ == StreamMode::kSum && (device_ == DType::kBool))
-    throw Error(ErrorCode::kExecution, "output mode Sum needs numbers: output '" + stream.name + "' is bool");
   int64_t per_replica = program.device_iterations * program.accumulation;
   switch (mode_) {
     case StreamMode::kConstantInput:
@@ -169,6 +167,9 @@ void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica
     case DType::kI8:
     case DType::kU8:
       widen<uint8_t, uint8_t>(from, to, count_, true);
+      break;
+    case DType::kBool:  // a sum of truth values is their "or", as in arithmetic
+      for (int64_t i = 0; i < count_; ++i) to[i] |= from[i];
       break;
     default:
       break;

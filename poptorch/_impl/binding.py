@@ -2,7 +2,7 @@
 
 import inspect
 
-from poptorch._impl import errors
+from poptorch._impl import errors, structures
 
 _EMPTY = inspect.Parameter.empty
 
@@ -75,6 +75,35 @@ class ArgumentBinder:
             found.append(value)
             keywords.append(name)
         return names, found, keywords
+
+    def align(self, names, values, wanted, was_given):
+        """Names and values of a later call in the order of `wanted`, the names of the first call.
+
+        A default may be given in one call and left out in another, `**kwargs` may come in any order. Other differences
+        are left for the comparison with the first call to report. `was_given(name, value)`: is this constant what the
+        first call had?
+
+        Raises:
+            poptorch.Error: the keys of `**kwargs` differ from those of the first call.
+        """
+        given = dict(zip(names, values))
+        prefix = f"**{self._var_keyword.name}[" if self._var_keyword is not None else None
+        keys, first_keys = ({n for n in some if prefix and n.startswith(prefix)} for some in (names, wanted))
+        if keys != first_keys:
+            missing, unexpected = (
+                sorted(n[len(prefix) + 1 : -2] for n in some) for some in (first_keys - keys, keys - first_keys)
+            )
+            raise structures.mismatch(
+                "Keys", f"**{self._var_keyword.name}", f"unexpected {unexpected}, missing {missing}."
+            )
+        defaults = {p.name: p.default for p in self._ordinary + self._keyword_only if p.default is not _EMPTY}
+        surplus = [name for name in names if name not in set(wanted)]
+        if any(name not in defaults or structures.differ(given[name], defaults[name]) for name in surplus):
+            return names, values
+        left_out = [name for name in wanted if name not in given]
+        if any(name not in defaults or not was_given(name, defaults[name]) for name in left_out):
+            return names, values
+        return wanted, [given[name] if name in given else defaults[name] for name in wanted]
 
     @staticmethod
     def _with_defaults(parameters, values):

@@ -43,6 +43,12 @@ def parameters_and_buffers(model):
                 yield name, tensor, is_parameter
 
 
+def _entries(module, table):
+    """The dict `_parameters` or `_buffers` of a module; empty for a scripted one, which forward cannot change."""
+    entries = module.__dict__.get(table)
+    return entries if isinstance(entries, dict) else {}
+
+
 class GraphCapture:
     """One capture. `run` returns the captured program; whatever happens, model and torch are as before afterwards."""
 
@@ -64,7 +70,8 @@ class GraphCapture:
     # --- called by annotations and patches while forward runs ---
     def set_block(self, block_id, ipu_id):
         self._strategy._place([(block_id, ipu_id)])  # an unknown block fails here, at the user's line
-        self._core.set_block(block_id, -1 if ipu_id is None else ipu_id)
+        name = block_id if isinstance(block_id, str) else f"<{block_id!r}>"  # no stage names these
+        self._core.set_block(name, -1 if ipu_id is None else ipu_id)
 
     def clear_block(self):
         self._core.clear_block()
@@ -118,7 +125,7 @@ class GraphCapture:
         examples = [
             [self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values
         ]
-        placed = []
+        placed, registered = [], self._registered_tensors()
         poptorch_core.set_location_excludes(self._location_excludes)
         self._core.begin()
         capture_state.set_active(self)
@@ -134,7 +141,6 @@ class GraphCapture:
                     inputs.append(structures.rebuild(value, iter(symbolic)))
                 positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
                 by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
-                registered = self._registered_tensors()
                 result = self._model(*positional, **by_keyword)
                 self._check_not_rebound(registered)
                 self.output_structure = result
@@ -154,6 +160,7 @@ class GraphCapture:
             for host, symbolic, kind in reversed(placed):
                 torch._C._swap_tensor_impl(host, symbolic)
                 host.__class__ = kind
+            self._forget_new_tensors(registered)
 
     @staticmethod
     def _example(tensor, count, factors):
@@ -189,9 +196,19 @@ class GraphCapture:
             (module, table, name, tensor, f"{prefix}.{name}" if prefix else name)
             for prefix, module in self._model.named_modules()
             for table in ("_parameters", "_buffers")
-            for name, tensor in module.__dict__[table].items()
+            for name, tensor in _entries(module, table).items()
             if tensor is not None
         ]
+
+    def _forget_new_tensors(self, registered):
+        """Parameters and buffers that forward registered go: what they hold means nothing after the capture."""
+        known = {(id(module), table, name) for module, table, name, _, _ in registered}
+        for module in self._model.modules():
+            for table in ("_parameters", "_buffers"):
+                entries = _entries(module, table)
+                for name in [name for name, tensor in entries.items() if tensor is not None]:
+                    if (id(module), table, name) not in known and entries[name].device.type == "ipu":
+                        del entries[name]
 
     def _check_not_rebound(self, registered):
         for module, table, name, tensor, path in registered:

@@ -1,6 +1,5 @@
 """PoplarExecutor: the wrapper that `trainingModel` and `inferenceModel` return."""
 
-import copy
 import datetime
 
 import torch
@@ -49,7 +48,9 @@ class PoplarExecutor(inspection.Inspection):
         self._options = options
         self._training = training
         self._binder = ArgumentBinder(model)
-        self._traced_model = copy.copy(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
+        self._traced_model = (
+            weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
+        )
         self._executable = None  # poptorch_core.Executor
         self._captured = None
         self._signature = None
@@ -106,6 +107,8 @@ class PoplarExecutor(inspection.Inspection):
             values = self._clean_inputs(values)
             trainable = set()
             if self._training:
+                if not self._class_wrapped:  # called again after destroy(): tensors are hooked, the class stays
+                    weight_hooks.wrap_tensors(self._user_model, self)
                 self._optimizer_link.before_compile()
                 trainable = set(self._optimizer_link.description["group_of"])
             capture = GraphCapture(self._traced_model, self._training, self._options, trainable, self._groupings)
@@ -216,7 +219,7 @@ class PoplarExecutor(inspection.Inspection):
         precompiled.load_into(self, filename, trusted)
 
     def _clean_inputs(self, values):
-        """Detached, contiguous tensors; one warning each per wrapper."""
+        """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
 
         def clean(tensor):
             if tensor.requires_grad:
@@ -230,7 +233,6 @@ class PoplarExecutor(inspection.Inspection):
                     ("contiguous", id(self)),
                     "An input is not contiguous: it is copied at every call. Pass tensor.contiguous().",
                 )
-                tensor = tensor.contiguous()
             return tensor
 
         return [rebuild(value, map(clean, tensors_of(value))) for value in values]
@@ -242,6 +244,7 @@ class PoplarExecutor(inspection.Inspection):
         self._weights_outdated = False
 
     def _write_states(self):
+        weight_hooks.fetch(self._states.values())  # another wrapper's device may hold newer ones
         self._executable.write_states(dict(self._states.items()))
 
     def _choose_call(self, values, keywords):
@@ -288,9 +291,8 @@ class PoplarExecutor(inspection.Inspection):
 
     def _call_general(self, args, kwargs):
         names, values, _ = self._binder.bind(args, kwargs)
-        if names != self._argument_names and set(names) == set(self._argument_names):
-            by_name = dict(zip(names, values))  # **kwargs in another order
-            names, values = self._argument_names, [by_name[name] for name in self._argument_names]
+        if names != self._argument_names:
+            names, values = self._binder.align(names, values, self._argument_names, self._signature.is_constant)
         tensors = self._signature.flatten(self._clean_inputs(values))
         for name, tensor in zip(names, tensors):
             if tensor.device.type != "cpu":
@@ -357,7 +359,11 @@ class PoplarExecutor(inspection.Inspection):
         return True
 
     def destroy(self):
-        """Frees the executable and the device; a training wrapper gives the user model its own class back."""
+        """Frees the executable and the device; a training wrapper gives the user model its own class back.
+
+        Raises:
+            poptorch.Error: a training wrapper that was used again after destroy(), which does not wrap its model twice.
+        """
         if self._executable is None:
             return
         if not self._device_is_lost():
@@ -370,9 +376,13 @@ class PoplarExecutor(inspection.Inspection):
         if self._training:
             self._optimizer_link.forget()
             weight_hooks.unwrap_tensors(self._user_model)
-            if self._class_wrapped:
-                weight_hooks.unwrap_class(self._user_model)
-                self._class_wrapped = False
+            if not self._class_wrapped:
+                raise errors.create_error(
+                    "destroy: the model was never wrapped again after an earlier destroy(). The executable is freed; "
+                    "build a new wrapper with poptorch.trainingModel to train it further."
+                )
+            weight_hooks.unwrap_class(self._user_model)
+            self._class_wrapped = False
 
     # --- weights ---
     def copyWeightsToHost(self):

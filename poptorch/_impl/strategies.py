@@ -110,6 +110,7 @@ class PipelinedExecution:
         """
         places = {"": (0, 0)}
         next_auto = 1
+        latest = (-1, None)  # stage and IPU of the block before, for SameAsIpu
         for block, ipu in blocks:
             fixed = next((stage for stage in self._stages if block in stage.blocks), None)
             if self._auto is None:
@@ -122,7 +123,9 @@ class PipelinedExecution:
                     f"poptorch.AutoStage.SameAsIpu needs an ipu_id: block '{block}' has none. Pass ipu_id to the block, "
                     "or use poptorch.AutoStage.AutoIncrement."
                 )
-                stage = ipu if ipu is not None else fixed._ipu
+                on_ipu = fixed._ipu if fixed is not None and fixed._ipu is not None else ipu
+                stage = _stage_on(on_ipu, latest)
+                latest = (stage, on_ipu)
             else:
                 stage = next_auto
                 next_auto += 1
@@ -139,6 +142,14 @@ class PipelinedExecution:
     def __repr__(self):
         inside = [repr(self._auto)] if self._auto is not None else []
         return f"{type(self).__name__}({', '.join(inside + [repr(stage) for stage in self._stages])})"
+
+
+def _stage_on(ipu, latest):
+    """Stage of a new block: the number of its IPU, or the next one when that would go back (IPUs 0, 1, 0: 0, 1, 2)."""
+    stage, previous_ipu = latest
+    if ipu == previous_ipu:
+        return stage
+    return ipu if ipu > stage else stage + 1
 
 
 class ShardedExecution(PipelinedExecution):

@@ -1,6 +1,7 @@
 """Nested arguments and results: taking tensors out in a fixed order and putting others in their place."""
 
 import abc
+import collections
 
 import torch
 
@@ -48,6 +49,8 @@ def tensors_of(value):
     """All tensors in a structure, in canonical order (generator)."""
     if isinstance(value, torch.Tensor):
         yield value
+    elif type(value) in _parsers:
+        yield from _parsers[type(value)].yieldTensors(value)
     elif isinstance(value, (tuple, list)):
         for member in value:
             yield from tensors_of(member)
@@ -64,22 +67,39 @@ def rebuild(value, tensors):
     """The same structure with its tensors replaced by those of the iterator `tensors`."""
     if isinstance(value, torch.Tensor):
         return next(tensors)
+    if type(value) in _parsers:
+        return _parsers[type(value)].reconstruct(value, tensors)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(rebuild(member, tensors) for member in value))
     if isinstance(value, (tuple, list)):
         return type(value)(rebuild(member, tensors) for member in value)
     if isinstance(value, dict):
-        return type(value)({key: rebuild(member, tensors) for key, member in value.items()})
+        members = {key: rebuild(member, tensors) for key, member in value.items()}
+        if isinstance(value, collections.defaultdict):
+            return type(value)(value.default_factory, members)
+        return type(value)(members)
     parser = parser_of(value)
     if parser is not None:
         return parser.reconstruct(value, tensors)
     return value
 
 
+def differ(a, b):
+    """`a != b` for constants of any type: what cannot be compared (arrays, objects with tensors) differs unless identical."""
+    if a is b:
+        return False
+    try:
+        unequal = a != b
+        return bool(unequal.any() if hasattr(unequal, "any") else unequal)
+    except Exception:  # whatever the type's own comparison raises
+        return True
+
+
 _ADVICE = "The first call fixed what the compiled program takes: build a new wrapper, or call destroy() to recompile."
 
 
-def _mismatch(kind, name, detail):
+def mismatch(kind, name, detail):
+    """The error of a call that does not look like the first one; `kind` is what differs, `name` the argument."""
     return errors.create_error(f"{kind} mismatch for {name}: {detail} {_ADVICE}")
 
 
@@ -96,6 +116,8 @@ class Signature:
         """A description without tensor data, so that nothing of the first call is kept alive."""
         if isinstance(value, torch.Tensor):
             return ("tensor", value.dtype, tuple(value.shape))
+        if type(value) in _parsers:
+            return ("custom", type(value), [cls._describe(tensor) for tensor in tensors_of(value)])
         if isinstance(value, (tuple, list)):
             return ("sequence", type(value), [cls._describe(member) for member in value])
         if isinstance(value, dict):
@@ -107,6 +129,12 @@ class Signature:
         if parser is not None:
             return ("custom", type(value), [cls._describe(tensor) for tensor in parser.yieldTensors(value)])
         return ("constant", type(value), value)
+
+    def is_constant(self, name, value):
+        """Was `value`, not a tensor, the argument `name` of the first call?"""
+        return self._values[self._names.index(name)][0] == "constant" and not differ(
+            value, self._values[self._names.index(name)][2]
+        )
 
     def flatten(self, values):
         """Checks the values of a later call and returns their tensors in canonical order (list)."""
@@ -124,14 +152,14 @@ class Signature:
         kind = expected[0]
         if kind == "tensor":
             if not isinstance(value, torch.Tensor):
-                raise _mismatch("Type", name, f"expected torch.Tensor, got {type(value).__name__}.")
+                raise mismatch("Type", name, f"expected torch.Tensor, got {type(value).__name__}.")
             if value.dtype != expected[1]:
-                raise _mismatch("Data type", name, f"expected {expected[1]}, got {value.dtype}.")
+                raise mismatch("Data type", name, f"expected {expected[1]}, got {value.dtype}.")
             if tuple(value.shape) != expected[2]:
-                raise _mismatch("Shape", name, f"expected {list(expected[2])}, got {list(value.shape)}.")
+                raise mismatch("Shape", name, f"expected {list(expected[2])}, got {list(value.shape)}.")
             tensors.append(value)
         elif type(value) is not expected[1]:
-            raise _mismatch("Type", name, f"expected {expected[1].__name__}, got {type(value).__name__}.")
+            raise mismatch("Type", name, f"expected {expected[1].__name__}, got {type(value).__name__}.")
         elif kind == "sequence":
             self._check_sequence(name, value, expected, tensors)
         elif kind == "dict":
@@ -139,11 +167,11 @@ class Signature:
         elif kind == "custom":
             found = list(parser_of(value).yieldTensors(value))
             if len(found) != len(expected[2]):
-                raise _mismatch("Length", name, f"expected {len(expected[2])} tensors, got {len(found)}.")
+                raise mismatch("Length", name, f"expected {len(expected[2])} tensors, got {len(found)}.")
             for i, (member, wanted) in enumerate(zip(found, expected[2])):
                 self._check(f"{name}[{i}]", member, wanted, tensors)
-        elif value != expected[2]:
-            raise _mismatch(
+        elif differ(value, expected[2]):
+            raise mismatch(
                 "Value",
                 name,
                 f"expected {expected[2]!r}, got {value!r}; values that are not tensors are "
@@ -157,7 +185,7 @@ class Signature:
             wanted = [member for member in wanted if member[0] != "constant"]
             value = [member for member in value if self._describe(member)[0] != "constant"]
         if len(value) != len(wanted):
-            raise _mismatch("Length", name, f"expected {len(wanted)}, got {len(value)}.")
+            raise mismatch("Length", name, f"expected {len(wanted)}, got {len(value)}.")
         for i, (member, description) in enumerate(zip(value, wanted)):
             self._check(f"{name}[{i}]", member, description, tensors)
 
@@ -165,6 +193,6 @@ class Signature:
         unexpected = sorted(str(key) for key in set(value) - set(expected[2]))
         missing = sorted(str(key) for key in set(expected[2]) - set(value))
         if unexpected or missing:
-            raise _mismatch("Keys", name, f"unexpected {unexpected}, missing {missing}.")
+            raise mismatch("Keys", name, f"unexpected {unexpected}, missing {missing}.")
         for key, description in expected[2].items():
             self._check(f"{name}[{key!r}]", value[key], description, tensors)

@@ -1,7 +1,8 @@
 """Makes a module wrapped for training show current weights: reading a parameter or buffer first fetches newer values.
 
 The module's class becomes `Poptorch<Name>`, parameters and buffers get subclasses whose attribute access synchronises.
-All of it is undone by `unwrap`. Copies and pickles are of the original classes, so they load without poptorch.
+All of it is undone by `unwrap`. Pickles hold the original classes, so they load without poptorch; copies in the process
+keep the model's class and its link to the wrapper, around ordinary parameters.
 """
 
 import copy
@@ -66,6 +67,13 @@ def plain_copy(tensor):
     return tensor
 
 
+def fetch(tensors):
+    """Brings those of the tensors up to date whose newest values are on the device of a training wrapper."""
+    for tensor in tensors:
+        if isinstance(tensor, _Synchronised):
+            _synchronise(tensor)
+
+
 def _hook(tensor, owner, name, is_parameter):
     if is_parameter:
         tensor.__class__ = PoptorchParameter
@@ -109,14 +117,40 @@ def _wrapped_class(original):
             executor = trainer_of(self)
             if executor is not None:
                 executor.destroy()
+            if is_wrapped(self) and (executor is None or executor.model is not self):  # gone, or this is a copy
+                unwrap_tensors(self)
+                unwrap_class(self)
 
         def state_dict(self, *args, **kwargs):
             state = super().state_dict(*args, **kwargs)
-            plain = {}
+            plain = {}  # one object for each distinct tensor
             for key, tensor in state.items():
                 if isinstance(tensor, torch.Tensor):
-                    state[key] = plain.setdefault(id(tensor), plain_copy(tensor))
+                    tensor = plain_copy(tensor)
+                    place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else key
+                    state[key] = plain.setdefault(place, tensor)
             return state
+
+        def _as_original(self, make):
+            """`make(self)` while this is an object of the original class; the result is wrapped like this one."""
+            kind, owner = type(self), self.__dict__.pop(_OWNER, None)
+            self.__class__ = original
+            try:
+                made = make(self)
+            finally:
+                self.__class__ = kind
+                if owner is not None:
+                    self.__dict__[_OWNER] = owner
+            made.__class__ = kind
+            if owner is not None:
+                made.__dict__[_OWNER] = owner
+            return made
+
+        def __copy__(self):
+            return self._as_original(copy.copy)
+
+        def __deepcopy__(self, memory):
+            return self._as_original(lambda model: copy.deepcopy(model, memory))
 
         def __reduce_ex__(self, protocol):
             # An ordinary object of the original class: loading it needs no poptorch.
@@ -127,6 +161,19 @@ def _wrapped_class(original):
     Wrapped.__qualname__ = Wrapped.__name__
     Wrapped.__module__ = original.__module__
     return Wrapped
+
+
+def plain_model(model):
+    """A shallow copy of the original class, which shares parameters, buffers and submodules."""
+    kind = type(model)._poptorch_original_class if is_wrapped(model) else type(model)
+    if hasattr(kind, "__copy__"):
+        made = copy.copy(model)
+        unwrap_class(made)
+        return made
+    made = kind.__new__(kind)  # not copy.copy: modules with parametrisations refuse to be pickled
+    made.__dict__.update(model.__dict__)
+    made.__dict__.pop(_OWNER, None)
+    return made
 
 
 def is_wrapped(model):

@@ -33,6 +33,17 @@ graph @forward(%a: f32[3], %b: f32[3], %c: f32[3]) -> f32[] {
   EXPECT_EQ(find_final_loss(*module->find_graph("forward"))->name(), "loss");
 }
 
+TEST(FinalLoss, LossesOfDetachedValuesDoNotCount) {
+  std::unique_ptr<ir::Module> module = ir::parse(R"(
+graph @forward(%x: f32[3], %w: f32[3]) -> (f32[], f32[]) {
+  %loss = mse_loss(%x, %w) {reduction="mean"} : f32[]
+  %stopped = detach(%w) : f32[3]
+  %metric = l1_loss(%x, %stopped) {reduction="sum"} : f32[]
+  return %loss, %metric
+})");
+  EXPECT_EQ(find_final_loss(*module->find_graph("forward"), 1)->name(), "loss");
+}
+
 TEST(FinalLoss, IndependentLossesAreNamedWithTheirLines) {
   EXPECT_EQ(code_of(R"(
 graph @forward(%a: f32[3], %b: f32[3], %c: f32[3]) -> (f32[], f32[]) {

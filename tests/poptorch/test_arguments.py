@@ -2,6 +2,7 @@
 
 import collections
 
+import numpy
 import pytest
 import torch
 
@@ -230,3 +231,100 @@ def test_gradient_accumulation_is_refused_in_inference(strategy, hint):
     with pytest.raises(poptorch.Error, match="must be 1 for inference") as raised:
         poptorch.inferenceModel(AddMul(), options)
     assert ("deviceIterations" in str(raised.value)) == hint
+
+
+def test_a_mutated_input_that_is_returned_comes_back_both_ways():
+    def forward(a, b):
+        return a.add_(1), b
+
+    a, b = torch.zeros(2), torch.ones(2)
+    got = poptorch.inferenceModel(forward)(a, b)
+    torch.testing.assert_close(got, (torch.ones(2), torch.ones(2)))
+    torch.testing.assert_close(a, torch.ones(2))
+    options = poptorch.Options().deviceIterations(3).outputMode(poptorch.OutputMode.Final)
+    a = torch.zeros(6)
+    torch.testing.assert_close(poptorch.inferenceModel(lambda t: t.add_(1), options)(a), torch.ones(2))
+    torch.testing.assert_close(a, torch.ones(6))
+
+
+def test_inputs_that_are_views_are_written_back_and_read_as_they_are():
+    def forward(t):
+        t.add_(1)
+        return t * 2
+
+    memory = torch.zeros(4, 2)
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(memory[:, 0]), torch.full((4,), 2.0))
+    torch.testing.assert_close(memory, torch.tensor([[1.0, 0.0]] * 4))
+    run = poptorch.inferenceModel(lambda t: t * 2)
+    for tensor in (x(4), torch.tensor(3.0).expand(4), x(8)[::2], torch._neg_view(x(4)), x(4).requires_grad_()):
+        torch.testing.assert_close(run(tensor), (tensor * 2).detach())
+
+
+class Defaults(torch.nn.Module):
+    def forward(self, a, b=2, c=None, **named):
+        return a * b if c is None else a * b + c
+
+
+def test_a_default_may_be_left_out_in_one_call_and_given_in_another():
+    a = x()
+    for first in ((a,), (a, 2), (a, 2, None)):
+        run = poptorch.inferenceModel(Defaults())
+        run(*first)
+        for args, kwargs in (((a,), {}), ((a, 2), {}), ((a,), {"c": None}), ((a, 2, None), {})):
+            torch.testing.assert_close(run(*args, **kwargs), a * 2)
+        with pytest.raises(poptorch.Error, match="mismatch"):
+            run(a, 3)
+    run = poptorch.inferenceModel(Defaults())
+    run(a)
+    with pytest.raises(poptorch.Error, match="Number of positional arguments mismatch"):
+        run(a, 2, a)
+
+
+def test_extra_keywords_have_the_same_keys_in_every_call():
+    a = x()
+    run = poptorch.inferenceModel(Variadic())
+    run(a, p=a, q=a)
+    run(a, q=a, p=a)
+    for kwargs, text in (({"p": a, "z": a}, r"unexpected \['z'\], missing \['q'\]"), ({"p": a}, r"missing \['q'\]")):
+        with pytest.raises(poptorch.Error, match=r"Keys mismatch for \*\*named: .*" + text):
+            run(a, **kwargs)
+
+
+def test_constants_of_any_type_are_compared():
+    run = poptorch.inferenceModel(lambda t, array: t + torch.from_numpy(array))
+    a, array = x(), numpy.ones(3, dtype=numpy.float32)
+    torch.testing.assert_close(run(a, array), a + 1)
+    torch.testing.assert_close(run(a, array.copy()), a + 1)
+    with pytest.raises(poptorch.Error, match="Value mismatch for array"):
+        run(a, array + 1)
+
+
+def test_registered_parsers_come_before_the_containers_torch_knows():
+    class Reversed(list):
+        pass
+
+    class Parser(poptorch.ICustomArgParser):
+        def yieldTensors(self, struct):
+            yield from reversed(struct)
+
+        def reconstruct(self, original_structure, tensor_iterator):
+            return Reversed(reversed([next(tensor_iterator) for _ in original_structure]))
+
+    poptorch.registerCustomArgParser(Reversed, Parser())
+    try:
+        a, b = x(), x()
+        got = poptorch.inferenceModel(lambda pair: Reversed([pair[0] * 2, pair[1]]))(Reversed([a, b]))
+        assert type(got) is Reversed
+        torch.testing.assert_close(list(got), [a * 2, b])
+    finally:
+        poptorch.registerCustomArgParser(Reversed, None)
+
+
+def test_a_defaultdict_comes_back_as_one():
+    got = poptorch.inferenceModel(lambda t: collections.defaultdict(list, a=t))(x())
+    assert type(got) is collections.defaultdict and got["b"] == []
+
+
+def test_constants_of_the_device_have_its_types_and_those_of_the_cpu_their_own():
+    got = poptorch.inferenceModel(lambda t: (t, torch.tensor([1, 2]), torch.tensor([1, 2], device="cpu")))(x())
+    assert got[1].dtype == torch.int32 and got[2].dtype == torch.int64

@@ -1,5 +1,7 @@
 """Block annotations: what they do in a capture, that they do nothing outside, and their mistakes."""
 
+import copy
+
 import pytest
 import torch
 
@@ -153,3 +155,52 @@ def test_is_running_on_ipu_is_true_in_forward_only():
     model(torch.ones(2))
     poptorch.inferenceModel(model)(torch.ones(2))
     assert seen == [False, True] and not poptorch.isRunningOnIpu()
+
+
+class Chain(torch.nn.Module):
+    def __init__(self, ipus):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in ipus)
+        self.ipus = ipus
+
+    def forward(self, x, y=None):
+        for number, (layer, ipu) in enumerate(zip(self.layers, self.ipus)):
+            poptorch.Block.start(number, ipu_id=ipu)  # ids need not be text where no strategy names them
+            x = torch.tanh(layer(x))
+        return x if y is None else (x, torch.nn.functional.mse_loss(x, y))
+
+
+@pytest.mark.parametrize("ipus, stages", [((0, 1, 0), 3), ((1, 0), 2), ((0, 1, 1, 0, 1), 4), ((0, 0, 1), 2)])
+def test_automatic_stages_follow_the_changes_of_ipu(ipus, stages):
+    torch.manual_seed(1)
+    model = Chain(ipus)
+    plain = copy.deepcopy(model)
+    x, y = torch.randn(2 * (2 * stages - 1), 4), torch.randn(2 * (2 * stages - 1), 4)
+    options = poptorch.Options().outputMode(poptorch.OutputMode.All)
+    options.Training.gradientAccumulation(2 * stages - 2)
+    with pytest.raises(poptorch.Error, match=f"needs at least {2 * stages - 1}"):
+        poptorch.trainingModel(copy.deepcopy(model), options)(x[:-2], y[:-2])
+    options = poptorch.Options().outputMode(poptorch.OutputMode.All)
+    options.Training.gradientAccumulation(2 * stages - 1)
+    trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    out, _ = trainer(x, y)
+    want, loss = plain(x, y)
+    loss.backward()
+    torch.optim.SGD(plain.parameters(), lr=0.1).step()
+    torch.testing.assert_close(out, want.detach())
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], tensor)
+    trainer.destroy()
+
+
+def test_a_block_entered_again_after_a_later_one_goes_back_a_stage():
+    class Back(Chain):
+        def forward(self, x):
+            for name, ipu in (("a", 0), ("b", 1), ("a", 0)):
+                with poptorch.Block(name, ipu_id=ipu):
+                    x = x + 1
+            return x
+
+    with pytest.raises(poptorch.Error, match="pipeline stage going back"):
+        poptorch.inferenceModel(Back(()), poptorch.Options().deviceIterations(4))(torch.ones(4))
+    torch.testing.assert_close(poptorch.inferenceModel(Back(()), sharded())(torch.ones(4)), torch.full((4,), 4.0))

@@ -3,6 +3,7 @@
 import re
 import threading
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -182,3 +183,30 @@ def test_provoked_errors_have_the_documented_classes_and_attributes():
         with pytest.raises(poptorch.Error) as caught:
             poptorch_core._throwTestError(member)
         assert caught.value.type == name and type(caught.value) is poptorch.Error
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda x: x.numpy(),
+        lambda x: x.detach().numpy(),
+        lambda x: numpy.asarray(x),
+        lambda x: torch.allclose(x, x),
+        lambda x: torch.equal(x, x),
+        lambda x: x.tolist(),
+        lambda x: x.cpu(),
+        lambda x: x.sum().is_nonzero(),
+        lambda x: f"{x.sum():.2f}",
+    ],
+)
+def test_every_way_to_read_a_value_is_the_same_error(forward):
+    with pytest.raises(poptorch.Error, match="value needed") as raised:
+        poptorch.inferenceModel(forward)(torch.ones(3))
+    assert raised.value.type == "poptorch_cpp_error"
+
+
+def test_numpy_of_a_known_value_works_and_torch_is_as_before():
+    before = "numpy" in vars(torch.Tensor)
+    got = poptorch.inferenceModel(lambda x: x * float(torch.arange(3).numpy().sum()))(torch.ones(2))
+    torch.testing.assert_close(got, torch.full((2,), 3.0))
+    assert ("numpy" in vars(torch.Tensor)) == before

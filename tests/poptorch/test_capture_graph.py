@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import poptorch
 from capture_harness import Function, capture, graph, kinds
 
 
@@ -217,3 +218,73 @@ def test_gradients_flow_through_custom_functions_as_around_them():
 def test_dropout_is_off_in_evaluation():
     assert kinds(nn.Dropout(0.5).eval(), torch.zeros(2)) == []
     assert kinds(nn.Dropout(0.0), torch.zeros(2)) == []
+
+
+def test_scripted_and_traced_modules_and_functional_calls_are_captured_inside_a_model():
+    class Branch(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            if x.shape[0] > 2:
+                return torch.relu(self.fc(x))
+            return x
+
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scripted = torch.jit.script(Branch())
+            self.traced = torch.jit.trace(torch.nn.Linear(3, 3), torch.ones(4, 3))
+            self.plain = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            scaled = {name: tensor * 2 for name, tensor in self.plain.named_parameters()}
+            return torch.func.functional_call(self.plain, scaled, self.traced(self.scripted(x)))
+
+    model, x = Mixed(), torch.randn(4, 3)
+    torch.testing.assert_close(poptorch.inferenceModel(model)(x), model(x).detach())
+
+
+def test_parametrised_modules_train_like_torch():
+    import copy
+
+    class Model(torch.nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.layer(x).square(), "mean")
+
+    x = torch.randn(4, 3)
+    top = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3))
+    torch.testing.assert_close(poptorch.inferenceModel(top)(x), top(x).detach())
+    old = torch.nn.utils.weight_norm(torch.nn.Linear(3, 3))
+    torch.testing.assert_close(poptorch.inferenceModel(old)(x), old(x).detach())
+    model = Model(torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3), dim=1))
+    plain = copy.deepcopy(model)
+    trainer = poptorch.trainingModel(model, None, torch.optim.SGD(model.parameters(), lr=0.1))
+    trainer(x)
+    plain(x).backward()
+    torch.optim.SGD(plain.parameters(), lr=0.1).step()
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], tensor)
+    trainer.destroy()
+
+
+def test_a_loss_of_detached_values_is_no_second_loss():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 3)
+
+        def forward(self, x, y):
+            out = self.fc(x)
+            return torch.nn.functional.l1_loss(out, y), torch.nn.functional.mse_loss(out.detach(), y)
+
+    x, y = torch.randn(4, 3), torch.randn(4, 3)
+    trainer = poptorch.trainingModel(Model())
+    loss, metric = trainer(x, y)
+    assert loss != metric
+    trainer.destroy()

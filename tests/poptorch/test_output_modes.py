@@ -190,3 +190,12 @@ def test_example_e_with_two_replicas():
     scores, target = torch.randn(320, 4), torch.randint(0, 4, (320,))
     hits = poptorch.inferenceModel(Hits(), options)(scores, target)
     assert hits.shape == (2,) and hits.sum().item() == (scores.argmax(1) == target).sum().item()
+
+
+def test_the_sum_of_truth_values_is_their_or():
+    options = poptorch.Options().deviceIterations(3).outputMode(poptorch.OutputMode.Sum)
+    values = torch.tensor([True, False, False, False, True, False])
+    got = poptorch.inferenceModel(lambda t: (t, t.int(), t.half()), options)(values)
+    torch.testing.assert_close(got[0], torch.tensor([True, False]))
+    torch.testing.assert_close(got[1], torch.tensor([2, 0], dtype=torch.int32))
+    torch.testing.assert_close(got[2], torch.tensor([2.0, 0.0], dtype=torch.float16))

@@ -128,7 +128,11 @@ def test_destroy_gives_the_model_back_and_the_wrapper_can_be_called_again(traine
     assert not trainer.isCompiled() and not trainer.isAttachedToDevice()
     trainer(*batch())
     assert trainer.isCompiled()
-    trainer.destroy()
+    assert type(net) is Net and type(net.fc.weight) is not torch.nn.Parameter
+    assert net.count == 2
+    with pytest.raises(poptorch.Error, match="never wrapped"):  # the class is not replaced a second time
+        trainer.destroy()
+    assert not trainer.isCompiled() and type(net.fc.weight) is torch.nn.Parameter
 
 
 def test_wrapping_twice_is_refused(trainer):
@@ -233,3 +237,62 @@ def test_an_exception_in_forward_leaves_parameters_as_they_were():
     model.fail = False
     wrapper = poptorch.inferenceModel(model)
     assert torch.equal(wrapper(torch.ones(3)), torch.arange(3.0))
+
+
+def test_copies_in_the_process_keep_the_wrapper_class_and_the_link_to_the_executor(trainer):
+    trainer(*batch())
+    deep, shallow = copy.deepcopy(trainer.model), copy.copy(trainer.model)
+    assert type(deep).__name__ == type(shallow).__name__ == "PoptorchNet" and isinstance(deep, Net)
+    assert deep.count == 1 and deep.fc.weight is not trainer.model.fc.weight
+    trainer(*batch())
+    assert deep.copyWeightsToHostIfNeeded() and not deep.copyWeightsToHostIfNeeded()
+    assert type(trainer.model).__name__ == "PoptorchNet"
+    plain = pickle.loads(pickle.dumps(deep))
+    assert type(plain) is Net and type(plain.fc.weight) is torch.nn.Parameter
+
+
+def test_state_dict_keeps_one_object_for_tied_tensors():
+    net = Net()
+    net.twin = net.fc
+    trainer = poptorch.trainingModel(net)
+    state = net.state_dict()
+    assert state["fc.weight"] is state["twin.weight"] and state["fc.weight"] is not state["fc.bias"]
+    assert type(state["count"]) is torch.Tensor and state["count"].data_ptr() == net.count.data_ptr()
+    trainer.destroy()
+
+
+def test_uploading_shared_parameters_takes_what_another_wrapper_trained():
+    shared = Net()
+    other = torch.nn.Sequential(shared.fc)
+    tester = poptorch.inferenceModel(other)
+    x, y = batch()
+    tester(x)
+    trainer = poptorch.trainingModel(shared, None, torch.optim.SGD(shared.parameters(), lr=0.1))
+    trainer(x, y)
+    tester.copyWeightsToDevice()
+    got = tester(x)
+    torch.testing.assert_close(got, other(x).detach())
+    trainer.destroy()
+
+
+def test_model_destroy_undoes_the_wrapping_of_a_dropped_wrapper():
+    net = Net()
+    trainer = poptorch.trainingModel(net)
+    del trainer
+    with pytest.raises(RuntimeError, match=r"destroy\(\)"):
+        poptorch.trainingModel(net)
+    net.destroy()
+    assert type(net) is Net and type(net.fc.weight) is torch.nn.Parameter
+    poptorch.trainingModel(net)(*batch())
+    net.destroy()
+
+
+def test_buffers_that_forward_registers_do_not_outlive_the_capture():
+    class Late(Net):
+        def forward(self, x):
+            self.register_buffer("late", x.sum())
+            return x + self.late
+
+    net, x = Late(), torch.randn(2, 2)
+    torch.testing.assert_close(poptorch.inferenceModel(net)(x), x + x.sum())
+    assert "late" not in net.state_dict()

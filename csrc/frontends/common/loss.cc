@@ -32,12 +32,27 @@ void warn_of_what_follows(const ir::Op& loss) {
   }
 }
 
+// The losses that gradients of a state reach. One whose operands are all detached takes no part in training.
+std::vector<ir::Op*> losses_of(const ir::Graph& graph, int first_state) {
+  std::unordered_set<const ir::Value*> reached(graph.inputs().begin() + first_state, graph.inputs().end());
+  std::vector<ir::Op*> losses, all;
+  for (const auto& op : graph.ops()) {
+    const bool is_loss = ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad;
+    if (is_loss) all.push_back(op.get());
+    if (op->settings.no_grad || op->is("detach")) continue;
+    bool flows = false;
+    for (int i = 0; i < op->operand_count(); ++i) flows |= reached.contains(op->operand(i));
+    if (!flows) continue;
+    if (is_loss) losses.push_back(op.get());
+    for (int i = 0; i < op->result_count(); ++i) reached.insert(op->result(i));
+  }
+  return losses.empty() ? all : losses;
+}
+
 }  // namespace
 
-ir::Value* find_final_loss(const ir::Graph& graph) {
-  std::vector<ir::Op*> losses;
-  for (const auto& op : graph.ops())
-    if (ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad) losses.push_back(op.get());
+ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
+  std::vector<ir::Op*> losses = losses_of(graph, first_state);
   if (losses.empty())
     throw Error(
         ErrorCode::kNoLoss,

@@ -70,8 +70,9 @@ inline constexpr const char* kSeedStream = "rng.seed";
 // kOutputPeriod, kNotDifferentiable.
 void build_step(const ForwardGraph& forward, const StepOptions& options);
 
-// Losses of a captured graph (ops with the loss trait): the final one, to which all others lead.
+// Losses of a captured graph (ops with the loss trait): the final one, to which all others lead. Those that
+// no gradient connects to an input from `first_state` on do not count, unless there are no others.
 // Error(kNoLoss), Error(kSeveralLosses).
-ir::Value* find_final_loss(const ir::Graph& graph);
+ir::Value* find_final_loss(const ir::Graph& graph, int first_state = 0);
 
 }  // namespace ipu::frontends

@@ -364,6 +364,12 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
     result->states.push_back(s.spec);
   }
   leave();
+  for (size_t i = 0; i < outputs.size(); ++i) {  // what stands for a value of the device has its type
+    OutputSpec& spec = result->outputs[i];
+    if (spec.index >= 0 || impl_of(outputs[i]) == nullptr) continue;
+    spec.constant = spec.constant.to(scalar_type(required_device_dtype("an output", spec.dtype)));
+    spec.dtype = spec.constant.scalar_type();
+  }
   resolve_locations();
   result->module = std::move(module_);
   result->graph = graph_;

@@ -21,6 +21,7 @@ Special special_of(const std::string& overload) {
       {"copy_", Special::kCopy},
       {"_local_scalar_dense", Special::kItem},
       {"equal", Special::kValue},
+      {"allclose", Special::kValue},
       {"detach", Special::kDetach},
       {"alias", Special::kAlias},
       {"lift", Special::kAlias},

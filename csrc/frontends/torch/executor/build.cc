@@ -111,7 +111,8 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
 
   StepOptions step;
   step.training = settings.training;
-  if (settings.training) step.loss = find_final_loss(*captured.graph);
+  if (settings.training)
+    step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
   step.optimizer = settings.optimizer;
   step.mean_reduction = settings.mean_reduction;
   step.running_mean = settings.running_mean;

@@ -83,7 +83,7 @@ void Executor::set_trace(bool on) {
 bool Executor::accepts(size_t i, const at::TensorBase& t) const {
   const Input& input = inputs_[i];
   return t.scalar_type() == input.dtype && t.device().is_cpu() && t.layout() == c10::kStrided &&
-         t.sizes() == at::IntArrayRef(input.shape) && t.is_contiguous() && !t.requires_grad();
+         t.sizes() == at::IntArrayRef(input.shape) && t.is_contiguous() && !t.is_neg() && !t.requires_grad();
 }
 
 void Executor::raise_mismatch(size_t i, const at::TensorBase& t) const {
@@ -121,7 +121,7 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
           t->sizes() != at::IntArrayRef(inputs_[i].shape)) {
         raise_mismatch(i, *t);
       }
-      kept.push_back(t->detach().contiguous());
+      kept.push_back(t->detach().resolve_neg().contiguous());
       t = &kept.back();
     }
     at::Tensor converted;
