@@ -1,7 +1,7 @@
 // Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and
 // elementwise ops follow their operands, and where anything else reads or makes such a value a layout.convert
-// stands between. Works on f32 of rank 3 and 4 within a graph; inputs and outputs of graphs stay plain.
-// Weights are left to pack-weights.
+// stands between. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
+// plain. Weights are left to pack-weights.
 #include <unordered_map>
 
 #include "ir/structure.h"
@@ -13,8 +13,8 @@ namespace ipu::passes {
 namespace {
 
 bool is_image(const ir::Type& type) {
-  return type.dtype == DType::kF32 && (type.shape.size() == 3 || type.shape.size() == 4) &&
-         type.layout != Layout::kPacked64;
+  return (type.dtype == DType::kF32 || type.dtype == DType::kF16) &&
+         (type.shape.size() == 3 || type.shape.size() == 4) && type.layout != Layout::kPacked64;
 }
 
 // Operands and results of a convolution that are activations; the others are weights.

@@ -17,6 +17,8 @@ namespace {
 
 namespace kind = ir::kind;
 
+bool is_packable(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16; }
+
 class PackWeights : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
@@ -70,7 +72,7 @@ class PackWeights : public Pass {
   int new_node(const ir::Type& type) {
     Node node;
     node.shape = type.shape;
-    node.refused = type.dtype != DType::kF32 || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
+    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
                    type.elements() <= 1;  // one element broadcasts: its layout would say nothing
     node.wanted = type.layout == Layout::kPacked64;
     nodes_.push_back(std::move(node));

@@ -1,6 +1,6 @@
-// Runs a kernel of the table on float tensors for tests: lanes in any order, scratch and results poisoned
-// with NaN, guards behind every buffer. Tensors are logical row-major vectors; layouts and strides are
-// applied here, by loops that share no code with the kernels.
+// Runs a kernel of the table on f32 and f16 tensors (given and returned as floats) for tests: lanes in any
+// order, scratch and results poisoned with NaN, guards behind every buffer. Tensors are logical row-major
+// vectors; layouts and strides are applied here, by loops that share no code with the kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "support/half.h"
 
 namespace ipu::kernels::testing {
 
@@ -50,7 +51,7 @@ inline int64_t stored_index(const TensorSpec& spec, int64_t i) {
 
 inline int64_t stored_elements(const TensorSpec& spec) {
   if (spec.layout != Layout::kPlain || element_count(spec.shape) == 0)
-    return stored_bytes(spec.dtype, spec.shape, spec.layout) / 4;
+    return stored_bytes(spec.dtype, spec.shape, spec.layout) / size_in_bytes(spec.dtype);
   int64_t last = 0;
   for (size_t d = 0; d < spec.shape.size(); ++d) last += (spec.shape[d] - 1) * spec.strides[d];
   return last + 1;
@@ -71,14 +72,31 @@ class Buffer {
     return true;
   }
   const Values& all() const { return values_; }
+  Values& all() { return values_; }
+  static constexpr int64_t kGuardElements = 32;
 
  private:
-  static constexpr int64_t kGuard = 32;
-  static constexpr float kMark = 12345.5f;
+  static constexpr int64_t kGuard = kGuardElements;
+  static constexpr float kMark = 12344.0f;  // an f16 too
   float& guard(int64_t i) { return values_[static_cast<size_t>(i)]; }
   int64_t elements_;
   Values values_;
 };
+
+// The stored bits of `values`, guards included, and back.
+inline std::vector<uint16_t> halves(const Values& values) {
+  std::vector<uint16_t> bits(values.size());
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = float_to_half(values[i]);
+  return bits;
+}
+inline TensorSpec as_half(TensorSpec spec) {
+  spec.dtype = DType::kF16;
+  return spec;
+}
+inline Values rounded(Values values) {
+  for (float& v : values) v = half_to_float(float_to_half(v));
+  return values;
+}
 
 inline TensorSpec f32(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
 inline TensorSpec packed(Shape shape) {
@@ -106,8 +124,16 @@ inline KernelRun run_kernel(const std::string& id, const std::vector<TensorSpec>
   out.accepted = true;
   out.lanes = kernel->lanes();
   std::vector<Buffer> buffers;
+  std::vector<std::vector<uint16_t>> half_buffers;  // what the kernel sees of the f16 ones
   std::vector<std::byte*> in, res;
   buffers.reserve(operand_specs.size() + result_specs.size());
+  half_buffers.reserve(operand_specs.size() + result_specs.size());
+  auto memory = [&](Buffer& buffer, const TensorSpec& spec) {
+    half_buffers.push_back(spec.dtype == DType::kF16 ? halves(buffer.all()) : std::vector<uint16_t>());
+    return spec.dtype == DType::kF16
+               ? reinterpret_cast<std::byte*>(half_buffers.back().data() + Buffer::kGuardElements)
+               : reinterpret_cast<std::byte*>(buffer.data());
+  };
   for (size_t i = 0; i < operand_specs.size(); ++i) {
     // Padding holds zeros by contract; gaps between strided rows hold NaN, which must not be read.
     const bool padded = operand_specs[i].layout == Layout::kPacked64;
@@ -116,11 +142,12 @@ inline KernelRun run_kernel(const std::string& id, const std::vector<TensorSpec>
     for (size_t e = 0; e < operands[i].size(); ++e)
       buffers.back().data()[stored_index(operand_specs[i], static_cast<int64_t>(e))] = operands[i][e];
     const bool absent = operands[i].empty() && operand_specs[i].shape.empty();
-    in.push_back(absent ? nullptr : reinterpret_cast<std::byte*>(buffers.back().data()));
+    std::byte* const at = memory(buffers.back(), operand_specs[i]);
+    in.push_back(absent ? nullptr : at);
   }
   for (const TensorSpec& spec : result_specs) {
     buffers.emplace_back(stored_elements(spec));
-    res.push_back(reinterpret_cast<std::byte*>(buffers.back().data()));
+    res.push_back(memory(buffers.back(), spec));
   }
   const size_t scratch_bytes = static_cast<size_t>(kernel->scratch_bytes());
   for (int lane = kernel->lanes(); lane-- > 0;) {
@@ -131,6 +158,9 @@ inline KernelRun run_kernel(const std::string& id, const std::vector<TensorSpec>
       EXPECT_EQ(scratch[g], std::byte{0xff}) << "scratch overrun";
     std::free(scratch);
   }
+  for (size_t i = 0; i < buffers.size(); ++i)
+    for (size_t e = 0; e < half_buffers[i].size(); ++e)
+      buffers[i].all()[e] = half_to_float(half_buffers[i][e]);
   for (Buffer& buffer : buffers) EXPECT_TRUE(buffer.is_intact()) << "buffer overrun";
   for (size_t r = 0; r < result_specs.size(); ++r) {
     Buffer& buffer = buffers[operand_specs.size() + r];

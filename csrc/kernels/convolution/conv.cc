@@ -1,7 +1,7 @@
-// Kernels "conv" and "conv_input_gradient", 1-d and 2-d, f32, activations plain or nhwc in any mix. Weights
-// are plain [O,C/groups,*kernel] and packed in scratch at every run; "conv" also takes packed64 of [taps*C,
-// O], rows in tap-major order, with attribute {kernel_shape=[O,C,*kernel]} (see "convert_layout" with
-// {conv_weight=true}).
+// Kernels "conv" and "conv_input_gradient", 1-d and 2-d, f32 or f16, activations plain or nhwc in any mix.
+// Weights are plain [O,C/groups,*kernel] and packed in scratch at every run; "conv" also takes packed64 of
+// [taps*C, O], rows in tap-major order, with attribute {kernel_shape=[O,C,*kernel]} (see "convert_layout"
+// with {conv_weight=true}).
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,9 +20,8 @@ class TapKernel : public PreparedKernel {
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
-    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
-    product_.run(operand(0), operand(1), has_bias_ ? operand(2) : nullptr,
-                 reinterpret_cast<float*>(call.results[0]), call.scratch, lane);
+    product_.run(call.operands[0], call.operands[1], has_bias_ ? call.operands[2] : nullptr, call.results[0],
+                 call.scratch, lane);
   }
 
  private:
@@ -36,9 +35,8 @@ class DepthwiseKernel : public PreparedKernel {
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
-    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
-    product_.run(operand(0), operand(1), has_bias_ ? operand(2) : nullptr,
-                 reinterpret_cast<float*>(call.results[0]), call.scratch, lane);
+    product_.run(call.operands[0], call.operands[1], has_bias_ ? call.operands[2] : nullptr, call.results[0],
+                 call.scratch, lane);
   }
 
  private:
@@ -74,7 +72,7 @@ double microseconds(const ConvGeometry& g, const TapProductShape& shape) {
 std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
   if (request.operands.size() < 2 || request.results.size() != 1) return nullptr;
   const TensorSpec &x = request.operands[0], &w = request.operands[1], &y = request.results[0];
-  if (!is_image(x) || !is_image(y) || w.dtype != DType::kF32) return nullptr;
+  if (!is_image(x) || !is_image(y) || w.dtype != x.dtype || y.dtype != x.dtype) return nullptr;
   const bool packed = w.layout == Layout::kPacked64;
   if (packed ? !request.attributes.has("kernel_shape") : !w.is_contiguous()) return nullptr;
   const Shape& kernel = packed ? request.attributes.integers("kernel_shape") : w.shape;
@@ -83,7 +81,7 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
     return nullptr;
   // An absent optional bias is a missing operand or a spec without a shape.
   const bool has_bias = request.operands.size() > 2 && request.operands[2].shape.size() == 1;
-  if (has_bias && (request.operands[2].dtype != DType::kF32 || !request.operands[2].is_contiguous()))
+  if (has_bias && (request.operands[2].dtype != x.dtype || !request.operands[2].is_contiguous()))
     return nullptr;
 
   TapProductShape shape;
@@ -94,8 +92,9 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
     return nullptr;
   shape.batch = g->batch;
   shape.groups = g->groups;
-  shape.in = {g->in_channels, g->in_height, g->in_width, x.layout == Layout::kNhwc};
-  shape.out = {g->out_channels, g->out_height, g->out_width, y.layout == Layout::kNhwc};
+  shape.is_half = x.dtype == DType::kF16;
+  shape.in = {g->in_channels, g->in_height, g->in_width, x.layout == Layout::kNhwc, shape.is_half};
+  shape.out = {g->out_channels, g->out_height, g->out_width, y.layout == Layout::kNhwc, shape.is_half};
   shape.in_row_step = g->stride_y;
   shape.in_column_step = g->stride_x;
   shape.weight_taps = g->taps();
@@ -133,14 +132,16 @@ std::vector<Residue> residues(int64_t stride, int64_t dilation, int64_t padding,
 std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest& request) {
   if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
   const TensorSpec &dy = request.operands[0], &w = request.operands[1], &dx = request.results[0];
-  if (!is_image(dy) || !is_image(dx) || w.dtype != DType::kF32 || !w.is_contiguous()) return nullptr;
+  if (!is_image(dy) || !is_image(dx) || !w.is_contiguous()) return nullptr;
+  if (w.dtype != dy.dtype || dx.dtype != dy.dtype) return nullptr;
   const auto g = conv_geometry(dx.shape, w.shape, dy.shape, request.attributes);
   if (!g) return nullptr;
   TapProductShape shape;
   shape.batch = g->batch;
   shape.groups = g->groups;
-  shape.in = {g->out_channels, g->out_height, g->out_width, dy.layout == Layout::kNhwc};
-  shape.out = {g->in_channels, g->in_height, g->in_width, dx.layout == Layout::kNhwc};
+  shape.is_half = dy.dtype == DType::kF16;
+  shape.in = {g->out_channels, g->out_height, g->out_width, dy.layout == Layout::kNhwc, shape.is_half};
+  shape.out = {g->in_channels, g->in_height, g->in_width, dx.layout == Layout::kNhwc, shape.is_half};
   shape.weight_taps = g->taps();
   shape.swaps_channels = true;
   shape.cost = microseconds(*g, shape);

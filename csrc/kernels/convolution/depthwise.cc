@@ -6,6 +6,7 @@
 
 #include "kernels/convolution/depthwise_loops.h"
 #include "kernels/convolution/geometry.h"
+#include "kernels/tile_gemm/half_rows.h"
 
 namespace ipu::kernels {
 namespace {
@@ -35,19 +36,33 @@ DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
       lanes_for_cost(8 * shape_.cost, shape_.batch * shape_.out.height);  // far from the peak of a product
   weight_floats_ = round_up(shape_.weight_taps * channels_, 16);
   rows_floats_ = round_up(shape_.in.height * (pad_left_ + shape_.in.width + pad_right_) * channels_, 16);
-  row_floats_ = shape_.out.channels_last ? 0 : round_up(shape_.out.elements(), 16);
+  row_floats_ = shape_.out.is_direct() ? 0 : round_up(shape_.out.elements(), 16);
   tap_slots_ = round_up(most_taps, 16);
-  scratch_floats_ = weight_floats_ + rows_floats_ + row_floats_ + 4 * tap_slots_;  // two lists of pointers
+  bias_floats_ = shape_.is_half ? round_up(channels_, 16) : 0;
+  scratch_floats_ =
+      weight_floats_ + bias_floats_ + rows_floats_ + row_floats_ + 4 * tap_slots_;  // two lists of pointers
 }
 
-void DepthwiseProduct::run(const float* input, const float* weight, const float* bias, float* output,
+void DepthwiseProduct::run(const void* input, const void* weight, const void* bias_operand, void* output,
                            std::byte* scratch, int lane) const {
   float* const weights = reinterpret_cast<float*>(scratch);
-  float* const rows = weights + weight_floats_;
+  float* const wide_bias = weights + weight_floats_;
+  float* const rows = wide_bias + bias_floats_;
   float* const result = rows + rows_floats_;
   const float** const taps = reinterpret_cast<const float**>(result + row_floats_);
   const float** const tap_weights = taps + tap_slots_;
-  transpose_tile(weight, shape_.weight_taps, weights, channels_, channels_, shape_.weight_taps);
+  const auto* bias = static_cast<const float*>(bias_operand);
+  if (shape_.is_half) {
+    widen_transposed(static_cast<const Half*>(weight), shape_.weight_taps, weights, channels_, channels_,
+                     shape_.weight_taps);
+    if (bias != nullptr) {
+      widen_rows(static_cast<const Half*>(bias_operand), channels_, wide_bias, channels_, 1, channels_);
+      bias = wide_bias;
+    }
+  } else {
+    transpose_tile(static_cast<const float*>(weight), shape_.weight_taps, weights, channels_, channels_,
+                   shape_.weight_taps);
+  }
   const int64_t total = shape_.batch * shape_.out.height;
   const int64_t first = total * lane / lanes_, last = total * (lane + 1) / lanes_;
   const int64_t pitch = (pad_left_ + shape_.in.width + pad_right_) * channels_;
@@ -66,9 +81,10 @@ void DepthwiseProduct::run(const float* input, const float* weight, const float*
     }
     low = std::clamp<int64_t>(low, 0, shape_.in.height);
     high = std::clamp<int64_t>(high, low, shape_.in.height);
-    load_rows(shape_.in, input + image * shape_.in.elements(), low, high, pad_left_, pad_right_, rows);
-    float* const target = shape_.out.channels_last ? output + image * shape_.out.elements() : result;
-    const int64_t target_first = shape_.out.channels_last ? 0 : start;
+    load_rows(shape_.in, shape_.in.image(input, image), low, high, pad_left_, pad_right_, rows);
+    void* const image_out = shape_.out.image(output, image);
+    float* const target = shape_.out.is_direct() ? static_cast<float*>(image_out) : result;
+    const int64_t target_first = shape_.out.is_direct() ? 0 : start;
     for (const TapPhase& phase : shape_.phases) {
       const int64_t columns = columns_of(phase, shape_.out.width);
       for (int64_t index = std::max<int64_t>(0, divide_up(start - phase.first_row, phase.row_step));;
@@ -90,9 +106,8 @@ void DepthwiseProduct::run(const float* input, const float* weight, const float*
         finish_tile(out, phase.column_step * channels_, columns, channels_, bias, shape_.activation);
       }
     }
-    if (!shape_.out.channels_last)
-      store_rows_plain(shape_.out, result, channels_, start, end, 0, channels_,
-                       output + image * shape_.out.elements());
+    if (!shape_.out.is_direct())
+      store_rows(shape_.out, result, channels_, start, end, 0, channels_, image_out);
     at += end - start;
   }
 }

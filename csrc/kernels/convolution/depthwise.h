@@ -15,7 +15,7 @@ class DepthwiseProduct {
   explicit DepthwiseProduct(TapProductShape shape);  // groups == channels of both images
   int lanes() const { return lanes_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
-  void run(const float* input, const float* weight, const float* bias, float* output, std::byte* scratch,
+  void run(const void* input, const void* weight, const void* bias, void* output, std::byte* scratch,
            int lane) const;
 
  private:
@@ -23,7 +23,8 @@ class DepthwiseProduct {
   int64_t channels_;
   int64_t pad_left_ = 0, pad_right_ = 0;
   int lanes_ = 1;
-  int64_t weight_floats_ = 0, rows_floats_ = 0, row_floats_ = 0, tap_slots_ = 0, scratch_floats_ = 0;
+  int64_t weight_floats_ = 0, bias_floats_ = 0, rows_floats_ = 0, row_floats_ = 0, tap_slots_ = 0,
+          scratch_floats_ = 0;
 };
 
 }  // namespace ipu::kernels

@@ -41,7 +41,8 @@ std::optional<ConvGeometry> conv_geometry(const Shape& input, const Shape& weigh
 }
 
 bool is_image(const TensorSpec& spec) {
-  if (spec.dtype != DType::kF32 || (spec.shape.size() != 3 && spec.shape.size() != 4)) return false;
+  if (spec.dtype != DType::kF32 && spec.dtype != DType::kF16) return false;
+  if (spec.shape.size() != 3 && spec.shape.size() != 4) return false;
   return spec.layout == Layout::kNhwc || spec.is_contiguous();
 }
 

@@ -29,7 +29,7 @@ struct ConvGeometry {
 std::optional<ConvGeometry> conv_geometry(const Shape& input, const Shape& weight, const Shape& output,
                                           const Attributes& attributes);
 
-// Plain contiguous or nhwc float activations of rank 3 or 4.
+// Plain contiguous or nhwc activations of rank 3 or 4, f32 or f16.
 bool is_image(const TensorSpec& spec);
 
 // Lanes for so much work, in microseconds on one worker: none below 100, then pieces of some 50.

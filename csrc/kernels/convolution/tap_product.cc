@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/convolution/geometry.h"
+#include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/panels.h"
 
 namespace ipu::kernels {
@@ -17,6 +18,20 @@ constexpr int64_t kMergedChannels = 32;  // up to here neighbouring taps become 
 
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
 int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
+
+void copy_row(const float* from, float* to, int64_t count) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+void copy_row(const Half* from, float* to, int64_t count) { widen_rows(from, count, to, count, 1, count); }
+
+void copy_transposed(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  transpose_tile(from, from_stride, to, to_stride, rows, columns);
+}
+void copy_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  widen_transposed(from, from_stride, to, to_stride, rows, columns);
+}
 
 }  // namespace
 
@@ -39,12 +54,13 @@ TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {
     most_segments_ = std::max(most_segments_, static_cast<int64_t>(phase.segments.size()));
     make_tiles(phase);
   }
-  copies_rows_ = pad_left_ > 0 || pad_right_ > 0 || !shape_.in.channels_last;
+  copies_rows_ = pad_left_ > 0 || pad_right_ > 0 || !shape_.in.is_direct();
+  copies_weights_ = !shape_.weight_is_packed || shape_.is_half;
 
   const int64_t rows = shape_.batch * shape_.out.height;
   // Weights larger than the images: every lane packs its own output channels only.
   const bool cuts_channels =
-      panels_ > 1 && !shape_.weight_is_packed &&
+      panels_ > 1 && copies_weights_ &&
       packed_floats_ * panels_ > shape_.batch * (shape_.in.elements() + shape_.out.elements());
   if (cuts_channels)
     panel_lanes_ = lanes_for_cost(shape_.cost, panels_);
@@ -59,10 +75,10 @@ TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {
       most_in_rows = std::max(most_in_rows, high - low);
     }
   rows_floats_ = round_up(most_in_rows * (pad_left_ + shape_.in.width + pad_right_) * shape_.in.channels, 16);
-  out_floats_ =
-      shape_.out.channels_last ? 0 : round_up(most_rows * shape_.out.width * shape_.out.channels, 16);
+  out_floats_ = shape_.out.is_direct() ? 0 : round_up(most_rows * shape_.out.width * shape_.out.channels, 16);
   const int64_t lane_panels = divide_up(panels_, panel_lanes_);
-  scratch_floats_ = (shape_.weight_is_packed ? 0 : packed_floats_ * lane_panels + 64 * panel_width_) +
+  bias_floats_ = shape_.is_half ? round_up(shape_.out.channels, 16) : 0;
+  scratch_floats_ = (copies_weights_ ? packed_floats_ * lane_panels + 64 * panel_width_ : 0) + bias_floats_ +
                     rows_floats_ + out_floats_ + column_step_ * panel_width_ +
                     4 * round_up(most_segments_, 16);
 }
@@ -151,7 +167,8 @@ void TapProduct::input_rows(int64_t first, int64_t last, int64_t& low, int64_t& 
   high = std::clamp<int64_t>(high, low, shape_.in.height);
 }
 
-void TapProduct::pack_panel(const Phase& phase, const float* weight, int64_t group, int64_t column, float* to,
+template <class T>
+void TapProduct::pack_panel(const Phase& phase, const T* weight, int64_t group, int64_t column, float* to,
                             float* block) const {
   const int64_t width = std::min(panel_width_, out_group_ - column), taps = shape_.weight_taps;
   if (width < panel_width_)
@@ -159,11 +176,11 @@ void TapProduct::pack_panel(const Phase& phase, const float* weight, int64_t gro
   if (!shape_.swaps_channels) {
     // Plain rows are output channels, each [in_group][taps]: transpose by blocks, then put rows in tap order.
     const int64_t row_length = in_group_ * taps;
-    const float* from = weight + (group * out_group_ + column) * row_length;
+    const T* from = weight + (group * out_group_ + column) * row_length;
     std::vector<int64_t>::const_iterator begin = phase.weight_taps.begin(), end = phase.weight_taps.end();
     for (int64_t start = 0; start < row_length; start += 64) {
       const int64_t count = std::min<int64_t>(64, row_length - start);
-      transpose_tile(from + start, row_length, block, panel_width_, width, count);
+      copy_transposed(from + start, row_length, block, panel_width_, width, count);
       int64_t channel = start / taps, tap = start % taps;
       for (int64_t i = 0; i < count; ++i) {
         const auto found =
@@ -181,28 +198,37 @@ void TapProduct::pack_panel(const Phase& phase, const float* weight, int64_t gro
   }
   // Plain rows are our input channels, each [out_group][taps].
   for (int64_t channel = 0; channel < in_group_; ++channel) {
-    const float* from = weight + ((group * in_group_ + channel) * out_group_ + column) * taps;
+    const T* from = weight + ((group * in_group_ + channel) * out_group_ + column) * taps;
     if (taps == 1) {
-      std::memcpy(to + channel * panel_width_, from, static_cast<size_t>(width) * sizeof(float));
+      copy_row(from, to + channel * panel_width_, width);
       continue;
     }
-    transpose_tile(from, taps, block, panel_width_, width, taps);
+    copy_transposed(from, taps, block, panel_width_, width, taps);
     for (size_t i = 0; i < phase.weight_taps.size(); ++i)
       std::memcpy(to + (static_cast<int64_t>(i) * in_group_ + channel) * panel_width_,
                   block + phase.weight_taps[i] * panel_width_, static_cast<size_t>(width) * sizeof(float));
   }
 }
 
-void TapProduct::pack_weights(const float* weight, int64_t first_panel, int64_t last_panel, float* packed,
+void TapProduct::pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed,
                               float* block) const {
+  const auto* floats = static_cast<const float*>(weight);
+  const auto* halves = static_cast<const Half*>(weight);
   for (int64_t panel = first_panel; panel < last_panel; ++panel, packed += packed_floats_)
-    for (const Phase& phase : phases_)
-      if (!phase.segments.empty())
-        pack_panel(phase, weight, panel / panels_per_group_, panel % panels_per_group_ * panel_width_,
-                   packed + phase.packed_at, block);
+    for (const Phase& phase : phases_) {
+      if (phase.segments.empty()) continue;
+      const int64_t group = panel / panels_per_group_, column = panel % panels_per_group_ * panel_width_;
+      const int64_t size = phase.weight_rows * panel_width_;
+      if (shape_.weight_is_packed)
+        copy_row(halves + panel * size, packed, size);
+      else if (shape_.is_half)
+        pack_panel(phase, halves, group, column, packed + phase.packed_at, block);
+      else
+        pack_panel(phase, floats, group, column, packed + phase.packed_at, block);
+    }
 }
 
-void TapProduct::run(const float* input, const float* weight, const float* bias, float* output,
+void TapProduct::run(const void* input, const void* weight, const void* bias_operand, void* output,
                      std::byte* scratch, int lane) const {
   Work work;
   work.first_panel = panels_ * (lane % panel_lanes_) / panel_lanes_;
@@ -218,8 +244,14 @@ void TapProduct::run(const float* input, const float* weight, const float* bias,
   work.b_offsets = reinterpret_cast<uint64_t*>(take(2 * round_up(most_segments_, 16)));
   work.rows = take(rows_floats_);
   work.out = take(out_floats_);
-  if (shape_.weight_is_packed) {
-    work.packed = weight;
+  const auto* bias = static_cast<const float*>(bias_operand);
+  if (bias != nullptr && shape_.is_half) {
+    float* wide = take(bias_floats_);
+    copy_row(static_cast<const Half*>(bias_operand), wide, shape_.out.channels);
+    bias = wide;
+  }
+  if (!copies_weights_) {
+    work.packed = static_cast<const float*>(weight);
   } else {
     float* block = take(64 * panel_width_);
     float* packed = take(packed_floats_ * (work.last_panel - work.first_panel));
@@ -229,24 +261,25 @@ void TapProduct::run(const float* input, const float* weight, const float* bias,
   for (int64_t row = first; row < last;) {
     const int64_t image = row / shape_.out.height, start = row % shape_.out.height;
     const int64_t end = std::min(shape_.out.height, start + last - row);
-    const float* in = input + image * shape_.in.elements();
-    float* out = output + image * shape_.out.elements();
+    const void* const image_in = shape_.in.image(input, image);
+    void* const image_out = shape_.out.image(output, image);
+    const auto* in = static_cast<const float*>(image_in);
     int64_t in_first = 0, in_last = 0;
     if (copies_rows_) {
       input_rows(start, end, in_first, in_last);
-      load_rows(shape_.in, in, in_first, in_last, pad_left_, pad_right_, work.rows);
+      load_rows(shape_.in, image_in, in_first, in_last, pad_left_, pad_right_, work.rows);
       in = work.rows;
     }
-    if (shape_.out.channels_last) {
-      run_rows(work, in, in_first, out, 0, start, end, bias);
+    if (shape_.out.is_direct()) {
+      run_rows(work, in, in_first, static_cast<float*>(image_out), 0, start, end, bias);
     } else {
       run_rows(work, in, in_first, work.out, start, start, end, bias);
       const int64_t channel = work.first_panel / panels_per_group_ * out_group_ +
                               work.first_panel % panels_per_group_ * panel_width_;
       const int64_t channel_end = work.last_panel / panels_per_group_ * out_group_ +
                                   work.last_panel % panels_per_group_ * panel_width_;
-      store_rows_plain(shape_.out, work.out, shape_.out.channels, start, end, channel, channel_end - channel,
-                       out);
+      store_rows(shape_.out, work.out, shape_.out.channels, start, end, channel, channel_end - channel,
+                 image_out);
     }
     row += end - start;
   }
@@ -273,9 +306,9 @@ void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& wor
   const int64_t channel = group * out_group_ + in_panel * panel_width_;
   const int64_t width = std::min(panel_width_, out_group_ - in_panel * panel_width_);
   const int64_t ldc = phase.column_step * shape_.out.channels;
-  const float* packed = shape_.weight_is_packed
-                            ? work.packed + panel * phase.weight_rows * panel_width_
-                            : work.packed + (panel - work.first_panel) * packed_floats_ + phase.packed_at;
+  const float* packed = copies_weights_
+                            ? work.packed + (panel - work.first_panel) * packed_floats_ + phase.packed_at
+                            : work.packed + panel * phase.weight_rows * panel_width_;
   const int64_t in_pitch = (pad_left_ + shape_.in.width + pad_right_) * shape_.in.channels;
   const bool last_panel = in_panel == panels_per_group_ - 1;
   const int64_t segments = static_cast<int64_t>(phase.segments.size());

@@ -37,6 +37,7 @@ struct TapProductShape {
   bool swaps_channels = false;
   int64_t weight_taps = 1;
   bool weight_is_packed = false;  // packed64 of [taps * in channels, out channels]; one phase, one group
+  bool is_half = false;           // input, weight, bias and output are f16
   Activation activation = Activation::kNone;
   double cost = 0;  // microseconds on one worker
 };
@@ -46,7 +47,7 @@ class TapProduct {
   explicit TapProduct(TapProductShape shape);
   int lanes() const { return row_lanes_ * panel_lanes_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
-  void run(const float* input, const float* weight, const float* bias, float* output, std::byte* scratch,
+  void run(const void* input, const void* weight, const void* bias, void* output, std::byte* scratch,
            int lane) const;
 
  private:
@@ -72,9 +73,10 @@ class TapProduct {
   };
   void build_phase(const TapPhase& from, Phase& phase) const;
   void make_tiles(Phase& phase) const;
-  void pack_weights(const float* weight, int64_t first_panel, int64_t last_panel, float* packed,
+  void pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed,
                     float* block) const;
-  void pack_panel(const Phase& phase, const float* weight, int64_t group, int64_t column, float* to,
+  template <class T>
+  void pack_panel(const Phase& phase, const T* weight, int64_t group, int64_t column, float* to,
                   float* block) const;
   void input_rows(int64_t first, int64_t last, int64_t& low, int64_t& high) const;
   void run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
@@ -85,12 +87,12 @@ class TapProduct {
   TapProductShape shape_;
   int64_t in_group_, out_group_, panel_width_, panels_per_group_, panels_;
   int64_t pad_left_ = 0, pad_right_ = 0;
-  bool copies_rows_ = false;
+  bool copies_rows_ = false, copies_weights_ = true;
   int64_t column_step_ = 64;  // pixels of a tile
   std::vector<Phase> phases_;
   int row_lanes_ = 1, panel_lanes_ = 1;
   int64_t packed_floats_ = 0;  // per panel, all phases
-  int64_t rows_floats_ = 0, out_floats_ = 0, most_segments_ = 0, scratch_floats_ = 0;
+  int64_t bias_floats_ = 0, rows_floats_ = 0, out_floats_ = 0, most_segments_ = 0, scratch_floats_ = 0;
 };
 
 }  // namespace ipu::kernels

@@ -1,8 +1,9 @@
-// Kernel "conv_weight_gradient": dw[O,C/groups,*kernel] of x and dy, activations plain or nhwc in any mix.
-// Per group it is dyᵀ[O,P] · G[P,taps*C], P all output pixels of the batch and G the input pixels each tap
-// meets. Blocks of columns of G (a tap and up to 64 channels, or several taps of few channels) are gathered
-// for a chunk of pixels and multiplied while they are hot. Sums run over chunks of at most 512 pixels whose
-// results are added in order: the chunks depend on shapes only. Lanes cut the columns of G, never the sum.
+// Kernel "conv_weight_gradient": dw[O,C/groups,*kernel] of x and dy, f32 or f16, activations plain or nhwc in
+// any mix. Per group it is dyᵀ[O,P] · G[P,taps*C], P all output pixels of the batch and G the input pixels
+// each tap meets. Blocks of columns of G (a tap and up to 64 channels, or several taps of few channels) are
+// gathered for a chunk of pixels and multiplied while they are hot. Sums run over chunks of at most 512
+// pixels whose results are added in order: the chunks depend on shapes only. Lanes cut the columns of G,
+// never the sum.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "kernels/convolution/geometry.h"
 #include "kernels/convolution/image_rows.h"
 #include "kernels/kernel_table.h"
+#include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/tile_gemm.h"
 #include "kernels/tile_gemm/vector_tiles.h"
 
@@ -26,8 +28,10 @@ int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * 
 
 class ConvWeightGradient : public PreparedKernel {
  public:
-  ConvWeightGradient(const ConvGeometry& g, bool x_last, bool dy_last)
-      : g_(g), x_last_(x_last), dy_last_(dy_last) {
+  ConvWeightGradient(const ConvGeometry& g, bool x_last, bool dy_last, bool is_half)
+      : g_(g),
+        x_{g.in_channels, g.in_height, g.in_width, x_last, is_half},
+        dy_{g.out_channels, g.out_height, g.out_width, dy_last, is_half} {
     const int64_t pixels = g.out_height * g.out_width;
     // A chunk is several whole images, or rows of one image.
     images_per_chunk_ =
@@ -60,11 +64,11 @@ class ConvWeightGradient : public PreparedKernel {
     for (const Block& block : blocks_) make_tiles(block.columns);
 
     gather_floats_ = round_up(chunk_pixels_ * kTile, 16);
-    dy_floats_ = dy_last_ ? 0 : round_up(chunk_pixels_ * g.out_channels, 16);
+    dy_floats_ = dy_.is_direct() ? 0 : round_up(chunk_pixels_ * g.out_channels, 16);
     // Plain x is brought to channels-last rows first, as many as a chunk reads.
     const int64_t in_rows =
         std::min(g.in_height, (rows_per_chunk_ - 1) * g.stride_y + (g.kernel_height - 1) * g.dilation_y + 1);
-    x_floats_ = x_last_ ? 0 : round_up(images_per_chunk_ * in_rows * g.in_width * g.in_channels, 16);
+    x_floats_ = x_.is_direct() ? 0 : round_up(images_per_chunk_ * in_rows * g.in_width * g.in_channels, 16);
     sum_floats_ = g.out_group() * most_columns_;
     scratch_floats_ = gather_floats_ + dy_floats_ + x_floats_ + round_up(sum_floats_, 16) + kTile * kTile;
   }
@@ -74,8 +78,6 @@ class ConvWeightGradient : public PreparedKernel {
 
   void run(const KernelCall& call, int lane) const override {
     const auto* x = reinterpret_cast<const float*>(call.operands[0]);
-    const auto* dy = reinterpret_cast<const float*>(call.operands[1]);
-    auto* dw = reinterpret_cast<float*>(call.results[0]);
     float* const gathered = reinterpret_cast<float*>(call.scratch);
     float* const dy_rows = gathered + gather_floats_;
     float* const x_rows = dy_rows + dy_floats_;
@@ -90,9 +92,9 @@ class ConvWeightGradient : public PreparedKernel {
       for (int64_t row = 0; row < g_.out_height; row += rows_per_chunk_) {
         Chunk chunk{image, std::min(images_per_chunk_, g_.batch - image), row,
                     std::min(rows_per_chunk_, g_.out_height - row)};
-        const float* dy_chunk = load_dy(dy, chunk, dy_rows);
+        const float* dy_chunk = load_dy(call.operands[1], chunk, dy_rows);
         int64_t in_first = 0;
-        const float* x_chunk = x_last_ ? x : load_x(x, chunk, x_rows, in_first);
+        const float* x_chunk = x_.is_direct() ? x : load_x(x, chunk, x_rows, in_first);
         float* sum = sums;
         for (size_t b = first; b < last; ++b) {
           const Block& block = blocks_[b];
@@ -102,7 +104,10 @@ class ConvWeightGradient : public PreparedKernel {
         }
         is_first = false;
       }
-    store(sums, first, last, dw);
+    if (x_.is_half)
+      store_halves(sums, first, last, reinterpret_cast<Half*>(call.results[0]));
+    else
+      store(sums, first, last, reinterpret_cast<float*>(call.results[0]));
   }
 
  private:
@@ -153,24 +158,24 @@ class ConvWeightGradient : public PreparedKernel {
         }
   }
 
-  const float* load_dy(const float* dy, const Chunk& chunk, float* to) const {
+  const float* load_dy(const void* dy, const Chunk& chunk, float* to) const {
     const int64_t image_pixels = g_.out_height * g_.out_width;
-    if (dy_last_) return dy + (chunk.image * image_pixels + chunk.row * g_.out_width) * g_.out_channels;
-    const ImageShape shape{g_.out_channels, g_.out_height, g_.out_width, false};
+    if (dy_.is_direct())
+      return static_cast<const float*>(dy) +
+             (chunk.image * image_pixels + chunk.row * g_.out_width) * g_.out_channels;
     for (int64_t i = 0; i < chunk.images; ++i)
-      load_rows(shape, dy + (chunk.image + i) * shape.elements(), chunk.row, chunk.row + chunk.rows, 0, 0,
+      load_rows(dy_, dy_.image(dy, chunk.image + i), chunk.row, chunk.row + chunk.rows, 0, 0,
                 to + i * chunk.rows * g_.out_width * g_.out_channels);
     return to;
   }
 
   // Rows of x that the chunk reads; `first` becomes the first of them. Row `first` of image i of the chunk is
   // at i * (number of rows) rows.
-  const float* load_x(const float* x, const Chunk& chunk, float* to, int64_t& first) const {
-    const ImageShape shape{g_.in_channels, g_.in_height, g_.in_width, false};
+  const float* load_x(const void* x, const Chunk& chunk, float* to, int64_t& first) const {
     const auto [low, high] = rows_read(chunk);
     first = low;
     for (int64_t i = 0; i < chunk.images; ++i)
-      load_rows(shape, x + (chunk.image + i) * shape.elements(), low, high, 0, 0,
+      load_rows(x_, x_.image(x, chunk.image + i), low, high, 0, 0,
                 to + i * (high - low) * g_.in_width * g_.in_channels);
     return to;
   }
@@ -185,8 +190,8 @@ class ConvWeightGradient : public PreparedKernel {
   void gather(const float* x, const Chunk& chunk, int64_t in_first, const Block& block, float* to) const {
     const int64_t pitch = round_up(block.columns, 16), channels = g_.in_channels;
     const auto [low, high] = rows_read(chunk);
-    const int64_t image_rows = x_last_ ? g_.in_height : high - low;
-    const int64_t image_base = x_last_ ? chunk.image : 0;
+    const int64_t image_rows = x_.is_direct() ? g_.in_height : high - low;
+    const int64_t image_base = x_.is_direct() ? chunk.image : 0;
     const int64_t offset = block.group * g_.in_group() + block.first_channel;
     for (int64_t t = 0; t < block.taps; ++t) {
       const int64_t tap = block.first_tap + t;
@@ -251,13 +256,29 @@ class ConvWeightGradient : public PreparedKernel {
     }
   }
 
+  // Rounds the sums where they are: an f16 lies before the sums still to be read.
+  void store_halves(float* sums, size_t first, size_t last, Half* dw) const {
+    auto* const halves = reinterpret_cast<Half*>(sums);
+    int64_t count = 0;
+    for (size_t b = first; b < last; ++b) count += g_.out_group() * round_up(blocks_[b].columns, 16);
+    constexpr int64_t kBatch = 256;
+    float values[kBatch];
+    for (int64_t at = 0; at < count; at += kBatch) {
+      const int64_t size = std::min(kBatch, count - at);
+      std::memcpy(values, sums + at, static_cast<size_t>(size) * sizeof(float));
+      narrow_rows(values, size, halves + at, size, 1, size);
+    }
+    store(halves, first, last, dw);
+  }
+
   // Sums are [O][tap, channel]; the result is [O][channel][tap].
-  void store(const float* sums, size_t first, size_t last, float* dw) const {
+  template <class T>
+  void store(const T* sums, size_t first, size_t last, T* dw) const {
     const int64_t taps = g_.taps(), row_length = g_.in_group() * taps;
     for (size_t b = first; b < last; ++b) {
       const Block& block = blocks_[b];
       const int64_t pitch = round_up(block.columns, 16);
-      float* to = dw + block.group * g_.out_group() * row_length;
+      T* to = dw + block.group * g_.out_group() * row_length;
       for (int64_t o = 0; o < g_.out_group(); ++o, to += row_length, sums += pitch)
         for (int64_t t = 0; t < block.taps; ++t)
           for (int64_t c = 0; c < block.channels; ++c)
@@ -266,7 +287,7 @@ class ConvWeightGradient : public PreparedKernel {
   }
 
   ConvGeometry g_;
-  bool x_last_, dy_last_;
+  ImageShape x_, dy_;
   int64_t images_per_chunk_ = 1, rows_per_chunk_ = 1, chunk_pixels_ = 0;
   std::vector<Block> blocks_;
   std::vector<Tiles> tiles_;
@@ -278,10 +299,12 @@ class ConvWeightGradient : public PreparedKernel {
 std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest& request) {
   if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
   const TensorSpec &x = request.operands[0], &dy = request.operands[1], &dw = request.results[0];
-  if (!is_image(x) || !is_image(dy) || dw.dtype != DType::kF32 || !dw.is_contiguous()) return nullptr;
+  if (!is_image(x) || !is_image(dy) || !dw.is_contiguous()) return nullptr;
+  if (dy.dtype != x.dtype || dw.dtype != x.dtype) return nullptr;
   const auto g = conv_geometry(x.shape, dw.shape, dy.shape, request.attributes);
   if (!g) return nullptr;
-  return std::make_unique<ConvWeightGradient>(*g, x.layout == Layout::kNhwc, dy.layout == Layout::kNhwc);
+  return std::make_unique<ConvWeightGradient>(*g, x.layout == Layout::kNhwc, dy.layout == Layout::kNhwc,
+                                              x.dtype == DType::kF16);
 }
 
 IPU_REGISTER_KERNEL("conv_weight_gradient", prepare_conv_weight_gradient);

@@ -1,13 +1,14 @@
-// Kernel "convert_layout": the same tensor in another layout. f32 matrices between plain and packed64 (with
-// {transpose=true} also [N,K] plain ↔ [K,N] packed64; with {conv_weight=true} [O,C,*kernel] plain ↔ [taps*C,
-// O] packed64, rows in tap-major order), and 3-d or 4-d tensors of 4 bytes between plain and nhwc. Not here:
-// strided copies within the plain layout (kernel "copy").
+// Kernel "convert_layout": the same tensor in another layout. f32 and f16 matrices between plain and packed64
+// (with {transpose=true} also [N,K] plain ↔ [K,N] packed64; with {conv_weight=true} [O,C,*kernel] plain ↔
+// [taps*C, O] packed64, rows in tap-major order), and 3-d or 4-d tensors of 4 or 2 bytes between plain and
+// nhwc. Not here: strided copies within the plain layout (kernel "copy").
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/operand_matrix.h"
+#include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/panels.h"
 #include "kernels/tile_gemm/vector_tiles.h"
 
@@ -20,6 +21,16 @@ int lanes_for(int64_t elements, int64_t parts) {
       std::clamp<int64_t>(elements / kElementsPerLane, 1, std::clamp<int64_t>(parts, 1, 16)));
 }
 
+void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+               int64_t columns) {
+  transpose_tile(from, from_stride, to, to_stride, rows, columns);
+}
+void transpose(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
+               int64_t columns) {
+  transpose_halves(from, from_stride, to, to_stride, rows, columns);
+}
+
+template <class T>
 class PackMatrix : public PreparedKernel {
  public:
   explicit PackMatrix(const MatrixSource& source)
@@ -28,9 +39,8 @@ class PackMatrix : public PreparedKernel {
         lanes_(lanes_for(source.rows * source.columns, panels_)) {}
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
-    pack_panels(source_, reinterpret_cast<const float*>(call.operands[0]),
-                reinterpret_cast<float*>(call.results[0]), panels_ * lane / lanes_,
-                panels_ * (lane + 1) / lanes_);
+    pack_panels(source_, reinterpret_cast<const T*>(call.operands[0]), reinterpret_cast<T*>(call.results[0]),
+                panels_ * lane / lanes_, panels_ * (lane + 1) / lanes_);
   }
 
  private:
@@ -40,6 +50,7 @@ class PackMatrix : public PreparedKernel {
 };
 
 // Packed [rows, columns] → plain, its transpose if asked: both are block copies out of the packed form.
+template <class T>
 class UnpackMatrix : public PreparedKernel {
  public:
   UnpackMatrix(const MatrixSource& source, int64_t stride)
@@ -47,8 +58,8 @@ class UnpackMatrix : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     constexpr int64_t kBlock = 64;
-    const auto* from = reinterpret_cast<const float*>(call.operands[0]);
-    auto* to = reinterpret_cast<float*>(call.results[0]);
+    const auto* from = reinterpret_cast<const T*>(call.operands[0]);
+    auto* to = reinterpret_cast<T*>(call.results[0]);
     const int64_t first = source_.rows * lane / lanes_, last = source_.rows * (lane + 1) / lanes_;
     for (int64_t row = first; row < last; row += kBlock)
       for (int64_t column = 0; column < source_.columns; column += kBlock) {
@@ -59,13 +70,13 @@ class UnpackMatrix : public PreparedKernel {
           for (int64_t c = column; c < column + columns; c += width)
             for (int64_t r = row; r < row + rows; ++r)
               std::memcpy(to + r * stride_ + c, from + c * source_.rows + r * width,
-                          static_cast<size_t>(std::min(width, column + columns - c)) * sizeof(float));
+                          static_cast<size_t>(std::min(width, column + columns - c)) * sizeof(T));
         } else {
           const int64_t width = panel_width(source_.rows);
           for (int64_t r = row; r < row + rows;) {
             const int64_t inside = r % width, count = std::min(width - inside, row + rows - r);
-            transpose_tile(from + (r - inside) * source_.columns + column * width + inside, width,
-                           to + r * stride_ + column, stride_, columns, count);
+            transpose(from + (r - inside) * source_.columns + column * width + inside, width,
+                      to + r * stride_ + column, stride_, columns, count);
             r += count;
           }
         }
@@ -79,6 +90,7 @@ class UnpackMatrix : public PreparedKernel {
 };
 
 // A convolution's weight [O][C][taps] ↔ panels over O with rows (tap, channel).
+template <class T>
 class ConvWeight : public PreparedKernel {
  public:
   ConvWeight(int64_t out, int64_t in, int64_t taps, bool packs)
@@ -90,16 +102,16 @@ class ConvWeight : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const int64_t width = panel_width(out_), panels = panel_count(out_), rows = in_ * taps_;
-    auto* const from = reinterpret_cast<const float*>(call.operands[0]);
-    auto* const to = reinterpret_cast<float*>(call.results[0]);
-    float block[64 * 64];
+    auto* const from = reinterpret_cast<const T*>(call.operands[0]);
+    auto* const to = reinterpret_cast<T*>(call.results[0]);
+    T block[64 * 64];
     for (int64_t panel = panels * lane / lanes_; panel < panels * (lane + 1) / lanes_; ++panel) {
       const int64_t column = panel * width, count = std::min(width, out_ - column);
-      const auto bytes = static_cast<size_t>(width) * sizeof(float);
+      const auto bytes = static_cast<size_t>(width) * sizeof(T);
       std::memset(block, 0, sizeof block);
       for (int64_t start = 0; start < rows; start += 64) {
         const int64_t length = std::min<int64_t>(64, rows - start);
-        if (packs_) transpose_tile(from + column * rows + start, rows, block, width, count, length);
+        if (packs_) transpose(from + column * rows + start, rows, block, width, count, length);
         for (int64_t i = 0; i < length; ++i) {
           const int64_t row = (start + i) % taps_ * in_ + (start + i) / taps_;
           const int64_t at = column * rows + row * width;
@@ -108,7 +120,7 @@ class ConvWeight : public PreparedKernel {
           else
             std::memcpy(block + i * width, from + at, bytes);
         }
-        if (!packs_) transpose_tile(block, width, to + column * rows + start, rows, length, count);
+        if (!packs_) transpose(block, width, to + column * rows + start, rows, length, count);
       }
     }
   }
@@ -120,6 +132,7 @@ class ConvWeight : public PreparedKernel {
 };
 
 // Per image a [channels, pixels] matrix becomes its transpose, either way.
+template <class T>
 class ChannelsLast : public PreparedKernel {
  public:
   ChannelsLast(int64_t images, int64_t rows, int64_t columns)
@@ -128,8 +141,8 @@ class ChannelsLast : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const int64_t size = rows_ * columns_;
     for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i)
-      transpose_tile(reinterpret_cast<const float*>(call.operands[0]) + i * size, columns_,
-                     reinterpret_cast<float*>(call.results[0]) + i * size, rows_, rows_, columns_);
+      transpose(reinterpret_cast<const T*>(call.operands[0]) + i * size, columns_,
+                reinterpret_cast<T*>(call.results[0]) + i * size, rows_, rows_, columns_);
   }
 
  private:
@@ -137,10 +150,18 @@ class ChannelsLast : public PreparedKernel {
   int lanes_;
 };
 
+// Kernels move bits: elements of four bytes are floats to them, of two halves.
+template <template <class> class Kernel, class... Arguments>
+std::unique_ptr<PreparedKernel> for_width(DType dtype, const Arguments&... arguments) {
+  if (size_in_bytes(dtype) == 4) return std::make_unique<Kernel<float>>(arguments...);
+  return std::make_unique<Kernel<Half>>(arguments...);
+}
+
 std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& request) {
   if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
   const TensorSpec &from = request.operands[0], &to = request.results[0];
-  if (from.dtype != to.dtype || size_in_bytes(from.dtype) != 4) return nullptr;
+  if (from.dtype != to.dtype || (size_in_bytes(from.dtype) != 4 && size_in_bytes(from.dtype) != 2))
+    return nullptr;
   if (request.attributes.boolean("conv_weight", false)) {
     const bool packs = from.layout == Layout::kPlain && to.layout == Layout::kPacked64;
     const TensorSpec &plain = packs ? from : to, &packed = packs ? to : from;
@@ -149,19 +170,19 @@ std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& requ
     int64_t taps = 1;
     for (size_t d = 2; d < plain.shape.size(); ++d) taps *= plain.shape[d];
     if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return nullptr;
-    return std::make_unique<ConvWeight>(plain.shape[0], plain.shape[1], taps, packs);
+    return for_width<ConvWeight>(from.dtype, plain.shape[0], plain.shape[1], taps, packs);
   }
   if (from.layout == Layout::kPlain && to.layout == Layout::kPacked64) {
     const bool transpose = request.attributes.boolean("transpose", false);
     const auto source = matrix_of(from, transpose);
     if (!source || from.shape.size() != 2 || to.shape != Shape{source->rows, source->columns}) return nullptr;
-    return std::make_unique<PackMatrix>(*source);
+    return for_width<PackMatrix>(from.dtype, *source);
   }
   if (from.layout == Layout::kPacked64 && to.layout == Layout::kPlain) {
     const bool transpose = request.attributes.boolean("transpose", false);
     const auto source = matrix_of(from, transpose);
     if (!source || to.shape != Shape{source->rows, source->columns} || !to.is_contiguous()) return nullptr;
-    return std::make_unique<UnpackMatrix>(*source, source->columns);
+    return for_width<UnpackMatrix>(from.dtype, *source, source->columns);
   }
   const bool to_nhwc = from.layout == Layout::kPlain && to.layout == Layout::kNhwc;
   const bool from_nhwc = from.layout == Layout::kNhwc && to.layout == Layout::kPlain;
@@ -171,8 +192,8 @@ std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& requ
   const int64_t channels = from.shape[1];
   int64_t pixels = 1;
   for (size_t d = 2; d < from.shape.size(); ++d) pixels *= from.shape[d];
-  return std::make_unique<ChannelsLast>(from.shape[0], to_nhwc ? channels : pixels,
-                                        to_nhwc ? pixels : channels);
+  return for_width<ChannelsLast>(from.dtype, from.shape[0], to_nhwc ? channels : pixels,
+                                 to_nhwc ? pixels : channels);
 }
 
 IPU_REGISTER_KERNEL("convert_layout", prepare_convert_layout);

@@ -1,4 +1,4 @@
-// Kernels "linear", "linear_input_gradient" and "linear_weight_gradient", f32. Leading dimensions of
+// Kernels "linear", "linear_input_gradient" and "linear_weight_gradient", f32 or f16. Leading dimensions of
 // activations are rows. The weight is plain [N,K] as in torch, or packed64 of its transpose [K,N] (the spec's
 // layout says which); the weight gradient comes out in either form. Bias and relu are applied while a tile of
 // the result is hot.
@@ -8,17 +8,18 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/operand_matrix.h"
+#include "kernels/tile_gemm/half_product.h"
 #include "kernels/tile_gemm/product.h"
 
 namespace ipu::kernels {
 namespace {
 
-bool all_f32(const KernelRequest& request) {
+// One element type for all: f32 or f16.
+bool is_uniform(const KernelRequest& request) {
+  const DType dtype = request.results[0].dtype;
   for (const TensorSpec& spec : request.operands)
-    if (spec.dtype != DType::kF32) return false;
-  for (const TensorSpec& spec : request.results)
-    if (spec.dtype != DType::kF32) return false;
-  return true;
+    if (spec.dtype != dtype) return false;
+  return request.results.size() == 1 && (dtype == DType::kF32 || dtype == DType::kF16);
 }
 
 // The weight as the matrix [K, N], however it is stored.
@@ -47,26 +48,34 @@ MatrixSource transposed(MatrixSource m) {
   return m;
 }
 
+template <class Multiply, class T>
 class ProductKernel : public PreparedKernel {
  public:
   // Which operands are A, B and bias.
-  ProductKernel(const ProductShape& shape, int a, int b, int bias = -1)
+  ProductKernel(const ProductShape& shape, int a, int b, int bias)
       : product_(shape), a_(a), b_(b), bias_(bias) {}
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
-    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
+    auto operand = [&](int i) { return reinterpret_cast<const T*>(call.operands[i]); };
     product_.run(operand(a_), operand(b_), bias_ < 0 ? nullptr : operand(bias_),
-                 reinterpret_cast<float*>(call.results[0]), call.scratch, lane);
+                 reinterpret_cast<T*>(call.results[0]), call.scratch, lane);
   }
 
  private:
-  Product product_;
+  Multiply product_;
   int a_, b_, bias_;
 };
 
+std::unique_ptr<PreparedKernel> make_kernel(const KernelRequest& request, const ProductShape& shape, int a,
+                                            int b, int bias = -1) {
+  if (request.results[0].dtype == DType::kF16)
+    return std::make_unique<ProductKernel<HalfProduct, Half>>(shape, a, b, bias);
+  return std::make_unique<ProductKernel<Product, float>>(shape, a, b, bias);
+}
+
 std::unique_ptr<PreparedKernel> prepare_linear(const KernelRequest& request) {
-  if (request.operands.size() < 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  if (request.operands.size() < 2 || request.results.empty() || !is_uniform(request)) return nullptr;
   const auto x = rows_of(request.operands[0]);
   const auto w = weight_matrix(request.operands[1]);
   const auto y = rows_of(request.results[0]);
@@ -87,12 +96,12 @@ std::unique_ptr<PreparedKernel> prepare_linear(const KernelRequest& request) {
     shape.activation = Activation::kRelu;
   else if (activation != "none")
     return nullptr;
-  return std::make_unique<ProductKernel>(shape, 0, 1, has_bias ? 2 : -1);
+  return make_kernel(request, shape, 0, 1, has_bias ? 2 : -1);
 }
 
 // dx[M,K] = dy[M,N] · w[N,K]
 std::unique_ptr<PreparedKernel> prepare_linear_input_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return nullptr;
   const auto dy = rows_of(request.operands[0]);
   const auto w = weight_matrix(request.operands[1]);
   const auto dx = rows_of(request.results[0]);
@@ -105,12 +114,12 @@ std::unique_ptr<PreparedKernel> prepare_linear_input_gradient(const KernelReques
   shape.lda = dy->stride;
   shape.b = transposed(*w);
   shape.ldc = dx->stride;
-  return std::make_unique<ProductKernel>(shape, 0, 1);
+  return make_kernel(request, shape, 0, 1);
 }
 
 // dw[N,K] = dyᵀ · x, or packed [K,N] = xᵀ · dy: both read their operands in place.
 std::unique_ptr<PreparedKernel> prepare_linear_weight_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.size() != 1 || !all_f32(request)) return nullptr;
+  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return nullptr;
   const auto x = rows_of(request.operands[0]);
   const auto dy = rows_of(request.operands[1]);
   const TensorSpec& result = request.results[0];
@@ -128,7 +137,7 @@ std::unique_ptr<PreparedKernel> prepare_linear_weight_gradient(const KernelReque
   shape.b = b;
   shape.packed_c = packed;
   shape.ldc = b.columns;
-  return std::make_unique<ProductKernel>(shape, packed ? 0 : 1, packed ? 1 : 0);
+  return make_kernel(request, shape, packed ? 0 : 1, packed ? 1 : 0);
 }
 
 IPU_REGISTER_KERNEL("linear", prepare_linear);

@@ -1,21 +1,24 @@
-// Kernel "matmul": a[...,M,K] · b[...,K,N] {trans_a, trans_b}, f32, equal batch dimensions. Operands are read
-// where they are when one of their last two dimensions is dense; a 2-d operand 1 may be packed64. Batches are
-// spread over lanes; a single product is cut by Product.
+// Kernel "matmul": a[...,M,K] · b[...,K,N] {trans_a, trans_b}, f32 or f16, equal batch dimensions. Operands
+// are read where they are when one of their last two dimensions is dense; a 2-d operand 1 may be packed64.
+// Batches are spread over lanes; a single product is cut by Product.
 #include <algorithm>
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/operand_matrix.h"
+#include "kernels/tile_gemm/half_product.h"
 #include "kernels/tile_gemm/product.h"
 
 namespace ipu::kernels {
 namespace {
 
+struct Batch {
+  Shape shape;  // batch dimensions only
+  Strides a, b, c;
+};
+
+template <class Multiply, class T>
 class BatchedProduct : public PreparedKernel {
  public:
-  struct Batch {
-    Shape shape;  // batch dimensions only
-    Strides a, b, c;
-  };
   BatchedProduct(const ProductShape& shape, Batch batch)
       : batch_(std::move(batch)), count_(element_count(batch_.shape)), product_(shape) {
     if (count_ < 2) return;
@@ -26,7 +29,7 @@ class BatchedProduct : public PreparedKernel {
     }
     ProductShape whole = shape;
     whole.max_lanes = 1;
-    product_ = Product(whole);
+    product_ = Multiply(whole);
     groups_ =
         all < 100 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(all / 50), 1, std::min<int64_t>(16, count_));
   }
@@ -43,22 +46,23 @@ class BatchedProduct : public PreparedKernel {
         b += at * batch_.b[d];
         c += at * batch_.c[d];
       }
-      product_.run(reinterpret_cast<const float*>(call.operands[0]) + a,
-                   reinterpret_cast<const float*>(call.operands[1]) + b, nullptr,
-                   reinterpret_cast<float*>(call.results[0]) + c, call.scratch, lane % product_.lanes());
+      product_.run(reinterpret_cast<const T*>(call.operands[0]) + a,
+                   reinterpret_cast<const T*>(call.operands[1]) + b, nullptr,
+                   reinterpret_cast<T*>(call.results[0]) + c, call.scratch, lane % product_.lanes());
     }
   }
 
  private:
   Batch batch_;
   int64_t count_, groups_ = 1;
-  Product product_;
+  Multiply product_;
 };
 
 std::unique_ptr<PreparedKernel> prepare_matmul(const KernelRequest& request) {
   if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
   const TensorSpec &a = request.operands[0], &b = request.operands[1], &c = request.results[0];
-  if (a.dtype != DType::kF32 || b.dtype != DType::kF32 || c.dtype != DType::kF32) return nullptr;
+  if (a.dtype != b.dtype || a.dtype != c.dtype) return nullptr;
+  if (a.dtype != DType::kF32 && a.dtype != DType::kF16) return nullptr;
   const size_t rank = a.shape.size();
   if (rank < 2 || b.shape.size() != rank || c.shape.size() != rank) return nullptr;
   if (a.layout != Layout::kPlain || c.layout != Layout::kPlain) return nullptr;
@@ -75,7 +79,7 @@ std::unique_ptr<PreparedKernel> prepare_matmul(const KernelRequest& request) {
   shape.lda = left->stride;
   shape.b = *right;
   shape.ldc = out->stride;
-  BatchedProduct::Batch batch;
+  Batch batch;
   if (rank > 2) {
     const auto batch_dims = static_cast<std::ptrdiff_t>(rank - 2);
     batch.shape.assign(a.shape.begin(), a.shape.begin() + batch_dims);
@@ -84,7 +88,9 @@ std::unique_ptr<PreparedKernel> prepare_matmul(const KernelRequest& request) {
     batch.c.assign(c.strides.begin(), c.strides.begin() + batch_dims);
     if (!std::equal(batch.shape.begin(), batch.shape.end(), b.shape.begin())) return nullptr;
   }
-  return std::make_unique<BatchedProduct>(shape, std::move(batch));
+  if (a.dtype == DType::kF16)
+    return std::make_unique<BatchedProduct<HalfProduct, Half>>(shape, std::move(batch));
+  return std::make_unique<BatchedProduct<Product, float>>(shape, std::move(batch));
 }
 
 IPU_REGISTER_KERNEL("matmul", prepare_matmul);

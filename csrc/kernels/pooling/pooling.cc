@@ -1,5 +1,5 @@
-// Kernels "max_pool", "max_pool_gradient", "avg_pool" and "avg_pool_gradient", 1-d and 2-d, f32, plain or
-// nhwc in any mix. The loops work on channels-last rows (vectors run over channels); plain operands pass
+// Kernels "max_pool", "max_pool_gradient", "avg_pool" and "avg_pool_gradient", 1-d and 2-d, f32 or f16, plain
+// or nhwc in any mix. The loops work on channels-last rows (vectors run over channels); plain operands pass
 // through scratch. Lanes cut rows of the result. Divisors of avg_pool are torch's: the window clipped to the
 // declared padding (without ceil_padding), or clipped to the image, or `divisor`.
 #include <algorithm>
@@ -50,8 +50,11 @@ struct PoolGeometry {
     return static_cast<float>(extent(row * stride_y - top, kernel_height, in_height, bottom) *
                               extent(column * stride_x - left, kernel_width, in_width, right));
   }
-  ImageShape in(bool channels_last) const { return {channels, in_height, in_width, channels_last}; }
-  ImageShape out(bool channels_last) const { return {channels, out_height, out_width, channels_last}; }
+  ImageShape in(const TensorSpec& spec) const { return image(in_height, in_width, spec); }
+  ImageShape out(const TensorSpec& spec) const { return image(out_height, out_width, spec); }
+  ImageShape image(int64_t height, int64_t width, const TensorSpec& spec) const {
+    return {channels, height, width, spec.layout == Layout::kNhwc, spec.dtype == DType::kF16};
+  }
 };
 
 std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, const Attributes& attributes) {
@@ -105,11 +108,11 @@ struct Rows {
     return data + (row - first) * pitch + column * channels;
   }
 };
-Rows rows_of_image(const ImageShape& shape, const float* images, int64_t image, int64_t first, int64_t last,
+Rows rows_of_image(const ImageShape& shape, const void* images, int64_t image, int64_t first, int64_t last,
                    float* space) {
-  const float* const at = images + image * shape.elements();
+  const void* const at = shape.image(images, image);
   const int64_t pitch = shape.width * shape.channels;
-  if (shape.channels_last) return {at, 0, pitch};
+  if (shape.is_direct()) return {static_cast<const float*>(at), 0, pitch};
   load_rows(shape, at, first, last, 0, 0, space);
   return {space, first, pitch};
 }
@@ -130,7 +133,8 @@ void for_rows_of_lane(int64_t batch, int64_t height, int lane, int lanes, Body b
 
 int pool_lanes(const PoolGeometry& g, int64_t rows) {
   const int64_t reads = g.batch * g.out_height * g.out_width * g.channels * g.kernel_height * g.kernel_width;
-  return lanes_for_cost(static_cast<double>(reads + g.batch * g.in(true).elements()) / 5e3, rows);
+  return lanes_for_cost(static_cast<double>(reads + g.batch * g.channels * g.in_height * g.in_width) / 5e3,
+                        rows);
 }
 
 // Calls body(first column, count) for runs of windows of an output row that hold the same columns of taps:
@@ -161,15 +165,11 @@ void for_each_tap(const PoolGeometry& g, int64_t row, int64_t column, Body body)
 
 class PoolForward : public PreparedKernel {
  public:
-  PoolForward(const PoolGeometry& g, Pool pool, bool x_last, bool y_last)
-      : g_(g),
-        pool_(pool),
-        x_(g.in(x_last)),
-        y_(g.out(y_last)),
-        lanes_(pool_lanes(g, g.batch * g.out_height)) {
+  PoolForward(const PoolGeometry& g, Pool pool, const TensorSpec& x, const TensorSpec& y)
+      : g_(g), pool_(pool), x_(g.in(x)), y_(g.out(y)), lanes_(pool_lanes(g, g.batch * g.out_height)) {
     taps_floats_ = round_up(2 * g.kernel_height * g.kernel_width);
-    x_floats_ = x_last ? 0 : round_up(x_.elements());
-    y_floats_ = y_last ? 0 : round_up(y_.elements());
+    x_floats_ = x_.is_direct() ? 0 : round_up(x_.elements());
+    y_floats_ = y_.is_direct() ? 0 : round_up(y_.elements());
   }
   int lanes() const override { return lanes_; }
   int64_t scratch_bytes() const override { return 4 * (taps_floats_ + x_floats_ + y_floats_); }
@@ -178,13 +178,11 @@ class PoolForward : public PreparedKernel {
     auto** const taps = reinterpret_cast<const float**>(space);
     float* const x_space = space + taps_floats_;
     float* const y_space = x_space + x_floats_;
-    const auto* x = reinterpret_cast<const float*>(call.operands[0]);
-    auto* y = reinterpret_cast<float*>(call.results[0]);
     for_rows_of_lane(g_.batch, g_.out_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
       const auto [low, high] = g_.rows_read(first, last);
-      const Rows rows = rows_of_image(x_, x, image, low, high, x_space);
-      float* out =
-          y_.channels_last ? y + image * y_.elements() + first * g_.out_width * g_.channels : y_space;
+      const Rows rows = rows_of_image(x_, call.operands[0], image, low, high, x_space);
+      void* const y = y_.image(call.results[0], image);
+      float* out = y_.is_direct() ? static_cast<float*>(y) + first * g_.out_width * g_.channels : y_space;
       for (int64_t row = first; row < last; ++row)
         for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
           WindowRow run{windows, g_.channels, g_.stride_x * g_.channels, taps, nullptr, 0};
@@ -197,8 +195,7 @@ class PoolForward : public PreparedKernel {
             mean_of_windows(run, g_.divisor_of(row, column), out);
           out += windows * g_.channels;
         });
-      if (!y_.channels_last)
-        store_rows_plain(y_, y_space, g_.channels, first, last, 0, g_.channels, y + image * y_.elements());
+      if (!y_.is_direct()) store_rows(y_, y_space, g_.channels, first, last, 0, g_.channels, y);
     });
   }
 
@@ -214,21 +211,23 @@ class PoolForward : public PreparedKernel {
 // order.
 class PoolGradient : public PreparedKernel {
  public:
-  PoolGradient(const PoolGeometry& g, Pool pool, bool x_last, bool y_last, bool dy_last, bool dx_last)
+  // x and y are not read by a mean.
+  PoolGradient(const PoolGeometry& g, Pool pool, const TensorSpec& x, const TensorSpec& y,
+               const TensorSpec& dy, const TensorSpec& dx)
       : g_(g),
         pool_(pool),
-        x_(g.in(x_last)),
-        y_(g.out(y_last)),
-        dy_(g.out(dy_last)),
-        dx_(g.in(dx_last)),
+        x_(g.in(x)),
+        y_(g.out(y)),
+        dy_(g.out(dy)),
+        dx_(g.in(dx)),
         assigns_(g.is_partition()),
         lanes_(pool_lanes(g, g.batch * g.in_height)) {
     taps_floats_ = round_up(4 * g.kernel_height * g.kernel_width);
     const bool is_max = pool == Pool::kMax;
-    x_floats_ = is_max && !x_last ? round_up(x_.elements()) : 0;
-    y_floats_ = is_max && !y_last ? round_up(y_.elements()) : 0;
-    dy_floats_ = dy_last ? 0 : round_up(dy_.elements());
-    dx_floats_ = dx_last ? 0 : round_up(dx_.elements());
+    x_floats_ = is_max && !x_.is_direct() ? round_up(x_.elements()) : 0;
+    y_floats_ = is_max && !y_.is_direct() ? round_up(y_.elements()) : 0;
+    dy_floats_ = dy_.is_direct() ? 0 : round_up(dy_.elements());
+    dx_floats_ = dx_.is_direct() ? 0 : round_up(dx_.elements());
   }
   int lanes() const override { return lanes_; }
   int64_t scratch_bytes() const override {
@@ -244,12 +243,12 @@ class PoolGradient : public PreparedKernel {
     float* const dy_space = y_space + y_floats_;
     float* const dx_space = dy_space + dy_floats_;
     const bool is_max = pool_ == Pool::kMax;
-    auto operand = [&](int i) { return reinterpret_cast<const float*>(call.operands[i]); };
-    auto* dx = reinterpret_cast<float*>(call.results[0]);
+    auto operand = [&](int i) { return call.operands[i]; };
     for_rows_of_lane(g_.batch, g_.in_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
       const auto [from, until] = g_.windows_touching(first, last);
       const int64_t pitch = g_.in_width * g_.channels;
-      float* const own = dx_.channels_last ? dx + image * dx_.elements() + first * pitch : dx_space;
+      void* const dx = dx_.image(call.results[0], image);
+      float* const own = dx_.is_direct() ? static_cast<float*>(dx) + first * pitch : dx_space;
       if (!assigns_) std::memset(own, 0, static_cast<size_t>((last - first) * pitch) * sizeof(float));
       Rows x_rows{nullptr, 0, 0}, y_rows{nullptr, 0, 0};
       if (is_max) {
@@ -273,9 +272,7 @@ class PoolGradient : public PreparedKernel {
           else
             spread_to_windows(run, upstream, g_.divisor_of(row, column), assigns_);
         });
-      if (!dx_.channels_last)
-        store_rows_plain(dx_, dx_space, g_.channels, first, last, 0, g_.channels,
-                         dx + image * dx_.elements());
+      if (!dx_.is_direct()) store_rows(dx_, dx_space, g_.channels, first, last, 0, g_.channels, dx);
     });
   }
 
@@ -288,15 +285,19 @@ class PoolGradient : public PreparedKernel {
   int64_t taps_floats_, x_floats_, y_floats_, dy_floats_, dx_floats_;
 };
 
-bool is_last(const TensorSpec& spec) { return spec.layout == Layout::kNhwc; }
+bool are_images(std::initializer_list<const TensorSpec*> specs) {
+  for (const TensorSpec* spec : specs)
+    if (!is_image(*spec) || spec->dtype != (*specs.begin())->dtype) return false;
+  return true;
+}
 
 std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, Pool pool) {
   if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (!is_image(x) || !is_image(y)) return nullptr;
+  if (!are_images({&x, &y})) return nullptr;
   const auto g = pool_geometry(x.shape, y.shape, request.attributes);
   if (!g) return nullptr;
-  return std::make_unique<PoolForward>(*g, pool, is_last(x), is_last(y));
+  return std::make_unique<PoolForward>(*g, pool, x, y);
 }
 
 std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request) {
@@ -311,20 +312,20 @@ std::unique_ptr<PreparedKernel> prepare_max_pool_gradient(const KernelRequest& r
   if (request.operands.size() != 3 || request.results.size() != 1) return nullptr;
   const TensorSpec &x = request.operands[0], &y = request.operands[1], &dy = request.operands[2];
   const TensorSpec& dx = request.results[0];
-  if (!is_image(x) || !is_image(y) || !is_image(dy) || !is_image(dx)) return nullptr;
+  if (!are_images({&x, &y, &dy, &dx})) return nullptr;
   if (x.shape != dx.shape || y.shape != dy.shape) return nullptr;
   const auto g = pool_geometry(x.shape, y.shape, request.attributes);
   if (!g) return nullptr;
-  return std::make_unique<PoolGradient>(*g, Pool::kMax, is_last(x), is_last(y), is_last(dy), is_last(dx));
+  return std::make_unique<PoolGradient>(*g, Pool::kMax, x, y, dy, dx);
 }
 
 std::unique_ptr<PreparedKernel> prepare_avg_pool_gradient(const KernelRequest& request) {
   if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
   const TensorSpec &dy = request.operands[0], &dx = request.results[0];
-  if (!is_image(dy) || !is_image(dx)) return nullptr;
+  if (!are_images({&dy, &dx})) return nullptr;
   const auto g = pool_geometry(dx.shape, dy.shape, request.attributes);
   if (!g) return nullptr;
-  return std::make_unique<PoolGradient>(*g, Pool::kMean, true, true, is_last(dy), is_last(dx));
+  return std::make_unique<PoolGradient>(*g, Pool::kMean, dx, dy, dy, dx);
 }
 
 IPU_REGISTER_KERNEL("max_pool", prepare_max_pool);

@@ -8,24 +8,43 @@
 namespace ipu::kernels {
 namespace {
 
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
-void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-               int64_t columns) {
-  for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(to + r * to_stride, from + r * from_stride, float_bytes(columns));
+template <class T>
+size_t bytes_of(int64_t count) {
+  return static_cast<size_t>(count) * sizeof(T);
 }
 
-}  // namespace
+template <class T>
+void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(to + r * to_stride, from + r * from_stride, bytes_of<T>(columns));
+}
+void copy_rows(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+               int64_t columns) {
+  widen_rows(from, from_stride, to, to_stride, rows, columns);
+}
 
-void pack_block(const MatrixSource& source, const float* from, int64_t row, int64_t rows, int64_t column,
-                int64_t columns, float* to, int64_t width) {
+void copy_transposed(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  transpose_tile(from, from_stride, to, to_stride, rows, columns);
+}
+void copy_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  widen_transposed(from, from_stride, to, to_stride, rows, columns);
+}
+void copy_transposed(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  transpose_halves(from, from_stride, to, to_stride, rows, columns);
+}
+
+template <class From, class To>
+void pack(const MatrixSource& source, const From* from, int64_t row, int64_t rows, int64_t column,
+          int64_t columns, To* to, int64_t width) {
   switch (source.form) {
     case MatrixSource::Form::kRows:
       copy_rows(from + row * source.stride + column, source.stride, to, width, rows, columns);
       break;
     case MatrixSource::Form::kTransposed:
-      transpose_tile(from + column * source.stride + row, source.stride, to, width, columns, rows);
+      copy_transposed(from + column * source.stride + row, source.stride, to, width, columns, rows);
       break;
     case MatrixSource::Form::kPanels: {
       const int64_t w = panel_width(source.columns);
@@ -42,25 +61,49 @@ void pack_block(const MatrixSource& source, const float* from, int64_t row, int6
       const int64_t w = panel_width(source.rows);
       for (int64_t r = row; r < row + rows;) {
         const int64_t inside = r % w, count = std::min(w - inside, row + rows - r);
-        transpose_tile(from + (r - inside) * source.columns + column * w + inside, w, to + (r - row) * width,
-                       width, columns, count);
+        copy_transposed(from + (r - inside) * source.columns + column * w + inside, w, to + (r - row) * width,
+                        width, columns, count);
         r += count;
       }
       break;
     }
   }
   if (columns < width)
-    for (int64_t r = 0; r < rows; ++r) std::memset(to + r * width + columns, 0, float_bytes(width - columns));
+    for (int64_t r = 0; r < rows; ++r)
+      std::memset(to + r * width + columns, 0, bytes_of<To>(width - columns));
 }
 
-void pack_panels(const MatrixSource& source, const float* from, float* to, int64_t first, int64_t last) {
+template <class T>
+void pack_all(const MatrixSource& source, const T* from, T* to, int64_t first, int64_t last) {
   const int64_t width = panel_width(source.columns);
   constexpr int64_t kRowBlock = 256;  // a block of source and panel stays in the first cache
   for (int64_t panel = first; panel < last; ++panel)
     for (int64_t row = 0; row < source.rows; row += kRowBlock)
-      pack_block(source, from, row, std::min(kRowBlock, source.rows - row), panel * width,
-                 std::min(width, source.columns - panel * width),
-                 to + panel * width * source.rows + row * width, width);
+      pack(source, from, row, std::min(kRowBlock, source.rows - row), panel * width,
+           std::min(width, source.columns - panel * width), to + panel * width * source.rows + row * width,
+           width);
+}
+
+}  // namespace
+
+void pack_block(const MatrixSource& source, const float* from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, float* to, int64_t width) {
+  pack(source, from, row, rows, column, columns, to, width);
+}
+void pack_block(const MatrixSource& source, const Half* from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, float* to, int64_t width) {
+  pack(source, from, row, rows, column, columns, to, width);
+}
+void pack_block(const MatrixSource& source, const Half* from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, Half* to, int64_t width) {
+  pack(source, from, row, rows, column, columns, to, width);
+}
+
+void pack_panels(const MatrixSource& source, const float* from, float* to, int64_t first, int64_t last) {
+  pack_all(source, from, to, first, last);
+}
+void pack_panels(const MatrixSource& source, const Half* from, Half* to, int64_t first, int64_t last) {
+  pack_all(source, from, to, first, last);
 }
 
 }  // namespace ipu::kernels

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/tile_gemm/half_rows.h"
 #include "support/dtype.h"
 
 namespace ipu::kernels {
@@ -14,7 +15,7 @@ constexpr int64_t panel_count(int64_t columns) {
   return (columns + panel_width(columns) - 1) / panel_width(columns);
 }
 
-// A float matrix that is read in blocks, in whatever form it is stored.
+// A matrix of f32 or f16 that is read in blocks, in whatever form it is stored.
 struct MatrixSource {
   enum class Form : uint8_t {
     kRows,              // element (r, c) at r * stride + c
@@ -31,12 +32,17 @@ struct MatrixSource {
 };
 
 // Copies the block [row, row + rows) × [column, column + columns) of `source` to `to`, row major with rows of
-// `width` floats; columns up to `width` become zero.
+// `width` elements; columns up to `width` become zero.
 void pack_block(const MatrixSource& source, const float* from, int64_t row, int64_t rows, int64_t column,
                 int64_t columns, float* to, int64_t width);
+void pack_block(const MatrixSource& source, const Half* from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, float* to, int64_t width);  // widened
+void pack_block(const MatrixSource& source, const Half* from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, Half* to, int64_t width);
 
 // Whole panels [first, last) of the packed form of `source` (of any form) into `to`, the start of the packed
 // matrix.
 void pack_panels(const MatrixSource& source, const float* from, float* to, int64_t first, int64_t last);
+void pack_panels(const MatrixSource& source, const Half* from, Half* to, int64_t first, int64_t last);
 
 }  // namespace ipu::kernels

@@ -27,16 +27,29 @@ void set_pair(GradientBuilder& g, ir::Value* gradient) {
   if (g.needs(1)) g.set(1, g.neg(gradient));
 }
 
+ir::Value* cast(ir::Value* value, DType dtype, ir::Builder& builder) {
+  return value->type().dtype == dtype ? value : build(builder, "cast", {value}, {{"dtype", dtype}});
+}
+
 std::vector<ir::Value*> decompose_pair(ir::Op& op, bool squared) {
   ir::Builder builder(op.graph(), &op);
   builder.settings = op.settings;
   builder.location = op.location;
   builder.origin = op.origin;
-  ir::Value* difference = build(builder, "sub", {op.operand(0), op.operand(1)});
+  // One rounding, as the reference has.
+  const DType dtype = op.result()->type().dtype, wide = dtype == DType::kF16 ? DType::kF32 : dtype;
+  ir::Value* difference =
+      build(builder, "sub", {cast(op.operand(0), wide, builder), cast(op.operand(1), wide, builder)});
   ir::Value* elements =
       squared ? build(builder, "mul", {difference, difference}) : build(builder, "abs", {difference});
-  return {
-      build(builder, "identity_loss", {elements}, {{"reduction", op.attributes.text("reduction", "mean")}})};
+  ir::Value* loss =
+      build(builder, "identity_loss", {elements}, {{"reduction", op.attributes.text("reduction", "mean")}});
+  return {cast(loss, dtype, builder)};
+}
+
+void import_pair(ImportCall& call, const std::string& name, const LossOperands& x) {
+  ir::Value* loss = call.op(name, {x.a, x.b}, {{"reduction", reduction_word(call)}});
+  call.set_result(0, call.cast(loss, call.result_type(0).dtype));
 }
 
 OpDefBuilder pair_loss(std::string name, bool squared, std::string doc) {
@@ -51,11 +64,7 @@ OpDefBuilder pair_loss(std::string name, bool squared, std::string doc) {
       .infer(pair_loss_type)
       .decompose([squared](ir::Op& op) { return decompose_pair(op, squared); })
       .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })  // always decomposed
-      .from_aten({name},
-                 [name](ImportCall& call) {
-                   const LossOperands x = loss_operands(call);
-                   call.set_result(0, call.op(name, {x.a, x.b}, {{"reduction", reduction_word(call)}}));
-                 })
+      .from_aten({name}, [name](ImportCall& call) { import_pair(call, name, loss_operands(call)); })
       .samples({{{x, x}, {}},
                 {{x, x}, {{"reduction", std::string("sum")}}},
                 {{x, x}, {{"reduction", std::string("none")}}}});
@@ -93,8 +102,7 @@ void import_rounded_l1(ImportCall& call, double width, double curve, double slop
 void import_smooth_l1(ImportCall& call) {
   const double beta = call.has("beta") ? call.real("beta") : 1.0;
   if (beta == 0.0) {
-    const LossOperands x = loss_operands(call);
-    return call.set_result(0, call.op("l1_loss", {x.a, x.b}, {{"reduction", reduction_word(call)}}));
+    return import_pair(call, "l1_loss", loss_operands(call));
   }
   import_rounded_l1(call, beta, 0.5 / beta, 1.0);
 }

@@ -19,11 +19,13 @@ std::string reduction_word(ImportCall& call) {
 }
 
 void set_reduced_loss(ImportCall& call, ir::Value* elements) {
-  call.set_result(0, call.op("identity_loss", {elements}, {{"reduction", reduction_word(call)}}));
+  ir::Value* loss = call.op("identity_loss", {elements}, {{"reduction", reduction_word(call)}});
+  call.set_result(0, call.cast(loss, call.result_type(0).dtype));
 }
 
 LossOperands loss_operands(ImportCall& call, std::string_view a, std::string_view b) {
-  const DType dtype = call.result_type(0).dtype;
+  // Squares and sums of halves overflow: the loss is computed in f32 and rounded once.
+  const DType dtype = call.result_type(0).dtype == DType::kF16 ? DType::kF32 : call.result_type(0).dtype;
   ir::Value *left = call.cast(call.tensor(a), dtype), *right = call.cast(call.tensor(b), dtype);
   const Shape shape = broadcast_shapes(left->type().shape, right->type().shape);
   return {expanded(call, left, shape), expanded(call, right, shape)};

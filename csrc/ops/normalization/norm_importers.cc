@@ -1,6 +1,6 @@
 // Importers of torch's normalisations (layer, batch, instance, group, RMS): composed of reductions and
 // elementwise ops, whose gradients are right by construction. Batch statistics of training update the running
-// ones as torch does.
+// ones as torch does. Halves are normalised in f32 and rounded once: their squares would overflow.
 #include <limits>
 #include <numeric>
 
@@ -8,6 +8,10 @@
 
 namespace ipu::ops {
 namespace {
+
+DType computed_in(DType dtype) { return dtype == DType::kF16 ? DType::kF32 : dtype; }
+
+ir::Value* widened(ImportCall& call, ir::Value* x) { return call.cast(x, computed_in(x->type().dtype)); }
 
 ir::Value* scalar_of(ImportCall& call, ir::Value* like, double value) {
   return call.builder().scalar(like->type().dtype, value);
@@ -37,14 +41,17 @@ ir::Value* inverse_deviation(ImportCall& call, ir::Value* variance, double eps) 
   return call.op("rsqrt", {call.op("add", {variance, scalar_of(call, variance, eps)})});
 }
 
-// y * weight + bias, each optional and reshaped to `shape` first.
+// A weight takes the dtype of the input, then that of the computation.
+ir::Value* weight_like(ImportCall& call, std::string_view name, const Shape& shape) {
+  const DType dtype = call.tensor("input")->type().dtype;
+  return widened(call, call.cast(reshaped(call, call.tensor(name), shape), dtype));
+}
+
+// y * weight + bias, each optional and reshaped to `shape` first, in the dtype of the input.
 ir::Value* affine(ImportCall& call, ir::Value* y, const Shape& shape) {
-  const DType dtype = y->type().dtype;
-  if (ir::Value* weight = call.optional_tensor("weight")) {
-    y = call.op("mul", {y, call.cast(reshaped(call, weight, shape), dtype)});
-  }
-  if (call.has("bias")) y = call.op("add", {y, call.cast(reshaped(call, call.tensor("bias"), shape), dtype)});
-  return y;
+  if (call.has("weight")) y = call.op("mul", {y, weight_like(call, "weight", shape)});
+  if (call.has("bias")) y = call.op("add", {y, weight_like(call, "bias", shape)});
+  return call.cast(y, call.tensor("input")->type().dtype);
 }
 
 std::vector<int64_t> last_dims(ImportCall& call, size_t rank) {
@@ -55,18 +62,18 @@ std::vector<int64_t> last_dims(ImportCall& call, size_t rank) {
 }
 
 void import_layer_norm(ImportCall& call) {
-  ir::Value* x = call.tensor("input");
+  ir::Value* x = widened(call, call.tensor("input"));
   const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
   const Statistics s = statistics(call, x, dims);
   ir::Value* scale = inverse_deviation(call, s.variance, call.real("eps"));
   call.set_result(0, affine(call, call.op("mul", {s.centered, scale}), call.integers("normalized_shape")));
   if (call.result_count() < 3) return;
-  call.set_result(1, s.mean);
-  call.set_result(2, scale);
+  call.set_result(1, call.cast(s.mean, call.result_type(1).dtype));
+  call.set_result(2, call.cast(scale, call.result_type(2).dtype));
 }
 
 void import_rms_norm(ImportCall& call) {
-  ir::Value* x = call.tensor("input");
+  ir::Value* x = widened(call, call.tensor("input"));
   const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
   const double eps = call.has("eps") ? call.real("eps") : std::numeric_limits<float>::epsilon();
   ir::Value* scale = inverse_deviation(call, mean_over(call, call.op("mul", {x, x}), dims), eps);
@@ -81,7 +88,7 @@ Shape per_channel(const Shape& x) {
 }
 
 void import_group_norm(ImportCall& call) {
-  ir::Value* x = call.tensor("input");
+  ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
   const int64_t groups = call.integer("num_groups");
   const int64_t size = x->type().elements() / std::max<int64_t>(1, shape[0] * groups);
@@ -93,12 +100,14 @@ void import_group_norm(ImportCall& call) {
 // running = (1 - momentum) * running + momentum * statistic. Gradients do not flow into the state.
 void update_running(ImportCall& call, std::string_view name, ir::Value* statistic) {
   if (!call.has(name)) return;
-  ir::Value* running = call.tensor(name);
+  const DType dtype = call.tensor(name)->type().dtype;
+  ir::Value* running = widened(call, call.tensor(name));
   const double momentum = call.real("momentum");
   statistic =
       call.cast(reshaped(call, call.op("detach", {statistic}), running->type().shape), running->type().dtype);
   ir::Value* kept = call.op("mul", {running, scalar_of(call, running, 1.0 - momentum)});
-  call.write(name, call.op("add", {kept, call.op("mul", {statistic, scalar_of(call, running, momentum)})}));
+  ir::Value* added = call.op("mul", {statistic, scalar_of(call, running, momentum)});
+  call.write(name, call.cast(call.op("add", {kept, added}), dtype));
 }
 
 // The unbiased variance that running statistics collect.
@@ -109,26 +118,24 @@ ir::Value* unbiased(ImportCall& call, ir::Value* variance, int64_t count) {
 }
 
 // (x - mean) / deviation of given statistics as one multiply and one add per element.
-ir::Value* normalized_by_state(ImportCall& call, ir::Value* x) {
+ir::Value* normalized_by_state(ImportCall& call) {
+  ir::Value* x = widened(call, call.tensor("input"));
   const Shape channel = per_channel(x->type().shape);
   const DType dtype = x->type().dtype;
   ir::Value* mean = call.cast(reshaped(call, call.tensor("running_mean"), channel), dtype);
   ir::Value* variance = call.cast(reshaped(call, call.tensor("running_var"), channel), dtype);
   ir::Value* scale = inverse_deviation(call, variance, call.real("eps"));
-  if (ir::Value* weight = call.optional_tensor("weight")) {
-    scale = call.op("mul", {scale, call.cast(reshaped(call, weight, channel), dtype)});
-  }
+  if (call.has("weight")) scale = call.op("mul", {scale, weight_like(call, "weight", channel)});
   ir::Value* shift = call.op("neg", {call.op("mul", {mean, scale})});
-  if (call.has("bias"))
-    shift = call.op("add", {call.cast(reshaped(call, call.tensor("bias"), channel), dtype), shift});
-  return call.op("add", {call.op("mul", {x, scale}), shift});
+  if (call.has("bias")) shift = call.op("add", {weight_like(call, "bias", channel), shift});
+  return call.cast(call.op("add", {call.op("mul", {x, scale}), shift}), call.tensor("input")->type().dtype);
 }
 
 void import_batch_norm(ImportCall& call) {
-  ir::Value* x = call.tensor("input");
+  ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
   if (!call.boolean("training") && call.has("running_mean")) {
-    return call.set_result(0, normalized_by_state(call, x));
+    return call.set_result(0, normalized_by_state(call));
   }
   std::vector<int64_t> dims{0};
   for (size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<int64_t>(d));
@@ -142,9 +149,9 @@ void import_batch_norm(ImportCall& call) {
 
 // Statistics of each sample and channel; the running ones collect their mean over the samples.
 void import_instance_norm(ImportCall& call) {
-  ir::Value* x = call.tensor("input");
+  ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
-  if (!call.boolean("use_input_stats")) return call.set_result(0, normalized_by_state(call, x));
+  if (!call.boolean("use_input_stats")) return call.set_result(0, normalized_by_state(call));
   std::vector<int64_t> dims;
   for (size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<int64_t>(d));
   const Statistics s = statistics(call, x, dims);

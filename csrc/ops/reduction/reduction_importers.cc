@@ -25,6 +25,13 @@ std::vector<int64_t> reduced_dims(ImportCall& call, size_t rank) {
   return dims;
 }
 
+// Powers and long sums of halves overflow and cancel: they are computed in f32 and rounded once.
+DType computed_in(DType dtype) { return dtype == DType::kF16 ? DType::kF32 : dtype; }
+
+void set_rounded(ImportCall& call, int i, ir::Value* value) {
+  call.set_result(i, reshaped(call, call.cast(value, call.result_type(i).dtype), call.result_type(i).shape));
+}
+
 bool keeps_dims(ImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
 
 ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims,
@@ -65,8 +72,8 @@ struct Moments {
   ir::Value *variance, *mean;
 };
 Moments moments(ImportCall& call) {
-  ir::Value* x = call.tensor("self");
-  const DType dtype = x->type().dtype;
+  const DType dtype = computed_in(call.tensor("self")->type().dtype);
+  ir::Value* x = call.cast(call.tensor("self"), dtype);
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   double correction = 1.0;
   if (call.has("unbiased")) correction = call.boolean("unbiased") ? 1.0 : 0.0;
@@ -84,8 +91,8 @@ Moments moments(ImportCall& call) {
 void import_variance(ImportCall& call, bool deviation, bool with_mean) {
   const Moments m = moments(call);
   ir::Value* spread = deviation ? square_root(call, m.variance) : m.variance;
-  call.set_result(0, reshaped(call, spread, call.result_type(0).shape));
-  if (with_mean) call.set_result(1, reshaped(call, m.mean, call.result_type(1).shape));
+  set_rounded(call, 0, spread);
+  if (with_mean) set_rounded(call, 1, m.mean);
 }
 
 }  // namespace
@@ -114,16 +121,16 @@ ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vect
 namespace {
 
 void import_norm(ImportCall& call, std::string_view order) {
-  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
   const double p = call.has(order) ? call.real(order) : 2.0;
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
-  call.set_result(0, vector_norm(call, x, p, dims, keeps_dims(call)));
+  set_rounded(call, 0, vector_norm(call, x, p, dims, keeps_dims(call)));
 }
 
 // max + log(sum(exp(x - max))); an infinite maximum is left out of the shift. No gradient flows through the
 // shift.
 void import_logsumexp(ImportCall& call) {
-  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
   const DType dtype = x->type().dtype;
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
@@ -133,7 +140,7 @@ void import_logsumexp(ImportCall& call) {
   ir::Value* shift = call.op("where", {infinite, scalar(0.0), largest});
   ir::Value* sum = reduced(call, "reduce_sum", call.op("exp", {call.op("sub", {x, shift})}), dims, true);
   ir::Value* result = call.op("add", {call.op("log", {sum}), shift});
-  call.set_result(0, reshaped(call, result, call.result_type(0).shape));
+  set_rounded(call, 0, result);
 }
 
 void import_count_nonzero(ImportCall& call) {

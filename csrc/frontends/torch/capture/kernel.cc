@@ -12,6 +12,7 @@
 
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/gradient_node.h"
+#include "frontends/torch/capture/mixed_types.h"
 #include "frontends/torch/capture/shapes.h"
 #include "frontends/torch/capture/stack.h"
 #include "frontends/torch/errors.h"
@@ -587,6 +588,7 @@ void dispatch(const OpInfo& info, Stack* stack) {
     return move_view(info, stack);
   }
   if (run_special(mine ? c : nullptr, info, s, stack)) return;
+  if (s.graph) settle_mixed_types(info, stack);
   if (s.graph || (mine && info.random)) return record(*c, info, stack);
   if (!mine) require_allowed_outside(info, arguments, s);
   run_on_host(info, stack);

@@ -148,6 +148,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
     same_as.push_back(same);
   }
   if (!written.empty()) twin = find_twin(op, has_out);
+  if (written.empty()) mixed_types = mixed_types_of(overload);
   const std::string& imported = twin != nullptr ? twin->overload : overload;
   importer = ops::find_aten_importer(imported);
   if (importer == nullptr) importer = find_builtin_importer(imported);

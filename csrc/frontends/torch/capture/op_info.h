@@ -29,6 +29,10 @@ enum class Special : uint8_t {
   kSetStorage,
 };
 
+// What happens to floating-point operands of different types (mixed_types.h).
+enum class MixedTypes : uint8_t { kAsTorch, kFollowInput, kWidest };
+MixedTypes mixed_types_of(const std::string& overload);
+
 struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle& handle);
 
@@ -37,6 +41,7 @@ struct OpInfo {
   std::string domain;                  // "aten"
   const Importer* importer = nullptr;  // of the functional twin; nullptr: unsupported
   Special special = Special::kNone;
+  MixedTypes mixed_types = MixedTypes::kAsTorch;
   const OpInfo* twin =
       nullptr;  // functional op that computes what an in-place or out= op writes; else nullptr
   std::vector<size_t> written;  // arguments the schema says are written

@@ -1,0 +1,54 @@
+// The product of product.h on f16 operands and results, C[m,n] = round(activation(A[m,k] · B[k,n] + bias)):
+// blocks of A and B are widened into scratch, multiplied by the f32 tiles while they are hot, and tiles of
+// the result narrowed once. Few rows read B where it is: such a product is as fast as memory delivers the
+// weight, at half of f32's bytes. Same rules for lanes and bits as product.h.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/tile_gemm/half_rows.h"
+#include "kernels/tile_gemm/product.h"
+
+namespace ipu::kernels {
+
+class HalfProduct {
+ public:
+  explicit HalfProduct(const ProductShape& shape);
+
+  int lanes() const { return lanes_m_ * lanes_n_; }
+  int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
+  void run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch, int lane) const;
+
+ private:
+  enum class Method : uint8_t {
+    kTiles,    // blocks of A and B widened
+    kFewRows,  // A widened, B read where it is
+    kDots,     // few rows against a transposed B, which is widened by rows
+  };
+  struct Range {
+    int64_t first, last;
+  };
+  static Range part(int64_t count, int64_t grain, int parts, int index);
+  void make_tiles();
+  void run_tiles(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range rows,
+                 Range columns) const;
+  void run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
+                    Range columns) const;
+  void run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range columns) const;
+  void finish(float* tile, int64_t ld, int64_t rows, int64_t columns, const Half* bias, Half* to) const;
+  int64_t c_index(int64_t row, int64_t column) const;
+
+  ProductShape shape_;
+  Method method_ = Method::kTiles;
+  int64_t column_step_ = 64, row_step_ = 64;
+  int64_t piece_ = 0, pieces_ = 1;  // of k
+  int64_t block_rows_ = 0, dot_columns_ = 0;
+  int64_t lane_columns_ = 0;  // most columns of a lane, in whole steps
+  int64_t ldc_ = 0;
+  int lanes_m_ = 1, lanes_n_ = 1;
+  int64_t scratch_floats_ = 0;
+  // [full rows or remainder][inner or last columns][inner or last piece of k][first piece or later]
+  TileGemm tiles_[2][2][2][2];
+};
+
+}  // namespace ipu::kernels

@@ -1,0 +1,237 @@
+// The f16 forms of kernels against their f32 forms on the same rounded operands: the same numbers, rounded
+// once. Shapes cover every way a product is computed (few rows, dots, tiles, pieces of k, lanes) and every
+// mix of layouts of images.
+#include <gtest/gtest.h>
+
+#include "kernels/tile_gemm/half_rows.h"
+#include "tests/kernels/kernel_harness.h"
+
+namespace ipu::kernels {
+namespace {
+
+using namespace testing;
+
+// One unit in the last place of an f16, of `scale` where the sum cancelled.
+void expect_rounded(const Values& half, const Values& wide, float scale, const std::string& what) {
+  ASSERT_EQ(half.size(), wide.size()) << what;
+  for (size_t i = 0; i < half.size(); ++i) {
+    if (std::isnan(half[i]) && std::isnan(wide[i])) continue;
+    const float want = half_to_float(float_to_half(wide[i]));
+    ASSERT_NEAR(half[i], want, 0x1p-10f * std::fabs(want) + 4e-6f * scale) << what << " element " << i;
+  }
+}
+
+void compare(const std::string& id, std::vector<TensorSpec> operands, std::vector<Values> values,
+             std::vector<TensorSpec> results, const Attributes& attributes, const std::string& what,
+             float scale = 1.0f) {
+  for (Values& v : values) v = rounded(std::move(v));
+  const KernelRun wide = run_kernel(id, operands, values, results, attributes);
+  ASSERT_TRUE(wide.accepted) << what;
+  for (TensorSpec& spec : operands) spec = as_half(spec);
+  for (TensorSpec& spec : results) spec = as_half(spec);
+  const KernelRun half = run_kernel(id, operands, values, results, attributes);
+  ASSERT_TRUE(half.accepted) << what;
+  for (size_t r = 0; r < results.size(); ++r)
+    expect_rounded(half.results[r], wide.results[r], scale, id + " " + what);
+}
+
+struct Sizes {
+  int64_t m, n, k;
+  std::string text() const { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
+};
+const std::vector<Sizes> kSizes = {{1, 10, 512}, {1, 512, 784},  {32, 10, 512}, {32, 512, 784}, {7, 5, 3},
+                                   {2, 100, 33}, {65, 65, 65},   {3, 64, 64},   {130, 200, 70}, {1, 1, 1},
+                                   {4, 1, 900},  {300, 17, 600}, {0, 5, 4},     {5, 0, 4},      {5, 6, 0},
+                                   {20, 130, 1}, {9, 33, 1500},  {4, 48, 31},   {3, 130, 1100}};
+const std::vector<Sizes> kLarge = {{400, 700, 90}, {1, 3000, 900}, {150, 200, 700}};  // several lanes
+
+TEST(HalfProduct, matmul_is_the_rounded_f32_product) {
+  for (const Sizes& s : kSizes)
+    for (bool ta : {false, true})
+      for (bool tb : {false, true})
+        for (bool pack : {false, true}) {
+          const Shape as = ta ? Shape{s.k, s.m} : Shape{s.m, s.k},
+                      bs = tb ? Shape{s.n, s.k} : Shape{s.k, s.n};
+          compare("matmul", {f32(as), pack ? packed(bs) : f32(bs)},
+                  {random_values(s.m * s.k, 1), random_values(s.k * s.n, 2)}, {f32({s.m, s.n})},
+                  {{"trans_a", ta}, {"trans_b", tb}},
+                  s.text() + (ta ? " ta" : "") + (tb ? " tb" : "") + (pack ? " packed" : ""), 30.0f);
+        }
+}
+
+TEST(HalfProduct, lanes_of_large_products_are_the_rounded_f32_ones) {
+  for (const Sizes& s : kLarge)
+    for (bool pack : {false, true})
+      compare("linear", {f32({s.m, s.k}), pack ? packed({s.k, s.n}) : f32({s.n, s.k})},
+              {random_values(s.m * s.k, 1), random_values(s.k * s.n, 2)}, {f32({s.m, s.n})}, {}, s.text(),
+              30.0f);
+}
+
+TEST(HalfProduct, strided_batches_are_read_in_place) {
+  const int64_t batch = 2, heads = 3, length = 37, depth = 20;
+  TensorSpec view = f32({batch, heads, length, depth});
+  view.strides = {length * heads * depth, depth, heads * depth, 1};
+  const int64_t count = batch * heads * length * depth;
+  compare("matmul", {view, view}, {random_values(count, 1), random_values(count, 2)},
+          {f32({batch, heads, length, length})}, {{"trans_b", true}}, "scores");
+  compare("matmul", {f32({batch, heads, length, length}), view},
+          {random_values(batch * heads * length * length, 3), random_values(count, 2)}, {view}, {},
+          "context");
+}
+
+TEST(HalfProduct, linear_and_its_gradients_are_the_rounded_f32_ones) {
+  for (const Sizes& s : kSizes)
+    for (bool pack : {false, true}) {
+      const std::string what = s.text() + (pack ? " packed" : "");
+      const TensorSpec x = f32({s.m, s.k}), dy = f32({s.m, s.n});
+      const TensorSpec w = pack ? packed({s.k, s.n}) : f32({s.n, s.k});
+      const Values xs = random_values(s.m * s.k, 1), ws = random_values(s.k * s.n, 2),
+                   bias = random_values(s.n, 3), dys = random_values(s.m * s.n, 4);
+      compare("linear", {x, w}, {xs, ws}, {dy}, {}, what, 30.0f);
+      compare("linear", {x, w, f32({s.n})}, {xs, ws, bias}, {dy}, {{"activation", "relu"}}, what + " relu",
+              30.0f);
+      compare("linear_input_gradient", {dy, w}, {dys, ws}, {x}, {}, what, 30.0f);
+      compare("linear_weight_gradient", {x, dy}, {xs, dys}, {w}, {}, what, 30.0f);
+    }
+}
+
+struct ConvCase {
+  int64_t batch, in, out, groups;
+  std::vector<int64_t> size, kernel, strides, low, high, dilations;
+  Shape shape(int64_t channels, const std::vector<int64_t>& spatial) const {
+    Shape s{batch, channels};
+    s.insert(s.end(), spatial.begin(), spatial.end());
+    return s;
+  }
+  Shape x() const { return shape(in, size); }
+  Shape w() const {
+    Shape s{out, in / groups};
+    s.insert(s.end(), kernel.begin(), kernel.end());
+    return s;
+  }
+  Shape y() const {
+    std::vector<int64_t> spatial;
+    for (size_t d = 0; d < size.size(); ++d)
+      spatial.push_back((size[d] + low[d] + high[d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
+    return shape(out, spatial);
+  }
+};
+const std::vector<ConvCase> kConvolutions = {
+    {2, 1, 6, 1, {28, 28}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {1, 1}},
+    {3, 6, 16, 1, {14, 14}, {5, 5}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 3, 20, 1, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 70, 130, 1, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 64, 128, 1, {8, 8}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {1, 256, 300, 1, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 8, 12, 4, {10, 9}, {3, 2}, {2, 3}, {2, 0}, {1, 3}, {2, 1}},
+    {2, 36, 36, 36, {12, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 4, 12, 4, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {3, 10, 9, 1, {21}, {3}, {1}, {1}, {1}, {1}},
+    {2, 6, 10, 2, {30}, {5}, {2}, {0}, {3}, {2}},
+    {0, 3, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+};
+
+TEST(HalfConvolution, forward_and_gradients_are_the_rounded_f32_ones_in_every_mix_of_layouts) {
+  for (const ConvCase& c : kConvolutions) {
+    const Attributes base{{"strides", c.strides},
+                          {"padding_low", c.low},
+                          {"padding_high", c.high},
+                          {"dilations", c.dilations},
+                          {"groups", c.groups}};
+    Attributes relu = base, input = base, kernel = base;
+    relu.set("activation", "relu");
+    input.set("input_shape", c.x());
+    kernel.set("kernel_shape", c.w());
+    const Values xs = random_values(element_count(c.x()), 1), ws = random_values(element_count(c.w()), 2),
+                 dys = random_values(element_count(c.y()), 3), bias = random_values(c.out, 4);
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const std::string what = to_string(c.x()) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
+        const TensorSpec x = x_last ? nhwc(c.x()) : f32(c.x()), y = y_last ? nhwc(c.y()) : f32(c.y());
+        compare("conv", {x, f32(c.w())}, {xs, ws}, {y}, base, what, 30.0f);
+        compare("conv", {x, f32(c.w()), f32({c.out})}, {xs, ws, bias}, {y}, relu, what + " relu", 30.0f);
+        if (c.groups == 1) {
+          int64_t taps = 1;
+          for (int64_t k : c.kernel) taps *= k;
+          // Any matrix will do: both forms read the same packed one.
+          compare("conv", {x, packed({taps * c.in, c.out})}, {xs, ws}, {y}, kernel, what + " packed", 30.0f);
+        }
+        compare("conv_input_gradient", {y, f32(c.w())}, {dys, ws}, {x}, input, what, 30.0f);
+        compare("conv_weight_gradient", {x, y}, {xs, dys}, {f32(c.w())}, kernel, what, 60.0f);
+      }
+  }
+}
+
+TEST(HalfPooling, windows_and_their_gradients_are_the_rounded_f32_ones_in_every_mix_of_layouts) {
+  struct Case {
+    Shape x, y;
+    std::vector<int64_t> kernel, strides, low, high;
+  };
+  for (const Case& c : std::vector<Case>{{{2, 6, 8, 8}, {2, 6, 4, 4}, {2, 2}, {2, 2}, {0, 0}, {0, 0}},
+                                         {{2, 17, 9, 10}, {2, 17, 5, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+                                         {{3, 5, 21}, {3, 5, 10}, {3}, {2}, {0}, {0}}}) {
+    Attributes attributes{
+        {"kernel", c.kernel}, {"strides", c.strides}, {"padding_low", c.low}, {"padding_high", c.high}};
+    const Values xs = rounded(random_values(element_count(c.x), 1)),
+                 dys = random_values(element_count(c.y), 2);
+    const Values ys = run_kernel("max_pool", {f32(c.x)}, {xs}, {f32(c.y)}, attributes).results[0];
+    for (bool x_last : {false, true})
+      for (bool y_last : {false, true}) {
+        const TensorSpec x = x_last ? nhwc(c.x) : f32(c.x), y = y_last ? nhwc(c.y) : f32(c.y);
+        const std::string what = to_string(c.x) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
+        compare("max_pool", {x}, {xs}, {y}, attributes, what, 0.0f);
+        compare("avg_pool", {x}, {xs}, {y}, attributes, what);
+        compare("max_pool_gradient", {x, y, y}, {xs, ys, dys}, {x}, attributes, what);
+        Attributes shaped = attributes;
+        shaped.set("input_shape", c.x);
+        compare("avg_pool_gradient", {y}, {dys}, {x}, shaped, what);
+      }
+  }
+}
+
+TEST(HalfLayout, matrices_kernels_and_images_convert_there_and_back) {
+  auto there_and_back = [](TensorSpec plain, TensorSpec stored, const Attributes& attributes) {
+    const Values values = rounded(random_values(element_count(plain.shape), 1));
+    const KernelRun there =
+        run_kernel("convert_layout", {as_half(plain)}, {values}, {as_half(stored)}, attributes);
+    const KernelRun wide = run_kernel("convert_layout", {plain}, {values}, {stored}, attributes);
+    ASSERT_TRUE(there.accepted && wide.accepted);
+    EXPECT_TRUE(same_bits(there.stored[0], wide.stored[0])) << to_string(plain.shape);
+    const KernelRun back =
+        run_kernel("convert_layout", {as_half(stored)}, {there.results[0]}, {as_half(plain)}, attributes);
+    ASSERT_TRUE(back.accepted);
+    EXPECT_TRUE(same_bits(back.results[0], values)) << to_string(plain.shape);
+  };
+  for (auto [k, n] :
+       std::vector<std::pair<int64_t, int64_t>>{{512, 10}, {3, 5}, {64, 64}, {100, 70}, {17, 63}}) {
+    there_and_back(f32({k, n}), packed({k, n}), {});
+    there_and_back(f32({n, k}), packed({k, n}), {{"transpose", true}});
+  }
+  there_and_back(f32({70, 3, 5, 5}), packed({75, 70}), {{"conv_weight", true}});
+  for (const Shape& shape : {Shape{2, 3, 5, 7}, Shape{1, 64, 9, 9}, Shape{3, 16, 11}})
+    there_and_back(f32(shape), nhwc(shape), {});
+}
+
+TEST(HalfRows, every_f16_widens_and_narrows_to_itself_at_every_length) {
+  std::vector<Half> bits(65536), back(65536);
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<Half>(i);
+  std::vector<float> wide(65536);
+  for (int64_t count : {1, 3, 16, 17, 65536}) {
+    for (int64_t at = 0; at + count <= 65536; at += count) {
+      widen_rows(bits.data() + at, count, wide.data() + at, count, 1, count);
+      narrow_rows(wide.data() + at, count, back.data() + at, count, 1, count);
+    }
+    for (int64_t i = 0; i < 65536 / count * count; ++i) {
+      const auto b = bits[static_cast<size_t>(i)];
+      if (std::isnan(half_to_float(b))) {
+        EXPECT_TRUE(std::isnan(half_to_float(back[static_cast<size_t>(i)])));
+        continue;
+      }
+      ASSERT_EQ(back[static_cast<size_t>(i)], b);
+      ASSERT_EQ(wide[static_cast<size_t>(i)], half_to_float(b));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipu::kernels
