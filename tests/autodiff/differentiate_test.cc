@@ -201,6 +201,22 @@ graph @forward(%x: f32[3]) -> f32[3] {
   EXPECT_EQ(count_kind(*info.graph, "mul"), 1);
 }
 
+TEST(Differentiate, OverwrittenValuesPassTheGradientToWhatTheyWere) {
+  Parsed m = parsed(R"(
+graph @forward(%x: f32[3], %v: f32[3]) -> f32[3] {
+  %a = tanh(%v) : f32[3]
+  %b = straight_through(%x, %a) : f32[3]
+  return %b
+})");
+  DifferentiateOptions options;
+  const GradInfo info = differentiate(m.graph("forward"), options);
+  // All of it goes to x; v gets zeros.
+  EXPECT_EQ(count_kind(*info.graph, "tanh_gradient"), 0) << ir::print(*info.graph);
+  ASSERT_EQ(info.expected_outputs.size(), 2u);
+  EXPECT_EQ(info.graph->outputs()[0], info.graph->inputs()[0]);
+  EXPECT_NE(info.graph->outputs()[1], info.graph->inputs()[0]);
+}
+
 TEST(Differentiate, OnlyWantedGradientsAreComputed) {
   Parsed m = parsed(R"(
 graph @forward(%x: f32[4,3], %w: f32[2,3]) -> f32[4,2] {

@@ -1,4 +1,5 @@
 // Kernels that only move elements: copy, flip, concat, pad, slice_scatter, iota, against index arithmetic.
+#include "tests/kernels/index_arithmetic.h"
 #include "tests/kernels/kernel_runner.h"
 
 namespace ipu::kernels::kernel_tests {
@@ -11,19 +12,6 @@ Shape random_shape(std::mt19937& random, size_t rank, int64_t largest) {
   for (size_t d = 0; d < rank; ++d)
     shape.push_back(1 + static_cast<int64_t>(random() % static_cast<uint32_t>(largest)));
   return shape;
-}
-std::vector<int64_t> indices(const Shape& shape, int64_t flat) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return index;
-}
-int64_t flat_index(const Shape& shape, const std::vector<int64_t>& index) {
-  int64_t at = 0;
-  for (size_t d = 0; d < shape.size(); ++d) at = at * shape[d] + index[d];
-  return at;
 }
 
 TEST(Copy, PermutedOperandsAreReadInLogicalOrder) {

@@ -1,22 +1,10 @@
 // Kernels that read or write by index, against loops; wrong indices are reported and touch nothing else.
+#include "tests/kernels/index_arithmetic.h"
 #include "tests/kernels/kernel_runner.h"
 
 namespace ipu::kernels::kernel_tests {
 namespace {
 
-std::vector<int64_t> indices(const Shape& shape, int64_t flat) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return index;
-}
-int64_t flat_index(const Shape& shape, const std::vector<int64_t>& index) {
-  int64_t at = 0;
-  for (size_t d = 0; d < shape.size(); ++d) at = at * shape[d] + index[d];
-  return at;
-}
 Tensor random_index(Shape shape, int64_t extent, std::mt19937& random) {
   return Tensor::plain(DType::kI32, std::move(shape)).randomize(random, 0, static_cast<double>(extent));
 }

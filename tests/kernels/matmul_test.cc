@@ -112,8 +112,8 @@ TEST(Matmul, refuses_what_it_cannot_read) {
   gaps.strides = {8, 2};
   EXPECT_FALSE(
       run_kernel("matmul", {gaps, f32({4, 4})}, {Values(16), Values(16)}, {f32({4, 4})}, {}).accepted);
-  const TensorSpec half = TensorSpec::plain(DType::kF16, {4, 4});
-  const std::vector<TensorSpec> operands = {half, f32({4, 4})}, results = {f32({4, 4})};
+  const TensorSpec whole = TensorSpec::plain(DType::kI32, {4, 4});
+  const std::vector<TensorSpec> operands = {whole, f32({4, 4})}, results = {f32({4, 4})};
   EXPECT_EQ(find_kernel("matmul")->prepare({operands, results, {}}), nullptr);
 }
 

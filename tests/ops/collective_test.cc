@@ -6,6 +6,7 @@
 #include "ops/interpreter.h"
 #include "ops/verify.h"
 #include "support/error.h"
+#include "tests/thrown.h"
 
 namespace ipu::ops {
 namespace {
@@ -68,16 +69,6 @@ TEST(Collectives, scatter_slice_broadcast_and_exchange) {
   EXPECT_EQ(results_of("broadcast(%x) {root=1}", 3), (Rows{{2, 20}, {2, 20}, {2, 20}}));
   EXPECT_EQ(results_of("all_to_all(%x) {concat_dim=0, group_size=2, split_dim=0}", 2),
             (Rows{{1, 2}, {10, 20}}));
-}
-
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(Collectives, refuse_groups_that_do_not_fit) {

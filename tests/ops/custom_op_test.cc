@@ -13,6 +13,7 @@
 #include "ops/interpreter.h"
 #include "ops/verify.h"
 #include "support/error.h"
+#include "tests/thrown.h"
 
 namespace ipu::ops {
 namespace {
@@ -20,16 +21,6 @@ namespace {
 const std::string kExample = std::string(IPU_CUSTOM_OPS) + "/custom_ops_example.so";
 std::string broken(int kind) {
   return std::string(IPU_CUSTOM_OPS) + "/custom_ops_broken" + std::to_string(kind) + ".so";
-}
-
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 // Runs before the library is loaded by any other test of this file: names sort first among TESTs of a suite

@@ -13,19 +13,10 @@
 #include "passes/text_case.h"
 #include "support/error.h"
 #include "tests/source_tree.h"
+#include "tests/thrown.h"
 
 namespace ipu::passes {
 namespace {
-
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 std::vector<std::vector<double>> run_first_graph(const ir::Module& module, size_t outputs) {
   const ir::Graph& graph = *module.graphs().front();

@@ -8,19 +8,11 @@
 #include "passes/pass.h"
 #include "passes/text_case.h"
 #include "support/error.h"
+#include "tests/thrown.h"
 
 namespace ipu::passes {
 namespace {
 
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 bool has(const std::vector<std::string>& steps, const std::string& step) {
   return std::find(steps.begin(), steps.end(), step) != steps.end();
 }

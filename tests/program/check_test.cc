@@ -2,18 +2,11 @@
 
 #include "support/error.h"
 #include "tests/program/program_writer.h"
+#include "tests/thrown.h"
 
 namespace ipu::program {
 namespace {
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
-}
 void expect_message(const std::function<void()>& action, const std::string& part) {
   std::string message = message_of(action);
   EXPECT_NE(message.find(part), std::string::npos) << "got: " << message;

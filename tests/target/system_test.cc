@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "support/error.h"
+#include "tests/thrown.h"
 
 namespace ipu::target {
 namespace {
@@ -24,16 +25,6 @@ class EmulatedSystem : public testing::Test {
  private:
   std::string saved_;
 };
-
-template <typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST_F(EmulatedSystem, is_a_pod16_unless_the_environment_says_otherwise) {
   unsetenv("POPTORCH_EMULATED_SYSTEM");
