@@ -234,3 +234,138 @@ LOSSES = {
     + [((f(2, 3, 2), positive(2, 3, 2)), {}), ((f(3), positive(3)), {})],
     "_weight_norm_interface": [((f(4, 3), positive(4, 1)), {}), ((f(2, 3, 4), positive(1, 1, 4), 2), {})],
 }
+
+
+def index(*shape, below, low=0):
+    return T(shape, low, below - 1, torch.int64)
+
+
+DISTINCT = T((3, 4), dtype=torch.int64, values=(0, 1, 2, 4, 3, 2, 1, 0, 4, 0, 2, 3))  # no two equal in a row
+WITH_ZEROS = T((3, 4), values=(0.5, 0.0, -1.5, 2.0, 0.0, 1.25, 0.0, 3.0, -2.0, 0.5, 1.5, 0.75))
+INDEXING = {
+    "scatter.src": [
+        ((f(3, 5), 1, DISTINCT, f(3, 4)), {}),
+        ((ints(3, 5), -1, DISTINCT, ints(3, 4)), {}),
+    ],
+    "scatter.value": [((f(3, 5), 1, index(3, 2, below=5), 2.5), {}), ((ints(3, 5), 1, index(3, 2, below=5), 7), {})],
+    **{
+        f"scatter.{kind}": [
+            ((ints(3, 4), 0, index(5, 4, below=3), value), {"reduce": reduce}) for reduce in ("add", "multiply")
+        ]
+        for kind, value in (("reduce", ints(5, 4)), ("value_reduce", 3))
+    },
+    "scatter_reduce.two": [
+        ((f(3, 4), 0, index(5, 4, below=3), f(5, 4), reduce), {"include_self": include})
+        for reduce in ("sum", "prod", "mean", "amax", "amin")
+        for include in (True, False)
+    ]
+    + [((WITH_ZEROS, 1, index(3, 5, below=4), f(3, 5), "prod"), {})]
+    + [((f(3, 2), 1, index(3, 4, below=2), WITH_ZEROS, "prod"), {"include_self": i}) for i in (True, False)]
+    + [((T((4,), values=(1.0, 2.0, 3.0, 2.0)), 0, index(6, below=4), T((6,), values=(2.0,) * 6), "amax"), {})],
+    "index_reduce": [
+        ((f(4, 3), 0, index(5, below=4), f(5, 3), reduce), {"include_self": include})
+        for reduce in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
+    ],
+    "index_copy": [((f(4, 3), 1, T((2,), dtype=torch.int64, values=(2, 0)), f(4, 2)), {})],
+    "index_fill.int_Scalar": [((f(4, 3), 0, index(2, below=4), 1.5), {}), ((ints(3), 0, index(1, below=3), 4), {})],
+    "index_fill.int_Tensor": [((f(4, 3), 1, index(2, below=3), T((), -1, 1)), {})],
+    "index_put": [
+        ((f(4, 3), [T((2,), dtype=torch.int64, values=(3, -4))], f(2, 3)), {}),
+        ((f(4, 3), [T((2,), dtype=torch.int64, values=(3, 0))], f(3)), {}),
+        ((f(4, 3), [T((2,), dtype=torch.int64, values=(3, 0)), T((2,), dtype=torch.int64, values=(1, 1))], f(2)), {}),
+        ((f(2, 4, 3), [None, T((2,), dtype=torch.int64, values=(3, 0))], f(2, 2, 3)), {}),
+        (
+            (
+                f(2, 4, 3),
+                [T((2,), dtype=torch.int64, values=(1, 0)), None, T((2,), dtype=torch.int64, values=(2, 1))],
+                f(2, 4),
+            ),
+            {},
+        ),
+        ((f(4, 3), [index(5, below=4)], f(5, 3)), {"accumulate": True}),
+        ((f(3, 4), [bools(3, 4)], T((), -1, 1)), {}),
+        ((f(3, 4), [bools(3)], f(4)), {}),
+        ((f(3, 4), [bools(3)], f(1, 4)), {"accumulate": True}),
+    ],
+    "unfold": [((f(3, 7), 1, 3, 2), {}), ((f(5, 2, 3), 0, 2, 1), {})],
+    "im2col": [
+        ((f(2, 3, 6, 7), [2, 3], [1, 2], [1, 0], [2, 1]), {}),
+        ((f(3, 5, 5), [3, 3], [1, 1], [1, 1], [1, 1]), {}),
+    ],
+    "col2im": [
+        ((f(2, 12, 20), [5, 6], [2, 2], [1, 1], [0, 0], [1, 1]), {}),
+        ((f(4, 9), [4, 4], [2, 2], [1, 1], [1, 1], [2, 2]), {}),
+    ],
+    "bincount": [((ints(9, low=0, high=5), None, 6), {})],
+    "bucketize.Tensor": [((f(3, 4), exact(-1.0, 0.0, 2.0)), {"right": right}) for right in (False, True)]
+    + [
+        ((ints(9, low=-2, high=3), T((3,), dtype=torch.int32, values=(-1, 0, 2))), {"right": right})
+        for right in (False, True)
+    ],
+}
+
+SORTING = {
+    "sort": [((f(3, 4), 1, False), {}), ((f(3, 4), 0, True), {})],
+    "sort.stable": [((ints(9, low=-2, high=2),), {"stable": True, "dim": 0, "descending": d}) for d in (False, True)]
+    + [
+        ((exact(1.0, float("nan"), -1.0, float("inf")),), {"stable": True, "dim": 0, "descending": d})
+        for d in (False, True)
+    ],
+    "argsort.stable": [
+        ((ints(3, 5, low=-2, high=2),), {"stable": True, "dim": 1, "descending": d}) for d in (False, True)
+    ],
+    "topk": [((f(3, 6), 2), {}), ((f(5, 3), 3, 0, False), {}), ((exact(1.0, float("nan"), 3.0), 2), {})],
+    "median": [((f(9),), {}), ((f(3, 4),), {}), ((exact(1.0, 2.0, 2.0, 3.0, 2.0),), {}), ((ints(6),), {})],
+    "median.dim": [((f(3, 4), 1), {}), ((f(5, 3), 0, True), {})],
+    "cumsum": [((f(3, 4), 1), {}), ((f(2, 4, 3), -2), {}), ((ints(5), 0), {}), ((bools(5), 0), {})],
+    "cumprod": [((f(3, 4), 1), {}), ((WITH_ZEROS, 1), {}), ((WITH_ZEROS, 0), {}), ((ints(4, low=-3, high=3), 0), {})],
+    "nansum": [((f(3, 4), [1]), {}), ((exact(1.0, float("nan"), 3.0),), {}), ((ints(4),), {})],
+}
+
+LAYERS = {
+    "hardshrink": [((f(9), 0.7), {}), ((exact(0.5, -0.5, 0.25, float("nan")),), {})],
+    "softshrink": [((f(9), 0.7), {}), ((exact(0.5, -0.5, 0.25, float("nan")),), {})],
+    "linalg_cross": [((f(4, 3), f(4, 3)), {}), ((f(3, 2), f(3, 1)), {"dim": 0}), ((ints(2, 3), ints(2, 3)), {})],
+    "cdist": [((f(2, 4, 3), f(2, 5, 3), p), {}) for p in (0.0, 1.0, 2.0, 3.0)] + [((f(4, 3), f(5, 3)), {})],
+    **{
+        f"upsample_nearest{len(s)}d": [((f(1, 2, *s), [2 * n for n in s]), {}), ((f(1, 2, *s), [n + 2 for n in s]), {})]
+        for s in ((5,), (5, 4), (3, 4, 2))
+    },
+    **{
+        f"_upsample_nearest_exact{len(s)}d": [
+            ((f(1, 2, *s), [2 * n for n in s]), {}),
+            ((f(1, 2, *s), [n - 1 for n in s]), {}),
+        ]
+        for s in ((5,), (5, 4), (3, 4, 2))
+    },
+    **{
+        name: [((f(1, 2, *s), [2 * n for n in s], corners), {}) for corners in (False, True)]
+        + [((f(1, 2, *s), [n + 2 for n in s], corners), {}) for corners in (False, True)]
+        + [((f(1, 2, *s), [int(n * 1.5) for n in s], False, *[1.5 for _ in s]), {})]
+        for name, s in (
+            ("upsample_linear1d", (6,)),
+            ("upsample_bilinear2d", (6, 4)),
+            ("upsample_trilinear3d", (4, 2, 6)),
+            ("upsample_bicubic2d", (6, 4)),
+        )
+    },
+    "conv3d": [
+        ((f(2, 4, 5, 6, 7), f(6, 2, 2, 3, 3), f(6), [2, 1, 1], [1, 0, 2], [2, 1, 1], 2), {}),
+        ((f(1, 3, 4, 4, 4), f(2, 3, 3, 3, 3), None), {}),
+        ((f(3, 4, 4, 4), f(2, 3, 1, 2, 2), f(2)), {}),
+    ],
+    "conv3d.padding": [((f(1, 2, 4, 4, 4), f(3, 2, 3, 2, 3), f(3), [1, 1, 1], "same"), {})],
+    "conv_transpose3d.input": [
+        ((f(2, 4, 3, 3, 2), f(4, 3, 3, 2, 2), f(6), [2, 1, 2], [1, 0, 0], [1, 0, 1], 2), {}),
+        ((f(1, 2, 3, 3, 3), f(2, 3, 2, 2, 2), None), {}),
+    ],
+    "max_pool3d": [((f(2, 3, 5, 6, 7), [2, 3, 2], [2, 2, 1], [1, 1, 0], 1, c), {}) for c in (False, True)],
+    "avg_pool3d": [
+        ((f(2, 3, 5, 6, 7), [2, 3, 2], [2, 2, 3], [1, 1, 0], ceil, pad, divisor), {})
+        for ceil in (False, True)
+        for pad in (False, True)
+        for divisor in (None, 5)
+    ],
+    "_adaptive_avg_pool3d": [((f(2, 3, 4, 6, 2), [2, 3, 1]), {}), ((f(3, 4, 6, 2), [1, 1, 1]), {})],
+}

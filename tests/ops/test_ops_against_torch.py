@@ -13,10 +13,10 @@ import subprocess
 import pytest
 import torch
 
-from aten_cases import ELEMENTWISE, LOSSES, T
+from aten_cases import ELEMENTWISE, INDEXING, LAYERS, LOSSES, SORTING, T
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = {**ELEMENTWISE, **LOSSES}
+CASES = {**ELEMENTWISE, **LOSSES, **INDEXING, **SORTING, **LAYERS}
 DTYPES = {
     torch.float32: "f32",
     torch.float64: "f32",

@@ -179,6 +179,10 @@ TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
   EXPECT_EQ(
       import_refusal("cross_entropy_loss", {{"self", x}, {"target", target}, {"weight", weight}}, f32({})),
       prefix + "cross_entropy_loss: class weights (argument 'weight') are not supported.");
+  EXPECT_EQ(import_refusal("cross_entropy_loss", {{"self", x}, {"target", x}, {"weight", weight}}, f32({})),
+            prefix + "cross_entropy_loss: class weights (argument 'weight') are not supported.");
+  EXPECT_EQ(import_refusal("nll_loss_nd", {{"self", x}, {"target", x}}, f32({})),
+            prefix + "nll_loss_nd: class probabilities as target are not supported; give class indices.");
   EXPECT_EQ(import_refusal("feature_dropout", {{"input", target}, {"p", 0.5}, {"train", true}}, f32({4})),
             prefix + "feature_dropout: an input with fewer than two dimensions.");
   EXPECT_EQ(import_refusal("exponential", {{"self", x}, {"lambd", -1.0}}, f32({4, 3})),

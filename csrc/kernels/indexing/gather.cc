@@ -1,6 +1,9 @@
-// Kernels "gather" (x, index) and "scatter_add" (x, index, src) {dim}: one element of x per index. Equal
-// indices add up in row-major order. Lanes are ranges of the first dimension that is not `dim`.
+// Kernels "gather" (x, index), "scatter_add" and "scatter" (x, index, src) {dim, mode}: one element of x per
+// index. Equal indices come one after the other in row-major order. Lanes are ranges of the first dimension
+// that is not `dim`.
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "kernels/data_movement/strided_copy.h"
 #include "kernels/indexing/index_operand.h"
@@ -77,11 +80,54 @@ class GatherKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
-class ScatterAddKernel final : public PreparedKernel {
+// What becomes of an element of x and one of src.
+enum class Combine : uint8_t { kAdd, kAssign, kMultiply, kMax, kMin };
+
+std::optional<Combine> combine_from_word(const std::string& word) {
+  if (word == "assign") return Combine::kAssign;
+  if (word == "multiply") return Combine::kMultiply;
+  if (word == "max") return Combine::kMax;
+  if (word == "min") return Combine::kMin;
+  return std::nullopt;
+}
+
+// Calls f(T{}) with the type in which elements are combined; false when there is none.
+template <class F>
+bool with_combined(Combine combine, DType dtype, F f) {
+  if (combine == Combine::kAssign) {
+    with_bits(dtype, f);
+    return true;
+  }
+  if (combine == Combine::kAdd || combine == Combine::kMultiply) return with_number(dtype, f);
+  switch (dtype) {  // an order needs the sign
+    case DType::kI32:
+      f(int32_t{});
+      return true;
+    case DType::kI16:
+      f(int16_t{});
+      return true;
+    case DType::kI8:
+      f(int8_t{});
+      return true;
+    default:
+      return with_number(dtype, f);
+  }
+}
+
+// NaN wins over every number.
+template <class T>
+T extreme(T a, T b, bool largest) {
+  if (a != a) return a;
+  if (b != b) return b;
+  return (largest ? b > a : b < a) ? b : a;
+}
+
+class ScatterKernel final : public PreparedKernel {
  public:
-  ScatterAddKernel(DType dtype, Walk walk, int64_t extent, StridedCopy slice, int64_t from_stride,
-                   int64_t to_stride)
+  ScatterKernel(DType dtype, Combine combine, Walk walk, int64_t extent, StridedCopy slice,
+                int64_t from_stride, int64_t to_stride)
       : dtype_(dtype),
+        combine_(combine),
         walk_(std::move(walk)),
         slice_(std::move(slice)),
         extent_(extent),
@@ -98,21 +144,46 @@ class ScatterAddKernel final : public PreparedKernel {
     if (call.operands[0] != call.results[0])
       for (int64_t i = first; i < last; ++i)
         slice_.run(call.operands[0] + i * from_stride_ * bytes, call.results[0] + i * to_stride_ * bytes);
-    with_number(dtype_, [&]<class T>(T) {
-      const IndexOperand index = index_operand(call, 1, walk_.extent);
-      const auto* source = reinterpret_cast<const T*>(call.operands[2]);
-      auto* result = reinterpret_cast<T*>(call.results[0]);
-      walk_.each(first, last, [&](int64_t linear, int64_t offset) {
-        const int64_t k = index.at(linear);
-        if (k < 0) return;
-        T& to = result[offset + k * walk_.along];
-        to = static_cast<T>(to + source[linear]);
-      });
+    with_combined(combine_, dtype_, [&]<class T>(T) {
+      switch (combine_) {
+        case Combine::kAdd:
+          return each<T>(call, first, last, [](T a, T b) { return static_cast<T>(a + b); });
+        case Combine::kMultiply:
+          return each<T>(call, first, last, [](T a, T b) { return product(a, b); });
+        case Combine::kMax:
+          return each<T>(call, first, last, [](T a, T b) { return extreme(a, b, true); });
+        case Combine::kMin:
+          return each<T>(call, first, last, [](T a, T b) { return extreme(a, b, false); });
+        case Combine::kAssign:
+          return each<T>(call, first, last, [](T, T b) { return b; });
+      }
     });
   }
 
  private:
+  // Small unsigned types widen to int, which must not overflow.
+  template <class T>
+  static T product(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else
+      return static_cast<T>(a * b);
+  }
+  template <class T, class Apply>
+  void each(const KernelCall& call, int64_t first, int64_t last, Apply apply) const {
+    const IndexOperand index = index_operand(call, 1, walk_.extent);
+    const auto* source = reinterpret_cast<const T*>(call.operands[2]);
+    auto* result = reinterpret_cast<T*>(call.results[0]);
+    walk_.each(first, last, [&](int64_t linear, int64_t offset) {
+      const int64_t k = index.at(linear);
+      if (k < 0) return;
+      T& to = result[offset + k * walk_.along];
+      to = apply(to, source[linear]);
+    });
+  }
+
   DType dtype_;
+  Combine combine_;
   Walk walk_;
   StridedCopy slice_;  // x at one position of the cut dimension
   int64_t extent_, from_stride_, to_stride_;
@@ -128,13 +199,13 @@ std::unique_ptr<PreparedKernel> prepare_gather(const KernelRequest& request) {
       y.dtype, make_walk(x, index.shape, request.attributes.integer("dim"), memory_strides(x)));
 }
 
-std::unique_ptr<PreparedKernel> prepare_scatter_add(const KernelRequest& request) {
+std::unique_ptr<PreparedKernel> prepare_combined(const KernelRequest& request, Combine combine) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2],
                    &y = request.results[0];
   if (x.layout != Layout::kPlain || !is_index(index) || !source.is_contiguous() || !y.is_contiguous())
     return nullptr;
   if (x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape ||
-      !with_number(y.dtype, [](auto) {}))
+      !with_combined(combine, y.dtype, [](auto) {}))
     return nullptr;
   if (x.shape.empty() || x.shape.size() != index.shape.size()) return nullptr;
   Walk walk = make_walk(y, index.shape, request.attributes.integer("dim"), contiguous_strides(y.shape));
@@ -147,12 +218,20 @@ std::unique_ptr<PreparedKernel> prepare_scatter_add(const KernelRequest& request
     extents[d] = 1;
   }
   StridedCopy slice(extents, from, to, size_in_bytes(y.dtype));
-  return std::make_unique<ScatterAddKernel>(y.dtype, std::move(walk), extent, std::move(slice), from_stride,
-                                            to_stride);
+  return std::make_unique<ScatterKernel>(y.dtype, combine, std::move(walk), extent, std::move(slice),
+                                         from_stride, to_stride);
+}
+std::unique_ptr<PreparedKernel> prepare_scatter_add(const KernelRequest& request) {
+  return prepare_combined(request, Combine::kAdd);
+}
+std::unique_ptr<PreparedKernel> prepare_scatter(const KernelRequest& request) {
+  const std::optional<Combine> combine = combine_from_word(request.attributes.text("mode", "assign"));
+  return combine ? prepare_combined(request, *combine) : nullptr;
 }
 
 IPU_REGISTER_KERNEL("gather", prepare_gather);
 IPU_REGISTER_KERNEL("scatter_add", prepare_scatter_add);
+IPU_REGISTER_KERNEL("scatter", prepare_scatter);
 
 }  // namespace
 }  // namespace ipu::kernels

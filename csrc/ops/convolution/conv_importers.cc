@@ -1,6 +1,6 @@
 // Importers of torch's convolutions: padding by number or by name, input without a batch, transposed
 // convolution.
-#include "ops/convolution/window.h"
+#include "ops/convolution/volume.h"
 
 namespace ipu::ops {
 namespace {
@@ -22,9 +22,9 @@ void with_batch(ImportCall& call, size_t rank, Build build) {
 
 size_t spatial_rank(ImportCall& call) {
   const size_t rank = call.tensor("weight")->type().shape.size();
-  if (rank != 3 && rank != 4) {
+  if (rank < 3 || rank > 5) {
     call.unsupported("a weight of shape " + to_string(call.tensor("weight")->type().shape) +
-                     "; one and two spatial dimensions are supported");
+                     "; one to three spatial dimensions are supported");
   }
   return rank - 2;
 }
@@ -34,6 +34,8 @@ std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t ran
 }
 
 ir::Value* convolution(ImportCall& call, ir::Value* x, const Attributes& attributes) {
+  if (x->type().shape.size() == 5)
+    return volume_convolution(call, x, call.tensor("weight"), call.optional_tensor("bias"), attributes);
   if (ir::Value* bias = call.optional_tensor("bias"))
     return call.op("conv", {x, call.tensor("weight"), bias}, attributes);
   return call.op("conv", {x, call.tensor("weight")}, attributes);
@@ -86,7 +88,8 @@ void import_transposed(ImportCall& call) {
   if (result.size() == rank + 1) result.insert(result.begin(), 1);
   attributes.set("input_shape", result);
   with_batch(call, rank, [&](ir::Value* x) {
-    ir::Value* y = call.op("conv_input_gradient", {x, call.tensor("weight")}, attributes);
+    ir::Value* y = rank == 3 ? transposed_volume_convolution(call, x, call.tensor("weight"), attributes)
+                             : call.op("conv_input_gradient", {x, call.tensor("weight")}, attributes);
     ir::Value* bias = call.optional_tensor("bias");
     if (bias == nullptr) return y;
     Shape per_channel(rank + 1, 1);
@@ -97,10 +100,10 @@ void import_transposed(ImportCall& call) {
 
 struct Registrations {
   Registrations() {
-    for (const char* name : {"conv1d", "conv2d"}) register_aten_importer(name, import_conv);
-    for (const char* name : {"conv1d.padding", "conv2d.padding"})
+    for (const char* name : {"conv1d", "conv2d", "conv3d"}) register_aten_importer(name, import_conv);
+    for (const char* name : {"conv1d.padding", "conv2d.padding", "conv3d.padding"})
       register_aten_importer(name, import_conv_named_padding);
-    for (const char* name : {"conv_transpose1d", "conv_transpose2d.input"})
+    for (const char* name : {"conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"})
       register_aten_importer(name, import_transposed);
     for (const char* name : {"convolution", "_convolution"}) {
       register_aten_importer(name, [](ImportCall& call) {

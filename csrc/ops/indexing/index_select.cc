@@ -1,7 +1,5 @@
 // index_select and index_add: whole slices by number along one dimension; x[i, :, j] with integer tensors is
 // imported as one index_select over the merged dimensions.
-#include <numeric>
-
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -49,57 +47,16 @@ void import_index_add(ImportCall& call) {
   call.set_result(0, call.op("index_add", {x, index, source}, {{"dim", dim}}));
 }
 
-// Index tensors count from the end when negative.
-ir::Value* from_front(ImportCall& call, ir::Value* index, int64_t extent) {
-  index = call.cast(index, DType::kI32);
-  ir::Value* negative = call.op("less", {index, call.builder().scalar(DType::kI32, 0)});
-  ir::Value* shifted =
-      call.op("add", {index, call.builder().scalar(DType::kI32, static_cast<double>(extent))});
-  return call.op("where", {negative, shifted, index});
-}
-
-// x[..., i, j, ...]: the indexed dimensions are brought together, merged into one and selected by the merged
-// index. The index dimensions stand where the indexed ones stood if these are neighbours, else in front, as
-// in torch.
 void import_index(ImportCall& call) {
   ir::Value* x = call.tensor("self");
   const std::vector<ir::Value*> indices = call.tensors("indices");
-  const auto rank = static_cast<int64_t>(x->type().shape.size());
-  std::vector<int64_t> indexed, others;
-  Shape index_shape;
-  for (int64_t d = 0; d < rank; ++d) {
-    ir::Value* index = d < static_cast<int64_t>(indices.size()) ? indices[d] : nullptr;
-    (index == nullptr ? others : indexed).push_back(d);
-    if (index == nullptr) continue;
-    const DType dtype = index->type().dtype;
-    if (dtype == DType::kBool || dtype == DType::kU8) {
+  for (const ir::Value* index : indices) {
+    if (index != nullptr && (index->type().dtype == DType::kBool || index->type().dtype == DType::kU8))
       call.unsupported("a boolean mask as index gives a shape that depends on data; use torch.where");
-    }
-    index_shape = broadcast_shapes(index_shape, index->type().shape);
   }
-  if (indexed.empty()) return call.set_result(0, x);
-  const bool neighbours = indexed.back() - indexed.front() + 1 == static_cast<int64_t>(indexed.size());
-  const int64_t place = neighbours ? indexed.front() : 0;
-  std::vector<int64_t> perm = others;
-  perm.insert(perm.begin() + place, indexed.begin(), indexed.end());
-
-  ir::Value* merged = nullptr;
-  int64_t extent = 1;
-  for (const int64_t d : indexed) {
-    const int64_t size = x->type().shape[d];
-    ir::Value* index = expanded(call, from_front(call, indices[d], size), index_shape);
-    if (merged != nullptr) {
-      merged = call.op("mul", {merged, call.builder().scalar(DType::kI32, static_cast<double>(size))});
-      index = call.op("add", {merged, index});
-    }
-    merged = index;
-    extent *= size;
-  }
-  ir::Value* y = transposed(call, x, perm);
-  Shape flat = y->type().shape;
-  flat.erase(flat.begin() + place, flat.begin() + place + std::ssize(indexed));
-  flat.insert(flat.begin() + place, extent);
-  y = select(call, reshaped(call, y, flat), reshaped(call, merged, {element_count(index_shape)}), place);
+  const std::optional<MergedIndex> merged = merge_indices(call, x, indices);
+  if (!merged) return call.set_result(0, x);
+  ir::Value* y = select(call, merged->flat, merged->index, merged->place);
   call.set_result(0, reshaped(call, y, call.result_type(0).shape));
 }
 

@@ -1,6 +1,7 @@
 // What ops that read an index operand share.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "ops/rule_support.h"
@@ -12,5 +13,22 @@ int64_t checked_index(const ReferenceTensor& index, int64_t i, int64_t extent, s
 
 // `index` must have the rank of x and may not be larger outside dimension `dim`.
 void require_gatherable(const InferContext& context, const Shape& x, const Shape& index, int64_t dim);
+
+// An i32 index whose negative values count from the end.
+ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent);
+
+// x[..., i, j, ...] with integer tensors: the indexed dimensions are brought together, merged into one and
+// named by one merged index. The index dimensions stand where the indexed ones stood if these are neighbours,
+// else in front, as in torch.
+struct MergedIndex {
+  ir::Value* flat;  // x, transposed by `perm` to `moved_shape`, with dimensions [place, place + count) merged
+  ir::Value* index;  // flat
+  std::vector<int64_t> perm;
+  Shape moved_shape, index_shape;
+  int64_t place, count;
+};
+// nullopt when no dimension is indexed. Boolean masks are the caller's business.
+std::optional<MergedIndex> merge_indices(ImportCall& call, ir::Value* x,
+                                         const std::vector<ir::Value*>& indices);
 
 }  // namespace ipu::ops

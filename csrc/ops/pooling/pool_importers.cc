@@ -58,11 +58,37 @@ Pool read_pool(ImportCall& call, size_t rank) {
   return {x, std::move(w), std::move(ceil_padding), std::move(attributes)};
 }
 
+// A window over a volume is one over its planes and then one along the depth: maxima, their first place, sums
+// and counts of elements all come out the same.
+Attributes part_of(const Attributes& attributes, bool planes) {
+  Attributes part = attributes;
+  for (const char* name : {"kernel", "strides", "padding_low", "padding_high", "dilations", "ceil_padding"}) {
+    if (attributes.find(name) == nullptr) continue;
+    const std::vector<int64_t>& all = attributes.integers(name);
+    const bool is_length = name[0] == 'k' || name[0] == 's' || name[0] == 'd';
+    part.set(name,
+             planes ? std::vector<int64_t>{all[1], all[2]} : std::vector<int64_t>{all[0], is_length ? 1 : 0});
+  }
+  if (!planes && attributes.integer("divisor", 0) != 0) part.set("divisor", int64_t{1});
+  return part;
+}
+
+ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const Attributes& attributes) {
+  const Shape s = x->type().shape;
+  if (s.size() != 5) return call.op(kind, {x}, attributes);
+  ir::Value* planes =
+      call.op(kind, {reshaped(call, x, {s[0], s[1] * s[2], s[3], s[4]})}, part_of(attributes, true));
+  const Shape p = planes->type().shape;
+  ir::Value* y =
+      call.op(kind, {reshaped(call, planes, {s[0], s[1], s[2], p[2] * p[3]})}, part_of(attributes, false));
+  return reshaped(call, y, {s[0], s[1], y->type().shape[2], p[2], p[3]});
+}
+
 void import_max_pool(ImportCall& call, size_t rank) {
   Pool pool = read_pool(call, rank);
   pool.attributes.set("dilations", pool.window.dilations);
-  call.set_result(0,
-                  reshaped(call, call.op("max_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+  call.set_result(
+      0, reshaped(call, pooled(call, "max_pool", pool.x, pool.attributes), call.result_type(0).shape));
 }
 
 void import_avg_pool(ImportCall& call, size_t rank) {
@@ -73,8 +99,8 @@ void import_avg_pool(ImportCall& call, size_t rank) {
   if (call.has("count_include_pad"))
     pool.attributes.set("count_include_pad", call.boolean("count_include_pad"));
   if (call.has("divisor_override")) pool.attributes.set("divisor", call.integer("divisor_override"));
-  call.set_result(0,
-                  reshaped(call, call.op("avg_pool", {pool.x}, pool.attributes), call.result_type(0).shape));
+  call.set_result(
+      0, reshaped(call, pooled(call, "avg_pool", pool.x, pool.attributes), call.result_type(0).shape));
 }
 
 void import_adaptive(ImportCall& call, size_t rank) {
@@ -94,11 +120,11 @@ void import_adaptive(ImportCall& call, size_t rank) {
     everything = everything && out == 1;
   }
   ir::Value* y = everything ? call.op("reduce_mean", {x}, {{"dims", dims}, {"keep_dims", true}})
-                            : call.op("avg_pool", {x},
-                                      {{"kernel", kernel},
-                                       {"strides", kernel},
-                                       {"padding_low", Shape(rank, 0)},
-                                       {"padding_high", Shape(rank, 0)}});
+                            : pooled(call, "avg_pool", x,
+                                     {{"kernel", kernel},
+                                      {"strides", kernel},
+                                      {"padding_low", Shape(rank, 0)},
+                                      {"padding_high", Shape(rank, 0)}});
   call.set_result(0, reshaped(call, y, result));
 }
 
@@ -108,6 +134,11 @@ struct Registrations {
     register_aten_importer("max_pool2d", [](ImportCall& call) { import_max_pool(call, 2); });
     register_aten_importer("avg_pool1d", [](ImportCall& call) { import_avg_pool(call, 1); });
     register_aten_importer("avg_pool2d", [](ImportCall& call) { import_avg_pool(call, 2); });
+    register_aten_importer("max_pool3d", [](ImportCall& call) { import_max_pool(call, 3); });
+    register_aten_importer("avg_pool3d", [](ImportCall& call) { import_avg_pool(call, 3); });
+    for (const char* name : {"adaptive_avg_pool3d", "_adaptive_avg_pool3d"}) {
+      register_aten_importer(name, [](ImportCall& call) { import_adaptive(call, 3); });
+    }
     register_aten_importer("adaptive_avg_pool1d", [](ImportCall& call) { import_adaptive(call, 1); });
     for (const char* name : {"adaptive_avg_pool2d", "_adaptive_avg_pool2d"}) {
       register_aten_importer(name, [](ImportCall& call) { import_adaptive(call, 2); });

@@ -47,6 +47,17 @@ void import_reduce(ImportCall& call, std::string_view kind) {
   call.set_result(0, reduced(call, kind, x, dims, keeps_dims(call)));
 }
 
+void import_nansum(ImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  if (is_floating_point(x->type().dtype)) {
+    ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
+    x = call.op("where", {call.op("is_nan", {x}), zero, x});
+  }
+  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  call.set_result(
+      0, reduced(call, "reduce_sum", call.cast(x, call.result_type(0).dtype), dims, keeps_dims(call)));
+}
+
 // any and all: truth of each element first, also for numbers; u8 input gives u8 in torch.
 void import_truth(ImportCall& call, std::string_view kind) {
   ir::Value* x = call.cast(call.tensor("self"), DType::kBool);
@@ -178,6 +189,7 @@ struct Registrations {
       register_aten_importer(name, [](ImportCall& call) { import_norm(call, "p"); });
     }
     register_aten_importer("linalg_vector_norm", [](ImportCall& call) { import_norm(call, "ord"); });
+    register_aten_importer("nansum", import_nansum);
     register_aten_importer("logsumexp", import_logsumexp);
     for (const char* name : {"count_nonzero", "count_nonzero.dim_IntList"}) {
       register_aten_importer(name, import_count_nonzero);

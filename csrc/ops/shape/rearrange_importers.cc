@@ -1,7 +1,5 @@
 // Importers made of reshapes, slices and transposes alone or with one product: pixel_shuffle,
-// repeat_interleave, glu, prelu, cumsum, bilinear, diagonal.
-#include <numeric>
-
+// repeat_interleave, glu, prelu, bilinear, diagonal.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -49,25 +47,6 @@ void import_prelu(ImportCall& call) {
   weight = reshaped(call, weight, shape);
   ir::Value* positive = call.op("greater", {x, call.builder().scalar(x->type().dtype, 0.0)});
   call.set_result(0, call.op("where", {positive, x, call.op("mul", {x, weight})}));
-}
-
-// A product with a triangle of ones, in f32 also for integers (exact up to 2^24).
-void import_cumsum(ImportCall& call) {
-  const ir::Type result = call.result_type(0);
-  if (result.shape.empty()) return call.set_result(0, call.cast(call.tensor("self"), result.dtype));
-  const DType dtype = is_floating_point(result.dtype) ? result.dtype : DType::kF32;
-  ir::Value* x = call.cast(call.tensor("self"), dtype);
-  const int64_t dim = normalize_dim(call.integer("dim"), result.shape.size()), n = result.shape[dim];
-  std::vector<int64_t> perm(result.shape.size());
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[dim], perm.back());  // its own inverse
-  const auto index = [&](int64_t d) { return call.op("iota", {}, {{"shape", Shape{n, n}}, {"dim", d}}); };
-  ir::Value* triangle = call.cast(call.op("less_equal", {index(0), index(1)}), dtype);
-  ir::Value* moved = transposed(call, x, perm);
-  const int64_t rows = n == 0 ? 0 : x->type().elements() / n;
-  ir::Value* sums = call.op("matmul", {reshaped(call, moved, {rows, n}), triangle});
-  call.set_result(0,
-                  call.cast(transposed(call, reshaped(call, sums, moved->type().shape), perm), result.dtype));
 }
 
 // y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]: one product for all i and o, then a
@@ -119,7 +98,6 @@ struct Registrations {
     register_aten_importer("repeat_interleave.self_int", import_repeat_interleave);
     register_aten_importer("glu", import_glu);
     register_aten_importer("prelu", import_prelu);
-    register_aten_importer("cumsum", import_cumsum);
     register_aten_importer("bilinear", import_bilinear);
     register_aten_importer("diagonal", import_diagonal);
   }

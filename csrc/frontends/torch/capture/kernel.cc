@@ -453,6 +453,7 @@ bool has_boolean_index(Arguments arguments) {
 // Operators torch tags as of dynamic shape whose result is known from these arguments all the same.
 bool has_known_shape(const OpInfo& info, Arguments arguments) {
   if (info.overload == "index.Tensor") return !has_boolean_index(arguments);
+  if (info.overload == "bincount") return arguments[2].toInt() > 0;
   return info.overload == "one_hot" && arguments[1].toInt() > 0;
 }
 

@@ -245,6 +245,34 @@ bool one_hot(Arguments a, TensorMeta& m) {
   return true;
 }
 
+// bincount(self, weights, minlength): the device counts exactly `minlength` classes.
+bool bincount(Arguments a, TensorMeta& m) {
+  const at::Tensor* x = plain_tensor(a[0]);
+  if (x == nullptr || x->dim() != 1 || a[2].toInt() < 1) return false;
+  at::ScalarType dtype = at::kLong;
+  if (a[1].isTensor() && a[1].toTensor().defined())
+    dtype = a[1].toTensor().scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  set_contiguous(m, {a[2].toInt()}, dtype);
+  return true;
+}
+
+// cdist(x1, x2, p, compute_mode): one of torch's ways makes tensors on another device.
+bool distances(Arguments a, TensorMeta& m) {
+  const at::Tensor* x = plain_tensor(a[0]);
+  const at::Tensor* y = plain_tensor(a[1]);
+  if (x == nullptr || y == nullptr || x->dim() != y->dim() || x->dim() < 2 || x->size(-1) != y->size(-1) ||
+      x->scalar_type() != y->scalar_type())
+    return false;
+  at::DimVector sizes(x->sizes().begin(), x->sizes().end());
+  sizes.back() = y->size(-2);
+  for (int64_t d = 0; d + 2 < x->dim(); ++d) {
+    if (x->size(d) != y->size(d) && x->size(d) != 1 && y->size(d) != 1) return false;
+    sizes[d] = std::max(x->size(d), y->size(d));
+  }
+  set_contiguous(m, sizes, x->scalar_type());
+  return true;
+}
+
 // mean and sum, (self, dtype) or (self, dim, keepdim, dtype), and amax, amin (self, dim, keepdim): torch's
 // own rules of some of them are Python that loads a symbolic algebra package.
 template <bool kSum, bool kDims>
@@ -317,6 +345,8 @@ Rule find_rule(const std::string& overload) {
     r["cross_entropy_loss"] = cross_entropy;
     r["scaled_dot_product_attention"] = attention;
     r["one_hot"] = one_hot;
+    r["bincount"] = bincount;
+    r["cdist"] = distances;
     return r;
   }();
   auto found = rules.find(overload);
