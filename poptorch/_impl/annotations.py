@@ -67,9 +67,9 @@ class MultiConv:
         return self
 
     def availableMemoryProportions(self, value):
-        """Share of tile memory: a number in 0..1, or a non-empty list of them. AssertionError otherwise."""
-        number = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x <= 1  # noqa: E731
-        return self._store("availableMemoryProportions", value, number, "a number in 0..1 or a non-empty list of them")
+        """Share of tile memory: a float in 0..1, or a non-empty list of them. AssertionError otherwise."""
+        share = lambda x: isinstance(x, float) and 0 <= x <= 1  # noqa: E731
+        return self._store("availableMemoryProportions", value, share, "a float in 0..1 or a non-empty list of them")
 
     def partialsTypes(self, value):
         """Type of partial sums: `torch.float` or `torch.half`, or a list of them. ValueError otherwise."""

@@ -218,6 +218,11 @@ ELEMENTWISE = {
     "sigmoid": [((f(9),), {})],
 }
 
+
+def index(*shape, below, low=0):
+    return T(shape, low, below - 1, torch.int64)
+
+
 SIGNS = exact(1.0, -1.0, 1.0, -1.0)
 LOSSES = {
     "hinge_embedding_loss": [((f(3, 4), SIGNS, 0.7, r), {}) for r in (0, 1, 2)],
@@ -232,12 +237,27 @@ LOSSES = {
         ((f(4, 3), positive(4, 3), None, r, -100, smoothing), {}) for r in (0, 1, 2) for smoothing in (0.0, 0.3)
     ]
     + [((f(2, 3, 2), positive(2, 3, 2)), {}), ((f(3), positive(3)), {})],
+    "ctc_loss.IntList": [
+        ((f(5, 2, 4), index(2, 2, below=4, low=1), [5, 4], [2, 1], 0, r, False), {}) for r in (0, 1, 2)
+    ]
+    + [
+        ((f(4, 2, 3), T((2, 3), dtype=torch.int64, values=(1, 1, 1, 2, 1, 2)), [4, 4], [3, 3], 0, r, True), {})
+        for r in (1, 2)  # the first target does not fit: two blanks are needed between equal labels
+    ]
+    + [((f(4, 1, 3), index(1, 2, below=2), [4], [0], 2, 2, False), {})],
+    "ctc_loss.Tensor": [
+        (
+            (
+                f(5, 2, 4),
+                index(2, 2, below=4, low=1),
+                T((2,), dtype=torch.int64, values=(5, 3)),
+                T((2,), dtype=torch.int64, values=(2, 2)),
+            ),
+            {},
+        )
+    ],
     "_weight_norm_interface": [((f(4, 3), positive(4, 1)), {}), ((f(2, 3, 4), positive(1, 1, 4), 2), {})],
 }
-
-
-def index(*shape, below, low=0):
-    return T(shape, low, below - 1, torch.int64)
 
 
 DISTINCT = T((3, 4), dtype=torch.int64, values=(0, 1, 2, 4, 3, 2, 1, 0, 4, 0, 2, 3))  # no two equal in a row

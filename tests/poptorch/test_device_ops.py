@@ -281,6 +281,7 @@ def test_multi_conv_that_cannot_be_is_refused_and_the_next_run_works(forward, ph
     "name, value, error",
     [
         ("availableMemoryProportions", [], AssertionError),
+        ("availableMemoryProportions", 1, AssertionError),
         ("availableMemoryProportions", 2.0, AssertionError),
         ("partialsTypes", torch.int, ValueError),
         ("enableConvDithering", 1, ValueError),

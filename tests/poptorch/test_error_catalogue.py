@@ -324,7 +324,7 @@ MESSAGES = {
     ),
     "13.7 proportions": (
         "AssertionError",
-        "MultiConv.availableMemoryProportions needs a number in 0..1 or a non-empty list of them, got 'a'",
+        "MultiConv.availableMemoryProportions needs a float in 0..1 or a non-empty list of them, got 'a'",
     ),
     "13.7 partials": (
         "ValueError",

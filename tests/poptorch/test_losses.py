@@ -111,6 +111,46 @@ def test_every_loss_trains_as_in_torch(name, reduction):
     train(loss, (N, C), *targets)
 
 
+class Sequence(nn.Module):
+    """Labels over time: 9 times, 2 samples, 4 classes and a blank."""
+
+    def __init__(self, reduction, as_tensors):
+        super().__init__()
+        self.layer = nn.Linear(C, 5)
+        self.loss = nn.CTCLoss(blank=4, reduction=reduction, zero_infinity=True)
+        self.as_tensors = as_tensors
+
+    def forward(self, x, labels, times, lengths):
+        out = self.layer(x.view(9, 2, C)).log_softmax(-1)
+        if not self.as_tensors:
+            times, lengths = (9, 7), (3, 2)
+        return self.loss(out, labels, times, lengths)
+
+
+@pytest.mark.parametrize("as_tensors", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_labels_over_time_train_as_in_torch(reduction, as_tensors):
+    def inputs(count, generator):
+        return (
+            torch.randn(2, 9 * C, generator=generator).view(2, 9, C),
+            torch.randint(0, 4, (2, 3), generator=generator),
+            torch.tensor([9, 7]),
+            torch.tensor([3, 2]),
+        )
+
+    compare_training(
+        lambda: Sequence(reduction, as_tensors),
+        inputs,
+        lambda net, optimizer: poptorch.trainingModel(
+            net, poptorch.Options().outputMode(poptorch.OutputMode.All), optimizer
+        ),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.05),
+        1,
+        1,
+        6,
+    )
+
+
 class Marked(nn.Module):
     """The loss alone marks what is trained on: forward says nothing itself."""
 
@@ -161,6 +201,13 @@ def test_losses_functions_are_those_of_torch_after_a_capture():
     trainer = poptorch.trainingModel(Marked(F.mse_loss))
     trainer(torch.randn(N, C), torch.randn(N, C))
     assert (F.kl_div, F.mse_loss, nn.BatchNorm1d.forward) == before
+
+
+def test_targets_of_ctc_that_are_not_padded_are_refused():
+    targets = torch.zeros(4, dtype=torch.int64)
+    model = Marked(lambda x, t: F.ctc_loss(x.view(3, 2, C), t, (3, 3), (2, 2)))
+    with pytest.raises(poptorch.Error, match=r"targets one behind the other; \[N, S\] is supported"):
+        poptorch.trainingModel(model)(torch.randn(N, C), targets)
 
 
 def test_what_follows_the_loss_is_warned_about(capfd):

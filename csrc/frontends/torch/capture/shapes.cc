@@ -256,6 +256,15 @@ bool bincount(Arguments a, TensorMeta& m) {
   return true;
 }
 
+// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+bool ctc_loss(Arguments a, TensorMeta& m) {
+  const at::Tensor* x = plain_tensor(a[0]);
+  if (x == nullptr || x->dim() != 3) return false;
+  const at::DimVector samples{x->size(1)};
+  set_contiguous(m, a[5].toInt() == 0 ? at::IntArrayRef(samples) : at::IntArrayRef{}, x->scalar_type());
+  return true;
+}
+
 // cdist(x1, x2, p, compute_mode): one of torch's ways makes tensors on another device.
 bool distances(Arguments a, TensorMeta& m) {
   const at::Tensor* x = plain_tensor(a[0]);
@@ -347,6 +356,7 @@ Rule find_rule(const std::string& overload) {
     r["one_hot"] = one_hot;
     r["bincount"] = bincount;
     r["cdist"] = distances;
+    r["ctc_loss.Tensor"] = r["ctc_loss.IntList"] = ctc_loss;
     return r;
   }();
   auto found = rules.find(overload);
