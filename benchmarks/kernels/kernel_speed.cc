@@ -1,4 +1,5 @@
 // Times kernels of the table on the shapes the project cares about: µs, GFLOP/s and lanes, one thread, warm.
+// f16 stands beside f32 with its share of the time.
 //   kernel_speed [substring of a case name]
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "support/half.h"
 
 namespace {
 
@@ -25,29 +27,32 @@ TensorSpec plain(Shape s) { return TensorSpec::plain(DType::kF32, std::move(s));
 TensorSpec packed(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::kPacked64}; }
 TensorSpec nhwc(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::kNhwc}; }
 
-std::byte* allocate(int64_t bytes) {
+std::byte* allocate(int64_t bytes, DType dtype = DType::kF32) {
   auto size = static_cast<size_t>((bytes + 127) / 64 * 64);
   auto* memory = static_cast<float*>(std::aligned_alloc(64, size));
-  for (size_t i = 0; i < size / 4; ++i) memory[i] = static_cast<float>(std::rand() % 1000) * 1e-3f - 0.5f;
+  auto random = [] { return static_cast<float>(std::rand() % 1000) * 1e-3f - 0.5f; };
+  for (size_t i = 0; i < size / 4; ++i) memory[i] = random();
+  auto* halves = reinterpret_cast<uint16_t*>(memory);
+  for (size_t i = 0; dtype == DType::kF16 && i < size / 2; ++i) halves[i] = float_to_half(random());
   return reinterpret_cast<std::byte*>(memory);
 }
 
-void time_kernel(const std::string& name, const char* id, const std::vector<TensorSpec>& operands,
-                 const std::vector<TensorSpec>& results, const Attributes& attributes, double flops) {
-  if (name.find(filter) == std::string::npos && std::string(id).find(filter) == std::string::npos) return;
+// Seconds of the best run; 0 when the kernel refuses.
+double time_one(const std::string& name, const char* id, const std::vector<TensorSpec>& operands,
+                const std::vector<TensorSpec>& results, const Attributes& attributes, double flops) {
   const KernelDef* def = find_kernel(id);
-  if (def == nullptr) return;
+  if (def == nullptr) return 0;
   const double before = seconds();
   auto kernel = def->prepare({operands, results, attributes});
   const double prepared = seconds() - before;
   if (kernel == nullptr) {
     std::printf("%-28s %-24s refused\n", id, name.c_str());
-    return;
+    return 0;
   }
   std::vector<std::byte*> in, out;
   for (const TensorSpec& spec : operands)
-    in.push_back(spec.shape.empty() ? nullptr : allocate(spec.stored_bytes()));
-  for (const TensorSpec& spec : results) out.push_back(allocate(spec.stored_bytes()));
+    in.push_back(spec.shape.empty() ? nullptr : allocate(spec.stored_bytes(), spec.dtype));
+  for (const TensorSpec& spec : results) out.push_back(allocate(spec.stored_bytes(), spec.dtype));
   std::byte* scratch = allocate(kernel->scratch_bytes());
   auto once = [&] {
     for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({in.data(), out.data(), scratch}, lane);
@@ -66,6 +71,18 @@ void time_kernel(const std::string& name, const char* id, const std::vector<Tens
   for (std::byte* p : in) std::free(p);
   for (std::byte* p : out) std::free(p);
   std::free(scratch);
+  return best;
+}
+
+void time_kernel(const std::string& name, const char* id, std::vector<TensorSpec> operands,
+                 std::vector<TensorSpec> results, const Attributes& attributes, double flops) {
+  if (name.find(filter) == std::string::npos && std::string(id).find(filter) == std::string::npos) return;
+  const double wide = time_one(name, id, operands, results, attributes, flops);
+  for (auto* specs : {&operands, &results})
+    for (TensorSpec& spec : *specs)
+      if (spec.dtype == DType::kF32) spec.dtype = DType::kF16;
+  const double half = time_one("  f16", id, operands, results, attributes, flops);
+  if (wide > 0 && half > 0) std::printf("%-28s %-24s %9.2f of f32\n", id, "", half / wide);
 }
 
 void time_linear(int64_t m, int64_t n, int64_t k) {

@@ -21,9 +21,11 @@ class HalfProduct {
 
  private:
   enum class Method : uint8_t {
-    kTiles,    // blocks of A and B widened
-    kFewRows,  // A widened, B read where it is
-    kDots,     // few rows against a transposed B, which is widened by rows
+    kTiles,        // B read where it is
+    kPackedTiles,  // blocks of plain rows of B copied into panels first
+    kWideTiles,    // blocks of a transposed B widened into panels
+    kFewRows,      // all of A widened, B read where it is, two chains
+    kDots,         // few rows against a transposed B, read where it is
   };
   struct Range {
     int64_t first, last;
@@ -35,19 +37,22 @@ class HalfProduct {
   void run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
                     Range columns) const;
   void run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range columns) const;
-  void finish(float* tile, int64_t ld, int64_t rows, int64_t columns, const Half* bias, Half* to) const;
+  static const float* wide_bias(const Half* bias, int64_t columns, float* space);
+  void clear_padding(Half* to, int64_t rows, int64_t columns) const;
+  void finish(float* sums, int64_t ld, int64_t rows, int64_t columns, const float* bias, Half* to) const;
   int64_t c_index(int64_t row, int64_t column) const;
 
   ProductShape shape_;
   Method method_ = Method::kTiles;
   int64_t column_step_ = 64, row_step_ = 64;
   int64_t piece_ = 0, pieces_ = 1;  // of k
-  int64_t block_rows_ = 0, dot_columns_ = 0;
-  int64_t lane_columns_ = 0;  // most columns of a lane, in whole steps
+  int64_t block_rows_ = 0;
+  int64_t sum_columns_ = 0;  // of the sums that wait for the next piece
   int64_t ldc_ = 0;
   int lanes_m_ = 1, lanes_n_ = 1;
   int64_t scratch_floats_ = 0;
-  // [full rows or remainder][inner or last columns][inner or last piece of k][first piece or later]
+  // kWideTiles: [full rows or remainder][inner or last columns][inner or last piece of k][first piece or
+  // later]
   TileGemm tiles_[2][2][2][2];
 };
 

@@ -24,18 +24,60 @@ namespace hn = hwy::HWY_NAMESPACE;
 #define IPU_VECTOR_HALVES 0
 #endif
 
-// _Float16 is what the compiler calls the stored bits; its conversions round to nearest even.
-void widen_row(const Half* from, float* to, int64_t count) {
-  int64_t i = 0;
 #if IPU_VECTOR_HALVES
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> half;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= count; i += lanes)
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+// The first `count` elements of a vector (all, if there are so many) to and from f16 memory.
+HWY_INLINE V load_first(const Half* from, int64_t count) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  const hn::Rebind<uint16_t, D> bits;
+#if HWY_TARGET <= HWY_AVX3
+  const auto first = hn::FirstN(bits, static_cast<size_t>(std::min<int64_t>(kLanes, count)));
+  return hn::PromoteTo(D(), hn::BitCast(half, hn::MaskedLoad(first, bits, from)));
+#else
+  alignas(64) Half values[kLanes] = {};
+  std::memcpy(values, from, static_cast<size_t>(std::min<int64_t>(kLanes, count)) * sizeof(Half));
+  return hn::PromoteTo(D(), hn::BitCast(half, hn::Load(bits, values)));
+#endif
+}
+HWY_INLINE void store_first(V value, Half* to, int64_t count) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  const hn::Rebind<uint16_t, D> bits;
+  const auto rounded = hn::BitCast(bits, hn::DemoteTo(half, value));
+  if (count >= kLanes) return hn::StoreU(rounded, bits, to);
+  alignas(64) Half values[kLanes];
+  hn::Store(rounded, bits, values);
+  std::memcpy(to, values, static_cast<size_t>(std::max<int64_t>(0, count)) * sizeof(Half));
+}
+
+void widen_row(const Half* from, float* to, int64_t count) {
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> half;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
     hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from + i))), d,
                to + i);
-#endif
-  for (; i < count; ++i) {
+  if (i < count)
+    hn::BlendedStore(load_first(from + i, count - i), hn::FirstN(d, static_cast<size_t>(count - i)), d,
+                     to + i);
+}
+
+void narrow_row(const float* from, Half* to, int64_t count) {
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> half;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, from + i)), half, reinterpret_cast<hwy::float16_t*>(to + i));
+  if (i < count)
+    store_first(hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count - i)), d, from + i), to + i,
+                count - i);
+}
+#else
+// _Float16 is what the compiler calls the stored bits; its conversions round to nearest even.
+void widen_row(const Half* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
     _Float16 value;
     std::memcpy(&value, from + i, sizeof value);
     to[i] = static_cast<float>(value);
@@ -43,19 +85,12 @@ void widen_row(const Half* from, float* to, int64_t count) {
 }
 
 void narrow_row(const float* from, Half* to, int64_t count) {
-  int64_t i = 0;
-#if IPU_VECTOR_HALVES
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> half;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, from + i)), half, reinterpret_cast<hwy::float16_t*>(to + i));
-#endif
-  for (; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const _Float16 value = static_cast<_Float16>(from[i]);
     std::memcpy(to + i, &value, sizeof value);
   }
 }
+#endif
 
 void WidenRows(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                int64_t columns) {
@@ -74,72 +109,122 @@ void NarrowRows(const float* from, int64_t from_stride, Half* to, int64_t to_str
 #undef IPU_UNROLL
 #define IPU_UNROLL _Pragma("GCC unroll 16")
 
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-constexpr int kChains = 2;
+constexpr bool kWide = kLanes >= 16;
+constexpr int kVectors = kWide ? 4 : 2;
 
-// R rows × W vectors: kChains sums of each stay in registers over the whole depth.
-template <int R, int W>
-void few_rows_block(const FewRowsShape& s, const float* a, const Half* b, float* c) {
+// Most rows whose sums stay in registers beside W vectors of columns.
+constexpr int rows_for(int vectors) { return vectors == 4 ? 6 : vectors == 2 ? (kWide ? 10 : 5) : 10; }
+
+// R rows × W vectors, kChains sums of each in registers over the whole depth.
+template <int R, int W, int kChains>
+void half_block(const HalfTile& t, const float* a, const Half* b, int64_t row, int64_t column) {
   const D d;
   const hn::Rebind<hwy::float16_t, D> half;
   V acc[kChains][R][W];
-  IPU_UNROLL for (int q = 0; q < kChains; ++q) {
-    IPU_UNROLL for (int i = 0; i < R; ++i) {
-      IPU_UNROLL for (int w = 0; w < W; ++w) acc[q][i][w] = hn::Zero(d);
+  float* const sums = t.sums + row * t.ld_sums + column;
+  IPU_UNROLL for (int i = 0; i < R; ++i) {
+    IPU_UNROLL for (int w = 0; w < W; ++w) {
+      acc[0][i][w] = t.continues ? hn::LoadU(d, sums + i * t.ld_sums + w * kLanes) : hn::Zero(d);
+      if constexpr (kChains == 2) acc[1][i][w] = hn::Zero(d);
     }
   }
+  a += row * t.a_row;
+  b += column;
   auto add = [&](V(&sum)[R][W], int64_t p) HWY_ATTR {
-    V row[W];
-    IPU_UNROLL for (int w = 0; w < W; ++w) row[w] = hn::PromoteTo(
-        d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(b + p * s.ldb + w * kLanes)));
+    V terms[W];
+    IPU_UNROLL for (int w = 0; w < W; ++w) terms[w] = hn::PromoteTo(
+        d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(b + p * t.ldb + w * kLanes)));
     IPU_UNROLL for (int i = 0; i < R; ++i) {
-      const V scalar = hn::Set(d, a[i * s.lda + p]);
-      IPU_UNROLL for (int w = 0; w < W; ++w) sum[i][w] = hn::MulAdd(scalar, row[w], sum[i][w]);
+      const V scalar = hn::Set(d, a[i * t.a_row + p * t.a_depth]);
+      IPU_UNROLL for (int w = 0; w < W; ++w) sum[i][w] = hn::MulAdd(scalar, terms[w], sum[i][w]);
     }
   };
   int64_t p = 0;
-  for (; p + 2 <= s.depth; p += 2) {
-    add(acc[0], p);
-    add(acc[1], p + 1);
-  }
-  if (p < s.depth) add(acc[0], p);
+  if constexpr (kChains == 2)
+    for (; p + 2 <= t.depth; p += 2) {
+      add(acc[0], p);
+      add(acc[1], p + 1);
+    }
+  for (; p < t.depth; ++p) add(acc[0], p);
   IPU_UNROLL for (int i = 0; i < R; ++i) {
-    IPU_UNROLL for (int w = 0; w < W; ++w)
-        hn::StoreU(hn::Add(acc[0][i][w], acc[1][i][w]), d, c + i * s.ldc + w * kLanes);
+    IPU_UNROLL for (int w = 0; w < W; ++w) {
+      if constexpr (kChains == 2) acc[0][i][w] = hn::Add(acc[0][i][w], acc[1][i][w]);
+      if (t.result == nullptr) hn::StoreU(acc[0][i][w], d, sums + i * t.ld_sums + w * kLanes);
+    }
+  }
+  if (t.result == nullptr) return;
+  Half* const to = t.result + row * t.ld_result + column;
+  if (t.bias == nullptr && t.activation == Activation::kNone && column + W * kLanes <= t.columns) {
+    IPU_UNROLL for (int i = 0; i < R; ++i) {
+      IPU_UNROLL for (int w = 0; w < W; ++w)
+          hn::StoreU(hn::DemoteTo(half, acc[0][i][w]), half,
+                     reinterpret_cast<hwy::float16_t*>(to + i * t.ld_result + w * kLanes));
+    }
+    return;
+  }
+  const V zero = hn::Zero(d);
+  IPU_UNROLL for (int i = 0; i < R; ++i) {
+    IPU_UNROLL for (int w = 0; w < W; ++w) {
+      V y = acc[0][i][w];
+      const int64_t at = column + w * kLanes;
+      if (t.bias != nullptr) y = hn::Add(y, hn::LoadU(d, t.bias + at));
+      // NaN must pass through relu as in torch: keep y unless y <= 0.
+      if (t.activation == Activation::kRelu) y = hn::IfThenElse(hn::Le(y, zero), zero, y);
+      store_first(y, to + i * t.ld_result + w * kLanes, t.columns - at);
+    }
   }
 }
 
-template <int R>
-void few_rows(const FewRowsShape& s, const float* a, const Half* b, float* c) {
+template <int R, int W, int kChains>
+void block_of_rows(const HalfTile& t, const float* a, const Half* b, int64_t row, int64_t column,
+                   int64_t rows) {
   if constexpr (R > 0) {
-    if (s.rows != R) return few_rows<R - 1>(s, a, b, c);
-    constexpr int kVectors = kLanes >= 16 ? (R <= 3 ? 4 : 3) : (R <= 2 ? 2 : 1);
-    int64_t j = 0;
-    for (; j + kVectors * kLanes <= s.columns; j += kVectors * kLanes)
-      few_rows_block<R, kVectors>(s, a, b + j, c + j);
-    for (; j < s.columns; j += kLanes) few_rows_block<R, 1>(s, a, b + j, c + j);
+    if (rows == R) return half_block<R, W, kChains>(t, a, b, row, column);
+    block_of_rows<R - 1, W, kChains>(t, a, b, row, column, rows);
   }
 }
 
-void FewRows(const FewRowsShape& s, const float* a, const Half* b, float* c) {
-  static_assert(16 % kLanes == 0 && kFewRows <= 4);
-  few_rows<kFewRows>(s, a, b, c);
+// Rows in blocks of nearly equal height: a low block would wait for its conversions.
+template <int W>
+void half_strip(const HalfTile& t, const float* a, const Half* b, int64_t column) {
+  if (t.rows <= kTwoChainRows) return block_of_rows<kTwoChainRows, W, 2>(t, a, b, 0, column, t.rows);
+  const int64_t blocks = (t.rows + rows_for(W) - 1) / rows_for(W);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t row = t.rows * i / blocks;
+    block_of_rows<rows_for(W), W, 1>(t, a, b, row, column, t.rows * (i + 1) / blocks - row);
+  }
+}
+
+void Tile(const HalfTile& t, const float* a, const Half* b) {
+  static_assert(16 % kLanes == 0);
+  const int64_t columns = (t.columns + 15) / 16 * 16;
+  int64_t j = 0;
+  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes) half_strip<kVectors>(t, a, b, j);
+  for (; j + 2 * kLanes <= columns; j += 2 * kLanes) half_strip<2>(t, a, b, j);
+  for (; j < columns; j += kLanes) half_strip<1>(t, a, b, j);
 }
 
 #else  // scalar loops
 
-void FewRows(const FewRowsShape& s, const float* a, const Half* b, float* c) {
-  for (int64_t i = 0; i < s.rows; ++i)
-    for (int64_t j = 0; j < s.columns; ++j) {
-      float sums[2] = {0.0f, 0.0f};
-      for (int64_t p = 0; p < s.depth; ++p) {
+void Tile(const HalfTile& t, const float* a, const Half* b) {
+  for (int64_t i = 0; i < t.rows; ++i)
+    for (int64_t j = 0; j < t.columns; ++j) {
+      float* const sum = t.sums + i * t.ld_sums + j;
+      float chains[2] = {t.continues ? *sum : 0.0f, 0.0f};
+      for (int64_t p = 0; p < t.depth; ++p) {
         float value;
-        widen_row(b + p * s.ldb + j, &value, 1);
-        sums[p % 2] = std::fma(a[i * s.lda + p], value, sums[p % 2]);
+        widen_row(b + p * t.ldb + j, &value, 1);
+        float& chain = chains[t.rows <= kTwoChainRows ? p % 2 : 0];
+        chain = std::fma(a[i * t.a_row + p * t.a_depth], value, chain);
       }
-      c[i * s.ldc + j] = sums[0] + sums[1];
+      float y = t.rows <= kTwoChainRows ? chains[0] + chains[1] : chains[0];
+      if (t.result == nullptr) {
+        *sum = y;
+        continue;
+      }
+      if (t.bias != nullptr) y += t.bias[j];
+      if (t.activation == Activation::kRelu && y <= 0) y = 0;
+      narrow_row(&y, t.result + i * t.ld_result + j, 1);
     }
 }
 
@@ -158,7 +243,7 @@ constexpr int64_t kBlock = 32;  // rows and columns of a tile on the stack
 
 HWY_EXPORT(WidenRows);
 HWY_EXPORT(NarrowRows);
-HWY_EXPORT(FewRows);
+HWY_EXPORT(Tile);
 
 void widen_rows(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                 int64_t columns) {
@@ -201,8 +286,8 @@ void transpose_halves(const Half* from, int64_t from_stride, Half* to, int64_t t
           to[jj * to_stride + ii] = from[ii * from_stride + jj];
 }
 
-void few_rows_product(const FewRowsShape& shape, const float* a, const Half* b, float* c) {
-  HWY_DYNAMIC_DISPATCH(FewRows)(shape, a, b, c);
+void half_tile(const HalfTile& tile, const float* a, const Half* b) {
+  HWY_DYNAMIC_DISPATCH(Tile)(tile, a, b);
 }
 
 }  // namespace ipu::kernels

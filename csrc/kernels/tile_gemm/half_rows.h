@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-namespace ipu::kernels {
+#include "kernels/tile_gemm/vector_tiles.h"
 
-using Half = uint16_t;  // the stored bits
+namespace ipu::kernels {
 
 // to[i][j] = from[i][j] for i < rows, j < columns; strides from row to row.
 void widen_rows(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
@@ -24,13 +24,21 @@ void narrow_transposed(const float* from, int64_t from_stride, Half* to, int64_t
 void transpose_halves(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
                       int64_t columns);
 
-// C[rows,columns] = A[rows,depth] · B[depth,columns], rows <= kFewRows, columns a multiple of 16. B is
-// widened in registers. Each element is two chains of multiply-adds, of the even and of the odd terms.
-inline constexpr int64_t kFewRows = 4;
-struct FewRowsShape {
+// A tile of a product with B in f16, widened in registers: sums of A[rows,depth] · B[depth,columns], each one
+// chain of multiply-adds (two where there are at most kTwoChainRows rows: of even and of odd terms), added to
+// `sums` or rounded into `result`. B and sums may be read and written up to the next multiple of 16 columns.
+inline constexpr int64_t kTwoChainRows = 2;
+struct HalfTile {
   int64_t rows = 0, columns = 0, depth = 0;
-  int64_t lda = 0, ldb = 0, ldc = 0;
+  int64_t a_row = 0, a_depth = 0, ldb = 0;  // element (i, p) of A is at i * a_row + p * a_depth
+  float* sums = nullptr;                    // with rows of ld_sums
+  int64_t ld_sums = 0;
+  bool continues = false;  // the chains go on from `sums`
+  Half* result = nullptr;  // null: the sums are stored
+  int64_t ld_result = 0;
+  const float* bias = nullptr;  // null: none; else for whole vectors
+  Activation activation = Activation::kNone;
 };
-void few_rows_product(const FewRowsShape& shape, const float* a, const Half* b, float* c);
+void half_tile(const HalfTile& tile, const float* a, const Half* b);
 
 }  // namespace ipu::kernels

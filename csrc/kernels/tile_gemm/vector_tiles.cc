@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_gemm/vector_tiles.cc"
@@ -206,12 +207,34 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> finish_four(const V (*acc)[kGroup]) {
   return hn::Add(hn::Add(lane0, lane2), hn::Add(lane1, lane3));
 }
 
+// Whole vectors of B and their first `count` elements, the others zero; f16 is widened.
+HWY_INLINE V load(const float* from) { return hn::LoadU(D(), from); }
+HWY_INLINE V load(const Half* from) {
+  return hn::PromoteTo(
+      D(), hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(from)));
+}
+HWY_INLINE V load_first(const float* from, int64_t count) {
+  return hn::MaskedLoad(hn::FirstN(D(), static_cast<size_t>(std::min<int64_t>(kLanes, count))), D(), from);
+}
+HWY_INLINE V load_first(const Half* from, int64_t count) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  const hn::Rebind<uint16_t, D> bits;
+#if HWY_TARGET <= HWY_AVX3
+  const auto first = hn::FirstN(bits, static_cast<size_t>(std::min<int64_t>(kLanes, count)));
+  return hn::PromoteTo(D(), hn::BitCast(half, hn::MaskedLoad(first, bits, from)));
+#else
+  alignas(64) Half values[kLanes] = {};
+  std::memcpy(values, from, static_cast<size_t>(std::min<int64_t>(kLanes, count)) * sizeof(Half));
+  return hn::PromoteTo(D(), hn::BitCast(half, hn::Load(bits, values)));
+#endif
+}
+
 // R rows against C columns (rows of B, `ldb` apart); the last `C - columns` repeat the last one and are not
 // stored.
-template <int R, int C>
-void dot_block(const DotShape& s, const float* a, const float* b, float* c, int columns) {
+template <int R, int C, class T>
+void dot_block(const DotShape& s, const float* a, const T* b, float* c, int columns) {
   const D d;
-  const float* start_of[C];
+  const T* start_of[C];
   IPU_UNROLL for (int j = 0; j < C; ++j) start_of[j] = b + std::min(j, columns - 1) * s.ldb;
   V acc[R][C][kGroup];
   IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; ++j)
@@ -227,9 +250,9 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
         V row[R];
         IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
         IPU_UNROLL for (int j = 0; j < C; ++j) {
-          const float* from = start_of[j] + at + p + g * kLanes;
+          const T* from = start_of[j] + at + p + g * kLanes;
           if (g == 0) hwy::Prefetch(from + ahead);
-          const V column = hn::LoadU(d, from);
+          const V column = load(from);
           IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
         }
       }
@@ -241,7 +264,7 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
       IPU_UNROLL for (int i = 0; i < R; ++i) row[i] =
           hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
       IPU_UNROLL for (int j = 0; j < C; ++j) {
-        const V column = hn::MaskedLoad(mask, d, start_of[j] + at + p + g * kLanes);
+        const V column = load_first(start_of[j] + at + p + g * kLanes, rest);
         IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
       }
     }
@@ -260,13 +283,14 @@ void dot_block(const DotShape& s, const float* a, const float* b, float* c, int 
   }
 }
 
-template <int R, int C>
-void dot_rows(const DotShape& s, const float* a, const float* b, float* c) {
+template <int R, int C, class T>
+void dot_rows(const DotShape& s, const float* a, const T* b, float* c) {
   for (int64_t j = 0; j < s.columns; j += C)
     dot_block<R, C>(s, a, b + j * s.ldb, c + j, static_cast<int>(std::min<int64_t>(C, s.columns - j)));
 }
 
-void Dot(const DotShape& s, const float* a, const float* b, float* c) {
+template <class T>
+void dot(const DotShape& s, const float* a, const T* b, float* c) {
   // As many accumulators as registers allow: columns are cheap to add while there are few rows.
   constexpr bool kWide = kLanes >= 16;
   int64_t i = 0;
@@ -287,6 +311,9 @@ void Dot(const DotShape& s, const float* a, const float* b, float* c) {
       dot_rows<1, 4>(s, a + i * s.lda, b, c + i * s.ldc);
   }
 }
+
+void Dot(const DotShape& s, const float* a, const float* b, float* c) { dot(s, a, b, c); }
+void HalfDot(const DotShape& s, const float* a, const Half* b, float* c) { dot(s, a, b, c); }
 
 void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
   const D d;
@@ -382,20 +409,30 @@ void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t de
   }
 }
 
-void Dot(const DotShape& s, const float* a, const float* b, float* c) {
+float widened(float value) { return value; }
+float widened(Half bits) {
+  _Float16 value;
+  std::memcpy(&value, &bits, sizeof value);
+  return static_cast<float>(value);
+}
+
+template <class T>
+void dot(const DotShape& s, const float* a, const T* b, float* c) {
   for (int64_t i = 0; i < s.rows; ++i)
     for (int64_t j = 0; j < s.columns; ++j) {
       float chain[16] = {};
       for (int64_t start = 0, at = 0; start < s.depth; start += s.segment, at += s.segment_stride) {
         const int64_t length = std::min(s.segment, s.depth - start);
         for (int64_t p = 0; p < length; ++p)
-          chain[p % 16] = std::fma(a[i * s.lda + start + p], b[j * s.ldb + at + p], chain[p % 16]);
+          chain[p % 16] = std::fma(a[i * s.lda + start + p], widened(b[j * s.ldb + at + p]), chain[p % 16]);
       }
       for (int q = 0; q < 8; ++q) chain[q] += chain[q + 8];
       for (int q = 0; q < 4; ++q) chain[q] += chain[q + 4];
       c[i * s.ldc + j] = (chain[0] + chain[2]) + (chain[1] + chain[3]);
     }
 }
+void Dot(const DotShape& s, const float* a, const float* b, float* c) { dot(s, a, b, c); }
+void HalfDot(const DotShape& s, const float* a, const Half* b, float* c) { dot(s, a, b, c); }
 
 void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
   for (int64_t i = 0; i < rows; ++i, c += ldc)
@@ -427,6 +464,7 @@ namespace ipu::kernels {
 HWY_EXPORT(Tile);
 HWY_EXPORT(Row);
 HWY_EXPORT(Dot);
+HWY_EXPORT(HalfDot);
 HWY_EXPORT(Finish);
 HWY_EXPORT(Add);
 HWY_EXPORT(Transpose);
@@ -448,6 +486,10 @@ void row_product(const float* a, int64_t a_step, const float* b, int64_t ldb, in
 
 void dot_tile(const DotShape& shape, const float* a, const float* b, float* c) {
   HWY_DYNAMIC_DISPATCH(Dot)(shape, a, b, c);
+}
+
+void dot_tile(const DotShape& shape, const float* a, const Half* b, float* c) {
+  HWY_DYNAMIC_DISPATCH(HalfDot)(shape, a, b, c);
 }
 
 void finish_tile(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias,

@@ -10,6 +10,8 @@
 
 namespace ipu::kernels {
 
+using Half = uint16_t;  // the stored bits of an f16
+
 // The tile of tile_gemm.h without generated code.
 void portable_tile(const TileShape& shape, const float* a, const float* b, float* c);
 void portable_batch_tile(const TileShape& shape, const float* a, const float* b, float* c,
@@ -30,6 +32,7 @@ struct DotShape {
   int64_t segment = 0, segment_stride = 0;
 };
 void dot_tile(const DotShape& shape, const float* a, const float* b, float* c);
+void dot_tile(const DotShape& shape, const float* a, const Half* b, float* c);  // B in f16
 
 enum class Activation : uint8_t { kNone, kRelu };
 
