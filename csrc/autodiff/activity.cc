@@ -2,6 +2,7 @@
 // setting.
 #include "autodiff/activity.h"
 
+#include "autodiff/in_graph.h"
 #include "ir/structure.h"
 #include "ops/op_def.h"
 
@@ -16,7 +17,7 @@ bool stops_gradients(const ir::Op& op) {
 
 bool reads_any(const ir::Op& op, const std::unordered_set<const ir::Value*>& values) {
   for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) != nullptr && values.contains(op.operand(i))) return true;
+    if (op.operand(i) != nullptr && values.contains(op.operand(i)) && takes_gradient(op, i)) return true;
   return false;
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "autodiff/activity.h"
+#include "autodiff/in_graph.h"
 #include "autodiff/regions.h"
 #include "autodiff/stitch.h"
 #include "ir/builder.h"
@@ -44,6 +45,25 @@ class Differentiation {
     info_.graph = backward_;
   }
 
+  // Into the forward graph itself, where the builder stands.
+  Differentiation(const ir::Builder& builder, DifferentiateOptions& options)
+      : graph_(*builder.graph()),
+        options_(options),
+        activity_(find_activity(graph_, options.required)),
+        backward_(&graph_),
+        builder_(builder),
+        in_graph_(true) {}
+
+  std::vector<Value*> run_in_graph(const std::vector<std::pair<Value*, Value*>>& provided) {
+    std::vector<ir::Op*> forward;
+    for (const auto& op : graph_.ops()) forward.push_back(op.get());
+    for (const auto& [value, gradient] : provided) contributions_[value].push_back(gradient);
+    for (auto at = forward.rbegin(); at != forward.rend(); ++at) visit(**at);
+    std::vector<Value*> gradients;
+    for (Value* value : options_.required) gradients.push_back(accumulated(value));
+    return gradients;
+  }
+
   GradInfo run() {
     for (Value* output : options_.provided) {
       Value* gradient = backward_->add_input(output->type(), output->name() + "_gradient");
@@ -66,6 +86,7 @@ class Differentiation {
  private:
   // Gradient ops stand where their forward op stands: same line, module, block and IPU.
   void stand_at(const ir::Op& op) {
+    if (in_graph_) return;  // they are ops of the forward pass, captured at the line that asks for them
     builder_.settings = op.settings;
     builder_.settings.context = ir::Context::kBackward;
     builder_.settings.stage.reset();
@@ -100,6 +121,7 @@ class Differentiation {
 
   // The stand-in of a forward value in the gradient graph.
   Value* fetch(Value* value) {
+    if (in_graph_) return value;
     auto [at, is_new] = stand_ins_.try_emplace(value, nullptr);
     if (!is_new) return at->second;
     const ir::Op* producer = value->producer();
@@ -133,6 +155,7 @@ class Differentiation {
                                    const std::vector<bool>& needs) {
     auto fetcher = [this](Value* value) { return fetch(value); };
     if (op.is(ir::kind::kCall)) return call_gradients(op, upstream, needs);
+    if (op.is(kCustomGradient)) return custom_gradients(op, upstream);
     if (op.is(ir::kind::kIf)) return if_gradients(op, upstream, needs, builder_, fetcher);
     if (op.is(ir::kind::kLoop)) {
       if (op.attributes.boolean("while", false))
@@ -164,6 +187,23 @@ class Differentiation {
         builder_.create(ir::kind::kIpuCopy, {gradient}, {{"from", to}, {"to", from}}, {gradient->type()});
     copy->settings.ipu = static_cast<int>(from);
     return copy->result();
+  }
+
+  // The backward pass that the user's function brings.
+  std::vector<Value*> custom_gradients(const ir::Op& op, const std::vector<Value*>& upstream) {
+    const int results = op.result_count();
+    const int arguments = static_cast<int>(op.attributes.integer("arguments"));
+    std::vector<Value*> inputs;
+    for (int i = 0; i < results; ++i)
+      inputs.push_back(upstream[i] != nullptr ? upstream[i] : builder_.splat(op.result(i)->type(), 0.0));
+    for (int i = results + arguments; i < op.operand_count(); ++i) inputs.push_back(fetch(op.operand(i)));
+    ir::Graph* graph = graph_.module()->find_graph(op.attributes.text("gradient"));
+    IPU_CHECK(graph != nullptr, "a custom gradient without its graph");
+    const std::vector<Value*> made = builder_.call(graph, inputs);
+    const std::vector<int64_t>& of = op.attributes.integers("of");
+    std::vector<Value*> gradients(op.operand_count());
+    for (size_t i = 0; i < of.size(); ++i) gradients[results + of[i]] = made[i];
+    return gradients;
   }
 
   std::vector<Value*> call_gradients(ir::Op& op, const std::vector<Value*>& upstream,
@@ -246,6 +286,7 @@ class Differentiation {
   Activity activity_;
   ir::Graph* backward_;
   ir::Builder builder_;
+  bool in_graph_ = false;
   GradInfo info_;
   std::unordered_map<const Value*, std::vector<Value*>> contributions_;
   std::unordered_map<const Value*, Value*> stand_ins_;
@@ -266,6 +307,29 @@ void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, c
 }
 
 }  // namespace
+
+std::vector<Value*> gradients_in_graph(ir::Builder& builder,
+                                       const std::vector<std::pair<Value*, Value*>>& provided,
+                                       const std::vector<Value*>& required) {
+  DifferentiateOptions options;
+  options.required = required;
+  return Differentiation(builder, options).run_in_graph(provided);
+}
+
+void drop_custom_gradients(ir::Graph& graph) {
+  ir::Op* next = nullptr;
+  for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().front().get(); op != nullptr; op = next) {
+    next = graph.next(op);
+    if (!op->is(kCustomGradient)) continue;
+    for (int i = 0; i < op->result_count(); ++i) op->result(i)->replace_all_uses_with(op->operand(i));
+    graph.erase(op);
+  }
+}
+
+bool takes_gradient(const ir::Op& op, int i) {
+  if (!op.is(kCustomGradient)) return true;
+  return i >= op.result_count() && i < op.result_count() + op.attributes.integer("arguments");
+}
 
 GradInfo differentiate(ir::Graph& graph, DifferentiateOptions& options) {
   auto floating = [](const std::vector<Value*>& values) {

@@ -124,6 +124,15 @@ void define_capture(py::module_& m) {
       .def("pop_attributes", &tf::Capture::pop_attributes)
       .def("set_available_memory", &tf::Capture::set_available_memory, py::arg("tensor"),
            py::arg("proportion"))
+      .def("gradients", &tf::Capture::gradients, py::arg("outputs"), py::arg("upstream"), py::arg("inputs"),
+           py::arg("create_graph"))
+      .def("leaves", &tf::Capture::leaves)
+      .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.is_graph_value(t); })
+      .def("begin_custom_gradient", &tf::Capture::begin_custom_gradient, py::arg("results"))
+      .def("end_custom_gradient", &tf::Capture::end_custom_gradient, py::arg("results"), py::arg("arguments"),
+           py::arg("gradients"))
+      .def("write",
+           [](tf::Capture& c, const at::Tensor& to, const at::Tensor& from) { c.write(to, c.read(from)); })
       .def("begin_multi_conv", &tf::Capture::begin_multi_conv)
       .def("end_multi_conv",
            [](tf::Capture& c, const py::dict& settings) { return c.end_multi_conv(attributes_of(settings)); })

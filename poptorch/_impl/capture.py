@@ -54,7 +54,7 @@ class GraphCapture:
 
     def __init__(self, model, training, options, trainable_names, groupings):
         self._model = model
-        self._core = poptorch_core.Capture(training)
+        self.core = poptorch_core.Capture(training)
         self._strategy = options._strategy
         self._name_modules = options._module_namescope
         self._trainable = trainable_names
@@ -71,14 +71,14 @@ class GraphCapture:
     def set_block(self, block_id, ipu_id):
         self._strategy._place([(block_id, ipu_id)])  # an unknown block fails here, at the user's line
         name = block_id if isinstance(block_id, str) else f"<{block_id!r}>"  # no stage names these
-        self._core.set_block(name, -1 if ipu_id is None else ipu_id)
+        self.core.set_block(name, -1 if ipu_id is None else ipu_id)
 
     def clear_block(self):
-        self._core.clear_block()
+        self.core.clear_block()
 
     def _push_path(self):
         path = self._module_path[-1] if self._module_path else ""
-        self._core.push_module("/".join([*self._scopes, path] if path else self._scopes))
+        self.core.push_module("/".join([*self._scopes, path] if path else self._scopes))
 
     def push_module(self, module):
         self._module_path.append(self._module_names.get(id(module), "") if self._name_modules else "")
@@ -86,22 +86,22 @@ class GraphCapture:
 
     def pop_module(self):
         self._module_path.pop()
-        self._core.pop_module()
+        self.core.pop_module()
 
     def push_attributes(self, attributes):
-        self._core.push_attributes(attributes)
+        self.core.push_attributes(attributes)
 
     def pop_attributes(self):
-        self._core.pop_attributes()
+        self.core.pop_attributes()
 
     def set_available_memory(self, tensor, proportion):
-        return self._core.set_available_memory(tensor, proportion)
+        return self.core.set_available_memory(tensor, proportion)
 
     def begin_multi_conv(self):
-        self._core.begin_multi_conv()
+        self.core.begin_multi_conv()
 
     def end_multi_conv(self, settings):
-        return self._core.end_multi_conv(settings)
+        return self.core.end_multi_conv(settings)
 
     def push_scope(self, name):
         self._scopes.append(name)
@@ -109,7 +109,7 @@ class GraphCapture:
 
     def pop_scope(self):
         self._scopes.pop()
-        self._core.pop_module()
+        self.core.pop_module()
 
     # --- the capture itself ---
     def run(self, names, values, keywords, count, factors):
@@ -127,7 +127,7 @@ class GraphCapture:
         ]
         placed, registered = [], self._registered_tensors()
         poptorch_core.set_location_excludes(self._location_excludes)
-        self._core.begin()
+        self.core.begin()
         capture_state.set_active(self)
         try:
             with patches.during_capture(self):
@@ -135,7 +135,7 @@ class GraphCapture:
                 inputs = []
                 for name, value, tensors in zip(names, values, examples):
                     symbolic = [
-                        self._core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
+                        self.core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
                         for i, tensor in enumerate(tensors)
                     ]
                     inputs.append(structures.rebuild(value, iter(symbolic)))
@@ -151,9 +151,9 @@ class GraphCapture:
                             ("cpu output", os.getpid()),
                             "An output of forward is not on the IPU: its value at capture is returned by every call.",
                         )
-                return self._core.finish(outputs)
+                return self.core.finish(outputs)
         except BaseException:
-            self._core.abort()
+            self.core.abort()
             raise
         finally:
             capture_state.set_active(None)
@@ -182,7 +182,7 @@ class GraphCapture:
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
             seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
-            symbolic = self._core.add_state(name, seen, is_parameter, trainable, name in self._updatable)
+            symbolic = self.core.add_state(name, seen, is_parameter, trainable, name in self._updatable)
             kind = type(tensor)
             self.states[name] = tensor
             torch._C._swap_tensor_impl(tensor, symbolic)

@@ -7,6 +7,7 @@ import sys
 import torch
 import torch.utils.checkpoint
 
+from poptorch._impl import gradients
 from poptorch._impl.log import warn_once
 from poptorch._impl.plain_shapes import plain_shapes
 
@@ -163,6 +164,7 @@ def during_capture(capture):
         if "torch._dynamo" in sys.modules:  # what was compiled before runs as written
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(replaced(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook)))
+        stack.enter_context(gradients.during_capture(capture))
         stack.enter_context(replaced(torch.utils.checkpoint, "CheckpointFunction", _CheckpointInline))
         stack.enter_context(replaced(torch.distributions.Distribution, "_validate_args", False))
         batch_norm = torch.nn.modules.batchnorm._BatchNorm

@@ -2,6 +2,7 @@
 // may lead).
 #include <unordered_set>
 
+#include "autodiff/in_graph.h"
 #include "frontends/common/step_builder.h"
 #include "ops/op_def.h"
 #include "support/error.h"
@@ -37,11 +38,13 @@ std::vector<ir::Op*> losses_of(const ir::Graph& graph, int first_state) {
   std::unordered_set<const ir::Value*> reached(graph.inputs().begin() + first_state, graph.inputs().end());
   std::vector<ir::Op*> losses, all;
   for (const auto& op : graph.ops()) {
-    const bool is_loss = ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad;
+    const bool is_loss =
+        ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad && !op->settings.outline.has(kInnerLoss);
     if (is_loss) all.push_back(op.get());
     if (op->settings.no_grad || op->is("detach")) continue;
     bool flows = false;
-    for (int i = 0; i < op->operand_count(); ++i) flows |= reached.contains(op->operand(i));
+    for (int i = 0; i < op->operand_count(); ++i)
+      flows |= reached.contains(op->operand(i)) && autodiff::takes_gradient(*op, i);
     if (!flows) continue;
     if (is_loss) losses.push_back(op.get());
     for (int i = 0; i < op->result_count(); ++i) reached.insert(op->result(i));

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "autodiff/differentiate.h"
+#include "autodiff/in_graph.h"
 #include "frontends/common/repeat.h"
 #include "frontends/common/replicas.h"
 #include "frontends/common/stages.h"
@@ -36,7 +37,8 @@ std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& gra
     for (int i = 0; i < op.result_count(); ++i) is_reached |= reached.contains(op.result(i));
     if (!is_reached) continue;
     for (int i = 0; i < op.operand_count(); ++i)
-      if (op.operand(i) != nullptr && is_floating_point(op.operand(i)->type().dtype))
+      if (op.operand(i) != nullptr && autodiff::takes_gradient(op, i) &&
+          is_floating_point(op.operand(i)->type().dtype))
         reached.insert(op.operand(i));
   }
   return reached;
@@ -66,6 +68,7 @@ class StepBuilder {
     if (options_.training) collect_training();
     make_streams();
     emit_main();
+    for (const auto& graph : module_.graphs()) autodiff::drop_custom_gradients(*graph);
   }
 
  private:

@@ -70,6 +70,9 @@ inline constexpr const char* kSeedStream = "rng.seed";
 // kOutputPeriod, kNotDifferentiable.
 void build_step(const ForwardGraph& forward, const StepOptions& options);
 
+// In `settings.outline` of a loss whose gradient forward itself takes: it is not what is trained on.
+inline constexpr char kInnerLoss[] = "inner_loss";
+
 // Losses of a captured graph (ops with the loss trait): the final one, to which all others lead. Those that
 // no gradient connects to an input from `first_state` on do not count, unless there are no others.
 // Error(kNoLoss), Error(kSeveralLosses).

@@ -71,6 +71,24 @@ class Capture {
   std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs);
   void abort();  // ends the capture; harmless when there is none
 
+  // --- gradients inside forward (gradients.cc) ---
+  // Captures the gradients of `inputs` from those of `outputs` (undefined: ones are the caller's business);
+  // an undefined tensor where nothing depends on an input. They carry gradients themselves when
+  // `create_graph`.
+  std::vector<at::Tensor> gradients(const std::vector<at::Tensor>& outputs,
+                                    const std::vector<at::Tensor>& upstream,
+                                    const std::vector<at::Tensor>& inputs, bool create_graph);
+  const std::vector<at::Tensor>& leaves() const {
+    return leaves_;
+  }  // that require gradients, in order of use
+  // Stand-ins for the gradients of `results`; what is captured until end_custom_gradient is a backward pass.
+  std::vector<at::Tensor> begin_custom_gradient(const std::vector<at::Tensor>& results);
+  // `results` again, with the captured pass as their gradient: `of[i]` (undefined: none) is that of
+  // arguments[i].
+  std::vector<at::Tensor> end_custom_gradient(const std::vector<at::Tensor>& results,
+                                              const std::vector<at::Tensor>& arguments,
+                                              const std::vector<at::Tensor>& of);
+
   // --- called by the kernel ---
   bool on_owner_thread() const { return std::this_thread::get_id() == owner_; }
   uint64_t id() const { return id_; }
@@ -122,6 +140,8 @@ class Capture {
   void resolve_locations();
   ir::Location new_location();
   ir::Value* read_slot(const std::shared_ptr<Slot>& slot);
+  ir::Value* read_leaf(const at::Tensor& t, IpuTensorImpl& impl, ir::Value* value);
+  ir::Value* value_for_gradient(const at::Tensor& gradient, const at::Tensor& of);
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
   void promote(const std::shared_ptr<Slot>& slot);
   void enter_graph(const std::shared_ptr<Base>& base);
@@ -170,8 +190,10 @@ class Capture {
   ir::Value* seed_ = nullptr;
   int64_t next_stream_ = 0;
   std::vector<Unsupported> unsupported_;
-  std::vector<bool> function_modes_;  // grad mode at entry of each running autograd.Function
-  uint64_t function_watch_ = 0;       // callback handle, 0: none
+  std::vector<at::Tensor> leaves_;
+  std::vector<ir::Op*> custom_gradients_;  // stand-ins of the ones being captured, innermost last
+  std::vector<bool> function_modes_;       // grad mode at entry of each running autograd.Function
+  uint64_t function_watch_ = 0;            // callback handle, 0: none
 };
 
 // The user's line that is executing now, "model.py:41"; "" when there is none (locations.cc).

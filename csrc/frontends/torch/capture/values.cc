@@ -133,9 +133,9 @@ ir::Value* Capture::read(const at::Tensor& t) {
   std::shared_ptr<Slot> slot = slot_of(t);
   if (slot == nullptr) return constant(t);
   ir::Value* value = read_slot(slot);
-  bool stops =
-      impl != nullptr && impl->detached && is_floating_point(value->type().dtype) && !slot->base->on_host;
-  return stops ? ops::build(builder_, "detach", {value}) : value;
+  if (impl == nullptr || slot->base->on_host || !is_floating_point(value->type().dtype)) return value;
+  if (t.requires_grad() && t.is_leaf()) return read_leaf(t, *impl, value);
+  return impl->detached ? ops::build(builder_, "detach", {value}) : value;
 }
 
 ir::Value* Capture::read_slot(const std::shared_ptr<Slot>& slot) {

@@ -1,0 +1,73 @@
+#include "autodiff/in_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "autodiff/differentiate.h"
+#include "ir/structure.h"
+#include "ir/text.h"
+
+namespace ipu::autodiff {
+namespace {
+
+int64_t count_kind(const ir::Graph& graph, const std::string& kind) {
+  int64_t count = 0;
+  for (const auto& op : graph.ops()) count += op->is(kind);
+  return count;
+}
+
+TEST(GradientsInGraph, AreAppendedForAnyValueAndNullWhereNothingDepends) {
+  std::unique_ptr<ir::Module> module = ir::parse(R"(
+graph @forward(%x: f32[3], %other: f32[3]) -> f32[] {
+  %h = mul(%x, %x) : f32[3]
+  %y = reduce_sum(%h) {dims=[0], keep_dims=false} : f32[]
+  return %y
+})");
+  ir::Graph& graph = *module->find_graph("forward");
+  ir::Builder builder(&graph);
+  builder.settings.block = "here";
+  builder.settings.no_grad = true;
+  const size_t before = graph.op_count();
+  const auto found = gradients_in_graph(builder, {{graph.find_value("y"), builder.scalar(DType::kF32, 1.0)}},
+                                        {graph.find_value("h"), graph.inputs()[0], graph.inputs()[1]});
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(ir::to_string(found[0]->type()), "f32[3]");
+  EXPECT_EQ(found[1]->producer()->settings.block, "here");
+  EXPECT_TRUE(found[1]->producer()->settings.no_grad);
+  EXPECT_EQ(found[2], nullptr);
+  EXPECT_GT(graph.op_count(), before);
+}
+
+constexpr char kCustom[] = R"(
+graph @pass(%upstream: f32[3], %saved: f32[3]) -> f32[3] {
+  %g = mul(%upstream, %saved) : f32[3]
+  return %g
+}
+graph @forward(%x: f32[3], %saved: f32[3]) -> f32[3] {
+  %y = floor(%x) : f32[3]
+  %z = custom_gradient(%y, %x, %saved) {arguments=1, gradient="pass", of=[0]} : f32[3]
+  return %z
+})";
+
+TEST(CustomGradient, IsTheCallOfItsPassAndReachesArgumentsOnly) {
+  std::unique_ptr<ir::Module> module = ir::parse(kCustom);
+  ir::Graph& graph = *module->find_graph("forward");
+  DifferentiateOptions options;
+  options.required = {graph.inputs()[0]};
+  const GradInfo info = differentiate(graph, options);
+  EXPECT_EQ(count_kind(*info.graph, "call"), 1);
+  const ir::Op& op = *graph.find_value("z")->producer();
+  EXPECT_FALSE(takes_gradient(op, 0));
+  EXPECT_TRUE(takes_gradient(op, 1));
+  EXPECT_FALSE(takes_gradient(op, 2));
+}
+
+TEST(CustomGradient, IsItsFirstOperandsOnceDropped) {
+  std::unique_ptr<ir::Module> module = ir::parse(kCustom);
+  ir::Graph& graph = *module->find_graph("forward");
+  drop_custom_gradients(graph);
+  EXPECT_EQ(count_kind(graph, "custom_gradient"), 0);
+  EXPECT_EQ(graph.outputs()[0], graph.find_value("y"));
+}
+
+}  // namespace
+}  // namespace ipu::autodiff

@@ -1,0 +1,279 @@
+"""`torch.autograd.grad`, `backward()` and functions with a backward pass of their own inside forward give torch's numbers."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import grad  # bound before any capture, like user code does
+
+import poptorch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+        self.scale = torch.nn.Parameter(torch.full((3,), 1.5))
+
+    def forward(self, *inputs):
+        return self.function(self, *inputs)
+
+
+def same_training(function, *inputs, steps=3, options=None):
+    """Trains the model around `function` here and in torch; results and weights are the same after each step."""
+    torch.manual_seed(3)
+    ours = Model(function)
+    plain = copy.deepcopy(ours)
+    trainer = poptorch.trainingModel(ours, options, torch.optim.SGD(ours.parameters(), lr=0.1))
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    for _ in range(steps):
+        got = trainer(*inputs)
+        optimizer.zero_grad()
+        want = plain(*inputs)
+        (want[-1] if isinstance(want, tuple) else want).backward()
+        optimizer.step()
+        torch.testing.assert_close(got, tuple(t.detach() for t in want) if isinstance(want, tuple) else want.detach())
+        for name, tensor in plain.state_dict().items():
+            torch.testing.assert_close(ours.state_dict()[name], tensor, msg=lambda text: f"{name}: {text}")
+    trainer.destroy()
+
+
+def rows():
+    return torch.randn(4, 3)
+
+
+def test_the_gradient_of_an_input_is_a_result_of_inference():
+    def forward(x):
+        x = x.detach().requires_grad_(True)
+        (x.pow(3).sum() + (x * 2).sum()).backward()
+        return x.grad
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), 3 * x * x + 2)
+
+
+def test_a_leaf_and_the_tensor_it_was_cloned_from_are_two():
+    def forward(x):
+        leaf = x.clone().requires_grad_()
+        return grad((leaf * x).sum(), leaf)[0], grad((leaf * leaf * x).sum(), [leaf])[0]
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), (x, 2 * x * x))
+
+
+def test_gradients_without_a_graph_are_constants_for_training():
+    def forward(self, x, y):
+        x = x.detach().requires_grad_()
+        energy = (x * self.scale).tanh().sum()
+        force = grad(energy, x, retain_graph=True)[0]
+        return force, F.mse_loss(force * self.scale, y)
+
+    same_training(forward, rows(), rows())
+
+
+def test_a_gradient_penalty_trains_through_the_gradient():
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        score = self.second(torch.relu(self.first(x))).sum()
+        slope = grad(score, x, create_graph=True)[0]
+        return slope, poptorch.identity_loss(score * 0.01 + (slope.norm(dim=1) - 1).square().mean(), "none")
+
+    same_training(forward, rows())
+
+
+def test_second_derivatives_of_smooth_activations():
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        u = self.second(torch.sigmoid(torch.tanh(self.first(x)))).sum()
+        slope = grad(u, x, create_graph=True)[0]
+        return poptorch.identity_loss(slope.square().mean(), "none")
+
+    same_training(forward, rows())
+
+
+def test_gradients_of_parameters_for_an_inner_step():
+    def forward(self, x, y):
+        inner = F.mse_loss(F.linear(x, self.first.weight, self.first.bias), y)
+        weight = self.first.weight - 0.1 * grad(inner, self.first.weight, create_graph=True)[0]
+        return F.mse_loss(F.linear(x, weight, self.first.bias), y)
+
+    same_training(forward, rows(), torch.randn(4, 4))
+
+
+def test_gradients_of_intermediate_values_and_several_outputs():
+    def forward(self, x):
+        hidden = self.first(x)
+        out = torch.relu(hidden)
+        weights = [torch.ones_like(out) * 2, torch.ones_like(hidden)]
+        got = grad([out, hidden], hidden, grad_outputs=weights, retain_graph=True)[0]
+        return got, poptorch.identity_loss(out.sum(), "none")
+
+    same_training(forward, rows())
+
+
+def test_gradients_accumulate_into_grad():
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        (x * 2).sum().backward()
+        (x * x).sum().backward()
+        return x.grad, poptorch.identity_loss((x.grad * self.scale).sum(), "none")
+
+    same_training(forward, rows())
+
+
+@pytest.mark.parametrize(
+    "forward, text",
+    [
+        (lambda x: grad(x.sum(), x), "does not require grad"),
+        (lambda x: grad((x.requires_grad_() * 2).sum(), x.detach().requires_grad_()), "not have been used in the graph"),
+        (lambda x: (x.requires_grad_() * 2).backward(), "only for scalar outputs"),
+    ],
+)
+def test_mistakes_are_those_of_torch(forward, text):
+    with pytest.raises(RuntimeError, match=text):
+        poptorch.inferenceModel(forward)(rows())
+
+
+def test_unused_inputs_may_be_allowed():
+    def forward(x):
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        first, second = grad((a * 3).sum(), [a, b], allow_unused=True)
+        return first, second
+
+    first, second = poptorch.inferenceModel(forward)(rows())
+    torch.testing.assert_close(first, torch.full((4, 3), 3.0))
+    assert second is None
+
+
+# --- functions with a backward pass of their own
+
+
+class Round(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Cube(torch.autograd.Function):
+    """Twice the true gradient, so that nobody mistakes whose it is."""
+
+    @staticmethod
+    def forward(ctx, x, weight, power):
+        ctx.save_for_backward(x, weight)
+        ctx.power = power
+        return x**power * weight, x + weight
+
+    @staticmethod
+    def backward(ctx, first, second):
+        x, weight = ctx.saved_tensors
+        grad_x = 2 * first * ctx.power * x ** (ctx.power - 1) * weight + second
+        grad_weight = (2 * first * x**ctx.power + second).sum(0) if ctx.needs_input_grad[1] else None
+        return grad_x, grad_weight, None
+
+
+class Separate(torch.autograd.Function):
+    @staticmethod
+    def forward(x, factor):
+        return x * factor
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[1]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        return gradient * ctx.factor * 10, None
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+round_through = Round.apply
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda self, x: round_through(x * self.scale * 3),
+        lambda self, x: Cube.apply(x * self.scale, self.scale, 3)[0],
+        lambda self, x: sum(Cube.apply(x, self.scale, 2)),
+        lambda self, x: Separate.apply(x * self.scale, 0.5),
+        lambda self, x: Round.apply(Cube.apply(Round.apply(x * self.scale), self.scale, 2)[1]),
+        lambda self, x: Double.apply(x * self.scale),
+        lambda self, x: torch.relu(Round.apply(self.first(x))),
+    ],
+)
+def test_custom_backward_passes_are_those_of_torch(function):
+    same_training(lambda self, x: poptorch.identity_loss(function(self, x).mean(), "none"), rows())
+
+
+def test_a_custom_backward_pass_in_a_pipeline_with_accumulation():
+    class Piped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            with poptorch.Block("a", ipu_id=0):
+                hidden = Round.apply(self.first(x) * 4)
+            with poptorch.Block("b", ipu_id=1):
+                return poptorch.identity_loss(Separate.apply(self.second(hidden), 0.5).mean(), "none")
+
+    torch.manual_seed(1)
+    ours = Piped()
+    plain = copy.deepcopy(ours)
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(4)
+    trainer = poptorch.trainingModel(ours, options, torch.optim.SGD(ours.parameters(), lr=0.1))
+    x = torch.randn(8, 3)
+    trainer(x)
+    plain(x).backward()
+    torch.optim.SGD(plain.parameters(), lr=0.1).step()
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], tensor)
+    trainer.destroy()
+
+
+def test_a_custom_function_inside_a_gradient_of_forward():
+    def forward(x):
+        leaf = x.clone().requires_grad_()
+        return grad(Cube.apply(leaf, torch.ones(3), 2)[0].sum(), leaf)[0]
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), 4 * x)
+
+
+def test_a_wrong_number_of_gradients_is_refused():
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient, gradient
+
+    with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 1, got 2\)"):
+        poptorch.inferenceModel(lambda x: Wrong.apply(x.requires_grad_()))(rows())
+
+
+def test_torch_is_as_before_afterwards():
+    x = rows().requires_grad_()
+    Round.apply(x).sum().backward()
+    assert x.grad is not None
+    assert "apply" not in vars(torch.autograd.function._SingleLevelFunction)
