@@ -39,7 +39,11 @@ tf::PopartKind kind_of(const std::string& name, const py::handle& value) {
 void check_popart_options(const py::dict& options) {
   for (const auto& [key, value] : options) {
     const auto name = key.cast<std::string>();
-    tf::check_popart_option(name, kind_of(name, value));
+    const tf::PopartKind kind = kind_of(name, value);
+    tf::check_popart_option(name, kind);
+    if (kind != tf::PopartKind::kInteger) continue;
+    int overflow = 0;  // a number of any length: -1 then, which is no value of an enumeration either
+    tf::check_popart_value(name, PyLong_AsLongLongAndOverflow(value.ptr(), &overflow));
   }
 }
 

@@ -278,6 +278,7 @@ CASES = {
     "3.8 trace": lambda: O().Jit.traceModel(True),
     "3.9 unknown key": lambda: popart("enableOutlinin", True),
     "3.9 other kind": lambda: popart("enableStochasticRounding", 1),
+    "3.9 enumeration": lambda: popart("autoRecomputation", 5),
     "3.9 value type": lambda: popart("enableOutlining", None),
     "3.9 container": lambda: popart("engineOptions", {"a": 1}),
     "3.9 patterns": lambda: O()._Popart.setPatterns({"a": 1}),

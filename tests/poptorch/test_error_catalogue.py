@@ -78,6 +78,10 @@ MESSAGES = {
         "poptorch_cpp_error",
         'unknown back-end option [IPU-E414]: _Popart.set("enableStochasticRounding", ...) with a value of type int (or an enumeration). The option takes a value of type bool',
     ),
+    "3.9 enumeration": (
+        "poptorch_cpp_error",
+        'unknown value of a back-end option [IPU-E414]: _Popart.set("autoRecomputation", 5); values are 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all',
+    ),
     "3.9 value type": (
         "poptorch_cpp_error",
         'unknown value type [IPU-E414]: _Popart.set("enableOutlining", ...) got a value of type NoneType; bool, float, int, str, list, tuple, set and dict are possible',

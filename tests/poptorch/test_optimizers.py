@@ -318,28 +318,34 @@ def test_an_update_is_one_program_of_the_parameter_and_one_of_scalars(name):
 # --- half precision state ---
 
 
+HALF = torch.float16
+MOMENTS = {"first_order_momentum_accum_type": HALF, "second_order_momentum_accum_type": HALF}
+# class → (equation, hyper-parameters, types, state in half precision)
+HALVES = {
+    "SGD": ("sgd", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}, {"velocity_accum_type": HALF}, "v"),
+    "Adam": ("adam", {"lr": 0.01, "eps": 1e-4, "betas": (0.9, 0.99)}, MOMENTS, "mv"),
+    "AdamW": ("adamw", {"lr": 0.01, "eps": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1}, MOMENTS, "mv"),
+    "RMSprop": ("rmsprop", {"lr": 0.005, "eps": 1e-2, "alpha": 0.9, "momentum": 0.5, "centered": True}, MOMENTS, "sq"),
+    "LAMB": ("lamb", {"lr": 0.01, "eps": 1e-4, "weight_decay": 0.01}, MOMENTS, "mv"),
+}
+
+
 @pytest.mark.parametrize("accumulation", [1, 4])
-def test_half_precision_state_is_rounded_when_stored_and_computed_in_single(accumulation):
-    half = torch.float16
+@pytest.mark.parametrize("name", HALVES)
+def test_half_precision_state_is_rounded_when_stored_and_computed_in_single(name, accumulation):
+    kind, hyper, types, halves = HALVES[name]
     torch.manual_seed(3)
     model = Mlp()
     plain = copy.deepcopy(model)
-    hyper = {"lr": 0.01, "eps": 1e-4, "betas": (0.9, 0.99)}
-    optimizer = poptorch.optim.Adam(
-        model.parameters(),
-        **hyper,
-        accum_type=half,
-        first_order_momentum_accum_type=half,
-        second_order_momentum_accum_type=half,
-        loss_scaling=256.0,
-    )
+    make = getattr(poptorch.optim, name)
+    optimizer = make(model.parameters(), **hyper, **types, accum_type=HALF, loss_scaling=256.0)
     options = poptorch.Options()
     options.Training.gradientAccumulation(accumulation)
     trainer = poptorch.trainingModel(model, options, optimizer)
     assert trainer.options.Training.meanAccumulationAndReplicationReductionStrategy == (
         poptorch.MeanReductionStrategy.Running
     )
-    reference = Equations(plain.parameters(), "adam", **hyper)
+    reference = Equations(plain.parameters(), kind, **hyper)
     generator = torch.Generator().manual_seed(4)
     for _ in range(20):
         inputs = Mlp.inputs(accumulation, generator)
@@ -348,12 +354,14 @@ def test_half_precision_state_is_rounded_when_stored_and_computed_in_single(accu
         (plain(*inputs)[1]).backward()
         reference.step()
         for state in reference.state.values():
-            state["m"], state["v"] = state["m"].half().float(), state["v"].half().float()
-    for name, tensor in plain.state_dict().items():
-        error = (model.state_dict()[name] - tensor).norm() / tensor.norm()
-        assert error < 2e-3, name
+            for key in halves:
+                state[key] = state[key].half().float()
+    for parameter, tensor in plain.state_dict().items():
+        error = (model.state_dict()[parameter] - tensor).norm() / tensor.norm()
+        assert error < 2e-3, parameter
     state = optimizer.state_dict()["ipu_state"]
-    assert {tensor.dtype for name, tensor in state.items() if not name.startswith("Step")} == {half}
+    kept = [f"Accl{n + 1}" for n in range(len(halves))]
+    assert {tensor.dtype for key, tensor in state.items() if key.startswith(tuple(kept))} == {HALF}
     trainer.destroy()
 
 

@@ -130,6 +130,56 @@ def test_written_buffers_keep_their_values_from_call_to_call():
     train(Averages, (5, 4), (5, 3))
 
 
+class InTwoStages(nn.Module):
+    """State that one stage writes and another reads, or that is written and trained."""
+
+    def __init__(self, ipus=1):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("steps", torch.tensor(0))
+        self.ipus = ipus
+
+    def forward(self, x, y):
+        poptorch.Block.start("first", ipu_id=0)
+        with torch.no_grad():
+            self.first.weight.clamp_(-0.3, 0.3)
+            self.second.weight[0].mul_(0.9)
+        self.steps += 1
+        hidden = torch.tanh(self.first(x))
+        self.mean.mul_(0.9).add_(hidden.detach().mean(0), alpha=0.1)
+        poptorch.Block.start("second", ipu_id=self.ipus - 1)
+        return F.mse_loss(self.second(hidden - self.mean) * (1 + 0.1 * self.steps), y)
+
+
+@pytest.mark.parametrize("recompute", ["0", "1"])
+@pytest.mark.parametrize(
+    "strategy, ipus, iterations, accumulation",
+    [
+        (poptorch.PipelinedExecution, 1, 3, 4),
+        (poptorch.ShardedExecution, 2, 2, 3),
+        (poptorch.PipelinedExecution, 2, 2, 5),
+    ],
+)
+def test_written_state_is_the_same_in_every_plan(strategy, ipus, iterations, accumulation, recompute, monkeypatch):
+    monkeypatch.setenv("POPTORCH_EXECUTE_RECOMPUTE", recompute)
+    options = poptorch.Options().deviceIterations(iterations).outputMode(poptorch.OutputMode.All)
+    options.setExecutionStrategy(strategy())
+    options.Training.gradientAccumulation(accumulation)
+    compare_training(
+        lambda: InTwoStages(ipus),
+        lambda count, generator: (
+            torch.randn(5 * count, 4, generator=generator),
+            torch.randn(5 * count, 3, generator=generator),
+        ),
+        lambda net, optimizer: poptorch.trainingModel(net, options, optimizer),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9),
+        iterations,
+        accumulation,
+        6,
+    )
+
+
 def evaluated():
     model = Regression(nn.Linear(4, 4), nn.BatchNorm1d(4))
     model.net[1].running_mean.uniform_(-1, 1)

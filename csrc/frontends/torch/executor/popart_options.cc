@@ -130,6 +130,20 @@ void check_popart_option(std::string_view name, PopartKind kind) {
   throw Error(ErrorCode::kOption, text + ". No option of any type has that name");
 }
 
+void check_popart_value(std::string_view name, int64_t value) {
+  static const std::map<std::string_view, std::vector<std::string_view>> words{
+      {"autoRecomputation", {"none", "standard", "norm only", "pipeline", "all"}},
+      {"syntheticDataMode", {"off", "zeros", "random normal"}},
+      {"virtualGraphMode", {"off", "manual", "auto", "execution phases"}}};
+  auto at = words.find(name);
+  if (at == words.end() || (value >= 0 && value < std::ssize(at->second))) return;
+  std::string list;
+  for (size_t i = 0; i < at->second.size(); ++i)
+    list += (i == 0 ? "" : ", ") + std::to_string(i) + " " + std::string(at->second[i]);
+  throw Error(ErrorCode::kOption, "unknown value of a back-end option: _Popart.set(\"" + std::string(name) +
+                                      "\", " + std::to_string(value) + "); values are " + list);
+}
+
 void check_pattern_level(int64_t level) {
   if (level < 0 || level > 3)
     throw Error(ErrorCode::kOption,

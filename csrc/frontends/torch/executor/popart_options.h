@@ -13,6 +13,8 @@ enum class PopartKind { kBool, kInteger, kReal, kText, kContainer };
 
 // Error(kOption) naming the option and what it could be when `name` is no option for a value of this kind.
 void check_popart_option(std::string_view name, PopartKind kind);
+// Error(kOption) for a number that is no value of an enumeration whose values are published.
+void check_popart_value(std::string_view name, int64_t value);
 // Error(kOption) for a level above 3.
 void check_pattern_level(int64_t level);
 
