@@ -1,10 +1,13 @@
 // Expression trees to code of the pointwise VM. Registers know f32, i32, u32 and booleans only: narrower
 // types are widened on load, wrapped after arithmetic, and rounded or narrowed at the root.
+#include <cmath>
 #include <optional>
 
 #include "ops/expr.h"
 #include "ops/expr_order.h"
+#include "ops/expr_rounding.h"
 #include "support/error.h"
+#include "support/half.h"
 
 namespace ipu::ops {
 namespace {
@@ -217,13 +220,10 @@ class Compiler {
     for (const OrderedNode& node : trees.nodes) {
       registers_.push_back(emit_node(node, trees));
     }
-    for (int root : trees.roots) {
-      int32_t r = registers_[root];
-      // f16 arithmetic inside an op is done in f32; what leaves the op is an f16 value. Loads and casts are
-      // already.
-      const OrderedNode& node = trees.nodes[root];
-      if (node.dtype == DType::kF16 && node.func != Func::kInput && node.func != Func::kCast)
-        r = emit(OpCode::kRoundF16, r);
+    for (size_t i = 0; i < roots.size(); ++i) {
+      int32_t r = registers_[trees.roots[i]];
+      // f16 arithmetic inside an op is done in f32; what leaves the op is an f16 value.
+      if (roots[i].dtype() == DType::kF16 && !is_rounded_f16(roots[i])) r = emit(OpCode::kRoundF16, r);
       program_.outputs.push_back(r);
     }
     return std::move(program_);
@@ -295,6 +295,33 @@ class Compiler {
 };
 
 }  // namespace
+
+bool is_rounded_f16(const Expr& expr) {
+  const std::span<const Expr> arguments = expr.arguments();
+  switch (expr.func()) {
+    case Func::kInput:
+    case Func::kCast:
+      return expr.dtype() == DType::kF16;
+    case Func::kConstant: {
+      const double value = expr.value();
+      return std::isnan(value) || static_cast<double>(half_to_float(double_to_half(value))) == value;
+    }
+    case Func::kNeg:
+    case Func::kAbs:
+    case Func::kSign:
+    case Func::kFloor:
+    case Func::kCeil:
+    case Func::kTrunc:
+      return is_rounded_f16(arguments[0]);
+    case Func::kMin:
+    case Func::kMax:
+      return is_rounded_f16(arguments[0]) && is_rounded_f16(arguments[1]);
+    case Func::kSelect:
+      return is_rounded_f16(arguments[1]) && is_rounded_f16(arguments[2]);
+    default:
+      return false;
+  }
+}
 
 kernels::PointwiseProgram compile(std::span<const Expr> roots, std::span<const DType> input_dtypes) {
   for (DType dtype : input_dtypes) register_of(dtype);

@@ -11,6 +11,7 @@
 
 #include "ir/structure.h"
 #include "ops/build.h"
+#include "ops/expr_rounding.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -297,7 +298,7 @@ class GraphFusion {
       for (int i = 0; i < op->result_count(); ++i) {
         ir::Value* result = op->result(i);
         // Each op rounds its result, inside the group as outside.
-        if (values[i].dtype() == DType::kF16)
+        if (values[i].dtype() == DType::kF16 && !ops::is_rounded_f16(values[i]))
           values[i] = ops::cast(ops::cast(values[i], DType::kF32), DType::kF16);
         trees[result] = values[i];
         bool is_read_outside = result->is_output();

@@ -78,7 +78,10 @@ TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {
   out_floats_ = shape_.out.is_direct() ? 0 : round_up(most_rows * shape_.out.width * shape_.out.channels, 16);
   const int64_t lane_panels = divide_up(panels_, panel_lanes_);
   bias_floats_ = shape_.is_half ? round_up(shape_.out.channels, 16) : 0;
-  scratch_floats_ = (copies_weights_ ? packed_floats_ * lane_panels + 64 * panel_width_ : 0) + bias_floats_ +
+  finishes_rows_ = panel_lanes_ == 1 && shape_.out.channels % 16 != 0;
+  bias_row_floats_ = finishes_rows_ ? round_up(shape_.out.width * shape_.out.channels, 16) : 0;
+  scratch_floats_ = bias_row_floats_ +
+                    (copies_weights_ ? packed_floats_ * lane_panels + 64 * panel_width_ : 0) + bias_floats_ +
                     rows_floats_ + out_floats_ + column_step_ * panel_width_ +
                     4 * round_up(most_segments_, 16);
 }
@@ -250,6 +253,14 @@ void TapProduct::run(const void* input, const void* weight, const void* bias_ope
     copy_row(static_cast<const Half*>(bias_operand), wide, shape_.out.channels);
     bias = wide;
   }
+  const int64_t row_floats = shape_.out.width * shape_.out.channels;
+  const float* bias_row = nullptr;
+  if (bias != nullptr && finishes_rows_) {
+    float* repeated = take(bias_row_floats_);
+    for (int64_t pixel = 0; pixel < shape_.out.width; ++pixel)
+      copy_row(bias, repeated + pixel * shape_.out.channels, shape_.out.channels);
+    bias_row = repeated;
+  }
   if (!copies_weights_) {
     work.packed = static_cast<const float*>(weight);
   } else {
@@ -270,10 +281,11 @@ void TapProduct::run(const void* input, const void* weight, const void* bias_ope
       load_rows(shape_.in, image_in, in_first, in_last, pad_left_, pad_right_, work.rows);
       in = work.rows;
     }
-    if (shape_.out.is_direct()) {
-      run_rows(work, in, in_first, static_cast<float*>(image_out), 0, start, end, bias);
-    } else {
-      run_rows(work, in, in_first, work.out, start, start, end, bias);
+    float* const out =
+        shape_.out.is_direct() ? static_cast<float*>(image_out) + start * row_floats : work.out;
+    run_rows(work, in, in_first, out, start, start, end, bias);
+    if (finishes_rows_) finish_tile(out, row_floats, end - start, row_floats, bias_row, shape_.activation);
+    if (!shape_.out.is_direct()) {
       const int64_t channel = work.first_panel / panels_per_group_ * out_group_ +
                               work.first_panel % panels_per_group_ * panel_width_;
       const int64_t channel_end = work.last_panel / panels_per_group_ * out_group_ +
@@ -342,7 +354,8 @@ void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& wor
     if (!written)
       for (int64_t p = 0; p < pixels; ++p)
         std::memset(c + p * ldc, 0, static_cast<size_t>(width) * sizeof(float));
-    finish_tile(c, ldc, pixels, width, bias == nullptr ? nullptr : bias + channel, shape_.activation);
+    if (!finishes_rows_)
+      finish_tile(c, ldc, pixels, width, bias == nullptr ? nullptr : bias + channel, shape_.activation);
   }
 }
 

@@ -56,7 +56,7 @@ class Builder {
     for (size_t i = 0; i < program_.code.size(); ++i)
       if (!emit(i)) return -1;
     for (size_t r = 0; r < results_.size(); ++r) {
-      const Value& value = values_[program_.outputs[r]];
+      const Value& value = values_[stored(r)];
       uint16_t to = static_cast<uint16_t>(kernel_.first_result_slot + r);
       if (value.slot == to) continue;
       Step store{.kind = StepKind::kStore, .function = ops_.narrow[static_cast<size_t>(results_[r].dtype)]};
@@ -80,6 +80,14 @@ class Builder {
     int sources = 0;
     int32_t source[3] = {-1, -1, -1};
   };
+
+  // The register result `r` is stored from. A store of f16 rounds: an instruction that does so before is not
+  // needed for it.
+  int32_t stored(size_t r) const {
+    const int32_t output = program_.outputs[r];
+    const Instruction& last = program_.code[static_cast<size_t>(output)];
+    return results_[r].dtype == DType::kF16 && last.code == OpCode::kRoundF16 ? last.a : output;
+  }
 
   void look_at_views() {
     const BlockPlan& plan = *kernel_.plan;
@@ -109,7 +117,7 @@ class Builder {
       const int32_t sources[3] = {step.a, step.b, step.c};
       for (int k = 0; k < arity(step.code); ++k) ++readers[sources[k]];
     }
-    for (int32_t output : program_.outputs) ++readers[output];
+    for (size_t r = 0; r < results_.size(); ++r) ++readers[stored(r)];
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
       Value& value = values_[i];
@@ -143,7 +151,8 @@ class Builder {
     for (size_t i = 0; i < program_.code.size(); ++i)
       for (int k = 0; k < values_[i].sources && !values_[i].absorbed; ++k)
         values_[values_[i].source[k]].last_use = static_cast<int>(i);
-    for (int32_t output : program_.outputs) values_[output].last_use = static_cast<int>(program_.code.size());
+    for (size_t r = 0; r < results_.size(); ++r)
+      values_[stored(r)].last_use = static_cast<int>(program_.code.size());
   }
 
   void classify_loads() {
@@ -266,7 +275,7 @@ class Builder {
   uint16_t result_slot(size_t i) {
     if (static_cast<int>(i) >= last_memory_read_)
       for (size_t r = 0; r < results_.size(); ++r)
-        if (program_.outputs[r] == static_cast<int32_t>(i) && is_register_sized(results_[r].dtype))
+        if (stored(r) == static_cast<int32_t>(i) && is_register_sized(results_[r].dtype))
           return static_cast<uint16_t>(kernel_.first_result_slot + r);
     return take_register(false);
   }
