@@ -154,5 +154,44 @@ TEST_P(EveryKernel, ComputesTheReferenceValue) {
   if (!any) GTEST_SKIP() << "no kernel registered";
 }
 
+// The sample with f16 in place of f32, results included; nothing when the op has no such form.
+std::optional<Sample> in_half(const OpDef& def, Sample sample) {
+  bool any = false;
+  for (std::optional<ir::Type>& type : sample.operands)
+    if (type && type->dtype == DType::kF32) {
+      type->dtype = DType::kF16;
+      any = true;
+    }
+  if (!any) return std::nullopt;
+  try {
+    build_sample(def, sample);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return sample;
+}
+
+TEST_P(EveryKernel, ComputesHalvesRoundedOnce) {
+  const OpDef& def = get_op(GetParam());
+  if (!def.reference) GTEST_SKIP() << "no reference";
+  bool any = false;
+  for (size_t n = 0; n < def.samples.size(); ++n) {
+    const std::optional<Sample> sample = in_half(def, def.samples[n]);
+    if (!sample) continue;
+    SampleGraph wide = build_sample(def, def.samples[n]), s = build_sample(def, *sample);
+    if (prepare(wide).kernel == nullptr) continue;
+    const std::string what = name_of(def, n) + " in f16";
+    Prepared prepared = prepare(s);
+    ASSERT_NE(prepared.kernel, nullptr) << what << ": the kernel takes f32 only";
+    any = true;
+    std::vector<ReferenceTensor> inputs = sample_inputs(*sample);
+    for (ReferenceTensor& input : inputs) round_to(input);
+    const std::vector<ReferenceTensor> expected = Interpreter(*s.module).run(*s.graph, inputs);
+    expect_close(def, inputs, run(*prepared.kernel, s, inputs, false), expected,
+                 what + " by kernel " + prepared.id);
+  }
+  if (!any) GTEST_SKIP() << "no f16 form";
+}
+
 }  // namespace
 }  // namespace ipu::ops

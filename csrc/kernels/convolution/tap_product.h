@@ -89,11 +89,12 @@ class TapProduct {
   int64_t pad_left_ = 0, pad_right_ = 0;
   bool copies_rows_ = false, copies_weights_ = true;
   bool finishes_rows_ = false;  // bias and activation on whole rows: few channels fill no vector
-  int64_t column_step_ = 64;  // pixels of a tile
+  int64_t column_step_ = 64;    // pixels of a tile
   std::vector<Phase> phases_;
   int row_lanes_ = 1, panel_lanes_ = 1;
   int64_t packed_floats_ = 0;  // per panel, all phases
-  int64_t bias_floats_ = 0, bias_row_floats_ = 0, rows_floats_ = 0, out_floats_ = 0, most_segments_ = 0, scratch_floats_ = 0;
+  int64_t bias_floats_ = 0, bias_row_floats_ = 0, rows_floats_ = 0, out_floats_ = 0, most_segments_ = 0,
+          scratch_floats_ = 0;
 };
 
 }  // namespace ipu::kernels
