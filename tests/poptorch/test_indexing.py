@@ -104,6 +104,18 @@ CASES = {
     "cross": (lambda x, y: torch.linalg.cross(x, y), X[:, :3], Y[:, :3]),
     "distances": (torch.cdist, X, Y[:3]),
     "distances by products": (lambda x, y: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist"), X, Y[:3]),
+    # a convolution leaves its channels last
+    **{
+        f"{name} of an image": (lambda x, w, f=f: f(F.conv2d(x, w, padding=1)), IMAGE, torch.ones(4, 3, 3, 3) / 8)
+        for name, f in {
+            "cumsum": lambda y: y.cumsum(2),
+            "cumprod": lambda y: y.cumprod(1),
+            "sort": lambda y: y.sort(3)[0],
+            "scatter": lambda y: y.scatter(1, torch.zeros(2, 1, 6, 8, dtype=torch.int64), 1.0),
+            "interpolation": lambda y: F.interpolate(y, scale_factor=2),
+            "windows": lambda y: F.unfold(y, 2),
+        }.items()
+    },
     "hardshrink": (lambda x: F.hardshrink(x, 0.7), X),
     "softshrink": (lambda x: F.softshrink(x, 0.7), X),
     "max pool of a volume": (lambda x: F.max_pool3d(x, 3, 2, 1), VOLUME),

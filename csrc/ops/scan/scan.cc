@@ -30,7 +30,7 @@ void import_scan(ImportCall& call, std::string_view kind) {
 }
 
 const OpRegistration cumsum =
-    define_op("cumsum", "reduction")
+    define_op("cumsum", "scan")
         .doc("Sum of the elements of x up to each one along dim; with reverse, from each one on.")
         .operand("x", kNumber)
         .attribute("dim")
@@ -60,7 +60,7 @@ const OpRegistration cumsum =
                   {{i32({4, 2})}, {{"dim", int64_t{0}}}, -9, 9}});
 
 const OpRegistration cumprod =
-    define_op("cumprod", "reduction")
+    define_op("cumprod", "scan")
         .doc("Product of the elements of x up to each one along dim.")
         .operand("x", kNumber)
         .attribute("dim")
@@ -84,7 +84,7 @@ const OpRegistration cumprod =
                   {{i32({4, 2})}, {{"dim", int64_t{0}}}, -3, 3}});
 
 const OpRegistration cumprod_gradient =
-    define_op("cumprod_gradient", "reduction")
+    define_op("cumprod_gradient", "scan")
         .doc("Gradient of cumprod for x, without a division.")
         .operand("dy", kAnyFloat)
         .operand("x", kAnyFloat)
