@@ -91,13 +91,16 @@ Cost ctc_cost(const ir::Op& op, int first, double passes) {
 const std::map<int, std::pair<double, double>> kRanges{{1, {1, 3}}, {2, {4, 5}}, {3, {1, 2}}},
     kGradientRanges{{2, {1, 3}}, {3, {4, 5}}, {4, {1, 2}}};
 
+// Sums over paths leave no digits of a half: importers widen.
+constexpr DTypeSet kWide = bit(DType::kF32) | bit(DType::kF64);
+
 const OpRegistration ctc_loss =
     define_op("ctc_loss", "loss")
         .doc(
             "Negative log-likelihood [N] of targets [N, S] under log_probs [T, N, C], over all ways to "
             "spread a target "
             "over its input_lengths [N] with blanks between; target_lengths [N].")
-        .operand("log_probs", kAnyFloat)
+        .operand("log_probs", kWide)
         .operand("targets", kAnyInteger)
         .operand("input_lengths", kAnyInteger)
         .operand("target_lengths", kAnyInteger)
@@ -119,8 +122,8 @@ const OpRegistration ctc_loss =
 const OpRegistration ctc_loss_gradient =
     define_op("ctc_loss_gradient", "loss")
         .doc("Gradient of ctc_loss for log_probs: minus the share of each label at each time, times dy [N].")
-        .operand("dy", kAnyFloat)
-        .operand("log_probs", kAnyFloat)
+        .operand("dy", kWide)
+        .operand("log_probs", kWide)
         .operand("targets", kAnyInteger)
         .operand("input_lengths", kAnyInteger)
         .operand("target_lengths", kAnyInteger)
