@@ -1,12 +1,11 @@
 """Runs `forward` once on symbolic ipu tensors and hands what it recorded to the compiler."""
 
-import os
+import warnings
 
 import torch
 
 from poptorch import poptorch_core
 from poptorch._impl import capture_state, errors, patches, structures
-from poptorch._impl.log import warn_once
 
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
@@ -147,9 +146,10 @@ class GraphCapture:
                 outputs = list(structures.tensors_of(result))
                 for tensor in outputs:
                     if tensor.device.type != "ipu":
-                        warn_once(
-                            ("cpu output", os.getpid()),
-                            "An output of forward is not on the IPU: its value at capture is returned by every call.",
+                        warnings.warn(
+                            f"An output of forward is on '{tensor.device}', not on the IPU: its value at capture is "
+                            "returned by every call.",
+                            stacklevel=2,
                         )
                 return self.core.finish(outputs)
         except BaseException:

@@ -16,7 +16,7 @@ from poptorch._impl import (
 )
 from poptorch._impl.binding import ArgumentBinder
 from poptorch._impl.capture import GraphCapture
-from poptorch._impl.log import logger, warn_once
+from poptorch._impl.log import logger
 from poptorch._impl.optimizer_link import OptimizerLink
 from poptorch._impl.progress import compilation_progress
 from poptorch._impl.structures import Signature, rebuild, tensors_of
@@ -56,6 +56,7 @@ class PoplarExecutor(inspection.Inspection):
         self._signature = None
         self._result_structure = None
         self._call_fast = None  # the native call for flat tensor arguments
+        self._warned = set()  # kinds of inputs this wrapper has warned of
         self._optimizer_link = None  # training only
         self._weights_outdated = False  # device weights are newer than the host's
         self._weights_version = 0  # counts training calls
@@ -223,19 +224,24 @@ class PoplarExecutor(inspection.Inspection):
 
         def clean(tensor):
             if tensor.requires_grad:
-                warn_once(
-                    ("requires_grad", id(self)),
+                self._warn_once(
+                    "requires_grad",
                     "An input has requires_grad=True: it is detached. Call requires_grad_() inside forward instead.",
                 )
                 tensor = tensor.detach()
             if tensor.layout == torch.strided and not tensor.is_contiguous():
-                warn_once(
-                    ("contiguous", id(self)),
+                self._warn_once(
+                    "contiguous",
                     "An input is not contiguous: it is copied at every call. Pass tensor.contiguous().",
                 )
             return tensor
 
         return [rebuild(value, map(clean, tensors_of(value))) for value in values]
+
+    def _warn_once(self, key, text):
+        if key not in self._warned:
+            self._warned.add(key)
+            logger.warning(text)
 
     def _on_attach(self):
         self._write_states()

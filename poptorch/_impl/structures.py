@@ -6,7 +6,7 @@ import collections
 import torch
 
 from poptorch._impl import errors
-from poptorch._impl.log import warn_once
+from poptorch._impl.log import logger
 
 _parsers = {}
 
@@ -103,6 +103,12 @@ def mismatch(kind, name, detail):
     return errors.create_error(f"{kind} mismatch for {name}: {detail} {_ADVICE}")
 
 
+def _holds_dict(value):
+    if isinstance(value, (tuple, list)) and type(value) not in _parsers:
+        return any(map(_holds_dict, value))
+    return isinstance(value, dict) and type(value) not in _parsers
+
+
 class Signature:
     """What the first call looked like; later calls are checked against it and flattened in the same order."""
 
@@ -110,6 +116,8 @@ class Signature:
         """`names`: of the parameters, e.g. ["x", "pair"]; `values`: the bound values of the first call."""
         self._names = names
         self._values = [self._describe(value) for value in values]
+        if any(map(_holds_dict, values)):
+            logger.warning("dict inputs are supported in part: keys are fixed by the first call.")
 
     @classmethod
     def _describe(cls, value):
@@ -121,9 +129,6 @@ class Signature:
         if isinstance(value, (tuple, list)):
             return ("sequence", type(value), [cls._describe(member) for member in value])
         if isinstance(value, dict):
-            warn_once(
-                ("dict input", type(value)), "dict inputs are supported in part: keys are fixed by the first call."
-            )
             return ("dict", type(value), {key: cls._describe(member) for key, member in value.items()})
         parser = parser_of(value)
         if parser is not None:

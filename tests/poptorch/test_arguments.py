@@ -1,12 +1,14 @@
 """What a call takes and gives back: binding, structures, later calls, and every documented mistake."""
 
 import collections
+import logging
 
 import numpy
 import pytest
 import torch
 
 import poptorch
+from poptorch._impl.log import logger
 
 Pair = collections.namedtuple("Pair", ["a", "b"])
 
@@ -328,3 +330,35 @@ def test_a_defaultdict_comes_back_as_one():
 def test_constants_of_the_device_have_its_types_and_those_of_the_cpu_their_own():
     got = poptorch.inferenceModel(lambda t: (t, torch.tensor([1, 2]), torch.tensor([1, 2], device="cpu")))(x())
     assert got[1].dtype == torch.int32 and got[2].dtype == torch.int64
+
+
+def warnings_of(action):
+    """The lines that `poptorch`'s Python log warns with while `action` runs."""
+    lines = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    handler = Handler(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        action()
+    finally:
+        logger.removeHandler(handler)
+    return lines
+
+
+def test_unusual_inputs_are_warned_of_once_by_each_wrapper():
+    for _ in range(2):
+        run = poptorch.inferenceModel(lambda t, d: t * d["k"])
+        view, leaf = x(3, 2).t(), x().requires_grad_()
+        assert len(warnings_of(lambda: run(view, {"k": leaf}))) == 3
+        assert warnings_of(lambda: run(view, {"k": leaf})) == []
+
+
+def test_an_output_that_is_not_on_the_ipu_is_a_python_warning():
+    constant = torch.ones(2)
+    with pytest.warns(UserWarning, match="not on the IPU"):
+        got = poptorch.inferenceModel(lambda t: (t, constant))(x())
+    torch.testing.assert_close(got[1], constant)
