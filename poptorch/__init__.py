@@ -37,7 +37,7 @@ except ImportError as error:
     ) from error
 
 from poptorch import enums, ops, optim, options, profiling
-from poptorch._impl import errors as _errors, log as _logging, not_yet as _not_yet
+from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.annotations import Attribute, MultiConv
 from poptorch._impl.async_accessor import AsynchronousDataAccessor
 from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook
@@ -101,7 +101,7 @@ def ipuHardwareVersion():
 
 
 def _ipu_model_requested():
-    return any(int(os.environ.get(name) or 0) for name in ("POPTORCH_IPU_MODEL", "POPTORCH_SMALL_IPU_MODEL"))
+    return any(_environment.flag(name) for name in ("POPTORCH_IPU_MODEL", "POPTORCH_SMALL_IPU_MODEL"))
 
 
 def print(module):  # noqa: A001 (published name)

@@ -7,7 +7,7 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import config_file, replication
+from poptorch._impl import config_file, environment, replication
 from poptorch._impl.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
 from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
@@ -137,7 +137,7 @@ class _TrainingOptions(OptionContainer):
 
 
 class _DistributedOptions(OptionContainer):
-    """The processes of one job. More than one process is not available in this version: a wrapper refuses it."""
+    """The processes of one job, which train one model with `replicationFactor` replicas each."""
 
     def __init__(self):
         super().__init__(num_distributed_processes=1, distributed_process_id=0, ipuof_configs={})
@@ -164,8 +164,8 @@ class _DistributedOptions(OptionContainer):
 
     def setEnvVarNames(self, var_num_processes, var_process_id):
         """Reads both numbers from these environment variables (missing: 1 and 0); ValueError when not integers."""
-        self._set("num_distributed_processes", int(os.environ.get(var_num_processes, "1")))
-        return self._set("distributed_process_id", int(os.environ.get(var_process_id, "0")))
+        self._set("num_distributed_processes", environment.integer(var_num_processes, 1))
+        return self._set("distributed_process_id", environment.integer(var_process_id, 0))
 
 
 class Options(DeviceOptions, OptionContainer):

@@ -71,6 +71,7 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.device_iterations = number("device_iterations", 1);
   s.accumulation = number("gradient_accumulation", 1);
   s.replicas = static_cast<int>(number("replication_factor", 1));
+  s.processes = static_cast<int>(number("processes", 1));
   auto groups_of = [](const py::handle& value) {
     auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
     return program::ReplicaGroups{size, stride};
@@ -147,6 +148,26 @@ void attach(tf::Executor& executor) {
   without_gil([&] {
     executor.attach();
     return true;
+  });
+}
+
+// `exchange` is called by the thread that runs the device, with the GIL; None: nothing is exchanged.
+void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
+  if (exchange.is_none()) return executor.set_job(first_replica, nullptr);
+  auto shared = std::shared_ptr<py::object>(new py::object(std::move(exchange)), [](py::object* f) {
+    py::gil_scoped_acquire gil;
+    delete f;
+  });
+  executor.set_job(first_replica, [shared](std::vector<std::byte> mine) {
+    py::gil_scoped_acquire gil;
+    try {
+      const py::bytes all = (*shared)(py::bytes(reinterpret_cast<const char*>(mine.data()), mine.size()));
+      const std::string_view view = all;
+      const auto* begin = reinterpret_cast<const std::byte*>(view.data());
+      return std::vector<std::byte>(begin, begin + view.size());
+    } catch (const py::error_already_set& e) {
+      throw Error(ErrorCode::kExecution, std::string("exchange between processes failed: ") + e.what());
+    }
   });
 }
 
@@ -282,6 +303,8 @@ void define_executor(py::module_& m) {
       .def("read_states", &tf::Executor::read_states, py::arg("states"))
       .def("read_optimizer_state", &tf::Executor::read_optimizer_state)
       .def("write_optimizer_state", &tf::Executor::write_optimizer_state, py::arg("state"))
+      .def("set_job", &set_job, py::arg("first_replica"), py::arg("exchange"),
+           "exchange: bytes of this process -> bytes of all; before attaching")
       .def("set_optimizer", [](tf::Executor& e, const py::dict& d) { e.set_optimizer(optimizer_of(d)); })
       .def(
           "set_random_state",

@@ -65,6 +65,7 @@ void all_reduce(Collective& c, Read read, Write write) {
         for (int64_t i = 0; i < count; ++i) sums[i] = m == 0 ? read(in[i]) : sums[i] + read(in[i]);
       }
       for (int64_t m = 0; m < c.group_size; ++m) {
+        if (c.results[first + m * c.group_stride] == nullptr) continue;
         T* out = reinterpret_cast<T*>(c.results[first + m * c.group_stride]) + begin;
         for (int64_t i = 0; i < count; ++i) out[i] = write(sums[i]);
       }
@@ -115,6 +116,28 @@ bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& cou
   return actor.state.compare_exchange_strong(parked, kRunning, std::memory_order_seq_cst);
 }
 
+// The sum of a collective; over a job of several processes it runs over the replicas of all, in the order of
+// their numbers, so that every process gets the bits of one process with all replicas.
+void Engine::State::reduce(Collective& c) const {
+  if (!options.exchange || !c.is_of_the_job) return run_collective(c);
+  const size_t bytes = static_cast<size_t>(c.elements) * size_in_bytes(c.dtype);
+  std::vector<std::byte> mine;
+  for (const std::byte* operand : c.operands) mine.insert(mine.end(), operand, operand + bytes);
+  const size_t share = mine.size();
+  const std::vector<std::byte> all = options.exchange(std::move(mine));
+  if (share == 0) return;
+  IPU_CHECK(all.size() % share == 0,
+            "an exchange between processes gave " + std::to_string(all.size()) + " bytes");
+  Collective job;
+  job.elements = c.elements;
+  job.dtype = c.dtype;
+  job.group_size = static_cast<int64_t>(all.size() / bytes);
+  job.results.resize(job.group_size, nullptr);
+  for (int64_t r = 0; r < job.group_size; ++r) job.operands.push_back(all.data() + r * bytes);
+  for (size_t r = 0; r < c.results.size(); ++r) job.results.at(options.first_replica + r) = c.results[r];
+  run_collective(job);
+}
+
 bool Engine::State::meet(Actor& actor, const Step& step, int at) {
   Collective& c = collectives[step.object];
   std::unique_lock lock(c.mutex);
@@ -128,7 +151,7 @@ bool Engine::State::meet(Actor& actor, const Step& step, int at) {
     return false;
   }
   c.arrived = 0;
-  run_collective(c);
+  reduce(c);
   for (Actor* other : c.waiting) wake_if_waiting(*other, &c);
   c.waiting.clear();
   return true;
@@ -183,7 +206,7 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kReplica: {
-          int32_t value = actor.replica;
+          int32_t value = options.first_replica + actor.replica;
           std::memcpy(pointers[0], &value, sizeof value);
           break;
         }

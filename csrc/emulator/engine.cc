@@ -89,6 +89,7 @@ Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineO
       meeting.elements = code[n].operands[0].spec.stored_bytes() / size_in_bytes(meeting.dtype);
       meeting.group_size = code[n].attributes.integer("group_size", 0);
       meeting.group_stride = code[n].attributes.integer("group_stride", 1);
+      meeting.is_of_the_job = meeting.group_size <= 0;
       if (meeting.group_size <= 0) meeting.group_size = program->replicas, meeting.group_stride = 1;
       meeting.operands.resize(program->replicas);
       meeting.results.resize(program->replicas);

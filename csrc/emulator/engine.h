@@ -38,6 +38,11 @@ struct EngineOptions {
   // Called by worker 0 about every 20 ms between steps; returning true stops the run with
   // Error(kInterrupted).
   std::function<bool()> interrupted = nullptr;
+  // A job of several processes that run the same program: the number of this one's first replica, and a
+  // function that gives the bytes of all processes, one after another, for those of this one. Called at every
+  // sum over all replicas, in the same order in every process; it may throw Error.
+  int first_replica = 0;
+  std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange = nullptr;
 };
 
 class Engine {

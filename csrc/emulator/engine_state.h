@@ -123,9 +123,10 @@ struct Collective {
   std::vector<Actor*> waiting;
   int arrived = 0;
   int64_t elements = 0, group_size = 0, group_stride = 1;
+  bool is_of_the_job = false;  // all replicas of all processes
   DType dtype = DType::kF32;
   std::vector<const std::byte*> operands;  // per replica
-  std::vector<std::byte*> results;
+  std::vector<std::byte*> results;         // nullptr: of another process
 };
 
 struct Engine::State final : HelpedRun {
@@ -162,6 +163,7 @@ struct Engine::State final : HelpedRun {
   bool wait_for_space(Actor& actor, Channel& channel, int at);
   bool wait_for_element(Actor& actor, Channel& channel, int at);
   bool meet(Actor& actor, const Step& step, int at);
+  void reduce(Collective& collective) const;
   Channel& channel(const Actor& actor, int queue) { return channels[actor.replica * queue_count + queue]; }
 
   std::shared_ptr<const program::Program> program;

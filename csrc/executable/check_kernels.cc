@@ -1,6 +1,7 @@
 #include "executable/check_kernels.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/module.h"
 #include "ops/build.h"
@@ -10,11 +11,26 @@
 namespace ipu::executable {
 namespace {
 
-bool is_packed(const program::Operand& operand) { return operand.spec.layout == Layout::kPacked64; }
+constexpr const char* kKernelShape = "kernel_shape";
 
-bool has_packed(const program::Instruction& step) {
-  return std::any_of(step.operands.begin(), step.operands.end(), is_packed) ||
-         std::any_of(step.results.begin(), step.results.end(), is_packed);
+// The shape an operation sees. Lowering stores a packed weight [N, ...] as the matrix [..., N]; of a
+// convolution it keeps the shape of the taps in an attribute. Empty when that attribute is no shape of this
+// weight.
+std::optional<Shape> logical_shape(const ops::OpDef& def, const TensorSpec& spec,
+                                   const Attributes& attributes) {
+  if (spec.layout != Layout::kPacked64) return spec.shape;
+  if (!def.has(ops::kConvolution)) return Shape(spec.shape.rbegin(), spec.shape.rend());
+  if (!attributes.has(kKernelShape)) return std::nullopt;
+  const Attribute& given = *attributes.find(kKernelShape);
+  const auto* shape = std::get_if<std::vector<int64_t>>(&given);
+  if (shape == nullptr || shape->size() < 3) return std::nullopt;
+  int64_t rest = spec.shape[0];  // [taps * channels, outputs]: divided, so that no product overflows
+  for (size_t i = 1; i < shape->size(); ++i) {
+    if ((*shape)[i] <= 0 || rest % (*shape)[i] != 0) return std::nullopt;
+    rest /= (*shape)[i];
+  }
+  if (rest != 1 || (*shape)[0] != spec.shape[1]) return std::nullopt;
+  return Shape(shape->begin(), shape->end());
 }
 
 // Empty when the step agrees with the definition.
@@ -28,20 +44,26 @@ std::string disagreement(const ops::OpDef& def, const program::Instruction& step
   }
   if (step.results.size() != def.results.size() && !def.results.back().ends_with("..."))
     return "has " + std::to_string(step.results.size()) + " results";
-  if (has_packed(step)) return {};
   std::vector<ir::Value*> operands;
-  for (const program::Operand& operand : step.operands)
-    operands.push_back(operand.buffer < 0 ? nullptr
-                                          : scratch.add_input({operand.spec.dtype, operand.spec.shape}));
+  for (const program::Operand& operand : step.operands) {
+    const std::optional<Shape> shape = logical_shape(def, operand.spec, step.attributes);
+    if (!shape) return "has a packed weight whose kernel_shape is none of it";
+    operands.push_back(operand.buffer < 0 ? nullptr : scratch.add_input({operand.spec.dtype, *shape}));
+  }
+  Attributes attributes = step.attributes;
+  const bool declared = std::any_of(def.attributes.begin(), def.attributes.end(),
+                                    [](const auto& attribute) { return attribute.name == kKernelShape; });
+  if (!declared) attributes.erase(kKernelShape);  // lowering's own
   std::vector<ir::Type> types;
   try {
-    types = ops::infer_types(def.name, operands, step.attributes);
+    types = ops::infer_types(def.name, operands, attributes);
   } catch (const Error& error) {
     return error.message();
   }
   if (types.size() != step.results.size()) return "has " + std::to_string(step.results.size()) + " results";
   for (size_t i = 0; i < types.size(); ++i)
-    if (types[i].dtype != step.results[i].spec.dtype || types[i].shape != step.results[i].spec.shape)
+    if (types[i].dtype != step.results[i].spec.dtype ||
+        types[i].shape != logical_shape(def, step.results[i].spec, step.attributes))
       return "result " + std::to_string(i) + " has another type than its operands give";
   return {};
 }

@@ -7,9 +7,8 @@ namespace ipu::executable {
 
 // Kernels believe that lowering gave them operands and attributes of an operation that was verified. A file
 // has no such history: each kernel step is held against the type rule of its operation. Throws
-// Error(kInvalidProgram) naming the step. Steps with packed operands have lost their logical shapes: of those
-// only the numbers of operands and results are checked. Kernels without an operation of their name
-// ("pointwise", "copy") check themselves.
+// Error(kInvalidProgram) naming the step. Packed operands are seen in their logical shapes. Kernels without
+// an operation of their name ("pointwise", "copy") check themselves.
 void check_kernels(const program::Program& program);
 
 }  // namespace ipu::executable

@@ -238,6 +238,14 @@ void check_signature(const Container& container, const Signature& signature,
             "stream rng.seed is no seed");
     bound[s] = 1;
   }
+  // And anchored tensors likewise (frontends/torch/executor/anchors.h).
+  for (size_t s = 0; s < streams; ++s) {
+    const program::Stream& stream = program->streams[s];
+    if (bound[s] != 0 || !stream.name.starts_with("anchor.")) continue;
+    require(stream.mode != program::StreamMode::kInput && stream.mode != program::StreamMode::kConstantInput,
+            "stream " + stream.name + " gives nothing to the host");
+    bound[s] = 1;
+  }
   for (size_t s = 0; s < streams; ++s)
     require(bound[s] != 0, "stream " + program->streams[s].name + " is bound to nothing");
 }

@@ -98,6 +98,17 @@ def _end_orphans(workers, seconds=5):
         time.sleep(0.001)
 
 
+def _pickled_to_a_file(dataset):
+    """Name of a temporary file with the data set; whoever reads it removes it."""
+    with tempfile.NamedTemporaryFile(delete=False, suffix=".poptorch") as file:
+        try:
+            pickle.dump(dataset, file)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return file.name
+
+
 class AsynchronousDataAccessor:
     """Prefetches the elements of a data set in another process.
 
@@ -145,6 +156,12 @@ class AsynchronousDataAccessor:
         assert rebatched_size is None or rebatched_size > 1, (
             f"rebatched_size must be greater than 1, got {rebatched_size}"
         )
+        assert isinstance(buffer_size, int) and buffer_size > 0, (
+            f"buffer_size must be a positive int, got {buffer_size!r}"
+        )
+        assert isinstance(sharing_strategy, enums.SharingStrategy), (
+            f"sharing_strategy must be a poptorch.SharingStrategy, got {sharing_strategy!r}"
+        )
         self._dataset = dataset
         self._rebatched_size = rebatched_size
         self._structures = ElementStructures()
@@ -154,6 +171,7 @@ class AsynchronousDataAccessor:
         self._held = None  # slot whose tensors the caller has
         self._epoch = 0
         self._consumed = 0
+        self._is_over = False  # the epoch that was begun last
         self._start(
             sharing_strategy,
             (self._ring, None, None, self._structures, miss_sleep_time_in_ms / 1000, rebatched_size, load_indefinitely),
@@ -166,9 +184,7 @@ class AsynchronousDataAccessor:
         receiver, sender = context.Pipe(duplex=False)
         payload = ("object", self._dataset)
         if strategy == enums.SharingStrategy.FileSystem:
-            with tempfile.NamedTemporaryFile(delete=False, suffix=".poptorch") as file:
-                pickle.dump(self._dataset, file)
-            payload = ("file", file.name)
+            payload = ("file", _pickled_to_a_file(self._dataset))
         arguments = (arguments[0], sender, payload, *arguments[3:])
         # Not a daemon: torch's workers are its children. It leaves when its parent dies or terminate() is called.
         self._process = context.Process(target=async_worker.main, args=arguments)
@@ -181,11 +197,12 @@ class AsynchronousDataAccessor:
     def __len__(self):
         if self._rebatched_size is None:
             return len(self._dataset)
-        return len(self._dataset) * (self._dataset.batch_size or 1) // self._rebatched_size
+        return len(self._dataset) * (getattr(self._dataset, "batch_size", None) or 1) // self._rebatched_size
 
     def _begin_epoch(self):
         self._epoch += 1
         self._consumed = 0
+        self._is_over = False
         self._ring.control[async_worker.REQUESTED_EPOCH] = self._epoch
 
     def __iter__(self):
@@ -221,6 +238,8 @@ class AsynchronousDataAccessor:
     def __next__(self):
         if self._epoch == 0:
             self._begin_epoch()
+        if self._is_over:
+            raise StopIteration
         self._release_held()
         if self._tensors is None:
             self._receive_tensors()
@@ -238,6 +257,7 @@ class AsynchronousDataAccessor:
             if self._ring.status[slot] == async_worker.END:
                 self._ring.status[slot] = async_worker.EMPTY
                 self._consumed = 1  # even an empty rest ends the epoch
+                self._is_over = True
                 raise StopIteration
             break
         self._held = slot

@@ -48,7 +48,7 @@ class _Producer:
         self._sleep = sleep_seconds
         self._rebatched_size = rebatched_size
         self._load_indefinitely = load_indefinitely
-        self._tensors = None
+        self._tensors = self._keys = None
         self._slot = 0
         self._parent = os.getppid()
 
@@ -57,7 +57,8 @@ class _Producer:
         epoch = 1
         while True:
             try:
-                while not self._load_indefinitely and self._requested() < epoch:
+                # The first epoch waits to be asked for (early_preload asks at once).
+                while (epoch == 1 or not self._load_indefinitely) and self._requested() < epoch:
                     self._check_wanted(0)
                     time.sleep(0.001)
                 count = 0
@@ -113,8 +114,17 @@ class _Producer:
         tensors = self._structures.flatten(element)
         if self._tensors is None:
             self._tensors = [[torch.empty_like(t).share_memory_() for t in tensors] for _ in range(self._ring.size)]
+            self._keys = element.keys() if isinstance(element, dict) else None
             self._connection.send((self._structures.describe(element), self._tensors))
             self._ring.control[STARTED] = 1
+        expected = len(self._tensors[0])
+        assert len(tensors) == expected, (
+            f"every element must have as many tensors as the first one: expected {expected}, got {len(tensors)}"
+        )
+        assert not isinstance(element, dict) or element.keys() == self._keys, (
+            f"every element must have the keys of the first one: expected {sorted(map(str, self._keys or ()))}, "
+            f"got {sorted(map(str, element))}"
+        )
         self._claim(epoch)
         rows = len(tensors[0]) if tensors and tensors[0].dim() else 0
         for shared, tensor in zip(self._tensors[self._slot], tensors):

@@ -89,7 +89,7 @@ class DataLoader(torch.utils.data.DataLoader):
         arguments = dict(num_workers=num_workers, **kwargs)
         arguments["persistent_workers"] = num_workers > 0 if persistent_workers is None else persistent_workers
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
-        if iterable and num_workers > 1 and "worker_init_fn" not in kwargs:
+        if iterable and num_workers > 1 and kwargs.get("worker_init_fn") is None:
             logger.warning(
                 "An iterable dataset with %d workers and no worker_init_fn delivers every element once per worker.",
                 num_workers,
@@ -103,6 +103,10 @@ class DataLoader(torch.utils.data.DataLoader):
                     "batch_sampler cannot be combined with batch_size or shuffle: it decides both."
                 )
             combined = getattr(batch_sampler, "batch_size", 1) * count
+            if drop_last and hasattr(batch_sampler, "__len__") and len(batch_sampler) % count:
+                self._log_dropped(
+                    len(batch_sampler) % count, len(batch_sampler), "micro-batches", f"a call takes {count}"
+                )
             arguments["batch_sampler"] = _CombinedBatchSampler(batch_sampler, count, drop_last)
         elif batch_size is None:
             arguments["batch_size"] = None
@@ -114,12 +118,15 @@ class DataLoader(torch.utils.data.DataLoader):
             arguments.update(batch_size=combined, drop_last=drop_last)
             if processes > 1:
                 seed = options.random_seed if shuffle else None
-                part = PartSampler(
-                    len(dataset), combined, processes, options.Distributed.processId, drop_last, seed
-                )
+                part = PartSampler(len(dataset), combined, processes, options.Distributed.processId, drop_last, seed)
                 arguments["sampler"] = part
                 if part.dropped:
-                    self._log_dropped(part.dropped, len(dataset), combined * processes)
+                    self._log_dropped(
+                        part.dropped,
+                        len(dataset),
+                        "samples",
+                        f"the combined batch size of all processes is {combined * processes}",
+                    )
                 if not drop_last:
                     self._check_remainder(len(part), combined, drop_last)
             elif not iterable:
@@ -163,16 +170,16 @@ class DataLoader(torch.utils.data.DataLoader):
         )
 
     @staticmethod
-    def _log_dropped(dropped, rows, combined):
-        logger.info(
-            "%d of %d samples are dropped in each epoch: the combined batch size is %d.", dropped, rows, combined
+    def _log_dropped(dropped, total, what, reason):
+        logger.warning(
+            "%d of %d %s are dropped in each epoch: %s. drop_last=False keeps them.", dropped, total, what, reason
         )
 
     @classmethod
     def _check_remainder(cls, rows, combined, drop_last):
         rest = rows % combined
         if rest and drop_last:
-            cls._log_dropped(rest, rows, combined)
+            cls._log_dropped(rest, rows, "samples", f"the combined batch size is {combined}")
         elif rest:
             logger.warning(
                 "The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "

@@ -1,5 +1,6 @@
 """PoplarExecutor: the wrapper that `trainingModel` and `inferenceModel` return."""
 
+import contextlib
 import datetime
 
 import torch
@@ -9,6 +10,8 @@ from poptorch._impl import (
     compile_hooks,
     errors,
     inspection,
+    job,
+    popart_choices,
     precompiled,
     replication,
     rng,
@@ -47,6 +50,7 @@ class PoplarExecutor(inspection.Inspection):
         self._user_model = model
         self._options = options
         self._training = training
+        self._in_job = job.number_of_processes(options) > 1
         self._binder = ArgumentBinder(model)
         self._traced_model = (
             weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
@@ -113,19 +117,25 @@ class PoplarExecutor(inspection.Inspection):
                 self._optimizer_link.before_compile()
                 trainable = set(self._optimizer_link.description["group_of"])
             capture = GraphCapture(self._traced_model, self._training, self._options, trainable, self._groupings)
-            compile_hooks.run_before()
-            try:
-                captured = capture.run(names, values, keywords, count, factors)
-            finally:
-                compile_hooks.run_after()
-            progress.advance("capture")
-            if from_file is None:
-                executable = poptorch_core.compile(captured, self._native_options(captured))
-            else:
-                executable = from_file.executor(poptorch_core.graph_digest(captured))
-                if self._training:
-                    executable.set_optimizer(self._optimizer_link.description)
+            cache_directory = precompiled.cache_directory(self._options) if from_file is None else ""
+            with contextlib.ExitStack() as stack:
+                if from_file is None:
+                    stack.enter_context(job.compiling(self._traced_model, self._options, cache_directory))
+                compile_hooks.run_before()
+                try:
+                    captured = capture.run(names, values, keywords, count, factors)
+                finally:
+                    compile_hooks.run_after()
+                progress.advance("capture")
+                if from_file is None:
+                    native = self._native_options(captured)
+                    executable = poptorch_core.compile(captured, {**native, "cache_directory": cache_directory})
+                else:
+                    executable = from_file.executor(poptorch_core.graph_digest(captured))
+                    if self._training:
+                        executable.set_optimizer(self._optimizer_link.description)
             executable.configure(inspection.run_settings(self._options))
+            job.join(executable, self._options, self._training)
             progress.advance("compile")
             if self._options.connection_type == enums.ConnectionType.Always:
                 executable.attach()
@@ -150,11 +160,14 @@ class PoplarExecutor(inspection.Inspection):
 
     def _native_options(self, captured):
         options = self._options
+        places = options._strategy._place(captured.blocks())
+        popart_choices.warn(options, places, self._training)
         native = {
             "training": self._training,
             "device_iterations": options.device_iterations,
             "gradient_accumulation": options.Training.gradient_accumulation if self._training else 1,
             "replication_factor": options.replication_factor,
+            "processes": job.number_of_processes(options),
             "input_groups": replication.groups(options.input_cgt, options.input_group_size, options.replication_factor),
             "broadcast_buffers": options.broadcast_buffers,
             **precompiled.native_options(options),
@@ -162,7 +175,7 @@ class PoplarExecutor(inspection.Inspection):
             "output_mode": int(options.output_mode),
             "output_period": options.output_return_period,
             "schedule": options._strategy._schedule,
-            "places": options._strategy._place(captured.blocks()),
+            "places": places,
             "mean_reduction": (
                 options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
             ),
@@ -272,8 +285,11 @@ class PoplarExecutor(inspection.Inspection):
             self._attach_for_a_call()
         if not self._training:
             self._pull_from_trainer()
-        elif self._optimizer_link.host.pending:
-            self._optimizer_link.before_run()
+        else:
+            if self._in_job:
+                job.check_exchange(self._options)
+            if self._optimizer_link.host.pending:
+                self._optimizer_link.before_run()
         result = None
         try:
             if self._call_fast is not None and not kwargs:

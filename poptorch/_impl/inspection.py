@@ -4,20 +4,15 @@ import json
 import os
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors
+from poptorch._impl import environment, errors
 from poptorch._impl.log import logger
-
-
-def environment_flag(name):
-    """Is this environment variable a number other than 0? ValueError for anything that is no number."""
-    return int(os.environ.get(name) or 0) != 0
 
 
 def uses_ipu_model(options):
     """Does a wrapper with these options run on the IPU model rather than on the emulated hardware?"""
     if options.exists("use_model"):
         return options.use_model
-    return environment_flag("POPTORCH_IPU_MODEL") or environment_flag("POPTORCH_SMALL_IPU_MODEL")
+    return environment.flag("POPTORCH_IPU_MODEL") or environment.flag("POPTORCH_SMALL_IPU_MODEL")
 
 
 def check_device_options(options):
@@ -49,14 +44,14 @@ def compile_settings(options):
 
 def run_settings(options):
     """What the native executor is told after compiling or loading."""
-    small = environment_flag("POPTORCH_SMALL_IPU_MODEL") and not environment_flag("POPTORCH_IPU_MODEL")
+    small = environment.flag("POPTORCH_SMALL_IPU_MODEL") and not environment.flag("POPTORCH_IPU_MODEL")
     model = uses_ipu_model(options)
     if model:
         poptorch_core.ipuModelVersion(small)  # an unknown POPTORCH_IPU_MODEL_VERSION fails here
     settings = {
         "ipu_model": model,
         "small_model": model and small,
-        "wait_for_ipu": environment_flag("POPTORCH_WAIT_FOR_IPU"),
+        "wait_for_ipu": environment.flag("POPTORCH_WAIT_FOR_IPU"),
         "synthetic_data": options._Popart.options.get("syntheticDataMode", 0),
         "check_floating_point": options._Popart.options.get("enableFloatingPointChecks", False),
     }
@@ -157,7 +152,9 @@ class Inspection:
 
     def getTensorNames(self):
         """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
-        assert self._executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
+        assert self._executable is not None, (
+            "getTensorNames: the model has not been compiled. Call it or compile() first."
+        )
         return self._executable.tensor_names()
 
     def getAnchoredTensor(self, short_name):

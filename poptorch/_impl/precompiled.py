@@ -86,14 +86,19 @@ def example_inputs(values):
 
 
 def native_options(options):
-    """What `poptorch_core.compile` must know about caching and offline targets (dict)."""
-    native = {"version": _package_version(), "cache_directory": _cache_directory(options)}
+    """What `poptorch_core.compile` must know about versions and offline targets (dict)."""
+    native = {"version": _package_version()}
     if options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
         native["offline_ipu_version"] = options.ipu_version
     return native
 
 
-def _cache_directory(options):
+def cache_directory(options):
+    """The folder of the executable cache, made if need be, or "".
+
+    Raises:
+        AssertionError: it cannot be made or written.
+    """
     path = options._Popart.options.get("cachePath")
     if not path or not options._Popart.options.get("enableEngineCaching"):
         return ""
@@ -148,6 +153,7 @@ def load_into(executor, filename, trusted):
             f"poptorch.{kinds[executor._training]}."
         )
     compiled = read.get("options")
+    _check_job(executor._options, compiled, read.path)
     _warn_about_options(executor._options, compiled, read.path)
     _adopt(executor, read)
     if compiled is not None and rng.seed_option(executor._options) in (None, rng.seed_option(compiled)):
@@ -164,6 +170,15 @@ def _adopt(executor, read):
     values = [rebuild(value, (tensor.contiguous() for tensor in tensors_of(value))) for value in values]
     executor._groupings = dict(read.get("groupings") or {})
     executor._compile(names, values, keywords, from_file=read.file)
+
+
+def _check_job(mine, compiled, path):
+    """The number of processes is part of a compiled training step: gradients are divided by it."""
+    if compiled is not None and mine.Distributed.numProcesses != compiled.Distributed.numProcesses:
+        raise errors.create_error(
+            f"{path} was compiled for a job of {compiled.Distributed.numProcesses} process(es), and "
+            f"Options.Distributed says {mine.Distributed.numProcesses}. Compile and save it again."
+        )
 
 
 def _warn_about_options(mine, compiled, path):
@@ -217,6 +232,7 @@ def load(filename, edit_opts_fn=None, trusted=False):
     compiled = options.clone()
     if edit_opts_fn is not None:
         edit_opts_fn(options)
+    _check_job(options, compiled, read.path)
     _warn_about_options(options, compiled, read.path)
     if read.get("training"):
         executor = wrappers.trainingModel(model, options, read.get("optimizer"))

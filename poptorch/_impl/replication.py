@@ -85,8 +85,12 @@ class ReplicaGroupingSetter:
             "variable_retrieval_mode must be a poptorch.VariableRetrievalMode"
         )
         what = f"replicaGrouping of '{self._name}'"
-        if executor is None or executor.isCompiled():
+        if executor is None:
+            raise errors.create_error(f"{what}: its wrapper is gone. Keep the wrapper and call it through that one.")
+        if executor.isCompiled():
             raise errors.create_error(f"{what}: call it before the first compilation.")
+        if executor.options.Distributed.numProcesses > 1:
+            raise errors.create_error(f"{what}: groups of replicas over several processes are not available.")
         if parameter.dim() == 0:
             raise errors.create_error(
                 f"{what}: a scalar parameter has no dimension for the groups. Give it a leading dimension."

@@ -1,7 +1,7 @@
 """The two factories that wrap a module."""
 
 from poptorch import enums, optim
-from poptorch._impl import errors, log, not_yet, weight_hooks
+from poptorch._impl import errors, log, weight_hooks
 from poptorch._impl.executor import PoplarExecutor
 from poptorch.options import Options
 
@@ -11,10 +11,6 @@ def _prepared_options(options, default_output_mode):
         options = Options()
     if not isinstance(options, Options):
         raise errors.create_error(f"Invalid type of options: expected poptorch.Options, got {type(options).__name__}.")
-    if options.Distributed.numProcesses != 1:
-        raise not_yet.option(
-            f"Distributed.numProcesses={options.Distributed.numProcesses} (a job of several processes)"
-        )
     options._freeze()
     own = options.clone()
     if own.defaultOutputMode():

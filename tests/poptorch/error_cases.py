@@ -391,9 +391,6 @@ CASES = {
     ),
     "13.9 attribute": lambda: poptorch.Attribute(a=1),
     "15.2 buffers": lambda: infer(Sub(lambda s, x, y: (s.count.add_(1), x)[1]), options=O().replicationFactor(2)),
-    "17.4 processes": lambda: poptorch.inferenceModel(
-        Net(), (lambda o: (o.Distributed.configureProcessId(0, 2), o)[1])(O())
-    ),
     "3.6 environment": environment,
     "17.1 version": no_hardware,
     "17.2 offline model": lambda: poptorch.inferenceModel(Net(), O().useIpuModel(True).useOfflineIpuTarget()).compile(

@@ -1,7 +1,9 @@
 """Loading in another process: modes, strategies, epochs, early exit, failures; nothing is left behind."""
 
+import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 
@@ -47,6 +49,22 @@ def nothing_is_left_behind():
     while multiprocessing.active_children() and time.time() < deadline:
         time.sleep(0.05)
     assert multiprocessing.active_children() == []
+
+
+FAILED_LATER = "An error occurred in the data fetcher: see its traceback above."
+FAILED_AT_ONCE = "The data loading process failed to start: see its traceback above."
+
+
+@contextlib.contextmanager
+def raises(kind, message):
+    """The block raises exactly this; a poptorch.Error is one of the Python side."""
+    with pytest.raises(Exception) as raised:
+        yield
+    assert type(raised.value) is kind
+    if kind is poptorch.Error:
+        assert (raised.value.message, raised.value.type, raised.value.location) == (message, "poptorch_py_error", "")
+    else:
+        assert str(raised.value) == message
 
 
 def loader(count=24, **arguments):
@@ -167,33 +185,37 @@ def test_dict_and_single_tensor_elements_and_the_ring_is_reused():
         accessor.terminate()
 
 
-def test_failing_row_is_reported():
+def test_failing_row_is_reported(capfd):
     data = loader(fail_at=17, mode=DataLoaderMode.Async, async_options={"sharing_strategy": SharingStrategy.Fork})
-    with pytest.raises(AssertionError, match="error occurred in the data fetcher"):
+    with raises(AssertionError, FAILED_LATER):
         for _ in data:
             pass
     data.terminate()
+    assert "ValueError: row is broken\n" in capfd.readouterr().err
 
 
 def test_process_that_fails_at_once_is_reported():
     data = loader(fail_at=0, mode=DataLoaderMode.Async, async_options={"sharing_strategy": SharingStrategy.Fork})
-    with pytest.raises(poptorch.Error, match="failed to start"):
+    with raises(poptorch.Error, FAILED_AT_ONCE):
         next(iter(data))
     data.terminate()
 
 
-def test_empty_data_set_is_reported():
+def test_empty_data_set_is_reported(capfd):
     accessor = poptorch.AsynchronousDataAccessor([], sharing_strategy=SharingStrategy.Fork)
-    with pytest.raises(poptorch.Error, match="failed to start"):
+    with raises(poptorch.Error, FAILED_AT_ONCE):
         next(iter(accessor))
     accessor.terminate()
+    assert "Error: 'poptorch_py_error': Dataset is empty\n" in capfd.readouterr().err
 
 
-def test_nested_elements_are_refused():
+def test_nested_elements_are_refused(capfd):
     accessor = poptorch.AsynchronousDataAccessor([[[torch.ones(1)]]], sharing_strategy=SharingStrategy.Fork)
-    with pytest.raises(poptorch.Error, match="failed to start"):
+    with raises(poptorch.Error, FAILED_AT_ONCE):
         next(iter(accessor))
     accessor.terminate()
+    message = "AssertionError: elements must be flat containers of tensors, found a list inside\n"
+    assert message in capfd.readouterr().err
 
 
 def test_killed_process_is_reported():
@@ -201,7 +223,7 @@ def test_killed_process_is_reported():
     iterator = iter(data)
     next(iterator)
     os.kill(data._accessor._process.pid, signal.SIGKILL)
-    with pytest.raises(AssertionError, match="error occurred in the data fetcher"):
+    with raises(AssertionError, FAILED_LATER):
         for _ in range(5):
             next(iterator)
     data.terminate()
@@ -217,25 +239,120 @@ def test_dropping_the_loader_stops_its_process():
 
 
 @pytest.mark.parametrize(
-    "make, error, text",
+    "make, message",
     [
-        (lambda: poptorch.AsynchronousDataAccessor(loader(20, drop_last=False)), AssertionError, "rebatched_size"),
+        (
+            lambda: poptorch.AsynchronousDataAccessor(loader(20, drop_last=False)),
+            "A DataLoader with drop_last=False has a shorter last item, which the ring cannot hold: pass rebatched_size or "
+            "use DataLoaderMode.AsyncRebatched.",
+        ),
         (
             lambda: poptorch.AsynchronousDataAccessor([torch.ones(1)], rebatched_size=1),
-            AssertionError,
-            "greater than 1",
+            "rebatched_size must be greater than 1, got 1",
+        ),
+        (
+            lambda: poptorch.AsynchronousDataAccessor([torch.ones(1)], buffer_size=0),
+            "buffer_size must be a positive int, got 0",
+        ),
+        (
+            lambda: poptorch.AsynchronousDataAccessor([torch.ones(1)], sharing_strategy="fork"),
+            "sharing_strategy must be a poptorch.SharingStrategy, got 'fork'",
         ),
     ],
 )
-def test_arguments_that_do_not_fit(make, error, text):
-    with pytest.raises(error, match=text):
+def test_arguments_that_do_not_fit(make, message):
+    with raises(AssertionError, message):
         make()
+
+
+@pytest.mark.parametrize(
+    "second, message",
+    [
+        (
+            {"a": torch.ones(3)},
+            "the shapes and dtypes of the first one: expected [2] torch.float32, got [3] torch.float32",
+        ),
+        (
+            {"a": torch.ones(2).int()},
+            "the shapes and dtypes of the first one: expected [2] torch.float32, got [2] torch.int32",
+        ),
+        ({"a": torch.ones(2), "b": torch.ones(2)}, "as many tensors as the first one: expected 1, got 2"),
+        ({"b": torch.ones(2)}, "the keys of the first one: expected ['a'], got ['b']"),
+    ],
+)
+def test_elements_that_differ_from_the_first_are_refused_after_it(second, message, capfd):
+    accessor = poptorch.AsynchronousDataAccessor([{"a": torch.ones(2)}, second], sharing_strategy=SharingStrategy.Fork)
+    assert next(iter(accessor))["a"].tolist() == [1, 1]
+    with raises(AssertionError, FAILED_LATER):
+        next(accessor)
+    accessor.terminate()
+    assert f"AssertionError: every element must have {message}\n" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "strategy", [SharingStrategy.SharedMemory, SharingStrategy.FileSystem, SharingStrategy.ForkServer]
+)
+def test_data_that_cannot_be_pickled_is_pickles_own_error_here_and_leaves_no_file(strategy, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        poptorch.AsynchronousDataAccessor([lambda: 0], sharing_strategy=strategy)
+    assert [path for path in tmp_path.iterdir() if path.suffix == ".poptorch"] == []
+
+
+class Noted(Rows):
+    """Rows that say, by a file, that somebody read them."""
+
+    def __init__(self, count, path):
+        super().__init__(count)
+        self.path = path
+
+    def __getitem__(self, index):
+        self.path.touch()
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("early_preload", [True, False])
+def test_loading_starts_with_the_first_epoch_or_at_once(early_preload, tmp_path):
+    data = poptorch.DataLoader(poptorch.Options(), Noted(4, tmp_path / "read"))
+    accessor = poptorch.AsynchronousDataAccessor(
+        data, early_preload=early_preload, sharing_strategy=SharingStrategy.Fork
+    )
+    try:
+        deadline = time.time() + (10 if early_preload else 0.3)
+        while not data.dataset.path.exists() and time.time() < deadline:
+            time.sleep(0.01)
+        assert data.dataset.path.exists() == early_preload
+        assert indices(accessor) == list(range(4))
+    finally:
+        accessor.terminate()
+
+
+@pytest.mark.parametrize("load_indefinitely", [True, False])
+def test_an_epoch_that_is_over_stays_over_until_the_next_is_begun(load_indefinitely):
+    accessor = poptorch.AsynchronousDataAccessor(
+        loader(), load_indefinitely=load_indefinitely, sharing_strategy=SharingStrategy.Fork
+    )
+    try:
+        for _ in range(2):
+            assert indices(accessor) == list(range(24))
+            for _ in range(2):
+                with pytest.raises(StopIteration):
+                    next(accessor)
+    finally:
+        accessor.terminate()
+
+
+def test_length_counts_items_of_the_new_size():
+    for data, length in (([torch.ones(2)] * 7, 3), (loader(), 12)):
+        accessor = poptorch.AsynchronousDataAccessor(data, rebatched_size=2, sharing_strategy=SharingStrategy.Fork)
+        assert len(accessor) == length
+        accessor.terminate()
 
 
 def test_wrapping_an_asynchronous_loader_is_refused():
     data = loader(mode=DataLoaderMode.Async, async_options={"sharing_strategy": SharingStrategy.Fork})
     try:
-        with pytest.raises(poptorch.Error, match="asynchronous already"):
+        with raises(poptorch.Error, "The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync."):
             poptorch.AsynchronousDataAccessor(data)
     finally:
         data.terminate()

@@ -39,25 +39,51 @@ def test_items_have_the_combined_batch_size_and_remainders_are_dropped():
     assert torch.equal(torch.cat(items), torch.arange(36))
 
 
-def test_one_log_line_says_how_many_samples_are_dropped(caplog):
+@pytest.fixture
+def warnings(caplog):
+    """What is logged at the default level."""
     poptorch.logger.addHandler(caplog.handler)
-    poptorch.logger.setLevel("INFO")
-    try:
-        poptorch.DataLoader(options(), Rows(40), batch_size=2)
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
-        poptorch.setLogLevel("WARN")
-    assert "4 of 40 samples are dropped" in caplog.text
+    yield lambda: [record.getMessage() for record in caplog.records]
+    poptorch.logger.removeHandler(caplog.handler)
 
 
-def test_keeping_the_remainder_warns(caplog):
-    poptorch.logger.addHandler(caplog.handler)
-    try:
-        loader = poptorch.DataLoader(options(), Rows(40), batch_size=2, drop_last=False)
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
-    assert "4 rows instead of the combined batch size 12" in caplog.text
+@pytest.mark.parametrize("mode", list(poptorch.DataLoaderMode))
+def test_one_log_line_says_how_many_samples_are_dropped(mode, warnings):
+    options_ = {"sharing_strategy": poptorch.SharingStrategy.Fork}
+    loader = poptorch.DataLoader(options(), Rows(40), batch_size=2, mode=mode, async_options=options_)
+    for _ in range(2):
+        assert len(list(loader)) == 3
+    loader.terminate()
+    assert warnings() == [
+        "4 of 40 samples are dropped in each epoch: the combined batch size is 12. drop_last=False keeps them."
+    ]
+
+
+def test_one_log_line_says_how_many_micro_batches_are_dropped(warnings):
+    loader = poptorch.DataLoader(options(), Rows(40), batch_sampler=[[i] for i in range(20)])
+    assert len(list(loader)) == 3 and warnings() == [
+        "2 of 20 micro-batches are dropped in each epoch: a call takes 6. drop_last=False keeps them."
+    ]
+    loader = poptorch.DataLoader(options(), Rows(40), batch_sampler=[[i] for i in range(20)], drop_last=False)
+    assert [len(item) for _, item in loader] == [6, 6, 6, 2]
+
+
+def test_keeping_the_remainder_warns(warnings):
+    loader = poptorch.DataLoader(options(), Rows(40), batch_size=2, drop_last=False)
+    assert warnings() == [
+        "The last item of an epoch has 4 rows instead of the combined batch size 12; a compiled program refuses it. Use "
+        "drop_last=True or a second wrapper."
+    ]
     assert [len(index) for _, index in loader] == [12, 12, 12, 4]
+
+
+@pytest.mark.parametrize(
+    "arguments, warns", [({}, True), ({"worker_init_fn": None}, True), ({"worker_init_fn": id}, False)]
+)
+def test_workers_that_would_each_deliver_a_whole_iterable_data_set_are_warned_about(arguments, warns, warnings):
+    poptorch.DataLoader(options(), Stream(12), num_workers=2, **arguments)
+    message = "An iterable dataset with 2 workers and no worker_init_fn delivers every element once per worker."
+    assert warnings() == ([message] if warns else [])
 
 
 def test_iterable_data_set():

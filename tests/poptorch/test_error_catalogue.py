@@ -5,6 +5,8 @@ import re
 
 import pytest
 from error_cases import CASES
+from error_option_rows import OPTION_ROWS
+from error_rows import ROWS
 
 import poptorch
 
@@ -351,11 +353,10 @@ MESSAGES = {
         "poptorch_cpp_error",
         "buffers cannot be broadcast [IPU-E109]: forward writes the buffer 'count' in place, and 2 groups of replicas with inputs of their own would each write another value.\n  try:      Options.broadcastBuffers(False): each replica keeps its own value, and one of them is read back",
     ),
-    "17.4 processes": (
-        "poptorch_py_error",
-        "Distributed.numProcesses=2 (a job of several processes) is part of the PopTorch API but not available in this version. Remove the call, or see docs/compatibility.md for what works.",
+    "3.6 environment": (
+        "ValueError",
+        "the environment variable OMPI_COMM_WORLD_SIZE must be an integer, got 'two'",
     ),
-    "3.6 environment": ("ValueError", "invalid literal for int() with base 10: 'two'"),
     "17.1 version": ("AssertionError", "there is no IPU hardware: an IPU model is selected by the environment"),
     "17.2 offline model": (
         "poptorch_cpp_error",
@@ -401,20 +402,30 @@ MESSAGES = {
 
 def test_every_situation_has_its_message():
     assert set(MESSAGES) == set(CASES)
+    assert not set(ROWS) & set(CASES) and not set(OPTION_ROWS) & {*CASES, *ROWS}
 
 
-@pytest.mark.parametrize("name", list(CASES))
+ALL = {**{name: (case, *MESSAGES[name]) for name, case in CASES.items()}, **OPTION_ROWS, **ROWS}
+
+
+def in_general(message):
+    """A message without the places of this run: HERE is the user's line, TMP a temporary folder."""
+    message = re.sub(r"[^\s']*error_\w+\.py:\d+", "HERE", message)
+    return re.sub(r"/\S*/poptorch-errors-\w+", "TMP", message)
+
+
+@pytest.mark.parametrize("name", list(ALL))
 def test_error_is_the_documented_one(name):
     gc.collect()  # models of other tests hold IPUs
-    kind, message = MESSAGES[name]
+    case, kind, message = ALL[name]
     with pytest.raises(Exception) as raised:
-        CASES[name]()
+        case()
     error = raised.value
     if not isinstance(error, poptorch.Error):
-        assert (type(error).__name__, str(error)) == (kind, message)
+        assert (type(error).__name__, in_general(str(error))) == (kind, message)
         return
     assert type(error) is poptorch.Error and error.type == kind
-    assert re.sub(r"[^\s']*error_cases\.py:\d+", "HERE", error.message) == message
+    assert in_general(error.message) == message
     assert isinstance(error.location, str)
     if kind == "poptorch_py_error":
         assert str(error) == f"'poptorch_py_error': {error.message}" and error.location == ""
@@ -424,7 +435,31 @@ def test_error_is_the_documented_one(name):
     text = f"'{kind}': {error.message}\n  read:     docs/errors/E{code}.md"
     text += f"\nError raised in:\n{error.location}" if error.location else ""
     assert str(error) == f"In {line}: {text}"
-    assert "error_cases.py" in line
+    assert re.search(r"error_\w+\.py:", line)
+
+
+@pytest.mark.parametrize(
+    "name, kind, type_, action",
+    [
+        ("Popart", poptorch.Error, "popart_exception", ""),
+        ("PopartInternal", poptorch.Error, "popart_internal_exception", ""),
+        ("Poplibs", poptorch.Error, "poplibs_exception", ""),
+        ("PoplarUnrecoverable", poptorch.UnrecoverableError, "poplar_unrecoverable_runtime_error", ""),
+        ("PoplarUnknown", poptorch.Error, "poplar_unknown_runtime_error", ""),
+        ("PoplarRecoverableFullReset", poptorch.RecoverableError, "poplar_recoverable_runtime_error", "FULL_RESET"),
+        ("PoplarLinkError", poptorch.Error, "poplar_link_error", ""),
+    ],
+)
+def test_provoked_errors_have_their_class_attributes_and_text(name, kind, type_, action):
+    with pytest.raises(poptorch.Error) as raised:
+        poptorch.poptorch_core._throwTestError(getattr(poptorch.poptorch_core.TestErrorType, name))
+    error = raised.value
+    assert type(error) is kind and (error.message, error.type, error.location) == ("This is a test error", type_, "")
+    assert getattr(error, "recovery_action", "") == action
+    required = f"\nRecovery action required: {action}" if action else ""
+    assert re.sub(r"In \S+test_error_catalogue\.py:\d+", "In HERE", str(error)) == (
+        f"In HERE: '{type_}': This is a test error{required}"
+    )
 
 
 def test_the_context_stack_is_numbered_from_the_inside():

@@ -423,6 +423,25 @@ def test_training_from_the_cache_gives_the_same_bits(tmp_path, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(*results))
 
 
+def test_the_ipu_model_has_no_cache_and_says_so(tmp_path, monkeypatch, caplog):
+    def run(made):
+        poptorch.inferenceModel(Mlp(1), made.enableExecutableCaching(str(tmp_path)))(batch(Mlp, 2, 2)[0])
+
+    poptorch.logger.addHandler(caplog.handler)
+    try:
+        run(options().useIpuModel(True))
+        monkeypatch.setenv("POPTORCH_SMALL_IPU_MODEL", "1")
+        run(options())
+        assert os.listdir(tmp_path) == []
+        run(options().useIpuModel(False))
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Executable caching is not available on an IPU model: the program is compiled."
+    ] * 2
+    assert len(entries(tmp_path)) == 1
+
+
 def test_a_cache_that_cannot_be_used_is_an_assertion(tmp_path):
     (tmp_path / "file").write_text("")
     executor = poptorch.inferenceModel(Mlp(1), options().enableExecutableCaching(str(tmp_path / "file")))

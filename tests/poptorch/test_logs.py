@@ -107,18 +107,31 @@ def test_identical_lines_are_written_as_often_as_the_option_says():
     assert lines == ["again", "again", "(the line above was repeated 3 more times)", "next"]
 
 
-def test_progress_is_drawn_on_a_terminal_only_and_can_be_switched_off():
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_of_a_compilation_is_shown_and_can_be_switched_off(terminal):
     program = (
         "import sys, torch, poptorch\n"
-        "sys.stderr.isatty = lambda: {tty}\n"
-        "poptorch.inferenceModel(lambda x: x * 2, poptorch.Options().showCompilationProgressBar({show}))(torch.ones(2))\n"
+        f"sys.stderr.isatty = lambda: {terminal}\n"
+        "poptorch.inferenceModel(lambda x: x * 2, poptorch.Options().showCompilationProgressBar({}))(torch.ones(2))\n"
     )
-    seen = {
-        (tty, show): "Graph compilation" in run(program.format(tty=tty, show=show)).stderr
-        for tty in (True, False)
-        for show in (True, False)
-    }
-    assert seen == {(True, True): True, (True, False): False, (False, True): False, (False, False): False}
+    shown = run(program.format(True)).stderr
+    line = r"Graph compilation: 100%\|.+\| 3/3 \[00:\d\d\]"
+    if terminal:  # drawn over and over, with the phase
+        assert re.search(rf"Graph compilation:  33%\|.+\| 1/3 .*, capture.*{line}, attach", shown, re.DOTALL)
+    else:
+        assert re.fullmatch(line + "\n", shown)
+    assert run(program.format(False)).stderr == ""
+
+
+def test_a_compilation_that_fails_is_not_shown_as_complete():
+    program = (
+        "import torch, poptorch\n"
+        "try:\n"
+        "    poptorch.inferenceModel(lambda x: 1 / 0)(torch.ones(2))\n"
+        "except ZeroDivisionError:\n"
+        "    pass\n"
+    )
+    assert run(program).stderr == ""
 
 
 def test_stages_are_named_at_debug_level():

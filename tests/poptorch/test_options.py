@@ -88,6 +88,53 @@ def test_equality_and_pickle():
     assert options != options.clone().deviceIterations(3)
 
 
+def test_options_and_strategies_can_be_members_of_sets():
+    options = poptorch.Options()
+    assert options.clone() in {options} and options.clone().deviceIterations(2) not in {options}
+    stages = {poptorch.Stage("a").ipu(1): 1}
+    assert stages[poptorch.Stage("a").ipu(1)] == 1 and poptorch.Stage("a") not in stages
+    assert poptorch.PipelinedExecution("a") in {poptorch.PipelinedExecution("a")}
+
+
+def test_bool_counts_as_int_and_enums_too_but_int_is_no_bool():
+    options = poptorch.Options().deviceIterations(True).maxRepeatLogs(True)
+    options.output_return_period = poptorch.OutputMode.EveryN
+    assert (options.device_iterations, options.max_repeat_logs, options.output_return_period) == (1, 1, 1)
+    poptorch.TensorLocationSettings().minElementsForOffChip(True)
+    with pytest.raises(AssertionError):
+        options.broadcast_buffers = 1
+
+
+def test_a_copy_of_frozen_options_is_free_and_containers_are_its_own():
+    options = poptorch.Options().setAvailableMemoryProportion({"IPU0": 0.5})
+    options.anchorTensor("a", "b")
+    options._Popart.setEngineOptions({"x": "y"})
+    poptorch.DataLoader(options, [1])
+    variant = options.clone()
+    variant.available_memory_proportion[0] = 0.1
+    variant.anchorTensor("c", "d")
+    variant._Popart.options["engineOptions"]["x"] = "z"
+    variant.appendToLocationExcludes("e")
+    variant._strategy.stage("s").ipu(2)
+    variant.Precision.setPartialsType(torch.half)
+    assert options.available_memory_proportion == {0: 0.5} and list(options.anchored_tensors) == ["a"]
+    assert options._Popart.options["engineOptions"] == {"x": "y"}
+    assert options != variant and options == options.clone()
+    assert "e" not in options._location_excludes and "partialsTypeMatMuls" not in options._Popart.options
+    # Two changes are made in place and pass the freeze; the wrapper has a copy of its own.
+    wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    options.anchorTensor("late", "x")
+    options.appendToLocationExcludes("late")
+    assert list(options.anchored_tensors) == ["a", "late"] and list(wrapper.options.anchored_tensors) == ["a"]
+
+
+def test_frozen_options_stay_frozen_in_a_pickle():
+    options = poptorch.Options()
+    poptorch.DataLoader(options, [1])
+    with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+        pickle.loads(pickle.dumps(options)).deviceIterations(2)
+
+
 def test_to_dict_needs_a_decided_output_mode():
     options = poptorch.Options()
     with pytest.raises(AssertionError, match="output mode"):
@@ -105,6 +152,30 @@ def test_json_and_environment_defaults(monkeypatch):
     assert (options.device_iterations, options.Training.gradient_accumulation, options.output_mode) == (8, 4, 2)
     with pytest.raises(AttributeError):
         options.from_json('{"deviceIteration": 8}')
+
+
+def test_strings_with_a_dot_are_enums_only_when_they_name_a_member():
+    options = poptorch.Options().from_json('{"modelName": "enum.Enum", "logDir": "OutputMode.Nothing"}')
+    assert options.model_name == "enum.Enum" and options.log_dir == "OutputMode.Nothing"
+    options.from_json('{"_Popart.set": ["enableOutlining", false], "connectionType": "ConnectionType.OnDemand"}')
+    assert options._Popart.options["enableOutlining"] is False and options.connection_type == 1
+
+
+def test_cache_folder_of_the_environment_is_used_and_named(monkeypatch, caplog):
+    monkeypatch.setenv("POPTORCH_CACHE_DIR", "/tmp/x")
+    poptorch.logger.addHandler(caplog.handler)
+    poptorch.setLogLevel("INFO")
+    try:
+        options = poptorch.Options()
+        monkeypatch.setenv("POPTORCH_CACHE_DIR", "")
+        assert "cachePath" not in poptorch.Options()._Popart.options
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+        poptorch.setLogLevel("WARN")
+    assert options._Popart.options["cachePath"] == "/tmp/x"
+    assert [record.getMessage() for record in caplog.records] == [
+        "POPTORCH_CACHE_DIR is set: executables are cached in /tmp/x"
+    ]
 
 
 def test_random_seed_seeds_torch_at_once():
@@ -220,6 +291,13 @@ def test_line_that_is_no_legal_call_is_refused_and_nothing_is_applied(tmp_path, 
     assert options.device_iterations == 1
 
 
+def test_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "bench.conf").write_bytes(b"deviceIterations(2)\n\xff")
+    with pytest.raises(poptorch.ConfigFileError) as raised:
+        poptorch.Options().loadFromFile(str(tmp_path / "bench.conf"))
+    assert str(raised.value) == ("SyntaxError in bench.conf: it is not a text in UTF-8 (invalid start byte at byte 20)")
+
+
 def test_errors_of_options_in_a_file_pass_through(tmp_path):
     options = poptorch.Options()
     with pytest.raises(AssertionError, match="must be an int"):
@@ -262,8 +340,6 @@ def test_processes_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
     options = poptorch.Options()
     assert (options.Distributed.numProcesses, options.Distributed.processId) == (4, 2)
-    with pytest.raises(poptorch.Error, match="several processes"):
-        poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
     assert options.Distributed.disable().numProcesses == 1
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "four")
     with pytest.raises(ValueError):

@@ -89,6 +89,42 @@ def test_updated_weights_can_be_anchored():
     assert torch.equal(updates[1], net.fc2.bias) and torch.equal(trainer.getAnchoredTensor("last"), net.fc2.bias)
 
 
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_updated_weights_have_an_item_for_each_micro_batch_of_their_update(pipelined, tmp_path):
+    net = Net()
+    options = poptorch.Options().deviceIterations(2).replicationFactor(2)
+    options.Training.gradientAccumulation(3)
+    if pipelined:
+        poptorch.BeginBlock(net.fc1, "front", ipu_id=0)
+        poptorch.BeginBlock(net.fc2, "back", ipu_id=1)
+    for mode in OutputMode:
+        options.anchorTensor(mode.name, "UpdatedVar___fc2.bias", mode, 2)
+    trainer = poptorch.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+    path = str(tmp_path / "trainer.poptorch")
+    start = {name: value.clone() for name, value in net.state_dict().items()}
+    trainer.compileAndExport(path, torch.zeros(12, 4), torch.zeros(12, 2))
+    x, y = torch.randn(12, 4), torch.randn(12, 2)
+
+    def check(trainer):
+        trainer(x, y)
+        items = trainer.getAnchoredTensor("All").reshape(2, 3, 2, 2)  # iterations, micro-batches, replicas
+        updates = items[:, 0, 0]
+        assert torch.equal(items, updates[:, None, None].expand(2, 3, 2, 2)) and not torch.equal(*updates)
+        bias = trainer.model.fc2.bias
+        assert torch.equal(updates[1], bias)
+        for mode in ("Final", "Default"):
+            assert torch.equal(trainer.getAnchoredTensor(mode), bias.repeat(2))
+        assert torch.equal(trainer.getAnchoredTensor("EveryN"), bias.repeat(6))
+        torch.testing.assert_close(trainer.getAnchoredTensor("Sum"), (3 * updates.sum(0)).repeat(2))
+        return items
+
+    items = check(trainer)
+    trainer.destroy()
+    loaded = poptorch.load(path)
+    assert all(torch.equal(value, start[name]) for name, value in loaded.model.state_dict().items())
+    assert torch.equal(check(loaded), items)
+
+
 def test_values_inside_the_model_can_be_anchored_in_every_mode():
     net = Net().eval()
     shapes = {OutputMode.All: 8, OutputMode.Final: 2, OutputMode.EveryN: 4, OutputMode.Sum: 2}
@@ -327,3 +363,30 @@ def test_idle_ipus_are_reported(capfd):
     options = poptorch.Options().autoRoundNumIPUs().setExecutionStrategy(poptorch.ShardedExecution())
     poptorch.inferenceModel(Three(), options)(torch.ones(2))
     assert "4 IPUs are reserved, 1 of them stay idle: the model uses 3" in capfd.readouterr().err
+
+
+def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_warning(caplog):
+    options = poptorch.Options().replicationFactor(2)
+    for key, value in (
+        ("enablePipelining", True),  # one IPU
+        ("enableReplicatedGraphs", False),
+        ("constantWeights", False),  # agrees
+        ("globalReplicationFactor", 5),
+        ("logDir", "x"),
+        ("virtualGraphMode", 1),
+    ):
+        options._Popart.set(key, value)
+    poptorch.logger.addHandler(caplog.handler)
+    try:
+        poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(2, 2))
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+    disagrees = '_Popart.set("%s", %s) disagrees with %s, which poptorch chooses for this model: your value is kept.'
+    assert [record.getMessage() for record in caplog.records] == [
+        '_Popart.set("logDir", ...) is ignored: use Options.logDir.',
+        disagrees % ("enablePipelining", True, False),
+        disagrees % ("virtualGraphMode", 1, 2),
+        disagrees % ("globalReplicationFactor", 5, 2),
+        disagrees % ("enableReplicatedGraphs", False, True),
+    ]
+    assert options._Popart.options["globalReplicationFactor"] == 5

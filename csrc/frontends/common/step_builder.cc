@@ -349,6 +349,22 @@ class StepBuilder {
         builder.host_store(*module_.find_stream(anchor.stream), value);
   }
 
+  // An updated weight has an item for each micro-batch of its update, as every other anchor.
+  void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained) {
+    const State& state = variables_[trained.variable];
+    const std::vector<StepOptions::Anchor>& anchors = options_.update_anchors;
+    if (std::none_of(anchors.begin(), anchors.end(), [&](const StepOptions::Anchor& anchor) {
+          return anchor.parameter == state.variable->name;
+        }))
+      return;
+    repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
+           [&](ir::Builder& inner, Slots& values, Value*) {
+             stand_at(inner, state.home, ir::Context::kAccumulateOuter);
+             store_anchors(inner, anchors, trained, values[state.slot]);
+           });
+    stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  }
+
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const {
     std::map<std::string, Value*> values;
     for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, group))
@@ -460,7 +476,7 @@ class StepBuilder {
                                     states_of(trained, slots), streamed_values(trained.group, slots), factor},
                                    gradient_divisor(trained));
       slots[state.slot] = result.weight;
-      store_anchors(builder, options_.update_anchors, trained, result.weight);
+      store_updated(builder, slots, trained);
       for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
       slots[trained.accumulator_slot] = nullptr;
     }

@@ -44,7 +44,7 @@ struct StepOptions {
   bool mean_reduction = true;  // over accumulation and replicas
   bool running_mean = false;   // accumulators hold the mean so far (always so with f16 accumulators)
   int64_t device_iterations = 1, accumulation = 1;
-  int replicas = 1;
+  int replicas = 1;  // of all processes of the job: gradients are summed over them
   Schedule schedule = Schedule::kPipelined;
   int64_t recomputation = 0;  // as the pass `recompute` numbers its modes; 0: off
   // Block id → (stage, ipu); "" is what comes before the first block.

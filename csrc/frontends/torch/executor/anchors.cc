@@ -1,7 +1,6 @@
 #include "frontends/torch/executor/anchors.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 
@@ -74,36 +73,20 @@ std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training
   return names;
 }
 
-std::map<std::string, std::string> add_anchors(ForwardGraph& forward, StepOptions& step,
-                                               const std::vector<AnchorRequest>& requests) {
-  std::map<std::string, std::string> variables;
-  if (requests.empty()) return variables;
+void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests) {
+  if (requests.empty()) return;
   const std::vector<std::pair<std::string, ir::Value*>> named = named_values(forward);
   for (const AnchorRequest& request : requests) {
     const std::string stream = kAnchorPrefix + request.short_name;
-    auto of_parameter = [&](const char* prefix) {
-      return step.training && request.long_name.starts_with(prefix) &&
-             is_trainable(forward, request.long_name.substr(std::string(prefix).size()));
+    auto of_parameter = [&](const std::string& prefix, std::vector<StepOptions::Anchor>& anchors) {
+      if (!step.training || !request.long_name.starts_with(prefix)) return false;
+      const std::string parameter = request.long_name.substr(prefix.size());
+      if (!is_trainable(forward, parameter)) return false;
+      anchors.push_back({parameter, stream, request.mode, request.period});
+      return true;
     };
-    if (of_parameter(kGradientPrefix)) {
-      step.gradient_anchors.push_back({request.long_name.substr(std::string(kGradientPrefix).size()), stream,
-                                       request.mode, request.period});
-      continue;
-    }
-    if (of_parameter(kUpdatedPrefix)) {
-      const std::string parameter = request.long_name.substr(std::string(kUpdatedPrefix).size());
-      if (request.mode == ir::OutputMode::kFinal) {
-        variables[request.short_name] = parameter;
-      } else if (step.accumulation == 1) {
-        step.update_anchors.push_back({parameter, stream, request.mode, request.period});
-      } else {
-        throw Error(ErrorCode::kAnchor,
-                    "mode of an anchor: updated weights come once for " + std::to_string(step.accumulation) +
-                        " micro-batches (Training.gradientAccumulation), so \"" + request.long_name +
-                        "\" can be anchored with OutputMode.Final only");
-      }
-      continue;
-    }
+    if (of_parameter(kGradientPrefix, step.gradient_anchors)) continue;
+    if (of_parameter(kUpdatedPrefix, step.update_anchors)) continue;
     auto found = std::find_if(named.begin(), named.end(),
                               [&](const auto& entry) { return entry.first == request.long_name; });
     if (found == named.end()) raise_unknown(request, tensor_names(forward, step.training));
@@ -115,7 +98,6 @@ std::map<std::string, std::string> add_anchors(ForwardGraph& forward, StepOption
     forward.graph->append_output(found->second);
     forward.outputs.push_back(std::move(output));
   }
-  return variables;
 }
 
 // --- the executor's side
@@ -149,16 +131,7 @@ void Executor::bind_anchors() {
 
 at::Tensor Executor::anchored(const std::string& short_name) {
   auto found = anchors_.find(short_name);
-  if (found != anchors_.end()) return found->second.value;
-  auto variable = anchored_variables_.find(short_name);
-  if (variable == anchored_variables_.end() || !has_run_) return {};
-  int index = -1;
-  const program::Variable* v = find_variable(variable->second, &index);
-  IPU_CHECK(v != nullptr, "the program has no variable " + variable->second);
-  const TensorSpec plain = v->plain();
-  at::Tensor t = at::empty(plain.shape, at::TensorOptions().dtype(scalar_type(plain.dtype)));
-  loaded("reading an anchored tensor").read_variable(index, static_cast<std::byte*>(t.mutable_data_ptr()));
-  return t;
+  return found == anchors_.end() ? at::Tensor() : found->second.value;
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -26,10 +26,8 @@ inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
 // training gradients and updated weights. In graph order.
 std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training);
 
-// Adds what `requests` ask for to the forward graph's outputs and to the step. Returns short name → variable
-// of those that are read from a variable. Error(kAnchor) for an unknown name, and for an updated weight
-// wanted in another mode than Final together with accumulation.
-std::map<std::string, std::string> add_anchors(ForwardGraph& forward, StepOptions& step,
-                                               const std::vector<AnchorRequest>& requests);
+// Adds what `requests` ask for to the forward graph's outputs and to the step. Error(kAnchor) for an unknown
+// name.
+void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests);
 
 }  // namespace ipu::frontends::torch_frontend

@@ -118,7 +118,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   step.running_mean = settings.running_mean;
   step.device_iterations = settings.device_iterations;
   step.accumulation = settings.accumulation;
-  step.replicas = settings.replicas;
+  step.replicas = settings.replicas * settings.processes;
   step.schedule = settings.schedule;
   step.places = settings.places;
   step.recomputation = settings.recomputation;
@@ -126,7 +126,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
-  anchored_variables_ = add_anchors(forward, step, settings.anchors);
+  add_anchors(forward, step, settings.anchors);
   build_step(forward, step);
 
   executable::CompileOptions options;

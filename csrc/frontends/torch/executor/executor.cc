@@ -34,6 +34,10 @@ void Executor::load() {
   options.trace = trace_;
   options.check_floating_point = run_settings_.check_floating_point;
   options.interrupted = [this] { return interrupted_ && interrupted_(); };
+  options.first_replica = first_replica_;
+  options.exchange = exchange_;
+  // Workers that wait for other processes in different orders would wait for ever.
+  if (exchange_ && program_->ipus.size() > 1) options.threads = 1;
   engine_ = std::make_unique<emulator::Engine>(program_, options);
 }
 

@@ -29,6 +29,7 @@ struct CompileSettings {
   bool training = false;
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
+  int processes = 1;                          // of the job; each has that many replicas
   program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
   bool broadcast_buffers = true;              // buffers stay equal on all replicas: none may be written
   struct Grouping {
@@ -86,6 +87,11 @@ class Executor {
   // asked about every 20 ms.
   std::vector<at::Tensor> run(at::ArrayRef<at::Tensor> inputs);
   void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+  // Before attaching: this is one process of a job (emulator::EngineOptions says what the two are).
+  void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange) {
+    first_replica_ = first_replica;
+    exchange_ = std::move(exchange);
+  }
 
   // Host tensors to device variables of the same names and back, in place, converting element types. Names
   // that the program does not use are skipped. A variable whose value differs between groups of replicas has
@@ -110,9 +116,7 @@ class Executor {
   std::vector<std::string> tensor_names() const { return tensor_names_; }
   // Value of the last call; undefined when there is none.
   at::Tensor anchored(const std::string& short_name);
-  bool has_anchor(const std::string& name) const {
-    return anchors_.contains(name) || anchored_variables_.contains(name);
-  }
+  bool has_anchor(const std::string& name) const { return anchors_.contains(name); }
   // Of the last run: host time in cycles of the device's clock. Error(kExecution) before the first run.
   int64_t cycles();
   // Begin and end, in seconds, of each element of each tensor moved in the last run.
@@ -175,6 +179,8 @@ class Executor {
       program_;  // nullptr: every output is a constant, no device is needed
   std::unique_ptr<emulator::Engine> engine_;
   std::function<bool()> interrupted_;
+  int first_replica_ = 0;
+  std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange_;
   optimizers::Spec optimizer_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
@@ -190,7 +196,6 @@ class Executor {
   RunSettings run_settings_;
   std::vector<std::string> tensor_names_;
   std::map<std::string, Anchor> anchors_;
-  std::map<std::string, std::string> anchored_variables_;
   std::vector<at::Tensor> synthetic_;  // per input
   bool has_run_ = false;
   int first_ipu_ = -1, reserved_ = 0;

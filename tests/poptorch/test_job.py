@@ -1,0 +1,255 @@
+"""Jobs of several processes: one compiles while the others wait, gradients are exchanged, random numbers differ."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import poptorch
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+
+
+def distributed(process, processes, options=None):
+    options = options or poptorch.Options()
+    options.Distributed.configureProcessId(process, processes)
+    return options
+
+
+def lock_of(folder, model):
+    return os.path.join(folder, hashlib.md5(repr(model).encode()).hexdigest() + ".lock")
+
+
+def start(code, processes, *arguments, environment=()):
+    """One process per id, with the variables that a launcher sets; (exit code, stdout, stderr) of each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {TESTS!r})\n" + code, *map(str, arguments)],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "OMPI_COMM_WORLD_SIZE": str(processes),
+                "OMPI_COMM_WORLD_RANK": str(process),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                **dict(environment),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(processes)
+    ]
+    return [(*process.communicate(timeout=300), process.returncode) for process in running]
+
+
+def results(code, processes, *arguments, **keywords):
+    ended = start(code, processes, *arguments, **keywords)
+    assert [returned for _, _, returned in ended] == [0] * processes, ended
+    return [json.loads(out) for out, _, _ in ended]
+
+
+# --- compiling ---
+
+COMPILE = """
+import json, torch, poptorch
+options = poptorch.Options().enableExecutableCaching(sys.argv[1])
+executor = poptorch.inferenceModel(torch.nn.Linear(2, 3), options)
+executor(torch.ones(1, 2))
+print(json.dumps(executor._executable.from_cache))
+"""
+
+
+def test_one_process_compiles_while_the_others_wait_and_the_last_removes_the_lock(tmp_path):
+    cache = tmp_path / "made" / "cache"
+    ended = start(COMPILE, 3, cache, environment={"POPTORCH_LOG_LEVEL": "INFO"})
+    assert sorted(out.strip() for out, _, _ in ended) == ["false", "true", "true"], ended
+    (entry,) = os.listdir(cache)
+    assert entry.endswith(".poptorch")
+
+
+def test_the_lock_is_named_after_the_model_and_stays_until_every_process_was_there(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    lock = lock_of(tmp_path, model)
+    for process in (0, 2, 1):
+        options = distributed(process, 3).enableExecutableCaching(str(tmp_path))
+        executor = poptorch.inferenceModel(model, options)
+        executor.compile(torch.ones(1, 2))
+        assert executor._executable.from_cache == (process != 0)
+        assert os.path.exists(lock) == (process != 1)
+
+
+def test_two_models_of_one_text_share_the_lock(tmp_path):
+    model = torch.nn.Linear(2, 3)
+    for process in (0, 1):
+        for rows in (1, 2):  # two wrappers in each process
+            options = distributed(process, 2).enableExecutableCaching(str(tmp_path))
+            poptorch.inferenceModel(model, options).compile(torch.ones(rows, 2))
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".lock")] == []
+
+
+def test_a_process_that_fails_to_compile_lets_the_others_go_on(tmp_path):
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise KeyError("mine")
+
+    for process in (0, 1):
+        options = distributed(process, 2).enableExecutableCaching(str(tmp_path))
+        with pytest.raises(KeyError, match="mine"):
+            poptorch.inferenceModel(Fails(), options).compile(torch.ones(1, 2))
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_a_cache_folder_every_process_compiles_and_a_warning_says_so(caplog):
+    poptorch.logger.addHandler(caplog.handler)
+    try:
+        executor = poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(1, 4))
+        assert executor(torch.ones(1, 2)).shape == (1, 3)
+    finally:
+        poptorch.logger.removeHandler(caplog.handler)
+    assert [record.getMessage() for record in caplog.records] == [
+        "There is no cache folder: each of the 4 processes compiles the model. Use Options.enableExecutableCaching or "
+        "POPTORCH_CACHE_DIR."
+    ]
+
+
+def test_one_process_takes_no_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr("poptorch._impl.job._locked", None)
+    poptorch.inferenceModel(torch.nn.Linear(2, 3), poptorch.Options().enableExecutableCaching(str(tmp_path))).compile(
+        torch.ones(1, 2)
+    )
+
+
+# --- training ---
+
+MODEL = """
+import json, torch, poptorch
+import torch.nn.functional as F
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.a, self.b = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x, y):
+        poptorch.Block.start("front", ipu_id=0)
+        h = F.dropout(torch.relu(self.a(x)), 0.3)
+        poptorch.Block.start("back", ipu_id=int(sys.argv[2]))
+        out = self.b(h)
+        return F.mse_loss(out, y)
+
+
+def train(options, rows):
+    options.randomSeed(5).outputMode(poptorch.OutputMode.All).deviceIterations(2)
+    options.Training.gradientAccumulation(3)
+    net = Net()
+    optimizer = poptorch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, max_grad_norm=0.5)
+    trainer = poptorch.trainingModel(net, options, optimizer)
+    generator = torch.Generator().manual_seed(2)
+    losses = []
+    for _ in range(3):
+        x, y = torch.randn(24, 4, generator=generator), torch.randn(24, 2, generator=generator)
+        losses.append(trainer(x[rows], y[rows]).tolist())
+    return losses, [p.tolist() for p in net.parameters()]
+"""
+# 24 rows are (2 iterations, 3 steps, 4 replicas, 1 row).
+JOB = (
+    MODEL
+    + """
+options = poptorch.Options().replicationFactor(2)
+process, processes = options.Distributed.processId, options.Distributed.numProcesses
+torch.distributed.init_process_group("gloo", rank=process, world_size=processes)
+rows = [row for row in range(24) if row % 4 // 2 == process]
+print(json.dumps(train(options, rows)))
+torch.distributed.destroy_process_group()
+"""
+)
+ALONE = (
+    MODEL
+    + """
+print(json.dumps(train(poptorch.Options().replicationFactor(4), list(range(24)))))
+"""
+)
+
+
+@pytest.mark.parametrize("second_ipu", [0, 1])
+def test_a_job_trains_with_the_bits_of_one_process_with_all_replicas(tmp_path, second_ipu):
+    (losses, weights) = results(ALONE, 1, tmp_path, second_ipu)[0]
+    (first, first_weights), (second, second_weights) = results(JOB, 2, tmp_path, second_ipu)
+    assert first_weights == second_weights == weights
+    for call in range(3):  # outputs: (iteration, step, replica)
+        alone = torch.tensor(losses[call]).reshape(6, 4)
+        assert torch.equal(alone[:, :2], torch.tensor(first[call]).reshape(6, 2))
+        assert torch.equal(alone[:, 2:], torch.tensor(second[call]).reshape(6, 2))
+
+
+class Trained(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 1)
+
+    def forward(self, x):
+        return poptorch.identity_loss(self.fc(x), "mean")
+
+
+def test_training_in_a_job_needs_a_process_group_when_it_runs():
+    trainer = poptorch.trainingModel(Trained(), distributed(0, 2))
+    trainer.compile(torch.ones(1, 2))
+    with pytest.raises(poptorch.Error) as raised:
+        trainer(torch.ones(1, 2))
+    assert raised.value.message == (
+        "Training in a job of 2 processes exchanges gradients through torch.distributed, which is not set up. Call "
+        'torch.distributed.init_process_group("gloo", ...) in every process before the first call.'
+    )
+    trainer.destroy()
+
+
+def test_a_process_group_that_says_otherwise_is_refused(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        trainer = poptorch.trainingModel(Trained(), distributed(1, 2))
+        with pytest.raises(poptorch.Error) as raised:
+            trainer(torch.ones(1, 2))
+        assert raised.value.message == ("Options.Distributed says process 1 of 2, torch.distributed says 0 of 1.")
+        trainer.destroy()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_an_executable_is_loaded_in_a_job_of_the_same_size(tmp_path):
+    path = str(tmp_path / "a.poptorch")
+    poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(0, 2)).compileAndExport(path, torch.ones(1, 2))
+    with pytest.raises(poptorch.Error) as raised:
+        poptorch.load(path, lambda options: options.Distributed.disable())
+    assert raised.value.message == (
+        f"{path} was compiled for a job of 2 process(es), and Options.Distributed says 1. Compile and save it again."
+    )
+    loaded = poptorch.load(path, lambda options: options.Distributed.configureProcessId(1, 2))
+    assert loaded(torch.ones(1, 2)).shape == (1, 3)
+
+
+# --- random numbers ---
+
+
+def test_random_numbers_are_those_of_the_replica_within_the_job():
+    def draw(process, processes, replicas):
+        options = distributed(process, processes).replicationFactor(replicas).randomSeed(7)
+        executor = poptorch.inferenceModel(lambda x: x + torch.rand(3, device="ipu"), options)
+        values = executor(torch.zeros(replicas, 3))
+        executor.destroy()
+        return values
+
+    alone = draw(0, 1, 4)
+    assert torch.equal(torch.cat([draw(0, 2, 2), draw(1, 2, 2)]), alone)
+    assert torch.equal(torch.cat([draw(process, 4, 1) for process in range(4)]), alone)
+    assert len({tuple(row) for row in alone.tolist()}) == 4
