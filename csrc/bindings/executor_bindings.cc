@@ -166,7 +166,9 @@ void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
       const auto* begin = reinterpret_cast<const std::byte*>(view.data());
       return std::vector<std::byte>(begin, begin + view.size());
     } catch (const py::error_already_set& e) {
-      throw Error(ErrorCode::kExecution, std::string("exchange between processes failed: ") + e.what());
+      throw Error(ErrorCode::kExecution,
+                  "exchange between processes failed: " + std::string(py::str(e.type().attr("__name__"))) +
+                      ": " + std::string(py::str(e.value())));
     }
   });
 }

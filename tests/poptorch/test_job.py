@@ -226,6 +226,41 @@ def test_a_process_group_that_says_otherwise_is_refused(tmp_path):
         torch.distributed.destroy_process_group()
 
 
+def test_a_process_that_is_gone_stops_the_run_with_one_error(tmp_path, monkeypatch):
+    def gather(parts, mine):
+        if lost:
+            raise RuntimeError("Connection closed by peer")
+        for part in parts:
+            part.copy_(mine)
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "all_gather", gather)
+    trainer = poptorch.trainingModel(Trained(), distributed(0, 2))
+    lost = True
+    with pytest.raises(poptorch.Error) as raised:
+        trainer(torch.ones(1, 2))
+    assert raised.value.message.startswith(
+        "exchange between processes failed [IPU-E407]: RuntimeError: Connection closed by peer\n  at: IPU 0, instruction "
+    )
+    assert raised.value.type == "poptorch_cpp_error"
+    lost = False
+    assert trainer(torch.ones(1, 2)).shape == ()
+    trainer.destroy()
+
+
+def test_groups_over_several_processes_are_refused():
+    executor = poptorch.inferenceModel(torch.nn.Linear(2, 1), distributed(0, 2).replicationFactor(2))
+    with pytest.raises(poptorch.Error) as raised:
+        executor.weight.replicaGrouping(
+            poptorch.CommGroupType.All, 0, poptorch.VariableRetrievalMode.OnePerGroup
+        )
+    assert raised.value.message == (
+        "replicaGrouping of 'weight': groups of replicas over several processes are not available."
+    )
+
+
 def test_an_executable_is_loaded_in_a_job_of_the_same_size(tmp_path):
     path = str(tmp_path / "a.poptorch")
     poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(0, 2)).compileAndExport(path, torch.ones(1, 2))
