@@ -8,6 +8,7 @@ import contextlib
 
 import torch
 from torch.autograd.function import _SingleLevelFunction
+from torch.nn.modules._functions import BackwardHookFunction  # an identity that torch looks for by its node
 
 
 def _is_symbolic(capture, value):
@@ -27,14 +28,15 @@ def engine(capture, original):
             )
         for number, tensor in enumerate(outputs):
             if not tensor.requires_grad:
-                raise RuntimeError(
-                    f"element {number} of tensors does not require grad and does not have a grad_fn"
-                )
+                raise RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn")
         targets = list(inputs) if inputs else capture.core.leaves()
         for tensor in targets:
             if not tensor.requires_grad:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
-        found = capture.core.gradients(list(outputs), list(gradients), targets, bool(create_graph))
+        given = [pair for pair in zip(outputs, gradients) if pair[1] is not None]
+        found = capture.core.gradients(
+            [tensor for tensor, _ in given], [gradient for _, gradient in given], targets, bool(create_graph)
+        )
         if accumulate_grad:
             with torch.set_grad_enabled(bool(create_graph)):
                 for tensor, gradient in zip(targets, found):
@@ -124,16 +126,16 @@ def _apply(capture, function, args):
     chosen = [results[place] for place in places]
     stand_ins = capture.core.begin_custom_gradient(chosen)
     upstream = [
-        torch.zeros_like(tensor, device=tensor.device) if isinstance(tensor, torch.Tensor) and context.materialize_grads else None
+        torch.zeros_like(tensor, device=tensor.device)
+        if isinstance(tensor, torch.Tensor) and context.materialize_grads
+        else None
         for tensor in results
     ]
     for place, stand_in in zip(places, stand_ins):
         upstream[place] = stand_in
     given = _gradients_of_arguments(function, context, args, upstream)
-    pairs = [(value, gradient) for value, gradient, need in zip(args, given, needs) if need]
-    made = capture.core.end_custom_gradient(
-        chosen, [value for value, _ in pairs], [gradient for _, gradient in pairs]
-    )
+    pairs = [(value, gradient) for value, gradient, need in zip(args, given, needs) if need and gradient is not None]
+    made = capture.core.end_custom_gradient(chosen, [value for value, _ in pairs], [gradient for _, gradient in pairs])
     for place, tensor in zip(places, made):
         if _is_in(results[place], context.dirty):  # changed in place: the argument goes on as the result
             capture.core.write(results[place], tensor)
@@ -148,7 +150,7 @@ def during_capture(capture):
     plain = torch._C._FunctionBase.__dict__["apply"]
 
     def apply(cls, *args, **kwargs):
-        if not any(_is_symbolic(capture, value) for value in args):
+        if cls is BackwardHookFunction or not any(_is_symbolic(capture, value) for value in args):
             return plain.__get__(None, cls)(*args, **kwargs)
         return _apply(capture, cls, args)
 

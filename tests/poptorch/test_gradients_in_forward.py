@@ -127,7 +127,10 @@ def test_gradients_accumulate_into_grad():
     "forward, text",
     [
         (lambda x: grad(x.sum(), x), "does not require grad"),
-        (lambda x: grad((x.requires_grad_() * 2).sum(), x.detach().requires_grad_()), "not have been used in the graph"),
+        (
+            lambda x: grad((x.requires_grad_() * 2).sum(), x.detach().requires_grad_()),
+            "not have been used in the graph",
+        ),
         (lambda x: (x.requires_grad_() * 2).backward(), "only for scalar outputs"),
     ],
 )
@@ -203,6 +206,20 @@ class Double(torch.autograd.Function):
         return gradient * 3
 
 
+class Partly(torch.autograd.Function):
+    """No gradient for one argument, an integer result, and nothing for what nobody asks for."""
+
+    @staticmethod
+    def forward(ctx, x, other):
+        ctx.set_materialize_grads(False)
+        return x + other, x.long()
+
+    @staticmethod
+    def backward(ctx, gradient, of_integers):
+        assert of_integers is None
+        return gradient * 2, None
+
+
 round_through = Round.apply
 
 
@@ -215,6 +232,7 @@ round_through = Round.apply
         lambda self, x: Separate.apply(x * self.scale, 0.5),
         lambda self, x: Round.apply(Cube.apply(Round.apply(x * self.scale), self.scale, 2)[1]),
         lambda self, x: Double.apply(x * self.scale),
+        lambda self, x: Partly.apply(self.first(x), self.first(x * self.scale))[0].square(),
         lambda self, x: torch.relu(Round.apply(self.first(x))),
     ],
 )
@@ -270,6 +288,28 @@ def test_a_wrong_number_of_gradients_is_refused():
 
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 1, got 2\)"):
         poptorch.inferenceModel(lambda x: Wrong.apply(x.requires_grad_()))(rows())
+
+
+def test_backward_hooks_of_modules_are_accepted_and_never_called():
+    called = []
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    model[0].register_full_backward_hook(lambda *_: called.append("module"))
+    model[0].weight.register_hook(lambda _: called.append("tensor"))
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.inner(x).square(), "mean")
+
+    ours = Loss()
+    before = model[0].weight.detach().clone()
+    trainer = poptorch.trainingModel(ours)
+    trainer(rows())
+    assert not called and not torch.equal(model[0].weight, before)
+    trainer.destroy()
 
 
 def test_torch_is_as_before_afterwards():

@@ -324,7 +324,11 @@ FRESH = int(os.environ.get("POPTORCH_PROPERTY_EXAMPLES", "0"))
 
 
 @settings(
-    max_examples=FRESH or 25, derandomize=not FRESH, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=FRESH or 25,
+    derandomize=not FRESH,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
 )
 @given(plans())
 def test_models_of_many_kinds_on_any_plan_equal_torch(plan):
