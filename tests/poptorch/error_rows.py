@@ -377,7 +377,7 @@ ROWS = {
     "13.7 empty proportions": (
         lambda: P.MultiConv().availableMemoryProportions([]),
         "AssertionError",
-        "MultiConv.availableMemoryProportions needs a number in 0..1 or a non-empty list of them, got []",
+        "MultiConv.availableMemoryProportions needs a float in 0..1 or a non-empty list of them, got []",
     ),
     "13.7 length": (
         lambda: convolutions(lambda m: m.availableMemoryProportions([0.1, 0.2, 0.3])),
