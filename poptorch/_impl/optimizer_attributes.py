@@ -113,12 +113,14 @@ def _refuse_amsgrad(optimizer):
 class OptimizerReader:
     """Reads an optimizer again and again, warning once for each attribute it does not expect."""
 
-    def __init__(self, parameter_names, relax_checks):
+    def __init__(self, parameter_names, relax_checks, scales_losses=False):
         """
         Args:
             parameter_names: dict from id(parameter) to its name in the model.
             relax_checks: log unexpected attributes at DEBUG rather than WARN.
+            scales_losses: automatic loss scaling is on, which makes the loss scaling variable.
         """
+        self._scales_losses = scales_losses
         self._names = parameter_names
         self._relax = relax_checks
         self._known_keys = None
@@ -198,6 +200,12 @@ class OptimizerReader:
         return hypers
 
     def _constant_test(self, optimizer, family, loss_scaling):
+        is_constant = self._constants_of(optimizer, family, loss_scaling)
+        if not self._scales_losses:
+            return is_constant
+        return lambda name: name != "loss_scaling" and is_constant(name)
+
+    def _constants_of(self, optimizer, family, loss_scaling):
         if isinstance(optimizer, poptorch.optim.Optimizer):
             return optimizer.variable_attrs.isConstant
         if self._torch_variable is None:

@@ -17,7 +17,10 @@ class OptimizerLink:
         """Reads the optimizer. Raises what `OptimizerReader.read` and `choose_mean_strategy` raise."""
         self._executor = weakref.ref(executor)
         self._options = options
-        self._reader = optimizer_attributes.OptimizerReader(parameter_names, options._relax_optimizer_checks)
+        scales_losses = bool(options._Popart.options.get("automaticLossScalingSettings.enabled", False))
+        self._reader = optimizer_attributes.OptimizerReader(
+            parameter_names, options._relax_optimizer_checks, scales_losses
+        )
         self.optimizer = optimizer
         self.description = self._reader.read(optimizer)
         optimizer_attributes.choose_mean_strategy(self.description, options)
