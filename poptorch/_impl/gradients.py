@@ -15,7 +15,7 @@ def _is_symbolic(capture, value):
     return isinstance(value, torch.Tensor) and capture.core.holds(value)
 
 
-def engine(capture, original):
+def engine(capture, original, retained):
     """What stands for torch's `_engine_run_backward`: the one door from torch.autograd.grad and backward to the engine."""
 
     def run_backward(
@@ -29,7 +29,7 @@ def engine(capture, original):
         for number, tensor in enumerate(outputs):
             if not tensor.requires_grad:
                 raise RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn")
-        targets = list(inputs) if inputs else capture.core.leaves()
+        targets = list(inputs) if inputs else [*capture.core.leaves(), *retained]
         for tensor in targets:
             if not tensor.requires_grad:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -145,7 +145,7 @@ def _apply(capture, function, args):
 
 @contextlib.contextmanager
 def during_capture(capture):
-    """Replaces the two ways into autograd for the time of a capture."""
+    """Replaces the ways into autograd for the time of a capture."""
     saved = torch.autograd._engine_run_backward
     plain = torch._C._FunctionBase.__dict__["apply"]
 
@@ -154,7 +154,17 @@ def during_capture(capture):
             return plain.__get__(None, cls)(*args, **kwargs)
         return _apply(capture, cls, args)
 
-    torch.autograd._engine_run_backward = engine(capture, saved)
+    retained = []  # values whose gradient is kept like that of a leaf
+    plain_retain = torch.Tensor.retain_grad
+
+    def retain_grad(self):
+        plain_retain(self)
+        if _is_symbolic(capture, self) and not self.is_leaf:
+            retained.append(self)
+
+    own_retain = "retain_grad" in vars(torch.Tensor)
+    torch.Tensor.retain_grad = retain_grad
+    torch.autograd._engine_run_backward = engine(capture, saved, retained)
     # Function.apply asks its base class: `apply` bound before the capture comes here too.
     _SingleLevelFunction.apply = classmethod(apply)
     try:
@@ -162,3 +172,7 @@ def during_capture(capture):
     finally:
         torch.autograd._engine_run_backward = saved
         del _SingleLevelFunction.apply
+        if own_retain:
+            torch.Tensor.retain_grad = plain_retain
+        else:
+            del torch.Tensor.retain_grad

@@ -123,6 +123,20 @@ def test_gradients_accumulate_into_grad():
     same_training(forward, rows())
 
 
+def test_retained_gradients_of_intermediate_values():
+    def forward(self, x):
+        hidden = self.first(x)
+        hidden.retain_grad()
+        F.mse_loss(torch.tanh(hidden), torch.ones_like(hidden)).backward()
+        return hidden.grad, poptorch.identity_loss(self.second(hidden.detach()).mean(), "none")
+
+    x = rows()
+    torch.manual_seed(3)
+    model = Model(forward)
+    want = model(x)[0].detach()
+    torch.testing.assert_close(poptorch.inferenceModel(model)(x)[0], want)
+
+
 @pytest.mark.parametrize(
     "forward, text",
     [
