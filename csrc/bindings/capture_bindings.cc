@@ -1,4 +1,5 @@
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Exceptions.h>
 
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
@@ -136,7 +137,18 @@ void define_capture(py::module_& m) {
       .def("begin_multi_conv", &tf::Capture::begin_multi_conv)
       .def("end_multi_conv",
            [](tf::Capture& c, const py::dict& settings) { return c.end_multi_conv(attributes_of(settings)); })
-      .def("finish", &tf::Capture::finish, py::arg("outputs"))
+      .def(
+          "finish",
+          [](tf::Capture& self, const std::vector<at::Tensor>& outputs) {
+            torch::PyWarningHandler to_python;  // a constant that does not fit
+            try {
+              return self.finish(outputs);
+            } catch (...) {
+              to_python.set_in_exception();
+              throw;
+            }
+          },
+          py::arg("outputs"))
       .def("abort", &tf::Capture::abort);
 }
 

@@ -485,6 +485,13 @@ def test_constants_beyond_int32_are_clamped_with_a_warning():
     assert result.tolist() == [2**31 - 1, -(2**31), 6]
 
 
+def test_constants_that_are_returned_are_clamped_too():
+    with pytest.warns(UserWarning, match="do not fit 32 bits"):
+        result = infer(lambda x: (torch.full((2,), 2**63 - 1), x + 1), torch.zeros(1))[0]
+    assert result.dtype == torch.int32
+    assert result.tolist() == [2**31 - 1] * 2
+
+
 @pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
 @pytest.mark.parametrize("operator", ["__and__", "__or__", "__xor__", "__invert__"])
 def test_bitwise_operations_on_bytes_are_refused(kind, operator):

@@ -367,7 +367,8 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   for (size_t i = 0; i < outputs.size(); ++i) {  // what stands for a value of the device has its type
     OutputSpec& spec = result->outputs[i];
     if (spec.index >= 0 || impl_of(outputs[i]) == nullptr) continue;
-    spec.constant = spec.constant.to(scalar_type(required_device_dtype("an output", spec.dtype)));
+    required_device_dtype("an output", spec.dtype);
+    spec.constant = to_device_type(spec.constant);
     spec.dtype = spec.constant.scalar_type();
   }
   resolve_locations();

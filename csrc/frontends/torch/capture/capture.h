@@ -34,6 +34,10 @@ struct TensorMeta {
   at::ScalarType dtype = at::kFloat;
 };
 
+// A CPU tensor, contiguous, in the device's element type. 64-bit integers that do not fit are clamped, with a
+// warning.
+at::Tensor to_device_type(const at::Tensor& cpu);
+
 class Capture {
  public:
   explicit Capture(bool training);

@@ -17,7 +17,27 @@ bool is_uniform(const std::byte* data, size_t item, int64_t elements) {
   return elements < 2 || std::memcmp(data, data + item, item * static_cast<size_t>(elements - 1)) == 0;
 }
 
-// Contiguous, in the device's element type. 64-bit integers that do not fit are clamped.
+class OnCpu {  // operators on CPU tensors made here are ours, not the user's
+ public:
+  OnCpu() : saved_(c10::impl::tls_local_dispatch_key_set()) {
+    c10::impl::LocalDispatchKeySet keys = saved_;
+    uint64_t ours = c10::DispatchKeySet(kKey).raw_repr();
+    keys.included_ = c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys.included_.raw_repr() & ~ours);
+    c10::impl::_force_tls_local_dispatch_key_set(keys);
+  }
+  ~OnCpu() { c10::impl::_force_tls_local_dispatch_key_set(saved_); }
+
+ private:
+  c10::impl::LocalDispatchKeySet saved_;
+};
+
+Slot* root_of(Slot* slot) {
+  while (slot->parent) slot = slot->parent.get();
+  return slot;
+}
+
+}  // namespace
+
 at::Tensor to_device_type(const at::Tensor& cpu) {
   std::optional<DType> dtype = device_dtype(cpu.scalar_type());
   if (!dtype) {
@@ -39,27 +59,6 @@ at::Tensor to_device_type(const at::Tensor& cpu) {
   }
   return t.to(scalar_type(*dtype)).contiguous();
 }
-
-class OnCpu {  // operators on CPU tensors made here are ours, not the user's
- public:
-  OnCpu() : saved_(c10::impl::tls_local_dispatch_key_set()) {
-    c10::impl::LocalDispatchKeySet keys = saved_;
-    uint64_t ours = c10::DispatchKeySet(kKey).raw_repr();
-    keys.included_ = c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys.included_.raw_repr() & ~ours);
-    c10::impl::_force_tls_local_dispatch_key_set(keys);
-  }
-  ~OnCpu() { c10::impl::_force_tls_local_dispatch_key_set(saved_); }
-
- private:
-  c10::impl::LocalDispatchKeySet saved_;
-};
-
-Slot* root_of(Slot* slot) {
-  while (slot->parent) slot = slot->parent.get();
-  return slot;
-}
-
-}  // namespace
 
 ir::Value* Capture::constant(const at::Tensor& cpu) {
   uint32_t version = cpu.is_inference() ? 0 : cpu.unsafeGetTensorImpl()->version_counter().current_version();
