@@ -1,0 +1,121 @@
+// What build_step() does, in parts: tables of variables and streams, the program around the micro-batches,
+// and the micro-batch itself. State that changes in a loop (weights, optimizer state, buffers, accumulators)
+// lives in numbered slots; repeat() turns the slots a body changes into carried values of a loop and the ones
+// it only reads into invariants, so that straight code, loops and pipelines are emitted by the same
+// functions. Every op gets the block of what it serves (a parameter's first reader, an output's producer);
+// `place` does the rest.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "autodiff/differentiate.h"
+#include "frontends/common/repeat.h"
+#include "frontends/common/stages.h"
+#include "frontends/common/step_builder.h"
+#include "ir/builder.h"
+
+namespace ipu::frontends {
+
+class StepEmitter {
+ public:
+  StepEmitter(const ForwardGraph& forward, const StepOptions& options);
+  void build();
+
+ private:
+  using Value = ir::Value;
+
+  struct Home {  // where the ops that serve a value stand
+    std::string block;
+    ir::Location location;
+  };
+  struct State {
+    ir::Variable* variable;
+    Home home;
+    int slot;
+    bool is_written = false;  // by the forward graph
+  };
+  struct Trained {
+    int variable;  // index into variables_
+    int group;
+    std::vector<ir::Variable*> state_variables;
+    std::vector<int> state_slots;
+    int accumulator_slot;
+    bool has_accumulator;  // else the slot takes the gradient itself
+  };
+
+  // step_builder.cc: checks, and what stands where
+  void check() const;
+  void check_period(ir::OutputMode mode, int64_t period) const;
+  Home home_of_op(const ir::Op& op) const;
+  // An input is served in the earliest stage that reads it; equal stages: by the first op captured.
+  Home home_of_input(const Value& input) const;
+  Home home_of_value(const Value& value) const;
+  static void stand_at(ir::Builder& builder, const Home& home, ir::Context context);
+
+  // step_tables.cc
+  int new_slot();
+  ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
+                         const ir::Variable* like = nullptr);
+  void collect_variables();
+  void find_seed();
+  // Replicas draw different numbers.
+  void load_seed(ir::Builder& builder, Slots& slots) const;
+  void collect_training();
+  Trained make_trained(int index, int group);
+  // Equal initial values share one constant.
+  ConstantPtr filled(const ir::Type& type, double value);
+  const ir::Stream& stream(const std::string& name, ir::StreamDirection direction, const ir::Type& type,
+                           DType host);
+  void make_streams();
+  void make_anchor_streams();
+  std::set<int> written_slots() const;
+
+  // step_program.cc: around the micro-batches
+  void emit_main();
+  // The seed of number `counter` (nullptr: 0) below `seed`.
+  void derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
+                   ir::Context context) const;
+  // One weight update: accumulation over micro-batches, then the rules.
+  void emit_device_iteration(ir::Builder& builder, Slots& slots, Value* index);
+  // The common factor of all gradients that keeps their global norm in bounds; nullptr without clipping.
+  Value* emit_clipping(ir::Builder& builder, const Slots& slots) const;
+  static std::vector<Value*> states_of(const Trained& trained, const Slots& slots);
+  std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
+  double gradient_divisor(const Trained& trained) const;
+
+  // step_micro_batch.cc
+  void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);
+  Value* loss_gradient(ir::Builder& builder, const Slots& slots) const;
+  void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
+                     const std::vector<Value*>& results, Value* index);
+  // The builder stands where the value belongs.
+  void store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
+                     const Trained& trained, Value* value);
+  // An updated weight has an item for each micro-batch of its update, as every other anchor.
+  void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained);
+
+  const ForwardGraph& forward_;
+  StepOptions options_;
+  ir::Module& module_;
+  StagePlan plan_;
+  std::map<std::string, int64_t> stage_of_block_;
+  bool is_pipelined_ = false;
+  int slot_count_ = 0;
+  std::vector<State> variables_;
+  std::vector<int> variable_of_input_;     // -1: a host input
+  std::map<int, int> variable_of_output_;  // written state only
+  Value* loss_ = nullptr;
+  autodiff::GradInfo gradient_;
+  std::vector<Trained> trained_;
+  std::vector<int> trained_of_gradient_;  // of each output of the gradient graph
+  std::map<std::string, int> hyper_slots_;
+  int seed_input_ = -1;                      // of the forward graph
+  int run_seed_ = -1, iteration_seed_ = -1;  // slots: of the run and replica, and of the device iteration
+  std::map<std::tuple<DType, Shape, double>, ConstantPtr> filled_;
+};
+
+}  // namespace ipu::frontends

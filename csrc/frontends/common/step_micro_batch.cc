@@ -1,0 +1,109 @@
+// One micro-batch of a step: forward and backward graph, streams, accumulation.
+#include <unordered_map>
+
+#include "frontends/common/step_emitter.h"
+#include "ops/build.h"
+
+namespace ipu::frontends {
+
+using ir::Value;
+
+void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index) {
+  std::vector<Value*> arguments;
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    if (variable_of_input_[i] >= 0) {
+      arguments.push_back(slots[variables_[variable_of_input_[i]].slot]);
+    } else if (static_cast<int>(i) == seed_input_) {
+      arguments.push_back(nullptr);
+      derive_seed(builder, arguments.back(), slots[iteration_seed_], index, ir::Context::kForward);
+    } else {
+      stand_at(builder, home_of_input(*forward_.graph->inputs()[i]), ir::Context::kForward);
+      arguments.push_back(builder.host_load(*module_.find_stream(forward_.inputs[i].name)));
+    }
+  }
+  builder.settings = {};
+  builder.location = nullptr;
+  const std::vector<Value*> results = builder.call(forward_.graph, arguments);
+  for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+    if (forward_.outputs[i].kind == ForwardGraph::Output::Kind::kHost) {
+      stand_at(builder, home_of_value(*forward_.graph->outputs()[i]), ir::Context::kForward);
+      builder.host_store(*module_.find_stream(forward_.outputs[i].name), results[i]);
+    } else {
+      slots[variables_[variable_of_output_.at(static_cast<int>(i))].slot] = results[i];
+    }
+  }
+  if (!trained_.empty()) emit_backward(builder, slots, arguments, results, index);
+}
+
+Value* StepEmitter::loss_gradient(ir::Builder& builder, const Slots& slots) const {
+  stand_at(builder, home_of_value(*loss_), ir::Context::kBackward);
+  const optimizers::HyperParameter& scaling = options_.optimizer.loss_scaling;
+  if (scaling.constant) return builder.splat(loss_->type(), scaling.value);
+  Value* seed = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
+  if (loss_->type().dtype != DType::kF32)
+    seed = ops::build(builder, "cast", {seed}, {{"dtype", loss_->type().dtype}});
+  if (!loss_->type().shape.empty())
+    seed = ops::build(builder, "expand", {seed}, {{"shape", loss_->type().shape}});
+  return seed;
+}
+
+void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
+                                const std::vector<Value*>& results, Value* index) {
+  std::unordered_map<const Value*, int> output_index;
+  for (size_t i = 0; i < results.size(); ++i)
+    output_index.try_emplace(forward_.graph->outputs()[i], static_cast<int>(i));
+  std::vector<Value*> operands;
+  for (const autodiff::Connection& input : gradient_.expected_inputs) {
+    if (input.kind == autodiff::ConnectionKind::kGradient) {
+      operands.push_back(loss_gradient(builder, slots));
+    } else if (input.forward->producer() == nullptr) {
+      operands.push_back(arguments[input.forward->index()]);
+    } else {
+      operands.push_back(results[output_index.at(input.forward)]);
+    }
+  }
+  builder.settings = {};
+  builder.settings.context = ir::Context::kBackward;
+  builder.location = nullptr;
+  const std::vector<Value*> gradients = builder.call(gradient_.graph, operands);
+  std::vector<std::vector<Value*>> parts(trained_.size());
+  for (size_t i = 0; i < gradients.size(); ++i) parts[trained_of_gradient_[i]].push_back(gradients[i]);
+  for (size_t t = 0; t < trained_.size(); ++t) {
+    const Trained& trained = trained_[t];
+    stand_at(builder, variables_[trained.variable].home, ir::Context::kBackward);
+    // A variable that is several inputs of the graph gets the sum of their gradients.
+    Value* gradient =
+        parts[t].size() == 1 ? parts[t][0] : ops::build_op(builder, "add_n", parts[t])->result();
+    store_anchors(builder, options_.gradient_anchors, trained, gradient);
+    Value*& accumulator = slots[trained.accumulator_slot];
+    accumulator =
+        trained.has_accumulator
+            ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
+                                     streamed_values(trained.group, slots), gradient_divisor(trained), index)
+            : gradient;
+  }
+}
+
+void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
+                                const Trained& trained, Value* value) {
+  for (const StepOptions::Anchor& anchor : anchors)
+    if (anchor.parameter == variables_[trained.variable].variable->name)
+      builder.host_store(*module_.find_stream(anchor.stream), value);
+}
+
+void StepEmitter::store_updated(ir::Builder& builder, Slots& slots, const Trained& trained) {
+  const State& state = variables_[trained.variable];
+  const std::vector<StepOptions::Anchor>& anchors = options_.update_anchors;
+  if (std::none_of(anchors.begin(), anchors.end(), [&](const StepOptions::Anchor& anchor) {
+        return anchor.parameter == state.variable->name;
+      }))
+    return;
+  repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
+         [&](ir::Builder& inner, Slots& values, Value*) {
+           stand_at(inner, state.home, ir::Context::kAccumulateOuter);
+           store_anchors(inner, anchors, trained, values[state.slot]);
+         });
+  stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+}
+
+}  // namespace ipu::frontends

@@ -1,0 +1,227 @@
+// The variables and streams of a step, the slots they take, and which parameters are trained.
+#include <unordered_set>
+
+#include "autodiff/in_graph.h"
+#include "frontends/common/step_emitter.h"
+#include "ops/op_def.h"
+#include "support/error.h"
+
+namespace ipu::frontends {
+
+using ir::Value;
+
+namespace {
+
+// Inputs of the graph on which `loss` depends along a path that carries gradients.
+std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& graph, const Value* loss) {
+  std::unordered_set<const Value*> reached{loss};
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    const ir::Op& op = **at;
+    const ops::OpDef* def = ops::definition(op);
+    if (op.settings.no_grad || (def != nullptr && def->gradient_kind == ops::GradientKind::kZero)) continue;
+    bool is_reached = false;
+    for (int i = 0; i < op.result_count(); ++i) is_reached |= reached.contains(op.result(i));
+    if (!is_reached) continue;
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (op.operand(i) != nullptr && autodiff::takes_gradient(op, i) &&
+          is_floating_point(op.operand(i)->type().dtype))
+        reached.insert(op.operand(i));
+  }
+  return reached;
+}
+
+}  // namespace
+
+int StepEmitter::new_slot() { return slot_count_++; }
+
+ir::Variable& StepEmitter::variable(const std::string& name, const ir::Type& type, const std::string& role,
+                                    const ir::Variable* like) {
+  if (ir::Variable* known = module_.find_variable(name)) {
+    IPU_CHECK(known->type == type,
+              "variable '" + name + "' is " + to_string(known->type) + ", read as " + to_string(type));
+    return *known;
+  }
+  ir::Variable added;
+  added.name = name;
+  added.type = type;
+  added.role = role;
+  if (like != nullptr) added.grouping = like->grouping, added.retrieval = like->retrieval;
+  return module_.add_variable(std::move(added));
+}
+
+void StepEmitter::collect_variables() {
+  std::map<std::string, int> known;
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    const ForwardGraph::Input& input = forward_.inputs[i];
+    variable_of_input_.push_back(-1);
+    if (input.kind != ForwardGraph::Input::Kind::kVariable) continue;
+    const Value& value = *forward_.graph->inputs()[i];
+    auto [at, is_new] = known.try_emplace(input.name, static_cast<int>(variables_.size()));
+    if (is_new) {
+      ir::Variable& made = variable(input.name, value.type(), input.trainable ? "parameter" : "buffer");
+      made.grouping = input.grouping;
+      made.retrieval = input.retrieval;
+      variables_.push_back({&made, home_of_input(value), new_slot()});
+    }
+    variable_of_input_[i] = at->second;
+  }
+  for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+    const ForwardGraph::Output& output = forward_.outputs[i];
+    if (output.kind != ForwardGraph::Output::Kind::kState) continue;
+    const Value& value = *forward_.graph->outputs()[i];
+    auto [at, is_new] = known.try_emplace(output.name, static_cast<int>(variables_.size()));
+    if (is_new)  // written but never read
+      variables_.push_back(
+          {&variable(output.name, value.type(), "buffer"), home_of_value(value), new_slot()});
+    variables_[at->second].is_written = true;
+    variable_of_output_[static_cast<int>(i)] = at->second;
+  }
+}
+
+void StepEmitter::find_seed() {
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    if (forward_.inputs[i].kind != ForwardGraph::Input::Kind::kSeed) continue;
+    IPU_CHECK(seed_input_ < 0, "two seeds");
+    seed_input_ = static_cast<int>(i);
+    run_seed_ = new_slot();
+    iteration_seed_ = new_slot();
+  }
+}
+
+void StepEmitter::load_seed(ir::Builder& builder, Slots& slots) const {
+  if (seed_input_ < 0) return;
+  stand_at(builder, home_of_input(*forward_.graph->inputs()[seed_input_]), ir::Context::kAccumulateOuter);
+  Value* seed = builder.host_load(*module_.find_stream(kSeedStream));
+  derive_seed(builder, slots[run_seed_], seed, builder.replica_index(), ir::Context::kAccumulateOuter);
+}
+
+void StepEmitter::collect_training() {
+  optimizers::check_spec(options_.optimizer);
+  loss_ = options_.loss;
+  if (loss_ == nullptr) loss_ = find_final_loss(*forward_.graph);
+  const std::unordered_set<const Value*> reached = inputs_reached_by_gradient(*forward_.graph, loss_);
+  std::map<int, int> trained_of_variable;
+  autodiff::DifferentiateOptions wanted;
+  wanted.provided = {loss_};
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    const ForwardGraph::Input& input = forward_.inputs[i];
+    Value* value = forward_.graph->inputs()[i];
+    auto group = options_.optimizer.group_of.find(input.name);
+    // As in torch, a parameter the loss does not depend on has no gradient and is left alone, decay
+    // included.
+    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end() ||
+        !reached.contains(value))
+      continue;
+    auto [at, is_new] =
+        trained_of_variable.try_emplace(variable_of_input_[i], static_cast<int>(trained_.size()));
+    if (is_new) trained_.push_back(make_trained(variable_of_input_[i], group->second));
+    wanted.required.push_back(value);
+    trained_of_gradient_.push_back(at->second);
+  }
+  if (!trained_.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+}
+
+StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
+  const State& state = variables_[index];
+  Trained trained{index, group, {}, {}, new_slot(), false};
+  trained.has_accumulator =
+      options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
+  for (const optimizers::State& kept : optimizers::state_of(options_.optimizer, group)) {
+    const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.variable->type.shape};
+    ir::Variable& added =
+        variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state", state.variable);
+    added.initial = filled(type, kept.initial);
+    trained.state_variables.push_back(&added);
+    trained.state_slots.push_back(new_slot());
+  }
+  return trained;
+}
+
+ConstantPtr StepEmitter::filled(const ir::Type& type, double value) {
+  ConstantPtr& known = filled_[{type.dtype, type.shape, value}];
+  if (known == nullptr) {
+    const ConstantPtr one = ir::make_scalar(type.dtype, value);
+    auto data = std::make_shared<ConstantData>();
+    data->dtype = type.dtype;
+    data->shape = type.shape;
+    data->bytes.reserve(type.bytes());
+    for (int64_t i = 0; i < type.elements(); ++i)
+      data->bytes.insert(data->bytes.end(), one->bytes.begin(), one->bytes.end());
+    known = data;
+  }
+  return known;
+}
+
+const ir::Stream& StepEmitter::stream(const std::string& name, ir::StreamDirection direction,
+                                      const ir::Type& type, DType host) {
+  IPU_CHECK(module_.find_stream(name) == nullptr, "two streams are called '" + name + "'");
+  ir::Stream added;
+  added.name = name;
+  added.direction = direction;
+  added.type = type;
+  added.host_dtype = host;
+  return module_.add_stream(std::move(added));
+}
+
+void StepEmitter::make_streams() {
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    const ForwardGraph::Input& input = forward_.inputs[i];
+    if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
+    stream(input.name, ir::StreamDirection::kHostToDevice, forward_.graph->inputs()[i]->type(),
+           input.host_dtype);
+  }
+  for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+    const ForwardGraph::Output& output = forward_.outputs[i];
+    if (output.kind != ForwardGraph::Output::Kind::kHost) continue;
+    stream(output.name, ir::StreamDirection::kDeviceToHost, forward_.graph->outputs()[i]->type(),
+           output.host_dtype);
+    ir::Stream& added = *module_.find_stream(output.name);
+    added.mode = output.mode;
+    added.period = output.period;
+  }
+  if (seed_input_ >= 0) {
+    stream(kSeedStream, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
+    module_.find_stream(kSeedStream)->constant = true;
+  }
+  auto streamed = [&](int group, const std::string& hyper) {
+    const std::string name = optimizers::stream_name(group, hyper);
+    if (hyper_slots_.contains(name)) return;
+    hyper_slots_[name] = new_slot();
+    stream(name, ir::StreamDirection::kHostToDevice, {DType::kF32, {}}, DType::kF32);
+    module_.find_stream(name)->constant = true;
+  };
+  make_anchor_streams();
+  if (trained_.empty()) return;
+  for (const Trained& trained : trained_)
+    for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
+      streamed(trained.group, name);
+  if (!options_.optimizer.loss_scaling.constant) streamed(0, "loss_scaling");
+}
+
+void StepEmitter::make_anchor_streams() {
+  for (const std::vector<StepOptions::Anchor>* anchors :
+       {&options_.gradient_anchors, &options_.update_anchors}) {
+    for (const StepOptions::Anchor& anchor : *anchors) {
+      const ir::Variable* parameter = module_.find_variable(anchor.parameter);
+      const bool is_trained = std::any_of(trained_.begin(), trained_.end(), [&](const Trained& t) {
+        return variables_[t.variable].variable == parameter;
+      });
+      if (!is_trained)
+        throw Error(ErrorCode::kAnchor, "no gradient: parameter '" + anchor.parameter +
+                                            "' is not trained, so nothing of it can be anchored.");
+      stream(anchor.stream, ir::StreamDirection::kDeviceToHost, parameter->type, parameter->type.dtype);
+      ir::Stream& added = *module_.find_stream(anchor.stream);
+      added.mode = anchor.mode;
+      added.period = anchor.period;
+    }
+  }
+}
+
+std::set<int> StepEmitter::written_slots() const {
+  std::set<int> slots;
+  for (const State& state : variables_)
+    if (state.is_written) slots.insert(state.slot);
+  return slots;
+}
+
+}  // namespace ipu::frontends
