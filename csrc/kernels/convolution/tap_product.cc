@@ -24,15 +24,6 @@ void copy_row(const float* from, float* to, int64_t count) {
 }
 void copy_row(const Half* from, float* to, int64_t count) { widen_rows(from, count, to, count, 1, count); }
 
-void copy_transposed(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-                     int64_t columns) {
-  transpose_tile(from, from_stride, to, to_stride, rows, columns);
-}
-void copy_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-                     int64_t columns) {
-  widen_transposed(from, from_stride, to, to_stride, rows, columns);
-}
-
 }  // namespace
 
 TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {

@@ -21,15 +21,6 @@ int lanes_for(int64_t elements, int64_t parts) {
       std::clamp<int64_t>(elements / kElementsPerLane, 1, std::clamp<int64_t>(parts, 1, 16)));
 }
 
-void transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-               int64_t columns) {
-  transpose_tile(from, from_stride, to, to_stride, rows, columns);
-}
-void transpose(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
-               int64_t columns) {
-  transpose_halves(from, from_stride, to, to_stride, rows, columns);
-}
-
 template <class T>
 class PackMatrix : public PreparedKernel {
  public:
@@ -75,8 +66,8 @@ class UnpackMatrix : public PreparedKernel {
           const int64_t width = panel_width(source_.rows);
           for (int64_t r = row; r < row + rows;) {
             const int64_t inside = r % width, count = std::min(width - inside, row + rows - r);
-            transpose(from + (r - inside) * source_.columns + column * width + inside, width,
-                      to + r * stride_ + column, stride_, columns, count);
+            copy_transposed(from + (r - inside) * source_.columns + column * width + inside, width,
+                            to + r * stride_ + column, stride_, columns, count);
             r += count;
           }
         }
@@ -111,7 +102,7 @@ class ConvWeight : public PreparedKernel {
       std::memset(block, 0, sizeof block);
       for (int64_t start = 0; start < rows; start += 64) {
         const int64_t length = std::min<int64_t>(64, rows - start);
-        if (packs_) transpose(from + column * rows + start, rows, block, width, count, length);
+        if (packs_) copy_transposed(from + column * rows + start, rows, block, width, count, length);
         for (int64_t i = 0; i < length; ++i) {
           const int64_t row = (start + i) % taps_ * in_ + (start + i) / taps_;
           const int64_t at = column * rows + row * width;
@@ -120,7 +111,7 @@ class ConvWeight : public PreparedKernel {
           else
             std::memcpy(block + i * width, from + at, bytes);
         }
-        if (!packs_) transpose(block, width, to + column * rows + start, rows, length, count);
+        if (!packs_) copy_transposed(block, width, to + column * rows + start, rows, length, count);
       }
     }
   }
@@ -141,8 +132,8 @@ class ChannelsLast : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const int64_t size = rows_ * columns_;
     for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i)
-      transpose(reinterpret_cast<const T*>(call.operands[0]) + i * size, columns_,
-                reinterpret_cast<T*>(call.results[0]) + i * size, rows_, rows_, columns_);
+      copy_transposed(reinterpret_cast<const T*>(call.operands[0]) + i * size, columns_,
+                      reinterpret_cast<T*>(call.results[0]) + i * size, rows_, rows_, columns_);
   }
 
  private:

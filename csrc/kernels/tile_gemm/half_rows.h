@@ -24,6 +24,20 @@ void narrow_transposed(const float* from, int64_t from_stride, Half* to, int64_t
 void transpose_halves(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
                       int64_t columns);
 
+// The same, whatever the two sides hold.
+inline void copy_transposed(const float* from, int64_t from_stride, float* to, int64_t to_stride,
+                            int64_t rows, int64_t columns) {
+  transpose_tile(from, from_stride, to, to_stride, rows, columns);
+}
+inline void copy_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                            int64_t columns) {
+  widen_transposed(from, from_stride, to, to_stride, rows, columns);
+}
+inline void copy_transposed(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
+                            int64_t columns) {
+  transpose_halves(from, from_stride, to, to_stride, rows, columns);
+}
+
 // A tile of a product with B in f16, widened in registers: sums of A[rows,depth] · B[depth,columns], each one
 // chain of multiply-adds (two where there are at most kTwoChainRows rows: of even and of odd terms), added to
 // `sums` or rounded into `result`. B and sums may be read and written up to the next multiple of 16 columns.

@@ -23,19 +23,6 @@ void copy_rows(const Half* from, int64_t from_stride, float* to, int64_t to_stri
   widen_rows(from, from_stride, to, to_stride, rows, columns);
 }
 
-void copy_transposed(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-                     int64_t columns) {
-  transpose_tile(from, from_stride, to, to_stride, rows, columns);
-}
-void copy_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-                     int64_t columns) {
-  widen_transposed(from, from_stride, to, to_stride, rows, columns);
-}
-void copy_transposed(const Half* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
-                     int64_t columns) {
-  transpose_halves(from, from_stride, to, to_stride, rows, columns);
-}
-
 template <class From, class To>
 void pack(const MatrixSource& source, const From* from, int64_t row, int64_t rows, int64_t column,
           int64_t columns, To* to, int64_t width) {
