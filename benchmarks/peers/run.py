@@ -13,21 +13,23 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ("poptorch", "eager", "compile")
 
 
 def one(peer, case, mode, batch):
-    environment = dict(
-        os.environ,
-        OMP_NUM_THREADS="2",
-        POPTORCH_HOST_THREADS="2",
-        PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
-    )
-    result = subprocess.run(
-        [sys.executable, HERE / "one.py", peer, case, mode, str(batch)], env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, HERE / "one.py", peer, case, mode, str(batch)]
+    with tempfile.TemporaryDirectory() as cache:
+        environment = dict(
+            os.environ,
+            OMP_NUM_THREADS="2",
+            POPTORCH_HOST_THREADS="2",
+            TORCHINDUCTOR_CACHE_DIR=cache,  # first calls compile
+            PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
+        )
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
     if result.returncode:
         sys.exit(f"{peer} {case} {mode} {batch} failed:\n{result.stderr[-3000:]}")
     return json.loads(result.stdout.splitlines()[-1])
