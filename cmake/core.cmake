@@ -20,8 +20,8 @@ if(NOT JSON_INCLUDE)
   message(FATAL_ERROR "nlohmann-json is missing. Install it with: apt-get install nlohmann-json3-dev")
 endif()
 
-set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering report emulator executable
-                   frontends/common frontends/onnx)
+set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable
+                   frontends/common)
 set(IPU_CORE_SOURCES)
 foreach(room ${IPU_CORE_ROOMS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${room}/*.cc)

@@ -32,6 +32,8 @@ if(TARGET ipu_tests)
     set_target_properties(${library} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/custom_ops)
     add_dependencies(ipu_tests ${library})
   endforeach()
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/ops/custom_op_test.cc PROPERTIES COMPILE_DEFINITIONS
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/ops/custom_op_test.cc
+                              ${CMAKE_SOURCE_DIR}/tests/executable/attacks_test.cc
+                              ${CMAKE_SOURCE_DIR}/tests/executable/program_fuzz_test.cc PROPERTIES COMPILE_DEFINITIONS
                               IPU_CUSTOM_OPS="${CMAKE_BINARY_DIR}/custom_ops")
 endif()

@@ -17,6 +17,9 @@ elseif(LLD)
 endif()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -fno-math-errno -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # GCC bug 105651: a false alarm for `"text" + std::string`
+endif()
 
 set(IPU_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 if(IPU_SANITIZE)

@@ -16,7 +16,7 @@ find_package(Torch REQUIRED PATHS ${IPU_TORCH_PREFIX} NO_DEFAULT_PATH)
 find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
 
 file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
-     ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc ${CMAKE_SOURCE_DIR}/csrc/kernels_aten/*.cc
+     ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc
      ${CMAKE_SOURCE_DIR}/csrc/bindings/*.cc)
 if(IPU_TORCH_SOURCES)
   Python3_add_library(poptorch_core MODULE WITH_SOABI ${IPU_TORCH_SOURCES})

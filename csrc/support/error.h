@@ -42,6 +42,7 @@ enum class ErrorCode : int {
   kDeviceFault = 413,     // resets, link errors, failed allocations of the device (support/device_error.h)
   kOption = 414,          // a back-end option that does not exist or has another type
   kFloatingPoint = 415,   // invalid operation or overflow while exceptions are enabled
+  kBusy = 416,            // waiting for another thread would never end (support/owned_lock.h)
   kFileCorrupt = 501,
   kFileVersion = 502,
   kEnvironment = 503,   // bad value of an environment variable

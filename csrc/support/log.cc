@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
-#include <mutex>
 
 #include "support/error.h"
+#include "support/fork.h"
 
 namespace ipu {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 std::atomic<LogLevel> current_level{LogLevel::kWarn};
 
 struct Destination {
-  std::mutex mutex;
+  ForkSafe<std::mutex> mutex;
   std::FILE* file = stderr;
   bool owned = false;
   uint64_t max_repeats = std::numeric_limits<uint64_t>::max();
