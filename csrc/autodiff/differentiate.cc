@@ -17,6 +17,7 @@
 #include "ops/build.h"
 #include "ops/gradient_builder.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::autodiff {
 namespace {
@@ -70,7 +71,10 @@ class Differentiation {
       info_.expected_inputs.push_back({ConnectionKind::kGradient, output});
       if (activity_.is_active(output)) contributions_[output].push_back(gradient);
     }
-    for (auto at = graph_.ops().rbegin(); at != graph_.ops().rend(); ++at) visit(**at);
+    for (auto at = graph_.ops().rbegin(); at != graph_.ops().rend(); ++at) {
+      poll_interruption();
+      visit(**at);
+    }
     for (Value* input : options_.required) {
       info_.expected_outputs.push_back({ConnectionKind::kGradient, input});
       backward_->append_output(gradient_of_input(input));

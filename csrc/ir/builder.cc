@@ -1,5 +1,6 @@
 #include "ir/builder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ir/structure.h"
@@ -124,9 +125,9 @@ ConstantPtr make_scalar(DType dtype, double value) {
     case DType::kF16:
       return store(float_to_half(static_cast<float>(value)));
     case DType::kI32:
-      return store(static_cast<int32_t>(value));
+      return store(static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
     case DType::kU32:
-      return store(static_cast<uint32_t>(value));
+      return store(static_cast<uint32_t>(std::clamp(value, 0.0, 4294967295.0)));
     case DType::kI16:
       return store(static_cast<int16_t>(value));
     case DType::kU16:

@@ -1,19 +1,20 @@
 // Graphs: creation, erasure and order of ops; unique deterministic names.
 #include <algorithm>
 #include <cctype>
-#include <mutex>
 #include <set>
 
 #include "ir/module.h"
 #include "support/error.h"
+#include "support/fork.h"
+#include "support/interruption.h"
 
 namespace ipu::ir {
 namespace {
 
 // Kinds are interned for the life of the process: their number is bounded by the ops programs use.
 const std::string* intern_kind(std::string_view kind) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> kinds;
+  static auto& mutex = *new ForkSafe<std::mutex>;
+  static auto& kinds = *new std::set<std::string, std::less<>>;
   std::lock_guard lock(mutex);
   auto at = kinds.find(kind);
   if (at == kinds.end()) at = kinds.emplace(kind).first;
@@ -103,6 +104,7 @@ void Graph::erase_output(int i) {
 
 Op* Graph::create(std::string_view kind, std::span<Value* const> operands, Attributes attributes,
                   std::span<const Type> result_types, Op* before, std::string_view name_hint) {
+  poll_interruption();
   IPU_CHECK(before == nullptr || before->graph_ == this, "insertion point belongs to another graph");
   auto position = before == nullptr ? ops_.end() : before->position_;
   position = ops_.insert(position, std::unique_ptr<Op>(new Op));

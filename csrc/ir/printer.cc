@@ -7,6 +7,7 @@
 #include "ir/lexer.h"
 #include "ir/literal.h"
 #include "ir/text.h"
+#include "support/interruption.h"
 
 namespace ipu::ir {
 namespace {
@@ -66,6 +67,7 @@ class Printer {
     }
     out_ += " {\n";
     for (const auto& item : graph.ops()) {
+      poll_interruption();
       out_ += "  ";
       op(*item);
       out_ += "\n";

@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "ir/verifier_rules.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::ir {
 
@@ -38,6 +39,7 @@ void Verifier::check(const Graph& graph) {
         report("input %" + input->name() + " is by reference; the functional form has none");
   seen_.clear();
   for (const auto& op : graph.ops()) {
+    poll_interruption();
     op_ = op.get();
     check_op(*op);
     seen_.insert(op_);

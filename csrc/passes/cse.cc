@@ -12,6 +12,7 @@
 #include "passes/effects.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -114,6 +115,7 @@ class Cse : public Pass {
       ir::Op* next = nullptr;
       for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
            op = next) {
+        poll_interruption();
         next = graph->next(op);
         if (op->result_count() == 0 || !effects.is_pure(*op)) continue;
         auto [at, is_first] = first.try_emplace(Key(*op), op);

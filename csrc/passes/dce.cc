@@ -8,6 +8,7 @@
 #include "ir/structure.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -59,6 +60,7 @@ class Dce : public Pass {
     ir::Op* previous = nullptr;
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;
          op = previous) {
+      poll_interruption();
       previous = graph.previous(op);
       if (!is_unused(*op) || !effects_->is_removable(*op)) continue;
       for (const ir::Graph* callee : ir::called_graphs(*op)) std::erase(sites_[callee], op);

@@ -18,6 +18,7 @@
 #include "passes/effects.h"
 #include "passes/pass.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -63,6 +64,7 @@ class OrderCheck {
     int64_t position = 0;
     for (const auto& op : graph_.ops()) position_[op.get()] = position++;
     for (const auto& op : graph_.ops()) {
+      poll_interruption();
       Integers written = written_operands(*op);
       std::unordered_set<const ir::Value*> seen;
       for (int i = 0; i < op->operand_count(); ++i) {
@@ -163,6 +165,7 @@ class Functionalize : public Pass {
     Contents contents;
     ir::Op* next = nullptr;
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().front().get(); op != nullptr; op = next) {
+      poll_interruption();
       next = graph.next(op);
       Values memories = operands_of(*op);
       for (int i = 0; i < op->operand_count(); ++i)

@@ -15,6 +15,7 @@
 #include "passes/effects.h"
 #include "passes/pass.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -54,7 +55,10 @@ class GraphFusion {
 
   bool run() {
     if (has_order_edges(graph_)) return false;
-    for (const auto& op : graph_.ops()) visit(*op);
+    for (const auto& op : graph_.ops()) {
+      poll_interruption();
+      visit(*op);
+    }
     std::unordered_map<const ir::Op*, int> group_of;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].parent >= 0 || groups_[g].members.size() < 2) continue;
@@ -219,6 +223,7 @@ class GraphFusion {
     std::unordered_map<int, int> node_of_group;
     int position = 0;
     for (const auto& op : graph_.ops()) {
+      poll_interruption();
       auto at = group_of.find(op.get());
       int node = static_cast<int>(nodes.size());
       if (at != group_of.end()) node = node_of_group.try_emplace(at->second, node).first->second;

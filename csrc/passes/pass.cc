@@ -3,6 +3,7 @@
 
 #include "passes/effects.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -43,6 +44,7 @@ bool OpPass::run(ir::Module& module, const PassContext& context) {
       ir::Op* next = nullptr;
       for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;
            op = next) {
+        poll_interruption();
         next = graph->next(op);
         if (!may_apply(*op)) continue;
         apply(*op, context);

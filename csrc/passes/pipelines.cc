@@ -9,6 +9,7 @@
 #include "ops/verify.h"
 #include "passes/pass.h"
 #include "support/error.h"
+#include "support/interruption.h"
 #include "support/log.h"
 
 namespace ipu::passes {
@@ -128,6 +129,7 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     const PassInfo* info = find_pass(step);
     if (info == nullptr)
       throw Error(ErrorCode::kInvalidIr, "unknown pass '" + step + "': ipu-opt --list names the passes.");
+    poll_interruption();
     ErrorContext activity("running pass '" + step + "'");
     dump(module, "before:" + step);
     if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step);

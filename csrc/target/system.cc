@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "support/error.h"
+#include "support/fork.h"
 
 namespace ipu::target {
 namespace {
@@ -84,9 +85,18 @@ struct Occupancy {
   std::condition_variable released;
   std::vector<bool> taken;  // by IPU; grows to the largest system seen
 };
+Occupancy* state_of_this_process = nullptr;
+
+// A forked process is another emulated system, none of whose IPUs is in use: wrappers stay with their
+// process.
 Occupancy& occupancy() {
-  static Occupancy state;
-  return state;
+  static const bool made = [] {
+    state_of_this_process = new Occupancy;
+    in_forked_child([] { state_of_this_process = new Occupancy; });
+    return true;
+  }();
+  (void)made;
+  return *state_of_this_process;
 }
 }  // namespace
 

@@ -5,6 +5,10 @@
  * called by several threads at once. An operation is named "domain.name", from version 2 on
  * "domain.name.vVERSION".
  *
+ * A program read from a file can name an operation of a loaded library, with any types, attributes and
+ * values. Its views have the memory their types say, and `infer` has agreed to them; values are unchecked, so
+ * an operation that takes indices checks them itself.
+ *
  * Compile with: c++ -std=c++20 -O2 -fPIC -shared my_ops.cc -o my_ops.so   (or cc; the header is C99)
  */
 #ifndef IPU_CUSTOM_OP_H_
