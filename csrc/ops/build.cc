@@ -67,6 +67,29 @@ const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
   return nullptr;
 }
 
+// Sizes, places and counts are 32-bit integers: products of two of them fit 64 bits in type rules and
+// kernels, and there is no more memory to count.
+void check_width(const OpDef& def, const std::string& name, const Attribute& value) {
+  const auto check = [&](int64_t number) {
+    if (number != static_cast<int32_t>(number))
+      mismatch("attribute out of range: " + quoted(name) + " of " + def.name + " is " +
+               std::to_string(number) + "; sizes and places have 32 bits, up to 2147483647.");
+  };
+  if (const auto* number = std::get_if<int64_t>(&value)) check(*number);
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    for (const int64_t number : *list) check(number);
+}
+
+void check_extents(const OpDef& def, const std::vector<ir::Type>& types) {
+  for (const ir::Type& type : types) {
+    size_in_bytes(type.dtype, type.shape);  // throws on overflow
+    for (const int64_t extent : type.shape)
+      if (extent != static_cast<int32_t>(extent))
+        mismatch("shape out of range: a result of " + def.name + " would be " + to_string(type.shape) +
+                 "; dimensions have up to 2147483647 elements.");
+  }
+}
+
 void check_attributes(const OpDef& def, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
     const AttributeDef* attribute = find_attribute(def, name);
@@ -75,6 +98,7 @@ void check_attributes(const OpDef& def, const Attributes& attributes) {
     if (attribute->fallback && attribute->fallback->index() != value.index())
       mismatch("attribute mismatch: " + quoted(name) + " of " + def.name +
                " is of another kind than its default.");
+    check_width(def, name, value);
   }
   for (const AttributeDef& attribute : def.attributes)
     if (!attribute.fallback && !attributes.has(attribute.name))
@@ -116,6 +140,7 @@ std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> v
     const bool variadic = !def->results.empty() && def->results.back().ends_with("...");
     IPU_CHECK(variadic || types.size() == def->results.size(),
               "the type rule of '" + def->name + "' gives " + std::to_string(types.size()) + " types");
+    check_extents(*def, types);
     return types;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kTypeMismatch) throw;

@@ -1,6 +1,7 @@
 #include "ops/import_call.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "support/error.h"
 
@@ -21,7 +22,31 @@ DType wider(DType a, DType b) {
   return u == DType::kU8 ? DType::kI16 : DType::kI32;
 }
 
+[[noreturn]] void raise_wide(std::string_view overload, std::string_view name, int64_t value) {
+  throw Error(ErrorCode::kTypeMismatch, "argument out of range: '" + std::string(name) + "' of aten::" +
+                                            std::string(overload) + " is " + std::to_string(value) +
+                                            "; the IPU has 32-bit integers, from -2147483648 to 2147483647.");
+}
+
 }  // namespace
+
+int64_t ImportCall::integer(std::string_view name) {
+  const int64_t value = wide_integer(name);
+  if (value != static_cast<int32_t>(value)) raise_wide(overload(), name, value);
+  return value;
+}
+
+std::vector<int64_t> ImportCall::integers(std::string_view name) {
+  std::vector<int64_t> values = wide_integers(name);
+  for (const int64_t value : values)
+    if (value != static_cast<int32_t>(value)) raise_wide(overload(), name, value);
+  return values;
+}
+
+int64_t ImportCall::clamped_integer(std::string_view name) {
+  return std::clamp<int64_t>(wide_integer(name), std::numeric_limits<int32_t>::min(),
+                             std::numeric_limits<int32_t>::max());
+}
 
 DType ImportCall::promoted(std::initializer_list<std::string_view> names) {
   // torch ranks tensors with dimensions over 0-d tensors over Scalars; a lower rank counts only by a higher

@@ -24,12 +24,20 @@ class ImportCall {
   virtual std::vector<ir::Value*> tensors(
       std::string_view name) = 0;                  // Tensor[]; nullptr for None in Tensor?[]
   virtual double real(std::string_view name) = 0;  // float, int or Scalar
-  virtual int64_t integer(std::string_view name) = 0;
+  // Sizes, counts and places. The IPU, and the arithmetic of importers and kernels, has 32-bit integers:
+  // Error(kTypeMismatch) beyond them.
+  int64_t integer(std::string_view name);
+  std::vector<int64_t> integers(std::string_view name);
+  // For places torch cuts to the tensor (the end of a slice, a diagonal): the nearest 32-bit integer.
+  int64_t clamped_integer(std::string_view name);
   virtual bool boolean(std::string_view name) = 0;
   virtual std::string text(std::string_view name) = 0;
-  virtual std::vector<int64_t> integers(std::string_view name) = 0;
   virtual std::optional<DType> dtype(std::string_view name) = 0;  // None: nullopt; i64 is i32, f64 is f32
   virtual bool is_integer_scalar(std::string_view name) = 0;      // a Scalar that is an int or bool
+
+  // As the caller gave them.
+  virtual int64_t wide_integer(std::string_view name) = 0;
+  virtual std::vector<int64_t> wide_integers(std::string_view name) = 0;
 
   // Type torch gives result i: what the imported value must have (i64 narrowed to i32, f64 and bf16 to f32).
   virtual ir::Type result_type(int i) = 0;

@@ -9,6 +9,7 @@
 #include "ops/build.h"
 #include "ops/op_def.h"
 #include "support/error.h"
+#include "support/interruption.h"
 #include "support/philox.h"
 
 namespace ipu::ops {
@@ -78,7 +79,10 @@ std::vector<ReplicaValues> InterpreterRun::graph(const ir::Graph& graph, std::ve
                                              ir::to_string(given) + ".");
     frame[input] = std::move(inputs[i]);
   }
-  for (const auto& op : graph.ops()) run(*op, frame, active);
+  for (const auto& op : graph.ops()) {
+    poll_interruption();
+    run(*op, frame, active);
+  }
   std::vector<ReplicaValues> outputs;
   for (const ir::Value* value : graph.outputs()) outputs.push_back(frame.at(value));
   if (final_inputs != nullptr)

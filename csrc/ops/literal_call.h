@@ -57,13 +57,13 @@ class LiteralCall final : public ImportCall {
     if (const auto* flag = std::get_if<bool>(&value)) return *flag;
     return get<double>(name);
   }
-  int64_t integer(std::string_view name) override {
+  int64_t wide_integer(std::string_view name) override {
     if (const auto* flag = std::get_if<bool>(&at(name))) return *flag;
     return get<int64_t>(name);
   }
   bool boolean(std::string_view name) override { return get<bool>(name); }
   std::string text(std::string_view name) override { return get<std::string>(name); }
-  std::vector<int64_t> integers(std::string_view name) override {
+  std::vector<int64_t> wide_integers(std::string_view name) override {
     if (const auto* one = std::get_if<int64_t>(&at(name))) return {*one};
     return get<std::vector<int64_t>>(name);
   }

@@ -123,7 +123,9 @@ void fill_in_elementwise(OpDef* def) {
     def->kernels = [def](const ir::Op& op) {
       std::vector<DType> dtypes;
       const std::vector<Expr> trees = trees_of(*def, op, dtypes);
-      return std::vector<KernelChoice>{{"pointwise", compile(trees, dtypes).to_attributes()}};
+      const kernels::PointwiseProgram program = compile(trees, dtypes);
+      if (program.code.size() > kernels::kMostInstructions) return std::vector<KernelChoice>{};
+      return std::vector<KernelChoice>{{"pointwise", program.to_attributes()}};
     };
   if (!def->cost)
     def->cost = [def](const ir::Op& op) {

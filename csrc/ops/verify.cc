@@ -6,6 +6,7 @@
 #include "ir/text.h"
 #include "ops/build.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::ops {
 namespace {
@@ -49,9 +50,11 @@ std::vector<ir::Violation> find_violations(const ir::Module& module, ir::Form fo
   ir::PrintOptions brief;
   brief.max_constant_elements = 16;
   for (const auto& graph : module.graphs())
-    for (const auto& op : graph->ops())
+    for (const auto& op : graph->ops()) {
+      poll_interruption();
       if (std::string what = disagreement(*op); !what.empty())
         violations.push_back({graph->name(), ir::print(*op, brief), std::move(what)});
+    }
   return violations;
 }
 

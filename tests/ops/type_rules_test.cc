@@ -160,6 +160,25 @@ TEST_F(TypeRules, IndicesFitWhatTheyIndex) {
             "shape mismatch [IPU-E201]: the weight must have 2 dimensions.");
 }
 
+TEST_F(TypeRules, SizesAndPlacesHave32Bits) {
+  EXPECT_EQ(
+      refusal("expand", {f32({1})}, {{"shape", Shape{int64_t{1} << 31}}}),
+      "attribute out of range [IPU-E201]: 'shape' of expand is 2147483648; sizes and places have 32 bits, "
+      "up to 2147483647.");
+  EXPECT_EQ(
+      refusal("reduce_sum", {f32({2})}, {{"dims", Shape{-(int64_t{1} << 40)}}, {"keep_dims", false}}),
+      "attribute out of range [IPU-E201]: 'dims' of reduce_sum is -1099511627776; sizes and places have 32 "
+      "bits, up to 2147483647.");
+  EXPECT_EQ(refusal("concat", {f32({int64_t{1} << 30}), f32({int64_t{1} << 30})}, {{"dim", int64_t{0}}}),
+            "shape out of range [IPU-E201]: a result of concat would be [2147483648]; dimensions have up to "
+            "2147483647 elements.");
+  EXPECT_EQ(refusal("flat_index", {i32({2}), i32({2})}, {{"sizes", Shape{65536, 32768}}}),
+            "bad attribute [IPU-E201]: sizes [65536,32768] have more elements than 32 bits can number.");
+  EXPECT_EQ(refusal("iota", {}, {{"shape", Shape{4}}, {"start", 2147483646.0}}),
+            "bad attribute [IPU-E201]: numbers from 2147483646.000000 to 2147483649.000000 do not fit 32-bit "
+            "integers.");
+}
+
 TEST_F(TypeRules, ReferenceRefusesIndicesOutOfRange) {
   ir::Value *x = input(f32({3, 2})), *index = input(i32({2}));
   ir::Builder builder(graph_);

@@ -55,6 +55,23 @@ const OpRegistration sub =
         .samples(binary_samples())
         .samples(integer_samples());
 
+// A sum of more terms than one kernel takes, as sums of some terms that begin with the sum so far: the same
+// additions in the same order.
+std::vector<ir::Value*> cut_sum(ir::Op& op) {
+  constexpr int kTerms = 1000;
+  ir::Builder builder(op.graph(), &op);
+  builder.location = op.location;
+  builder.origin = op.origin;
+  builder.settings = op.settings;
+  ir::Value* sum = op.operand(0);
+  for (int i = 1; i < op.operand_count();) {
+    std::vector<ir::Value*> terms{sum};
+    for (; i < op.operand_count() && terms.size() < kTerms; ++i) terms.push_back(op.operand(i));
+    sum = build_op(builder, "add_n", terms)->result();
+  }
+  return {sum};
+}
+
 const OpRegistration add_n = define_op("add_n", "arithmetic")
                                  .doc("Sum of one or more tensors of one type, added from left to right.")
                                  .variadic("x", kNumber)
@@ -64,6 +81,7 @@ const OpRegistration add_n = define_op("add_n", "arithmetic")
                                    for (size_t i = 1; i < in.size(); ++i) sum = sum + in[i];
                                    return sum;
                                  })
+                                 .decompose(cut_sum)
                                  .gradient([](GradientBuilder& g) {
                                    for (int i = 0; g.has_operand(i); ++i)
                                      if (g.needs(i)) g.set_reduced(i, g.upstream());

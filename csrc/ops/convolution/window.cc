@@ -1,6 +1,8 @@
 // See window.h.
 #include "ops/convolution/window.h"
 
+#include <limits>
+
 namespace ipu::ops {
 
 Window read_window(const Attributes& attributes, std::vector<int64_t> kernel) {
@@ -19,6 +21,11 @@ Window read_window(const InferContext& context, std::vector<int64_t> kernel) {
   per_dimension(context, "padding_low", rank, 0);
   per_dimension(context, "padding_high", rank, 0);
   if (context.attributes.has("dilations")) per_dimension(context, "dilations", rank, 1);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t taps = 1;
+  for (const int64_t k : kernel)
+    if (__builtin_mul_overflow(taps, k, &taps) || taps > kMost)
+      attribute_error("a window of " + to_string(kernel) + " has more elements than 32 bits can count");
   return read_window(context.attributes, std::move(kernel));
 }
 
@@ -34,6 +41,11 @@ Shape output_sizes(const Window& window, std::span<const int64_t> input) {
   Shape sizes(window.rank());
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t padded = input[d] + window.padding_low[d] + window.padding_high[d];
+    if (std::max(padded, window.extent(d)) > std::numeric_limits<int32_t>::max()) {
+      shape_error("a window of " + std::to_string(window.extent(d)) + " elements over " +
+                  std::to_string(padded) + " in spatial dimension " + std::to_string(d) +
+                  ": places have 32 bits, up to 2147483647");
+    }
     if (padded < window.extent(d)) {
       shape_error("the padded input has " + std::to_string(padded) + " elements in spatial dimension " +
                   std::to_string(d) + ", the window needs " + std::to_string(window.extent(d)));

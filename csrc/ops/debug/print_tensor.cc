@@ -1,4 +1,5 @@
 // print_tensor: the identity that shows its value while the program runs.
+#include "kernels/debug/tensor_text.h"
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -45,6 +46,8 @@ const OpRegistration print_tensor =
           for (const char* name : {"summarise_threshold", "edge_items", "max_line_width", "digits"})
             if (c.attributes.integer(name, 1) < 0)
               attribute_error(std::string(name) + " must not be negative");
+          if (c.attributes.integer("digits", 4) > kernels::kMaxDigits)
+            attribute_error("digits must be at most " + std::to_string(kernels::kMaxDigits));
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
         })
         .gradient([](GradientBuilder& g) {

@@ -1,5 +1,4 @@
-// Importers that sort numbers into classes: bincount (a sum per class) and bucketize (boundaries below a
-// value).
+// Importer of bincount: a sum per class.
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -20,25 +19,8 @@ void import_bincount(ImportCall& call) {
   call.set_result(0, sliced(call, sums, 0, 0, classes));
 }
 
-void import_bucketize(ImportCall& call) {
-  const DType dtype = call.promoted({"self", "boundaries"});
-  ir::Value *x = call.cast(call.tensor("self"), dtype),
-            *boundaries = call.cast(call.tensor("boundaries"), dtype);
-  Shape column = x->type().shape;
-  column.push_back(1);
-  const int64_t dim = std::ssize(column) - 1;
-  const bool right = call.has("right") && call.boolean("right");
-  ir::Value* below = call.op(right ? "less_equal" : "less", {boundaries, reshaped(call, x, column)});
-  ir::Value* count = call.op("reduce_sum", {call.cast(below, DType::kI32)},
-                             {{"dims", std::vector<int64_t>{dim}}, {"keep_dims", false}});
-  call.set_result(0, count);
-}
-
 struct Registrations {
-  Registrations() {
-    register_aten_importer("bincount", import_bincount);
-    register_aten_importer("bucketize.Tensor", import_bucketize);
-  }
+  Registrations() { register_aten_importer("bincount", import_bincount); }
 };
 const Registrations registrations;
 

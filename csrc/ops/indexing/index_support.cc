@@ -22,14 +22,6 @@ void require_gatherable(const InferContext& context, const Shape& x, const Shape
   }
 }
 
-ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent) {
-  index = call.cast(index, DType::kI32);
-  ir::Value* negative = call.op("less", {index, call.builder().scalar(DType::kI32, 0)});
-  ir::Value* shifted =
-      call.op("add", {index, call.builder().scalar(DType::kI32, static_cast<double>(extent))});
-  return call.op("where", {negative, shifted, index});
-}
-
 std::optional<MergedIndex> merge_indices(ImportCall& call, ir::Value* x,
                                          const std::vector<ir::Value*>& indices) {
   MergedIndex m{};
@@ -43,23 +35,18 @@ std::optional<MergedIndex> merge_indices(ImportCall& call, ir::Value* x,
   m.count = std::ssize(indexed);
   m.place = indexed.back() - indexed.front() + 1 == m.count ? indexed.front() : 0;
   m.perm.insert(m.perm.begin() + m.place, indexed.begin(), indexed.end());
-  int64_t extent = 1;
+  Shape sizes;
+  std::vector<ir::Value*> each;
   for (const int64_t d : indexed) {
-    const int64_t size = x->type().shape[d];
-    ir::Value* index = expanded(call, index_from_front(call, indices[d], size), m.index_shape);
-    if (m.index != nullptr) {
-      ir::Value* row =
-          call.op("mul", {m.index, call.builder().scalar(DType::kI32, static_cast<double>(size))});
-      index = call.op("add", {row, index});
-    }
-    m.index = index;
-    extent *= size;
+    sizes.push_back(x->type().shape[d]);
+    each.push_back(expanded(call, call.cast(indices[d], DType::kI32), m.index_shape));
   }
+  m.index = build_op(call.builder(), "flat_index", each, {{"sizes", sizes}})->result();
   m.index = reshaped(call, m.index, {element_count(m.index_shape)});
   ir::Value* moved = transposed(call, x, m.perm);
   Shape flat = m.moved_shape = moved->type().shape;
   flat.erase(flat.begin() + m.place, flat.begin() + m.place + m.count);
-  flat.insert(flat.begin() + m.place, extent);
+  flat.insert(flat.begin() + m.place, element_count(sizes));
   m.flat = reshaped(call, moved, flat);
   return m;
 }

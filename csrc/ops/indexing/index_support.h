@@ -14,12 +14,12 @@ int64_t checked_index(const ReferenceTensor& index, int64_t i, int64_t extent, s
 // `index` must have the rank of x and may not be larger outside dimension `dim`.
 void require_gatherable(const InferContext& context, const Shape& x, const Shape& index, int64_t dim);
 
-// An i32 index whose negative values count from the end.
+// An i32 index whose negative values count from the end, checked on the device (op flat_index).
 ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent);
 
 // x[..., i, j, ...] with integer tensors: the indexed dimensions are brought together, merged into one and
-// named by one merged index. The index dimensions stand where the indexed ones stood if these are neighbours,
-// else in front, as in torch.
+// named by one merged index; each index is checked against its own dimension. The index dimensions stand
+// where the indexed ones stood if these are neighbours, else in front, as in torch.
 struct MergedIndex {
   ir::Value* flat;  // x, transposed by `perm` to `moved_shape`, with dimensions [place, place + count) merged
   ir::Value* index;  // flat

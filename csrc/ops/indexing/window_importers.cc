@@ -1,5 +1,7 @@
 // Importers that take windows out of a tensor and add them back: unfold along one dimension, im2col and
 // col2im. The places are known at compile time: one index_select or index_add.
+#include <limits>
+
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -46,6 +48,15 @@ Columns read_columns(ImportCall& call, int64_t height, int64_t width) {
   c.width = width + 2 * c.padding[1];
   const int64_t rows = (c.height - dilation[0] * (kernel[0] - 1) - 1) / stride[0] + 1,
                 columns = (c.width - dilation[1] * (kernel[1] - 1) - 1) / stride[1] + 1;
+  // Places are 32-bit indices into the padded image, and one is made for each element of the columns.
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t taps = 0, count = 0;
+  if (c.width > kMost / std::max<int64_t>(1, c.height) ||
+      __builtin_mul_overflow(kernel[0], kernel[1], &taps) ||
+      __builtin_mul_overflow(taps, rows * columns, &count) || count > kMost) {
+    shape_error("windows of " + to_string(kernel) + " over " + to_string(Shape{c.height, c.width}) +
+                " with padding: more places than 32 bits can number");
+  }
   for (int64_t ky = 0; ky < kernel[0]; ++ky)
     for (int64_t kx = 0; kx < kernel[1]; ++kx)
       for (int64_t y = 0; y < rows; ++y)

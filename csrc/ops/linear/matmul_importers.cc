@@ -1,5 +1,7 @@
 // Importers of torch's matrix products: ranks and broadcasting are resolved here, and a transposed operand is
 // read through matmul's flags instead of being copied.
+#include <functional>
+
 #include "ops/rule_support.h"
 
 namespace ipu::ops {
@@ -85,13 +87,41 @@ ir::Value* scaled(ImportCall& call, ir::Value* value, std::string_view factor) {
   return call.op("mul", {value, call.builder().scalar(value->type().dtype, call.real(factor))});
 }
 
-// beta * self + alpha * (a @ b); with beta = 0 torch ignores self, NaN in it included.
+// beta * self + alpha * product. As in torch, a factor of 0 ignores what it is of, NaN included: that part is
+// not computed at all.
+void set_added(ImportCall& call, const std::function<ir::Value*()>& product_of) {
+  const auto is_zero = [&](std::string_view factor) { return call.has(factor) && call.real(factor) == 0.0; };
+  const ir::Type result = call.result_type(0);
+  ir::Value *self = nullptr, *added = nullptr;
+  if (!is_zero("beta")) self = scaled(call, call.tensor("self"), "beta");
+  if (!is_zero("alpha")) added = scaled(call, product_of(), "alpha");
+  if (self == nullptr && added == nullptr) return call.set_result(0, call.builder().splat(result, 0.0));
+  if (self == nullptr) return call.set_result(0, added);
+  if (added == nullptr) return call.set_result(0, expanded(call, self, result.shape));
+  call.set_result(0, call.op("add", {self, added}));
+}
+
 void import_added(ImportCall& call, std::string_view a, std::string_view b) {
-  ir::Value* y = scaled(call, matmul(call, call.tensor(a), call.tensor(b)), "alpha");
-  if (!call.has("beta") || call.real("beta") != 0.0) {
-    y = call.op("add", {scaled(call, call.tensor("self"), "beta"), y});
-  }
-  call.set_result(0, y);
+  set_added(call, [&] { return matmul(call, call.tensor(a), call.tensor(b)); });
+}
+
+// The products of a batch added up: one product of [n, b k] and [b k, m].
+void import_added_batch(ImportCall& call) {
+  set_added(call, [&] {
+    ir::Value *a = call.tensor("batch1"), *b = call.tensor("batch2");
+    const Shape left = a->type().shape, right = b->type().shape;
+    a = reshaped(call, transposed(call, a, {1, 0, 2}), {left[1], left[0] * left[2]});
+    return matmul(call, a, reshaped(call, b, {right[0] * right[1], right[2]}));
+  });
+}
+
+// torch multiplies here, with alpha = 0 too.
+void import_added_outer(ImportCall& call) {
+  const DType dtype = call.result_type(0).dtype;
+  ir::Value *a = call.cast(call.tensor("vec1"), dtype), *b = call.cast(call.tensor("vec2"), dtype);
+  ir::Value* outer = scaled(call, call.op("mul", {reshaped(call, a, {a->type().elements(), 1}), b}), "alpha");
+  if (call.has("beta") && call.real("beta") == 0.0) return call.set_result(0, outer);
+  call.set_result(0, call.op("add", {call.cast(scaled(call, call.tensor("self"), "beta"), dtype), outer}));
 }
 
 void import_outer(ImportCall& call) {
@@ -113,6 +143,8 @@ struct Registrations {
     register_aten_importer("addmm", [](ImportCall& call) { import_added(call, "mat1", "mat2"); });
     register_aten_importer("addmv", [](ImportCall& call) { import_added(call, "mat", "vec"); });
     register_aten_importer("baddbmm", [](ImportCall& call) { import_added(call, "batch1", "batch2"); });
+    register_aten_importer("addbmm", import_added_batch);
+    register_aten_importer("addr", import_added_outer);
     register_aten_importer("outer", import_outer);
     register_aten_importer("ger", import_outer);
   }

@@ -156,7 +156,8 @@ const OpRegistration random_permutation =
         .gradient_zero()
         .reference([](ReferenceCall& call) {
           std::vector<int32_t> order(call.result().values.size());
-          kernels::fill_permutation(stream_of(call, 0), static_cast<int64_t>(order.size()), order.data());
+          kernels::extend_permutation(stream_of(call, 0), 0, static_cast<int64_t>(order.size()),
+                                      order.data());
           std::copy(order.begin(), order.end(), call.result().values.begin());
         })
         .cost([](const ir::Op& op) { return per_element(op, 20); })

@@ -121,11 +121,17 @@ ir::Value* random_integers(ImportCall& call, const ir::Type& type, int64_t low, 
   return call.cast(y, type.dtype);
 }
 
+// A bound that no number reaches: 2^31 is none of the device's integers, the numbers below are.
+int64_t end_of_numbers(ImportCall& call, std::string_view name) {
+  const int64_t end = call.wide_integer(name);
+  return end == int64_t{1} << 31 ? end : call.integer(name);
+}
+
 void import_randint(ImportCall& call) {
   refuse_generator(call);
   if (call.is_tensor("high")) call.unsupported("bounds that are tensors; use numbers");
   const int64_t low = call.has("low") ? call.integer("low") : 0;
-  call.set_result(0, random_integers(call, call.result_type(0), low, call.integer("high")));
+  call.set_result(0, random_integers(call, call.result_type(0), low, end_of_numbers(call, "high")));
 }
 
 // Without bounds: all non-negative integers the element type holds exactly.
@@ -152,7 +158,7 @@ void import_random(ImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const int64_t low = call.has("from") ? call.integer("from") : 0;
-  const int64_t high = call.has("to") ? call.integer("to") : default_end(type.dtype);
+  const int64_t high = call.has("to") ? end_of_numbers(call, "to") : default_end(type.dtype);
   call.set_result(0, random_integers(call, type, low, high));
 }
 

@@ -86,7 +86,7 @@ ir::Value* rolled(ImportCall& call, ir::Value* x, int64_t shift, int64_t dim) {
 
 void import_roll(ImportCall& call) {
   ir::Value* x = call.tensor("self");
-  const std::vector<int64_t> shifts = call.integers("shifts");
+  const std::vector<int64_t> shifts = call.wide_integers("shifts");  // taken modulo the size
   const std::vector<int64_t> dims = call.has("dims") ? call.integers("dims") : std::vector<int64_t>{};
   if (dims.empty()) {
     if (shifts.size() != 1) call.unsupported("roll without dims and with more than one shift");

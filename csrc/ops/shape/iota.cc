@@ -45,7 +45,7 @@ void import_eye(ImportCall& call) {
 
 void import_triangle(ImportCall& call, std::string_view comparison) {
   ir::Value* x = call.tensor("self");
-  const double diagonal = call.has("diagonal") ? call.real("diagonal") : 0.0;
+  const double diagonal = call.has("diagonal") ? static_cast<double>(call.clamped_integer("diagonal")) : 0.0;
   ir::Value* keep = call.op(
       comparison, {diagonal_number(call, x->type().shape), call.builder().scalar(DType::kI32, diagonal)});
   call.set_result(0, call.op("where", {keep, x, call.builder().scalar(x->type().dtype, 0.0)}));
@@ -63,7 +63,16 @@ const OpRegistration iota =
         .infer([](const InferContext& c) {
           const Shape& shape = c.attributes.integers("shape");
           per_dimension(c, "shape", shape.size(), 0);
-          dimension(c, "dim", shape.size());
+          const int64_t dim = dimension(c, "dim", shape.size());
+          const double start = c.attributes.real("start"),
+                       last = start + c.attributes.real("step") *
+                                          static_cast<double>(std::max<int64_t>(shape[dim] - 1, 0));
+          if (is_integer(c.attributes.dtype("dtype")) &&
+              (std::min(start, last) < -2147483648.0 || std::max(start, last) > 4294967295.0 ||
+               (c.attributes.dtype("dtype") != DType::kU32 && std::max(start, last) > 2147483647.0))) {
+            attribute_error("numbers from " + std::to_string(start) + " to " + std::to_string(last) +
+                            " do not fit 32-bit integers");
+          }
           return std::vector<ir::Type>{{c.attributes.dtype("dtype"), shape}};
         })
         .gradient_zero()

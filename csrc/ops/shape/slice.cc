@@ -53,12 +53,12 @@ void import_slice(ImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Shape& shape = x->type().shape;
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
-  const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
+  const int64_t length = shape[dim], step = call.has("step") ? call.clamped_integer("step") : 1;
   const auto place = [length](int64_t at) {
     return std::clamp(at < 0 ? at + length : at, int64_t{0}, length);
   };
-  const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
-  const int64_t end = call.has("end") ? place(call.integer("end")) : length;
+  const int64_t start = call.has("start") ? place(call.clamped_integer("start")) : 0;
+  const int64_t end = call.has("end") ? place(call.clamped_integer("end")) : length;
   if (step < 1) call.unsupported("a slice with step " + std::to_string(step) + "; use torch.flip to reverse");
   if (end <= start) {
     throw Error(ErrorCode::kTypeMismatch, "empty slice: slice of " + ir::to_string(x->type()) +

@@ -79,12 +79,12 @@ const OpRegistration slice_scatter =
             [](ImportCall& call) {
               const Shape& shape = call.tensor("self")->type().shape;
               const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
-              const int64_t length = shape[dim], step = call.has("step") ? call.integer("step") : 1;
+              const int64_t length = shape[dim], step = call.has("step") ? call.clamped_integer("step") : 1;
               const auto place = [length](int64_t at) {
                 return std::clamp(at < 0 ? at + length : at, int64_t{0}, length);
               };
-              const int64_t start = call.has("start") ? place(call.integer("start")) : 0;
-              const int64_t end = call.has("end") ? place(call.integer("end")) : length;
+              const int64_t start = call.has("start") ? place(call.clamped_integer("start")) : 0;
+              const int64_t end = call.has("end") ? place(call.clamped_integer("end")) : length;
               import_region(call, dim, start, std::max<int64_t>(0, (end - start + step - 1) / step), step);
             })
         .from_aten({"select_scatter"},
