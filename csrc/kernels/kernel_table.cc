@@ -24,20 +24,21 @@ const KernelDef* find_kernel(std::string_view id) {
 }
 
 void KernelFault::index_out_of_range(std::string_view operand, int64_t position, int64_t index,
-                                     int64_t extent) {
+                                     int64_t extent, int64_t low) {
   std::lock_guard lock(mutex_);
   if (raised_.load(std::memory_order_relaxed) && position_ <= position) return;
   operand_ = operand;
   position_ = position;
   index_ = index;
   extent_ = extent;
+  low_ = low;
   raised_.store(true, std::memory_order_release);
 }
 
 std::string KernelFault::message() const {
   std::lock_guard lock(mutex_);
   return "index out of range: index " + std::to_string(index_) + " (element " + std::to_string(position_) +
-         " of '" + operand_ + "') is not in [0, " + std::to_string(extent_) + ").";
+         " of '" + operand_ + "') is not in [" + std::to_string(low_) + ", " + std::to_string(extent_) + ").";
 }
 
 void KernelFault::clear() {

@@ -27,6 +27,9 @@ struct KernelRequest {
   std::span<const TensorSpec> operands;
   std::span<const TensorSpec> results;
   const Attributes& attributes;
+  uint64_t absent = 0;  // bit i: operand i is left out, its spec says nothing
+
+  bool is_absent(size_t i) const { return i < 64 && (absent >> i & 1) != 0; }
 };
 
 // Where a running kernel reports that operand *values* are wrong (an index out of range): kernels never throw
@@ -36,9 +39,10 @@ struct KernelRequest {
 // run.
 class KernelFault {
  public:
-  // Index `index`, element `position` of the operand called `operand`, is outside [0, extent). The report
-  // with the smallest position is kept, so the message does not depend on threads.
-  void index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent);
+  // Index `index`, element `position` of the operand called `operand`, is outside [low, extent). The
+  // report with the smallest position is kept, so the message does not depend on threads.
+  void index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent,
+                          int64_t low = 0);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   std::string message() const;  // "index out of range: index 12 (element 3 of 'index') is not in [0, 10)."
   void clear();
@@ -47,7 +51,17 @@ class KernelFault {
   std::atomic<bool> raised_{false};
   mutable std::mutex mutex_;
   std::string operand_;
-  int64_t position_ = 0, index_ = 0, extent_ = 0;
+  int64_t position_ = 0, index_ = 0, extent_ = 0, low_ = 0;
+};
+
+// Whether a run is to end early. A kernel whose lane may take longer than a few milliseconds asks between
+// pieces of its work, every 10 us to 5 ms, and returns when the answer is yes: nobody reads its results then.
+class StopSignal {
+ public:
+  virtual bool raised() = 0;
+
+ protected:
+  ~StopSignal() = default;
 };
 
 struct KernelCall {
@@ -55,6 +69,9 @@ struct KernelCall {
   std::byte* const* results;     // one pointer per result
   std::byte* scratch;            // scratch_bytes() bytes, 64-byte aligned, private to this lane
   KernelFault* fault = nullptr;  // nullptr: wrong values are not reported
+  StopSignal* stop = nullptr;    // of this lane's worker; nullptr: the run goes to its end
+
+  bool stopped() const { return stop != nullptr && stop->raised(); }
 };
 
 // A kernel bound to shapes and attributes. Immutable: any number of threads may run lanes of it at once.
@@ -68,11 +85,19 @@ class PreparedKernel {
   virtual void run(const KernelCall& call, int lane) const = 0;
 };
 
+struct Footprint;
+
 struct KernelDef {
   std::string_view id;  // "matmul", "pointwise", "conv2d.weight_gradient"; named by op definitions
   // nullptr: this kernel cannot do these dtypes, strides or layouts (the caller tries the next id or
-  // materialises).
+  // materialises). Takes requests that lowering made, or that `footprint` has accepted.
   std::unique_ptr<PreparedKernel> (*prepare)(const KernelRequest& request);
+  // The kernel's statement of what run() touches (footprint.h), for requests nobody vouches for. Throws
+  // Error(kInvalidProgram) where the request makes no sense. For what it accepts: prepare() and run() compute
+  // without overflow, scratch_bytes() covers what lanes use, and run() touches only what is stated, whatever
+  // the operands' values are, even while another thread changes them: a value that decides an address is
+  // read once, and checked and used as read. Without a statement a kernel cannot be loaded from a file.
+  Footprint (*footprint)(const KernelRequest& request) = nullptr;
 };
 
 void register_kernel(
@@ -88,7 +113,7 @@ struct KernelRegistration {
 
 #define IPU_KERNEL_CONCAT_(a, b) a##b
 #define IPU_KERNEL_CONCAT(a, b) IPU_KERNEL_CONCAT_(a, b)
-// IPU_REGISTER_KERNEL("matmul", prepare_matmul);
-#define IPU_REGISTER_KERNEL(id, prepare)                                                  \
-  static const ::ipu::kernels::KernelRegistration IPU_KERNEL_CONCAT(kernel_registration_, \
-                                                                    __COUNTER__)({id, prepare})
+// IPU_REGISTER_KERNEL("matmul", prepare_matmul, footprint_of_matmul);
+#define IPU_REGISTER_KERNEL(id, prepare, ...)                        \
+  static const ::ipu::kernels::KernelRegistration IPU_KERNEL_CONCAT( \
+      kernel_registration_, __COUNTER__)({id, prepare __VA_OPT__(, ) __VA_ARGS__})

@@ -54,6 +54,48 @@ TEST(Embedding, WrongNumbersAreReportedAndGiveZeroRows) {
   EXPECT_EQ(dw.values(), (std::vector<double>{1, 2, 3, 4}));
 }
 
+TEST(FlatIndex, NumbersElementsFromIndicesOfEachDimension) {
+  std::mt19937 random(5);
+  for (int64_t count : {1, 7, 300000}) {
+    Tensor i = random_index({count}, 11, random), j = random_index({count}, 7, random),
+           k = random_index({count}, 5, random), y = Tensor::plain(DType::kI32, {count});
+    for (int64_t n = 0; n < count; n += 3) {  // from the end
+      i.set(n, i.at(n) - 11);
+      k.set(n, k.at(n) - 5);
+    }
+    auto kernel = prepare("flat_index", {&i, &j, &k}, {&y}, {{"sizes", Shape{11, 7, 5}}});
+    for (bool reversed : {false, true}) {
+      run(*kernel, {&i, &j, &k}, {&y}, nullptr, reversed);
+      for (int64_t n = 0; n < count; ++n) {
+        const auto place = [](double at, double size) { return at < 0 ? at + size : at; };
+        ASSERT_EQ(y.at(n), (place(i.at(n), 11) * 7 + j.at(n)) * 5 + place(k.at(n), 5));
+      }
+    }
+  }
+}
+
+TEST(FlatIndex, EachIndexIsCheckedAgainstItsOwnSize) {
+  Tensor i = Tensor::of(DType::kI32, {4}, {0, 1, -2, 1}), j = Tensor::of(DType::kI32, {4}, {3, 2, -3, 2}),
+         y = Tensor::plain(DType::kI32, {4});
+  KernelFault fault;
+  run("flat_index", {&i, &j}, {&y}, {{"sizes", Shape{2, 3}}}, &fault);
+  EXPECT_EQ(fault.message(), "index out of range: index 3 (element 0 of 'index 1') is not in [-3, 3).");
+  EXPECT_EQ(y.values(), (std::vector<double>{0, 5, 0, 5}));
+  fault.clear();
+  j.set(0, 0);
+  i.set(2, -3);
+  run("flat_index", {&i, &j}, {&y}, {{"sizes", Shape{2, 3}}}, &fault);
+  EXPECT_EQ(fault.message(), "index out of range: index -3 (element 2 of 'index 0') is not in [-2, 2).");
+  fault.clear();
+  for (double far : {2147483647.0, -2147483648.0}) {
+    Tensor wide = Tensor::of(DType::kI32, {1}, {far}), one = Tensor::plain(DType::kI32, {1});
+    run("flat_index", {&wide}, {&one}, {{"sizes", Shape{2147483647}}}, &fault);
+    EXPECT_TRUE(fault.raised());
+    EXPECT_EQ(one.at(0), 0);
+    fault.clear();
+  }
+}
+
 TEST(Gather, ElementsByIndexAndTheirWayBack) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     std::mt19937 random(seed);

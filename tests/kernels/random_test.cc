@@ -113,7 +113,7 @@ TEST(RandomFill, StreamsAndSeedsAreIndependent) {
 
 TEST(RandomFill, PermutationHoldsEveryNumberOnceAndFavoursNone) {
   std::vector<int32_t> order(5000);
-  fill_permutation(kStream, 5000, order.data());
+  extend_permutation(kStream, 0, 5000, order.data());
   std::vector<int32_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
   for (int32_t i = 0; i < 5000; ++i) ASSERT_EQ(sorted[static_cast<size_t>(i)], i);
@@ -121,7 +121,7 @@ TEST(RandomFill, PermutationHoldsEveryNumberOnceAndFavoursNone) {
   std::map<std::vector<int32_t>, int> counts;
   for (int64_t id = 0; id < 24000; ++id) {
     std::vector<int32_t> few(4);
-    fill_permutation({kStream.seed, id}, 4, few.data());
+    extend_permutation({kStream.seed, id}, 0, 4, few.data());
     ++counts[few];
   }
   ASSERT_EQ(counts.size(), 24u);

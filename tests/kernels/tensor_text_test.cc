@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 namespace ipu::kernels {
@@ -29,6 +30,26 @@ TEST(TensorText, FormatsNumbers) {
   EXPECT_EQ(text_of({1}, {1e9f}, format), "(1000000000.00)");
   format.float_format = FloatFormat::kNone;
   EXPECT_EQ(text_of({2}, {0.1f, 3}, format), "(0.1, 3)");
+}
+
+// A number that needs more characters than any buffer of a fixed size has.
+TEST(TensorText, LongNumbersAreWrittenWhole) {
+  TextFormat format;
+  format.float_format = FloatFormat::kFixed;
+  format.digits = kMaxDigits;
+  const double largest = std::numeric_limits<double>::max();
+  const std::string text =
+      tensor_text(TensorSpec::plain(DType::kF64, {}), reinterpret_cast<const std::byte*>(&largest), format);
+  EXPECT_EQ(text.size(), 309u + 1 + 100);
+  EXPECT_EQ(std::stod(text), largest);
+  // What a program could still ask for is cut to the limits.
+  format.digits = 100'000;
+  EXPECT_EQ(text_of({}, {0.5f}, format), "0.5" + std::string(99, '0'));
+  format.digits = -3;
+  EXPECT_EQ(text_of({}, {1.0f}, format), "1");
+  format.summarise_threshold = 0;
+  format.edge_items = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(text_of({2}, {1, 2}, format), "(1, 2)");
 }
 
 TEST(TensorText, WritesIntegersAndTruthValues) {

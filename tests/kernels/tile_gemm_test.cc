@@ -127,10 +127,12 @@ TEST(Product, bits_do_not_depend_on_lanes_or_provider) {
           Product product(shape);
           EXPECT_LE(product.lanes(), lanes);
           Values c(static_cast<size_t>(m * n), NAN);
+          const KernelCall nobody_stops{};
+          StopMeter meter(nobody_stops);
           for (int lane = product.lanes(); lane-- > 0;) {
             std::vector<float> scratch(static_cast<size_t>(product.scratch_bytes() / 4 + 1), NAN);
             product.run(a.data(), b.data(), bias.data(), c.data(),
-                        reinterpret_cast<std::byte*>(scratch.data()), lane);
+                        reinterpret_cast<std::byte*>(scratch.data()), lane, meter);
           }
           if (first.empty()) first = c;
           EXPECT_TRUE(same_bits(c, first)) << m << "x" << n << "x" << k << " lanes " << lanes;

@@ -9,6 +9,7 @@
 #include "kernels/convolution/depthwise.h"
 #include "kernels/convolution/geometry.h"
 #include "kernels/convolution/tap_product.h"
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 
 namespace ipu::kernels {
@@ -20,8 +21,9 @@ class TapKernel : public PreparedKernel {
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
+    StopMeter meter(call);
     product_.run(call.operands[0], call.operands[1], has_bias_ ? call.operands[2] : nullptr, call.results[0],
-                 call.scratch, lane);
+                 call.scratch, lane, meter);
   }
 
  private:
@@ -35,8 +37,9 @@ class DepthwiseKernel : public PreparedKernel {
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
+    StopMeter meter(call);
     product_.run(call.operands[0], call.operands[1], has_bias_ ? call.operands[2] : nullptr, call.results[0],
-                 call.scratch, lane);
+                 call.scratch, lane, meter);
   }
 
  private:
@@ -69,27 +72,47 @@ double microseconds(const ConvGeometry& g, const TapProductShape& shape) {
              kElementsPerMicrosecond;
 }
 
-std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
-  if (request.operands.size() < 2 || request.results.size() != 1) return nullptr;
+// nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
+struct ConvPlan {
+  ConvGeometry geometry;
+  bool packed = false, has_bias = false;
+  Activation activation = Activation::kNone;
+};
+std::optional<ConvPlan> plan_conv(const KernelRequest& request) {
+  if (request.operands.size() < 2 || request.results.size() != 1) return std::nullopt;
   const TensorSpec &x = request.operands[0], &w = request.operands[1], &y = request.results[0];
-  if (!is_image(x) || !is_image(y) || w.dtype != x.dtype || y.dtype != x.dtype) return nullptr;
-  const bool packed = w.layout == Layout::kPacked64;
-  if (packed ? !request.attributes.has("kernel_shape") : !w.is_contiguous()) return nullptr;
-  const Shape& kernel = packed ? request.attributes.integers("kernel_shape") : w.shape;
-  const auto g = conv_geometry(x.shape, kernel, y.shape, request.attributes);
-  if (!g || (packed && (g->groups != 1 || w.shape != Shape{g->taps() * g->in_channels, g->out_channels})))
-    return nullptr;
+  if (!is_image(x) || !is_image(y) || w.dtype != x.dtype || y.dtype != x.dtype) return std::nullopt;
+  ConvPlan plan;
+  plan.packed = w.layout == Layout::kPacked64;
+  if (plan.packed ? !request.attributes.has("kernel_shape") : !w.is_contiguous()) return std::nullopt;
+  const Shape& kernel = plan.packed ? integers_of(request, "kernel_shape") : w.shape;
+  const auto g = conv_geometry(x.shape, kernel, y.shape, request);
+  if (!g ||
+      (plan.packed && (g->groups != 1 || w.shape != Shape{g->taps() * g->in_channels, g->out_channels})))
+    return std::nullopt;
+  plan.geometry = *g;
   // An absent optional bias is a missing operand or a spec without a shape.
-  const bool has_bias = request.operands.size() > 2 && request.operands[2].shape.size() == 1;
-  if (has_bias && (request.operands[2].dtype != x.dtype || !request.operands[2].is_contiguous()))
-    return nullptr;
-
-  TapProductShape shape;
-  const std::string activation = request.attributes.text("activation", "none");
+  plan.has_bias = request.operands.size() > 2 && !request.operands[2].shape.empty();
+  if (plan.has_bias) {
+    const TensorSpec& bias = request.operands[2];
+    if (bias.dtype != x.dtype || !bias.is_contiguous() || bias.shape != Shape{g->out_channels})
+      return std::nullopt;
+  }
+  const std::string activation = text_of(request, "activation", "none");
   if (activation == "relu")
-    shape.activation = Activation::kRelu;
+    plan.activation = Activation::kRelu;
   else if (activation != "none")
-    return nullptr;
+    return std::nullopt;
+  return plan;
+}
+
+std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
+  const std::optional<ConvPlan> plan = plan_conv(request);
+  if (!plan) return nullptr;
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  const ConvGeometry* const g = &plan->geometry;
+  TapProductShape shape;
+  shape.activation = plan->activation;
   shape.batch = g->batch;
   shape.groups = g->groups;
   shape.is_half = x.dtype == DType::kF16;
@@ -98,7 +121,7 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
   shape.in_row_step = g->stride_y;
   shape.in_column_step = g->stride_x;
   shape.weight_taps = g->taps();
-  shape.weight_is_packed = packed;
+  shape.weight_is_packed = plan->packed;
   shape.cost = microseconds(*g, shape);
   TapPhase phase;
   for (int64_t ky = 0; ky < g->kernel_height; ++ky)
@@ -106,7 +129,7 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
       phase.taps.push_back({ky * g->dilation_y - g->padding_top, kx * g->dilation_x - g->padding_left,
                             ky * g->kernel_width + kx});
   shape.phases.push_back(std::move(phase));
-  return make_kernel(std::move(shape), has_bias);
+  return make_kernel(std::move(shape), plan->has_bias);
 }
 
 // Output positions of one residue of the stride and, per kernel position that reaches them, the row of dy it
@@ -129,13 +152,18 @@ std::vector<Residue> residues(int64_t stride, int64_t dilation, int64_t padding,
   return all;
 }
 
-std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
+std::optional<ConvGeometry> plan_input_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.size() != 1) return std::nullopt;
   const TensorSpec &dy = request.operands[0], &w = request.operands[1], &dx = request.results[0];
-  if (!is_image(dy) || !is_image(dx) || !w.is_contiguous()) return nullptr;
-  if (w.dtype != dy.dtype || dx.dtype != dy.dtype) return nullptr;
-  const auto g = conv_geometry(dx.shape, w.shape, dy.shape, request.attributes);
+  if (!is_image(dy) || !is_image(dx) || !w.is_contiguous()) return std::nullopt;
+  if (w.dtype != dy.dtype || dx.dtype != dy.dtype) return std::nullopt;
+  return conv_geometry(dx.shape, w.shape, dy.shape, request);
+}
+
+std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest& request) {
+  const auto g = plan_input_gradient(request);
   if (!g) return nullptr;
+  const TensorSpec &dy = request.operands[0], &dx = request.results[0];
   TapProductShape shape;
   shape.batch = g->batch;
   shape.groups = g->groups;
@@ -160,8 +188,26 @@ std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest&
   return make_kernel(std::move(shape), false);
 }
 
-IPU_REGISTER_KERNEL("conv", prepare_conv);
-IPU_REGISTER_KERNEL("conv_input_gradient", prepare_conv_input_gradient);
+Footprint footprint_of_conv(const KernelRequest& request) {
+  require_counts(request, 2, 3, 1);
+  require_sound(request);
+  const std::optional<ConvPlan> plan = plan_conv(request);
+  require(plan.has_value(), "has no convolution's shapes, strides, types or attributes");
+  Footprint touched = footprint_of_views(request);
+  if (touched.operands.size() > 2 && !plan->has_bias) touched.operands[2] = {};
+  return touched;
+}
+
+Footprint footprint_of_input_gradient(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  require(plan_input_gradient(request).has_value(),
+          "has no convolution's shapes, strides, types or attributes");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("conv", prepare_conv, footprint_of_conv);
+IPU_REGISTER_KERNEL("conv_input_gradient", prepare_conv_input_gradient, footprint_of_input_gradient);
 
 }  // namespace
 }  // namespace ipu::kernels

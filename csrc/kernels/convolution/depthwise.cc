@@ -44,7 +44,7 @@ DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
 }
 
 void DepthwiseProduct::run(const void* input, const void* weight, const void* bias_operand, void* output,
-                           std::byte* scratch, int lane) const {
+                           std::byte* scratch, int lane, StopMeter& meter) const {
   float* const weights = reinterpret_cast<float*>(scratch);
   float* const wide_bias = weights + weight_floats_;
   float* const rows = wide_bias + bias_floats_;
@@ -81,7 +81,8 @@ void DepthwiseProduct::run(const void* input, const void* weight, const void* bi
     }
     low = std::clamp<int64_t>(low, 0, shape_.in.height);
     high = std::clamp<int64_t>(high, low, shape_.in.height);
-    load_rows(shape_.in, shape_.in.image(input, image), low, high, pad_left_, pad_right_, rows);
+    if (!load_rows(shape_.in, shape_.in.image(input, image), low, high, pad_left_, pad_right_, rows, meter))
+      return;
     void* const image_out = shape_.out.image(output, image);
     float* const target = shape_.out.is_direct() ? static_cast<float*>(image_out) : result;
     const int64_t target_first = shape_.out.is_direct() ? 0 : start;
@@ -104,10 +105,12 @@ void DepthwiseProduct::run(const void* input, const void* weight, const void* bi
             target + ((row - target_first) * shape_.out.width + phase.first_column) * channels_;
         depthwise_row(call, out);
         finish_tile(out, phase.column_step * channels_, columns, channels_, bias, shape_.activation);
+        if (meter.stops((columns * channels_ + 16) * (call.count + 2) / 4)) return;
       }
     }
-    if (!shape_.out.is_direct())
-      store_rows(shape_.out, result, channels_, start, end, 0, channels_, image_out);
+    if (!shape_.out.is_direct() &&
+        !store_rows(shape_.out, result, channels_, start, end, 0, channels_, image_out, meter))
+      return;
     at += end - start;
   }
 }

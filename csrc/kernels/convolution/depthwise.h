@@ -16,7 +16,7 @@ class DepthwiseProduct {
   int lanes() const { return lanes_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
   void run(const void* input, const void* weight, const void* bias, void* output, std::byte* scratch,
-           int lane) const;
+           int lane, StopMeter& meter) const;
 
  private:
   TapProductShape shape_;

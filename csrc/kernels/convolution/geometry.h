@@ -25,9 +25,15 @@ struct ConvGeometry {
 };
 
 // Shapes are [N,C,*spatial], [O,C/groups,*kernel], [N,O,*spatial]. nullopt when they or the attributes do not
-// fit.
+// fit, or are so large that preparing would take seconds or sizes would overflow: more than 2^20 taps,
+// strides, dilations or padding above 2^31, rows of more than 2^30 floats with their padding, ... The shapes
+// must be bounded (require_sound).
 std::optional<ConvGeometry> conv_geometry(const Shape& input, const Shape& weight, const Shape& output,
-                                          const Attributes& attributes);
+                                          const KernelRequest& request);
+// One dimension of a window: positions start * stride - low + tap * dilation. Whether they, and an image
+// that is padded until all of them lie in it, have coordinates of at most kMostElements.
+bool is_bounded_window(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
+                       int64_t low);
 
 // Plain contiguous or nhwc activations of rank 3 or 4, f32 or f16.
 bool is_image(const TensorSpec& spec);

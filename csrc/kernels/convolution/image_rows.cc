@@ -1,12 +1,22 @@
 // See image_rows.h.
 #include "kernels/convolution/image_rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/vector_tiles.h"
 
 namespace ipu::kernels {
+namespace {
+
+constexpr int64_t kStepFloats = 1 << 18;
+
+int64_t rows_of_step(int64_t row_floats) {
+  return std::max<int64_t>(1, kStepFloats / std::max<int64_t>(1, row_floats));
+}
+
+}  // namespace
 
 void load_rows(const ImageShape& shape, const void* image, int64_t first, int64_t last, int64_t pad_left,
                int64_t pad_right, float* to) {
@@ -40,6 +50,29 @@ void load_rows(const ImageShape& shape, const void* image, int64_t first, int64_
     std::memset(to, 0, bytes(pad_right));
     to += pad_right * channels;
   }
+}
+
+bool load_rows(const ImageShape& shape, const void* image, int64_t first, int64_t last, int64_t pad_left,
+               int64_t pad_right, float* to, StopMeter& meter) {
+  const int64_t row_floats = (pad_left + shape.width + pad_right) * shape.channels;
+  const int64_t step = rows_of_step(row_floats);
+  for (int64_t row = first; row < last; row += step) {
+    const int64_t end = std::min(last, row + step);
+    load_rows(shape, image, row, end, pad_left, pad_right, to + (row - first) * row_floats);
+    if (meter.stops((end - row) * row_floats / 4)) return false;
+  }
+  return true;
+}
+
+bool store_rows(const ImageShape& shape, const float* from, int64_t pitch, int64_t first, int64_t last,
+                int64_t channel, int64_t count, void* image, StopMeter& meter) {
+  const int64_t step = rows_of_step(shape.width * count);
+  for (int64_t row = first; row < last; row += step) {
+    const int64_t end = std::min(last, row + step);
+    store_rows(shape, from + (row - first) * shape.width * pitch, pitch, row, end, channel, count, image);
+    if (meter.stops((end - row) * shape.width * count / 4)) return false;
+  }
+  return true;
 }
 
 void store_rows(const ImageShape& shape, const float* from, int64_t pitch, int64_t first, int64_t last,

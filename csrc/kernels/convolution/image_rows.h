@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/stop_meter.h"
+
 namespace ipu::kernels {
 
 struct ImageShape {
@@ -27,9 +29,15 @@ struct ImageShape {
 void load_rows(const ImageShape& shape, const void* image, int64_t first, int64_t last, int64_t pad_left,
                int64_t pad_right, float* to);
 
+// The same in steps of some 100 us. False: the lane is to return.
+bool load_rows(const ImageShape& shape, const void* image, int64_t first, int64_t last, int64_t pad_left,
+               int64_t pad_right, float* to, StopMeter& meter);
+
 // Copies channels [channel, channel + count) of channels-last rows [first, last), pixels `pitch` apart, into
 // an image of any form. `from` points at row `first`, channel 0.
 void store_rows(const ImageShape& shape, const float* from, int64_t pitch, int64_t first, int64_t last,
                 int64_t channel, int64_t count, void* image);
+bool store_rows(const ImageShape& shape, const float* from, int64_t pitch, int64_t first, int64_t last,
+                int64_t channel, int64_t count, void* image, StopMeter& meter);
 
 }  // namespace ipu::kernels

@@ -103,11 +103,11 @@ void TapProduct::build_phase(const TapPhase& from, Phase& phase) const {
   }
   // Long channels are cut into equal parts.
   int64_t parts = 1;
-  if (run == 1)
-    while (in_group_ / parts > 512 && parts < in_group_) {
-      do ++parts;
-      while (in_group_ % parts != 0);
-    }
+  if (run == 1 && in_group_ > 512) {
+    int64_t depth = 512;
+    while (in_group_ % depth != 0) --depth;
+    parts = in_group_ / depth;
+  }
   phase.depth = in_group_ * run / parts;
   if (phase.depth < 64 && parts > 1) {  // no good divisor: one long chain
     parts = 1;
@@ -204,8 +204,8 @@ void TapProduct::pack_panel(const Phase& phase, const T* weight, int64_t group, 
   }
 }
 
-void TapProduct::pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed,
-                              float* block) const {
+bool TapProduct::pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed,
+                              float* block, StopMeter& meter) const {
   const auto* floats = static_cast<const float*>(weight);
   const auto* halves = static_cast<const Half*>(weight);
   for (int64_t panel = first_panel; panel < last_panel; ++panel, packed += packed_floats_)
@@ -219,11 +219,13 @@ void TapProduct::pack_weights(const void* weight, int64_t first_panel, int64_t l
         pack_panel(phase, halves, group, column, packed + phase.packed_at, block);
       else
         pack_panel(phase, floats, group, column, packed + phase.packed_at, block);
+      if (meter.stops(size / 2)) return false;
     }
+  return true;
 }
 
 void TapProduct::run(const void* input, const void* weight, const void* bias_operand, void* output,
-                     std::byte* scratch, int lane) const {
+                     std::byte* scratch, int lane, StopMeter& meter) const {
   Work work;
   work.first_panel = panels_ * (lane % panel_lanes_) / panel_lanes_;
   work.last_panel = panels_ * (lane % panel_lanes_ + 1) / panel_lanes_;
@@ -257,7 +259,7 @@ void TapProduct::run(const void* input, const void* weight, const void* bias_ope
   } else {
     float* block = take(64 * panel_width_);
     float* packed = take(packed_floats_ * (work.last_panel - work.first_panel));
-    pack_weights(weight, work.first_panel, work.last_panel, packed, block);
+    if (!pack_weights(weight, work.first_panel, work.last_panel, packed, block, meter)) return;
     work.packed = packed;
   }
   for (int64_t row = first; row < last;) {
@@ -269,42 +271,47 @@ void TapProduct::run(const void* input, const void* weight, const void* bias_ope
     int64_t in_first = 0, in_last = 0;
     if (copies_rows_) {
       input_rows(start, end, in_first, in_last);
-      load_rows(shape_.in, image_in, in_first, in_last, pad_left_, pad_right_, work.rows);
+      if (!load_rows(shape_.in, image_in, in_first, in_last, pad_left_, pad_right_, work.rows, meter)) return;
       in = work.rows;
     }
     float* const out =
         shape_.out.is_direct() ? static_cast<float*>(image_out) + start * row_floats : work.out;
-    run_rows(work, in, in_first, out, start, start, end, bias);
+    if (!run_rows(work, in, in_first, out, start, start, end, bias, meter)) return;
     if (finishes_rows_) finish_tile(out, row_floats, end - start, row_floats, bias_row, shape_.activation);
     if (!shape_.out.is_direct()) {
       const int64_t channel = work.first_panel / panels_per_group_ * out_group_ +
                               work.first_panel % panels_per_group_ * panel_width_;
       const int64_t channel_end = work.last_panel / panels_per_group_ * out_group_ +
                                   work.last_panel % panels_per_group_ * panel_width_;
-      store_rows(shape_.out, work.out, shape_.out.channels, start, end, channel, channel_end - channel,
-                 image_out);
+      if (!store_rows(shape_.out, work.out, shape_.out.channels, start, end, channel, channel_end - channel,
+                      image_out, meter))
+        return;
     }
     row += end - start;
   }
 }
 
-void TapProduct::run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
-                          int64_t out_first_row, int64_t first, int64_t last, const float* bias) const {
+bool TapProduct::run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
+                          int64_t out_first_row, int64_t first, int64_t last, const float* bias,
+                          StopMeter& meter) const {
   for (int64_t panel = work.first_panel; panel < work.last_panel; ++panel)
     for (const Phase& phase : phases_) {
       const int64_t from = std::max<int64_t>(0, divide_up(first - phase.first_row, phase.row_step));
       const int64_t to = std::min(phase.rows, divide_up(last - phase.first_row, phase.row_step));
       for (int64_t index = from; index < to; ++index) {
         const int64_t row = phase.first_row + index * phase.row_step - out_first_row;
-        run_tile_row(phase, index, work, panel, image, image_first_row,
-                     out + (row * shape_.out.width + phase.first_column) * shape_.out.channels, bias);
+        if (!run_tile_row(phase, index, work, panel, image, image_first_row,
+                          out + (row * shape_.out.width + phase.first_column) * shape_.out.channels, bias,
+                          meter))
+          return false;
       }
     }
+  return true;
 }
 
-void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel,
-                              const float* image, int64_t image_first_row, float* out_row,
-                              const float* bias) const {
+bool TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel,
+                              const float* image, int64_t image_first_row, float* out_row, const float* bias,
+                              StopMeter& meter) const {
   const int64_t group = panel / panels_per_group_, in_panel = panel % panels_per_group_;
   const int64_t channel = group * out_group_ + in_panel * panel_width_;
   const int64_t width = std::min(panel_width_, out_group_ - in_panel * panel_width_);
@@ -315,6 +322,7 @@ void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& wor
   const int64_t in_pitch = (pad_left_ + shape_.in.width + pad_right_) * shape_.in.channels;
   const bool last_panel = in_panel == panels_per_group_ - 1;
   const int64_t segments = static_cast<int64_t>(phase.segments.size());
+  const int64_t column_products = segments * phase.depth * width + width;
   for (int64_t column = 0; column < phase.columns; column += column_step_) {
     const int64_t pixels = std::min(column_step_, phase.columns - column);
     float* const c = out_row + column * ldc + channel;
@@ -347,7 +355,9 @@ void TapProduct::run_tile_row(const Phase& phase, int64_t index, const Work& wor
         std::memset(c + p * ldc, 0, static_cast<size_t>(width) * sizeof(float));
     if (!finishes_rows_)
       finish_tile(c, ldc, pixels, width, bias == nullptr ? nullptr : bias + channel, shape_.activation);
+    if (meter.stops_products(pixels * column_products)) return false;
   }
+  return true;
 }
 
 }  // namespace ipu::kernels

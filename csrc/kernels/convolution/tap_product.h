@@ -48,7 +48,7 @@ class TapProduct {
   int lanes() const { return row_lanes_ * panel_lanes_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
   void run(const void* input, const void* weight, const void* bias, void* output, std::byte* scratch,
-           int lane) const;
+           int lane, StopMeter& meter) const;
 
  private:
   // Several neighbouring taps of a row make one segment when the pixels are contiguous and have few channels.
@@ -73,16 +73,17 @@ class TapProduct {
   };
   void build_phase(const TapPhase& from, Phase& phase) const;
   void make_tiles(Phase& phase) const;
-  void pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed,
-                    float* block) const;
+  bool pack_weights(const void* weight, int64_t first_panel, int64_t last_panel, float* packed, float* block,
+                    StopMeter& meter) const;  // false: the lane is to return
   template <class T>
   void pack_panel(const Phase& phase, const T* weight, int64_t group, int64_t column, float* to,
                   float* block) const;
   void input_rows(int64_t first, int64_t last, int64_t& low, int64_t& high) const;
-  void run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
-                int64_t out_first_row, int64_t first, int64_t last, const float* bias) const;
-  void run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel, const float* image,
-                    int64_t image_first_row, float* out_row, const float* bias) const;
+  bool run_rows(const Work& work, const float* image, int64_t image_first_row, float* out,
+                int64_t out_first_row, int64_t first, int64_t last, const float* bias,
+                StopMeter& meter) const;
+  bool run_tile_row(const Phase& phase, int64_t index, const Work& work, int64_t panel, const float* image,
+                    int64_t image_first_row, float* out_row, const float* bias, StopMeter& meter) const;
 
   TapProductShape shape_;
   int64_t in_group_, out_group_, panel_width_, panels_per_group_, panels_;

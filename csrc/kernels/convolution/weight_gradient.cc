@@ -6,11 +6,13 @@
 // never the sum.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "kernels/convolution/geometry.h"
 #include "kernels/convolution/image_rows.h"
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/tile_gemm.h"
@@ -88,6 +90,7 @@ class ConvWeightGradient : public PreparedKernel {
     const bool empty = g_.batch == 0 || chunk_pixels_ == 0;
     if (empty) std::memset(sums, 0, static_cast<size_t>(sum_floats_) * sizeof(float));
     bool is_first = true;
+    StopMeter meter(call);
     for (int64_t image = 0; !empty && image < g_.batch; image += images_per_chunk_)
       for (int64_t row = 0; row < g_.out_height; row += rows_per_chunk_) {
         Chunk chunk{image, std::min(images_per_chunk_, g_.batch - image), row,
@@ -101,6 +104,8 @@ class ConvWeightGradient : public PreparedKernel {
           gather(x_chunk, chunk, in_first, block, gathered);
           multiply(dy_chunk, chunk.pixels(g_.out_width), block, gathered, sum, partial, is_first);
           sum += g_.out_group() * round_up(block.columns, 16);
+          const int64_t pixels = chunk.pixels(g_.out_width);
+          if (meter.stops(pixels * block.columns / 4 * (1 + g_.out_group() / 8))) return;
         }
         is_first = false;
       }
@@ -296,18 +301,31 @@ class ConvWeightGradient : public PreparedKernel {
           scratch_floats_ = 0;
 };
 
-std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.size() != 1) return nullptr;
+// nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
+std::optional<ConvGeometry> plan_of(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.size() != 1) return std::nullopt;
   const TensorSpec &x = request.operands[0], &dy = request.operands[1], &dw = request.results[0];
-  if (!is_image(x) || !is_image(dy) || !dw.is_contiguous()) return nullptr;
-  if (dy.dtype != x.dtype || dw.dtype != x.dtype) return nullptr;
-  const auto g = conv_geometry(x.shape, dw.shape, dy.shape, request.attributes);
+  if (!is_image(x) || !is_image(dy) || !dw.is_contiguous()) return std::nullopt;
+  if (dy.dtype != x.dtype || dw.dtype != x.dtype) return std::nullopt;
+  return conv_geometry(x.shape, dw.shape, dy.shape, request);
+}
+
+std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest& request) {
+  const auto g = plan_of(request);
   if (!g) return nullptr;
+  const TensorSpec &x = request.operands[0], &dy = request.operands[1];
   return std::make_unique<ConvWeightGradient>(*g, x.layout == Layout::kNhwc, dy.layout == Layout::kNhwc,
                                               x.dtype == DType::kF16);
 }
 
-IPU_REGISTER_KERNEL("conv_weight_gradient", prepare_conv_weight_gradient);
+Footprint footprint_of_weight_gradient(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  require(plan_of(request).has_value(), "has no convolution's shapes, strides, types or attributes");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("conv_weight_gradient", prepare_conv_weight_gradient, footprint_of_weight_gradient);
 
 }  // namespace
 }  // namespace ipu::kernels

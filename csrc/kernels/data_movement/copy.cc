@@ -3,8 +3,10 @@
 // contiguous operand; default: the operand's own shape broadcast to the result's). Transposes, slices and
 // expands are copies.
 #include <algorithm>
+#include <optional>
 
 #include "kernels/data_movement/strided_copy.h"
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/iteration.h"
 
@@ -32,12 +34,19 @@ class CopyKernel final : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = units_ * lane / lanes_, last = units_ * (lane + 1) / lanes_;
+    StopMeter meter(call);
     for (const Piece& piece : pieces_) {
       const int64_t begin = std::max(first, piece.first_unit),
                     end = std::min(last, piece.first_unit + piece.copy.units());
       if (begin >= end) continue;
-      piece.copy.run(call.operands[piece.operand] + piece.from_bytes, call.results[0] + piece.to_bytes,
-                     begin - piece.first_unit, end - piece.first_unit);
+      const std::byte* from = call.operands[piece.operand] + piece.from_bytes;
+      std::byte* to = call.results[0] + piece.to_bytes;
+      const bool goes_on =
+          in_pieces(meter, end - begin, piece.copy.unit_elements(), [&](int64_t at, int64_t n) {
+            const int64_t unit = begin - piece.first_unit + at;
+            piece.copy.run(from, to, unit, unit + n);
+          });
+      if (!goes_on) return;
     }
   }
 
@@ -47,13 +56,31 @@ class CopyKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
-std::unique_ptr<PreparedKernel> whole_copy(const TensorSpec& from, Shape shape, const Strides& strides,
-                                           int64_t offset) {
+// What copy and flip read: the elements of the result, in row-major order, as a walk over the operand.
+struct Source {
+  Shape extents;
+  Strides strides;
+  int64_t offset = 0;  // of the first element
+};
+
+std::unique_ptr<PreparedKernel> copy_of(const KernelRequest& request, const std::optional<Source>& source) {
+  if (!source) return nullptr;
   auto kernel = std::make_unique<CopyKernel>();
-  const int64_t bytes = size_in_bytes(from.dtype);
+  const int64_t bytes = size_in_bytes(request.results[0].dtype);
   kernel->add(
-      {.copy = StridedCopy(shape, strides, contiguous_strides(shape), bytes), .from_bytes = offset * bytes});
+      {.copy = StridedCopy(source->extents, source->strides, contiguous_strides(source->extents), bytes),
+       .from_bytes = source->offset * bytes});
   return kernel;
+}
+
+Footprint footprint_of(const KernelRequest& request, const std::optional<Source>& source) {
+  require(source.has_value(), "copies between types, shapes or layouts that do not fit");
+  const TensorSpec &from = request.operands[0], &to = request.results[0];
+  const Extent all = extent_of_view(from), read = extent_of_walk(source->extents, source->strides,
+                                                                 source->offset, size_in_bytes(from.dtype));
+  require(read.begin == read.end || (read.begin >= all.begin && read.end <= all.end),
+          "reads outside its operand");
+  return {{read}, {extent_of_whole(to)}};
 }
 
 // Strides of `from` over the result's shape, 0 where it repeats; empty optional when it does not broadcast.
@@ -69,44 +96,70 @@ bool broadcast_over(const TensorSpec& from, const Shape& to, Strides& strides) {
   return true;
 }
 
-std::unique_ptr<PreparedKernel> prepare_copy(const KernelRequest& request) {
+std::optional<Source> source_of_copy(const KernelRequest& request) {
   const TensorSpec &from = request.operands[0], &to = request.results[0];
-  if (from.dtype != to.dtype) return nullptr;
-  const int64_t bytes = size_in_bytes(from.dtype);
+  if (from.dtype != to.dtype) return std::nullopt;
   if (!request.attributes.has("strides")) {
     if (from.layout == to.layout && from.layout != Layout::kPlain) {
-      if (from.shape != to.shape) return nullptr;
-      const int64_t stored = from.stored_bytes() / bytes;
-      return whole_copy(from, {stored}, {1}, 0);
+      if (from.shape != to.shape) return std::nullopt;
+      return Source{{from.stored_bytes() / size_in_bytes(from.dtype)}, {1}};
     }
     Strides strides;
     if (!to.is_contiguous() || from.layout == Layout::kPacked64 || !broadcast_over(from, to.shape, strides))
-      return nullptr;
-    return whole_copy(from, to.shape, strides, 0);
+      return std::nullopt;
+    return Source{to.shape, strides};
   }
-  if (!from.is_contiguous() || !to.is_contiguous()) return nullptr;
-  const Strides& strides = request.attributes.integers("strides");
-  if (strides.size() != to.shape.size()) return nullptr;
-  return whole_copy(from, to.shape, strides, request.attributes.integer("offset", 0));
+  if (!from.is_contiguous() || !to.is_contiguous()) return std::nullopt;
+  const Strides& strides = integers_of(request, "strides");
+  if (strides.size() != to.shape.size()) return std::nullopt;
+  const int64_t offset = integer_of(request, "offset", 0);
+  return Source{to.shape, strides, element_count(to.shape) == 0 ? 0 : offset};
 }
 
-std::unique_ptr<PreparedKernel> prepare_flip(const KernelRequest& request) {
+std::unique_ptr<PreparedKernel> prepare_copy(const KernelRequest& request) {
+  return copy_of(request, source_of_copy(request));
+}
+
+Footprint footprint_of_copy(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  return footprint_of(request, source_of_copy(request));
+}
+
+std::optional<Source> source_of_flip(const KernelRequest& request) {
   const TensorSpec &from = request.operands[0], &to = request.results[0];
   if (from.dtype != to.dtype || from.shape != to.shape || from.layout == Layout::kPacked64 ||
       !to.is_contiguous())
-    return nullptr;
-  Strides strides = memory_strides(from);
-  int64_t offset = 0;
-  for (int64_t d : request.attributes.integers("dims")) {
-    offset += std::max<int64_t>(0, from.shape[d] - 1) * strides[d];
-    strides[d] = -strides[d];
+    return std::nullopt;
+  Source source{from.shape, memory_strides(from)};
+  for (int64_t d : dimensions_of(request, "dims", from.shape.size())) {
+    source.offset += std::max<int64_t>(0, from.shape[d] - 1) * source.strides[d];
+    source.strides[d] = -source.strides[d];
   }
-  return whole_copy(from, to.shape, strides, offset);
+  return source;
+}
+
+std::unique_ptr<PreparedKernel> prepare_flip(const KernelRequest& request) {
+  return copy_of(request, source_of_flip(request));
+}
+
+Footprint footprint_of_flip(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  return footprint_of(request, source_of_flip(request));
+}
+
+bool can_concat(const KernelRequest& request) {
+  const TensorSpec& to = request.results[0];
+  if (to.layout == Layout::kPacked64 || (to.layout == Layout::kPlain && !to.is_contiguous())) return false;
+  for (const TensorSpec& from : request.operands)
+    if (from.dtype != to.dtype || from.layout == Layout::kPacked64) return false;
+  return true;
 }
 
 std::unique_ptr<PreparedKernel> prepare_concat(const KernelRequest& request) {
+  if (!can_concat(request)) return nullptr;
   const TensorSpec& to = request.results[0];
-  if (to.layout == Layout::kPacked64 || (to.layout == Layout::kPlain && !to.is_contiguous())) return nullptr;
   const int64_t dim = request.attributes.integer("dim"), bytes = size_in_bytes(to.dtype);
   // Dimensions in the order of the result's memory, so that channels-last pieces are long runs too.
   const std::vector<int> order = memory_order(to.layout, to.shape.size());
@@ -115,7 +168,6 @@ std::unique_ptr<PreparedKernel> prepare_concat(const KernelRequest& request) {
   int64_t at = 0;
   for (size_t k = 0; k < request.operands.size(); ++k) {
     const TensorSpec& from = request.operands[k];
-    if (from.dtype != to.dtype || from.layout == Layout::kPacked64) return nullptr;
     const Strides from_strides = memory_strides(from);
     Shape extents;
     Strides source, target;
@@ -132,9 +184,27 @@ std::unique_ptr<PreparedKernel> prepare_concat(const KernelRequest& request) {
   return kernel;
 }
 
-IPU_REGISTER_KERNEL("copy", prepare_copy);
-IPU_REGISTER_KERNEL("flip", prepare_flip);
-IPU_REGISTER_KERNEL("concat", prepare_concat);
+Footprint footprint_of_concat(const KernelRequest& request) {
+  require_counts(request, 1, SIZE_MAX, 1);
+  require_sound(request);
+  require(can_concat(request), "joins types or layouts that do not fit");
+  const Shape& to = request.results[0].shape;
+  const auto dim = static_cast<size_t>(dimension_of(request, "dim", to.size()));
+  Checked joined = 0;
+  for (const TensorSpec& from : request.operands) {
+    Shape same = from.shape;
+    require(same.size() == to.size(), "joins tensors of different rank");
+    joined += same[dim];
+    same[dim] = to[dim];
+    require(same == to, "joins tensors whose shapes do not fit");
+  }
+  require(joined == to[dim], "joins tensors that do not fill its result");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("copy", prepare_copy, footprint_of_copy);
+IPU_REGISTER_KERNEL("flip", prepare_flip, footprint_of_flip);
+IPU_REGISTER_KERNEL("concat", prepare_concat, footprint_of_concat);
 
 }  // namespace
 }  // namespace ipu::kernels

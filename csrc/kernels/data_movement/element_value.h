@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 
@@ -12,11 +13,17 @@
 
 namespace ipu::kernels {
 
+// The whole number towards zero; the nearest one that fits 64 bits, 0 for NaN.
+inline int64_t whole_number(double value) {
+  if (value >= 0x1p63) return INT64_MAX;
+  return value >= -0x1p63 ? static_cast<int64_t>(value) : value < 0.0 ? INT64_MIN : 0;
+}
+
 // nullopt for types that no kernel fills (f8).
 inline std::optional<std::array<std::byte, 8>> element_value(DType dtype, double value) {
   std::array<std::byte, 8> bytes{};
   auto put = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
-  const auto whole = static_cast<int64_t>(value);
+  const auto whole = whole_number(value);
   switch (dtype) {
     case DType::kF32:
       put(static_cast<float>(value));

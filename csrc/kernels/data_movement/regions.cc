@@ -5,6 +5,7 @@
 
 #include "kernels/data_movement/element_value.h"
 #include "kernels/data_movement/strided_copy.h"
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/iteration.h"
 
@@ -24,8 +25,9 @@ struct RowRegion {
   bool holds(int64_t row) const {
     return row >= start && (row - start) % step == 0 && (row - start) / step < size;
   }
-  void copy(const std::byte* region, std::byte* to_row, int64_t row) const {
-    piece.run(region + (row - start) / step * from_row * element_bytes, to_row + to_offset * element_bytes);
+  void copy(StopMeter& meter, const std::byte* region, std::byte* to_row, int64_t row) const {
+    copy_units(meter, piece, region + (row - start) / step * from_row * element_bytes,
+               to_row + to_offset * element_bytes);
   }
 };
 
@@ -61,6 +63,22 @@ RowRegion row_region(const TensorSpec& region, const Shape& result, const std::v
   return out;
 }
 
+// That the region lies in the result. Starts and steps have one number per dimension.
+void require_region(const TensorSpec& region, const Shape& result, const std::vector<int64_t>& starts,
+                    const std::vector<int64_t>& steps) {
+  require(
+      region.shape.size() == result.size() && starts.size() == result.size() && steps.size() == result.size(),
+      "has a region of another rank than its result");
+  const Strides to = contiguous_strides(result);
+  for (size_t d = 0; d < result.size(); ++d) {
+    require(starts[d] >= 0 && starts[d] <= result[d] && steps[d] >= 1 &&
+                Checked(to[d]) * steps[d] <= kMostElements,
+            "has a region that does not lie in its result");
+    require(region.shape[d] == 0 || Checked(starts[d]) + Checked(region.shape[d] - 1) * steps[d] < result[d],
+            "has a region that does not lie in its result");
+  }
+}
+
 class PadKernel final : public PreparedKernel {
  public:
   PadKernel(RowRegion region, std::array<std::byte, 8> value) : region_(std::move(region)), value_(value) {
@@ -70,11 +88,15 @@ class PadKernel final : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const int64_t row_bytes = region_.row_elements * region_.element_bytes;
-    for (int64_t row = region_.rows * lane / lanes_; row < region_.rows * (lane + 1) / lanes_; ++row) {
-      std::byte* to = call.results[0] + row * row_bytes;
-      fill_elements(to, region_.row_elements, value_.data(), region_.element_bytes);
-      if (region_.holds(row)) region_.copy(call.operands[0], to, row);
-    }
+    const int64_t first = region_.rows * lane / lanes_, last = region_.rows * (lane + 1) / lanes_;
+    StopMeter meter(call);
+    in_pieces(meter, last - first, region_.row_elements + 1, [&](int64_t at, int64_t n) {
+      for (int64_t row = first + at; row < first + at + n; ++row) {
+        std::byte* to = call.results[0] + row * row_bytes;
+        fill_elements(meter, to, region_.row_elements, value_.data(), region_.element_bytes);
+        if (region_.holds(row)) region_.copy(meter, call.operands[0], to, row);
+      }
+    });
   }
 
  private:
@@ -93,12 +115,17 @@ class SliceScatterKernel final : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const int64_t row_bytes = region_.row_elements * region_.element_bytes;
+    StopMeter meter(call);
     const bool in_place = call.operands[0] == call.results[0];
-    for (int64_t row = region_.rows * lane / lanes_; row < region_.rows * (lane + 1) / lanes_; ++row) {
-      std::byte* to = call.results[0] + row * row_bytes;
-      if (!in_place) row_.run(call.operands[0] + row * from_row_ * region_.element_bytes, to);
-      if (region_.holds(row)) region_.copy(call.operands[1], to, row);
-    }
+    const int64_t first = region_.rows * lane / lanes_, last = region_.rows * (lane + 1) / lanes_;
+    in_pieces(meter, last - first, region_.row_elements + 1, [&](int64_t at, int64_t n) {
+      for (int64_t row = first + at; row < first + at + n; ++row) {
+        std::byte* to = call.results[0] + row * row_bytes;
+        if (!in_place)
+          copy_units(meter, row_, call.operands[0] + row * from_row_ * region_.element_bytes, to);
+        if (region_.holds(row)) region_.copy(meter, call.operands[1], to, row);
+      }
+    });
   }
 
  private:
@@ -108,9 +135,13 @@ class SliceScatterKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+bool can_pad(const TensorSpec& x, const TensorSpec& y) {
+  return x.layout == Layout::kPlain && y.is_contiguous() && x.dtype == y.dtype;
+}
+
 std::unique_ptr<PreparedKernel> prepare_pad(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (x.layout != Layout::kPlain || !y.is_contiguous() || x.dtype != y.dtype) return nullptr;
+  if (!can_pad(x, y)) return nullptr;
   auto value = element_value(y.dtype, request.attributes.real("value", 0.0));
   if (!value) return nullptr;
   return std::make_unique<PadKernel>(
@@ -118,11 +149,24 @@ std::unique_ptr<PreparedKernel> prepare_pad(const KernelRequest& request) {
       *value);
 }
 
+Footprint footprint_of_pad(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  require(can_pad(x, y), "pads types or layouts that do not fit");
+  real_of(request, "value", 0.0);
+  require_region(x, y.shape, integers_of(request, "low"), std::vector<int64_t>(y.shape.size(), 1));
+  return footprint_of_views(request);
+}
+
+bool can_slice_scatter(const TensorSpec& x, const TensorSpec& source, const TensorSpec& y) {
+  return x.layout == Layout::kPlain && source.layout == Layout::kPlain && y.is_contiguous() &&
+         x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape;
+}
+
 std::unique_ptr<PreparedKernel> prepare_slice_scatter(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &source = request.operands[1], &y = request.results[0];
-  if (x.layout != Layout::kPlain || source.layout != Layout::kPlain || !y.is_contiguous() ||
-      x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape)
-    return nullptr;
+  if (!can_slice_scatter(x, source, y)) return nullptr;
   RowRegion region = row_region(source, y.shape, request.attributes.integers("starts"),
                                 request.attributes.integers("steps"));
   // The rest of a row, all of x's.
@@ -138,6 +182,15 @@ std::unique_ptr<PreparedKernel> prepare_slice_scatter(const KernelRequest& reque
                                               y.shape.empty() ? 0 : x.strides[lead]);
 }
 
+Footprint footprint_of_slice_scatter(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &source = request.operands[1], &y = request.results[0];
+  require(can_slice_scatter(x, source, y), "replaces elements of types, shapes or layouts that do not fit");
+  require_region(source, y.shape, integers_of(request, "starts"), integers_of(request, "steps"));
+  return footprint_of_views(request);
+}
+
 class IotaKernel final : public PreparedKernel {
  public:
   IotaKernel(DType dtype, int64_t outer, int64_t size, int64_t inner, double start, double step)
@@ -145,12 +198,17 @@ class IotaKernel final : public PreparedKernel {
   void run(const KernelCall& call, int) const override {
     const int64_t bytes = size_in_bytes(dtype_);
     std::byte* to = call.results[0];
-    for (int64_t o = 0; o < outer_; ++o)
-      for (int64_t i = 0; i < size_; ++i) {
-        auto value = *element_value(dtype_, start_ + step_ * static_cast<double>(i));
-        fill_elements(to, inner_, value.data(), bytes);
-        to += inner_ * bytes;
-      }
+    StopMeter meter(call);
+    for (int64_t o = 0; o < outer_; ++o) {
+      const bool goes_on = in_pieces(meter, size_, inner_ + 1, [&](int64_t at, int64_t n) {
+        for (int64_t i = at; i < at + n; ++i) {
+          auto value = *element_value(dtype_, start_ + step_ * static_cast<double>(i));
+          fill_elements(meter, to, inner_, value.data(), bytes);
+          to += inner_ * bytes;
+        }
+      });
+      if (!goes_on) return;
+    }
   }
 
  private:
@@ -170,9 +228,22 @@ std::unique_ptr<PreparedKernel> prepare_iota(const KernelRequest& request) {
                                       request.attributes.real("step", 1.0));
 }
 
-IPU_REGISTER_KERNEL("pad", prepare_pad);
-IPU_REGISTER_KERNEL("slice_scatter", prepare_slice_scatter);
-IPU_REGISTER_KERNEL("iota", prepare_iota);
+Footprint footprint_of_iota(const KernelRequest& request) {
+  require_counts(request, 0, 1);
+  require_sound(request);
+  const TensorSpec& y = request.results[0];
+  require(y.is_contiguous() && element_value(y.dtype, 0.0), "fills a type or layout it cannot");
+  const int64_t dim = integer_of(request, "dim", 0);
+  require(dim >= 0 && dim < std::max(std::ssize(y.shape), std::ptrdiff_t{1}),
+          "counts along a dimension that does not exist");
+  real_of(request, "start", 0.0);
+  real_of(request, "step", 1.0);
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("pad", prepare_pad, footprint_of_pad);
+IPU_REGISTER_KERNEL("slice_scatter", prepare_slice_scatter, footprint_of_slice_scatter);
+IPU_REGISTER_KERNEL("iota", prepare_iota, footprint_of_iota);
 
 }  // namespace
 }  // namespace ipu::kernels

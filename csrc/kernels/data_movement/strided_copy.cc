@@ -20,7 +20,7 @@ void copy_row(const T* from, T* to, int64_t count) {
   if (count * static_cast<int64_t>(sizeof(T)) <= 64) {
     for (int64_t i = 0; i < count; ++i) to[i] = from[i];
   } else {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    std::memmove(to, from, static_cast<size_t>(count) * sizeof(T));
   }
 }
 
@@ -85,6 +85,7 @@ StridedCopy::StridedCopy(std::span<const int64_t> extents, const Strides& from_s
   row_tiles_ = (rows_ + tile_rows_ - 1) / tile_rows_;
   column_tiles_ = (columns_ + tile_columns_ - 1) / tile_columns_;
   units_ = row_tiles_ * column_tiles_ * (elements_ / (rows_ * columns_));
+  unit_elements_ = tile_rows_ * tile_columns_;
 }
 
 template <class T>
@@ -135,10 +136,13 @@ void StridedCopy::run(const std::byte* from, std::byte* to, int64_t first_unit, 
   }
 }
 
-void fill_elements(std::byte* to, int64_t count, const std::byte* value, int64_t element_bytes) {
+void fill_elements(StopMeter& meter, std::byte* to, int64_t count, const std::byte* value,
+                   int64_t element_bytes) {
   auto as = [&]<class T>(T element) {
     std::memcpy(&element, value, sizeof(T));
-    std::fill_n(reinterpret_cast<T*>(to), count, element);
+    auto* elements = reinterpret_cast<T*>(to);
+    if (count <= StopMeter::kPiece) return void(std::fill_n(elements, count, element));
+    in_pieces(meter, count, 1, [&](int64_t at, int64_t n) { std::fill_n(elements + at, n, element); });
   };
   switch (element_bytes) {
     case 1:

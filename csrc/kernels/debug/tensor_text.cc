@@ -1,5 +1,6 @@
 #include "kernels/debug/tensor_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -67,18 +68,21 @@ class Writer {
  private:
   std::string number(int64_t i) const {
     const double value = element(spec_.dtype, data_, i);
-    char buffer[512];
     if (spec_.dtype == DType::kBool) return value != 0 ? "true" : "false";
     if (!is_floating_point(spec_.dtype)) return std::to_string(static_cast<int64_t>(value));
     if (floats_ == FloatFormat::kNone) {
+      char buffer[64];  // the shortest text of a double has 24 characters
       const auto end = spec_.dtype == DType::kF64
                            ? std::to_chars(buffer, buffer + sizeof buffer, value)
                            : std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
       return {buffer, end.ptr};
     }
-    const int length = std::snprintf(buffer, sizeof buffer, floats_ == FloatFormat::kFixed ? "%.*f" : "%.*e",
-                                     static_cast<int>(format_.digits), value);
-    return {buffer, static_cast<size_t>(length)};
+    // The text says how long it is before there is room for it: 1e308 with 100 decimals has 411 characters.
+    const char* how = floats_ == FloatFormat::kFixed ? "%.*f" : "%.*e";
+    const int digits = static_cast<int>(std::clamp<int64_t>(format_.digits, 0, kMaxDigits));
+    std::string text(static_cast<size_t>(std::max(0, std::snprintf(nullptr, 0, how, digits, value))), '\0');
+    std::snprintf(text.data(), text.size() + 1, how, digits, value);
+    return text;
   }
 
   void item(const std::string& text, size_t indent) {
@@ -95,7 +99,7 @@ class Writer {
     if (dim == spec_.shape.size()) return item(number(offset), dim);
     const int64_t extent = spec_.shape[dim];
     const bool is_last = dim + 1 == spec_.shape.size();
-    const bool cuts = summarises_ && extent > 2 * format_.edge_items;
+    const bool cuts = summarises_ && extent / 2 >= format_.edge_items && extent > 2 * format_.edge_items;
     text_ += format_.open_bracket;
     for (int64_t i = 0; i < extent; ++i) {
       if (i > 0) {

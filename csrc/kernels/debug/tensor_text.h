@@ -17,11 +17,14 @@ enum class FloatFormat : uint8_t {
   kNone         // the shortest text that reads back as the same number
 };
 
+// More decimals than any number has use for, and few enough for every element to fit a line of text.
+inline constexpr int64_t kMaxDigits = 100;
+
 struct TextFormat {
   int64_t summarise_threshold = 1000;  // elements above which only the ends of a dimension are shown
   int64_t edge_items = 3;              // shown at each end
   int64_t max_line_width = 80;
-  int64_t digits = 4;
+  int64_t digits = 4;  // 0 to kMaxDigits
   FloatFormat float_format = FloatFormat::kAuto;
   char separator = ',', open_bracket = '(', close_bracket = ')';
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/data_movement/strided_copy.h"
 #include "kernels/indexing/index_operand.h"
 #include "kernels/pointwise/block_ops.h"
 #include "kernels/pointwise/iteration.h"
@@ -21,14 +22,18 @@ class EmbeddingKernel final : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const IndexOperand index = index_operand(call, 1, rows_);
-    for (int64_t i = count_ * lane / lanes_; i < count_ * (lane + 1) / lanes_; ++i) {
-      std::byte* to = call.results[0] + i * row_bytes_;
-      const int64_t row = index.at(i);
-      if (row >= 0)
-        std::memcpy(to, call.operands[0] + row * row_bytes_, static_cast<size_t>(row_bytes_));
-      else
-        std::memset(to, 0, static_cast<size_t>(row_bytes_));
-    }
+    StopMeter meter(call);
+    const int64_t first = count_ * lane / lanes_, last = count_ * (lane + 1) / lanes_;
+    in_pieces(meter, last - first, row_bytes_ / 4 + kIndexedCost, [&](int64_t at, int64_t n) {
+      for (int64_t i = first + at; i < first + at + n; ++i) {
+        std::byte* to = call.results[0] + i * row_bytes_;
+        const int64_t row = index.at(i);
+        if (row >= 0)
+          copy_bytes(meter, to, call.operands[0] + row * row_bytes_, row_bytes_);
+        else
+          clear_bytes(meter, to, row_bytes_);
+      }
+    });
   }
 
  private:
@@ -36,13 +41,27 @@ class EmbeddingKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+bool can_embed(const TensorSpec& weight, const TensorSpec& index, const TensorSpec& y) {
+  return weight.is_contiguous() && is_index(index) && y.is_contiguous() && weight.dtype == y.dtype;
+}
+
 std::unique_ptr<PreparedKernel> prepare_embedding(const KernelRequest& request) {
   const TensorSpec &weight = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (!weight.is_contiguous() || !is_index(index) || !y.is_contiguous() || weight.dtype != y.dtype)
-    return nullptr;
+  if (!can_embed(weight, index, y)) return nullptr;
   const int64_t width = weight.shape[1];
   return std::make_unique<EmbeddingKernel>(weight.shape[0], width * size_in_bytes(weight.dtype),
                                            element_count(index.shape), width);
+}
+
+Footprint footprint_of_embedding(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &weight = request.operands[0], &index = request.operands[1], &y = request.results[0];
+  require(can_embed(weight, index, y), "takes rows of types or layouts that do not fit");
+  require(weight.shape.size() == 2, "takes rows of a table that is no matrix");
+  require(Checked(element_count(index.shape)) * weight.shape[1] == element_count(y.shape),
+          "takes rows that do not fill its result");
+  return footprint_of_views(request);
 }
 
 class EmbeddingGradientKernel final : public PreparedKernel {
@@ -60,7 +79,7 @@ class EmbeddingGradientKernel final : public PreparedKernel {
         std::clamp<int64_t>(lanes, 1, std::max<int64_t>(by_columns_ ? width / 64 : rows, 1)));
   }
   int lanes() const override { return lanes_; }
-  int64_t scratch_bytes() const override { return half_ ? (rows_ + 1 + count_ + 2 * width_) * 4 : 0; }
+  int64_t scratch_bytes() const override { return half_ ? (rows_ + 1 + 2 * count_ + 2 * width_) * 4 : 0; }
 
   void run(const KernelCall& call, int lane) const override {
     const IndexOperand index = index_operand(call, 1, rows_);
@@ -71,42 +90,74 @@ class EmbeddingGradientKernel final : public PreparedKernel {
     const auto* dy = reinterpret_cast<const float*>(call.operands[0]);
     const int64_t row_begin = by_columns_ ? 0 : first, row_end = by_columns_ ? rows_ : last;
     const int64_t column = by_columns_ ? first : 0, columns = by_columns_ ? last - first : width_;
-    for (int64_t r = row_begin; r < row_end; ++r) std::fill_n(result + r * width_ + column, columns, 0.0f);
+    StopMeter meter(call);
+    const bool cleared = in_pieces(meter, row_end - row_begin, columns + 1, [&](int64_t at, int64_t n) {
+      for (int64_t r = row_begin + at; r < row_begin + at + n; ++r)
+        clear_bytes(meter, reinterpret_cast<std::byte*>(result + r * width_ + column), columns * 4);
+    });
+    if (!cleared) return;
     const BlockFunction add = ops_.compute[static_cast<size_t>(OpCode::kAddF)];
     for (int64_t i = 0; i < count_; ++i) {
       const int64_t row = index.at(i);
-      if (row < row_begin || row >= row_end || row == padding_) continue;
+      if (row < row_begin || row >= row_end || row == padding_) {
+        if (meter.stops(1)) return;
+        continue;
+      }
       float* to = result + row * width_ + column;
-      add({.count = static_cast<size_t>(columns), .result = to, .a = to, .b = dy + i * width_ + column});
+      const float* from = dy + i * width_ + column;
+      const bool goes_on = in_pieces(meter, columns, 1, [&](int64_t at, int64_t n) {
+        add({.count = static_cast<size_t>(n), .result = to + at, .a = to + at, .b = from + at});
+      });
+      if (!goes_on) return;
     }
   }
 
  private:
-  // Positions of each row in order (counting sort), then one f32 sum per row.
+  // Positions of each row in order (counting sort), then one f32 sum per row. The rows are read once, into
+  // memory of this lane: both passes must see the same ones.
   void add_halves(const KernelCall& call, const IndexOperand& index, int64_t first, int64_t last) const {
     auto* start = reinterpret_cast<int32_t*>(call.scratch);
     int32_t* position = start + rows_ + 1;
-    float* sum = reinterpret_cast<float*>(position + count_);
+    int32_t* row_at = position + count_;
+    float* sum = reinterpret_cast<float*>(row_at + count_);
     float* row = sum + width_;
-    std::fill_n(start, rows_ + 1, 0);
-    auto counts = [&](int64_t r) { return r >= first && r < last && r != padding_; };
-    for (int64_t i = 0; i < count_; ++i)
-      if (int64_t r = index.at(i); counts(r)) ++start[r + 1];
-    for (int64_t r = 0; r < rows_; ++r) start[r + 1] += start[r];
-    for (int64_t i = 0; i < count_; ++i)
-      if (int64_t r = index.values[i]; counts(r)) position[start[r]++] = static_cast<int32_t>(i);
+    StopMeter meter(call);
+    clear_bytes(meter, reinterpret_cast<std::byte*>(start), (rows_ + 1) * 4);
+    const bool counted = in_pieces(meter, count_, kIndexedCost, [&](int64_t at, int64_t n) {
+      for (int64_t i = at; i < at + n; ++i) {
+        const int64_t r = index.at(i);
+        row_at[i] = r >= first && r < last && r != padding_ ? static_cast<int32_t>(r) : -1;
+        if (row_at[i] >= 0) ++start[r + 1];
+      }
+    });
+    if (!counted) return;
+    for (int64_t r = 0; r < rows_; ++r) {
+      start[r + 1] += start[r];
+      if (meter.stops(1)) return;
+    }
+    const bool placed = in_pieces(meter, count_, kIndexedCost, [&](int64_t at, int64_t n) {
+      for (int64_t i = at; i < at + n; ++i)
+        if (row_at[i] >= 0) position[start[row_at[i]]++] = static_cast<int32_t>(i);
+    });
+    if (!placed) return;
     // start[r] is now the end of row r.
     const BlockFunction add = ops_.compute[static_cast<size_t>(OpCode::kAddF)];
-    const auto width = static_cast<size_t>(width_);
     for (int64_t r = first; r < last; ++r) {
-      std::fill_n(sum, width_, 0.0f);
-      for (int32_t k = r == 0 ? 0 : start[r - 1]; k < start[r]; ++k) {
-        ops_.widen[static_cast<size_t>(DType::kF16)](
-            {.count = width, .result = row, .a = call.operands[0] + position[k] * width_ * 2});
-        add({.count = width, .result = sum, .a = sum, .b = row});
-      }
-      ops_.narrow[static_cast<size_t>(DType::kF16)](
-          {.count = width, .result = call.results[0] + r * width_ * 2, .a = sum});
+      const int32_t begin = r == 0 ? 0 : start[r - 1], end = start[r];
+      bool goes_on = true;
+      goes_on &= in_pieces(meter, width_, 1, [&](int64_t column, int64_t n) {
+        const auto count = static_cast<size_t>(n);
+        std::fill_n(sum, n, 0.0f);
+        for (int32_t k = begin; k < end && goes_on; ++k) {
+          ops_.widen[static_cast<size_t>(DType::kF16)](
+              {.count = count, .result = row, .a = call.operands[0] + (position[k] * width_ + column) * 2});
+          add({.count = count, .result = sum, .a = sum, .b = row});
+          goes_on = !meter.stops(2 * n);
+        }
+        ops_.narrow[static_cast<size_t>(DType::kF16)](
+            {.count = count, .result = call.results[0] + (r * width_ + column) * 2, .a = sum});
+      });
+      if (!goes_on) return;
     }
   }
 
@@ -116,17 +167,34 @@ class EmbeddingGradientKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+bool can_add_rows(const TensorSpec& dy, const TensorSpec& index, const TensorSpec& y) {
+  return dy.is_contiguous() && is_index(index) && y.is_contiguous() && dy.dtype == y.dtype &&
+         (dy.dtype == DType::kF32 || dy.dtype == DType::kF16);
+}
+
 std::unique_ptr<PreparedKernel> prepare_embedding_gradient(const KernelRequest& request) {
   const TensorSpec &dy = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (!dy.is_contiguous() || !is_index(index) || !y.is_contiguous() || dy.dtype != y.dtype) return nullptr;
-  if (dy.dtype != DType::kF32 && dy.dtype != DType::kF16) return nullptr;
+  if (!can_add_rows(dy, index, y)) return nullptr;
   return std::make_unique<EmbeddingGradientKernel>(dy.dtype, y.shape[0], y.shape[1],
                                                    element_count(index.shape),
                                                    request.attributes.integer("padding_idx", -1));
 }
 
-IPU_REGISTER_KERNEL("embedding", prepare_embedding);
-IPU_REGISTER_KERNEL("embedding_gradient", prepare_embedding_gradient);
+Footprint footprint_of_embedding_gradient(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &dy = request.operands[0], &index = request.operands[1], &y = request.results[0];
+  require(can_add_rows(dy, index, y), "adds rows of types or layouts that do not fit");
+  require(y.shape.size() == 2, "adds rows to a table that is no matrix");
+  const int64_t count = element_count(index.shape);
+  require(Checked(count) * y.shape[1] == element_count(dy.shape), "adds rows that are not one per index");
+  require(count <= INT32_MAX, "has too many indices");
+  integer_of(request, "padding_idx", -1);
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("embedding", prepare_embedding, footprint_of_embedding);
+IPU_REGISTER_KERNEL("embedding_gradient", prepare_embedding_gradient, footprint_of_embedding_gradient);
 
 }  // namespace
 }  // namespace ipu::kernels

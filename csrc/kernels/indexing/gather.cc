@@ -23,23 +23,29 @@ struct Walk {
 
   // visit(linear position in the index, element of x without the index's part), in row-major order.
   template <class Visit>
-  void each(int64_t first, int64_t last, Visit visit) const {
-    step(0, 0, 0, first, last, visit);
+  void each(StopMeter& meter, int64_t first, int64_t last, Visit visit) const {
+    if (element_count(shape) > 0) step(meter, 0, 0, 0, first, last, visit);
   }
 
  private:
   template <class Visit>
-  void step(size_t d, int64_t linear, int64_t offset, int64_t first, int64_t last, Visit& visit) const {
-    if (d == shape.size()) return visit(linear, offset);
+  bool step(StopMeter& meter, size_t d, int64_t linear, int64_t offset, int64_t first, int64_t last,
+            Visit& visit) const {
     const bool is_cut = static_cast<int>(d) == cut;
     const int64_t begin = is_cut ? std::min(first, shape[d]) : 0,
                   end = is_cut ? std::min(last, shape[d]) : shape[d];
-    for (int64_t i = begin; i < end; ++i) {
-      if (d + 1 == shape.size())
-        visit(linear * shape[d] + i, offset + i * x_strides[d]);
-      else
-        step(d + 1, linear * shape[d] + i, offset + i * x_strides[d], first, last, visit);
+    if (d + 1 == shape.size()) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t piece = std::min(end, i + StopMeter::kPiece / kIndexedCost);
+        if (meter.stops((piece - i) * kIndexedCost)) return false;
+        for (; i < piece; ++i) visit(linear * shape[d] + i, offset + i * x_strides[d]);
+      }
+      return true;
     }
+    for (int64_t i = begin; i < end; ++i)
+      if (!step(meter, d + 1, linear * shape[d] + i, offset + i * x_strides[d], first, last, visit))
+        return false;
+    return true;
   }
 };
 
@@ -62,14 +68,16 @@ class GatherKernel final : public PreparedKernel {
   }
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
+    StopMeter meter(call);
     with_bits(dtype_, [&]<class T>(T) {
       const IndexOperand index = index_operand(call, 1, walk_.extent);
       const auto* x = reinterpret_cast<const T*>(call.operands[0]);
       auto* result = reinterpret_cast<T*>(call.results[0]);
-      walk_.each(extent_ * lane / lanes_, extent_ * (lane + 1) / lanes_, [&](int64_t linear, int64_t offset) {
-        const int64_t k = index.at(linear);
-        result[linear] = k >= 0 ? x[offset + k * walk_.along] : T{};
-      });
+      walk_.each(meter, extent_ * lane / lanes_, extent_ * (lane + 1) / lanes_,
+                 [&](int64_t linear, int64_t offset) {
+                   const int64_t k = index.at(linear);
+                   result[linear] = k >= 0 ? x[offset + k * walk_.along] : T{};
+                 });
     });
   }
 
@@ -141,21 +149,27 @@ class ScatterKernel final : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = extent_ * lane / lanes_, last = extent_ * (lane + 1) / lanes_;
     const int64_t bytes = size_in_bytes(dtype_);
-    if (call.operands[0] != call.results[0])
-      for (int64_t i = first; i < last; ++i)
-        slice_.run(call.operands[0] + i * from_stride_ * bytes, call.results[0] + i * to_stride_ * bytes);
+    StopMeter meter(call);
+    if (call.operands[0] != call.results[0]) {
+      const bool copied = in_pieces(meter, last - first, slice_.elements() + 1, [&](int64_t at, int64_t n) {
+        for (int64_t i = first + at; i < first + at + n; ++i)
+          copy_units(meter, slice_, call.operands[0] + i * from_stride_ * bytes,
+                     call.results[0] + i * to_stride_ * bytes);
+      });
+      if (!copied || meter.stops(1)) return;
+    }
     with_combined(combine_, dtype_, [&]<class T>(T) {
       switch (combine_) {
         case Combine::kAdd:
-          return each<T>(call, first, last, [](T a, T b) { return static_cast<T>(a + b); });
+          return each<T>(call, meter, first, last, [](T a, T b) { return static_cast<T>(a + b); });
         case Combine::kMultiply:
-          return each<T>(call, first, last, [](T a, T b) { return product(a, b); });
+          return each<T>(call, meter, first, last, [](T a, T b) { return product(a, b); });
         case Combine::kMax:
-          return each<T>(call, first, last, [](T a, T b) { return extreme(a, b, true); });
+          return each<T>(call, meter, first, last, [](T a, T b) { return extreme(a, b, true); });
         case Combine::kMin:
-          return each<T>(call, first, last, [](T a, T b) { return extreme(a, b, false); });
+          return each<T>(call, meter, first, last, [](T a, T b) { return extreme(a, b, false); });
         case Combine::kAssign:
-          return each<T>(call, first, last, [](T, T b) { return b; });
+          return each<T>(call, meter, first, last, [](T, T b) { return b; });
       }
     });
   }
@@ -170,11 +184,11 @@ class ScatterKernel final : public PreparedKernel {
       return static_cast<T>(a * b);
   }
   template <class T, class Apply>
-  void each(const KernelCall& call, int64_t first, int64_t last, Apply apply) const {
+  void each(const KernelCall& call, StopMeter& meter, int64_t first, int64_t last, Apply apply) const {
     const IndexOperand index = index_operand(call, 1, walk_.extent);
     const auto* source = reinterpret_cast<const T*>(call.operands[2]);
     auto* result = reinterpret_cast<T*>(call.results[0]);
-    walk_.each(first, last, [&](int64_t linear, int64_t offset) {
+    walk_.each(meter, first, last, [&](int64_t linear, int64_t offset) {
       const int64_t k = index.at(linear);
       if (k < 0) return;
       T& to = result[offset + k * walk_.along];
@@ -190,24 +204,47 @@ class ScatterKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+bool can_gather(const TensorSpec& x, const TensorSpec& index, const TensorSpec& y) {
+  return x.layout != Layout::kPacked64 && is_index(index) && y.is_contiguous() && x.dtype == y.dtype &&
+         !x.shape.empty() && x.shape.size() == index.shape.size();
+}
+
+// Places of x are named by an index along `dim` and by the place in the index elsewhere.
+void require_gatherable(const KernelRequest& request, const Shape& x, const Shape& index) {
+  const int64_t dim = dimension_of(request, "dim", x.size());
+  for (size_t d = 0; d < x.size(); ++d)
+    require(static_cast<int64_t>(d) == dim || index[d] <= x[d], "has an index longer than what it indexes");
+}
+
 std::unique_ptr<PreparedKernel> prepare_gather(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (x.layout == Layout::kPacked64 || !is_index(index) || !y.is_contiguous() || x.dtype != y.dtype)
-    return nullptr;
-  if (x.shape.empty() || x.shape.size() != index.shape.size()) return nullptr;
+  if (!can_gather(x, index, y)) return nullptr;
   return std::make_unique<GatherKernel>(
       y.dtype, make_walk(x, index.shape, request.attributes.integer("dim"), memory_strides(x)));
 }
 
-std::unique_ptr<PreparedKernel> prepare_combined(const KernelRequest& request, Combine combine) {
+Footprint footprint_of_gather(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
+  require(can_gather(x, index, y), "gathers from types, ranks or layouts that do not fit");
+  require_gatherable(request, x.shape, index.shape);
+  require(element_count(index.shape) == element_count(y.shape),
+          "gathers elements that do not fill its result");
+  return footprint_of_views(request);
+}
+
+bool can_combine(const KernelRequest& request, Combine combine) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2],
                    &y = request.results[0];
-  if (x.layout != Layout::kPlain || !is_index(index) || !source.is_contiguous() || !y.is_contiguous())
-    return nullptr;
-  if (x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape ||
-      !with_combined(combine, y.dtype, [](auto) {}))
-    return nullptr;
-  if (x.shape.empty() || x.shape.size() != index.shape.size()) return nullptr;
+  return x.layout == Layout::kPlain && is_index(index) && source.is_contiguous() && y.is_contiguous() &&
+         x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape && !x.shape.empty() &&
+         x.shape.size() == index.shape.size() && with_combined(combine, y.dtype, [](auto) {});
+}
+
+std::unique_ptr<PreparedKernel> prepare_combined(const KernelRequest& request, Combine combine) {
+  if (!can_combine(request, combine)) return nullptr;
+  const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
   Walk walk = make_walk(y, index.shape, request.attributes.integer("dim"), contiguous_strides(y.shape));
   Shape extents = x.shape;
   Strides from = x.strides, to = contiguous_strides(y.shape);
@@ -229,9 +266,28 @@ std::unique_ptr<PreparedKernel> prepare_scatter(const KernelRequest& request) {
   return combine ? prepare_combined(request, *combine) : nullptr;
 }
 
-IPU_REGISTER_KERNEL("gather", prepare_gather);
-IPU_REGISTER_KERNEL("scatter_add", prepare_scatter_add);
-IPU_REGISTER_KERNEL("scatter", prepare_scatter);
+Footprint footprint_of_combined(const KernelRequest& request, Combine combine) {
+  require_counts(request, 3, 1);
+  require_sound(request);
+  require(can_combine(request, combine), "scatters types, shapes or layouts that do not fit");
+  const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2];
+  require_gatherable(request, x.shape, index.shape);
+  require(element_count(index.shape) == element_count(source.shape),
+          "scatters elements that are not one per index");
+  return footprint_of_views(request);
+}
+Footprint footprint_of_scatter_add(const KernelRequest& request) {
+  return footprint_of_combined(request, Combine::kAdd);
+}
+Footprint footprint_of_scatter(const KernelRequest& request) {
+  const std::optional<Combine> combine = combine_from_word(text_of(request, "mode", "assign"));
+  require(combine.has_value(), "scatters in a mode that does not exist");
+  return footprint_of_combined(request, *combine);
+}
+
+IPU_REGISTER_KERNEL("gather", prepare_gather, footprint_of_gather);
+IPU_REGISTER_KERNEL("scatter_add", prepare_scatter_add, footprint_of_scatter_add);
+IPU_REGISTER_KERNEL("scatter", prepare_scatter, footprint_of_scatter);
 
 }  // namespace
 }  // namespace ipu::kernels

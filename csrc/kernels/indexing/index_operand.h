@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 
@@ -14,9 +16,10 @@ struct IndexOperand {
   int64_t extent;
   KernelFault* fault;
 
-  // The index at `position`, or -1 after reporting that it is out of range.
+  // The index at `position`, or -1 after reporting that it is out of range. Read once (the atomic load sees
+  // to it, and costs nothing): what is checked is what is used, whoever writes to the memory meanwhile.
   int64_t at(int64_t position) const {
-    const int32_t index = values[position];
+    const int32_t index = __atomic_load_n(values + position, __ATOMIC_RELAXED);
     if (index >= 0 && index < extent) return index;
     if (fault != nullptr) fault->index_out_of_range("index", position, index, extent);
     return -1;
@@ -27,6 +30,9 @@ inline IndexOperand index_operand(const KernelCall& call, size_t operand, int64_
   return {reinterpret_cast<const int32_t*>(call.operands[operand]), extent, call.fault};
 }
 inline bool is_index(const TensorSpec& spec) { return spec.dtype == DType::kI32 && spec.is_contiguous(); }
+
+// The work of an element whose place depends on an index: it may miss every cache.
+inline constexpr int64_t kIndexedCost = 8;
 
 // Calls f(T{}) with the C++ type of a number; false for types without arithmetic here.
 template <class F>

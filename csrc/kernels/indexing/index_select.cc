@@ -31,16 +31,19 @@ class IndexSelectKernel final : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const IndexOperand index = index_operand(call, 1, x_.size);
+    StopMeter meter(call);
     const int64_t runs = x_.outer * count_;
-    for (int64_t i = runs * lane / lanes_; i < runs * (lane + 1) / lanes_; ++i) {
-      std::byte* to = call.results[0] + i * run_bytes_;
-      const int64_t k = index.at(i % count_);
-      if (k >= 0)
-        std::memcpy(to, call.operands[0] + (i / count_ * x_.size + k) * run_bytes_,
-                    static_cast<size_t>(run_bytes_));
-      else
-        std::memset(to, 0, static_cast<size_t>(run_bytes_));
-    }
+    const int64_t first = runs * lane / lanes_, last = runs * (lane + 1) / lanes_;
+    in_pieces(meter, last - first, run_bytes_ / 4 + kIndexedCost, [&](int64_t at, int64_t n) {
+      for (int64_t i = first + at; i < first + at + n; ++i) {
+        std::byte* to = call.results[0] + i * run_bytes_;
+        const int64_t k = index.at(i % count_);
+        if (k >= 0)
+          copy_bytes(meter, to, call.operands[0] + (i / count_ * x_.size + k) * run_bytes_, run_bytes_);
+        else
+          clear_bytes(meter, to, run_bytes_);
+      }
+    });
   }
 
  private:
@@ -79,23 +82,37 @@ class IndexAddKernel final : public PreparedKernel {
     auto* result = reinterpret_cast<T*>(call.results[0]);
     const auto* x = reinterpret_cast<const T*>(call.operands[0]);
     const auto* source = reinterpret_cast<const T*>(call.operands[2]);
+    StopMeter meter(call);
     for (int64_t o = by_columns_ ? 0 : first; o < (by_columns_ ? x_.outer : last); ++o) {
       T* to = result + o * x_.size * x_.inner;
       if (static_cast<const void*>(x) != result) {
-        if (strided_)
-          copy_.run(reinterpret_cast<const std::byte*>(x + o * outer_stride_),
-                    reinterpret_cast<std::byte*>(to));
-        else
-          for (int64_t r = 0; r < x_.size; ++r)
-            std::copy_n(x + (o * x_.size + r) * x_.inner + column, columns, to + r * x_.inner + column);
+        if (strided_) {
+          copy_units(meter, copy_, reinterpret_cast<const std::byte*>(x + o * outer_stride_),
+                     reinterpret_cast<std::byte*>(to));
+        } else {
+          in_pieces(meter, x_.size, columns + 1, [&](int64_t at, int64_t n) {
+            for (int64_t r = at; r < at + n; ++r)
+              copy_bytes(meter, reinterpret_cast<std::byte*>(to + r * x_.inner + column),
+                         reinterpret_cast<const std::byte*>(x + (o * x_.size + r) * x_.inner + column),
+                         columns * static_cast<int64_t>(sizeof(T)));
+          });
+        }
+        if (meter.stops(1)) return;
       }
-      for (int64_t i = 0; i < count_; ++i) {
-        const int64_t k = index.at(i);
-        if (k < 0) continue;
-        T* slice = to + k * x_.inner + column;
-        const T* from = source + (o * count_ + i) * x_.inner + column;
-        for (int64_t c = 0; c < columns; ++c) slice[c] = static_cast<T>(slice[c] + from[c]);
-      }
+      // Rows longer than a piece are cut into columns of one.
+      int64_t c0 = 0;
+      do {  // once for rows of nothing too: their indices are checked
+        const int64_t width = std::min(StopMeter::kPiece, columns - c0);
+        for (int64_t i = 0; i < count_; ++i) {
+          if (meter.stops(width + 1)) return;
+          const int64_t k = index.at(i);
+          if (k < 0) continue;
+          T* slice = to + k * x_.inner + column + c0;
+          const T* from = source + (o * count_ + i) * x_.inner + column + c0;
+          for (int64_t c = 0; c < width; ++c) slice[c] = static_cast<T>(slice[c] + from[c]);
+        }
+        c0 += StopMeter::kPiece;
+      } while (c0 < columns);
     }
   }
 
@@ -120,11 +137,13 @@ class OneHotKernel final : public PreparedKernel {
     const IndexOperand index = index_operand(call, 0, classes_);
     const int64_t bytes = size_in_bytes(dtype_);
     const int64_t first = count_ * lane / lanes_, last = count_ * (lane + 1) / lanes_;
-    std::memset(call.results[0] + first * classes_ * bytes, 0,
-                static_cast<size_t>((last - first) * classes_ * bytes));
-    for (int64_t i = first; i < last; ++i)
-      if (const int64_t k = index.at(i); k >= 0)
-        std::memcpy(call.results[0] + (i * classes_ + k) * bytes, one_.data(), static_cast<size_t>(bytes));
+    StopMeter meter(call);
+    clear_bytes(meter, call.results[0] + first * classes_ * bytes, (last - first) * classes_ * bytes);
+    in_pieces(meter, last - first, kIndexedCost, [&](int64_t at, int64_t n) {
+      for (int64_t i = first + at; i < first + at + n; ++i)
+        if (const int64_t k = index.at(i); k >= 0)
+          std::memcpy(call.results[0] + (i * classes_ + k) * bytes, one_.data(), static_cast<size_t>(bytes));
+    });
   }
 
  private:
@@ -134,21 +153,43 @@ class OneHotKernel final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+bool can_select(const TensorSpec& x, const TensorSpec& index, const TensorSpec& y) {
+  return x.is_contiguous() && is_index(index) && y.is_contiguous() && x.dtype == y.dtype;
+}
+
 std::unique_ptr<PreparedKernel> prepare_index_select(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
-  if (!x.is_contiguous() || !is_index(index) || !y.is_contiguous() || x.dtype != y.dtype) return nullptr;
+  if (!can_select(x, index, y)) return nullptr;
   return std::make_unique<IndexSelectKernel>(Around(x.shape, request.attributes.integer("dim")),
                                              element_count(index.shape), size_in_bytes(x.dtype));
 }
 
+// Slices of [outer][size][inner], one per index.
+bool are_slices(const KernelRequest& request, const TensorSpec& x, const TensorSpec& slices) {
+  const Around around(x.shape, dimension_of(request, "dim", x.shape.size()));
+  return Checked(around.outer) * element_count(request.operands[1].shape) * around.inner ==
+         element_count(slices.shape);
+}
+
+Footprint footprint_of_index_select(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  require(can_select(x, request.operands[1], y), "selects slices of types or layouts that do not fit");
+  require(are_slices(request, x, y), "selects slices that do not fill its result");
+  return footprint_of_views(request);
+}
+
+bool can_add(const KernelRequest& request) {
+  const TensorSpec &x = request.operands[0], &source = request.operands[2], &y = request.results[0];
+  return x.layout == Layout::kPlain && is_index(request.operands[1]) && source.is_contiguous() &&
+         y.is_contiguous() && x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape &&
+         with_number(y.dtype, [](auto) {});
+}
+
 std::unique_ptr<PreparedKernel> prepare_index_add(const KernelRequest& request) {
-  const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2],
-                   &y = request.results[0];
-  if (x.layout != Layout::kPlain || !is_index(index) || !source.is_contiguous() || !y.is_contiguous())
-    return nullptr;
-  if (x.dtype != y.dtype || source.dtype != y.dtype || x.shape != y.shape ||
-      !with_number(y.dtype, [](auto) {}))
-    return nullptr;
+  if (!can_add(request)) return nullptr;
+  const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
   const auto dim = request.attributes.integer("dim");
   Around around(x.shape, dim);
   StridedCopy copy;
@@ -169,16 +210,41 @@ std::unique_ptr<PreparedKernel> prepare_index_add(const KernelRequest& request) 
                                           outer_stride, strided);
 }
 
+Footprint footprint_of_index_add(const KernelRequest& request) {
+  require_counts(request, 3, 1);
+  require_sound(request);
+  require(can_add(request), "adds slices of types, shapes or layouts that do not fit");
+  require(are_slices(request, request.operands[0], request.operands[2]),
+          "adds slices that are not one per index");
+  return footprint_of_views(request);
+}
+
+bool can_make_one_hot(const TensorSpec& index, const TensorSpec& y) {
+  return is_index(index) && y.is_contiguous() && element_value(y.dtype, 1.0);
+}
+
 std::unique_ptr<PreparedKernel> prepare_one_hot(const KernelRequest& request) {
   const TensorSpec &index = request.operands[0], &y = request.results[0];
-  if (!is_index(index) || !y.is_contiguous() || !element_value(y.dtype, 1.0)) return nullptr;
+  if (!can_make_one_hot(index, y)) return nullptr;
   return std::make_unique<OneHotKernel>(y.dtype, element_count(index.shape),
                                         request.attributes.integer("classes"));
 }
 
-IPU_REGISTER_KERNEL("index_select", prepare_index_select);
-IPU_REGISTER_KERNEL("index_add", prepare_index_add);
-IPU_REGISTER_KERNEL("one_hot", prepare_one_hot);
+Footprint footprint_of_one_hot(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  const TensorSpec &index = request.operands[0], &y = request.results[0];
+  require(can_make_one_hot(index, y), "marks classes in a type or layout it cannot");
+  const int64_t classes = integer_of(request, "classes");
+  require(classes >= 0 && classes <= kMostElements, "has a number of classes out of range");
+  require(Checked(element_count(index.shape)) * classes == element_count(y.shape),
+          "marks classes of a result that has other ones");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("index_select", prepare_index_select, footprint_of_index_select);
+IPU_REGISTER_KERNEL("index_add", prepare_index_add, footprint_of_index_add);
+IPU_REGISTER_KERNEL("one_hot", prepare_one_hot, footprint_of_one_hot);
 
 }  // namespace
 }  // namespace ipu::kernels

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/operand_matrix.h"
+#include "kernels/stop_meter.h"
 #include "kernels/tile_gemm/half_rows.h"
 #include "kernels/tile_gemm/panels.h"
 #include "kernels/tile_gemm/vector_tiles.h"
@@ -30,8 +32,12 @@ class PackMatrix : public PreparedKernel {
         lanes_(lanes_for(source.rows * source.columns, panels_)) {}
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
-    pack_panels(source_, reinterpret_cast<const T*>(call.operands[0]), reinterpret_cast<T*>(call.results[0]),
-                panels_ * lane / lanes_, panels_ * (lane + 1) / lanes_);
+    StopMeter meter(call);
+    for (int64_t panel = panels_ * lane / lanes_; panel < panels_ * (lane + 1) / lanes_; ++panel) {
+      pack_panels(source_, reinterpret_cast<const T*>(call.operands[0]),
+                  reinterpret_cast<T*>(call.results[0]), panel, panel + 1);
+      if (meter.stops(source_.rows * panel_width(source_.columns) / 2)) return;
+    }
   }
 
  private:
@@ -52,8 +58,10 @@ class UnpackMatrix : public PreparedKernel {
     const auto* from = reinterpret_cast<const T*>(call.operands[0]);
     auto* to = reinterpret_cast<T*>(call.results[0]);
     const int64_t first = source_.rows * lane / lanes_, last = source_.rows * (lane + 1) / lanes_;
+    StopMeter meter(call);
     for (int64_t row = first; row < last; row += kBlock)
       for (int64_t column = 0; column < source_.columns; column += kBlock) {
+        if (meter.stops(kBlock * kBlock / 2)) return;
         const int64_t rows = std::min(kBlock, last - row),
                       columns = std::min(kBlock, source_.columns - column);
         if (source_.form == MatrixSource::Form::kPanels) {
@@ -96,11 +104,13 @@ class ConvWeight : public PreparedKernel {
     auto* const from = reinterpret_cast<const T*>(call.operands[0]);
     auto* const to = reinterpret_cast<T*>(call.results[0]);
     T block[64 * 64];
+    StopMeter meter(call);
     for (int64_t panel = panels * lane / lanes_; panel < panels * (lane + 1) / lanes_; ++panel) {
       const int64_t column = panel * width, count = std::min(width, out_ - column);
       const auto bytes = static_cast<size_t>(width) * sizeof(T);
       std::memset(block, 0, sizeof block);
       for (int64_t start = 0; start < rows; start += 64) {
+        if (meter.stops(64 * width / 2)) return;
         const int64_t length = std::min<int64_t>(64, rows - start);
         if (packs_) copy_transposed(from + column * rows + start, rows, block, width, count, length);
         for (int64_t i = 0; i < length; ++i) {
@@ -131,9 +141,18 @@ class ChannelsLast : public PreparedKernel {
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
     const int64_t size = rows_ * columns_;
-    for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i)
-      copy_transposed(reinterpret_cast<const T*>(call.operands[0]) + i * size, columns_,
-                      reinterpret_cast<T*>(call.results[0]) + i * size, rows_, rows_, columns_);
+    // Rows of an image by pieces of some 100 us.
+    const int64_t step = std::max<int64_t>(64, (int64_t{1} << 17) / std::max<int64_t>(1, columns_) / 64 * 64);
+    StopMeter meter(call);
+    for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i) {
+      const T* const from = reinterpret_cast<const T*>(call.operands[0]) + i * size;
+      T* const to = reinterpret_cast<T*>(call.results[0]) + i * size;
+      for (int64_t row = 0; row < rows_; row += step) {
+        const int64_t rows = std::min(step, rows_ - row);
+        copy_transposed(from + row * columns_, columns_, to + row, rows_, rows, columns_);
+        if (meter.stops(rows * columns_)) return;
+      }
+    }
   }
 
  private:
@@ -148,46 +167,84 @@ std::unique_ptr<PreparedKernel> for_width(DType dtype, const Arguments&... argum
   return std::make_unique<Kernel<Half>>(arguments...);
 }
 
-std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& request) {
-  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
+// What a request asks for, in the numbers of the classes above.
+struct Plan {
+  enum class Method : uint8_t { kPack, kUnpack, kPackConv, kUnpackConv, kChannels };
+  Method method = Method::kPack;
+  MatrixSource matrix;                       // kPack, kUnpack
+  int64_t first = 0, second = 0, third = 0;  // out, in, taps of a weight; images, rows, columns
+};
+
+int64_t product_from(const Shape& shape, size_t first) {
+  int64_t product = 1;
+  for (size_t d = first; d < shape.size(); ++d) product *= shape[d];
+  return product;
+}
+
+// nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
+std::optional<Plan> plan_of(const KernelRequest& request) {
+  using Method = Plan::Method;
+  if (request.operands.size() != 1 || request.results.size() != 1) return std::nullopt;
   const TensorSpec &from = request.operands[0], &to = request.results[0];
   if (from.dtype != to.dtype || (size_in_bytes(from.dtype) != 4 && size_in_bytes(from.dtype) != 2))
-    return nullptr;
-  if (request.attributes.boolean("conv_weight", false)) {
+    return std::nullopt;
+  if (boolean_of(request, "conv_weight", false)) {
     const bool packs = from.layout == Layout::kPlain && to.layout == Layout::kPacked64;
     const TensorSpec &plain = packs ? from : to, &packed = packs ? to : from;
     if (!plain.is_contiguous() || packed.layout != Layout::kPacked64 || plain.shape.size() < 3)
-      return nullptr;
-    int64_t taps = 1;
-    for (size_t d = 2; d < plain.shape.size(); ++d) taps *= plain.shape[d];
-    if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return nullptr;
-    return for_width<ConvWeight>(from.dtype, plain.shape[0], plain.shape[1], taps, packs);
+      return std::nullopt;
+    const int64_t taps = product_from(plain.shape, 2);
+    if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return std::nullopt;
+    return Plan{packs ? Method::kPackConv : Method::kUnpackConv, {}, plain.shape[0], plain.shape[1], taps};
   }
+  const bool transpose = boolean_of(request, "transpose", false);
   if (from.layout == Layout::kPlain && to.layout == Layout::kPacked64) {
-    const bool transpose = request.attributes.boolean("transpose", false);
     const auto source = matrix_of(from, transpose);
-    if (!source || from.shape.size() != 2 || to.shape != Shape{source->rows, source->columns}) return nullptr;
-    return for_width<PackMatrix>(from.dtype, *source);
+    if (!source || from.shape.size() != 2 || to.shape != Shape{source->rows, source->columns})
+      return std::nullopt;
+    return Plan{Method::kPack, *source};
   }
   if (from.layout == Layout::kPacked64 && to.layout == Layout::kPlain) {
-    const bool transpose = request.attributes.boolean("transpose", false);
     const auto source = matrix_of(from, transpose);
-    if (!source || to.shape != Shape{source->rows, source->columns} || !to.is_contiguous()) return nullptr;
-    return for_width<UnpackMatrix>(from.dtype, *source, source->columns);
+    if (!source || to.shape != Shape{source->rows, source->columns} || !to.is_contiguous())
+      return std::nullopt;
+    return Plan{Method::kUnpack, *source};
   }
   const bool to_nhwc = from.layout == Layout::kPlain && to.layout == Layout::kNhwc;
   const bool from_nhwc = from.layout == Layout::kNhwc && to.layout == Layout::kPlain;
-  if ((!to_nhwc && !from_nhwc) || from.shape != to.shape || from.shape.size() < 3) return nullptr;
-  if (to_nhwc && !from.is_contiguous()) return nullptr;
-  if (from_nhwc && !to.is_contiguous()) return nullptr;
-  const int64_t channels = from.shape[1];
-  int64_t pixels = 1;
-  for (size_t d = 2; d < from.shape.size(); ++d) pixels *= from.shape[d];
-  return for_width<ChannelsLast>(from.dtype, from.shape[0], to_nhwc ? channels : pixels,
-                                 to_nhwc ? pixels : channels);
+  if ((!to_nhwc && !from_nhwc) || from.shape != to.shape || from.shape.size() < 3) return std::nullopt;
+  if (to_nhwc ? !from.is_contiguous() : !to.is_contiguous()) return std::nullopt;
+  const int64_t channels = from.shape[1], pixels = product_from(from.shape, 2);
+  return Plan{Method::kChannels, {}, from.shape[0], to_nhwc ? channels : pixels, to_nhwc ? pixels : channels};
 }
 
-IPU_REGISTER_KERNEL("convert_layout", prepare_convert_layout);
+std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& request) {
+  const std::optional<Plan> plan = plan_of(request);
+  if (!plan) return nullptr;
+  const DType dtype = request.operands[0].dtype;
+  switch (plan->method) {
+    case Plan::Method::kPack:
+      return for_width<PackMatrix>(dtype, plan->matrix);
+    case Plan::Method::kUnpack:
+      return for_width<UnpackMatrix>(dtype, plan->matrix, plan->matrix.columns);
+    case Plan::Method::kPackConv:
+    case Plan::Method::kUnpackConv:
+      return for_width<ConvWeight>(dtype, plan->first, plan->second, plan->third,
+                                   plan->method == Plan::Method::kPackConv);
+    case Plan::Method::kChannels:
+      return for_width<ChannelsLast>(dtype, plan->first, plan->second, plan->third);
+  }
+  return nullptr;
+}
+
+Footprint footprint_of_convert_layout(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  require(plan_of(request).has_value(), "converts between layouts, shapes or types that do not fit");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("convert_layout", prepare_convert_layout, footprint_of_convert_layout);
 
 }  // namespace
 }  // namespace ipu::kernels

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/loss/loss_reduction.h"
 #include "kernels/softmax/slices.h"
+#include "kernels/stop_meter.h"
 #include "support/half.h"
 
 namespace ipu::kernels {
@@ -32,17 +35,26 @@ struct Loss {
   }
   // Class of target `at`, or -1 when it does not count.
   int32_t target_class(const int32_t* targets, int64_t at, KernelFault* fault) const {
-    const int32_t c = targets[at];
+    // Read once, as the atomic load sees to: what is checked is what is used.
+    const int32_t c = __atomic_load_n(targets + at, __ATOMIC_RELAXED);
     if (c == ignore_index) return -1;
     if (c >= 0 && c < classes()) return c;
     if (fault != nullptr) fault->index_out_of_range("target", at, c, classes());
     return -1;
   }
-  float counted(const int32_t* list) const {
+  float counted(const int32_t* list, StopMeter& meter) const {
+    constexpr int64_t kStep = 1 << 15;
+    const int64_t all = targets();
     int64_t n = 0;
-    for (int64_t i = 0; i < targets(); ++i) n += list[i] != ignore_index;
+    for (int64_t first = 0; first < all; first += kStep) {
+      const int64_t last = std::min(all, first + kStep);
+      for (int64_t i = first; i < last; ++i) n += list[i] != ignore_index;
+      if (meter.stops(last - first)) break;
+    }
     return static_cast<float>(n);
   }
+  // Of a panel, roughly.
+  int64_t nanoseconds(int64_t columns) const { return 2 * (math.slices().size + 8) * columns; }
 };
 
 float read_float(const std::byte* at, DType dtype) {
@@ -69,6 +81,7 @@ class LossKernel final : public PreparedKernel {
     const auto* targets = reinterpret_cast<const int32_t*>(call.operands[1]);
     const int64_t panels = math.slices().panels, bytes = size_in_bytes(loss_.dtype);
     PairwiseStack total(fold_ops(FoldKind::kSumF));
+    StopMeter meter(call);
     for (int64_t i = panels * lane / lanes(); i < panels * (lane + 1) / lanes(); ++i) {
       const Panel x = math.panel(call.operands[0], i, call.scratch, 0);
       float *largest = math.statistic(call.scratch, 0), *log_sum = math.statistic(call.scratch, 1);
@@ -92,12 +105,13 @@ class LossKernel final : public PreparedKernel {
         else
           total.push(bits_of(value));
       }
+      if (meter.stops(loss_.nanoseconds(x.columns))) return;
     }
     if (loss_.reduction == LossReduction::kNone) return;
     const uint32_t bits = total.finish();
     float value;
     std::memcpy(&value, &bits, 4);
-    if (loss_.reduction == LossReduction::kMean) value /= loss_.counted(targets);
+    if (loss_.reduction == LossReduction::kMean) value /= loss_.counted(targets, meter);
     write_float(call.results[0], loss_.dtype, value);
   }
 
@@ -132,8 +146,9 @@ class LossGradientKernel final : public PreparedKernel {
     const auto* targets = reinterpret_cast<const int32_t*>(call.operands[2]);
     const int64_t panels = math.slices().panels, bytes = size_in_bytes(loss_.dtype);
     float shared = 0.0f;
+    StopMeter meter(call);
     if (loss_.reduction != LossReduction::kNone) shared = read_float(call.operands[0], loss_.dtype);
-    if (loss_.reduction == LossReduction::kMean) shared /= loss_.counted(targets);
+    if (loss_.reduction == LossReduction::kMean) shared /= loss_.counted(targets, meter);
     const auto multiply = ops.compute[static_cast<size_t>(OpCode::kMulF)],
                subtract = ops.compute[static_cast<size_t>(OpCode::kSubF)];
     for (int64_t i = panels * lane / lanes(); i < panels * (lane + 1) / lanes(); ++i) {
@@ -169,6 +184,7 @@ class LossGradientKernel final : public PreparedKernel {
         if (k >= 0) out.data[k * out.stride + c] -= (1.0f - loss_.smoothing) * upstream[c];
       }
       math.store(out, call.results[0], i);
+      if (meter.stops(loss_.nanoseconds(out.columns))) return;
     }
   }
 
@@ -176,41 +192,60 @@ class LossGradientKernel final : public PreparedKernel {
   Loss loss_;
 };
 
-// `x` and `target` are operand indices; a gradient's result has the shape of x.
+// A loss has operands x, target and a result of one element or one for each target; its gradient has that
+// first, and a result like x. nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
 template <bool kSoftmax, bool kGradient>
-std::unique_ptr<PreparedKernel> prepare_loss(const KernelRequest& request) {
+std::optional<Loss> plan_loss(const KernelRequest& request) {
+  if (request.operands.size() != (kGradient ? 3 : 2) || request.results.size() != 1) return std::nullopt;
   const TensorSpec &x = request.operands[kGradient ? 1 : 0], &target = request.operands[kGradient ? 2 : 1];
+  const TensorSpec& loss_value = kGradient ? request.operands[0] : request.results[0];
   if (!(x.dtype == DType::kF32 || x.dtype == DType::kF16) || target.dtype != DType::kI32 ||
-      !target.is_contiguous())
-    return nullptr;
-  const std::optional<LossReduction> reduction = loss_reduction(request.attributes.text("reduction", "mean"));
+      !target.is_contiguous() || loss_value.dtype != x.dtype || !loss_value.is_contiguous())
+    return std::nullopt;
+  const std::optional<LossReduction> reduction = loss_reduction(text_of(request, "reduction", "mean"));
   const std::optional<Slices> slices = slices_of(x, x.shape.size() == 1 ? 0 : 1);
-  if (!reduction || !slices || x.shape.empty() ||
-      slices->outer * slices->inner != element_count(target.shape))
-    return nullptr;
-  const TensorSpec& y = request.results[0];
-  if (kGradient
-          ? (y.layout != x.layout || y.shape != x.shape || (y.layout == Layout::kPlain && !y.is_contiguous()))
-          : !y.is_contiguous())
-    return nullptr;
-  if (kGradient && !request.operands[0].is_contiguous()) return nullptr;
-  Loss loss{
-      .math = SliceMath(*slices, x.dtype),
-      .dtype = x.dtype,
-      .has_softmax = kSoftmax,
-      .reduction = *reduction,
-      .ignore_index = static_cast<int32_t>(request.attributes.integer("ignore_index", -100)),
-      .smoothing = kSoftmax ? static_cast<float>(request.attributes.real("label_smoothing", 0.0)) : 0.0f};
-  if constexpr (kGradient)
-    return std::make_unique<LossGradientKernel>(std::move(loss));
-  else
-    return std::make_unique<LossKernel>(std::move(loss));
+  if (!reduction || !slices || x.shape.empty()) return std::nullopt;
+  const int64_t targets = slices->outer * slices->inner;
+  if (element_count(target.shape) != targets ||
+      element_count(loss_value.shape) != (*reduction == LossReduction::kNone ? targets : 1))
+    return std::nullopt;
+  if constexpr (kGradient) {
+    const TensorSpec& dx = request.results[0];
+    if (dx.layout != x.layout || dx.shape != x.shape || dx.dtype != x.dtype ||
+        (x.layout == Layout::kPlain && !dx.is_contiguous()))
+      return std::nullopt;
+  }
+  return Loss{.math = SliceMath(*slices, x.dtype),
+              .dtype = x.dtype,
+              .has_softmax = kSoftmax,
+              .reduction = *reduction,
+              .ignore_index = static_cast<int32_t>(integer_of(request, "ignore_index", -100)),
+              .smoothing = kSoftmax ? static_cast<float>(real_of(request, "label_smoothing", 0.0)) : 0.0f};
 }
 
-IPU_REGISTER_KERNEL("nll_loss", (prepare_loss<false, false>));
-IPU_REGISTER_KERNEL("nll_loss_gradient", (prepare_loss<false, true>));
-IPU_REGISTER_KERNEL("cross_entropy", (prepare_loss<true, false>));
-IPU_REGISTER_KERNEL("cross_entropy_gradient", (prepare_loss<true, true>));
+template <bool kSoftmax, bool kGradient>
+std::unique_ptr<PreparedKernel> prepare_loss(const KernelRequest& request) {
+  std::optional<Loss> loss = plan_loss<kSoftmax, kGradient>(request);
+  if (!loss) return nullptr;
+  if constexpr (kGradient)
+    return std::make_unique<LossGradientKernel>(std::move(*loss));
+  else
+    return std::make_unique<LossKernel>(std::move(*loss));
+}
+
+template <bool kSoftmax, bool kGradient>
+Footprint footprint_of_loss(const KernelRequest& request) {
+  require_counts(request, kGradient ? 3 : 2, 1);
+  require_sound(request);
+  require(plan_loss<kSoftmax, kGradient>(request).has_value(),
+          "has no loss's shapes, strides, types or attributes");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("nll_loss", (prepare_loss<false, false>), (footprint_of_loss<false, false>));
+IPU_REGISTER_KERNEL("nll_loss_gradient", (prepare_loss<false, true>), (footprint_of_loss<false, true>));
+IPU_REGISTER_KERNEL("cross_entropy", (prepare_loss<true, false>), (footprint_of_loss<true, false>));
+IPU_REGISTER_KERNEL("cross_entropy_gradient", (prepare_loss<true, true>), (footprint_of_loss<true, true>));
 
 }  // namespace
 }  // namespace ipu::kernels

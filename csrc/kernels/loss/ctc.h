@@ -28,15 +28,21 @@ inline double log_add(double a, double b) {
   return largest + std::log1p(std::exp(std::min(a, b) - largest));
 }
 
+// Whether to give up, asked once for each time with the number of states; results mean nothing then.
+struct NeverStop {
+  bool operator()(int64_t) const { return false; }
+};
+
 // Fills alpha [times, states]: the logarithm of the probability of all ways that are in a state at a time.
 // Returns the loss; `log_probability(time, label)`.
-template <class LogProbability>
-double ctc_forward(const CtcSample& s, double* alpha, LogProbability log_probability) {
+template <class LogProbability, class Stop = NeverStop>
+double ctc_forward(const CtcSample& s, double* alpha, LogProbability log_probability, Stop stop = {}) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   const int64_t states = s.states();
   if (s.times == 0) return s.labels == 0 ? 0.0 : -kNever;
   for (int64_t k = 0; k < states; ++k) alpha[k] = k < 2 ? log_probability(0, s.label(k)) : kNever;
   for (int64_t t = 1; t < s.times; ++t) {
+    if (stop(states)) return 0.0;
     const double* before = alpha + (t - 1) * states;
     for (int64_t k = 0; k < states; ++k) {
       double sum = before[k];
@@ -51,12 +57,13 @@ double ctc_forward(const CtcSample& s, double* alpha, LogProbability log_probabi
 
 // Calls emit(time, label, share): the probability that the label is seen at that time, given the target.
 // `beta` holds two rows of states.
-template <class LogProbability, class Emit>
+template <class LogProbability, class Emit, class Stop = NeverStop>
 void ctc_shares(const CtcSample& s, const double* alpha, double loss, double* beta,
-                LogProbability log_probability, Emit emit) {
+                LogProbability log_probability, Emit emit, Stop stop = {}) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   const int64_t states = s.states();
   for (int64_t t = s.times; t-- > 0;) {
+    if (stop(states)) return;
     double* row = beta + (t % 2) * states;
     const double* after = beta + ((t + 1) % 2) * states;
     for (int64_t k = states; k-- > 0;) {

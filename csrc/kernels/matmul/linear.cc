@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/operand_matrix.h"
 #include "kernels/tile_gemm/half_product.h"
@@ -58,8 +59,9 @@ class ProductKernel : public PreparedKernel {
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
     auto operand = [&](int i) { return reinterpret_cast<const T*>(call.operands[i]); };
+    StopMeter meter(call);
     product_.run(operand(a_), operand(b_), bias_ < 0 ? nullptr : operand(bias_),
-                 reinterpret_cast<T*>(call.results[0]), call.scratch, lane);
+                 reinterpret_cast<T*>(call.results[0]), call.scratch, lane, meter);
   }
 
  private:
@@ -67,20 +69,27 @@ class ProductKernel : public PreparedKernel {
   int a_, b_, bias_;
 };
 
-std::unique_ptr<PreparedKernel> make_kernel(const KernelRequest& request, const ProductShape& shape, int a,
-                                            int b, int bias = -1) {
+// The product a request asks for; which operands are A, B and bias.
+struct Plan {
+  ProductShape shape;
+  int a = 0, b = 1, bias = -1;
+};
+
+std::unique_ptr<PreparedKernel> make_kernel(const KernelRequest& request, const std::optional<Plan>& plan) {
+  if (!plan) return nullptr;
   if (request.results[0].dtype == DType::kF16)
-    return std::make_unique<ProductKernel<HalfProduct, Half>>(shape, a, b, bias);
-  return std::make_unique<ProductKernel<Product, float>>(shape, a, b, bias);
+    return std::make_unique<ProductKernel<HalfProduct, Half>>(plan->shape, plan->a, plan->b, plan->bias);
+  return std::make_unique<ProductKernel<Product, float>>(plan->shape, plan->a, plan->b, plan->bias);
 }
 
-std::unique_ptr<PreparedKernel> prepare_linear(const KernelRequest& request) {
-  if (request.operands.size() < 2 || request.results.empty() || !is_uniform(request)) return nullptr;
+// nullopt: the kernel cannot do this. Sizes must be bounded (require_sound).
+std::optional<Plan> plan_linear(const KernelRequest& request) {
+  if (request.operands.size() < 2 || request.results.empty() || !is_uniform(request)) return std::nullopt;
   const auto x = rows_of(request.operands[0]);
   const auto w = weight_matrix(request.operands[1]);
   const auto y = rows_of(request.results[0]);
   if (!x || !w || !y || w->rows != x->columns || y->rows != x->rows || y->columns != w->columns)
-    return nullptr;
+    return std::nullopt;
   ProductShape shape;
   shape.m = x->rows;
   shape.n = w->columns;
@@ -89,24 +98,25 @@ std::unique_ptr<PreparedKernel> prepare_linear(const KernelRequest& request) {
   shape.b = *w;
   shape.ldc = y->stride;
   // An absent optional bias is a missing operand or a spec without a shape.
-  const bool has_bias = request.operands.size() > 2 && request.operands[2].shape.size() == 1;
-  if (has_bias && !request.operands[2].is_contiguous()) return nullptr;
-  const std::string activation = request.attributes.text("activation", "none");
+  const bool has_bias = request.operands.size() > 2 && !request.operands[2].shape.empty();
+  if (has_bias && (!request.operands[2].is_contiguous() || request.operands[2].shape != Shape{shape.n}))
+    return std::nullopt;
+  const std::string activation = text_of(request, "activation", "none");
   if (activation == "relu")
     shape.activation = Activation::kRelu;
   else if (activation != "none")
-    return nullptr;
-  return make_kernel(request, shape, 0, 1, has_bias ? 2 : -1);
+    return std::nullopt;
+  return Plan{shape, 0, 1, has_bias ? 2 : -1};
 }
 
 // dx[M,K] = dy[M,N] · w[N,K]
-std::unique_ptr<PreparedKernel> prepare_linear_input_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return nullptr;
+std::optional<Plan> plan_input_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return std::nullopt;
   const auto dy = rows_of(request.operands[0]);
   const auto w = weight_matrix(request.operands[1]);
   const auto dx = rows_of(request.results[0]);
   if (!dy || !w || !dx || w->columns != dy->columns || dx->rows != dy->rows || dx->columns != w->rows)
-    return nullptr;
+    return std::nullopt;
   ProductShape shape;
   shape.m = dy->rows;
   shape.n = w->rows;
@@ -114,20 +124,20 @@ std::unique_ptr<PreparedKernel> prepare_linear_input_gradient(const KernelReques
   shape.lda = dy->stride;
   shape.b = transposed(*w);
   shape.ldc = dx->stride;
-  return make_kernel(request, shape, 0, 1);
+  return Plan{shape};
 }
 
 // dw[N,K] = dyᵀ · x, or packed [K,N] = xᵀ · dy: both read their operands in place.
-std::unique_ptr<PreparedKernel> prepare_linear_weight_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return nullptr;
+std::optional<Plan> plan_weight_gradient(const KernelRequest& request) {
+  if (request.operands.size() != 2 || request.results.empty() || !is_uniform(request)) return std::nullopt;
   const auto x = rows_of(request.operands[0]);
   const auto dy = rows_of(request.operands[1]);
   const TensorSpec& result = request.results[0];
-  if (!x || !dy || x->rows != dy->rows || result.shape.size() != 2) return nullptr;
+  if (!x || !dy || x->rows != dy->rows || result.shape.size() != 2) return std::nullopt;
   const bool packed = result.layout == Layout::kPacked64;
-  if (!packed && !result.is_contiguous()) return nullptr;
+  if (!packed && !result.is_contiguous()) return std::nullopt;
   const MatrixSource &a = packed ? *x : *dy, &b = packed ? *dy : *x;
-  if (result.shape != Shape{a.columns, b.columns}) return nullptr;
+  if (result.shape != Shape{a.columns, b.columns}) return std::nullopt;
   ProductShape shape;
   shape.m = a.columns;
   shape.n = b.columns;
@@ -137,12 +147,29 @@ std::unique_ptr<PreparedKernel> prepare_linear_weight_gradient(const KernelReque
   shape.b = b;
   shape.packed_c = packed;
   shape.ldc = b.columns;
-  return make_kernel(request, shape, packed ? 0 : 1, packed ? 1 : 0);
+  return Plan{shape, packed ? 0 : 1, packed ? 1 : 0};
 }
 
-IPU_REGISTER_KERNEL("linear", prepare_linear);
-IPU_REGISTER_KERNEL("linear_input_gradient", prepare_linear_input_gradient);
-IPU_REGISTER_KERNEL("linear_weight_gradient", prepare_linear_weight_gradient);
+template <std::optional<Plan> (*kPlan)(const KernelRequest&)>
+std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) {
+  return make_kernel(request, kPlan(request));
+}
+
+template <std::optional<Plan> (*kPlan)(const KernelRequest&)>
+Footprint footprint(const KernelRequest& request) {
+  require_counts(request, 2, 3, 1);
+  require_sound(request);
+  const std::optional<Plan> plan = kPlan(request);
+  require(plan.has_value(), "has no product's shapes, strides, types or attributes");
+  require_disjoint(request.results[0]);
+  Footprint touched = footprint_of_views(request);
+  if (touched.operands.size() > 2 && plan->bias < 0) touched.operands[2] = {};
+  return touched;
+}
+
+IPU_REGISTER_KERNEL("linear", prepare<plan_linear>, footprint<plan_linear>);
+IPU_REGISTER_KERNEL("linear_input_gradient", prepare<plan_input_gradient>, footprint<plan_input_gradient>);
+IPU_REGISTER_KERNEL("linear_weight_gradient", prepare<plan_weight_gradient>, footprint<plan_weight_gradient>);
 
 }  // namespace
 }  // namespace ipu::kernels

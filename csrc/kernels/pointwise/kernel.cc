@@ -3,6 +3,7 @@
 #include "kernels/pointwise/kernel.h"
 
 #include "kernels/pointwise/gather_block.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 namespace {
@@ -23,6 +24,7 @@ void PointwiseKernel::run(const KernelCall& call, int lane) const {
   for (const Constant& constant : constants) fill_splat(slot[constant.slot], constant.bits);
   const int64_t first = blocks * lane / lane_count, last = blocks * (lane + 1) / lane_count;
   auto* offsets = reinterpret_cast<int64_t*>(call.scratch + slots * sizeof(std::byte*));
+  StopMeter meter(call);
   for (int64_t block = first; block < last; ++block) {
     int64_t run = block, chunk = 0;
     if (plan->blocks_per_run != 1) {
@@ -42,7 +44,10 @@ void PointwiseKernel::run(const KernelCall& call, int lane) const {
     const size_t count = static_cast<size_t>(rows * plan->inner);
     if (block == first)  // for full blocks, though this lane may begin with the short end of a run
       for (const Step& step : once) execute(step, call, slot, offsets, plan->rows, plan->block_elements());
-    for (const Step& step : each) execute(step, call, slot, offsets, rows, count);
+    for (const Step& step : each) {
+      if (meter.stops(static_cast<int64_t>(count))) return;
+      execute(step, call, slot, offsets, rows, count);
+    }
     if (padding.any() && start + static_cast<int64_t>(count) > padding.first)
       clear_padding(slot, start, count);
   }

@@ -2,6 +2,7 @@
 // operand use, dimensions collapsed over all of them, in the order of the result's memory.
 #include <algorithm>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/iteration.h"
 #include "kernels/pointwise/kernel.h"
@@ -57,8 +58,10 @@ bool bind_strided(const KernelRequest& request, PointwiseKernel& kernel,
   return true;
 }
 
-std::unique_ptr<PreparedKernel> prepare_pointwise(const KernelRequest& request) {
-  PointwiseProgram program = PointwiseProgram::from_attributes(request.attributes);
+// A kernel whose views and dimensions are set; nullptr when the operands do not fit the results.
+// `view_of[i]` is the view instruction i loads, -1 if none.
+std::unique_ptr<PointwiseKernel> bind_views(const KernelRequest& request, const PointwiseProgram& program,
+                                            std::vector<int16_t>& view_of) {
   if (request.results.empty() || request.results.size() != program.outputs.size()) return nullptr;
   for (const TensorSpec& result : request.results) {
     if (result.shape != request.results[0].shape || result.layout != request.results[0].layout)
@@ -67,7 +70,7 @@ std::unique_ptr<PreparedKernel> prepare_pointwise(const KernelRequest& request) 
   }
   auto kernel = std::make_unique<PointwiseKernel>();
   // One view per operand and iota dimension used.
-  std::vector<int16_t> view_of(program.code.size(), -1);
+  view_of.assign(program.code.size(), -1);
   std::vector<int32_t> iota_dims;
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
@@ -96,14 +99,37 @@ std::unique_ptr<PreparedKernel> prepare_pointwise(const KernelRequest& request) 
   for (size_t v = 0; v < kernel->views.size(); ++v) kernel->views[v].strides = kernel->dims.strides[v];
   for (const TensorSpec& result : request.results)
     kernel->result_bytes.push_back(size_in_bytes(result.dtype));
+  return kernel;
+}
 
+std::unique_ptr<PreparedKernel> prepare_pointwise(const KernelRequest& request) {
+  const PointwiseProgram program = PointwiseProgram::from_attributes(request.attributes);
+  std::vector<int16_t> view_of;
+  std::unique_ptr<PointwiseKernel> kernel = bind_views(request, program, view_of);
+  if (kernel == nullptr) return nullptr;
   if (!build_steps(program, request.results, view_of, *kernel)) return nullptr;
   kernel->lane_count = static_cast<int>(std::min<int64_t>(lanes_for_elements(kernel->plan->elements),
                                                           std::max<int64_t>(kernel->plan->blocks, 1)));
   return kernel;
 }
 
-IPU_REGISTER_KERNEL("pointwise", prepare_pointwise);
+// An operand that no instruction loads may be absent.
+Footprint footprint_of_pointwise(const KernelRequest& request) {
+  require_sound(request);
+  const PointwiseProgram program = PointwiseProgram::from_attributes(request.attributes);
+  std::vector<int16_t> view_of;
+  const std::unique_ptr<PointwiseKernel> kernel = bind_views(request, program, view_of);
+  require(kernel != nullptr, "computes from operands that do not fit its results");
+  Footprint footprint;
+  footprint.operands.resize(request.operands.size());
+  for (const View& view : kernel->views)
+    if (view.operand >= 0)
+      footprint.operands[static_cast<size_t>(view.operand)] = extent_of_view(request.operands[view.operand]);
+  for (const TensorSpec& result : request.results) footprint.results.push_back(extent_of_whole(result));
+  return footprint;
+}
+
+IPU_REGISTER_KERNEL("pointwise", prepare_pointwise, footprint_of_pointwise);
 
 }  // namespace
 }  // namespace ipu::kernels

@@ -147,6 +147,10 @@ std::string_view to_string(OpCode code) {
 int arity(OpCode code) { return kRows[static_cast<size_t>(code)].arity; }
 
 void check(const PointwiseProgram& program) {
+  for (size_t count : {program.code.size(), program.outputs.size()})
+    if (count > kMostInstructions)
+      malformed("it has " + std::to_string(count) + " instructions or outputs; " +
+                std::to_string(kMostInstructions) + " are the most.");
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
     std::string where = "instruction " + std::to_string(i);

@@ -140,6 +140,10 @@ struct Instruction {
   double value = 0.0;
 };
 
+// A program has at most so many instructions, and at most so many outputs: views, registers and pointers in
+// scratch are counted in 16 bits. Longer sums are cut (op add_n).
+inline constexpr size_t kMostInstructions = 4096;
+
 struct PointwiseProgram {
   std::vector<Instruction> code;
   std::vector<int32_t> outputs;  // register of each result; the store narrows by the result's dtype

@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/data_movement/element_value.h"
+
 namespace ipu::kernels {
 namespace {
+
+// Loads take up to two slots, every instruction a register and one for packed elements, every output one.
+static_assert(5 * kMostInstructions < UINT16_MAX);
 
 constexpr int64_t kRegisterBudget = 24 * 1024;  // bytes of registers that stay in the first-level cache
 
@@ -209,7 +214,7 @@ class Builder {
           float number = static_cast<float>(code.value);
           std::memcpy(&bits, &number, 4);
         } else {
-          bits = static_cast<uint32_t>(static_cast<int64_t>(code.value));
+          bits = static_cast<uint32_t>(whole_number(code.value));
         }
         kernel_.constants.push_back({value.slot, bits});
         return true;
@@ -281,8 +286,7 @@ class Builder {
   }
 
   int64_t lay_out() {
-    size_t total = kernel_.first_register_slot + register_is_splat_.size();
-    if (total > UINT16_MAX) return -1;
+    const size_t total = kernel_.first_register_slot + register_is_splat_.size();
     kernel_.slots = static_cast<uint16_t>(total);
     auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
     int64_t at =

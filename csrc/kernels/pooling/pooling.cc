@@ -10,6 +10,7 @@
 
 #include "kernels/convolution/geometry.h"
 #include "kernels/convolution/image_rows.h"
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pooling/pool_loops.h"
 
@@ -47,8 +48,12 @@ struct PoolGeometry {
       const int64_t end = std::min(start + kernel, size + high);
       return count_include_pad ? end - start : std::min(end, size) - std::max<int64_t>(start, 0);
     };
-    return static_cast<float>(extent(row * stride_y - top, kernel_height, in_height, bottom) *
-                              extent(column * stride_x - left, kernel_width, in_width, right));
+    return static_cast<float>(extent(row * stride_y - top, kernel_height, in_height, bottom)) *
+           static_cast<float>(extent(column * stride_x - left, kernel_width, in_width, right));
+  }
+  // Of `windows` windows with so many taps in the image, roughly.
+  int64_t nanoseconds(int64_t windows, int64_t taps) const {
+    return windows * channels * (taps + 1) / 4 + kernel_height * kernel_width;
   }
   ImageShape in(const TensorSpec& spec) const { return image(in_height, in_width, spec); }
   ImageShape out(const TensorSpec& spec) const { return image(out_height, out_width, spec); }
@@ -57,22 +62,30 @@ struct PoolGeometry {
   }
 };
 
-std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, const Attributes& attributes) {
+// nullopt when shapes and attributes do not fit, or are so large that sizes would overflow: more than 2^26
+// taps, strides, dilations or padding above 2^31. The shapes must be bounded (require_sound).
+std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, const KernelRequest& request) {
   const size_t rank = in.size();
   if ((rank != 3 && rank != 4) || out.size() != rank || in[0] != out[0] || in[1] != out[1])
     return std::nullopt;
   const size_t spatial = rank - 2;
-  if (!attributes.has("kernel")) return std::nullopt;
-  const auto& kernel = attributes.integers("kernel");
-  const auto strides = attributes.integers("strides", kernel);
+  if (!request.attributes.has("kernel")) return std::nullopt;
+  const auto& kernel = integers_of(request, "kernel");
+  const auto strides = integers_of(request, "strides", kernel);
   const std::vector<int64_t> zeros(spatial, 0);
-  const auto low = attributes.integers("padding_low", zeros),
-             high = attributes.integers("padding_high", zeros);
-  const auto given = attributes.integers("ceil_padding", zeros);
+  const auto low = integers_of(request, "padding_low", zeros),
+             high = integers_of(request, "padding_high", zeros);
+  const auto given = integers_of(request, "ceil_padding", zeros);
   const auto ceil = given.empty() ? zeros : given;
-  const auto dilations = attributes.integers("dilations", std::vector<int64_t>(spatial, 1));
+  const auto dilations = integers_of(request, "dilations", std::vector<int64_t>(spatial, 1));
+  constexpr int64_t kMostTaps = int64_t{1} << 26, kMostPadding = int64_t{1} << 31;
   for (const auto* list : {&kernel, &strides, &low, &high, &ceil, &dilations})
     if (list->size() != spatial) return std::nullopt;
+  for (const auto* list : {&low, &high, &ceil})
+    for (int64_t padding : *list)
+      if (padding < 0 || padding > kMostPadding) return std::nullopt;
+  for (int64_t extent : kernel)
+    if (extent < 1 || extent > kMostTaps) return std::nullopt;
   PoolGeometry g;
   g.batch = in[0];
   g.channels = in[1];
@@ -92,9 +105,12 @@ std::optional<PoolGeometry> pool_geometry(const Shape& in, const Shape& out, con
     g.top = low[0];
     g.bottom = high[0] - ceil[0];
   }
-  g.count_include_pad = attributes.boolean("count_include_pad", true);
-  g.divisor = attributes.integer("divisor", 0);
-  if (g.kernel_height < 1 || g.kernel_width < 1 || g.stride_y < 1 || g.stride_x < 1) return std::nullopt;
+  g.count_include_pad = boolean_of(request, "count_include_pad", true);
+  g.divisor = integer_of(request, "divisor", 0);
+  if (g.kernel_height * g.kernel_width > kMostTaps ||
+      !is_bounded_window(g.in_width, g.out_width, g.kernel_width, g.stride_x, g.dilation_x, g.left) ||
+      !is_bounded_window(g.in_height, g.out_height, g.kernel_height, g.stride_y, g.dilation_y, g.top))
+    return std::nullopt;
   return g;
 }
 
@@ -108,46 +124,56 @@ struct Rows {
     return data + (row - first) * pitch + column * channels;
   }
 };
-Rows rows_of_image(const ImageShape& shape, const void* images, int64_t image, int64_t first, int64_t last,
-                   float* space) {
+// False: the lane is to return.
+bool rows_of_image(const ImageShape& shape, const void* images, int64_t image, int64_t first, int64_t last,
+                   float* space, StopMeter& meter, Rows& rows) {
   const void* const at = shape.image(images, image);
   const int64_t pitch = shape.width * shape.channels;
-  if (shape.is_direct()) return {static_cast<const float*>(at), 0, pitch};
-  load_rows(shape, at, first, last, 0, 0, space);
-  return {space, first, pitch};
+  if (shape.is_direct()) {
+    rows = {static_cast<const float*>(at), 0, pitch};
+    return true;
+  }
+  rows = {space, first, pitch};
+  return load_rows(shape, at, first, last, 0, 0, space, meter);
 }
 
 enum class Pool : uint8_t { kMax, kMean };
 
-// Calls body(image, first row, last row) for the parts of images that lane `lane` owns.
+// Calls body(image, first row, last row) for the parts of images that lane `lane` owns, until it gives false.
 template <typename Body>
 void for_rows_of_lane(int64_t batch, int64_t height, int lane, int lanes, Body body) {
   const int64_t total = batch * height;
   const int64_t last = total * (lane + 1) / lanes;
   for (int64_t at = total * lane / lanes; at < last;) {
     const int64_t image = at / height, first = at % height, end = std::min(height, first + last - at);
-    body(image, first, end);
+    if (!body(image, first, end)) return;
     at += end - first;
   }
 }
 
 int pool_lanes(const PoolGeometry& g, int64_t rows) {
-  const int64_t reads = g.batch * g.out_height * g.out_width * g.channels * g.kernel_height * g.kernel_width;
-  return lanes_for_cost(static_cast<double>(reads + g.batch * g.channels * g.in_height * g.in_width) / 5e3,
+  const double reads = static_cast<double>(g.batch * g.out_height * g.out_width * g.channels) *
+                       static_cast<double>(g.kernel_height * g.kernel_width);
+  return lanes_for_cost((reads + static_cast<double>(g.batch * g.channels * g.in_height * g.in_width)) / 5e3,
                         rows);
 }
 
 // Calls body(first column, count) for runs of windows of an output row that hold the same columns of taps:
-// all windows inside the image at once, those at an edge one by one.
+// windows inside the image by thousands, those at an edge one by one. False as soon as body gives it.
 template <typename Body>
-void for_runs_of_columns(const PoolGeometry& g, Body body) {
+bool for_runs_of_columns(const PoolGeometry& g, Body body) {
+  constexpr int64_t kMostWindows = 4096;
   const int64_t reach = (g.kernel_width - 1) * g.dilation_x;
   const int64_t inside = std::min(g.out_width, (g.left + g.stride_x - 1) / g.stride_x);
   const int64_t room = g.in_width - 1 - reach + g.left;
   const int64_t outside = std::clamp<int64_t>(room < 0 ? 0 : room / g.stride_x + 1, inside, g.out_width);
-  for (int64_t column = 0; column < inside; ++column) body(column, int64_t{1});
-  if (outside > inside) body(inside, outside - inside);
-  for (int64_t column = outside; column < g.out_width; ++column) body(column, int64_t{1});
+  for (int64_t column = 0; column < inside; ++column)
+    if (!body(column, int64_t{1})) return false;
+  for (int64_t column = inside; column < outside; column += kMostWindows)
+    if (!body(column, std::min(kMostWindows, outside - column))) return false;
+  for (int64_t column = outside; column < g.out_width; ++column)
+    if (!body(column, int64_t{1})) return false;
+  return true;
 }
 
 // Calls body(input row, input column) for the taps of a window that lie in the image, in row-major order.
@@ -178,13 +204,15 @@ class PoolForward : public PreparedKernel {
     auto** const taps = reinterpret_cast<const float**>(space);
     float* const x_space = space + taps_floats_;
     float* const y_space = x_space + x_floats_;
+    StopMeter meter(call);
     for_rows_of_lane(g_.batch, g_.out_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
       const auto [low, high] = g_.rows_read(first, last);
-      const Rows rows = rows_of_image(x_, call.operands[0], image, low, high, x_space);
+      Rows rows{};
+      if (!rows_of_image(x_, call.operands[0], image, low, high, x_space, meter, rows)) return false;
       void* const y = y_.image(call.results[0], image);
       float* out = y_.is_direct() ? static_cast<float*>(y) + first * g_.out_width * g_.channels : y_space;
-      for (int64_t row = first; row < last; ++row)
-        for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
+      for (int64_t row = first; row < last; ++row) {
+        const bool goes_on = for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
           WindowRow run{windows, g_.channels, g_.stride_x * g_.channels, taps, nullptr, 0};
           for_each_tap(g_, row, column, [&](int64_t in_row, int64_t in_column) {
             taps[run.count++] = rows.pixel(in_row, in_column, g_.channels);
@@ -194,8 +222,11 @@ class PoolForward : public PreparedKernel {
           else
             mean_of_windows(run, g_.divisor_of(row, column), out);
           out += windows * g_.channels;
+          return !meter.stops(g_.nanoseconds(windows, run.count));
         });
-      if (!y_.is_direct()) store_rows(y_, y_space, g_.channels, first, last, 0, g_.channels, y);
+        if (!goes_on) return false;
+      }
+      return y_.is_direct() || store_rows(y_, y_space, g_.channels, first, last, 0, g_.channels, y, meter);
     });
   }
 
@@ -244,21 +275,24 @@ class PoolGradient : public PreparedKernel {
     float* const dx_space = dy_space + dy_floats_;
     const bool is_max = pool_ == Pool::kMax;
     auto operand = [&](int i) { return call.operands[i]; };
+    StopMeter meter(call);
     for_rows_of_lane(g_.batch, g_.in_height, lane, lanes_, [&](int64_t image, int64_t first, int64_t last) {
       const auto [from, until] = g_.windows_touching(first, last);
       const int64_t pitch = g_.in_width * g_.channels;
       void* const dx = dx_.image(call.results[0], image);
       float* const own = dx_.is_direct() ? static_cast<float*>(dx) + first * pitch : dx_space;
       if (!assigns_) std::memset(own, 0, static_cast<size_t>((last - first) * pitch) * sizeof(float));
-      Rows x_rows{nullptr, 0, 0}, y_rows{nullptr, 0, 0};
+      Rows x_rows{}, y_rows{}, dy_rows{};
       if (is_max) {
         const auto [low, high] = g_.rows_read(from, until);
-        x_rows = rows_of_image(x_, operand(0), image, low, high, x_space);
-        y_rows = rows_of_image(y_, operand(1), image, from, until, y_space);
+        if (!rows_of_image(x_, operand(0), image, low, high, x_space, meter, x_rows) ||
+            !rows_of_image(y_, operand(1), image, from, until, y_space, meter, y_rows))
+          return false;
       }
-      const Rows dy_rows = rows_of_image(dy_, operand(is_max ? 2 : 0), image, from, until, dy_space);
-      for (int64_t row = from; row < until; ++row)
-        for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
+      if (!rows_of_image(dy_, operand(is_max ? 2 : 0), image, from, until, dy_space, meter, dy_rows))
+        return false;
+      for (int64_t row = from; row < until; ++row) {
+        const bool goes_on = for_runs_of_columns(g_, [&](int64_t column, int64_t windows) {
           WindowRow run{windows, g_.channels, g_.stride_x * g_.channels, taps, gradients, 0};
           for_each_tap(g_, row, column, [&](int64_t in_row, int64_t in_column) {
             if (is_max) taps[run.count] = x_rows.pixel(in_row, in_column, g_.channels);
@@ -271,8 +305,12 @@ class PoolGradient : public PreparedKernel {
             scatter_to_maxima(run, y_rows.pixel(row, column, g_.channels), upstream, assigns_);
           else
             spread_to_windows(run, upstream, g_.divisor_of(row, column), assigns_);
+          return !meter.stops(g_.nanoseconds(windows, run.count));
         });
-      if (!dx_.is_direct()) store_rows(dx_, dx_space, g_.channels, first, last, 0, g_.channels, dx);
+        if (!goes_on) return false;
+      }
+      return dx_.is_direct() ||
+             store_rows(dx_, dx_space, g_.channels, first, last, 0, g_.channels, dx, meter);
     });
   }
 
@@ -291,47 +329,58 @@ bool are_images(std::initializer_list<const TensorSpec*> specs) {
   return true;
 }
 
-std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, Pool pool) {
-  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
+// What a request asks for; nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
+template <Pool kPool>
+std::optional<PoolGeometry> plan_forward(const KernelRequest& request) {
+  if (request.operands.size() != 1 || request.results.size() != 1) return std::nullopt;
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (!are_images({&x, &y})) return nullptr;
-  const auto g = pool_geometry(x.shape, y.shape, request.attributes);
+  if (!are_images({&x, &y})) return std::nullopt;
+  return pool_geometry(x.shape, y.shape, request);
+}
+
+template <Pool kPool>
+std::optional<PoolGeometry> plan_gradient(const KernelRequest& request) {
+  constexpr bool kMax = kPool == Pool::kMax;
+  if (request.operands.size() != (kMax ? 3 : 1) || request.results.size() != 1) return std::nullopt;
+  const TensorSpec &dx = request.results[0], &dy = request.operands[kMax ? 2 : 0];
+  const TensorSpec &x = kMax ? request.operands[0] : dx, &y = kMax ? request.operands[1] : dy;
+  if (!are_images({&x, &y, &dy, &dx}) || x.shape != dx.shape || y.shape != dy.shape) return std::nullopt;
+  return pool_geometry(dx.shape, dy.shape, request);
+}
+
+template <Pool kPool>
+std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request) {
+  const auto g = plan_forward<kPool>(request);
   if (!g) return nullptr;
-  return std::make_unique<PoolForward>(*g, pool, x, y);
+  return std::make_unique<PoolForward>(*g, kPool, request.operands[0], request.results[0]);
 }
 
-std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request) {
-  return prepare_forward(request, Pool::kMax);
-}
-
-std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request) {
-  return prepare_forward(request, Pool::kMean);
-}
-
-std::unique_ptr<PreparedKernel> prepare_max_pool_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 3 || request.results.size() != 1) return nullptr;
-  const TensorSpec &x = request.operands[0], &y = request.operands[1], &dy = request.operands[2];
+template <Pool kPool>
+std::unique_ptr<PreparedKernel> prepare_gradient(const KernelRequest& request) {
+  const auto g = plan_gradient<kPool>(request);
+  if (!g) return nullptr;
   const TensorSpec& dx = request.results[0];
-  if (!are_images({&x, &y, &dy, &dx})) return nullptr;
-  if (x.shape != dx.shape || y.shape != dy.shape) return nullptr;
-  const auto g = pool_geometry(x.shape, y.shape, request.attributes);
-  if (!g) return nullptr;
-  return std::make_unique<PoolGradient>(*g, Pool::kMax, x, y, dy, dx);
+  if constexpr (kPool == Pool::kMean)
+    return std::make_unique<PoolGradient>(*g, kPool, dx, request.operands[0], request.operands[0], dx);
+  else
+    return std::make_unique<PoolGradient>(*g, kPool, request.operands[0], request.operands[1],
+                                          request.operands[2], dx);
 }
 
-std::unique_ptr<PreparedKernel> prepare_avg_pool_gradient(const KernelRequest& request) {
-  if (request.operands.size() != 1 || request.results.size() != 1) return nullptr;
-  const TensorSpec &dy = request.operands[0], &dx = request.results[0];
-  if (!are_images({&dy, &dx})) return nullptr;
-  const auto g = pool_geometry(dx.shape, dy.shape, request.attributes);
-  if (!g) return nullptr;
-  return std::make_unique<PoolGradient>(*g, Pool::kMean, dx, dy, dy, dx);
+template <std::optional<PoolGeometry> (*kPlan)(const KernelRequest&)>
+Footprint footprint_of_pool(const KernelRequest& request) {
+  require_counts(request, 1, 3, 1);
+  require_sound(request);
+  require(kPlan(request).has_value(), "has no pooling's shapes, strides, types or attributes");
+  return footprint_of_views(request);
 }
 
-IPU_REGISTER_KERNEL("max_pool", prepare_max_pool);
-IPU_REGISTER_KERNEL("max_pool_gradient", prepare_max_pool_gradient);
-IPU_REGISTER_KERNEL("avg_pool", prepare_avg_pool);
-IPU_REGISTER_KERNEL("avg_pool_gradient", prepare_avg_pool_gradient);
+IPU_REGISTER_KERNEL("max_pool", prepare_forward<Pool::kMax>, footprint_of_pool<plan_forward<Pool::kMax>>);
+IPU_REGISTER_KERNEL("max_pool_gradient", prepare_gradient<Pool::kMax>,
+                    footprint_of_pool<plan_gradient<Pool::kMax>>);
+IPU_REGISTER_KERNEL("avg_pool", prepare_forward<Pool::kMean>, footprint_of_pool<plan_forward<Pool::kMean>>);
+IPU_REGISTER_KERNEL("avg_pool_gradient", prepare_gradient<Pool::kMean>,
+                    footprint_of_pool<plan_gradient<Pool::kMean>>);
 
 }  // namespace
 }  // namespace ipu::kernels

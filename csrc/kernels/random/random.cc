@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/block_ops.h"
 #include "kernels/pointwise/iteration.h"
 #include "kernels/random/random_fill.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kBlock = 2048;  // elements: what is in flight stays in the first cache
+constexpr int64_t kCost = 4;      // of an element, for the stop meter
+static_assert(StopMeter::kPiece / kCost % 4 == 0, "pieces begin at whole counters");
 
 // Elements [first, last) of a lane; cuts are at multiples of a block.
 struct Range {
@@ -58,8 +62,10 @@ class FillKernel : public PreparedKernel {
   void fill_floats(const KernelCall& call, int lane, Fill fill) const {
     const RandomStream stream = random_stream(call.operands[0], stream_);
     const Range range = range_of(count_, lane, lanes_);
+    StopMeter meter(call);
     for (int64_t i = range.first; i < range.last; i += kBlock) {
       const int64_t n = std::min(kBlock, range.last - i);
+      if (meter.stops(n * kCost)) return;
       float* block =
           is_half_ ? reinterpret_cast<float*>(call.scratch) : reinterpret_cast<float*>(call.results[0]) + i;
       fill(stream, i, n, block);
@@ -78,9 +84,12 @@ class Bits final : public FillKernel {
   using FillKernel::FillKernel;
   void run(const KernelCall& call, int lane) const override {
     const Range range = range_of(count_, lane, lanes_);
-    if (range.first < range.last)
-      random_fill().bits(random_stream(call.operands[0], stream_), range.first, range.last - range.first,
-                         reinterpret_cast<uint32_t*>(call.results[0]) + range.first);
+    const RandomStream stream = random_stream(call.operands[0], stream_);
+    StopMeter meter(call);
+    in_pieces(meter, range.last - range.first, kCost, [&](int64_t at, int64_t n) {
+      random_fill().bits(stream, range.first + at, n,
+                         reinterpret_cast<uint32_t*>(call.results[0]) + range.first + at);
+    });
   }
 };
 
@@ -129,8 +138,10 @@ class Dropout final : public PreparedKernel {
   void run(const KernelCall& call, int lane) const override {
     const RandomStream stream = random_stream(call.operands[1], stream_);
     const Range range = range_of(count_, lane, lanes_);
+    StopMeter meter(call);
     for (int64_t i = range.first; i < range.last; i += kBlock) {
       const int64_t n = std::min(kBlock, range.last - i);
+      if (meter.stops(n * kCost)) return;
       if (!is_half_) {
         random_fill().dropout(stream, i, n, p_, reinterpret_cast<const float*>(call.operands[0]) + i,
                               reinterpret_cast<float*>(call.results[0]) + i);
@@ -157,8 +168,11 @@ class Permutation final : public PreparedKernel {
       : count_(element_count(request.results[0].shape)),
         stream_(request.attributes.integer("stream_id", 0)) {}
   void run(const KernelCall& call, int) const override {
-    fill_permutation(random_stream(call.operands[0], stream_), count_,
-                     reinterpret_cast<int32_t*>(call.results[0]));
+    const RandomStream stream = random_stream(call.operands[0], stream_);
+    StopMeter meter(call);
+    in_pieces(meter, count_, kCost, [&](int64_t at, int64_t n) {
+      extend_permutation(stream, at, at + n, reinterpret_cast<int32_t*>(call.results[0]));
+    });
   }
 
  private:
@@ -169,12 +183,38 @@ bool is_seed(const TensorSpec& spec) {
   return spec.dtype == DType::kU32 && spec.shape == Shape{2} && spec.is_contiguous();
 }
 
+bool is_filled_with_floats(const TensorSpec& y) {
+  return y.is_contiguous() && (y.dtype == DType::kF32 || is_half(y.dtype));
+}
+
 template <typename Kernel>
 std::unique_ptr<PreparedKernel> prepare_floats(const KernelRequest& request) {
-  const TensorSpec& y = request.results[0];
-  if (!is_seed(request.operands[0]) || !y.is_contiguous() || (y.dtype != DType::kF32 && !is_half(y.dtype)))
-    return nullptr;
+  if (!is_seed(request.operands[0]) || !is_filled_with_floats(request.results[0])) return nullptr;
   return std::make_unique<Kernel>(request);
+}
+
+void require_seed(const TensorSpec& spec) { require(is_seed(spec), "has a seed that is not two words"); }
+
+Footprint footprint_of_floats(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  require_seed(request.operands[0]);
+  require(is_filled_with_floats(request.results[0]), "fills a type or layout it cannot");
+  integer_of(request, "stream_id", 0);
+  for (const char* name : {"low", "high", "mean", "std"}) real_of(request, name, 0.0);
+  return footprint_of_views(request);
+}
+
+template <DType kType>
+Footprint footprint_of_integers(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  require_seed(request.operands[0]);
+  const TensorSpec& y = request.results[0];
+  require(y.is_contiguous() && y.dtype == kType, "fills a type or layout it cannot");
+  require(kType != DType::kI32 || element_count(y.shape) <= INT32_MAX, "orders too many elements");
+  integer_of(request, "stream_id", 0);
+  return footprint_of_views(request);
 }
 
 template <typename Kernel, DType kType>
@@ -184,12 +224,27 @@ std::unique_ptr<PreparedKernel> prepare_integers(const KernelRequest& request) {
   return std::make_unique<Kernel>(request);
 }
 
+bool can_drop(const TensorSpec& x, const TensorSpec& y) {
+  return x.is_contiguous() && is_filled_with_floats(y) && x.dtype == y.dtype;
+}
+
 std::unique_ptr<PreparedKernel> prepare_dropout(const KernelRequest& request) {
-  const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (!is_seed(request.operands[1]) || !x.is_contiguous() || !y.is_contiguous() || x.dtype != y.dtype ||
-      (y.dtype != DType::kF32 && !is_half(y.dtype)))
-    return nullptr;
+  if (!is_seed(request.operands[1]) || !can_drop(request.operands[0], request.results[0])) return nullptr;
   return std::make_unique<Dropout>(request);
+}
+
+Footprint footprint_of_dropout(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  require_seed(request.operands[1]);
+  require(can_drop(x, y), "drops elements of types or layouts that do not fit");
+  require(element_count(x.shape) == element_count(y.shape), "has a result of another size than its operand");
+  require(request.attributes.has("p"), "has no attribute 'p'");
+  const double p = real_of(request, "p", 0.0);
+  require(p >= 0.0 && p <= 1.0, "drops with a probability outside [0, 1]");
+  integer_of(request, "stream_id", 0);
+  return footprint_of_views(request);
 }
 
 class Seed final : public PreparedKernel {
@@ -209,14 +264,26 @@ std::unique_ptr<PreparedKernel> prepare_seed(const KernelRequest& request) {
   return std::make_unique<Seed>();
 }
 
+Footprint footprint_of_seed(const KernelRequest& request) {
+  require_counts(request, 2, 1);
+  require_sound(request);
+  const TensorSpec& counter = request.operands[1];
+  require_seed(request.operands[0]);
+  require_seed(request.results[0]);
+  require(
+      counter.dtype == DType::kI32 && counter.layout == Layout::kPlain && element_count(counter.shape) == 1,
+      "has a counter that is not one number");
+  return footprint_of_views(request);
+}
+
 constexpr auto prepare_bits = prepare_integers<Bits, DType::kU32>;
 constexpr auto prepare_permutation = prepare_integers<Permutation, DType::kI32>;
-IPU_REGISTER_KERNEL("random_bits", prepare_bits);
-IPU_REGISTER_KERNEL("random_uniform", prepare_floats<Uniform>);
-IPU_REGISTER_KERNEL("random_normal", prepare_floats<Normal>);
-IPU_REGISTER_KERNEL("random_permutation", prepare_permutation);
-IPU_REGISTER_KERNEL("random_seed", prepare_seed);
-IPU_REGISTER_KERNEL("dropout", prepare_dropout);
+IPU_REGISTER_KERNEL("random_bits", prepare_bits, footprint_of_integers<DType::kU32>);
+IPU_REGISTER_KERNEL("random_uniform", prepare_floats<Uniform>, footprint_of_floats);
+IPU_REGISTER_KERNEL("random_normal", prepare_floats<Normal>, footprint_of_floats);
+IPU_REGISTER_KERNEL("random_permutation", prepare_permutation, footprint_of_integers<DType::kI32>);
+IPU_REGISTER_KERNEL("random_seed", prepare_seed, footprint_of_seed);
+IPU_REGISTER_KERNEL("dropout", prepare_dropout, footprint_of_dropout);
 
 }  // namespace
 }  // namespace ipu::kernels

@@ -189,12 +189,12 @@ RandomStream random_stream(const void* seed, int64_t id) {
   return stream;
 }
 
-void fill_permutation(const RandomStream& stream, int64_t count, int32_t* out) {
+void extend_permutation(const RandomStream& stream, int64_t begin, int64_t end, int32_t* out) {
   constexpr int64_t kBits = 1024;
   uint32_t bits[kBits];
   // Forwards ("inside-out"): element i goes to a place j <= i, what was there moves to i.
-  for (int64_t first = 0; first < count; first += kBits) {
-    const int64_t last = std::min(first + kBits, count);
+  for (int64_t first = begin; first < end; first += kBits) {
+    const int64_t last = std::min(first + kBits, end);
     random_fill().bits(stream, first, last - first, bits);
     for (int64_t i = first; i < last; ++i) {
       const auto j = static_cast<int64_t>(uint64_t{bits[i - first]} * static_cast<uint64_t>(i + 1) >> 32);

@@ -41,7 +41,8 @@ constexpr float keep_scale(double p) { return p >= 1.0 ? 0.0f : static_cast<floa
 
 // `seed` as it lies in memory, u32[2].
 RandomStream random_stream(const void* seed, int64_t id);
-// 0, 1, ... count - 1 in a random order: Fisher and Yates, element i drawn with the bits of element i.
-void fill_permutation(const RandomStream& stream, int64_t count, int32_t* out);
+// 0, 1, ... last - 1 in a random order: Fisher and Yates, element i drawn with the bits of element i. out[0,
+// first) is the order of 0, ... first - 1 already; `first` is a multiple of 4.
+void extend_permutation(const RandomStream& stream, int64_t first, int64_t last, int32_t* out);
 
 }  // namespace ipu::kernels

@@ -9,11 +9,13 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/block_ops.h"
 #include "kernels/pointwise/gather_block.h"
 #include "kernels/pointwise/iteration.h"
 #include "kernels/reduction/pairwise_stack.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 namespace {
@@ -70,8 +72,9 @@ class ReduceKernel final : public PreparedKernel {
 
   void run(const KernelCall& call, int lane) const override {
     const int64_t first = units * lane / lane_count, last = units * (lane + 1) / lane_count;
+    StopMeter meter(call);
     for (int64_t unit = first; unit < last; ++unit)
-      by_columns ? run_columns(call, unit) : run_row(call, unit);
+      if (!(by_columns ? run_columns(meter, call, unit) : run_row(meter, call, unit))) return;
   }
 
  private:
@@ -126,7 +129,8 @@ class ReduceKernel final : public PreparedKernel {
     }
   }
 
-  void run_row(const KernelCall& call, int64_t unit) const {
+  // False when the meter stopped it.
+  bool run_row(StopMeter& meter, const KernelCall& call, int64_t unit) const {
     auto* packed = reinterpret_cast<uint32_t*>(call.scratch);
     int64_t from = 0, to = 0;
     locate(unit, 0, from, to);
@@ -144,6 +148,7 @@ class ReduceKernel final : public PreparedKernel {
         }
         for (int64_t i = 0; i < run; i += kFoldBlock) {
           const int64_t n = std::min<int64_t>(kFoldBlock, run - i);
+          if (meter.stops(n)) return false;
           const std::byte* block = call.operands[0] + (at + i * stride) * bytes;
           tree.push(
               fold.row(registers(block, stride, n, packed, packed + kFoldBlock), static_cast<size_t>(n)));
@@ -152,9 +157,10 @@ class ReduceKernel final : public PreparedKernel {
       value = tree.finish();
     }
     store(&value, 1, call.results[0] + to * bytes, 1);
+    return !meter.stops(1);
   }
 
-  void run_columns(const KernelCall& call, int64_t unit) const {
+  bool run_columns(StopMeter& meter, const KernelCall& call, int64_t unit) const {
     auto* memory = reinterpret_cast<uint32_t*>(call.scratch);
     const int64_t width = kept.back(), blocks = (width + column_block - 1) / column_block;
     const int64_t column = unit % blocks * column_block, n = std::min(column_block, width - column);
@@ -166,12 +172,13 @@ class ReduceKernel final : public PreparedKernel {
     if (count == 0) {
       std::fill_n(tree_memory, n, empty_value);
       store(tree_memory, n, call.results[0] + to * bytes, kept_to.back());
-      return;
+      return !meter.stops(n);
     }
     PairwiseColumns tree(fold, tree_memory, static_cast<size_t>(n));
     const uint32_t* rows[kFoldRows];
     for (int64_t r = 0; r < count; r += kFoldRows) {
       const int64_t group = std::min<int64_t>(kFoldRows, count - r);
+      if (meter.stops(group * n)) return false;
       for (int64_t k = 0; k < group; ++k) {
         int64_t at = from, rest = r + k;
         for (size_t d = reduced.size(); d-- > 1;) {
@@ -187,19 +194,26 @@ class ReduceKernel final : public PreparedKernel {
       tree.push();
     }
     store(const_cast<uint32_t*>(tree.finish()), n, call.results[0] + to * bytes, kept_to.back());
+    return true;
   }
 };
+
+bool can_reduce(Reduction reduction, const TensorSpec& x, const TensorSpec& y) {
+  const auto type = static_cast<size_t>(x.dtype);
+  return x.layout != Layout::kPacked64 && y.layout != Layout::kPacked64 && x.dtype == y.dtype &&
+         fold_kind(reduction, x.dtype) && block_ops().widen[type] != nullptr &&
+         block_ops().narrow[type] != nullptr;
+}
 
 template <Reduction kReduction>
 std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if (x.layout == Layout::kPacked64 || y.layout == Layout::kPacked64 || x.dtype != y.dtype) return nullptr;
+  if (!can_reduce(kReduction, x, y)) return nullptr;
   const std::optional<FoldKind> kind = fold_kind(kReduction, x.dtype);
   const BlockOps& blocks = block_ops();
   auto kernel = std::make_unique<ReduceKernel>();
   kernel->widen = blocks.widen[static_cast<size_t>(x.dtype)];
   kernel->narrow = blocks.narrow[static_cast<size_t>(x.dtype)];
-  if (!kind || kernel->widen == nullptr || kernel->narrow == nullptr) return nullptr;
   kernel->fold = fold_ops(*kind);
   kernel->dtype = x.dtype;
   kernel->bytes = size_in_bytes(x.dtype);
@@ -270,13 +284,26 @@ std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
   return kernel;
 }
 
-IPU_REGISTER_KERNEL("reduce_sum", prepare_reduce<Reduction::kSum>);
-IPU_REGISTER_KERNEL("reduce_mean", prepare_reduce<Reduction::kMean>);
-IPU_REGISTER_KERNEL("reduce_max", prepare_reduce<Reduction::kMax>);
-IPU_REGISTER_KERNEL("reduce_min", prepare_reduce<Reduction::kMin>);
-IPU_REGISTER_KERNEL("reduce_prod", prepare_reduce<Reduction::kProd>);
-IPU_REGISTER_KERNEL("reduce_any", prepare_reduce<Reduction::kAny>);
-IPU_REGISTER_KERNEL("reduce_all", prepare_reduce<Reduction::kAll>);
+template <Reduction kReduction>
+Footprint footprint_of_reduce(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  require(can_reduce(kReduction, x, y), "reduces types or layouts it cannot");
+  require(y.shape == reduced_shape(x.shape, dimensions_of(request, "dims", x.shape.size()),
+                                   boolean_of(request, "keep_dims", false)),
+          "has a result of another shape than it makes");
+  require_disjoint(y);
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("reduce_sum", prepare_reduce<Reduction::kSum>, footprint_of_reduce<Reduction::kSum>);
+IPU_REGISTER_KERNEL("reduce_mean", prepare_reduce<Reduction::kMean>, footprint_of_reduce<Reduction::kMean>);
+IPU_REGISTER_KERNEL("reduce_max", prepare_reduce<Reduction::kMax>, footprint_of_reduce<Reduction::kMax>);
+IPU_REGISTER_KERNEL("reduce_min", prepare_reduce<Reduction::kMin>, footprint_of_reduce<Reduction::kMin>);
+IPU_REGISTER_KERNEL("reduce_prod", prepare_reduce<Reduction::kProd>, footprint_of_reduce<Reduction::kProd>);
+IPU_REGISTER_KERNEL("reduce_any", prepare_reduce<Reduction::kAny>, footprint_of_reduce<Reduction::kAny>);
+IPU_REGISTER_KERNEL("reduce_all", prepare_reduce<Reduction::kAll>, footprint_of_reduce<Reduction::kAll>);
 
 }  // namespace
 }  // namespace ipu::kernels

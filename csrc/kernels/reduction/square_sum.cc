@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "kernels/pointwise/block_ops.h"
 #include "kernels/reduction/pairwise_stack.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 namespace {
@@ -22,13 +24,18 @@ class SquareSum final : public PreparedKernel {
 
   void run(const KernelCall& call, int) const override {
     PairwiseStack tree(fold);
+    StopMeter meter(call);
     auto* registers = reinterpret_cast<uint32_t*>(call.scratch);
     const std::byte* from = call.operands[0];
-    for (int64_t at = 0; at < run_elements; at += kFoldBlock)
+    for (int64_t at = 0; at < run_elements; at += kFoldBlock) {
+      if (meter.stops(kFoldBlock)) return;
       tree.push(squares(from + at * bytes, std::min<int64_t>(kFoldBlock, run_elements - at), registers));
+    }
     from += run_elements * bytes;
-    for (int64_t row = 0; row < rows; ++row, from += row_width * bytes)
+    for (int64_t row = 0; row < rows; ++row, from += row_width * bytes) {
+      if (meter.stops(row_width)) return;
       tree.push(squares(from, columns, registers));
+    }
     const uint32_t sum = tree.finish();
     std::memcpy(call.results[0], &sum, 4);
   }
@@ -50,10 +57,14 @@ class SquareSum final : public PreparedKernel {
   }
 };
 
+bool can_sum_squares(const TensorSpec& x, const TensorSpec& y) {
+  return (x.dtype == DType::kF32 || x.dtype == DType::kF16) && y.dtype == DType::kF32 &&
+         (x.layout != Layout::kPlain || x.is_contiguous());
+}
+
 std::unique_ptr<PreparedKernel> prepare_square_sum(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &y = request.results[0];
-  if ((x.dtype != DType::kF32 && x.dtype != DType::kF16) || y.dtype != DType::kF32) return nullptr;
-  if (x.layout == Layout::kPlain && !x.is_contiguous()) return nullptr;
+  if (!can_sum_squares(x, y)) return nullptr;
   auto kernel = std::make_unique<SquareSum>();
   kernel->fold = fold_ops(FoldKind::kSumF);
   kernel->widen = block_ops().widen[static_cast<size_t>(x.dtype)];
@@ -69,7 +80,17 @@ std::unique_ptr<PreparedKernel> prepare_square_sum(const KernelRequest& request)
   return kernel;
 }
 
-IPU_REGISTER_KERNEL("square_sum", prepare_square_sum);
+Footprint footprint_of_square_sum(const KernelRequest& request) {
+  require_counts(request, 1, 1);
+  require_sound(request);
+  const TensorSpec &x = request.operands[0], &y = request.results[0];
+  require(can_sum_squares(x, y), "sums squares of types or layouts it cannot");
+  require(y.layout != Layout::kPacked64 && element_count(y.shape) == 1,
+          "has a result that is not one number");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("square_sum", prepare_square_sum, footprint_of_square_sum);
 
 }  // namespace
 }  // namespace ipu::kernels

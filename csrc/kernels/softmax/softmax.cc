@@ -1,7 +1,12 @@
 // Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in
 // the memory of an operand: every pass over a slice reads it before it is written.
+#include <algorithm>
+#include <optional>
+
+#include "kernels/footprint.h"
 #include "kernels/softmax/row_softmax.h"
 #include "kernels/softmax/slices.h"
+#include "kernels/stop_meter.h"
 
 namespace ipu::kernels {
 namespace {
@@ -25,6 +30,7 @@ class SoftmaxKernel final : public PreparedKernel {
     std::byte* scratch = call.scratch;
     float *first = math_.statistic(scratch, 0), *second = math_.statistic(scratch, 1);
     const BlockOps& ops = math_.ops();
+    StopMeter meter(call);
     for (int64_t i = panels * lane / lanes; i < panels * (lane + 1) / lanes; ++i) {
       const Panel a = math_.panel(call.operands[0], i, scratch, 0);
       const Panel out = math_.panel(call.results[0], i, scratch, 2, true);
@@ -50,11 +56,21 @@ class SoftmaxKernel final : public PreparedKernel {
         }
       }
       math_.store(out, call.results[0], i);
+      if (meter.stops(2 * out.rows * out.columns)) return;
     }
   }
 
  private:
   void run_rows(const KernelCall& call, int64_t first, int64_t last) const {
+    constexpr int64_t kStepElements = 1 << 15;
+    const int64_t size = math_.slices().size, step = std::max<int64_t>(1, kStepElements / (size + 1));
+    StopMeter meter(call);
+    for (; first < last; first += step) {
+      run_some_rows(call, first, std::min(last, first + step));
+      if (meter.stops(2 * kStepElements)) return;
+    }
+  }
+  void run_some_rows(const KernelCall& call, int64_t first, int64_t last) const {
     const int64_t size = math_.slices().size;
     const auto count = static_cast<size_t>(size);
     const auto* a = reinterpret_cast<const float*>(call.operands[0]);
@@ -74,22 +90,42 @@ class SoftmaxKernel final : public PreparedKernel {
   bool short_rows_;
 };
 
+// nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
 template <Softmax kKind>
-std::unique_ptr<PreparedKernel> prepare_softmax(const KernelRequest& request) {
+std::optional<Slices> plan_of(const KernelRequest& request) {
+  constexpr bool kForward = kKind == Softmax::kForward || kKind == Softmax::kLogForward;
+  if (request.operands.size() != (kForward ? 1 : 2) || request.results.size() != 1) return std::nullopt;
   const TensorSpec& y = request.results[0];
+  if (!(y.dtype == DType::kF32 || y.dtype == DType::kF16)) return std::nullopt;
   for (const TensorSpec& x : request.operands)
     if (x.layout != y.layout || x.shape != y.shape || x.dtype != y.dtype ||
         (x.layout == Layout::kPlain && !x.is_contiguous()))
-      return nullptr;
-  const std::optional<Slices> slices = slices_of(y, request.attributes.integer("dim"));
-  if (!slices || !(y.dtype == DType::kF32 || y.dtype == DType::kF16)) return nullptr;
-  return std::make_unique<SoftmaxKernel<kKind>>(*slices, y.dtype);
+      return std::nullopt;
+  return slices_of(y, integer_of(request, "dim"));
 }
 
-IPU_REGISTER_KERNEL("softmax", prepare_softmax<Softmax::kForward>);
-IPU_REGISTER_KERNEL("log_softmax", prepare_softmax<Softmax::kLogForward>);
-IPU_REGISTER_KERNEL("softmax_gradient", prepare_softmax<Softmax::kGradient>);
-IPU_REGISTER_KERNEL("log_softmax_gradient", prepare_softmax<Softmax::kLogGradient>);
+template <Softmax kKind>
+std::unique_ptr<PreparedKernel> prepare_softmax(const KernelRequest& request) {
+  const std::optional<Slices> slices = plan_of<kKind>(request);
+  if (!slices) return nullptr;
+  return std::make_unique<SoftmaxKernel<kKind>>(*slices, request.results[0].dtype);
+}
+
+template <Softmax kKind>
+Footprint footprint_of_softmax(const KernelRequest& request) {
+  require_counts(request, 1, 2, 1);
+  require_sound(request);
+  require(plan_of<kKind>(request).has_value(), "has no softmax's shapes, strides, types or dimension");
+  return footprint_of_views(request);
+}
+
+IPU_REGISTER_KERNEL("softmax", prepare_softmax<Softmax::kForward>, footprint_of_softmax<Softmax::kForward>);
+IPU_REGISTER_KERNEL("log_softmax", prepare_softmax<Softmax::kLogForward>,
+                    footprint_of_softmax<Softmax::kLogForward>);
+IPU_REGISTER_KERNEL("softmax_gradient", prepare_softmax<Softmax::kGradient>,
+                    footprint_of_softmax<Softmax::kGradient>);
+IPU_REGISTER_KERNEL("log_softmax_gradient", prepare_softmax<Softmax::kLogGradient>,
+                    footprint_of_softmax<Softmax::kLogGradient>);
 
 }  // namespace
 }  // namespace ipu::kernels

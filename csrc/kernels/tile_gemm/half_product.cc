@@ -42,7 +42,8 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
     const int wanted = static_cast<int>(std::min<double>(shape.max_lanes, cost / 50));
     lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, divide_up(n, column_step_))));
     if (method_ != Method::kFewRows && method_ != Method::kDots)
-      lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, divide_up(m, row_step_)));
+      lanes_m_ = static_cast<int>(
+          std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, divide_up(m, row_step_))));
   }
   const int64_t lane_columns = divide_up(divide_up(n, column_step_), lanes_n_) * column_step_;
   if (m == 0 || n == 0 || k == 0) return;
@@ -130,8 +131,8 @@ void HalfProduct::finish(float* sums, int64_t ld, int64_t rows, int64_t columns,
   clear_padding(to, rows, columns);
 }
 
-void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch,
-                      int lane) const {
+void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch, int lane,
+                      StopMeter& meter) const {
   const Range rows = part(shape_.m, row_step_, lanes_m_, lane / lanes_n_);
   const Range columns = part(shape_.n, column_step_, lanes_n_, lane % lanes_n_);
   if (rows.first == rows.last || columns.first == columns.last) return;
@@ -143,6 +144,7 @@ void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, s
         std::fill_n(zeros, 64, 0.0f);
         finish(zeros, 64, 1, count, wide_bias(bias == nullptr ? nullptr : bias + column, count, bias_space),
                c + c_index(row, column));
+        if (meter.stops(count)) return;
       }
     return;
   }
@@ -151,16 +153,16 @@ void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, s
     case Method::kTiles:
     case Method::kPackedTiles:
     case Method::kWideTiles:
-      return run_tiles(a, b, bias, c, space, rows, columns);
+      return run_tiles(a, b, bias, c, space, rows, columns, meter);
     case Method::kFewRows:
-      return run_few_rows(a, b, bias, c, space, columns);
+      return run_few_rows(a, b, bias, c, space, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, bias, c, space, columns);
+      return run_dots(a, b, bias, c, space, columns, meter);
   }
 }
 
 void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                            Range rows, Range columns) const {
+                            Range rows, Range columns, StopMeter& meter) const {
   const int64_t width = round_up(column_step_, 16);
   const bool panels = shape_.b.form == MatrixSource::Form::kPanels;
   float* const wide_a = scratch;
@@ -206,6 +208,7 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half
         direct.bias = wide;
         for (int64_t row = 0; row < count; row += row_step_) {
           const int64_t height = std::min(row_step_, count - row);
+          if (meter.stops_products((height + 8) * used * depth)) return;
           float* const sum = pieces_ > 1 ? sums + row * sum_columns_ + (column - columns.first) : sums;
           const float* const from = wide_a + row * direct.a_row;
           Half* const to = c + c_index(first + row, column);
@@ -227,7 +230,7 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half
 }
 
 void HalfProduct::run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                               Range columns) const {
+                               Range columns, StopMeter& meter) const {
   const int64_t m = shape_.m, k = shape_.k, width = round_up(column_step_, 16);
   float* const wide_a = scratch;
   Half* const padded = reinterpret_cast<Half*>(wide_a + round_up(m * k, 16));
@@ -257,11 +260,12 @@ void HalfProduct::run_few_rows(const Half* a, const Half* b, const Half* bias, H
     tile.bias = wide_bias(bias == nullptr ? nullptr : bias + column, used, bias_space);
     tile.result = c + c_index(0, column);
     half_tile(tile, wide_a, from);
+    if (meter.stops_products((m + 4) * used * k)) return;
   }
 }
 
 void HalfProduct::run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                           Range columns) const {
+                           Range columns, StopMeter& meter) const {
   const int64_t m = shape_.m, k = shape_.k;
   float* const wide_a = scratch;
   float* const sums = wide_a + round_up(m * k, 16);
@@ -285,6 +289,7 @@ void HalfProduct::run_dots(const Half* a, const Half* b, const Half* bias, Half*
     finish(sums, 64, m, dot.columns,
            wide_bias(bias == nullptr ? nullptr : bias + column, dot.columns, bias_space),
            c + c_index(0, column));
+    if (meter.stops_products((m + 4) * dot.columns * k)) return;
   }
 }
 

@@ -17,7 +17,8 @@ class HalfProduct {
 
   int lanes() const { return lanes_m_ * lanes_n_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
-  void run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch, int lane) const;
+  void run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch, int lane,
+           StopMeter& meter) const;
 
  private:
   enum class Method : uint8_t {
@@ -33,10 +34,11 @@ class HalfProduct {
   static Range part(int64_t count, int64_t grain, int parts, int index);
   void make_tiles();
   void run_tiles(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range rows,
-                 Range columns) const;
-  void run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                    Range columns) const;
-  void run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range columns) const;
+                 Range columns, StopMeter& meter) const;
+  void run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range columns,
+                    StopMeter& meter) const;
+  void run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch, Range columns,
+                StopMeter& meter) const;
   static const float* wide_bias(const Half* bias, int64_t columns, float* space);
   void clear_padding(Half* to, int64_t rows, int64_t columns) const;
   void finish(float* sums, int64_t ld, int64_t rows, int64_t columns, const float* bias, Half* to) const;

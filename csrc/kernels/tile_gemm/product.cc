@@ -76,8 +76,8 @@ void Product::choose_lanes() {
   if (cost < 100) return;
   const int wanted = static_cast<int>(std::min<double>(shape_.max_lanes, cost / 50));
   const int64_t column_tiles = divide_up(shape_.n, column_step_), row_tiles = divide_up(shape_.m, row_step_);
-  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, column_tiles));
-  lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, row_tiles));
+  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, column_tiles)));
+  lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, row_tiles)));
 }
 
 void Product::make_tiles() {
@@ -122,8 +122,8 @@ Product::Range Product::part(int64_t count, int64_t grain, int parts, int index)
           std::min(count, grains * (index + 1) / parts * grain)};
 }
 
-void Product::run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
-                  int lane) const {
+void Product::run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane,
+                  StopMeter& meter) const {
   const Range rows = part(shape_.m, row_step_, lanes_m_, lane / lanes_n_);
   const Range columns = part(shape_.n, column_step_, lanes_n_, lane % lanes_n_);
   if (rows.first == rows.last || columns.first == columns.last) return;
@@ -134,22 +134,23 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
         const int64_t count = std::min(column_step_, columns.last - column);
         std::memset(at, 0, static_cast<size_t>(shape_.packed_c ? column_step_ : count) * sizeof(float));
         finish_tile(at, ldc_, 1, count, bias == nullptr ? nullptr : bias + column, shape_.activation);
+        if (meter.stops(count)) return;
       }
     return;
   }
   switch (method_) {
     case Method::kTiles:
     case Method::kPackedTiles:
-      return run_tiles(a, b, bias, c, scratch, rows, columns);
+      return run_tiles(a, b, bias, c, scratch, rows, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, bias, c, rows, columns);
+      return run_dots(a, b, bias, c, rows, columns, meter);
     case Method::kRow:
-      return run_row(a, b, bias, c, scratch, columns);
+      return run_row(a, b, bias, c, scratch, columns, meter);
   }
 }
 
 void Product::run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
-                        Range rows, Range columns) const {
+                        Range rows, Range columns, StopMeter& meter) const {
   const bool packs = method_ == Method::kPackedTiles;
   const int64_t pack_width = round_up(column_step_, 16);
   float* const block = reinterpret_cast<float*>(scratch);
@@ -175,6 +176,7 @@ void Product::run_tiles(const float* a, const float* b, const float* bias, float
         }
         for (int64_t row = block_row; row < block_end; row += row_step_) {
           const int64_t count = std::min(row_step_, shape_.m - row);
+          if (meter.stops_products((count + 8) * width * piece_)) return;
           const float* a_tile =
               shape_.transposed_a ? a + start * shape_.lda + row : a + row * shape_.lda + start;
           float* const c_tile = c + c_index(row, column);
@@ -198,8 +200,8 @@ void Product::run_tiles(const float* a, const float* b, const float* bias, float
   }
 }
 
-void Product::run_dots(const float* a, const float* b, const float* bias, float* c, Range rows,
-                       Range columns) const {
+void Product::run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns,
+                       StopMeter& meter) const {
   DotShape dot;
   dot.rows = rows.last - rows.first;
   dot.depth = shape_.k;
@@ -220,11 +222,12 @@ void Product::run_dots(const float* a, const float* b, const float* bias, float*
     dot_tile(dot, a + rows.first * shape_.lda, b + column * dot.ldb, at);
     finish_tile(at, ldc_, dot.rows, dot.columns, bias == nullptr ? nullptr : bias + column,
                 shape_.activation);
+    if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
   }
 }
 
 void Product::run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
-                      Range columns) const {
+                      Range columns, StopMeter& meter) const {
   const int64_t a_step = shape_.transposed_a ? shape_.lda : 1;
   float* const partial = reinterpret_cast<float*>(scratch);
   for (int64_t column = columns.first; column < columns.last; column += kRowStrip) {
@@ -233,6 +236,7 @@ void Product::run_row(const float* a, const float* b, const float* bias, float* 
       row_product(a + start * a_step, a_step, b + start * shape_.b.stride + column, shape_.b.stride,
                   std::min(piece_, shape_.k - start), width, start == 0 ? c + column : partial);
       if (start > 0) add_tile(c + column, kRowStrip, partial, kRowStrip, 1, width);
+      if (meter.stops_products(4 * piece_ * width)) return;
     }
     finish_tile(c + column, kRowStrip, 1, width, bias == nullptr ? nullptr : bias + column,
                 shape_.activation);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/stop_meter.h"
 #include "kernels/tile_gemm/panels.h"
 #include "kernels/tile_gemm/tile_gemm.h"
 #include "kernels/tile_gemm/vector_tiles.h"
@@ -35,7 +36,8 @@ class Product {
 
   int lanes() const { return lanes_m_ * lanes_n_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }  // per lane
-  void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane) const;
+  void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane,
+           StopMeter& meter) const;
 
  private:
   enum class Method : uint8_t {
@@ -55,10 +57,11 @@ class Product {
     return tiles_[full_rows][last_columns][last_piece][partial];
   }
   void run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, Range rows,
-                 Range columns) const;
-  void run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns) const;
-  void run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
-               Range columns) const;
+                 Range columns, StopMeter& meter) const;
+  void run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns,
+                StopMeter& meter) const;
+  void run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, Range columns,
+               StopMeter& meter) const;
   int64_t c_index(int64_t row, int64_t column) const;
 
   ProductShape shape_;

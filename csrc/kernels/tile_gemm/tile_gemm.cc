@@ -21,8 +21,10 @@ bool suits_libxsmm(const TileShape& s) {
   if (level == InstructionSet::kAvx2 && s.columns % 8 != 0) return false;
   // It takes no overlapping rows (the portable tile does).
   if (s.lda < (s.transposed_a ? s.rows : s.depth) || s.ldb < s.columns || s.ldc < s.columns) return false;
-  constexpr int64_t kLimit = int64_t{1} << 30;  // its leading dimensions are 32-bit
-  return s.lda < kLimit && s.ldb < kLimit && s.ldc < kLimit;
+  // Its sizes are 32-bit, and so are the displacements in bytes by which its code reaches some 64 rows.
+  constexpr int64_t kMostDepth = int64_t{1} << 30, kLongestRow = int64_t{1} << 22;
+  return s.depth < kMostDepth && s.rows <= 128 && s.columns <= 128 && s.lda < kLongestRow &&
+         s.ldb < kLongestRow && s.ldc < kLongestRow;
 }
 
 struct DispatchArguments {
