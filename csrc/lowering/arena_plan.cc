@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 namespace {
@@ -84,6 +85,7 @@ ArenaPlan plan_arena(const std::vector<Interval>& intervals) {
   Timeline placed(length);
   std::vector<std::pair<int64_t, int64_t>> taken;  // offset, end
   for (int i : order) {
+    poll_interruption();
     const Interval& mine = intervals[i];
     if (mine.bytes == 0) continue;
     taken.clear();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lowering/draft.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 namespace {
@@ -28,10 +29,12 @@ class Coalescer {
       return draft_.buffers[x.results[0].buffer].bytes > draft_.buffers[y.results[0].buffer].bytes;
     });
     for (int i : moves) {
+      poll_interruption();
       const DraftStep& move = draft_.steps[i];
       if (move.operands[0].in_place) try_join(move.results[0].buffer, move.operands[0].buffer, true);
     }
     for (const DraftStep& step : draft_.steps) {
+      poll_interruption();
       if (step.is_move) continue;
       for (const Place& result : step.results)
         for (const DraftOperand& operand : step.operands)

@@ -3,6 +3,7 @@
 #include "ir/structure.h"
 #include "ops/op_def.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 
@@ -31,6 +32,7 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
     }
   }
   while (!work_.empty()) {
+    poll_interruption();
     Want next = work_.back();
     work_.pop_back();
     follow(next);

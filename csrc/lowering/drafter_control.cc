@@ -5,6 +5,7 @@
 #include "ir/structure.h"
 #include "lowering/drafter.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 
@@ -15,6 +16,7 @@ void Drafter::emit_scope(const Scope& scope) {
   for (const ir::Value* input : scope.graph->inputs())
     if (place_of(scope, input).buffer >= 0) send_early(scope, input);
   for (const auto& op : scope.graph->ops()) {
+    poll_interruption();
     if (ir::is_call(*op)) {
       emit_call(scope, *op);
     } else if (op->is(kind::kLoop)) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lowering/draft.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 namespace {
@@ -120,6 +121,7 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t b = blocks.size(); b-- > 0;) {
+      poll_interruption();
       Block& block = blocks[b];
       for (size_t w = 0; w < words; ++w) {
         uint64_t out = b + 1 == blocks.size() ? at_exit[w] : 0;
@@ -155,6 +157,7 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
       for (uint64_t rest = block.live_out[w]; rest != 0; rest &= rest - 1)
         open(static_cast<int>(w) * 64 + __builtin_ctzll(rest), 2 * int64_t{block.last});
     for (int i = block.last - 1; i >= block.first; --i) {
+      poll_interruption();
       const DraftStep& step = draft.steps[i];
       const int64_t at = 2 * int64_t{i};
       for (const Place& result : step.results) open(result.buffer, at + 2);

@@ -5,6 +5,7 @@
 #include "ir/structure.h"
 #include "ops/op_def.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 namespace {
@@ -73,6 +74,7 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
   };
   for (const ir::Value* input : graph.inputs()) number(input);
   for (const auto& op : graph.ops()) {
+    poll_interruption();
     for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
     if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) ||
         op->is(kind::kRngContext) || op->is(kind::kWrite))
@@ -122,6 +124,7 @@ int Nest::home_of(const Scope& scope, const ir::Op& op) const {
 bool Nest::find_homes(Scope& scope) {
   bool again = false;
   for (const auto& op : scope.graph->ops()) {
+    poll_interruption();
     auto at = scope.called.find(op.get());
     if (at == scope.called.end()) {
       int home = home_of(scope, *op);

@@ -3,6 +3,7 @@
 
 #include "lowering/arena_plan.h"
 #include "lowering/draft.h"
+#include "support/interruption.h"
 
 namespace ipu::lowering {
 namespace {
@@ -28,6 +29,7 @@ std::vector<char> find_kept(const Draft& draft, const std::vector<int>& represen
     kept[i] = !(step.is_move && same_place(step.operands[0], step.results[0], representative));
   }
   for (bool changed = true; changed;) {
+    poll_interruption();
     changed = false;
     std::vector<int> position(n + 1, 0);
     for (int i = 0; i < n; ++i) position[i + 1] = position[i] + kept[i];
@@ -79,6 +81,7 @@ program::IpuProgram place_buffers(const Draft& draft, const std::vector<int>& re
     return operand;
   };
   for (int i = 0; i < n; ++i) {
+    poll_interruption();
     if (!kept[i]) continue;
     const DraftStep& from = draft.steps[i];
     program::Instruction step;

@@ -6,6 +6,7 @@
 
 #include "program/program.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::program {
 namespace {
@@ -122,6 +123,7 @@ class Simulation {
     const int end = static_cast<int>(track.steps.size());
     bool moved = false;
     while (track.at < end) {
+      poll_interruption();
       const Step& step = track.steps[track.at];
       int next = track.at + 1;
       switch (step.opcode) {

@@ -8,6 +8,7 @@
 
 #include "program/program.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::program {
 namespace {
@@ -88,6 +89,7 @@ class PlanChecker {
       blocks_.back().last = i + 1;
     }
     for (size_t b = 0; b < blocks_.size(); ++b) {
+      poll_interruption();
       Block& block = blocks_[b];
       const Instruction& last = steps[block.last - 1];
       auto link = [&](int instruction) {
@@ -133,6 +135,7 @@ class PlanChecker {
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t b = blocks_.size(); b-- > 0;) {
+        poll_interruption();
         Block& block = blocks_[b];
         for (size_t w = 0; w < words_; ++w) {
           uint64_t out = 0;
@@ -147,6 +150,7 @@ class PlanChecker {
     for (bool changed = true; changed;) {
       changed = false;
       for (Block& block : blocks_) {
+        poll_interruption();
         for (size_t w = 0; w < words_; ++w) {
           uint64_t in = block.written_in[w];
           for (int p : block.predecessors) in |= blocks_[p].written_in[w] | blocks_[p].writes[w];
@@ -205,6 +209,7 @@ class PlanChecker {
         if (may_be_written(b, block.last)) join(b, block.last - 1);
       }
     for (int i = block.last - 1; i >= block.first; --i) {
+      poll_interruption();
       const Instruction& step = program_.instructions[i];
       for (const Operand& result : step.results)
         if (in_arena(result)) join(result.buffer, i);

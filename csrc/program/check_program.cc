@@ -2,8 +2,11 @@
 // is check_plan, order of queues check_deadlock.
 #include <set>
 
+#include "program/check_variables.h"
 #include "program/program.h"
+#include "support/checked.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::program {
 namespace {
@@ -21,6 +24,7 @@ class Checker {
   void run() {
     for (size_t b = 0; b < code_.buffers.size(); ++b) check_buffer(static_cast<int>(b));
     for (size_t i = 0; i < code_.instructions.size(); ++i) {
+      poll_interruption();
       at_ = static_cast<int>(i);
       check_instruction(code_.instructions[i]);
     }
@@ -56,7 +60,7 @@ class Checker {
         const Variable& variable = program_.variables[buffer.index];
         fits(variable.ipu == ipu_,
              "variable " + variable.name + " is on IPU " + std::to_string(variable.ipu));
-        fits(buffer.offset + buffer.bytes <= variable.spec.stored_bytes(),
+        fits(buffer.bytes <= variable.spec.stored_bytes() - buffer.offset,
              "larger than variable " + variable.name);
         break;
       }
@@ -65,7 +69,7 @@ class Checker {
                  program_.constants[buffer.index] != nullptr,
              "no such constant");
         int64_t size = static_cast<int64_t>(program_.constants[buffer.index]->bytes.size());
-        fits(buffer.offset + buffer.bytes <= size,
+        fits(buffer.bytes <= size - buffer.offset,
              "larger than its constant of " + std::to_string(size) + " bytes");
         break;
       }
@@ -84,10 +88,11 @@ class Checker {
             std::string(role) + " has " + std::to_string(operand.spec.strides.size()) + " strides for " +
                 std::to_string(operand.spec.shape.size()) + " dimensions");
     int64_t extent = extent_bytes(operand.spec);
-    require(operand.byte_offset >= 0 && operand.byte_offset + extent <= buffer.bytes,
-            std::string(role) + " needs " + std::to_string(operand.byte_offset + extent) + " bytes, buffer " +
-                std::to_string(operand.buffer) + " (" + buffer.name + ") has " +
-                std::to_string(buffer.bytes));
+    require(operand.byte_offset >= 0 && operand.byte_offset <= buffer.bytes &&
+                extent <= buffer.bytes - operand.byte_offset,
+            std::string(role) + " needs " + std::to_string(extent) + " bytes from byte " +
+                std::to_string(operand.byte_offset) + " on, buffer " + std::to_string(operand.buffer) + " (" +
+                buffer.name + ") has " + std::to_string(buffer.bytes));
   }
 
   void check_counts(const Instruction& step, size_t operands, size_t results) const {
@@ -233,6 +238,7 @@ class Checker {
   // branch may leave its loop for what follows it.
   void check_targets() {
     for (size_t i = 0; i < code_.instructions.size(); ++i) {
+      poll_interruption();
       const Instruction& step = code_.instructions[i];
       at_ = static_cast<int>(i);
       if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter &&
@@ -275,12 +281,16 @@ void check_program(const Program& program) {
     require(divide(variable.groups, program.replicas),
             "the replicas cannot be cut into the groups of variable " + variable.name);
   }
+  check_variables(program);
   for (const Queue& queue : program.queues) {
     require(queue.from_ipu >= 0 && queue.from_ipu < ipus && queue.to_ipu >= 0 && queue.to_ipu < ipus,
             "queue " + queue.name + " ends on no IPU of the program");
     require(queue.capacity >= 1 && queue.bytes >= 0, "queue " + queue.name + " holds nothing");
   }
+  // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
+  const Checked elements = Checked(program.device_iterations) * program.accumulation * program.replicas;
   for (const Stream& stream : program.streams) {
+    static_cast<void>(elements * size_in_bytes(stream.host_dtype, stream.spec.shape));
     require(stream.ipu >= 0 && stream.ipu < ipus, "stream " + stream.name + " is on no IPU of the program");
     require(stream.spec.is_contiguous(), "elements of stream " + stream.name + " are not contiguous");
     if (stream.mode == StreamMode::kEveryN)

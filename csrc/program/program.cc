@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "support/checked.h"
 #include "support/error.h"
 
 namespace ipu::program {
@@ -147,17 +148,16 @@ std::string describe(const Program& program, int ipu, int instruction) {
 int64_t extent_bytes(const TensorSpec& spec) {
   if (spec.layout != Layout::kPlain) return spec.stored_bytes();
   IPU_CHECK(spec.strides.size() == spec.shape.size(), "a plain spec has one stride per dimension");
-  int64_t last = 0;
+  Checked last = 0;
   for (size_t d = 0; d < spec.shape.size(); ++d) {
     if (spec.shape[d] == 0) return 0;
-    int64_t step = 0;
-    IPU_CHECK(spec.strides[d] >= 0, "negative stride");
-    if (__builtin_mul_overflow(spec.shape[d] - 1, spec.strides[d], &step) ||
-        __builtin_add_overflow(last, step, &last))
+    if (spec.shape[d] < 0 || spec.strides[d] < 0)
       throw Error(ErrorCode::kInvalidProgram,
-                  "size overflow: view of shape " + ipu::to_string(std::span<const int64_t>(spec.shape)));
+                  "negative size: view of shape " + ipu::to_string(std::span<const int64_t>(spec.shape)) +
+                      ", strides " + ipu::to_string(std::span<const int64_t>(spec.strides)));
+    last += Checked(spec.shape[d] - 1) * spec.strides[d];
   }
-  return (last + 1) * size_in_bytes(spec.dtype);
+  return ((last + 1) * size_in_bytes(spec.dtype)).value();
 }
 
 std::string print(const Program& program) {

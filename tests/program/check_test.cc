@@ -181,7 +181,15 @@ TEST(CheckProgram, RefusesViewsLargerThanTheirBuffer) {
   Operand a = w.arena(f32({4}), "a");
   a.byte_offset = 4;
   w.kernel("make", {}, {a});
-  expect_message([&] { check_program(p); }, "result needs 20 bytes, buffer 0 (a) has 16");
+  expect_message([&] { check_program(p); }, "result needs 16 bytes from byte 4 on, buffer 0 (a) has 16");
+}
+
+TEST(CheckProgram, RefusesStreamsLargerThanAnyMemory) {
+  Program p;
+  p.ipus.resize(1);
+  p.device_iterations = p.accumulation = int64_t{1} << 31;
+  add_stream(p, "in", StreamMode::kInput, f32({4}));
+  expect_message([&] { check_program(p); }, "size overflow");
 }
 
 TEST(CheckProgram, RefusesAStepThatNamesAVariableOfAnotherIpu) {

@@ -1,0 +1,72 @@
+// A variable has a shape the host sees and a spec it is stored with. Copies between the two
+// (emulator/engine.cc) take the sizes of both sides from here: if they differ, a copy leaves the memory of
+// one of them.
+#include "program/check_variables.h"
+
+#include <limits>
+
+#include "support/error.h"
+
+namespace ipu::program {
+namespace {
+
+// Elements of `shape` from dimension `from` on; -1: negative, or too many bytes for an address.
+int64_t elements(const Shape& shape, DType dtype, size_t from = 0) {
+  int64_t count = 1;
+  bool is_empty = false;
+  for (size_t d = from; d < shape.size(); ++d) {
+    if (shape[d] < 0) return -1;
+    is_empty |= shape[d] == 0;
+    if (shape[d] > 0 && __builtin_mul_overflow(count, shape[d], &count)) return -1;
+  }
+  if (count > std::numeric_limits<int64_t>::max() / size_in_bytes(dtype)) return -1;
+  return is_empty ? 0 : count;
+}
+
+// What kernel "convert_layout" takes for each layout.
+bool is_stored_form(const Shape& plain, const TensorSpec& stored) {
+  switch (stored.layout) {
+    case Layout::kPlain:
+      return stored.is_contiguous() && elements(plain, stored.dtype) == elements(stored.shape, stored.dtype);
+    case Layout::kPacked64:
+      // Panels run along the first dimension of a weight: the matrix is its transpose.
+      return plain.size() >= 2 && stored.shape.size() == 2 && stored.shape[1] == plain[0] &&
+             stored.shape[0] == (plain[0] == 0 ? 0 : elements(plain, stored.dtype, 1));
+    case Layout::kNhwc:
+      return stored.shape == plain && plain.size() >= 3;
+  }
+  return false;
+}
+
+std::string text(const Shape& shape) { return ipu::to_string(std::span<const int64_t>(shape)); }
+
+}  // namespace
+
+void check_variables(const Program& program) {
+  for (const Variable& variable : program.variables) {
+    auto require = [&](bool condition, const std::string& what) {
+      if (!condition)
+        throw Error(ErrorCode::kInvalidProgram, "invalid program: variable " + variable.name + ": " + what);
+    };
+    const TensorSpec& stored = variable.spec;
+    const Shape& plain = variable.shape.empty() ? stored.shape : variable.shape;
+    require(elements(plain, stored.dtype) >= 0 && elements(stored.shape, stored.dtype) >= 0,
+            "its size is negative or overflows");
+    const int64_t width = size_in_bytes(stored.dtype);
+    require(stored.layout == Layout::kPlain || width == 4 || width == 2,
+            "elements of " + std::to_string(width) + " bytes have no such layout");
+    require(is_stored_form(plain, stored), "the host's " + text(plain) + " is not what is stored, " +
+                                               text(stored.shape) + " in layout " +
+                                               std::string(ipu::to_string(stored.layout)));
+    if (variable.constant < 0) continue;
+    const ConstantPtr& initial = program.constants[static_cast<size_t>(variable.constant)];
+    require(initial != nullptr, "its initial value is missing");
+    require(initial->dtype == stored.dtype, "its initial value is of another type");
+    const int64_t bytes = elements(plain, stored.dtype) * width;
+    require(static_cast<int64_t>(initial->bytes.size()) == bytes, "its initial value has " +
+                                                                      std::to_string(initial->bytes.size()) +
+                                                                      " bytes, not " + std::to_string(bytes));
+  }
+}
+
+}  // namespace ipu::program
