@@ -45,9 +45,27 @@ void check_floats(const program::Instruction& step, const FloatsSeen& given, std
     throw Error(ErrorCode::kFloatingPoint, "floating-point exception: " + what, kRuntimeError);
 }
 
+[[noreturn]] void raise_comparison() {
+  throw Error(ErrorCode::kFloatingPoint,
+              "floating-point exception: invalid operation: an operand of a comparison is not a number",
+              kRuntimeError);
+}
+
 void set_external(Actor& actor, const Step& step, std::byte* address) {
   for (const External::Reference& reference : actor.code->externals[step.external].references)
     actor.pointers[reference.pointer] = address + reference.byte_offset;
+}
+
+// The kernel that reads what the load at `at` gives: the user's line an error about the value is about. The
+// load itself where there is none.
+int first_reader(const std::vector<program::Instruction>& steps, int at) {
+  const program::Operand& loaded = steps[at].results[0];
+  for (int n = at + 1; n < static_cast<int>(steps.size()); ++n) {
+    if (steps[n].opcode != Opcode::kKernel) continue;
+    for (const program::Operand& operand : steps[n].operands)
+      if (operand.buffer == loaded.buffer) return n;
+  }
+  return at;
 }
 
 // Sums of each group in replica order, blockwise so that results may overwrite operands.
@@ -157,6 +175,12 @@ bool Engine::State::meet(Actor& actor, const Step& step, int at) {
   return true;
 }
 
+void Engine::State::raise_ended(int stream) const {
+  throw Error(ErrorCode::kExecution, "stream ended: '" + program->streams[stream].name + "' has " +
+                                         std::to_string(program->device_iterations * program->accumulation) +
+                                         " elements per replica and run, and one more was asked for");
+}
+
 Outcome Engine::State::run_actor(Actor& actor, int worker) {
   const std::vector<Step>& steps = actor.code->steps;
   const int end = static_cast<int>(steps.size());
@@ -176,16 +200,18 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
         case Opcode::kKernel: {
           int64_t begin = options.trace ? now_ns() : 0;
           FloatsSeen given;
-          if (checks_floats) given = floats_in(program->ipus[actor.ipu].instructions[at], pointers);
+          if (checks_floats) {
+            given = floats_in(program->ipus[actor.ipu].instructions[at], pointers);
+            if (step.watch != nullptr && step.watch->meets_nan(pointers)) raise_comparison();
+          }
           if (step.lanes == 1) {
-            step.kernel->run(
-                {pointers, pointers + step.operands, scratch.data() + worker * scratch_stride, &actor.fault},
-                0);
+            step.kernel->run(kernel_call(actor, pointers, pointers + step.operands, worker), 0);
           } else {
             run_lanes(actor, step, worker);
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           }
           if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
+          if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           if (checks_floats) check_floats(program->ipus[actor.ipu].instructions[at], given, pointers);
           if (options.trace)
             actor.trace.push_back({actor.replica, actor.ipu, at,
@@ -224,18 +250,30 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
         case Opcode::kStreamLoad: {
           const HostStream& stream = streams[step.object];
           const int64_t cursor = actor.cursors[step.object]++;
+          if (!stream.has_element(cursor)) raise_ended(step.object);
           const TransferClock clock(actor.times[step.object], stream.position(cursor));
           const std::byte* from = stream.load_address(bindings[step.object], cursor, actor.replica);
+          if (has_faults)
+            fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run, stream.element(from));
           if (step.in_place) {
             set_external(actor, step, const_cast<std::byte*>(from));
           } else {
-            actor.narrowed += stream.load(from, pointers[0]);
+            const int64_t changed = stream.load(from, pointers[0]);
+            if (changed == HostStream::kUnfit) {
+              at = first_reader(program->ipus[actor.ipu].instructions, at);
+              stream.raise_unfit(bindings[step.object], from);
+            }
+            actor.narrowed += changed;
           }
           break;
         }
         case Opcode::kStreamStore: {
           const int64_t cursor = actor.cursors[step.object]++;
+          if (!streams[step.object].has_element(cursor)) raise_ended(step.object);
           const TransferClock clock(actor.times[step.object], streams[step.object].position(cursor));
+          if (has_faults)
+            fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run,
+                              {pointers[0], static_cast<size_t>(streams[step.object].device_bytes())});
           streams[step.object].store(bindings[step.object], cursor, actor.replica, pointers[0]);
           break;
         }
@@ -265,6 +303,9 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
         }
         case Opcode::kRelease: {
           Channel& c = channel(actor, step.object);
+          if (c.taken == 0)
+            throw Error(ErrorCode::kExecution,
+                        "no slot to release: queue " + program->queues[step.object].name);
           --c.taken;
           c.popped.store(c.popped.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
           wake_if_waiting(*c.producer, &c);

@@ -11,7 +11,11 @@
 
 #include "emulator/engine_state.h"
 #include "emulator/faults.h"
+#include "emulator/prove.h"
+#include "emulator/step_request.h"
+#include "emulator/stored_form.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::emulator {
 
@@ -35,42 +39,26 @@ int threads_from_environment() {
   return threads;
 }
 
+// Transfers that are timed: the first million of a run. Later ones take no memory.
+int64_t timed_positions(const HostStream& stream) {
+  return std::min<int64_t>(stream.positions(), int64_t{1} << 20);
+}
+
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-std::vector<TensorSpec> specs_of(const std::vector<Operand>& operands) {
-  std::vector<TensorSpec> specs;
-  specs.reserve(operands.size());
-  for (const Operand& operand : operands) specs.push_back(operand.spec);
-  return specs;
-}
-
-// Copies between a stored layout and plain with the kernel that knows layouts.
-void convert_layout(const program::Variable& variable, std::byte* from, const TensorSpec& from_spec,
-                    std::byte* to, const TensorSpec& to_spec) {
-  if (from_spec.layout == to_spec.layout) {
-    std::memcpy(to, from, static_cast<size_t>(from_spec.stored_bytes()));
-    return;
-  }
-  const kernels::KernelDef* def = kernels::find_kernel("convert_layout");
-  std::unique_ptr<kernels::PreparedKernel> kernel;
-  Attributes attributes{{"layout", std::string(to_string(to_spec.layout))}};
-  if (variable.spec.layout == Layout::kPacked64)
-    attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
-  if (def != nullptr) kernel = def->prepare({{&from_spec, 1}, {&to_spec, 1}, attributes});
-  if (kernel == nullptr)
-    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name +
-                                           "' is stored as " + std::string(to_string(variable.spec.layout)));
-  HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
-  for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&from, &to, scratch.data()}, lane);
-}
 
 }  // namespace
 
 Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineOptions options_in)
     : program(std::move(program_in)), options(std::move(options_in)) {
+#ifndef NDEBUG
+  prove_program(*program);  // what is compiled here proves what is loaded from files must prove
+#endif
   threads =
       options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
   max_helpers = threads - 1;
+  stops.resize(threads);
+  for (WorkerStop& of : stops) of.run = this;
+  stops[0].polls = options.interrupted != nullptr;
   const int ipu_count = static_cast<int>(program->ipus.size());
   actor_count = ipu_count * program->replicas;
   queue_count = static_cast<int>(program->queues.size());
@@ -115,6 +103,7 @@ void Engine::State::compile_ipu(int ipu) {
   code.kernels.resize(source.instructions.size());
   std::vector<int> loops;
   for (size_t n = 0; n < source.instructions.size(); ++n) {
+    poll_interruption();
     const Instruction& from = source.instructions[n];
     Step step;
     step.opcode = from.opcode;
@@ -148,8 +137,7 @@ void Engine::State::compile_ipu(int ipu) {
       if (def == nullptr)
         throw Error(ErrorCode::kExecution,
                     "no such kernel: " + program::describe(*program, ipu, static_cast<int>(n)));
-      std::vector<TensorSpec> operands = specs_of(from.operands), results = specs_of(from.results);
-      code.kernels[n] = def->prepare({operands, results, from.attributes});
+      code.kernels[n] = def->prepare(StepRequest(from).request());
       if (code.kernels[n] == nullptr)
         throw Error(ErrorCode::kExecution,
                     "kernel refuses its operands: " + program::describe(*program, ipu, static_cast<int>(n)));
@@ -157,6 +145,8 @@ void Engine::State::compile_ipu(int ipu) {
       step.lanes = step.kernel->lanes();
       IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff,
                 "kernel " + from.kernel + " has " + std::to_string(step.lanes) + " lanes");
+      if (options.check_floating_point)
+        step.watch = code.watches.emplace_back(ComparisonWatch::of(from)).get();
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
     }
     code.steps.push_back(step);
@@ -174,6 +164,7 @@ void Engine::State::allocate() {
   replica_variables.resize(program->replicas);
   for (std::vector<HostMemory>& list : replica_variables) list.resize(variable_count);
   for (size_t v = 0; v < variable_count; ++v) {
+    poll_interruption();
     const program::Variable& variable = program->variables[v];
     int64_t bytes = variable.spec.stored_bytes();
     std::string what = "variable '" + variable.name + "'";
@@ -188,8 +179,8 @@ void Engine::State::allocate() {
     IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(),
               "initial value of " + variable.name);
     for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
-      convert_layout(variable, constants[variable.constant].data(), plain,
-                     variable_address(static_cast<int>(v), r), variable.spec);
+      plain_to_stored(variable, constants[variable.constant].data(),
+                      variable_address(static_cast<int>(v), r));
   }
 
   channels = std::make_unique<Channel[]>(std::max(1, queue_count * program->replicas));
@@ -212,7 +203,7 @@ void Engine::State::allocate() {
       for (const Step& step : ipus[i].steps) {
         if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamStore) continue;
         StreamTimes& times = actor.times[step.object];
-        times.begin_ns.assign(static_cast<size_t>(streams[step.object].positions()), 0);
+        times.begin_ns.assign(static_cast<size_t>(timed_positions(streams[step.object])), 0);
         times.end_ns = times.begin_ns;
       }
       fault_before_allocation(i);
@@ -282,19 +273,16 @@ void Engine::write_variable(int variable, const std::byte* plain, int replica) {
   std::lock_guard lock(state_->run_mutex);
   state_->require_usable();
   const program::Variable& to = state_->program->variables.at(variable);
-  TensorSpec plain_spec = to.plain();
   const int first = replica < 0 || to.is_shared() ? 0 : replica;
   const int end = to.is_shared() ? 1 : replica < 0 ? state_->program->replicas : replica + 1;
-  for (int r = first; r < end; ++r)
-    convert_layout(to, const_cast<std::byte*>(plain), plain_spec, state_->variable_address(variable, r),
-                   to.spec);
+  for (int r = first; r < end; ++r) plain_to_stored(to, plain, state_->variable_address(variable, r));
 }
 
 void Engine::read_variable(int variable, std::byte* plain, int replica) const {
   std::lock_guard lock(state_->run_mutex);
   state_->require_usable();
   const program::Variable& from = state_->program->variables.at(variable);
-  convert_layout(from, state_->variable_address(variable, replica), from.spec, plain, from.plain());
+  stored_to_plain(from, state_->variable_address(variable, replica), plain);
 }
 
 std::vector<TraceEvent> Engine::take_trace() {
@@ -311,7 +299,7 @@ std::vector<TraceEvent> Engine::take_trace() {
 std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
   std::lock_guard lock(state_->run_mutex);
   const int ipus = static_cast<int>(state_->ipus.size());
-  const int64_t positions = state_->streams[stream].positions();
+  const int64_t positions = timed_positions(state_->streams[stream]);
   std::vector<std::pair<double, double>> times;
   for (int64_t p = 0; p < positions; ++p) {
     for (int r = 0; r < state_->program->replicas; ++r) {

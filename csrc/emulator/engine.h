@@ -35,7 +35,7 @@ struct EngineOptions {
   bool trace = false;
   // Error(kFloatingPoint) when a step gives an invalid or overflowed result (float_check.h).
   bool check_floating_point = false;
-  // Called by worker 0 about every 20 ms between steps; returning true stops the run with
+  // Called by worker 0 about every 20 ms, between steps and within kernels; returning true stops the run with
   // Error(kInterrupted).
   std::function<bool()> interrupted = nullptr;
   // A job of several processes that run the same program: the number of this one's first replica, and a
@@ -63,12 +63,13 @@ class Engine {
   const program::Program& program() const;
   std::vector<TraceEvent> take_trace();
   // When each element of a stream that went to or came from the host in the last run was begun and complete,
-  // in seconds of a steady clock, in the order of the elements.
+  // in seconds of a steady clock, in the order of the elements; of the first million per replica.
   std::vector<std::pair<double, double>> stream_times(int stream) const;
   double last_run_seconds() const;
   // A device fault that needs a reset happened: every run and every access to variables throws it again.
   bool is_lost() const;
-  // Host values (i64, f64) the device's narrower type could not hold, since the last question.
+  // Finite f64 values of the host that became infinite in f32, since the last question. (An i64 value that is
+  // no i32 ends its run with Error(kExecution).)
   int64_t take_narrowed_values();
   // Bytes of IPU `ipu`'s arena, variables and queues in host memory, one replica.
   int64_t host_bytes(int ipu) const;

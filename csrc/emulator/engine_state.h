@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "emulator/engine.h"
+#include "emulator/float_check.h"
 #include "emulator/helper_pool.h"
 #include "emulator/host_memory.h"
 #include "emulator/host_stream.h"
@@ -37,6 +38,7 @@ struct Step {
   int loop_counter = -1;  // of the innermost loop around it
   int64_t trip = 0, low = 0, high = 0;
   const kernels::PreparedKernel* kernel = nullptr;
+  const ComparisonWatch* watch = nullptr;  // when floating-point exceptions are on
 };
 
 // Where the address of an external buffer goes when it becomes known.
@@ -52,6 +54,7 @@ struct CompiledIpu {
   std::vector<Step> steps;
   std::vector<External> externals;
   std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
+  std::vector<std::unique_ptr<ComparisonWatch>> watches;
   int pointers = 0;
 };
 
@@ -132,6 +135,16 @@ struct Collective {
 struct Engine::State final : HelpedRun {
   State(std::shared_ptr<const program::Program> program, EngineOptions options);
 
+  // What a kernel asks that a worker runs. Worker 0 asks the user in turn, so that a run ends within a long
+  // kernel.
+  struct WorkerStop final : kernels::StopSignal {
+    bool raised() override {
+      return run->stop.load(std::memory_order_relaxed) || (polls && run->poll_interrupt());
+    }
+    State* run = nullptr;
+    bool polls = false;
+  };
+
   // --- construction (engine.cc) ---
   void compile_ipu(int ipu);
   void allocate();
@@ -151,10 +164,15 @@ struct Engine::State final : HelpedRun {
   void fail(Actor& actor, int step);
   [[noreturn]] void raise();
   [[noreturn]] void report_stuck() const;
+  [[noreturn]] void raise_ended(int stream) const;
   void run_lanes(Actor& actor, const Step& step, int worker);
   bool help_lanes(int worker);
   bool run_one_lane(Actor& actor, int worker);
   bool poll_interrupt();
+  kernels::KernelCall kernel_call(Actor& actor, std::byte* const* operands, std::byte* const* results,
+                                  int worker) {
+    return {operands, results, scratch.data() + worker * scratch_stride, &actor.fault, &stops[worker]};
+  }
 
   // --- steps (actor.cc) ---
   Outcome run_actor(Actor& actor, int worker);
@@ -193,6 +211,7 @@ struct Engine::State final : HelpedRun {
   std::mutex error_mutex;
   std::exception_ptr interruption;  // what the interrupt callback threw, or kInterrupted
   int64_t next_poll_ns = 0;
+  std::vector<WorkerStop> stops;  // per worker
   int64_t narrowed = 0;
   int64_t run_ns = 0;      // duration of the last run
   int64_t faulty_run = 0;  // number of the run for faults; 0: no faults are set

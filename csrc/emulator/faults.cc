@@ -1,17 +1,18 @@
 #include "emulator/faults.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include "support/device_error.h"
+#include "support/fork.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace ipu::emulator {
 namespace {
@@ -19,19 +20,26 @@ namespace {
 using program::Instruction;
 using program::Opcode;
 
-// From weakest to strongest.
-constexpr std::array<std::string_view, 4> kActions{"IPU_RESET", "LINK_RESET", "PARTITION_RESET",
-                                                   "FULL_RESET"};
-constexpr std::array<std::string_view, 6> kSteps{"kernel", "load", "store", "push", "pop", "collective"};
-
-int strength(std::string_view action) {
-  return static_cast<int>(std::find(kActions.begin(), kActions.end(), action) - kActions.begin());
+bool is_action(std::string_view text) {
+  return std::find(kRecoveryActions.begin(), kRecoveryActions.end(), text) != kRecoveryActions.end();
 }
 
-struct State {
-  std::mutex mutex;
+int strength(std::string_view action) {
+  return static_cast<int>(std::find(kRecoveryActions.begin(), kRecoveryActions.end(), action) -
+                          kRecoveryActions.begin());
+}
+
+struct RuleSet {
+  int64_t number = 0;
   std::vector<FaultRule> rules;
-  int64_t runs = 0;
+  int64_t runs_before = 0;              // when the rules were added
+  std::optional<DeviceError> unusable;  // the system's state then
+};
+
+struct State {
+  ForkSafe<std::mutex> mutex;
+  std::vector<RuleSet> sets;
+  int64_t runs = 0, numbers = 0;
   std::optional<DeviceError> unusable;  // what a reset is needed for; no action: out of service
   bool environment_read = false;
 };
@@ -40,96 +48,6 @@ State& state() {
   return *s;
 }
 std::atomic<bool> any_rules{false};
-
-template <size_t n>
-std::string listed(const std::array<std::string_view, n>& names) {
-  std::string text;
-  for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
-[[noreturn]] void refuse(std::string_view text, const std::string& detail) {
-  throw Error(ErrorCode::kEnvironment,
-              "faults are not understood: '" + std::string(text) + "': " + detail +
-                  ". Rules look like IPU_RESET@run=2,ipu=1,step=kernel and are separated by ';'");
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
-}
-
-int64_t number(std::string_view rule, std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    refuse(rule, "'" + std::string(text) + "' is not a number");
-  return value;
-}
-
-void set_condition(FaultRule& rule, std::string_view text, std::string_view condition) {
-  const size_t equals = condition.find('=');
-  if (equals == std::string_view::npos) refuse(text, "a condition is name=value");
-  const std::string_view name = trimmed(condition.substr(0, equals)),
-                         value = trimmed(condition.substr(equals + 1));
-  if (name == "run") {
-    rule.run = number(text, value);
-  } else if (name == "ipu") {
-    rule.ipu = static_cast<int>(number(text, value));
-  } else if (name == "replica") {
-    rule.replica = static_cast<int>(number(text, value));
-  } else if (name == "times") {
-    rule.times = number(text, value);
-  } else if (name == "stream") {
-    rule.stream = value;
-  } else if (name == "step") {
-    if (std::find(kSteps.begin(), kSteps.end(), value) == kSteps.end())
-      refuse(text, "step is one of " + listed(kSteps));
-    rule.step = value;
-  } else {
-    refuse(text, "conditions are run, ipu, replica, step, stream and times");
-  }
-}
-
-FaultRule parse_rule(std::string_view text) {
-  FaultRule rule;
-  const size_t at = text.find('@');
-  std::string_view kind = trimmed(text.substr(0, at)), detail;
-  if (const size_t colon = kind.find(':'); colon != std::string_view::npos) {
-    detail = trimmed(kind.substr(colon + 1));
-    kind = trimmed(kind.substr(0, colon));
-  }
-  if (std::find(kActions.begin(), kActions.end(), kind) != kActions.end()) {
-    rule.action = kind;
-  } else if (kind == "unrecoverable") {
-    rule.kind = FaultRule::Kind::kUnrecoverable;
-  } else if (kind == "slow_link") {
-    rule.kind = FaultRule::Kind::kSlowLink;
-    rule.times = 0;
-    rule.microseconds = number(text, detail);
-  } else if (kind == "allocation") {
-    rule.kind = FaultRule::Kind::kAllocation;
-  } else if (kind == "corrupt") {
-    rule.kind = FaultRule::Kind::kCorrupt;
-    rule.action = "LINK_RESET";
-  } else if (kind == "error") {
-    rule.kind = FaultRule::Kind::kError;
-  } else {
-    refuse(text, "kinds are " + listed(kActions) +
-                     ", unrecoverable, slow_link:MICROSECONDS, allocation, corrupt, error");
-  }
-  if (!detail.empty() && rule.kind != FaultRule::Kind::kSlowLink) refuse(text, "only slow_link has a value");
-  if (at == std::string_view::npos) return rule;
-  std::string_view rest = text.substr(at + 1);
-  while (true) {
-    const size_t comma = rest.find(',');
-    set_condition(rule, text, rest.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
-  return rule;
-}
 
 std::string_view kind_of(Opcode opcode) {
   switch (opcode) {
@@ -172,39 +90,47 @@ bool matches(const FaultRule& rule, const program::Program& program, const Instr
   return rule.step.empty() || rule.step == kind;
 }
 
+void update_any_rules(const State& s) {
+  any_rules.store(
+      std::any_of(s.sets.begin(), s.sets.end(), [](const RuleSet& r) { return !r.rules.empty(); }),
+      std::memory_order_release);
+}
+
+template <class Visit>
+void for_each_rule(State& s, Visit visit) {
+  for (RuleSet& set : s.sets)
+    for (FaultRule& rule : set.rules) visit(rule, set.runs_before);
+}
+
 }  // namespace
 
-std::vector<FaultRule> parse_faults(std::string_view text) {
-  std::vector<FaultRule> rules;
-  while (!text.empty()) {
-    const size_t end = text.find(';');
-    if (const std::string_view rule = trimmed(text.substr(0, end)); !rule.empty())
-      rules.push_back(parse_rule(rule));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return rules;
-}
-
-void set_faults(std::vector<FaultRule> rules) {
+int64_t add_faults(std::vector<FaultRule> rules) {
+  add_faults_of_environment();
   State& s = state();
   std::lock_guard lock(s.mutex);
-  s.environment_read = true;
-  s.rules = std::move(rules);
-  s.runs = 0;
-  s.unusable.reset();
-  any_rules.store(!s.rules.empty(), std::memory_order_release);
+  s.sets.push_back({++s.numbers, std::move(rules), s.runs, s.unusable});
+  update_any_rules(s);
+  return s.numbers;
 }
 
-void set_faults_from_environment() {
+void remove_faults(int64_t number) {
   State& s = state();
-  {
-    std::lock_guard lock(s.mutex);
-    if (s.environment_read) return;
-    s.environment_read = true;
-  }
+  std::lock_guard lock(s.mutex);
+  auto set = std::find_if(s.sets.begin(), s.sets.end(), [&](const RuleSet& r) { return r.number == number; });
+  if (set == s.sets.end()) return;
+  s.unusable = set->unusable;
+  s.sets.erase(set);
+  update_any_rules(s);
+}
+
+void add_faults_of_environment() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (s.environment_read) return;
   const char* text = std::getenv("POPTORCH_FAULTS");
-  if (text != nullptr && *text != '\0') set_faults(parse_faults(text));
+  if (text != nullptr) s.sets.push_back({++s.numbers, parse_faults(text), s.runs, {}});
+  s.environment_read = true;
+  update_any_rules(s);
 }
 
 bool faults_are_set() { return any_rules.load(std::memory_order_acquire); }
@@ -221,19 +147,16 @@ void fault_before_step(const program::Program& program, int ipu, int replica, in
   int64_t delay = 0;
   {
     std::lock_guard lock(s.mutex);
-    for (FaultRule& rule : s.rules) {
-      if (!matches(rule, program, step, ipu, replica, run) || !takes_place(rule)) continue;
+    for_each_rule(s, [&](FaultRule& rule, int64_t runs_before) {
+      if (rule.kind == FaultRule::Kind::kCorrupt ||
+          !matches(rule, program, step, ipu, replica, run - runs_before) || !takes_place(rule))
+        return;
       switch (rule.kind) {
         case FaultRule::Kind::kSlowLink:
           delay += rule.microseconds;
           break;
         case FaultRule::Kind::kError:
           throw std::runtime_error("a fault was asked for");
-        case FaultRule::Kind::kCorrupt:
-          s.unusable.emplace(
-              "device fault: data of stream '" + program.streams[step.object].name + "' arrived damaged",
-              rule.action);
-          throw *s.unusable;
         case FaultRule::Kind::kUnrecoverable:
           s.unusable.emplace("device fault: IPU " + std::to_string(ipu) + " does not answer", "");
           throw *s.unusable;
@@ -241,22 +164,44 @@ void fault_before_step(const program::Program& program, int ipu, int replica, in
           DeviceError error("device fault: IPU " + std::to_string(ipu) + " stopped and needs " + rule.action,
                             rule.action);
           // Attaching resets the IPUs it gets: nothing else is needed for this action.
-          if (rule.action != kActions[0]) s.unusable = error;
+          if (rule.action != kRecoveryActions[0]) s.unusable = error;
           throw error;
       }
-    }
+    });
   }
   if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+}
+
+void fault_in_transfer(const program::Program& program, int ipu, int replica, int instruction, int64_t run,
+                       std::span<const std::byte> data) {
+  const Instruction& step = program.ipus[ipu].instructions[instruction];
+  std::vector<std::byte> sent(data.begin(), data.end());
+  const uint64_t meant = XXH3_64bits(data.data(), data.size());
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  std::string action;
+  for_each_rule(s, [&](FaultRule& rule, int64_t runs_before) {
+    if (rule.kind != FaultRule::Kind::kCorrupt || sent.empty() ||
+        !matches(rule, program, step, ipu, replica, run - runs_before) || !takes_place(rule))
+      return;
+    sent[static_cast<size_t>(run) % sent.size()] ^= std::byte{0x10};
+    action = rule.action;
+  });
+  if (XXH3_64bits(sent.data(), sent.size()) == meant) return;
+  s.unusable.emplace(
+      "device fault: data of stream '" + program.streams[step.object].name + "' arrived damaged", action);
+  throw *s.unusable;
 }
 
 void fault_before_allocation(int ipu) {
   if (!faults_are_set()) return;
   State& s = state();
   std::lock_guard lock(s.mutex);
-  for (FaultRule& rule : s.rules)
+  for_each_rule(s, [&](FaultRule& rule, int64_t) {
     if (rule.kind == FaultRule::Kind::kAllocation && (rule.ipu < 0 || rule.ipu == ipu) && takes_place(rule))
       throw Error(ErrorCode::kHostMemory, "out of host memory: the arena of IPU " + std::to_string(ipu) +
                                               " could not be had (a fault was asked for). Attach again");
+  });
 }
 
 void require_usable_system() {
@@ -266,9 +211,12 @@ void require_usable_system() {
 }
 
 void recover(std::string_view action, int attached_ipus) {
-  if (std::find(kActions.begin(), kActions.end(), action) == kActions.end())
+  if (!is_action(action)) {
+    std::string known;
+    for (std::string_view name : kRecoveryActions) known += (known.empty() ? "" : ", ") + std::string(name);
     throw Error(ErrorCode::kExecution,
-                "unknown recovery action: '" + std::string(action) + "'; known are " + listed(kActions));
+                "unknown recovery action: '" + std::string(action) + "'; known are " + known);
+  }
   if (strength(action) >= strength("PARTITION_RESET") && attached_ipus > 0)
     throw Error(ErrorCode::kExecution,
                 "IPUs are in use: " + std::string(action) + " resets all IPUs, and " +

@@ -1,10 +1,13 @@
-// Floating-point exceptions, seen in results: a value that is invalid or overflowed although nothing like it
-// went in. Costs one pass over operands and results of a step, and only when it is asked for.
+// Floating-point exceptions. Seen in results: a value that is invalid or overflowed although nothing like it
+// went in. Seen in operands: an ordered comparison with a NaN, whose result shows nothing. Costs passes over
+// operands and results of a step, and only when it is asked for.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
+#include "kernels/kernel_table.h"
 #include "program/program.h"
 
 namespace ipu::emulator {
@@ -18,5 +21,18 @@ FloatsSeen floats_in(const program::Instruction& step, std::byte* const* pointer
 // "" when all is well; else what happened. Pointers: operands, then results, as the step has them.
 std::string float_exception(const program::Instruction& step, const FloatsSeen& given,
                             std::byte* const* pointers);
+
+// Asks of the comparisons (<, <=, >, >=) in a step's elementwise code whether an operand is not a number. It
+// runs the code once more, with that as the only result.
+class ComparisonWatch {
+ public:
+  // nullptr when the step does not compare floats.
+  static std::unique_ptr<ComparisonWatch> of(const program::Instruction& step);
+  bool meets_nan(std::byte* const* operands) const;  // before the step runs
+
+ private:
+  std::unique_ptr<kernels::PreparedKernel> kernel_;
+  int64_t result_bytes_ = 0;
+};
 
 }  // namespace ipu::emulator

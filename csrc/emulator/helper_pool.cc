@@ -1,25 +1,27 @@
 #include "emulator/helper_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <system_error>
 #include <thread>
 
+#include "support/fork.h"
+
 namespace ipu::emulator {
 namespace {
 HelperPool* pool = nullptr;
-std::once_flag pool_once;
 }  // namespace
 
 // Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts with
 // a new pool.
 HelperPool& HelperPool::instance() {
-  std::call_once(pool_once, [] {
+  static const bool made = [] {
     pool = new HelperPool;
-    pthread_atfork(nullptr, nullptr, [] { pool = new HelperPool; });
-  });
+    in_forked_child([] { pool = new HelperPool; });
+    return true;
+  }();
+  (void)made;
   return *pool;
 }
 

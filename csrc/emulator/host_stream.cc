@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "support/error.h"
 #include "support/half.h"
@@ -11,20 +12,35 @@ namespace {
 
 using program::StreamMode;
 
-template <typename To, typename From>
-int64_t narrow(const std::byte* from, std::byte* to, int64_t count) {
-  const From* in = reinterpret_cast<const From*>(from);
-  To* out = reinterpret_cast<To*>(to);
+// Both loops have no branch, so that the check is as wide as the copy. Users' tensors are aligned to their
+// element only.
+template <typename From>
+From read(const std::byte* from, int64_t i) {
+  From value;
+  std::memcpy(&value, from + i * static_cast<int64_t>(sizeof value), sizeof value);
+  return value;
+}
+
+// Whether all values fit.
+bool narrow_integers(const std::byte* from, std::byte* to, int64_t count) {
+  auto* out = reinterpret_cast<int32_t*>(to);
+  uint64_t outside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = read<uint64_t>(from, i);
+    out[i] = static_cast<int32_t>(static_cast<uint32_t>(value));
+    outside |= (value + 0x80000000u) >> 32;
+  }
+  return outside == 0;
+}
+
+// How many finite values became infinite.
+int64_t narrow_floats(const std::byte* from, std::byte* to, int64_t count) {
+  auto* out = reinterpret_cast<float*>(to);
   int64_t changed = 0;
   for (int64_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, in + i, sizeof value);  // users' tensors are aligned to their element only
-    out[i] = static_cast<To>(value);
-    if constexpr (std::is_integral_v<To>) {
-      changed += static_cast<From>(out[i]) != value;
-    } else {
-      changed += std::isinf(out[i]) && !std::isinf(value);
-    }
+    const auto value = read<double>(from, i);
+    out[i] = static_cast<float>(value);
+    changed += std::isinf(out[i]) & !std::isinf(value);
   }
   return changed;
 }
@@ -49,8 +65,15 @@ bool can_convert(DType device, DType host) {
 
 }  // namespace
 
+int64_t HostStream::elements_per_replica(const program::Stream& stream, const program::Program& program) {
+  return stream.mode == StreamMode::kConstantInput ? INT64_MAX
+                                                   : program.device_iterations * program.accumulation;
+}
+
 HostStream::HostStream(const program::Stream& stream, const program::Program& program)
-    : mode_(stream.mode),
+    : name_(stream.name),
+      shape_(stream.spec.shape),
+      mode_(stream.mode),
       device_(stream.spec.dtype),
       host_(stream.host_dtype),
       count_(element_count(stream.spec.shape)),
@@ -59,6 +82,7 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
       period_(stream.period),
       accumulation_(program.accumulation),
       last_(program.device_iterations * program.accumulation - 1),
+      elements_per_replica_(elements_per_replica(stream, program)),
       replicas_(program.replicas),
       input_groups_(program.input_groups.count(program.replicas)),
       groups_(program.input_groups),
@@ -107,16 +131,34 @@ int64_t HostStream::position(int64_t cursor) const {
 }
 
 int64_t HostStream::load(const std::byte* from, std::byte* to) const {
+  if (count_ == 0) return 0;  // neither side need have memory
   if (!converts_) {
     std::memcpy(to, from, static_cast<size_t>(device_bytes_));
     return 0;
   }
-  return host_ == DType::kI64 ? narrow<int32_t, int64_t>(from, to, count_)
-                              : narrow<float, double>(from, to, count_);
+  if (host_ == DType::kF64) return narrow_floats(from, to, count_);
+  return narrow_integers(from, to, count_) ? 0 : kUnfit;
+}
+
+void HostStream::raise_unfit(const StreamBinding& binding, const std::byte* from) const {
+  constexpr int64_t low = std::numeric_limits<int32_t>::min(), high = std::numeric_limits<int32_t>::max();
+  int64_t i = 0;
+  while (i + 1 < count_ && read<int64_t>(from, i) >= low && read<int64_t>(from, i) <= high) ++i;
+  // The elements of a stream lie one behind the other along the first dimension of the user's tensor.
+  int64_t rest = (from - binding.data) / static_cast<int64_t>(sizeof(int64_t)) + i;
+  Shape at(shape_.size());
+  for (size_t d = at.size(); d-- > 1; rest /= shape_[d]) at[d] = rest % shape_[d];
+  if (!at.empty()) at[0] = rest;
+  throw Error(ErrorCode::kExecution,
+              "integer does not fit: element " + to_string(at) + " of input '" + name_ + "' is " +
+                  std::to_string(read<int64_t>(from, i)) + ", outside of [" + std::to_string(low) + ", " +
+                  std::to_string(high) +
+                  "]; the IPU has 32-bit integers, so bring the values in range on the host");
 }
 
 void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica,
                        const std::byte* from) const {
+  if (count_ == 0) return;  // neither side need have memory
   int64_t element = replica;
   bool add = false;
   switch (mode_) {

@@ -8,18 +8,12 @@
 #include "emulator/faults.h"
 #include "emulator/spin.h"
 #include "support/error.h"
+#include "support/interruption.h"
 
 namespace ipu::emulator {
 namespace {
 
-constexpr int64_t kPollInterval = 20'000'000;  // ns between calls of the interrupt callback
-
-// Milliseconds are enough here, and this clock is read in nanoseconds.
-int64_t coarse_now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
+constexpr int64_t kPollInterval = kInterruptionInterval;
 
 int64_t now_ns() {
   timespec time;
@@ -186,11 +180,13 @@ void Engine::State::run_lanes(Actor& actor, const Step& step, int worker) {
     open_lanes[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
     signal_workers();
   }
-  while (run_one_lane(actor, worker)) {
-  }
+  while (run_one_lane(actor, worker))
+    if (stops[worker].polls) poll_interrupt();
   for (int spins = 0; job.done.load(std::memory_order_acquire) != step.lanes; ++spins) {
     relax_processor();
-    if (spins > 2000) sched_yield();  // the helper that has the last lane may want this processor
+    if (spins <= 2000) continue;
+    sched_yield();  // the helper that has the last lane may want this processor
+    if (stops[worker].polls) poll_interrupt();
   }
 }
 
@@ -218,8 +214,7 @@ bool Engine::State::run_one_lane(Actor& actor, int worker) {
     open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
   try {
     if (!stop.load(std::memory_order_relaxed))
-      job.kernel->run({job.operands, job.results, scratch.data() + worker * scratch_stride, &actor.fault},
-                      lane);
+      job.kernel->run(kernel_call(actor, job.operands, job.results, worker), lane);
   } catch (...) {
     fail(actor, job.step);
   }
@@ -240,8 +235,7 @@ bool Engine::State::poll_interrupt() {
   }
   if (!interrupted && thrown == nullptr) return false;
   if (thrown == nullptr)
-    thrown = std::make_exception_ptr(
-        Error(ErrorCode::kInterrupted, "interrupted: the run was stopped between two steps"));
+    thrown = std::make_exception_ptr(Error(ErrorCode::kInterrupted, "interrupted: the run was stopped"));
   std::lock_guard lock(error_mutex);
   interruption = thrown;
   stop.store(true, std::memory_order_seq_cst);
@@ -269,6 +263,9 @@ void Engine::State::raise() {
     user_line = user_line.substr(0, user_line.find(" ["));
     std::string where = "\n  at: " + program::describe(*program, actor.ipu, actor.error_at);
     if (program->replicas > 1) where += ", replica " + std::to_string(actor.replica);
+    if (actor.fault.raised())
+      where +=
+          "\n  try:      look at the values on the host before the call, or bring them in range with clamp";
     try {
       std::rethrow_exception(actor.error);
     } catch (const DeviceError& error) {

@@ -8,12 +8,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <thread>
 
+#include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "support/error.h"
 #include "tests/program/program_writer.h"
+#include "tests/thrown.h"
 
 namespace ipu::emulator {
 namespace {
@@ -94,17 +97,33 @@ void check_index(const kernels::KernelCall& c, const Attributes&, const std::vec
     out(c)[i] = static_cast<float>(index);
   }
 }
+// Copies; while `is_endless`, goes on for a minute unless it is stopped.
+std::atomic<bool> is_endless{false};
+void endless(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int lane) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (is_endless && !c.stopped() && std::chrono::steady_clock::now() < give_up) {
+  }
+  if (lane == 0)
+    for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i];
+}
 using kernels::KernelRegistration;
-const KernelRegistration index_kernel({"test.check_index", TestKernel<check_index>::prepare});
-const KernelRegistration rendezvous_kernel({"test.rendezvous", TestKernel<rendezvous>::prepare});
-const KernelRegistration affine_kernel({"test.affine", TestKernel<affine>::prepare});
-const KernelRegistration sum2_kernel({"test.sum2", TestKernel<sum2>::prepare});
-const KernelRegistration fail_kernel({"test.fail", TestKernel<fail>::prepare});
-const KernelRegistration counter_kernel({"test.from_counter", TestKernel<from_counter>::prepare});
-const KernelRegistration positive_kernel({"test.is_positive", TestKernel<is_positive>::prepare});
-const KernelRegistration refusing_kernel({"test.refuses", [](const kernels::KernelRequest&) {
-                                            return std::unique_ptr<kernels::PreparedKernel>();
-                                          }});
+const KernelRegistration endless_kernel({"test.endless", TestKernel<endless>::prepare,
+                                         kernels::footprint_of_views});
+const KernelRegistration index_kernel({"test.check_index", TestKernel<check_index>::prepare,
+                                       kernels::footprint_of_views});
+const KernelRegistration rendezvous_kernel({"test.rendezvous", TestKernel<rendezvous>::prepare,
+                                            kernels::footprint_of_views});
+const KernelRegistration affine_kernel({"test.affine", TestKernel<affine>::prepare,
+                                        kernels::footprint_of_views});
+const KernelRegistration sum2_kernel({"test.sum2", TestKernel<sum2>::prepare, kernels::footprint_of_views});
+const KernelRegistration fail_kernel({"test.fail", TestKernel<fail>::prepare, kernels::footprint_of_views});
+const KernelRegistration counter_kernel({"test.from_counter", TestKernel<from_counter>::prepare,
+                                         kernels::footprint_of_views});
+const KernelRegistration positive_kernel({"test.is_positive", TestKernel<is_positive>::prepare,
+                                          kernels::footprint_of_views});
+const KernelRegistration refusing_kernel(
+    {"test.refuses", [](const kernels::KernelRequest&) { return std::unique_ptr<kernels::PreparedKernel>(); },
+     kernels::footprint_of_views});
 
 Attributes affine_by(double scale, double shift, int64_t ns = 0, int64_t lanes = 1) {
   return {{"scale", scale}, {"shift", shift}, {"ns", ns}, {"lanes", lanes}};
@@ -312,6 +331,28 @@ TEST(Engine, InterruptStopsBetweenStepsAndLeavesTheEngineUsable) {
   }
 }
 
+TEST(Engine, InterruptStopsWithinAKernelOnEveryWorkerAndLeavesTheEngineUsable) {
+  for (int threads : {1, 2, 3}) {
+    for (int lanes : {1, 4}) {
+      Program p = pipeline(2, 2, 4);
+      is_endless = true;
+      for (IpuProgram& ipu : p.ipus)
+        for (Instruction& step : ipu.instructions)
+          if (step.opcode == Opcode::kKernel)
+            step.kernel = "test.endless", step.attributes.set("lanes", lanes);
+      Engine engine(checked(p), {.threads = threads, .interrupted = [] { return is_endless.load(); }});
+      const auto began = std::chrono::steady_clock::now();
+      EXPECT_EQ(error_of([&] { run_pipeline(engine, 2, 4); }).code(), ErrorCode::kInterrupted);
+      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(1));
+      is_endless = false;
+      std::vector<float> x{0, 1, 2, 3, 4, 5, 6, 7}, y(8);
+      StreamBinding bindings[] = {bound(x, 2), bound(y, 2)};
+      engine.run(bindings);
+      EXPECT_EQ(y, x);
+    }
+  }
+}
+
 TEST(Engine, InterruptCallbacksMayThrow) {
   Engine engine(checked(pipeline(1, 1000, 4, 1'000'000)),
                 {.threads = 1, .interrupted = []() -> bool { throw std::logic_error("stop"); }});
@@ -436,17 +477,36 @@ TEST(Engine, NarrowsAndWidensAtTheHostEdgeAndCountsWhatChanged) {
   w.load(f, u);
   w.store(g, u);
   Engine engine(checked(p), {.threads = 1});
-  std::vector<int64_t> in{1, -2, (int64_t{1} << 32) + 5}, out(3);
+  std::vector<int64_t> in{1, -(int64_t{1} << 31), (int64_t{1} << 31) - 1}, out(3);
   std::vector<double> real_in{0.1}, real_out(1);
   StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in.data()), 1},
                               {reinterpret_cast<std::byte*>(out.data()), 1},
                               {reinterpret_cast<std::byte*>(real_in.data()), 1},
                               {reinterpret_cast<std::byte*>(real_out.data()), 1}};
   engine.run(bindings);
-  EXPECT_EQ(out, (std::vector<int64_t>{1, -2, 5}));
+  EXPECT_EQ(out, in);
   EXPECT_EQ(real_out[0], static_cast<double>(0.1f));
+  EXPECT_EQ(engine.take_narrowed_values(), 0);
+  real_in[0] = 1e39;
+  engine.run(bindings);
+  EXPECT_TRUE(std::isinf(real_out[0]));
   EXPECT_EQ(engine.take_narrowed_values(), 1);
   EXPECT_EQ(engine.take_narrowed_values(), 0);
+  real_in[0] = std::numeric_limits<double>::infinity();  // was infinite before
+  engine.run(bindings);
+  EXPECT_EQ(engine.take_narrowed_values(), 0);
+  for (int64_t value : {int64_t{1} << 31, -(int64_t{1} << 31) - 1, (int64_t{1} << 32) + 5,
+                        std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+    in[1] = value;
+    EXPECT_EQ(
+        message_of([&] { engine.run(bindings); }),
+        "integer does not fit [IPU-E407]: element [1] of input 'x' is " + std::to_string(value) +
+            ", outside of [-2147483648, 2147483647]; the IPU has 32-bit integers, so bring the values in "
+            "range on the host\n  at: IPU 0, instruction 0 (stream_load)");
+  }
+  in[1] = 7;
+  engine.run(bindings);  // the engine is as good as before
+  EXPECT_EQ(out, in);
 }
 
 TEST(Engine, RefusesToReadAnotherHostTypeInPlace) {

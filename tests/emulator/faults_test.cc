@@ -33,12 +33,12 @@ TEST(Faults, RulesAreReadWithTheirConditions) {
 }
 
 TEST(Faults, AllocationsFailAsOftenAsAskedFor) {
-  set_faults(parse_faults("allocation@ipu=2,times=2"));
+  const int64_t number = add_faults(parse_faults("allocation@ipu=2,times=2"));
   fault_before_allocation(1);
   EXPECT_THROW(fault_before_allocation(2), Error);
   EXPECT_THROW(fault_before_allocation(2), Error);
   fault_before_allocation(2);
-  set_faults({});
+  remove_faults(number);
   EXPECT_FALSE(faults_are_set());
 }
 
@@ -46,7 +46,7 @@ TEST(Faults, RecoveryIsForgottenWithTheRules) {
   program::Program program;
   program.ipus.resize(1);
   program.ipus[0].instructions.resize(1);
-  set_faults(parse_faults("FULL_RESET@run=1"));
+  const int64_t number = add_faults(parse_faults("FULL_RESET@run=1"));
   EXPECT_THROW(fault_before_step(program, 0, 0, 0, begin_faulty_run()), DeviceError);
   EXPECT_THROW(require_usable_system(), DeviceError);
   EXPECT_THROW(recover("LINK_RESET", 0), Error);
@@ -54,7 +54,45 @@ TEST(Faults, RecoveryIsForgottenWithTheRules) {
   recover("FULL_RESET", 0);
   require_usable_system();
   fault_before_step(program, 0, 0, 0, begin_faulty_run());
-  set_faults({});
+  remove_faults(number);
+}
+
+TEST(Faults, InnerRulesAreAddedAndTakenAway) {
+  program::Program program;
+  program.ipus.resize(1);
+  program.ipus[0].instructions.resize(1);
+  auto run = [&] { fault_before_step(program, 0, 0, 0, begin_faulty_run()); };
+  const int64_t outer = add_faults(parse_faults("IPU_RESET@run=3"));
+  run();
+  const int64_t inner = add_faults(parse_faults("FULL_RESET@run=1"));
+  EXPECT_THROW(run(), DeviceError);
+  remove_faults(inner);
+  require_usable_system();           // as it was before the inner rules
+  EXPECT_THROW(run(), DeviceError);  // the third run since the outer rules
+  remove_faults(outer);
+  EXPECT_FALSE(faults_are_set());
+  run();
+}
+
+TEST(Faults, DamageInTransferIsFoundByChecksumAndLeavesTheDataAlone) {
+  program::Program program;
+  program.ipus.resize(1);
+  program.streams.push_back({"x", program::StreamMode::kInput, TensorSpec::plain(DType::kF32, {4})});
+  program::Instruction load;
+  load.opcode = program::Opcode::kStreamLoad;
+  load.object = 0;
+  program.ipus[0].instructions.push_back(load);
+  std::vector<std::byte> data(16, std::byte{7});
+  const int64_t number = add_faults(parse_faults("corrupt@run=2,stream=x"));
+  fault_in_transfer(program, 0, 0, 0, begin_faulty_run(), data);
+  EXPECT_THROW(fault_in_transfer(program, 0, 0, 0, begin_faulty_run(), data), DeviceError);
+  EXPECT_THROW(require_usable_system(), DeviceError);
+  EXPECT_EQ(data, std::vector<std::byte>(16, std::byte{7}));
+  recover("LINK_RESET", 0);
+  const int64_t run = begin_faulty_run();
+  fault_in_transfer(program, 0, 0, 0, run, data);
+  fault_in_transfer(program, 0, 0, 0, run, {});
+  remove_faults(number);
 }
 
 class FloatCheck : public testing::Test {

@@ -1,0 +1,74 @@
+#include "emulator/stored_form.h"
+
+#include <cstring>
+
+#include "emulator/host_memory.h"
+#include "kernels/footprint.h"
+#include "kernels/kernel_table.h"
+#include "support/error.h"
+
+namespace ipu::emulator {
+namespace {
+
+constexpr const char* kKernel = "convert_layout";
+
+// The request to the kernel that knows layouts.
+struct Conversion {
+  Conversion(const program::Variable& variable, const TensorSpec& from, const TensorSpec& to)
+      : attributes{{"layout", std::string(to_string(to.layout))}}, request{{&from, 1}, {&to, 1}, attributes} {
+    if (variable.spec.layout == Layout::kPacked64)
+      attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
+  }
+  Attributes attributes;
+  kernels::KernelRequest request;
+};
+
+void convert(const program::Variable& variable, const TensorSpec& from, const std::byte* in,
+             const TensorSpec& to, std::byte* out) {
+  if (from.layout == to.layout) {
+    if (from.stored_bytes() > 0) std::memcpy(out, in, static_cast<size_t>(from.stored_bytes()));
+    return;
+  }
+  const kernels::KernelDef* def = kernels::find_kernel(kKernel);
+  std::unique_ptr<kernels::PreparedKernel> kernel;
+  if (def != nullptr) kernel = def->prepare(Conversion(variable, from, to).request);
+  if (kernel == nullptr)
+    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name +
+                                           "' is stored as " + std::string(to_string(variable.spec.layout)));
+  HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
+  auto* operand = const_cast<std::byte*>(in);  // only read
+  for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&operand, &out, scratch.data()}, lane);
+}
+
+void prove(const program::Variable& variable, const TensorSpec& from, const TensorSpec& to) {
+  const kernels::Footprint footprint =
+      kernels::find_kernel(kKernel)->footprint(Conversion(variable, from, to).request);
+  const kernels::Extent read = footprint.operands.at(0), written = footprint.results.at(0);
+  if (read.begin < 0 || read.end > from.stored_bytes() || written.begin < 0 ||
+      written.end > to.stored_bytes())
+    throw Error(ErrorCode::kInvalidProgram,
+                "invalid program: a copy of variable " + variable.name + " leaves its memory");
+}
+
+}  // namespace
+
+void plain_to_stored(const program::Variable& variable, const std::byte* plain, std::byte* stored) {
+  convert(variable, variable.plain(), plain, variable.spec, stored);
+}
+
+void stored_to_plain(const program::Variable& variable, const std::byte* stored, std::byte* plain) {
+  convert(variable, variable.spec, stored, variable.plain(), plain);
+}
+
+void prove_forms(const program::Variable& variable) {
+  if (variable.spec.layout == Layout::kPlain) return;  // check_program: the same bytes
+  try {
+    prove(variable, variable.plain(), variable.spec);
+    prove(variable, variable.spec, variable.plain());
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidProgram,
+                "invalid program: variable " + variable.name + ": " + error.message());
+  }
+}
+
+}  // namespace ipu::emulator
