@@ -1,10 +1,7 @@
 #include "executable/cache.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,12 +12,13 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <thread>
 
+#include "executable/cache_lock.h"
 #include "executable/digest.h"
 #include "executable/file.h"
 #include "ir/text.h"
 #include "support/error.h"
+#include "support/foreign_text.h"
 #include "support/log.h"
 
 namespace ipu::executable {
@@ -31,7 +29,6 @@ constexpr std::string_view kSuffix = ".poptorch";
 constexpr const char* kMetadataPrefix = "key:";
 constexpr int64_t kMaxPrintedConstant = 0;  // the text keeps the shapes of constants, never their values
 constexpr size_t kMaxEntriesCompared = 1000;
-constexpr auto kPoll = std::chrono::milliseconds(20);
 
 // The text of a module with the values of its constants cut out: "dense<f32[2]: #123>" → "dense<f32[2]: #>".
 std::string structure_text(const ir::Module& module) {
@@ -123,6 +120,13 @@ std::string difference(const CacheKey& wanted, const CacheKey& entry, int* count
   return text;
 }
 
+CacheKey key_of(const std::map<std::string, std::string>& metadata) {
+  CacheKey key;
+  for (const auto& [field, value] : metadata)
+    if (field.starts_with(kMetadataPrefix)) key[field.substr(std::strlen(kMetadataPrefix))] = value;
+  return key;
+}
+
 std::string explain_miss(const CacheKey& key, const std::string& directory) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -136,8 +140,7 @@ std::string explain_miss(const CacheKey& key, const std::string& directory) {
   for (const std::string& name : names) {
     CacheKey other;
     try {
-      for (const auto& [field, value] : Container::read_metadata((fs::path(directory) / name).string()))
-        if (field.starts_with(kMetadataPrefix)) other[field.substr(std::strlen(kMetadataPrefix))] = value;
+      other = key_of(Container::read_metadata((fs::path(directory) / name).string(), Writers::kThisUser));
     } catch (const Error&) {
       continue;  // it will be noticed when it is wanted
     }
@@ -149,59 +152,77 @@ std::string explain_miss(const CacheKey& key, const std::string& directory) {
     nearest = name;
   }
   if (nearest.empty()) return "no entry can be read";
-  return "the nearest entry, " + nearest + ", differs in: " + best;
+  return "the nearest entry, " + quotation(nearest) + ", differs in: " + quotation(best, 1000);
 }
 
-// Held by the process that compiles an entry. The kernel releases it when the process dies.
-class EntryLock {
- public:
-  EntryLock(std::string path, const std::function<bool()>& interrupted) : path_(std::move(path)) {
-    for (bool told = false;;) {
-      file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-      if (file_ < 0)
-        throw Error(ErrorCode::kFileAccess,
-                    "cannot write file: " + path_ + ": " + std::strerror(errno) + ".");
-      while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR) {
-          // File systems without locks: two processes may compile the same entry, which costs time only.
-          log(LogLevel::kDebug, "executable cache: no lock on " + path_ + ": " + std::strerror(errno));
-          return;
-        }
-        if (!told)
-          log(LogLevel::kInfo, "executable cache: waiting for another process to compile this program");
-        told = true;
-        if (interrupted && interrupted()) {
-          ::close(file_);
-          throw Error(ErrorCode::kInterrupted, "interrupted: while waiting for another process to compile");
-        }
-        std::this_thread::sleep_for(kPoll);
-      }
-      // The previous owner removes the file: only a lock on the file that is there now counts.
-      struct stat held, there;
-      if (::fstat(file_, &held) == 0 && ::stat(path_.c_str(), &there) == 0 && held.st_ino == there.st_ino)
-        return;
-      ::close(file_);
-    }
-  }
-  ~EntryLock() {
-    ::unlink(path_.c_str());
-    ::close(file_);
-  }
-  EntryLock(const EntryLock&) = delete;
-  EntryLock& operator=(const EntryLock&) = delete;
+program::StreamMode mode_of(const ir::Stream& stream) {
+  if (stream.direction == ir::StreamDirection::kHostToDevice)
+    return stream.constant ? program::StreamMode::kConstantInput : program::StreamMode::kInput;
+  return static_cast<program::StreamMode>(stream.mode);
+}
 
- private:
-  std::string path_;
-  int file_ = -1;
+// What the host relies on is that of the program it compiles: streams it binds by name and number, variables
+// it writes and reads, replicas, and how elements are counted. A file may be sound and yet another program.
+void check_host_side(const Container& entry, const ir::Module& module, const target::System& system,
+                     const CompileOptions& options, const Executable& found) {
+  auto require = [&](bool condition, const std::string& what) {
+    if (!condition) entry.corrupt("another program than its key says: " + what);
+  };
+  require(found.program != nullptr, "it has no code");
+  const program::Program& program = *found.program;
+  require(found.ipu_version == system.ipu_version, "its machine differs");
+  require(program.replicas == options.replicas && program.input_groups == options.input_groups &&
+              program.device_iterations == options.device_iterations &&
+              program.accumulation == options.accumulation,
+          "its replicas or iterations differ");
+  require(program.streams.size() == module.streams().size(), "its number of streams differs");
+  auto stream = program.streams.begin();
+  for (const ir::Stream& wanted : module.streams()) {
+    const program::Stream& s = *stream++;
+    require(s.name == wanted.name && s.mode == mode_of(wanted) &&
+                s.spec == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
+                s.host_dtype == wanted.host_dtype && s.period == wanted.period,
+            "stream " + quotation(s.name) + " differs");
+  }
+  require(program.variables.size() == module.variables().size(), "its number of variables differs");
+  auto variable = program.variables.begin();
+  for (const ir::Variable& wanted : module.variables()) {
+    const program::Variable& v = *variable++;
+    require(v.name == wanted.name && v.role == wanted.role &&
+                v.plain() == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
+                v.groups == program::ReplicaGroups{wanted.grouping.size, wanted.grouping.stride} &&
+                v.retrieve_all == (wanted.retrieval == ir::Retrieval::kAllReplicas) &&
+                (v.constant >= 0) == (wanted.initial != nullptr),
+            "variable " + quotation(v.name) + " differs");
+  }
+}
+
+struct Wanted {
+  const CacheKey& key;
+  const ir::Module& module;
+  const target::System& system;
+  const CompileOptions& options;
 };
 
-std::optional<Executable> load(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
+// The entry, if there is one that this user wrote, whole, for exactly this key and this program.
+// `told`: what was said of it before, and is not said again.
+std::optional<Executable> load(const std::string& path, const Wanted& wanted, std::string& told) {
+  struct stat there;
+  if (::lstat(path.c_str(), &there) != 0 && errno == ENOENT) return std::nullopt;
   try {
-    return read_executable(Container::read(path));
+    const Container entry = Container::read(path, Writers::kThisUser);
+    int count = 0;
+    const CacheKey key = key_of(entry.metadata());
+    if (key != wanted.key)
+      entry.corrupt("an entry of another program, renamed: its key differs in " +
+                    difference(wanted.key, key, &count));
+    Executable found = read_executable(entry);
+    check_host_side(entry, wanted.module, wanted.system, wanted.options, found);
+    return found;
   } catch (const Error& error) {
-    log(LogLevel::kWarn, "executable cache: entry ignored, compiling again: " + error.message());
+    if (error.message() != told)
+      log(LogLevel::kWarn, "executable cache: entry ignored, compiling again: " + error.message());
+    told = error.message();
     return std::nullopt;
   }
 }
@@ -211,7 +232,7 @@ void store(const std::string& path, const CacheKey& key, const Executable& execu
   for (const auto& [part, value] : key) writer.metadata[kMetadataPrefix + part] = value;
   const Signature none;
   add_executable(writer, executable, none);
-  writer.write(path);
+  writer.write(path, Writers::kThisUser);
 }
 
 }  // namespace
@@ -239,19 +260,28 @@ std::string entry_name(const CacheKey& key) {
   return digest.hex() + std::string(kSuffix);
 }
 
+// A folder that is new is for this user alone.
+static void make_folder(const std::string& directory) {
+  std::error_code failure;
+  const fs::path folder = fs::absolute(directory, failure).lexically_normal();
+  const fs::path leaf = folder.has_filename() ? folder : folder.parent_path();  // "a/b/" is "a/b"
+  fs::create_directories(leaf.parent_path(), failure);
+  const int error = ::mkdir(leaf.c_str(), 0700) == 0 ? 0 : errno;
+  if (error != 0 && !fs::is_directory(leaf, failure))
+    throw Error(ErrorCode::kFileAccess, "cannot write file: the folder of the executable cache, " +
+                                            directory + ": " + std::strerror(error) + ".");
+}
+
 Executable compile_cached(ir::Module& module, const target::System& system, const CompileOptions& options,
                           const CacheOptions& cache) {
   if (cache.directory.empty()) return compile(module, system, options);
   const auto begin = std::chrono::steady_clock::now();
-  std::error_code failure;
-  fs::create_directories(cache.directory, failure);
-  if (failure)
-    throw Error(ErrorCode::kFileAccess, "cannot write file: the folder of the executable cache, " +
-                                            cache.directory + ": " + failure.message() + ".");
+  make_folder(cache.directory);
   const CacheKey key = cache_key(module, system, options, cache.version);
   const std::string path = (fs::path(cache.directory) / entry_name(key)).string();
+  std::string told;
   auto hit = [&]() -> std::optional<Executable> {
-    std::optional<Executable> found = load(path);
+    std::optional<Executable> found = load(path, {key, module, system, options}, told);
     if (!found) return found;
     log(LogLevel::kInfo, "executable cache: hit, " + path);
     found->compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

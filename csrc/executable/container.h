@@ -24,6 +24,10 @@ struct Blob {
   std::span<const std::byte> bytes;
 };
 
+// Whose files are read: those of anybody, or only a regular file of this user, which no other user may write
+// and no symbolic link stands for.
+enum class Writers { kAnybody, kThisUser };
+
 // Bytes of one element of a safetensors type; 0 for an unknown name.
 int64_t file_dtype_bytes(std::string_view dtype);
 
@@ -38,8 +42,8 @@ class ContainerWriter {
 
   std::vector<std::byte> bytes() const;
   // Writes under a temporary name beside `path` and renames, so that nobody ever sees half a file.
-  // Error(kFileAccess).
-  void write(const std::string& path) const;
+  // `writers` kThisUser: nobody else may read or write it. Error(kFileAccess).
+  void write(const std::string& path, Writers writers = Writers::kAnybody) const;
 
  private:
   std::string header() const;                       // with its length in front and padding
@@ -52,11 +56,12 @@ class Container {
  public:
   // Reads and checks everything. Error(kFileAccess), Error(kFileCorrupt) naming the part,
   // Error(kFileVersion).
-  static Container read(const std::string& path);
+  static Container read(const std::string& path, Writers writers = Writers::kAnybody);
   // The same for bytes; `source` names them in messages.
   static Container parse(std::vector<std::byte> bytes, std::string source);
   // Only the metadata of a file, its header checked: for looking through many files.
-  static std::map<std::string, std::string> read_metadata(const std::string& path);
+  static std::map<std::string, std::string> read_metadata(const std::string& path,
+                                                          Writers writers = Writers::kAnybody);
 
   const std::string& source() const { return source_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }

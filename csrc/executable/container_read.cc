@@ -15,6 +15,7 @@
 #include "executable/digest.h"
 #include "executable/json_text.h"
 #include "support/error.h"
+#include "support/foreign_text.h"
 
 namespace ipu::executable {
 namespace {
@@ -36,8 +37,10 @@ constexpr std::array<std::pair<std::string_view, int64_t>, 14> kFileDtypes{{{"F6
 constexpr int kMaxHeaderDepth = 4;
 constexpr size_t kPrefix = 8;  // bytes of the length in front of the header
 
+// The one way by which a file complains of its contents: `what` may quote any of its bytes.
 [[noreturn]] void fail_corrupt(const std::string& source, const std::string& what) {
-  throw Error(ErrorCode::kFileCorrupt, "corrupt file: " + source + ": " + what + ".");
+  constexpr size_t kMaxBytes = 1000;
+  throw Error(ErrorCode::kFileCorrupt, "corrupt file: " + source + ": " + quotation(what, kMaxBytes) + ".");
 }
 
 [[noreturn]] void fail_access(const std::string& path, const std::string& why) {
@@ -46,16 +49,22 @@ constexpr size_t kPrefix = 8;  // bytes of the length in front of the header
 
 class File {
  public:
-  explicit File(const std::string& path) : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat info;
-    if (file_ < 0 || ::fstat(file_, &info) != 0) fail_access(path, std::strerror(errno));
-    if (!S_ISREG(info.st_mode)) {
+  File(const std::string& path, Writers writers) : path_(path) {
+    // Opening a pipe for reading would wait for somebody who writes.
+    const int links = writers == Writers::kThisUser ? O_NOFOLLOW : 0;
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | links);
+    if (file_ < 0 && errno == ELOOP && links != 0) fail_access(path, "a symbolic link");
+    if (file_ < 0) fail_access(path, std::strerror(errno));
+    try {
+      check(writers);
+    } catch (const Error&) {
       ::close(file_);
-      fail_access(path, "not a regular file");
+      throw;
     }
-    size_ = static_cast<uint64_t>(info.st_size);
   }
   ~File() { ::close(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
   uint64_t size() const { return size_; }
   // `count` bytes from `at`, fewer where the file ends.
   std::vector<std::byte> read(uint64_t at, uint64_t count) {
@@ -73,8 +82,19 @@ class File {
   }
 
  private:
+  void check(Writers writers) {
+    struct stat info;
+    if (::fstat(file_, &info) != 0) fail_access(path_, std::strerror(errno));
+    if (!S_ISREG(info.st_mode)) fail_access(path_, "not a regular file");
+    if (writers == Writers::kThisUser && info.st_uid != ::geteuid())
+      fail_access(path_, "it belongs to another user");
+    if (writers == Writers::kThisUser && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+      fail_access(path_, "other users may write it");
+    size_ = static_cast<uint64_t>(info.st_size);
+  }
+
   std::string path_;
-  int file_;
+  int file_ = -1;
   uint64_t size_ = 0;
 };
 
@@ -113,41 +133,42 @@ Header parse_header(std::string_view text, const std::string& source) {
   Header header;
   if (!json.is_object()) fail("not a JSON object");
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_object()) fail("entry '" + name + "' is not an object");
+    if (!value.is_object()) fail("entry '" + quotation(name) + "' is not an object");
     if (name == "__metadata__") {
       for (const auto& [key, entry] : value.items()) {
-        if (!entry.is_string()) fail("metadata '" + key + "' is not text");
+        if (!entry.is_string()) fail("metadata '" + quotation(key) + "' is not text");
         header.metadata[key] = entry.get<std::string>();
       }
       continue;
     }
     auto at = [&](const char* key) -> const nlohmann::json& {
       auto found = value.find(key);
-      if (found == value.end()) fail("tensor '" + name + "' has no " + key);
+      if (found == value.end()) fail("tensor '" + quotation(name) + "' has no " + key);
       return *found;
     };
     auto number = [&](const nlohmann::json& n) {
       if (!n.is_number_unsigned() || n.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-        fail("tensor '" + name + "' has a size that is no natural number");
+        fail("tensor '" + quotation(name) + "' has a size that is no natural number");
       return n.get<uint64_t>();
     };
     Entry entry;
     if (!at("dtype").is_string() || !at("shape").is_array() || !at("data_offsets").is_array() ||
         at("data_offsets").size() != 2 || value.size() != 3)
-      fail("tensor '" + name + "' is not {dtype, shape, data_offsets}");
+      fail("tensor '" + quotation(name) + "' is not {dtype, shape, data_offsets}");
     entry.dtype = at("dtype").get<std::string>();
     const int64_t width = file_dtype_bytes(entry.dtype);
-    if (width == 0) fail("tensor '" + name + "' has the unknown type '" + entry.dtype + "'");
+    if (width == 0)
+      fail("tensor '" + quotation(name) + "' has the unknown type '" + quotation(entry.dtype) + "'");
     int64_t bytes = width;
     for (const nlohmann::json& extent : at("shape")) {
       entry.shape.push_back(static_cast<int64_t>(number(extent)));
       if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
-        fail("tensor '" + name + "' has a size that overflows");
+        fail("tensor '" + quotation(name) + "' has a size that overflows");
     }
     entry.begin = number(at("data_offsets")[0]);
     entry.end = number(at("data_offsets")[1]);
     if (entry.begin > entry.end || static_cast<int64_t>(entry.end - entry.begin) != bytes)
-      fail("tensor '" + name + "' has offsets that do not fit its shape");
+      fail("tensor '" + quotation(name) + "' has offsets that do not fit its shape");
     header.entries.emplace(name, std::move(entry));
   }
   std::vector<const std::pair<const std::string, Entry>*> order;
@@ -157,7 +178,7 @@ Header parse_header(std::string_view text, const std::string& source) {
   });
   for (const auto* entry : order) {
     if (entry->second.begin != header.data_bytes)
-      fail("tensor '" + entry->first + "' overlaps another or leaves a gap");
+      fail("tensor '" + quotation(entry->first) + "' overlaps another or leaves a gap");
     header.data_bytes = entry->second.end;
   }
   return header;
@@ -171,14 +192,14 @@ const std::string& text_of(const Header& header, const std::string& name, const 
 
 void check_format(const Header& header, const std::string& source) {
   if (text_of(header, "format", source) != kContainerFormat)
-    fail_corrupt(source,
-                 "not an executable of poptorch (format '" + text_of(header, "format", source) + "')");
+    fail_corrupt(source, "not an executable of poptorch (format '" +
+                             quotation(text_of(header, "format", source)) + "')");
   const std::string& version = text_of(header, "format_version", source);
   if (version != std::to_string(kContainerVersion))
-    throw Error(ErrorCode::kFileVersion, "file version: " + source + " has container version " + version +
-                                             "; this version of poptorch reads version " +
-                                             std::to_string(kContainerVersion) +
-                                             ".\n  try:      compile and save again with this version.");
+    throw Error(ErrorCode::kFileVersion,
+                "file version: " + source + " has container version " + quotation(version) +
+                    "; this version of poptorch reads version " + std::to_string(kContainerVersion) +
+                    ".\n  try:      compile and save again with this version.");
 }
 
 std::string_view text_view(std::span<const std::byte> bytes) {
@@ -218,8 +239,8 @@ int64_t file_dtype_bytes(std::string_view dtype) {
   return 0;
 }
 
-Container Container::read(const std::string& path) {
-  File file(path);
+Container Container::read(const std::string& path, Writers writers) {
+  File file(path, writers);
   return parse(file.read(0, file.size()), path);
 }
 
@@ -231,8 +252,8 @@ Container Container::parse(std::vector<std::byte> bytes, std::string source) {
   return container;
 }
 
-std::map<std::string, std::string> Container::read_metadata(const std::string& path) {
-  File file(path);
+std::map<std::string, std::string> Container::read_metadata(const std::string& path, Writers writers) {
+  File file(path, writers);
   const uint64_t length = header_length(file.read(0, kPrefix + 1), file.size(), path);
   std::vector<std::byte> head = file.read(0, kPrefix + length);
   std::vector<std::byte> seal = file.read(file.size() - layout::kSealBytes, layout::kSealBytes);
@@ -252,22 +273,22 @@ void Container::check_and_index() {
     Blob blob{std::move(entry.dtype), std::move(entry.shape),
               data.subspan(entry.begin, entry.end - entry.begin)};
     auto digest = metadata_.find(layout::kDigestPrefix + name);
-    if (digest == metadata_.end()) corrupt("header: tensor '" + name + "' has no digest");
+    if (digest == metadata_.end()) corrupt("header: tensor '" + quotation(name) + "' has no digest");
     if (digest->second != hex(digest_of(blob.bytes)))
-      corrupt("tensor '" + name + "': its bytes do not fit their checksum");
+      corrupt("tensor '" + quotation(name) + "': its bytes do not fit their checksum");
     blobs_.emplace(name, std::move(blob));
   }
 }
 
 const Blob& Container::blob(const std::string& name) const {
   auto at = blobs_.find(name);
-  if (at == blobs_.end()) corrupt("tensor '" + name + "' is missing");
+  if (at == blobs_.end()) corrupt("tensor '" + quotation(name) + "' is missing");
   return at->second;
 }
 
 std::string_view Container::section(const std::string& name) const {
   const Blob& found = blob(name);
-  if (found.dtype != "U8") corrupt("tensor '" + name + "' is not made of bytes");
+  if (found.dtype != "U8") corrupt("tensor '" + quotation(name) + "' is not made of bytes");
   return text_view(found.bytes);
 }
 

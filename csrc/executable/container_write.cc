@@ -38,10 +38,14 @@ class TemporaryFile {
       bytes = bytes.subspan(static_cast<size_t>(n));
     }
   }
-  void rename_to(const std::string& target) {
+  // mkstemp made it new, by O_EXCL, and for this user alone.
+  void open_to_all() {
     mode_t mask = ::umask(0);
     ::umask(mask);
-    if (::fchmod(file_, 0666 & ~mask) != 0 || ::fsync(file_) != 0) fail("write", path_);
+    if (::fchmod(file_, 0666 & ~mask) != 0) fail("write", path_);
+  }
+  void rename_to(const std::string& target) {
+    if (::fsync(file_) != 0) fail("write", path_);
     if (::rename(path_.c_str(), target.c_str()) != 0) fail("write", target);
     path_.clear();
   }
@@ -120,8 +124,9 @@ std::vector<std::byte> ContainerWriter::bytes() const {
   return result;
 }
 
-void ContainerWriter::write(const std::string& path) const {
+void ContainerWriter::write(const std::string& path, Writers writers) const {
   TemporaryFile file(path);
+  if (writers == Writers::kAnybody) file.open_to_all();
   const std::string head = header();
   file.write(bytes_of(head));
   for (const std::string& name : names_in_order()) file.write(blobs_.at(name).bytes);

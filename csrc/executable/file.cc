@@ -1,11 +1,13 @@
 #include "executable/file.h"
 
+#include "emulator/prove.h"
 #include "executable/check_kernels.h"
 #include "executable/json_fields.h"
 #include "executable/json_text.h"
 #include "executable/program_fields.h"
 #include "executable/signature_fields.h"
 #include "kernels/kernel_table.h"
+#include "support/foreign_text.h"
 
 namespace ipu::executable {
 namespace {
@@ -79,7 +81,7 @@ void check_ranges(const Container& container, const program::Program& program) {
       if (step.opcode == program::Opcode::kKernel && !step.kernel.empty() &&
           kernels::find_kernel(step.kernel) == nullptr)
         throw Error(ErrorCode::kFileVersion, "file version: " + container.source() + " needs the kernel '" +
-                                                 step.kernel +
+                                                 quotation(step.kernel) +
                                                  "', which this version does not have.\n  try:      compile "
                                                  "and save again with this version.");
     }
@@ -137,6 +139,7 @@ Executable read_executable(const Container& container) {
   result.compile_seconds = summary.compile_seconds;
   result.ipu_version = summary.ipu_version;
   result.ir_text = container.section("ir");
+  if (!is_utf8(result.ir_text)) container.corrupt("ir: not a text in UTF-8");
   if (!summary.has_program) return result;
   auto program = read_section<program::Program>(container, "program");
   check_ranges(container, program);
@@ -144,6 +147,7 @@ Executable read_executable(const Container& container) {
     program::check_program(program);
     for (const program::IpuProgram& ipu : program.ipus) program::check_plan(ipu);
     check_kernels(program);
+    emulator::prove_program(program);
   } catch (const Error& error) {
     container.corrupt("program: " + error.message());
   }
@@ -211,6 +215,9 @@ void check_signature(const Container& container, const Signature& signature,
     require(mutated.input >= 0 && static_cast<size_t>(mutated.input) < signature.inputs.size(),
             "a written input is not there");
     check_output(mutated.output, "written input " + std::to_string(mutated.input));
+    for (const int also : mutated.also)
+      require(also >= 0 && static_cast<size_t>(also) < signature.inputs.size(),
+              "a written input is the same as one that does not exist");
   }
   std::vector<std::map<std::string, double>> streamed;
   try {

@@ -122,7 +122,7 @@ void FieldReader::refuse(const std::string& what) const {
     if (step.name.empty())
       path += "[" + std::to_string(step.index) + "]";
     else
-      path += "." + std::string(step.name);
+      path += "." + quotation(step.name);
   }
   container_.corrupt(path + " " + what);
 }
@@ -150,7 +150,7 @@ double FieldReader::real(const nlohmann::json& json) const {
 void FieldReader::special(const nlohmann::json& json, DType& v) {
   require(json.is_string(), "is not the name of a type");
   std::optional<DType> dtype = dtype_from_string(json.get_ref<const std::string&>());
-  if (!dtype) refuse("'" + json.get<std::string>() + "' is not an element type");
+  if (!dtype) refuse("'" + quotation(json.get<std::string>()) + "' is not an element type");
   v = *dtype;
 }
 
@@ -222,7 +222,7 @@ void FieldReader::attribute(const nlohmann::json& json, Attribute& v) {
   bool found = as(bool{}) || as(int64_t{}) || as(double{}) || as(std::string{}) || as(DType{}) ||
                as(Symbol{}) || as(ConstantPtr{}) || as(std::vector<int64_t>{}) || as(std::vector<double>{}) ||
                as(std::vector<std::string>{}) || as(std::vector<Symbol>{});
-  if (!found) refuse("has the unknown kind '" + kind + "'");
+  if (!found) refuse("has the unknown kind '" + quotation(kind) + "'");
 }
 
 void FieldReader::special(const nlohmann::json& json, Attributes& v) {

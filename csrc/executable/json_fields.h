@@ -14,6 +14,7 @@
 #include "program/program.h"
 #include "support/attributes.h"
 #include "support/error.h"
+#include "support/foreign_text.h"
 #include "support/tensor_spec.h"
 
 namespace ipu::executable {
@@ -125,7 +126,7 @@ class FieldReader {
         v = static_cast<T>(i);
         if (enum_name(v) == text) return;
       }
-      refuse("'" + text + "' is unknown");
+      refuse("'" + quotation(text) + "' is unknown");
     } else if constexpr (std::is_same_v<T, bool>) {
       require(json.is_boolean(), "is not true or false");
       v = json.get<bool>();
@@ -170,7 +171,7 @@ class FieldReader {
     for (const auto& [name, member] : json.items()) {
       bool is_known =
           std::apply([&](const auto&... f) { return ((f.name == name) || ...); }, Fields<T>::table);
-      if (!is_known) refuse("has the unknown field '" + name + "'");
+      if (!is_known) refuse("has the unknown field '" + quotation(name) + "'");
     }
     refuse("has unknown fields");
   }

@@ -7,7 +7,7 @@
 namespace ipu::executable {
 
 // Throws Error(kFileCorrupt) naming the place. Arrays and objects nest at most `max_depth` deep; the memory
-// used is proportional to the text.
+// and time used are proportional to the text.
 nlohmann::json parse_json(std::string_view text, int max_depth);
 
 }  // namespace ipu::executable

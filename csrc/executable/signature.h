@@ -38,6 +38,7 @@ struct Signature {
   struct Mutated {  // an input that the program writes back
     int input = -1;
     Output output;
+    std::vector<int> also;  // inputs that must be the same tensor
   };
   struct HyperStream {  // a hyper-parameter that may change between calls
     int stream = -1;

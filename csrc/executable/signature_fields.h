@@ -26,7 +26,8 @@ IPU_FIELDS(Signature::Input, field("name", &T::name), field("shape", &T::shape),
            field("items", &T::items), field("streams", &T::streams));
 IPU_FIELDS(Signature::Output, field("shape", &T::shape), field("dtype", &T::dtype), field("items", &T::items),
            field("stream", &T::stream), field("same_as", &T::same_as), field("constant", &T::constant));
-IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::output));
+IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::output),
+           field("also", &T::also));
 IPU_FIELDS(Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
            field("name", &T::name));
 IPU_FIELDS(Signature::State, field("name", &T::name), field("shape", &T::shape), field("dtype", &T::dtype),

@@ -2,6 +2,7 @@
 #include "executable/cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,38 +12,15 @@
 #include <thread>
 
 #include "executable/container.h"
-#include "ops/build.h"
 #include "program/program.h"
 #include "support/error.h"
+#include "support/log.h"
+#include "tests/executable/cache_folder.h"
 
 namespace ipu::executable {
 namespace {
 
 namespace fs = std::filesystem;
-
-// y = tanh(x + c), c a constant of 20 elements.
-std::unique_ptr<ir::Module> sample(float constant = 0.5f, std::string_view op = "tanh",
-                                   const std::string& location = "a.py") {
-  auto module = std::make_unique<ir::Module>();
-  ir::Graph* main = module->add_graph("main");
-  module->entry_points["main"] = "main";
-  ir::Builder b(main);
-  ir::Stream x, y;
-  x.name = "x";
-  y.name = "y";
-  x.type = y.type = {DType::kF32, {20}};
-  y.direction = ir::StreamDirection::kDeviceToHost;
-  ConstantData data{DType::kF32, {20}, std::vector<std::byte>(80)};
-  for (int i = 0; i < 20; ++i) {
-    float value = constant + static_cast<float>(i);
-    std::memcpy(data.bytes.data() + 4 * i, &value, 4);
-  }
-  b.location = std::make_shared<const ir::LocationData>(ir::LocationData{location, 3, ""});
-  ir::Value* c = b.constant(std::make_shared<const ConstantData>(data));
-  ir::Value* sum = ops::build(b, "add", {b.host_load(module->add_stream(x)), c});
-  b.host_store(module->add_stream(y), ops::build(b, op, {sum}));
-  return module;
-}
 
 std::vector<std::string> differing(const CacheKey& a, const CacheKey& b) {
   std::vector<std::string> parts;
@@ -67,23 +45,7 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
   EXPECT_EQ(differing(key, cache_key(*sample(), pod16, options, "2")), Parts{"version"});
 }
 
-class ExecutableCacheFolder : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("ipu_cache_test_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  Executable get(float constant = 0.5f) {
-    return compile_cached(*sample(constant), target::find_system("pod16"), {}, {folder_.string(), "1"});
-  }
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& file : fs::directory_iterator(folder_)) names.push_back(file.path().filename().string());
-    return names;
-  }
-  fs::path folder_;
-};
+using ExecutableCacheFolder = CacheFolder;
 
 TEST_F(ExecutableCacheFolder, the_second_time_is_a_hit_with_the_same_program) {
   Executable first = get(), second = get(), other = get(2.0f);
@@ -131,6 +93,107 @@ TEST_F(ExecutableCacheFolder, a_folder_that_cannot_be_made_is_an_error) {
               std::string::npos)
         << error.message();
   }
+}
+
+// --- what somebody else may have put into the folder
+
+TEST_F(ExecutableCacheFolder, a_renamed_entry_is_not_run) {
+  const std::string expected = program::print(*get(0.5f).program);
+  get(2.0f);
+  fs::rename(entry(2.0f), entry(0.5f));
+  Executable again = get(0.5f);
+  EXPECT_FALSE(again.from_cache);
+  EXPECT_EQ(program::print(*again.program), expected);
+  EXPECT_TRUE(get(0.5f).from_cache);  // and the right one is there again
+}
+
+TEST_F(ExecutableCacheFolder, an_entry_with_the_key_of_another_program_is_not_run) {
+  const std::string expected = program::print(*get(0.5f).program);
+  get_wide();
+  Container wide = Container::read(entry_of_wide());
+  const Container right = Container::read(entry(0.5f));
+  auto forge = [&](const Container& from, const std::string& section, const std::string& old,
+                   const std::string& text) {
+    ContainerWriter writer;
+    for (const auto& [name, value] : right.metadata())
+      if (!name.starts_with("digest:")) writer.metadata[name] = value;
+    for (const auto& [name, blob] : from.blobs())
+      if (name != section) writer.add(name, blob);
+    if (!section.empty()) {
+      std::string changed(from.section(section));
+      const size_t at = changed.rfind(old);
+      ASSERT_NE(at, std::string::npos) << old;
+      writer.add_section(section, changed.replace(at, old.size(), text));
+    }
+    writer.write(entry(0.5f), Writers::kThisUser);
+    Executable again = get(0.5f);
+    EXPECT_FALSE(again.from_cache) << text;
+    EXPECT_EQ(program::print(*again.program), expected);
+  };
+  forge(wide, "", "", "");
+  const Container same = Container::parse(bytes_of(entry(0.5f)), "FILE");
+  forge(same, "program", "\"name\":\"x\"", "\"name\":\"q\"");
+  forge(same, "executable", "\"ipu_version\":2", "\"ipu_version\":21");
+}
+
+TEST_F(ExecutableCacheFolder, what_others_can_write_is_not_read) {
+  get();
+  EXPECT_EQ(mode_of(folder_), 0700);
+  EXPECT_EQ(mode_of(entry()), 0600);
+  for (mode_t mode : {0620, 0602}) {
+    ASSERT_EQ(::chmod(entry().c_str(), mode), 0);
+    EXPECT_FALSE(get().from_cache);
+    EXPECT_EQ(mode_of(entry()), 0600);
+    EXPECT_TRUE(get().from_cache);
+  }
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(entry().c_str(), 12345, 12345), 0);
+    EXPECT_FALSE(get().from_cache);
+  }
+}
+
+TEST_F(ExecutableCacheFolder, links_and_pipes_are_no_entries) {
+  get();
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::rename(entry(), elsewhere);
+  fs::create_symlink(elsewhere, entry());
+  EXPECT_FALSE(get().from_cache);
+  EXPECT_FALSE(fs::is_symlink(entry()));
+  fs::remove(entry());
+  ASSERT_EQ(::mkfifo(entry().c_str(), 0600), 0);  // opening one for reading would wait for ever
+  EXPECT_FALSE(get().from_cache);
+  EXPECT_TRUE(get().from_cache);
+  fs::remove(entry());
+  fs::create_directory(entry());
+  EXPECT_FALSE(get().from_cache);
+}
+
+TEST_F(ExecutableCacheFolder, a_lock_is_a_file_of_this_user_or_there_is_none) {
+  fs::create_directories(folder_);
+  const fs::path lock = fs::path(entry()).replace_extension(".lock"), victim = folder_ / "victim";
+  fs::create_symlink(victim, lock);
+  EXPECT_FALSE(get().from_cache);
+  EXPECT_FALSE(fs::exists(victim)) << "made through a link";
+  EXPECT_TRUE(fs::is_symlink(lock)) << "only a lock that was held is removed";
+  fs::remove(lock);
+  fs::remove(entry());
+  ASSERT_EQ(::mkfifo(lock.c_str(), 0666), 0);
+  EXPECT_FALSE(get().from_cache);
+  fs::remove(lock);
+  fs::remove(entry());
+  if (::geteuid() != 0) return;
+  std::ofstream(lock.string()) << "";
+  ASSERT_EQ(::chown(lock.c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(get().from_cache);
+}
+
+TEST_F(ExecutableCacheFolder, a_pipe_among_the_entries_stops_no_explanation) {
+  fs::create_directories(folder_);
+  ASSERT_EQ(::mkfifo((folder_ / "a.poptorch").c_str(), 0600), 0);
+  const LogLevel level = log_level();
+  set_log_level(LogLevel::kInfo);
+  EXPECT_FALSE(get().from_cache);
+  set_log_level(level);
 }
 
 }  // namespace

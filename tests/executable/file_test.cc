@@ -2,14 +2,18 @@
 #include "executable/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
 #include "emulator/engine.h"
 #include "executable/digest.h"
+#include "executable/json_text.h"
+#include "support/foreign_text.h"
 #include "tests/executable/sample_file.h"
 #include "tests/lowering/oracle.h"
 
@@ -75,7 +79,15 @@ TEST(ExecutableFile, attributes_of_every_kind_and_every_double_come_back) {
   program::Program program;
   program.ipus.resize(1);
   program::Instruction step;
-  step.kernel = "copy";
+  step.kernel = "copy";  // of a constant, which is one number
+  program.constants.push_back(std::make_shared<const ConstantData>(
+      ConstantData{DType::kF32, {}, std::vector<std::byte>(4, std::byte{9})}));
+  program.ipus[0].buffers = {
+      {.name = "constant", .storage = program::Storage::kConstant, .bytes = 4, .offset = 0, .index = 0},
+      {.name = "copy", .bytes = 4}};
+  program.ipus[0].arena_bytes = 64;
+  step.operands = {{.buffer = 0, .spec = TensorSpec::plain(DType::kF32, {})}};
+  step.results = {{.buffer = 1, .spec = TensorSpec::plain(DType::kF32, {})}};
   auto constant = std::make_shared<const ConstantData>(
       ConstantData{DType::kF8_143, {3}, std::vector<std::byte>(3, std::byte{9})});
   step.attributes = {{"a", true},
@@ -186,6 +198,74 @@ TEST(ExecutableFile, impossible_values_are_named) {
             corrupt + "signature: input 0 has another size than its stream.");
   EXPECT_NE(with_section("program", "\"kernel\":\"", "\"kernel\":\"no_such_"), "");
   EXPECT_NE(with_section("program", "[", std::string(100'000, '[')).find("nested deeper"), std::string::npos);
+}
+
+TEST(ExecutableFile, messages_quote_no_raw_bytes) {
+  std::vector<std::byte> bytes = sample_bytes(3);
+  for (size_t at = 8; at < 600; ++at) {
+    for (unsigned char byte : {0xff, 0x1b, 0x80}) {
+      std::vector<std::byte> bad = bytes;
+      bad[at] = static_cast<std::byte>(byte);
+      const std::string message = message_of(bad);
+      ASSERT_NE(message, "");
+      ASSERT_EQ(message, printable(message)) << "byte " << at;
+    }
+  }
+  const Container container = Container::parse(bytes, "FILE");
+  EXPECT_EQ(message_of(resealed(container, "ir", "graph \xff")),
+            "corrupt file [IPU-E501]: FILE: ir: not a text in UTF-8.");
+  const std::string long_name(100'000, 'n');
+  const std::string message =
+      message_of(resealed(container, "program", "{\"" + long_name + "\":1,\"ipus\":[]}"));
+  EXPECT_NE(message.find("unknown field 'nnn"), std::string::npos);
+  EXPECT_LT(message.size(), 1200u);
+}
+
+TEST(ExecutableFile, a_variable_of_another_size_on_the_host_is_refused) {
+  const Container container = Container::parse(sample_bytes(3), "FILE");
+  nlohmann::json json = nlohmann::json::parse(container.section("program"));
+  json["variables"].push_back(
+      {{"name", "w"}, {"spec", {{"dtype", "f32"}, {"shape", {2, 3}}}}, {"shape", {4000}}});
+  EXPECT_EQ(
+      message_of(resealed(container, "program", json.dump())),
+      "corrupt file [IPU-E501]: FILE: program: invalid program [IPU-E411]: variable w: the host's [4000] is "
+      "not what is stored, [2,3] in layout plain.");
+}
+
+TEST(ExecutableFile, depth_is_counted_outside_of_texts) {
+  EXPECT_NE(with_section("executable", "{", "{\"x\":" + std::string(40, '[')).find("nested deeper than 24"),
+            std::string::npos);
+  EXPECT_NE(
+      with_section("executable", "{", "{\"" + std::string(40, '[') + "\\\"[\":1,").find("unknown field"),
+      std::string::npos);
+}
+
+TEST(ExecutableFile, long_lists_are_read_in_linear_time) {
+  auto seconds = [](int64_t count) {
+    std::string text = "[";
+    for (int64_t i = 0; i < count; ++i) text += "{\"a\":[1,2]},";
+    text.back() = ']';
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(parse_json(text, 8).size(), static_cast<size_t>(count));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  seconds(1000);
+  const double few = seconds(20'000), many = seconds(200'000);
+  EXPECT_LT(many, 60 * few + 0.05) << few << " s and " << many << " s";  // quadratic: 100 times as long
+}
+
+TEST(ExecutableFile, what_is_no_regular_file_is_not_waited_for) {
+  const std::string pipe = "/tmp/ipu_pipe_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), std::string("/tmp")}) {
+    try {
+      Container::read(path);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "cannot read file [IPU-E504]: " + path + ": not a regular file.");
+    }
+  }
+  ::unlink(pipe.c_str());
 }
 
 TEST(ExecutableFile, writing_replaces_a_file_at_once_and_names_what_the_system_says) {

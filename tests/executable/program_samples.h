@@ -1,0 +1,184 @@
+// Legal programs to begin from: every sample of every operation as a program of its own, random programs on
+// several IPUs, and those of a folder of saved executables (make_programs.py), if there is one.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lowering/lower.h"
+#include "passes/pass.h"
+#include "support/error.h"
+#include "tests/executable/program_mutator.h"
+#include "tests/executable/sample_file.h"
+#include "tests/ops/sample_graph.h"
+
+namespace ipu::testing_hostile {
+
+inline const char* file_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return "F16";
+    case DType::kI32:
+      return "I32";
+    case DType::kU32:
+      return "U32";
+    case DType::kI16:
+      return "I16";
+    case DType::kU16:
+      return "U16";
+    case DType::kI8:
+      return "I8";
+    case DType::kU8:
+    case DType::kF8_143:
+    case DType::kF8_152:
+      return "U8";
+    case DType::kBool:
+      return "BOOL";
+    case DType::kI64:
+      return "I64";
+    case DType::kF64:
+      return "F64";
+    default:
+      return "F32";
+  }
+}
+
+// A signature that binds every stream of a program.
+inline executable::Signature signature_of(const program::Program& program) {
+  executable::Signature signature;
+  const int64_t steps = program.device_iterations * program.accumulation;
+  for (size_t s = 0; s < program.streams.size(); ++s) {
+    const program::Stream& stream = program.streams[s];
+    const bool is_input = stream.mode == program::StreamMode::kInput;
+    const int64_t items = is_input || stream.mode == program::StreamMode::kAll ? steps : 1;
+    Shape shape = stream.spec.shape;
+    if (!shape.empty())
+      shape[0] *= items;
+    else if (items > 1)
+      shape.push_back(items);
+    if (is_input) {
+      signature.inputs.push_back(
+          {stream.name, shape, file_dtype(stream.host_dtype), items, {static_cast<int>(s)}});
+    } else {
+      executable::Signature::Output output;
+      output.shape = shape;
+      output.dtype = file_dtype(stream.host_dtype);
+      output.items = items;
+      output.stream = static_cast<int>(s);
+      signature.outputs.push_back(output);
+    }
+  }
+  return signature;
+}
+
+inline Sample sample_of(std::string name, program::Program program) {
+  Sample sample;
+  sample.name = std::move(name);
+  sample.executable.ir_text = "graph @main() -> () {\n}\n";
+  sample.executable.ipus_per_replica = sample.executable.ipus_reserved =
+      static_cast<int>(program.ipus.size()) * program.replicas;
+  sample.signature = signature_of(program);
+  sample.program = std::move(program);
+  return sample;
+}
+
+// One operation between the host's tensors.
+inline Sample sample_of(const ops::OpDef& def, const ops::Sample& from, const std::string& name) {
+  ir::Module module;
+  ir::Graph* main = module.add_graph("main");
+  module.entry_points["main"] = "main";
+  ir::Builder b(main);
+  b.settings.ipu = 0;
+  std::vector<ir::Value*> operands;
+  for (const std::optional<ir::Type>& type : from.operands) {
+    if (!type) {
+      operands.push_back(nullptr);
+      continue;
+    }
+    ir::Stream stream;
+    stream.name = "x" + std::to_string(operands.size());
+    stream.type = *type;
+    stream.host_dtype = type->dtype;
+    operands.push_back(b.host_load(module.add_stream(stream)));
+  }
+  ir::Op* op = ops::build_op(b, def.name, operands, from.attributes);
+  for (int i = 0; i < op->result_count(); ++i) {
+    ir::Stream stream;
+    stream.name = "y" + std::to_string(i);
+    stream.type = op->result(i)->type();
+    stream.host_dtype = stream.type.dtype;
+    stream.direction = ir::StreamDirection::kDeviceToHost;
+    b.host_store(module.add_stream(stream), op->result(i));
+  }
+  passes::run_pipeline(module, {"decompose", "simplify", "fuse-pointwise", "dce"}, {}, true);
+  return sample_of(name, lowering::lower(module, {}));
+}
+
+// Names are for people: without them files are shorter and a round is faster.
+inline void forget_names(Sample& sample) {
+  for (program::IpuProgram& ipu : sample.program.ipus) {
+    ipu.live_at_peak.clear();
+    for (program::Buffer& buffer : ipu.buffers) buffer.name.clear();
+    for (program::Instruction& step : ipu.instructions) step.origin = -1;
+  }
+  sample.program.origins.clear();
+  sample.executable.ir_text.clear();
+  sample.executable.statistics.counts.clear();
+}
+
+// `folder`: nullptr for none. `kinds`: of operations that are in no catalogue, on vectors of four.
+inline std::vector<Sample> all_samples(const char* folder, const std::vector<std::string>& kinds = {}) {
+  std::vector<Sample> samples;
+  for (const std::string& kind : kinds) {
+    ops::Sample of;
+    of.operands.assign(ops::get_op(kind).operands.size(), ir::Type{DType::kF32, {4}});
+    samples.push_back(sample_of(ops::get_op(kind), of, kind));
+  }
+  if (folder != nullptr) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    for (const std::filesystem::path& file : files) {
+      executable::Container container = executable::Container::read(file.string());
+      Sample sample;
+      sample.name = file.filename().string();
+      sample.executable = executable::read_executable(container);
+      sample.signature = executable::read_signature(container, sample.executable.program.get());
+      if (sample.executable.program == nullptr) continue;
+      sample.program = *sample.executable.program;
+      sample.executable.program = nullptr;
+      samples.push_back(std::move(sample));
+    }
+  }
+  for (const ops::OpDef* def : ops::all_ops()) {
+    if (def->name == "print_tensor") continue;  // a million times
+    for (size_t n = 0; n < def->samples.size(); ++n) {
+      try {
+        samples.push_back(sample_of(*def, def->samples[n], ops::name_of(*def, n)));
+      } catch (const Error&) {
+        // Operations that need a graph around them.
+      }
+    }
+  }
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const executable::Executable random = executable::sample_executable(seed);
+    samples.push_back(sample_of("random program " + std::to_string(seed), *random.program));
+  }
+  for (Sample& sample : samples) forget_names(sample);
+  return samples;
+}
+
+inline std::vector<std::byte> bytes_of(const Sample& sample, const program::Program& program,
+                                       const executable::Signature& signature) {
+  executable::Executable executable = sample.executable;
+  executable.program = {std::shared_ptr<const program::Program>(), &program};  // the caller's
+  executable.ipus_per_replica = std::max(executable.ipus_per_replica, static_cast<int>(program.ipus.size()));
+  executable.ipus_reserved = 1 << 20;  // enough for any number of replicas
+  executable::ContainerWriter writer;
+  executable::add_executable(writer, executable, signature);
+  return writer.bytes();
+}
+
+}  // namespace ipu::testing_hostile
