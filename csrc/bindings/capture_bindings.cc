@@ -113,7 +113,7 @@ void define_capture(py::module_& m) {
   py::class_<tf::Capture>(m, "Capture")
       .def(py::init<bool>(), py::arg("training"))
       .def("begin", &tf::Capture::begin)
-      .def("add_input", &tf::Capture::add_input, py::arg("name"), py::arg("example"))
+      .def("add_input", &tf::Capture::add_input, py::arg("name"), py::arg("example"), py::arg("whole"))
       .def("add_state", &tf::Capture::add_state, py::arg("name"), py::arg("tensor"), py::arg("is_parameter"),
            py::arg("trainable"), py::arg("updatable") = false)
       .def("set_block", &tf::Capture::set_block, py::arg("block_id"), py::arg("ipu_id") = -1)
@@ -149,7 +149,9 @@ void define_capture(py::module_& m) {
             }
           },
           py::arg("outputs"))
-      .def("abort", &tf::Capture::abort);
+      .def("abort", &tf::Capture::abort)
+      .def_static("settle", &tf::Capture::settle,
+                  "The captured model has its own parameters and buffers again.");
 }
 
 }  // namespace ipu::bindings

@@ -3,6 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
+#include "bindings/interpreter.h"
 #include "emulator/faults.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/popart_options.h"
@@ -60,7 +61,7 @@ tf::RunSettings run_settings(const py::dict& d) {
 }
 
 py::object anchored(tf::Executor& executor, const std::string& name) {
-  at::Tensor value = executor.anchored(name);
+  at::Tensor value = without_gil([&] { return executor.anchored(name); });
   return value.defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(value))
                          : py::object(py::none());
 }
@@ -90,22 +91,22 @@ void define_device(py::module_& m) {
       [](const tf::Executor& e, const std::string& name) { return e.has_anchor(name); },
       "Was this short name anchored?");
   add_method(executor, "anchored", &anchored, "Value of an anchor in the last call, or None.");
-  add_method(
-      executor, "cycles", [](tf::Executor& e) { return e.cycles(); }, "Device cycles of the last call.");
-  add_method(
-      executor, "transfer_times", [](tf::Executor& e, bool inputs) { return e.transfer_times(inputs); },
-      "(begin, end) in seconds of each element of each tensor moved in the last call.");
-  add_method(
-      executor, "is_lost", [](const tf::Executor& e) { return e.is_lost(); },
-      "Did a device fault take the device away?");
+  add_method(executor, "cycles", unlocked(&tf::Executor::cycles), "Device cycles of the last call.");
+  add_method(executor, "transfer_times", unlocked(&tf::Executor::transfer_times),
+             "(begin, end) in seconds of each element of each tensor moved in the last call.");
+  add_method(executor, "is_lost", unlocked(&tf::Executor::is_lost),
+             "Did a device fault take the device away?");
   m.def("check_popart_options", &check_popart_options, py::arg("options"),
         "Error for a name or a type the back end does not have.");
   m.def("check_device_choice", &tf::check_device_choice, py::arg("offline"), py::arg("ipu_model"),
         py::arg("fixed_device"), py::arg("counts_cycles"), "Error for choices that exclude each other.");
   m.def("check_pattern_level", &tf::check_pattern_level, py::arg("level"));
   m.def(
-      "set_faults", [](const std::string& rules) { emulator::set_faults(emulator::parse_faults(rules)); },
-      py::arg("rules"), "Replaces the faults that will happen; the system is whole again.");
+      "add_faults",
+      [](const std::string& rules) { return emulator::add_faults(emulator::parse_faults(rules)); },
+      py::arg("rules"), "Adds faults that will happen; gives the number for remove_faults.");
+  m.def("remove_faults", &emulator::remove_faults, py::arg("number"),
+        "Takes faults away; the system is what it was before them.");
   m.def("recover", &recover, py::arg("action"), "Says that a reset was made.");
   m.def(
       "ipuModelVersion", [](bool small) { return target::model_system(small).ipu_version; },

@@ -3,7 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
-#include "bindings/interrupted.h"
+#include "bindings/interpreter.h"
 #include "executable/file.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"

@@ -4,9 +4,12 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings/bindings.h"
-#include "bindings/interrupted.h"
+#include "bindings/interpreter.h"
 #include "bindings/python_errors.h"
+#include "frontends/torch/capture/capture.h"
 #include "frontends/torch/executor/executor.h"
+#include "support/interruption.h"
+#include "support/owned_lock.h"
 
 namespace ipu::bindings {
 namespace {
@@ -121,34 +124,52 @@ tf::CompileSettings settings_of(const py::dict& d) {
 // --- running
 // -------------------------------------------------------------------------------------------------
 
-// `work()` without the GIL. A signal that was noticed meanwhile is raised even when the work is complete.
+// Without the interpreter lock, for work that asks now and then whether it shall stop.
 template <typename Work>
-auto without_gil(Work work) {
-  auto raise_signal = [] {
-    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  };
-  decltype(work()) result;
-  try {
-    py::gil_scoped_release release;
-    result = work();
-  } catch (const Error&) {
-    raise_signal();
-    throw;
-  }
-  raise_signal();
-  return result;
+auto stoppable(Work work) {
+  return without_gil([&] {
+    Interruptible scope(&interrupted);
+    return work();
+  });
 }
 
-std::vector<at::Tensor> run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
+using Results = std::optional<std::vector<at::Tensor>>;
+
+Results run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
   return without_gil([&] { return executor.run(inputs); });
 }
 
-// May wait for IPUs that another thread lets go.
-void attach(tf::Executor& executor) {
-  without_gil([&] {
-    executor.attach();
-    return true;
-  });
+// A wait for a lock of ours, without the interpreter lock if this thread has it: the holder may need it to go
+// on.
+void outside_the_interpreter(const std::function<void()>& wait) {
+  if (PyGILState_Check() == 0) return wait();
+  py::gil_scoped_release release;
+  wait();
+}
+
+// The lock of something in Python: `with lock:`. The same rules as for the device (support/owned_lock.h).
+struct PythonLock {
+  explicit PythonLock(std::string name)
+      : what(std::move(name)), lock(what.c_str(), OwnedLock::Again::kAllowed, OwnedLock::InChild::kFree) {}
+  const std::string what;
+  OwnedLock lock;
+};
+
+void define_locks(py::module_& m) {
+  set_wait_hooks({&outside_the_interpreter, &interrupted});
+  py::class_<PythonLock>(
+      m, "WaitLock",
+      "A lock for `with`, which its holder may take again. Error instead of a wait without end.")
+      .def(py::init<std::string>(), py::arg("what"))
+      .def("__enter__", [](PythonLock& l) { l.lock.acquire(); })
+      .def("__exit__", [](PythonLock& l, const py::args&) { l.lock.release(); })
+      .def("__reduce__",  // a copy of what is locked has a lock of its own
+           [](const PythonLock& l) {
+             return py::make_tuple(py::type::of<PythonLock>(), py::make_tuple(l.what));
+           })
+      .def(
+          "watch_capture", [](PythonLock& l, bool on) { l.lock.watch(on ? &tf::Capture::steps() : nullptr); },
+          py::arg("on"), "By the holder: others wait only while a capture goes on.");
 }
 
 // `exchange` is called by the thread that runs the device, with the GIL; None: nothing is exchanged.
@@ -165,7 +186,11 @@ void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
       const std::string_view view = all;
       const auto* begin = reinterpret_cast<const std::byte*>(view.data());
       return std::vector<std::byte>(begin, begin + view.size());
-    } catch (const py::error_already_set& e) {
+    } catch (py::error_already_set& e) {
+      if (e.matches(PyExc_KeyboardInterrupt)) {
+        e.restore();
+        throw Error(ErrorCode::kInterrupted, "interrupted: while waiting for the other processes of the job");
+      }
       throw Error(ErrorCode::kExecution,
                   "exchange between processes failed: " + std::string(py::str(e.type().attr("__name__"))) +
                       ": " + std::string(py::str(e.value())));
@@ -173,7 +198,8 @@ void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
   });
 }
 
-// The quick way: every argument is a tensor that fits as it stands. None: the caller checks and explains.
+// The quick way: every argument is a tensor that fits as it stands. None: the caller checks and explains, or
+// attaches.
 py::object call(tf::Executor& executor, const py::tuple& arguments) {
   size_t n = executor.input_count();
   if (static_cast<size_t>(PyTuple_GET_SIZE(arguments.ptr())) != n) return py::none();
@@ -185,7 +211,9 @@ py::object call(tf::Executor& executor, const py::tuple& arguments) {
     if (!executor.accepts(i, t)) return py::none();
     inputs.push_back(t);
   }
-  std::vector<at::Tensor> results = run(executor, inputs);
+  Results given = run(executor, inputs);
+  if (!given) return py::none();
+  std::vector<at::Tensor>& results = *given;
   if (results.size() == 1) return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(results[0])));
   py::tuple tuple(results.size());
   for (size_t k = 0; k < results.size(); ++k) {
@@ -220,7 +248,7 @@ py::dict counted_run(tf::Executor& executor, const std::vector<at::Tensor>& inpu
                                      [](const at::RecordFunction&, at::ObserverContext*) { --depth; })
                                      .scopes({at::RecordScope::FUNCTION}));
   auto counter = std::make_shared<AllocationCounter>();
-  std::vector<at::Tensor> results;
+  Results results;
   try {
     c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
     results = run(executor, inputs);
@@ -238,8 +266,7 @@ py::dict counted_run(tf::Executor& executor, const std::vector<at::Tensor>& inpu
 
 std::vector<py::dict> take_trace(tf::Executor& executor) {
   std::vector<py::dict> events;
-  if (executor.engine() == nullptr) return events;
-  for (const emulator::TraceEvent& e : executor.engine()->take_trace()) {
+  for (const emulator::TraceEvent& e : without_gil([&] { return executor.take_trace(); })) {
     py::dict d;
     d["replica"] = e.replica;
     d["ipu"] = e.ipu;
@@ -267,6 +294,7 @@ std::vector<py::dict> memory(tf::Executor& executor) {
   std::vector<py::dict> ipus;
   if (executor.program() == nullptr) return ipus;
   const program::Program& p = *executor.program();
+  const std::vector<int64_t> host_bytes = without_gil([&] { return executor.host_bytes(); });
   for (size_t i = 0; i < p.ipus.size(); ++i) {
     py::dict d;
     std::vector<std::string> variables;
@@ -276,7 +304,7 @@ std::vector<py::dict> memory(tf::Executor& executor) {
     d["variables"] = variables;
     d["arena_bytes"] = p.ipus[i].arena_bytes;
     d["peak_bytes"] = p.ipus[i].peak_bytes;
-    if (executor.engine() != nullptr) d["host_bytes"] = executor.engine()->host_bytes(static_cast<int>(i));
+    if (!host_bytes.empty()) d["host_bytes"] = host_bytes[i];
     ipus.push_back(std::move(d));
   }
   return ipus;
@@ -290,48 +318,56 @@ bool interrupted() {
 }
 
 void define_executor(py::module_& m) {
+  define_locks(m);
   py::class_<tf::Executor>(m, "Executor")
       .def("call", &call, py::arg("arguments"),
            "Runs on a tuple of tensors; a tensor or a tuple of them. None when the arguments need a closer "
            "look.")
       .def(
           "run", [](tf::Executor& e, const std::vector<at::Tensor>& inputs) { return run(e, inputs); },
-          py::arg("inputs"))
+          py::arg("inputs"), "Runs once; None without a device.")
       .def("counted_run", &counted_run, py::arg("inputs"))
-      .def("attach", &attach)
-      .def("detach", &tf::Executor::detach)
+      .def("attach", [](tf::Executor& e) { stoppable([&] { e.attach(); }); })
+      .def("detach", unlocked(&tf::Executor::detach))
+      .def("accept_calls", unlocked(&tf::Executor::accept_calls), py::arg("accept"),
+           "Whether call() and run() run; returns whether they did before.")
+      .def("accepts_calls", unlocked(&tf::Executor::accepts_calls))
       .def("is_attached", &tf::Executor::is_attached)
-      .def("write_states", &tf::Executor::write_states, py::arg("states"))
-      .def("read_states", &tf::Executor::read_states, py::arg("states"))
-      .def("read_optimizer_state", &tf::Executor::read_optimizer_state)
-      .def("write_optimizer_state", &tf::Executor::write_optimizer_state, py::arg("state"))
+      .def("write_states", unlocked(&tf::Executor::write_states), py::arg("states"))
+      .def("read_states", unlocked(&tf::Executor::read_states), py::arg("states"))
+      .def("read_optimizer_state", unlocked(&tf::Executor::read_optimizer_state))
+      .def("write_optimizer_state", unlocked(&tf::Executor::write_optimizer_state), py::arg("state"))
       .def("set_job", &set_job, py::arg("first_replica"), py::arg("exchange"),
            "exchange: bytes of this process -> bytes of all; before attaching")
-      .def("set_optimizer", [](tf::Executor& e, const py::dict& d) { e.set_optimizer(optimizer_of(d)); })
+      .def("set_optimizer",
+           [](tf::Executor& e, const py::dict& d) {
+             const optimizers::Spec next = optimizer_of(d);
+             without_gil([&] { e.set_optimizer(next); });
+           })
       .def(
           "set_random_state",
           [](tf::Executor& e, uint64_t seed, uint64_t runs) {
-            e.set_random_state({seed, runs});
+            without_gil([&] { e.set_random_state({seed, runs}); });
           },
           py::arg("seed"), py::arg("runs"))
       .def(
           "random_state",
           [](tf::Executor& e) {
-            const tf::Executor::RandomState state = e.random_state();
+            const tf::Executor::RandomState state = without_gil([&] { return e.random_state(); });
             return std::pair(state.seed, state.runs);
           },
           "(seed, runs so far)")
       .def_property_readonly("ipus_reserved", &tf::Executor::ipus_reserved)
       .def_property_readonly("first_ipu",
                              [](const tf::Executor& e) {
-                               return e.first_ipu() < 0 ? py::object(py::none())
-                                                        : py::object(py::int_(e.first_ipu()));
+                               const int first = e.first_ipu();
+                               return first < 0 ? py::object(py::none()) : py::object(py::int_(first));
                              })
       .def_property_readonly("compile_seconds", &tf::Executor::compile_seconds)
       .def_property_readonly("from_cache", [](const tf::Executor& e) { return e.executable().from_cache; })
       .def("ir_text", &tf::Executor::ir_text, "The IR after all passes.")
       .def("program_text", &tf::Executor::program_text)
-      .def("trace", &tf::Executor::set_trace, py::arg("enable"))
+      .def("trace", unlocked(&tf::Executor::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)
       .def("memory", &memory)
       .def("statistics", [](const tf::Executor& e) { return e.statistics().counts; });
@@ -340,15 +376,11 @@ void define_executor(py::module_& m) {
       [](tf::Captured& captured, const py::dict& options) {
         tf::CompileSettings settings = settings_of(options);
         settings.interrupted = &interrupted;
-        try {
+        return stoppable([&] {  // other threads go on
           auto executor = std::make_unique<tf::Executor>(captured, settings);
           executor->set_interrupted(&interrupted);
           return executor;
-        } catch (const Error& e) {
-          if (e.code() == ErrorCode::kInterrupted && PyErr_Occurred() != nullptr)
-            throw py::error_already_set();
-          throw;
-        }
+        });
       },
       py::arg("captured"), py::arg("options"), "Compiles a captured graph; it can be compiled once.");
 }

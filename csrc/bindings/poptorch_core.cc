@@ -102,6 +102,8 @@ PYBIND11_MODULE(poptorch_core, m) {
   define_executor(m);
   define_executables(m);
   define_device(m);
+  define_changes(m);
+  define_processes(m);
 
   py::enum_<TestErrorType>(m, "TestErrorType")
       .value("Poptorch", TestErrorType::kPoptorch)

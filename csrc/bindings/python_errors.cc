@@ -7,6 +7,7 @@
 
 #include "frontends/torch/errors.h"
 #include "support/device_error.h"
+#include "support/foreign_text.h"
 
 namespace ipu::bindings {
 namespace {
@@ -73,10 +74,12 @@ std::string stack_text(const std::vector<std::string>& context) {
   return text;
 }
 
-void set_error(PyObject* kind, const std::string& line, const std::string& type,
+// Whatever bytes a message quotes, Python gets a text it can read and print.
+void set_error(PyObject* kind, const std::string& user_line, const std::string& type,
                const std::string& whole_message, const std::string& page, const std::string& action,
-               const std::string& location) {
-  const std::string message = shortened(whole_message);
+               const std::string& context) {
+  const std::string message = shortened(printable(whole_message)), line = printable(user_line),
+                    location = printable(context);
   py::object error = py::reinterpret_steal<py::object>(
       PyObject_CallFunction(kind, "s", text_form(line, type, message, page, action, location).c_str()));
   if (!error) return;  // the call set its own error
@@ -101,7 +104,8 @@ void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const Error& e) {
-    set_python_error(e);
+    // What a signal handler raised says more than that the work was interrupted.
+    if (PyErr_Occurred() == nullptr) set_python_error(e);
   } catch (python_error& e) {
     e.restore();
   } catch (const c10::Error&) {

@@ -9,12 +9,21 @@
 #include <atomic>
 
 #include "ops/build.h"
+#include "support/fork.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-std::atomic<Capture*> current_capture{nullptr};
-std::atomic<uint64_t> next_id{1};
+// One capture at a time in a process. Threads know of others' captures only this number; a pointer is the
+// owner's.
+std::atomic<uint64_t> id_in_progress{0}, id_settling{0};
+std::atomic<uint64_t> next_id{1}, captured_steps{0};
+thread_local Capture* own_capture = nullptr;
+thread_local uint64_t own_id = 0;
+
+bool is_integer_type(at::ScalarType type) { return !at::isFloatingType(type); }
+
+}  // namespace
 
 DType required_device_dtype(const std::string& what, at::ScalarType type) {
   std::optional<DType> dtype = device_dtype(type);
@@ -24,11 +33,13 @@ DType required_device_dtype(const std::string& what, at::ScalarType type) {
                   "; the IPU computes in float32, float16, int32, int16, int8, uint8 and bool");
 }
 
-bool is_integer_type(at::ScalarType type) { return !at::isFloatingType(type); }
-
-}  // namespace
-
-Capture* Capture::current() { return current_capture.load(std::memory_order_acquire); }
+Capture* Capture::current() { return own_id != 0 && own_id == current_id() ? own_capture : nullptr; }
+uint64_t Capture::current_id() { return id_in_progress.load(std::memory_order_acquire); }
+bool Capture::is_settling(uint64_t id) {
+  return own_id != id && id_settling.load(std::memory_order_acquire) == id;
+}
+void Capture::settle() { id_settling.store(0, std::memory_order_release); }
+const std::atomic<uint64_t>& Capture::steps() { return captured_steps; }
 
 Capture::Capture(bool training)
     : training_(training),
@@ -40,16 +51,27 @@ Capture::Capture(bool training)
 Capture::~Capture() { abort(); }
 
 void Capture::begin() {
-  Capture* none = nullptr;
-  if (!current_capture.compare_exchange_strong(none, this)) {
-    throw Error(none->on_owner_thread() ? ErrorCode::kCapture : ErrorCode::kOtherThread,
-                "capture in progress: a model is being compiled already" +
-                    std::string(none->on_owner_thread() ? " (a wrapped model was called inside forward())"
-                                                        : " in another thread") +
-                    ".\n  try:      compile models one after the other");
+  // The thread that captures is not in a forked child, unless it is the one that forks.
+  static const bool renewed = [] {
+    in_forked_child([] {
+      if (own_id != id_in_progress) id_in_progress = 0;
+    });
+    return true;
+  }();
+  (void)renewed;
+  uint64_t none = 0;
+  if (!id_in_progress.compare_exchange_strong(none, id_)) {
+    const bool here = current() != nullptr;
+    throw Error(
+        here ? ErrorCode::kCapture : ErrorCode::kOtherThread,
+        "capture in progress: a model is being compiled already" +
+            std::string(here ? " (a wrapped model was called inside forward())" : " in another thread") +
+            ".\n  try:      compile models one after the other");
   }
-  owner_ = std::this_thread::get_id();
+  own_capture = this;
+  own_id = id_;
   active_ = true;
+  saved_grad_mode_ = at::GradMode::is_enabled();
   saved_keys_ = c10::impl::tls_local_dispatch_key_set();
   c10::impl::LocalDispatchKeySet keys = saved_keys_;
   keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
@@ -88,38 +110,22 @@ void Capture::leave() {
   active_ = false;
   if (function_watch_ != 0) at::removeCallback(function_watch_);
   function_watch_ = 0;
-  c10::impl::_force_tls_local_dispatch_key_set(saved_keys_);
-  current_capture.store(nullptr, std::memory_order_release);
+  if (current() == this) c10::impl::_force_tls_local_dispatch_key_set(saved_keys_);
   for (const std::shared_ptr<Base>& base : promoted_) {
     base->on_host = true;
     base->capture = 0;
   }
   promoted_.clear();
+  id_settling.store(id_, std::memory_order_release);
+  id_in_progress.store(0, std::memory_order_release);
 }
 
 void Capture::abort() {
   if (!active_) return;
+  // What broke forward off may have come between the two ends of a `with torch.no_grad()`.
+  if (current() == this) at::GradMode::set_enabled(saved_grad_mode_);
   leave();
   pending_lines_.clear();
-}
-
-at::Tensor Capture::add_input(const std::string& name, const at::Tensor& example) {
-  IPU_CHECK(active_, "begin() comes before add_input()");
-  DType dtype = required_device_dtype("input " + name, example.scalar_type());
-  auto slot = std::make_shared<Slot>();
-  slot->base = std::make_shared<Base>();
-  slot->base->on_host = false;
-  slot->base->capture = id_;
-  slot->base->input = static_cast<int>(inputs_.size());
-  slot->value = graph_->add_input({dtype, Shape(example.sizes().begin(), example.sizes().end())}, name);
-  slot->generation = slot->base->generation;
-  inputs_.push_back({name, {example.sizes().begin(), example.sizes().end()}, example.scalar_type()});
-  input_slots_.push_back(slot);
-  input_values_.push_back(slot->value);
-  TensorMeta meta;
-  Strides strides =
-      contiguous_strides(std::span<const int64_t>(example.sizes().data(), example.sizes().size()));
-  return make_tensor(example.sizes(), strides, 0, example.scalar_type(), slot);
 }
 
 at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
@@ -172,6 +178,7 @@ void Capture::pop_module() {
 std::string Capture::current_module() const { return modules_.empty() ? std::string() : modules_.back(); }
 
 void Capture::start_op(const OpInfo& info) {
+  captured_steps.fetch_add(1, std::memory_order_relaxed);
   if (block_state_ == BlockState::kEnded) {
     std::string line = current_user_line();
     throw Error(ErrorCode::kNoActiveBlock,
@@ -338,12 +345,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
     }
     result->outputs.push_back(std::move(spec));
   }
-  for (size_t i = 0; i < input_slots_.size(); ++i) {
-    ir::Value* value = read_slot(input_slots_[i]);
-    if (value == input_values_[i]) continue;
-    // An output of its own, also for a value that is returned: every micro-batch of it comes back.
-    result->mutated_inputs.push_back({static_cast<int>(i), graph_->append_output(value)});
-  }
+  collect_written_inputs(*result);
   result->host_outputs = static_cast<int>(graph_->outputs().size());
   for (State& s : states_) {
     if (s.slot->value == nullptr) continue;

@@ -1,5 +1,5 @@
 // One capture: forward() runs once on ipu tensors and every operator is imported into graph @forward of a
-// module. Process-wide, one at a time, owned by the thread that began it. The boxed kernel (kernel.cc)
+// module. One at a time in a process; only the thread that began it sees it. The boxed kernel (kernel.cc)
 // decides what an operator is; this class holds the graph, the state of annotations, and what tensors mean
 // (values.cc).
 #pragma once
@@ -7,11 +7,11 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -37,6 +37,10 @@ struct TensorMeta {
 // A CPU tensor, contiguous, in the device's element type. 64-bit integers that do not fit are clamped, with a
 // warning.
 at::Tensor to_device_type(const at::Tensor& cpu);
+int64_t clamped_constant(int64_t value);  // the same of a number
+
+// Error(kTypeMismatch) naming `what` when the device has no such type.
+DType required_device_dtype(const std::string& what, at::ScalarType type);
 
 class Capture {
  public:
@@ -45,13 +49,23 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // The capture in progress in this process, or nullptr.
+  // The capture that the calling thread is in, or nullptr.
   static Capture* current();
+  // The id of the capture in progress in any thread; 0: none.
+  static uint64_t current_id();
+  // Whether a tensor of capture `id`, which is not the current one, is one of a model whose forward another
+  // thread has just captured, and whose parameters it is about to put back.
+  static bool is_settling(uint64_t id);
+  static void settle();  // they are back
+  // Operators captured in this process so far: whoever waits for a capture sees that it goes on.
+  static const std::atomic<uint64_t>& steps();
 
   // --- called by the wrapper, in this order ---
   // From here on every operator of this thread comes to the capture. Error(kCapture) when one is in progress.
   void begin();
-  at::Tensor add_input(const std::string& name, const at::Tensor& example);
+  // An input; `example` is one micro-batch of `whole`, the caller's tensor. Where that is an earlier input
+  // once more, the two are one tensor to forward().
+  at::Tensor add_input(const std::string& name, const at::Tensor& example, const at::Tensor& whole);
   // A counterpart of `tensor` for the caller to swap in; `tensor` itself and everything over its storage is
   // captured as this state too.
   // `updatable`: the host may change it between runs, so that an integer one is no constant either.
@@ -94,7 +108,6 @@ class Capture {
                                               const std::vector<at::Tensor>& of);
 
   // --- called by the kernel ---
-  bool on_owner_thread() const { return std::this_thread::get_id() == owner_; }
   uint64_t id() const { return id_; }
   // Whether `t` is a value of the graph (an ipu tensor, or a CPU tensor over memory that has become one).
   bool is_graph_value(const at::Tensor& t);
@@ -102,6 +115,9 @@ class Capture {
   std::shared_ptr<Slot> slot_of(const at::Tensor& t);  // nullptr: a plain CPU tensor
   ir::Value* read(const at::Tensor& t);
   void write(const at::Tensor& t, ir::Value* value);
+  // Gives `t` the memory of `fresh`, as out= of another shape does; false where others share its memory, or
+  // where it is a parameter or buffer.
+  bool resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh);
   ir::Value* constant(const at::Tensor& cpu);
   // The seed of this forward pass (u32[2]): an input of the graph that comes into being when first asked for.
   ir::Value* seed();
@@ -155,6 +171,7 @@ class Capture {
   [[noreturn]] void raise_unsupported(bool complete);
   std::string current_module() const;
   void fold_integer_states();
+  void collect_written_inputs(Captured& result);
 
   // forward() of a custom autograd.Function runs with gradients off; what counts is the mode around it.
   bool gradients_off() const;
@@ -162,8 +179,8 @@ class Capture {
 
   bool training_;
   uint64_t id_;
-  std::thread::id owner_;
   bool active_ = false;
+  bool saved_grad_mode_ = true;
   c10::impl::LocalDispatchKeySet saved_keys_ = c10::impl::tls_local_dispatch_key_set();
   std::unique_ptr<ir::Module> module_;
   ir::Graph* graph_;
@@ -171,6 +188,7 @@ class Capture {
   std::vector<InputSpec> inputs_;
   std::vector<std::shared_ptr<Slot>> input_slots_;
   std::vector<ir::Value*> input_values_;
+  std::vector<at::Tensor> input_tensors_;  // the caller's
   std::vector<State> states_;
   std::unordered_map<const c10::StorageImpl*, std::shared_ptr<Slot>> storages_;
   std::vector<at::Tensor> kept_;  // tensors whose storage or identity is a key of a table here

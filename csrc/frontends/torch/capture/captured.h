@@ -38,6 +38,8 @@ struct OutputSpec {
 
 struct MutatedInput {
   int input = -1, output = -1;  // host input, graph output with its new value
+  Shape shape;                  // of one micro-batch of the new value: out= may resize
+  std::vector<int> also;        // further inputs that were the same tensor: the write is seen through them
 };
 
 struct BlockSpec {

@@ -1,6 +1,7 @@
 // The ImportCall over a boxed call, and the importers of operators that are about memory rather than
 // mathematics.
 #include <algorithm>
+#include <utility>
 
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/stack.h"
@@ -77,12 +78,13 @@ class AtenCall final : public ops::ImportCall {
   double real(std::string_view name) override {
     const c10::IValue& v = arguments_[required(name)];
     if (v.isDouble()) return v.toDouble();
-    if (v.isInt()) return static_cast<double>(v.toInt());
+    if (v.isInt()) return number_of(v.toInt());
     if (v.isBool()) return v.toBool() ? 1.0 : 0.0;
-    if (std::optional<at::Scalar> n = number(required(name))) return n->toDouble();
+    if (std::optional<at::Scalar> n = number(required(name)))
+      return n->isIntegral(true) ? number_of(n->toLong()) : n->toDouble();
     wrong_kind(name, "a real number");
   }
-  int64_t integer(std::string_view name) override {
+  int64_t wide_integer(std::string_view name) override {
     const c10::IValue& v = arguments_[required(name)];
     if (v.isInt()) return v.toInt();
     if (v.isBool()) return v.toBool() ? 1 : 0;
@@ -101,7 +103,7 @@ class AtenCall final : public ops::ImportCall {
     if (!v.isString()) wrong_kind(name, "a string");
     return v.toStringRef();
   }
-  std::vector<int64_t> integers(std::string_view name) override {
+  std::vector<int64_t> wide_integers(std::string_view name) override {
     const c10::IValue& v = arguments_[required(name)];
     if (v.isIntList()) return v.toIntVector();
     if (v.isInt()) return {v.toInt()};
@@ -174,6 +176,18 @@ class AtenCall final : public ops::ImportCall {
     if (!t.unsafeGetTensorImpl()->is_wrapped_number() || !t.device().is_cpu() || t.is_complex())
       return std::nullopt;
     return scalar_of(t);
+  }
+  // Among integers a number is a constant of the device, clamped to its range; a float takes any.
+  double number_of(int64_t value) const {
+    if (value == static_cast<int32_t>(value)) return static_cast<double>(value);
+    bool has_floats = std::any_of(results_.begin(), results_.end(),
+                                  [](const ir::Type& type) { return is_floating_point(type.dtype); });
+    for (const c10::IValue& a : arguments_)
+      for_each_tensor(a, [&](const at::Tensor& t) {
+        has_floats = has_floats ||
+                     (at::isFloatingType(t.scalar_type()) && !t.unsafeGetTensorImpl()->is_wrapped_number());
+      });
+    return has_floats ? static_cast<double>(value) : static_cast<double>(clamped_constant(value));
   }
   bool is_viewed(int i) const { return viewed_value_ != nullptr && static_cast<size_t>(i) == viewed_; }
   [[noreturn]] void wrong_kind(std::string_view name, const char* wanted) const {
@@ -303,9 +317,10 @@ std::vector<ir::Value*> Capture::import_view(const ViewStep& step, ir::Value* pa
                 "unsupported operation: aten::" + step.op->overload + " makes a view the IPU cannot read")
         .at(current_user_line());
   }
-  builder_.origin = step.op->origin;
+  const ir::OriginPtr of_the_reader = std::exchange(builder_.origin, step.op->origin);
   AtenCall call(*this, *step.op, step.arguments, step.types, step.viewed, parent);
   (*step.op->importer)(call);
+  builder_.origin = of_the_reader;
   return call.take();
 }
 

@@ -57,13 +57,15 @@ struct Scan {
 }
 
 [[noreturn]] void raise_other_thread(const OpInfo& info) {
-  throw Error(ErrorCode::kOtherThread,
-              "operation from another thread: aten::" + info.overload +
-                  " uses a tensor of a model that another thread is capturing.\n"
-                  "  try:      run forward() in one thread; start threads before or after the call");
+  throw Error(
+      ErrorCode::kOtherThread,
+      "operation from another thread: aten::" + info.overload +
+          " uses a tensor of a model that another thread is capturing.\n"
+          "  try:      run forward() in one thread; let others use the model's parameters before or after "
+          "its first call or compile()");
 }
 
-Scan scan(const OpInfo& info, Arguments arguments, Capture* capture, bool mine) {
+Scan scan(const OpInfo& info, Arguments arguments, Capture* capture) {
   Scan s;
   for (const c10::IValue& a : arguments) {
     if (a.isDevice()) {
@@ -76,12 +78,15 @@ Scan scan(const OpInfo& info, Arguments arguments, Capture* capture, bool mine) 
         s.ours = true;
         const Base& base = *impl->slot->base;
         if (base.on_host) return;
-        if (capture == nullptr || base.capture != capture->id()) raise_stale(info);
-        if (!mine) raise_other_thread(info);
+        if (base.capture == 0 || base.capture != Capture::current_id()) {
+          if (Capture::is_settling(base.capture)) raise_other_thread(info);
+          raise_stale(info);
+        }
+        if (capture == nullptr) raise_other_thread(info);
         s.graph = true;
       } else if (is_ours(t)) {
         s.foreign = true;
-      } else if (mine && capture->has_storages() && capture->is_graph_value(t)) {
+      } else if (capture != nullptr && capture->has_storages() && capture->is_graph_value(t)) {
         s.graph = true;
       }
     });
@@ -305,6 +310,11 @@ void copy_into(Capture* c, const OpInfo& info, const Scan& s, Stack* stack) {
   finish_call(stack, n, self);
 }
 
+double number_for(DType dtype, const at::Scalar& value) {
+  return is_integer(dtype) && value.isIntegral(true) ? static_cast<double>(clamped_constant(value.toLong()))
+                                                     : value.toDouble();
+}
+
 void fill(Capture* c, const OpInfo& info, const Scan& s, Stack* stack) {
   if (!s.graph) return run_on_host(info, stack);
   size_t n = info.arguments();
@@ -319,7 +329,7 @@ void fill(Capture* c, const OpInfo& info, const Scan& s, Stack* stack) {
     if (value.isTensor())
       c->write(self, fit(*c, c->read(value.toTensor()), self));
     else
-      c->write(self, c->builder().splat(type, value.toScalar().toDouble()));
+      c->write(self, c->builder().splat(type, number_for(type.dtype, value.toScalar())));
   }
   finish_call(stack, n, self);
 }
@@ -479,6 +489,20 @@ std::vector<ir::Value*> import_or_collect(Capture& c, const OpInfo& functional, 
   }
 }
 
+bool has_out_arguments(const OpInfo& info) {
+  const auto& arguments = info.op.schema().arguments();
+  return std::any_of(arguments.begin(), arguments.end(), [](const auto& a) { return a.is_out(); });
+}
+
+// What torch says, for what torch does.
+void warn_of_resizing(at::IntArrayRef before, at::IntArrayRef wanted) {
+  TORCH_WARN(
+      "An output with one or more elements was resized since it had shape ", before,
+      ", which does not match the required output shape ", wanted,
+      ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless "
+      "they have zero elements.");
+}
+
 // In-place and out= operators: the functional twin computes, the result is written to the arguments.
 void record_write(Capture& c, const OpInfo& info, Stack* stack) {
   size_t n = info.arguments();
@@ -497,11 +521,13 @@ void record_write(Capture& c, const OpInfo& info, Stack* stack) {
     TensorMeta& m = inferred.tensors[i];
     at::IntArrayRef wanted(m.sizes);
     if (targets[i].sizes() == wanted) continue;
-    IpuTensorImpl* impl = impl_of(targets[i]);
-    if (targets[i].numel() == 0 && impl != nullptr && impl->slot->parent == nullptr) {
+    if (has_out_arguments(info)) {
       at::Tensor fresh = wrap_host(at::empty(wanted, at::TensorOptions().dtype(targets[i].scalar_type())));
-      impl->become(wanted, fresh.strides(), 0, impl_of(fresh)->slot);  // out= of an empty tensor resizes it
-      continue;
+      const std::vector<int64_t> before = targets[i].sizes().vec();
+      if (c.resize(targets[i], wanted, fresh)) {
+        if (element_count(before) > 0) warn_of_resizing(before, wanted);
+        continue;
+      }
     }
     throw Error(ErrorCode::kTypeMismatch, "output shape mismatch: " + info.domain + "::" + info.overload +
                                               " writes a result of shape " + to_string(wanted) +
@@ -578,9 +604,8 @@ void move_view(const OpInfo& info, Stack* stack) {
 
 void dispatch(const OpInfo& info, Stack* stack) {
   Capture* c = Capture::current();
-  bool mine = c != nullptr && c->on_owner_thread();
   Arguments arguments(stack->data() + stack->size() - info.arguments(), info.arguments());
-  Scan s = scan(info, arguments, c, mine);
+  Scan s = scan(info, arguments, c);
   if (s.foreign && !s.ours) return forward_to_meta(info, stack);
   // Reading an IPU value into CPU memory makes that memory part of the graph; so does any other write.
   if (!s.ours && !s.device && !s.graph) return forward_to_cpu(info, stack);
@@ -588,10 +613,10 @@ void dispatch(const OpInfo& info, Stack* stack) {
       impl_of(arguments[0].toTensor()) != nullptr) {
     return move_view(info, stack);
   }
-  if (run_special(mine ? c : nullptr, info, s, stack)) return;
+  if (run_special(c, info, s, stack)) return;
   if (s.graph) settle_mixed_types(info, stack);
-  if (s.graph || (mine && info.random)) return record(*c, info, stack);
-  if (!mine) require_allowed_outside(info, arguments, s);
+  if (s.graph || (c != nullptr && info.random)) return record(*c, info, stack);
+  if (c == nullptr) require_allowed_outside(info, arguments, s);
   run_on_host(info, stack);
 }
 
@@ -611,6 +636,10 @@ void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
     if (!e.user_line().empty()) raise_through_torch(e);
     Error located = e;
     raise_through_torch(located.at(current_user_line()));
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorCode::kHostMemory, "out of host memory: while capturing aten::" + op_info(op).overload +
+                                            ".\n  try:      smaller sizes");
+    raise_through_torch(error.at(current_user_line()));
   }
 }
 

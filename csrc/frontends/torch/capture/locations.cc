@@ -6,6 +6,9 @@
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
+
 #include "frontends/torch/capture/capture.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -16,8 +19,10 @@ std::vector<std::string>& library_directories() {
   return directories;
 }
 
-std::vector<std::string>& location_excludes() {
-  static std::vector<std::string> fragments;
+// Replaced as a whole: another thread may be looking for the line of its error.
+std::atomic<std::shared_ptr<const std::vector<std::string>>>& location_excludes() {
+  static std::atomic<std::shared_ptr<const std::vector<std::string>>> fragments(
+      std::make_shared<const std::vector<std::string>>());
   return fragments;
 }
 
@@ -26,7 +31,8 @@ bool is_library(const std::string& file) {
   for (const std::string& d : library_directories()) {
     if (file.rfind(d, 0) == 0) return true;
   }
-  for (const std::string& fragment : location_excludes()) {
+  const std::shared_ptr<const std::vector<std::string>> excludes = location_excludes().load();
+  for (const std::string& fragment : *excludes) {
     if (!fragment.empty() && file.find(fragment) != std::string::npos) return true;
   }
   return false;
@@ -61,7 +67,9 @@ class InductorStandIn {
     PyErr_Clear();
   }
   ~InductorStandIn() {
-    if (torch_ != nullptr) PyObject_DelAttrString(torch_, "_inductor");
+    PyObject* now = torch_ != nullptr ? PyObject_GetAttrString(torch_, "_inductor") : nullptr;
+    if (now == Py_None) PyObject_DelAttrString(torch_, "_inductor");  // else another thread imported it
+    Py_XDECREF(now);
     PyErr_Clear();
   }
   InductorStandIn(const InductorStandIn&) = delete;
@@ -105,7 +113,9 @@ void set_library_directories(std::vector<std::string> directories) {
   library_directories() = std::move(directories);
 }
 
-void set_location_excludes(std::vector<std::string> fragments) { location_excludes() = std::move(fragments); }
+void set_location_excludes(std::vector<std::string> fragments) {
+  location_excludes().store(std::make_shared<const std::vector<std::string>>(std::move(fragments)));
+}
 
 std::string current_user_line() {
   std::shared_ptr<torch::CapturedTraceback> traceback = torch::CapturedTraceback::gather(true, false, false);

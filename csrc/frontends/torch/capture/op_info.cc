@@ -5,12 +5,11 @@
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "frontends/torch/device_key.h"
+#include "support/fork.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -159,7 +158,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
 }
 
 const OpInfo& op_info(const c10::OperatorHandle& op) {
-  static std::shared_mutex mutex;
+  static auto& mutex = *new ForkSafe<std::shared_mutex>;
   static std::unordered_map<c10::OperatorHandle, std::unique_ptr<OpInfo>> table;
   {
     std::shared_lock lock(mutex);

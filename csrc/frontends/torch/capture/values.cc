@@ -2,6 +2,7 @@
 // writes that fold back through them, and host memory that becomes a graph value when one is written to it.
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -31,12 +32,25 @@ class OnCpu {  // operators on CPU tensors made here are ours, not the user's
   c10::impl::LocalDispatchKeySet saved_;
 };
 
+void warn_of_clamping() {
+  TORCH_WARN(
+      "A constant holds integers that do not fit 32 bits; the IPU computes with 32-bit integers, so they are "
+      "clamped to that range.");
+}
+
 Slot* root_of(Slot* slot) {
   while (slot->parent) slot = slot->parent.get();
   return slot;
 }
 
 }  // namespace
+
+int64_t clamped_constant(int64_t value) {
+  const int64_t clamped =
+      std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  if (clamped != value) warn_of_clamping();
+  return clamped;
+}
 
 at::Tensor to_device_type(const at::Tensor& cpu) {
   std::optional<DType> dtype = device_dtype(cpu.scalar_type());
@@ -49,12 +63,7 @@ at::Tensor to_device_type(const at::Tensor& cpu) {
   if (cpu.scalar_type() == at::kLong) {
     constexpr int64_t low = std::numeric_limits<int32_t>::min(), high = std::numeric_limits<int32_t>::max();
     at::Tensor clamped = t.clamp(low, high);
-    if (!clamped.equal(t)) {
-      TORCH_WARN(
-          "A constant holds integers that do not fit 32 bits; the IPU computes with 32-bit integers, so they "
-          "are "
-          "clamped to that range.");
-    }
+    if (!clamped.equal(t)) warn_of_clamping();
     t = clamped;
   }
   return t.to(scalar_type(*dtype)).contiguous();
@@ -222,9 +231,15 @@ void Capture::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {
     slot->generation = ++base.generation;
     return;
   }
+  // The way back goes through the shape operators that make the view of its parent. A value written to the
+  // view does not show them, so the view is made anew unless that has just been done.
   ir::Value* parent = read_slot(slot->parent);
-  ir::Value* view = read_slot(slot);
-  write_slot(slot->parent, fold_back(parent, view, value, slot));
+  ViewStep& step = *slot->step;
+  if (step.values.empty() || step.generation != base.generation) {
+    step.values = import_view(step, parent);
+    step.generation = base.generation;
+  }
+  write_slot(slot->parent, fold_back(parent, step.values[slot->result], value, slot));
   slot->value = value;
   slot->generation = base.generation;
 }

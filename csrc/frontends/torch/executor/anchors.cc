@@ -130,6 +130,7 @@ void Executor::bind_anchors() {
 }
 
 at::Tensor Executor::anchored(const std::string& short_name) {
+  OwnedLock::Hold device(device_);
   auto found = anchors_.find(short_name);
   return found == anchors_.end() ? at::Tensor() : found->second.value;
 }

@@ -5,6 +5,7 @@
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
+#include "support/interruption.h"
 #include "support/log.h"
 #include "target/system.h"
 
@@ -128,6 +129,8 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
   add_anchors(forward, step, settings.anchors);
   build_step(forward, step);
+
+  poll_interruption();
 
   executable::CompileOptions options;
   options.replicas = settings.replicas;

@@ -12,7 +12,7 @@
 namespace ipu::frontends::torch_frontend {
 
 void Executor::acquire() {
-  emulator::set_faults_from_environment();
+  emulator::add_faults_of_environment();
   emulator::require_usable_system();
   if (run_settings_.ipu_model) return;
   target::DevicePool& pool = target::DevicePool::instance();
@@ -46,7 +46,18 @@ void Executor::release() {
   first_ipu_ = -1;
 }
 
-bool Executor::is_lost() const { return engine_ != nullptr && engine_->is_lost(); }
+bool Executor::is_lost() {
+  OwnedLock::Hold device(device_);
+  return engine_ != nullptr && engine_->is_lost();
+}
+
+std::vector<int64_t> Executor::host_bytes() {
+  OwnedLock::Hold device(device_);
+  std::vector<int64_t> bytes;
+  for (size_t i = 0; engine_ != nullptr && i < program_->ipus.size(); ++i)
+    bytes.push_back(engine_->host_bytes(static_cast<int>(i)));
+  return bytes;
+}
 
 // The same values in every run: what is measured does not depend on the data.
 void Executor::bind_synthetic() {
@@ -65,6 +76,7 @@ void Executor::bind_synthetic() {
 }
 
 int64_t Executor::cycles() {
+  OwnedLock::Hold device(device_);
   if (!has_run_) throw Error(ErrorCode::kExecution, "no cycle count: the model has not run yet");
   if (!program_) return 0;
   return static_cast<int64_t>(loaded("reading the cycle count").last_run_seconds() * system().clock_hz);
@@ -76,6 +88,7 @@ const target::System& Executor::system() const {
 }
 
 std::vector<std::vector<std::pair<double, double>>> Executor::transfer_times(bool inputs) {
+  OwnedLock::Hold device(device_);
   std::vector<std::vector<std::pair<double, double>>> times;
   if (!has_run_ || engine_ == nullptr || run_settings_.synthetic_data != 0) return times;
   if (inputs) {

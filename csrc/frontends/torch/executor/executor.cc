@@ -3,9 +3,14 @@
 #include "frontends/torch/executor/executor.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "frontends/torch/device_key.h"
+#include "frontends/torch/shared_memory.h"
+#include "support/log.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -16,8 +21,12 @@ std::string describe(at::IntArrayRef shape) {
 
 }  // namespace
 
-Executor::~Executor() {
-  if (engine_ != nullptr) detach();
+Executor::~Executor() {  // nobody else has it any more
+  if (engine_ == nullptr) return;
+  if (device_.is_here())
+    unload();
+  else
+    (void)engine_.release();  // its threads and the owners of its locks are in another process
 }
 
 emulator::Engine& Executor::loaded(const char* what) {
@@ -39,10 +48,32 @@ void Executor::load() {
   // Workers that wait for other processes in different orders would wait for ever.
   if (exchange_ && program_->ipus.size() > 1) options.threads = 1;
   engine_ = std::make_unique<emulator::Engine>(program_, options);
+  attached_.store(true, std::memory_order_release);
+}
+
+void Executor::unload() {
+  attached_.store(false, std::memory_order_release);
+  accepts_calls_ = false;
+  engine_.reset();
+  has_run_ = false;
+  release();
+}
+
+void Executor::set_job(int first_replica,
+                       std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange) {
+  OwnedLock::Hold device(device_);
+  first_replica_ = first_replica;
+  exchange_ = std::move(exchange);
+}
+
+void Executor::configure(const RunSettings& settings) {
+  OwnedLock::Hold device(device_);
+  run_settings_ = settings;
 }
 
 void Executor::attach() {
   if (!program_) return;
+  OwnedLock::Hold device(device_);
   if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
   ErrorContext activity("attaching to a device");
   acquire();
@@ -56,18 +87,26 @@ void Executor::attach() {
 
 void Executor::detach() {
   if (!program_) return;
+  OwnedLock::Hold device(device_);
   loaded("detaching");
-  std::lock_guard lock(run_mutex_);
-  engine_.reset();
-  has_run_ = false;
-  release();
+  unload();
+}
+
+bool Executor::accept_calls(bool accept) {
+  OwnedLock::Hold device(device_);
+  return std::exchange(accepts_calls_, accept && engine_ != nullptr);
+}
+
+bool Executor::accepts_calls() {
+  OwnedLock::Hold device(device_);
+  return !program_ || accepts_calls_;
 }
 
 void Executor::set_trace(bool on) {
+  OwnedLock::Hold device(device_);
   if (trace_ == on) return;
   trace_ = on;
   if (engine_ == nullptr) return;
-  std::lock_guard lock(run_mutex_);
   std::vector<std::vector<std::byte>> values;
   for (size_t i = 0; i < program_->variables.size(); ++i) {
     const program::Variable& v = program_->variables[i];
@@ -77,7 +116,12 @@ void Executor::set_trace(bool on) {
     }
   }
   engine_.reset();
-  load();
+  try {
+    load();
+  } catch (...) {  // there is no room for the new one, and the old one is gone
+    unload();
+    throw;
+  }
   auto next = values.begin();
   for (size_t i = 0; i < program_->variables.size(); ++i)
     for (int r = 0; r < (program_->variables[i].is_shared() ? 1 : program_->replicas); ++r)
@@ -108,7 +152,50 @@ void Executor::raise_mismatch(size_t i, const at::TensorBase& t) const {
                                             describe(input.shape) + ", got " + describe(t.sizes()) + cure);
 }
 
-std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
+// What forward() writes must be shared with the inputs it was shared with when the model was captured, and
+// with no other: the program knows one of the two meanings.
+void Executor::check_written(at::ArrayRef<at::Tensor> inputs) const {
+  for (const Mutated& m : mutated_) {
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kExecution,
+                  "shared memory: forward() writes input '" + inputs_[m.input].name + "', " + why);
+    };
+    if (repeats_elements(inputs[m.input]))
+      refuse("of which several elements are one place in memory (expand).\n  try:      x.contiguous()");
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      if (static_cast<int>(j) == m.input) continue;
+      const Sharing sharing = sharing_of(inputs[m.input], inputs[j]);
+      if (std::find(m.also.begin(), m.also.end(), static_cast<int>(j)) != m.also.end()) {
+        if (sharing != Sharing::kWhole)
+          refuse("which was the same tensor as input '" + inputs_[j].name +
+                 "' when the model was compiled and is another one now.\n"
+                 "  try:      a new wrapper for calls with different tensors");
+      } else if (sharing != Sharing::kNone) {
+        refuse("which shares memory with input '" + inputs_[j].name +
+               "' and did not when the model was compiled.\n"
+               "  try:      give one of them a copy, x.clone()");
+      }
+    }
+  }
+}
+
+// Once per name. Cold: only after the engine, or a copy of weights, has seen such a value.
+void Executor::warn_of_infinite(const std::string& name, const at::Tensor& wide) {
+  if (wide.scalar_type() != at::kDouble || warned_of_infinite_.contains(name)) return;
+  const int64_t count =
+      wide.to(at::kFloat).isinf().logical_and(wide.isinf().logical_not()).sum().item<int64_t>();
+  if (count == 0) return;
+  warned_of_infinite_.insert(name);
+  log(LogLevel::kWarn, name + " holds " + std::to_string(count) + (count == 1 ? " value" : " values") +
+                           " beyond float32, the type the device computes in: infinite there. Said once.");
+}
+
+std::vector<emulator::TraceEvent> Executor::take_trace() {
+  OwnedLock::Hold device(device_);
+  return engine_ == nullptr ? std::vector<emulator::TraceEvent>() : engine_->take_trace();
+}
+
+std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> inputs) {
   if (inputs.size() != inputs_.size()) {
     throw Error(ErrorCode::kTypeMismatch, "Number of positional arguments mismatch: expected " +
                                               std::to_string(inputs_.size()) + " tensors, got " +
@@ -116,7 +203,8 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
   }
   ErrorContext activity("running");
   std::vector<at::Tensor> results(outputs_.size());
-  std::lock_guard lock(run_mutex_);
+  OwnedLock::Hold device(device_);
+  if (program_ && !accepts_calls_) return std::nullopt;
   std::vector<at::Tensor> kept;  // converted inputs
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor* t = &inputs[i];
@@ -139,6 +227,7 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
       bindings_[s] = {static_cast<std::byte*>(const_cast<void*>(t->const_data_ptr())), inputs_[i].items};
     }
   }
+  if (!mutated_.empty()) check_written(inputs);
   std::vector<at::Tensor> written_back;
   auto bind = [&](const Output& o) {
     at::Tensor t = at::detail::empty_cpu(o.shape, o.dtype);
@@ -153,7 +242,9 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
   const bool synthetic = run_settings_.synthetic_data != 0;
   if (synthetic && program_) bind_synthetic();
   if (!anchors_.empty()) bind_anchors();
-  if (program_) loaded("running").run(bindings_);
+  if (program_) engine_->run(bindings_);
+  if (has_wide_floats_ && engine_->take_narrowed_values() > 0)
+    for (size_t i = 0; i < inputs.size(); ++i) warn_of_infinite("input '" + inputs_[i].name + "'", inputs[i]);
   ++random_state_.runs;
   has_run_ = true;
   if (synthetic) {  // nothing came from the device
@@ -176,7 +267,9 @@ std::vector<at::Tensor> Executor::run(at::ArrayRef<at::Tensor> inputs) {
               .index_select(1, mutated_[i].replicas)
               .view(target.sizes());
     }
-    inputs[mutated_[i].input].detach().copy_(value);
+    const at::Tensor& target = inputs[mutated_[i].input];
+    if (target.sizes() != value.sizes()) target.resize_(value.sizes());  // forward() gave it to out=
+    target.detach().copy_(value);
   }
   return results;
 }
@@ -201,6 +294,18 @@ std::vector<int> replicas_held(const program::Variable& v, int replicas) {
   return held;
 }
 
+// The device has 32-bit integers; a wrong number is never right.
+void require_same_integers(const std::string& name, const at::Tensor& wide, const at::Tensor& narrow) {
+  const at::Tensor wrong = wide.detach().ne(narrow.to(at::kLong));
+  if (!wrong.any().item<bool>()) return;
+  const at::Tensor values = wide.detach().masked_select(wrong);
+  throw Error(
+      ErrorCode::kExecution,
+      "integer does not fit: '" + name + "' holds " + std::to_string(values[0].item<int64_t>()) +
+          ", outside of [-2147483648, 2147483647]; the IPU has 32-bit integers, so bring the values in "
+          "range on the host");
+}
+
 Shape host_shape(const program::Variable& v, int64_t entries) {
   Shape shape = v.plain().shape;
   if (v.groups.size != 0) shape.insert(shape.begin(), entries);
@@ -211,8 +316,8 @@ Shape host_shape(const program::Variable& v, int64_t entries) {
 
 void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
   if (!program_) return;
+  OwnedLock::Hold device(device_);
   emulator::Engine& engine = loaded("copying weights to the device");
-  std::lock_guard lock(run_mutex_);
   for (const auto& [name, tensor] : states) {
     int index = -1;
     const program::Variable* v = find_variable(name, &index);
@@ -227,6 +332,8 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
                                                 describe(tensor.sizes()) + " on the host");
     }
     at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
+    if (tensor.scalar_type() == at::kLong) require_same_integers(name, tensor, plain);
+    warn_of_infinite("'" + name + "'", tensor);
     auto* from = static_cast<const std::byte*>(plain.const_data_ptr());
     if (v->groups.size == 0) {
       engine.write_variable(index, from);
@@ -240,8 +347,8 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
 
 void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
   if (!program_) return;
+  OwnedLock::Hold device(device_);
   emulator::Engine& engine = loaded("copying weights to the host");
-  std::lock_guard lock(run_mutex_);
   for (const auto& [name, tensor] : states) {
     int index = -1;
     const program::Variable* v = find_variable(name, &index);
@@ -262,8 +369,8 @@ void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
 std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
   std::map<std::string, at::Tensor> state;
   if (!program_) return state;
+  OwnedLock::Hold device(device_);
   emulator::Engine& engine = loaded("reading the optimizer state");
-  std::lock_guard lock(run_mutex_);
   for (size_t i = 0; i < program_->variables.size(); ++i) {
     const program::Variable& v = program_->variables[i];
     if (v.role != "optimizer_state") continue;
@@ -282,8 +389,8 @@ std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
 void Executor::write_optimizer_state(const std::map<std::string, at::Tensor>& state) { write_states(state); }
 
 void Executor::set_optimizer(const optimizers::Spec& next) {
+  OwnedLock::Hold device(device_);
   optimizers::check_compatible(optimizer_, next);
-  std::lock_guard lock(run_mutex_);
   // Marks are those of the compiled program: what the program streams stays streamed.
   for (size_t g = 0; g < optimizer_.groups.size(); ++g)
     for (auto& [name, hyper] : optimizer_.groups[g].hyper) {
@@ -295,12 +402,12 @@ void Executor::set_optimizer(const optimizers::Spec& next) {
 }
 
 void Executor::set_random_state(RandomState state) {
-  std::lock_guard lock(run_mutex_);
+  OwnedLock::Hold device(device_);
   random_state_ = state;
 }
 
 Executor::RandomState Executor::random_state() {
-  std::lock_guard lock(run_mutex_);
+  OwnedLock::Hold device(device_);
   return random_state_;
 }
 

@@ -5,10 +5,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "frontends/torch/capture/captured.h"
 #include "frontends/torch/executor/anchors.h"
 #include "support/error.h"
+#include "support/owned_lock.h"
 #include "support/philox.h"
 #include "target/system.h"
 
@@ -62,6 +65,9 @@ struct RunSettings {
   bool check_floating_point = false;
 };
 
+// Any thread may call anything. What looks at the device or changes what a run reads takes the lock of the
+// device, which a run holds from beginning to end: such a call waits until the run is over. The rest is fixed
+// after construction, or one atomic word.
 class Executor {
  public:
   // Takes the module out of `captured`. Throws Error with what the compiler finds.
@@ -76,7 +82,11 @@ class Executor {
   // already.
   void attach();
   void detach();  // releases them; state on the device is lost. Error(kExecution) when not attached
-  bool is_attached() const { return engine_ != nullptr || !program_; }
+  // Between attaching and this there is no run: states are still to be written. false: no more runs, the
+  // current one has ended. Returns what held before.
+  bool accept_calls(bool accept);
+  bool accepts_calls();
+  bool is_attached() const { return attached_.load(std::memory_order_acquire) || !program_; }
 
   // Whether `t` is a legal input i as it stands: CPU, dtype, shape of a whole call, contiguous, no gradient
   // wanted.
@@ -84,14 +94,11 @@ class Executor {
   size_t input_count() const { return inputs_.size(); }
   size_t output_count() const { return outputs_.size(); }
   // Runs one call. Inputs as captured, in whole-call shapes; Error(kTypeMismatch) otherwise. `interrupted` is
-  // asked about every 20 ms.
-  std::vector<at::Tensor> run(at::ArrayRef<at::Tensor> inputs);
+  // asked about every 20 ms. Nothing while there is no device that accepts calls.
+  std::optional<std::vector<at::Tensor>> run(at::ArrayRef<at::Tensor> inputs);
   void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
   // Before attaching: this is one process of a job (emulator::EngineOptions says what the two are).
-  void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange) {
-    first_replica_ = first_replica;
-    exchange_ = std::move(exchange);
-  }
+  void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange);
 
   // Host tensors to device variables of the same names and back, in place, converting element types. Names
   // that the program does not use are skipped. A variable whose value differs between groups of replicas has
@@ -110,9 +117,9 @@ class Executor {
   void set_random_state(RandomState state);
   RandomState random_state();
   // Before attaching.
-  void configure(const RunSettings& settings) { run_settings_ = settings; }
+  void configure(const RunSettings& settings);
   // A fault took the device away: reading from it throws; detach() gives the IPUs back.
-  bool is_lost() const;
+  bool is_lost();
   std::vector<std::string> tensor_names() const { return tensor_names_; }
   // Value of the last call; undefined when there is none.
   at::Tensor anchored(const std::string& short_name);
@@ -123,7 +130,7 @@ class Executor {
   std::vector<std::vector<std::pair<double, double>>> transfer_times(bool inputs);
 
   int ipus_reserved() const { return executable_.ipus_reserved; }
-  int first_ipu() const { return first_ipu_; }  // -1 while detached
+  int first_ipu() const { return first_ipu_.load(std::memory_order_relaxed); }  // -1 while detached
   double compile_seconds() const { return executable_.compile_seconds; }
   const std::string& ir_text() const { return executable_.ir_text; }
   std::string program_text() const;
@@ -131,10 +138,11 @@ class Executor {
   const executable::Executable& executable() const { return executable_; }
   const executable::Signature& signature() const { return signature_; }
   const passes::Statistics& statistics() const { return executable_.statistics; }
-  emulator::Engine* engine() { return engine_.get(); }
+  // Bytes of host memory that the device uses for each IPU; empty while detached.
+  std::vector<int64_t> host_bytes();
   // Loads the program anew with or without tracing; states are kept.
   void set_trace(bool on);
-  bool tracing() const { return trace_; }
+  std::vector<emulator::TraceEvent> take_trace();
 
  private:
   struct Input {
@@ -165,6 +173,7 @@ class Executor {
   void bind_synthetic();
   void acquire();
   void release();
+  void unload();
   const target::System& system() const;
   void bind_signature();  // fills in what run() reads
   void load();
@@ -172,12 +181,15 @@ class Executor {
   const program::Variable* find_variable(const std::string& name, int* index) const;
   emulator::Engine& loaded(const char* what);
   [[noreturn]] void raise_mismatch(size_t i, const at::TensorBase& t) const;
+  void check_written(at::ArrayRef<at::Tensor> inputs) const;
+  void warn_of_infinite(const std::string& name, const at::Tensor& wide);
 
   executable::Executable executable_;
   executable::Signature signature_;
   std::shared_ptr<const program::Program>
-      program_;  // nullptr: every output is a constant, no device is needed
-  std::unique_ptr<emulator::Engine> engine_;
+      program_;                               // nullptr: every output is a constant, no device is needed
+  std::unique_ptr<emulator::Engine> engine_;  // only with the lock of the device
+  std::atomic<bool> attached_{false};         // engine_ != nullptr, for those who do not wait
   std::function<bool()> interrupted_;
   int first_replica_ = 0;
   std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange_;
@@ -187,18 +199,22 @@ class Executor {
   struct Mutated {
     int input;
     Output output;
-    at::Tensor replicas;  // the first replica of each group of inputs; undefined: all
+    at::Tensor replicas;    // the first replica of each group of inputs; undefined: all
+    std::vector<int> also;  // inputs that must be the same tensor
   };
   std::vector<Mutated> mutated_;
   std::vector<float> hyper_values_;
   std::vector<emulator::StreamBinding> bindings_;  // hyper-parameters filled in
-  std::mutex run_mutex_;
+  OwnedLock device_{"the device of the model", OwnedLock::Again::kRefused};
   RunSettings run_settings_;
   std::vector<std::string> tensor_names_;
   std::map<std::string, Anchor> anchors_;
   std::vector<at::Tensor> synthetic_;  // per input
-  bool has_run_ = false;
-  int first_ipu_ = -1, reserved_ = 0;
+  bool has_run_ = false, accepts_calls_ = false;
+  bool has_wide_floats_ = false;  // f64 streams
+  std::set<std::string> warned_of_infinite_;
+  std::atomic<int> first_ipu_{-1};
+  int reserved_ = 0;
   bool trace_ = false;
   RandomState random_state_;
   PhiloxKey run_seed_{};  // bound to the stream of the seed

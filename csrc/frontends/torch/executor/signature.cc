@@ -164,8 +164,9 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   for (const MutatedInput& m : captured.mutated_inputs) {
     executable::Signature::Mutated mutated;
     mutated.input = m.input;
+    mutated.also = m.also;
     mutated.output.items = items_of(settings, ir::OutputMode::kAll);
-    mutated.output.shape = whole_shape(captured.inputs[m.input].shape, mutated.output.items);
+    mutated.output.shape = whole_shape(m.shape, mutated.output.items);
     mutated.output.stream = find_output(program, m.output);
     mutated.output.dtype = file_dtype(scalar_type(program->streams[mutated.output.stream].host_dtype));
     signature.mutated.push_back(std::move(mutated));
@@ -207,12 +208,14 @@ void Executor::bind_signature() {
   for (const executable::Signature::Output& output : signature_.outputs)
     outputs_.push_back(runtime_output(output));
   for (const executable::Signature::Mutated& m : signature_.mutated) {
-    mutated_.push_back({m.input, runtime_output(m.output), {}});
+    mutated_.push_back({m.input, runtime_output(m.output), {}, m.also});
     if (mutated_.back().output.items != inputs_[m.input].items)
       mutated_.back().replicas = first_of_groups(program_->input_groups, program_->replicas);
   }
   optimizer_ = signature_.optimizer;
   if (!program_) return;
+  for (const program::Stream& stream : program_->streams)
+    has_wide_floats_ = has_wide_floats_ || stream.host_dtype == DType::kF64;
   bindings_.resize(program_->streams.size());
   for (size_t i = 0; i < program_->streams.size(); ++i)
     if (program_->streams[i].name == kSeedStream)

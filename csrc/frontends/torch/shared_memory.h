@@ -1,0 +1,20 @@
+// Whether tensors of the caller lie in the same memory: a write through one is seen through the other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ipu::frontends::torch_frontend {
+
+enum class Sharing : uint8_t {
+  kNone,
+  kWhole,  // the same elements in the same order: two names of one tensor
+  kPart,
+};
+
+// Of two CPU tensors, by their addresses: arrays that came from elsewhere have storages of their own.
+Sharing sharing_of(const at::TensorBase& a, const at::TensorBase& b);
+
+// Several elements are one place in memory, as in expand(): such a tensor cannot be written.
+bool repeats_elements(const at::TensorBase& t);
+
+}  // namespace ipu::frontends::torch_frontend
