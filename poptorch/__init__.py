@@ -153,9 +153,13 @@ def _install_process_hooks():
     sys.excepthook = _log_uncaught
     atexit.register(poptorchAtExit)
     try:
-        import tqdm
+        from tqdm import std
 
-        tqdm.tqdm.get_lock().locks = []  # a forked worker would wait for a lock that another process holds
+        # A forked worker would wait for a lock that another process holds. The default one, made first, would also
+        # leave a semaphore in every process that is killed, and settle how multiprocessing starts processes.
+        lock = getattr(std.tqdm, "_lock", None) or std.TqdmDefaultWriteLock.__new__(std.TqdmDefaultWriteLock)
+        lock.locks = []
+        std.tqdm.set_lock(lock)
     except (ImportError, AttributeError):
         pass
 

@@ -107,8 +107,7 @@ class Optimizer:
         loaded = device_state_from(state_dict)
         if "lossScaling_FLOAT" in loaded.param:
             self.loss_scaling = loaded.param["lossScaling_FLOAT"].item()
-        device = self._device_state
-        device.state, device.param, device.pending = loaded.state, loaded.param, True
+        self._device_state.load(loaded)
 
     def __getstate__(self):
         state = super().__getstate__()

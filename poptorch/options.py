@@ -7,7 +7,7 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import config_file, environment, replication
+from poptorch._impl import config_file, environment, option_names, replication
 from poptorch._impl.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
 from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
@@ -179,6 +179,21 @@ class Options(DeviceOptions, OptionContainer):
     """
 
     def __init__(self):
+        self._set_defaults()
+        if os.environ.get("POPTORCH_CACHE_DIR"):
+            self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
+            logger.info("POPTORCH_CACHE_DIR is set: executables are cached in %s", os.environ["POPTORCH_CACHE_DIR"])
+        defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
+        self.from_json(defaults)
+
+    @classmethod
+    def _plain(cls):
+        """Options with the defaults of this version, whatever the environment says."""
+        made = object.__new__(cls)
+        made._set_defaults()
+        return made
+
+    def _set_defaults(self):
         super().__init__(
             replication_factor=1,
             input_group_size=1,
@@ -207,11 +222,6 @@ class Options(DeviceOptions, OptionContainer):
         object.__setattr__(self, "_show_progress_bar", True)
         object.__setattr__(self, "_module_namescope", True)
         object.__setattr__(self, "_location_excludes", list(DEFAULT_LOCATION_EXCLUDES))
-        if os.environ.get("POPTORCH_CACHE_DIR"):
-            self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
-            logger.info("POPTORCH_CACHE_DIR is set: executables are cached in %s", os.environ["POPTORCH_CACHE_DIR"])
-        defaults = os.environ.get("POPTORCH_DEFAULT_OPTIONS", "{}")
-        self.from_json(defaults)
 
     def _parts(self):
         return {
@@ -442,11 +452,19 @@ class Options(DeviceOptions, OptionContainer):
         """Applies options from one JSON object: dotted setter name → argument, or list of arguments.
 
         A string such as "OutputMode.All" becomes that enum member; strings inside lists stay strings.
+
+        Raises:
+            ValueError: no JSON, or no object.
+            AttributeError: a name that is no published setter.
         """
-        for accessor, value in json.loads(string).items():
-            target = self
-            for part in accessor.split("."):
-                target = getattr(target, part)
+        try:
+            calls = json.loads(string)
+        except RecursionError:
+            raise ValueError("Options.from_json: the JSON is nested too deeply") from None
+        if not isinstance(calls, dict):
+            raise ValueError(f"Options.from_json needs one JSON object, got a {type(calls).__name__}")
+        for accessor, value in calls.items():
+            target = option_names.setter(self, accessor.split("."))
             if isinstance(value, list):
                 target(*value)
                 continue
@@ -484,3 +502,61 @@ class Options(DeviceOptions, OptionContainer):
                 merged[name] = value
         merged["popart_options"] = dict(self._popart.options)
         return merged
+
+
+# What options files and JSON may call (poptorch/_impl/option_names.py).
+option_names.publish(_JitOptions, "traceModel")
+option_names.publish(
+    _PrecisionOptions,
+    "enableFloatingPointExceptions",
+    "enableStochasticRounding",
+    "setPartialsType",
+    "halfFloatCasting",
+    "runningStatisticsAlwaysFloat",
+)
+option_names.publish(
+    _TrainingOptions,
+    "gradientAccumulation",
+    "accumulationAndReplicationReductionType",
+    "setMeanAccumulationAndReplicationReductionStrategy",
+    "setAutomaticLossScaling",
+    "setConvolutionDithering",
+)
+option_names.publish(_DistributedOptions, "disable", "configureProcessId", "setEnvVarNames")
+option_names.publish(
+    DeviceOptions,
+    "useIpuModel",
+    "useIpuId",
+    "anchorTensor",
+    "enableSyntheticData",
+    "logCycleCount",
+    "enableProfiling",
+    "sourceLocationExcludes",
+    "appendToLocationExcludes",
+)
+option_names.publish(
+    Options,
+    "deviceIterations",
+    "replicationFactor",
+    "inputReplicaGrouping",
+    "broadcastBuffers",
+    "setExecutionStrategy",
+    "autoRoundNumIPUs",
+    "outputMode",
+    "randomSeed",
+    "modelName",
+    "relaxOptimizerAttributesChecks",
+    "showCompilationProgressBar",
+    "connectionType",
+    "useOfflineIpuTarget",
+    "syncPattern",
+    "setAvailableMemoryProportion",
+    "enableExecutableCaching",
+    "enableStableNorm",
+    "logDir",
+    "maxRepeatLogs",
+    "disableModuleNamescope",
+    "updatableNamedBuffers",
+    "loadFromFile",
+    "from_json",
+)

@@ -21,7 +21,10 @@ def allclose(ref, other):
 
 @contextlib.contextmanager
 def faults(rules):
-    """Faults of the machine while the block runs; runs are counted from its start. Afterwards the system is whole.
+    """Faults of the machine while the block runs; runs are counted from its start.
+
+    Blocks nest: faults of `POPTORCH_FAULTS` and of blocks around this one go on to happen. Afterwards the system is
+    what it was before.
 
     Args:
         rules: str such as "IPU_RESET@run=2,ipu=1; slow_link:500@step=push" (docs/faults.md).
@@ -33,11 +36,11 @@ def faults(rules):
         >>> with poptorch.testing.faults("LINK_RESET@run=3"):
         ...     train(model)
     """
-    poptorch_core.set_faults(rules)
+    number = poptorch_core.add_faults(rules)
     try:
         yield
     finally:
-        poptorch_core.set_faults("")
+        poptorch_core.remove_faults(number)
 
 
 def recover(action):

@@ -72,8 +72,10 @@ class ElementStructures:
         return parser_of(detail).reconstruct(detail, iter(tensors))
 
 
-def _stop(process, ring, seconds=10):
-    """Asks the process to stop, then insists."""
+def _stop(owner, process, ring, seconds=10):
+    """Asks the process to stop, then insists. Nothing in a process that was forked from its owner."""
+    if os.getpid() != owner:
+        return
     ring.control[async_worker.STOP] = 1
     process.join(seconds)
     if process.is_alive():
@@ -185,13 +187,13 @@ class AsynchronousDataAccessor:
         payload = ("object", self._dataset)
         if strategy == enums.SharingStrategy.FileSystem:
             payload = ("file", _pickled_to_a_file(self._dataset))
-        arguments = (arguments[0], sender, payload, *arguments[3:])
-        # Not a daemon: torch's workers are its children. It leaves when its parent dies or terminate() is called.
+        arguments = (arguments[0], sender, payload, *arguments[3:], os.getpid())
+        # Not a daemon: torch's workers are its children. It ends with this process, or when terminate() is called.
         self._process = context.Process(target=async_worker.main, args=arguments)
         self._process.start()
         sender.close()
         self._connection = receiver
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._ring)
+        self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._process, self._ring)
         atexit.register(self._finalizer)
 
     def __len__(self):
@@ -213,8 +215,10 @@ class AsynchronousDataAccessor:
     def _check_process(self):
         if self._process is None:
             raise errors.create_error("The data accessor was terminated.")
-        if self._process.is_alive() or self._process.exitcode == 0:
+        if self._process.is_alive():
             return
+        if self._process.exitcode == 0:  # Ctrl-C reaches all processes of a terminal
+            raise errors.create_error("The data loading process was interrupted and has ended: make a new loader.")
         if self._tensors is None:
             raise errors.create_error("The data loading process failed to start: see its traceback above.")
         raise AssertionError("An error occurred in the data fetcher: see its traceback above.")
@@ -248,7 +252,9 @@ class AsynchronousDataAccessor:
             while self._ring.status[slot] == async_worker.EMPTY:
                 waited += 1
                 if waited % 1000 == 0:
-                    self._check_process()
+                    ended = self._process is None or not self._process.is_alive()
+                    if ended and self._ring.status[slot] == async_worker.EMPTY:  # not written right before the end
+                        self._check_process()
                     time.sleep(0.0001)
             self._slot = (slot + 1) % self._ring.size
             if self._ring.epoch[slot] < self._epoch:  # left over from an epoch that was broken off

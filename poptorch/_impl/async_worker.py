@@ -2,23 +2,32 @@
 
 Shared state, all in shared memory: one status per slot (EMPTY, DATA, END), the epoch and the rows of its content, and a
 control block. The process writes a slot's data before its status; the consumer frees slots by setting them EMPTY.
+
+The process ends with the program it loads for, and its workers with it, however that ends. Its parent may be another
+one (a fork server), so it watches the program itself.
 """
 
 import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import signal
 import sys
+import threading
 import time
 import traceback
 
 import torch
+import torch.utils.data
 
+from poptorch import poptorch_core
 from poptorch._impl import shared_files
 
 EMPTY, DATA, END = 0, 1, 2
 # Indices of the control block.
 REQUESTED_EPOCH, STOP, STARTED, RECEIVED = 0, 1, 2, 3
+_GRACE = 2.0  # seconds for an orderly end after that of the program
+_ending = threading.Event()  # the program has ended
 
 
 class Ring:
@@ -50,7 +59,6 @@ class _Producer:
         self._load_indefinitely = load_indefinitely
         self._tensors = self._keys = None
         self._slot = 0
-        self._parent = os.getppid()
 
     def serve(self, dataset):
         """Loads epoch after epoch until told to stop."""
@@ -90,8 +98,7 @@ class _Producer:
         return int(self._ring.control[REQUESTED_EPOCH])
 
     def _check_wanted(self, epoch):
-        if self._ring.control[STOP] or os.getppid() != self._parent:
-            self._ring.control[STOP] = 1
+        if self._ring.control[STOP]:
             raise _Abandoned
         if epoch and self._requested() > epoch:
             raise _Abandoned
@@ -156,8 +163,44 @@ class _Producer:
             yield self._structures.rebuild(template, waiting)
 
 
-def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, load_indefinitely):
-    """Entry point of the process. `payload`: the data set, pickled bytes, or the name of a file with them."""
+class _BoundWorker:
+    """The `worker_init_fn` of torch's workers: they end with the process that started them."""
+
+    def __init__(self, loading_process, then):
+        self._loading_process = loading_process
+        self._then = then
+
+    def __call__(self, worker):
+        poptorch_core.end_after(self._loading_process, 0.0)
+        if self._then is not None:
+            self._then(worker)
+
+
+def _end_with(program):
+    """Waits for the end of the program and leaves nothing of this process behind."""
+    poptorch_core.wait_for_end(program)
+    _ending.set()
+    workers = multiprocessing.active_children()
+    for worker in workers:
+        worker.kill()
+    numbers, deadline = [worker.pid for worker in workers], time.monotonic() + _GRACE / 2
+    while any(map(shared_files.is_running, numbers)) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    shared_files.remove_left_by([program, *numbers])
+    shared_files.remove_of(os.getpid())
+    multiprocessing.util._run_finalizers(0)  # semaphores
+    os._exit(0)
+
+
+def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, load_indefinitely, program):
+    """Entry point of the process.
+
+    Args:
+        payload: the data set, or the name of a file with it.
+        program: id of the process that wants the data.
+    """
+    poptorch_core.end_after(program, _GRACE)  # even if Python has no turn any more
+    threading.Thread(target=_end_with, args=(program,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         kind, data = payload
@@ -167,11 +210,15 @@ def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, l
             os.unlink(data)
         else:
             dataset = data
+        if isinstance(dataset, torch.utils.data.DataLoader) and dataset.num_workers > 0:
+            dataset.worker_init_fn = _BoundWorker(os.getpid(), dataset.worker_init_fn)
         producer = _Producer(ring, connection, structures, sleep_seconds, rebatched_size, load_indefinitely)
         producer.serve(dataset)
     except KeyboardInterrupt:
         sys.exit(0)
     except BaseException:
+        if _ending.is_set():  # because workers are gone; nobody is there to be told
+            time.sleep(_GRACE)
         traceback.print_exc()
         sys.stderr.flush()
         _wait_until_received(ring)
@@ -180,8 +227,8 @@ def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, l
 
 def _wait_until_received(ring, seconds=10):
     """Shared tensors that were sent can be opened only while this process lives."""
-    parent, deadline = os.getppid(), time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while ring.control[STARTED] and not ring.control[RECEIVED] and not ring.control[STOP]:
-        if os.getppid() != parent or time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             return
         time.sleep(0.001)

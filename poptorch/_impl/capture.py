@@ -122,45 +122,43 @@ class GraphCapture:
             `poptorch_core.Captured`.
         """
         examples = [
-            [self._example(tensor, count, factors) for tensor in structures.tensors_of(value)] for value in values
+            [(self._example(tensor, count, factors), tensor.detach()) for tensor in structures.tensors_of(value)]
+            for value in values
         ]
-        placed, registered = [], self._registered_tensors()
+        changes = poptorch_core.Changes()
+        return changes.run(lambda: self._run(changes, names, values, keywords, examples))
+
+    def _run(self, changes, names, values, keywords, examples):
+        registered = self._registered_tensors()
         poptorch_core.set_location_excludes(self._location_excludes)
+        changes.at_end(self.core.settle)
+        changes.at_end(lambda: self._forget_new_tensors(registered))
+        changes.call_on_failure(self.core.abort)
         self.core.begin()
-        capture_state.set_active(self)
-        try:
-            with patches.during_capture(self):
-                self._swap_states_in(placed)
-                inputs = []
-                for name, value, tensors in zip(names, values, examples):
-                    symbolic = [
-                        self.core.add_input(name if len(tensors) == 1 else f"{name}.{i}", tensor)
-                        for i, tensor in enumerate(tensors)
-                    ]
-                    inputs.append(structures.rebuild(value, iter(symbolic)))
-                positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
-                by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
-                result = self._model(*positional, **by_keyword)
-                self._check_not_rebound(registered)
-                self.output_structure = result
-                outputs = list(structures.tensors_of(result))
-                for tensor in outputs:
-                    if tensor.device.type != "ipu":
-                        warnings.warn(
-                            f"An output of forward is on '{tensor.device}', not on the IPU: its value at capture is "
-                            "returned by every call.",
-                            stacklevel=2,
-                        )
-                return self.core.finish(outputs)
-        except BaseException:
-            self.core.abort()
-            raise
-        finally:
-            capture_state.set_active(None)
-            for host, symbolic, kind in reversed(placed):
-                torch._C._swap_tensor_impl(host, symbolic)
-                host.__class__ = kind
-            self._forget_new_tensors(registered)
+        capture_state.set_active(self, changes)
+        patches.install(self, changes)
+        self._swap_states_in(changes)
+        inputs = []
+        for name, value, tensors in zip(names, values, examples):
+            symbolic = [
+                self.core.add_input(name if len(tensors) == 1 else f"{name}.{i}", example, whole)
+                for i, (example, whole) in enumerate(tensors)
+            ]
+            inputs.append(structures.rebuild(value, iter(symbolic)))
+        positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
+        by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
+        result = self._model(*positional, **by_keyword)
+        self._check_not_rebound(registered)
+        self.output_structure = result
+        outputs = list(structures.tensors_of(result))
+        for tensor in outputs:
+            if tensor.device.type != "ipu":
+                warnings.warn(
+                    f"An output of forward is on '{tensor.device}', not on the IPU: its value at capture is "
+                    "returned by every call.",
+                    stacklevel=2,
+                )
+        return self.core.finish(outputs)
 
     @staticmethod
     def _example(tensor, count, factors):
@@ -178,18 +176,17 @@ class GraphCapture:
             )
         return micro_batch(tensor.detach(), count, factors)
 
-    def _swap_states_in(self, placed):
+    def _swap_states_in(self, changes):
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
             seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
             symbolic = self.core.add_state(name, seen, is_parameter, trainable, name in self._updatable)
             kind = type(tensor)
             self.states[name] = tensor
-            torch._C._swap_tensor_impl(tensor, symbolic)
-            placed.append((tensor, symbolic, kind))
             plain = getattr(kind, "_poptorch_plain_class", None)
             if plain is not None:  # no synchronisation hooks while the tensor is symbolic
-                tensor.__class__ = plain
+                changes.set_class(tensor, plain)
+            changes.swap(tensor, symbolic)
 
     def _registered_tensors(self):
         return [

@@ -10,6 +10,9 @@ import operator
 import os
 
 from poptorch import enums
+from poptorch._impl import option_names, regular_files
+
+_open_files = []  # real paths: a file that loads itself would not end
 
 _ARITHMETIC = {
     ast.Add: operator.add,
@@ -25,22 +28,34 @@ def load(path, options, error_class):
 
     Raises:
         FileNotFoundError: no such file.
-        `error_class`: a line that is no legal call; then nothing is applied. The line number counts lines that are
-            neither empty nor comments.
+        `error_class`: no regular file, one that loads itself, or a line that is no legal call; then nothing is applied.
+            The line number counts lines that are neither empty nor comments.
         AttributeError, AssertionError, ValueError: what an option says; earlier lines stay applied.
     """
-    with open(path, "rb") as file:
-        data = file.read()
-    name = os.path.basename(path)
+    place = os.path.realpath(path)
+    if place in _open_files:
+        raise error_class(f"{os.fspath(path)} loads itself")
+    try:
+        data = regular_files.read(path)
+    except ValueError as error:
+        raise error_class(str(error)) from None
+    _open_files.append(place)
+    try:
+        for action in _actions(data, os.path.basename(path), error_class):
+            action(options)
+    finally:
+        _open_files.pop()
+
+
+def _actions(data, name, error_class):
+    """What the lines of a file do, as functions of the options."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise error_class(f"SyntaxError in {name}: it is not a text in UTF-8 ({error.reason} at byte {error.start})")
     lines = [line.strip() for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith("#")]
-    actions = [_parse(line, number, name, error_class) for number, line in enumerate(kept, 1)]
-    for action in actions:
-        action(options)
+    return [_parse(line, number, name, error_class) for number, line in enumerate(kept, 1)]
 
 
 def _parse(line, number, name, error_class):
@@ -75,10 +90,10 @@ def _calls(node):
         inner = inner.value
     args, kwargs = _arguments(node)
     if names and isinstance(inner, ast.Name) and inner.id == "options":
-        return lambda options: _member(options, names)(*args, **kwargs)
+        return lambda options: option_names.setter(options, names)(*args, **kwargs)
     if names and isinstance(inner, ast.Call):
         before = _calls(inner)
-        return lambda options: _member(before(options), names)(*args, **kwargs)
+        return lambda options: option_names.setter(before(options), names)(*args, **kwargs)
     raise ValueError("expected a dotted option name before the arguments")
 
 
@@ -88,19 +103,13 @@ def _assignment(node):
     if names is None or len(names) < 2 or names[0] != "options":
         raise ValueError("expected a dotted option name before the =")
     names = [_option_name(name) for name in names[1:]]
-    return lambda options: setattr(_member(options, names[:-1]), names[-1], value)
+    return lambda options: option_names.assign(options, names, value)
 
 
 def _option_name(name):
     if name.startswith("_") and name != "_Popart":
         raise ValueError("expected a dotted option name before the arguments")
     return name
-
-
-def _member(options, names):
-    for name in names:
-        options = getattr(options, name)
-    return options
 
 
 def _arguments(node):
@@ -168,7 +177,8 @@ def _object(node):
     if name is not None and len(name) == 2 and name[0] == "poptorch" and name[1] in kinds:
         make = kinds[name[1]]
     elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
-        make = getattr(_object(node.func.value), _option_name(node.func.attr), None)
+        made, method = _object(node.func.value), _option_name(node.func.attr)
+        make = getattr(made, method) if method in option_names.published(type(made)) else None
     else:
         make = None
     if make is None:

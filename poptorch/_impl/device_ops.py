@@ -8,6 +8,8 @@ from poptorch._impl.log import logger
 
 _FLOAT_FORMATS = {name: name for name in ("auto", "fixed", "scientific", "none")}  # KeyError is the published error
 
+_LIMITS = (2**31 - 1, 2**31 - 1, 2**31 - 1, 100)  # elements at which to summarise, shown ends, width, decimals
+
 
 def ipu_print_tensor(
     tensor,
@@ -31,7 +33,7 @@ def ipu_print_tensor(
         summarise_threshold: elements (int) above which only the ends of each dimension are shown.
         edge_items: elements (int) shown at each end.
         max_line_width: characters (int) of a line.
-        digits: decimals (int) of floating-point numbers.
+        digits: decimals (int, 0 to 100) of floating-point numbers.
         float_format: "auto", "fixed", "scientific" or "none" (shortest text).
         separator, open_bracket, close_bracket: str, of which the first character is used.
 
@@ -39,7 +41,7 @@ def ipu_print_tensor(
         The tensor. On CPU tensors nothing is printed.
 
     Raises:
-        poptorch.Error: `tensor` is not a tensor.
+        poptorch.Error: `tensor` is not a tensor, or a number is outside its range.
         KeyError: another `float_format`.
 
     Example:
@@ -47,6 +49,10 @@ def ipu_print_tensor(
     """
     if not isinstance(tensor, torch.Tensor):
         raise errors.create_error(f"poptorch.ipu_print_tensor needs a tensor, got {type(tensor).__name__}")
+    numbers = (summarise_threshold, edge_items, max_line_width, digits)
+    for name, value, limit in zip(("summarise_threshold", "edge_items", "max_line_width", "digits"), numbers, _LIMITS):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+            raise errors.create_error(f"poptorch.ipu_print_tensor: {name} must be an int in 0..{limit}, got {value!r}")
     return torch.ops.poptorch.print_tensor(
         tensor,
         title,

@@ -12,3 +12,11 @@ def create_error(message: str) -> Exception:
     error.type = PY_ERROR
     error.location = ""
     return error
+
+
+def foreign(text, limit=160):
+    """A text of a file for a message: on one line, what is not printable escaped, cut after `limit` characters."""
+    text = str(text)
+    cut = text[:limit]
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return shown if len(cut) == len(text) else f"{shown}... ({len(text)} characters)"

@@ -2,11 +2,14 @@
 
 import contextlib
 import datetime
+import itertools
+import typing
 
 import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import (
+    capture_state,
     compile_hooks,
     errors,
     inspection,
@@ -32,6 +35,15 @@ def _refuse_backward(*args, **kwargs):
     )
 
 
+def _native_call(executable, result, values, keywords):
+    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others."""
+    flat_result = isinstance(result, torch.Tensor) or (
+        type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
+    )
+    flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
+    return executable.call if flat else None
+
+
 class _CallableModule(torch.nn.Module):
     """A plain callable as a module without state."""
 
@@ -43,8 +55,29 @@ class _CallableModule(torch.nn.Module):
         return self._function(*args, **kwargs)
 
 
+class _Compiled(typing.NamedTuple):
+    """What one compilation made. Replaced as a whole: a call in another thread sees one compilation or the other."""
+
+    executable: object  # poptorch_core.Executor
+    captured: object
+    signature: Signature
+    argument_names: list
+    example_inputs: tuple
+    result_structure: object
+    states: dict  # name → host tensor
+    call: object  # the native call for flat tensor arguments, or None
+
+
+# One forward is recorded at a time in a process; who comes second waits.
+_capturing = poptorch_core.WaitLock("the capture of a model")
+
+
 class PoplarExecutor(inspection.Inspection):
-    """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`."""
+    """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`.
+
+    Any thread may use it (docs/threads.md). Whatever changes its life, its weights on the host or its optimizer holds
+    `_lock`; a call does not, it only takes the device, in the native part.
+    """
 
     def __init__(self, model, options, training, optimizer=None):
         self._user_model = model
@@ -55,15 +88,14 @@ class PoplarExecutor(inspection.Inspection):
         self._traced_model = (
             weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
         )
-        self._executable = None  # poptorch_core.Executor
-        self._captured = None
-        self._signature = None
-        self._result_structure = None
-        self._call_fast = None  # the native call for flat tensor arguments
+        self._lock = poptorch_core.WaitLock("the wrapped model")
+        self._compiled = None  # _Compiled
         self._warned = set()  # kinds of inputs this wrapper has warned of
         self._optimizer_link = None  # training only
-        self._weights_outdated = False  # device weights are newer than the host's
-        self._weights_version = 0  # counts training calls
+        self._versions = itertools.count(1)
+        self._weights_version = 0  # a new one before and after each training call
+        self._host_version = 0  # the version the host has; another one: the device's weights are newer
+        self._host_is_fixed = False  # while weights move between the two, by the holder of the lock
         self._seen_version = None  # of the trainer, for inference wrappers
         self._class_wrapped = False
         self._groupings = {}  # of parameters by name: ((size, stride), one value per replica is read back)
@@ -73,6 +105,11 @@ class PoplarExecutor(inspection.Inspection):
             weight_hooks.wrap_tensors(model, self)
             weight_hooks.wrap_class(model, self)
             self._class_wrapped = True
+
+    @property
+    def _executable(self):
+        compiled = self._compiled
+        return compiled.executable if compiled is not None else None
 
     @property
     def _optimizer(self):
@@ -95,10 +132,17 @@ class PoplarExecutor(inspection.Inspection):
 
     def compile(self, *args, **kwargs):
         """Builds the program (and attaches) without running it; inputs are only examples."""
-        if self._executable is not None:
-            logger.warning("Call to compile() ignored: the executable is already compiled.")
-            return
-        self._compile(*self._binder.bind(args, kwargs))
+        with self._lock:
+            if self._compiled is not None:
+                logger.warning("Call to compile() ignored: the executable is already compiled.")
+                return
+            self._compile(*self._binder.bind(args, kwargs))
+
+    def _compile_for_a_call(self, args, kwargs):
+        with self._lock:
+            if self._compiled is None:  # no other thread was first
+                self._compile(*self._binder.bind(args, kwargs))
+            return self._compiled
 
     def _compile(self, names, values, keywords, from_file=None):
         """`from_file`: a `poptorch_core.ExecutableFile` whose program is taken if it was compiled from the same graph."""
@@ -121,11 +165,12 @@ class PoplarExecutor(inspection.Inspection):
             with contextlib.ExitStack() as stack:
                 if from_file is None:
                     stack.enter_context(job.compiling(self._traced_model, self._options, cache_directory))
-                compile_hooks.run_before()
-                try:
-                    captured = capture.run(names, values, keywords, count, factors)
-                finally:
-                    compile_hooks.run_after()
+                with self._alone_in_capturing():
+                    compile_hooks.run_before()
+                    try:
+                        captured = capture.run(names, values, keywords, count, factors)
+                    finally:
+                        compile_hooks.run_after()
                 progress.advance("capture")
                 if from_file is None:
                     native = self._native_options(captured)
@@ -140,19 +185,38 @@ class PoplarExecutor(inspection.Inspection):
             if self._options.connection_type == enums.ConnectionType.Always:
                 executable.attach()
             progress.advance("attach")
-        self._signature = Signature(names, values)
-        self._argument_names = names
-        self._example_inputs = (names, precompiled.example_inputs(values), keywords)
-        self._result_structure = capture.output_structure
-        self._captured = captured
-        self._states = capture.states
-        self._executable = executable
-        rng.start(self)
-        inspection.write_reports(executable, self._options, self._model_name())
+        rng.start(executable, self._options)
         self._compilation_time = datetime.datetime.now() - started
+        # From here on there is a program, whatever interrupts: calls attach it anew until the device takes them. Calls of
+        # other threads wait for the lock.
+        self._compiled = _Compiled(
+            executable=executable,
+            captured=captured,
+            signature=Signature(names, values),
+            argument_names=names,
+            example_inputs=(names, precompiled.example_inputs(values), keywords),
+            result_structure=capture.output_structure,
+            states=capture.states,
+            call=_native_call(executable, capture.output_structure, values, keywords),
+        )
+        inspection.write_reports(executable, self._options, self._model_name())
         if executable.is_attached():
-            self._on_attach()
-        self._choose_call(values, keywords)
+            self._on_attach(self._compiled)
+
+    @contextlib.contextmanager
+    def _alone_in_capturing(self):
+        """Others wait for the capture and for this wrapper, but not for ever if forward waits for them."""
+        if capture_state.active() is not None:  # the capture itself will refuse
+            yield
+            return
+        with _capturing:
+            for lock in (_capturing, self._lock):
+                lock.watch_capture(True)
+            try:
+                yield
+            finally:
+                for lock in (_capturing, self._lock):
+                    lock.watch_capture(False)
 
     def _model_name(self):
         options = self._options
@@ -212,8 +276,8 @@ class PoplarExecutor(inspection.Inspection):
             >>> trainer.compile(images, labels)
             >>> trainer.save("trainer.poptorch")
         """
-        self._require_compiled("save")
-        precompiled.save(self, filename, export_model, save_rng_state)
+        with self._lock, self._between_calls(self._require_compiled("save")):
+            precompiled.save(self, filename, export_model, save_rng_state)
 
     def loadExecutable(self, filename, trusted=False):
         """Takes the executable of a file instead of compiling, and attaches as `Options.connectionType` says.
@@ -227,10 +291,11 @@ class PoplarExecutor(inspection.Inspection):
         Raises:
             poptorch.Error: unreadable, damaged, of another version, model or machine.
         """
-        if self._executable is not None:
-            logger.warning("Call to loadExecutable() ignored: the executable is already compiled.")
-            return
-        precompiled.load_into(self, filename, trusted)
+        with self._lock:
+            if self._compiled is not None:
+                logger.warning("Call to loadExecutable() ignored: the executable is already compiled.")
+                return
+            precompiled.load_into(self, filename, trusted)
 
     def _clean_inputs(self, values):
         """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
@@ -256,128 +321,184 @@ class PoplarExecutor(inspection.Inspection):
             self._warned.add(key)
             logger.warning(text)
 
-    def _on_attach(self):
-        self._write_states()
-        if self._training:
-            self._optimizer_link.on_attach()
-        self._weights_outdated = False
+    def _attach(self, compiled):
+        compiled.executable.attach()
+        self._on_attach(compiled)
 
-    def _write_states(self):
-        weight_hooks.fetch(self._states.values())  # another wrapper's device may hold newer ones
-        self._executable.write_states(dict(self._states.items()))
+    def _on_attach(self, compiled):
+        """Weights and optimizer state go to a fresh device; then it takes calls."""
+        try:
+            with self._fixed_host():  # what the device holds is no weight yet
+                self._write_states(compiled)
+            if self._training:
+                self._optimizer_link.on_attach()
+        except BaseException:
+            compiled.executable.detach()
+            raise
+        self._host_version = self._weights_version
+        compiled.executable.accept_calls(True)
 
-    def _choose_call(self, values, keywords):
-        """The native call serves calls whose arguments are tensors and whose result is a tensor or a tuple of them."""
-        result = self._result_structure
-        flat_result = isinstance(result, torch.Tensor) or (
-            type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
-        )
-        flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
-        self._call_fast = self._executable.call if flat else None
+    def _write_states(self, compiled):
+        weight_hooks.fetch(compiled.states.values())  # another wrapper's device may hold newer ones
+        compiled.executable.write_states(compiled.states)
+
+    @contextlib.contextmanager
+    def _no_calls(self, compiled):
+        """For the holder of the lock: no call runs inside, one that runs now ends first, others wait."""
+        accepted = compiled.executable.accept_calls(False)
+        try:
+            yield
+        finally:
+            if accepted:
+                compiled.executable.accept_calls(True)
+
+    @contextlib.contextmanager
+    def _fixed_host(self):
+        """For the holder of the lock: the host's weights are not fetched, whoever reads them."""
+        fixed, self._host_is_fixed = self._host_is_fixed, True
+        try:
+            yield
+        finally:
+            self._host_is_fixed = fixed
+
+    @contextlib.contextmanager
+    def _between_calls(self, compiled):
+        """`_no_calls`, and the host's weights are brought up to date before and then stay as they are."""
+        with self._no_calls(compiled):
+            if not self._device_is_lost(compiled.executable):
+                self.copyWeightsToHostIfNeeded()
+            with self._fixed_host():
+                yield
 
     # --- calls ---
     def __call__(self, *args, **kwargs):
-        executable = self._executable
-        if executable is None:
-            self._compile(*self._binder.bind(args, kwargs))
-            executable = self._executable
-        if not executable.is_attached():
-            self._attach_for_a_call()
+        compiled = self._compiled
+        if compiled is None:
+            compiled = self._compile_for_a_call(args, kwargs)
+        if not compiled.executable.is_attached():
+            self._attach_for_a_call(compiled)
         if not self._training:
-            self._pull_from_trainer()
+            self._pull_from_trainer(compiled)
         else:
             if self._in_job:
                 job.check_exchange(self._options)
             if self._optimizer_link.host.pending:
-                self._optimizer_link.before_run()
+                self._upload_optimizer(compiled)
+            self._weights_version = next(self._versions)  # here, too: what is read during the run is read again
         result = None
         try:
-            if self._call_fast is not None and not kwargs:
-                result = self._call_fast(args)
+            if compiled.call is not None and not kwargs:
+                result = compiled.call(args)
             if result is None:
-                result = self._call_general(args, kwargs)
+                result = self._call_general(compiled, args, kwargs)
         finally:
             if self._training:  # a run that raised may have updated some of them
-                self._weights_outdated = True
-                self._weights_version += 1
+                self._weights_version = next(self._versions)
         if self._training:
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward
         return result
 
-    def _attach_for_a_call(self):
+    def _attach_for_a_call(self, compiled):
         assert self._options.connection_type != enums.ConnectionType.Never, (
             "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)"
         )
-        self.attachToDevice()
+        with self._lock:
+            if self._compiled is not compiled:
+                raise errors.create_error(
+                    "the model was destroyed in another thread while it was called here. Call it again to compile it anew."
+                )
+            if not compiled.executable.is_attached():
+                self._attach(compiled)
+            elif not compiled.executable.accepts_calls():  # something failed after it was attached
+                self._on_attach(compiled)
 
-    def _call_general(self, args, kwargs):
+    def _upload_optimizer(self, compiled):
+        with self._lock:
+            if self._compiled is compiled and self._optimizer_link.host.pending and self.isAttachedToDevice():
+                with self._between_calls(compiled):
+                    self._optimizer_link.before_run()
+
+    def _call_general(self, compiled, args, kwargs):
         names, values, _ = self._binder.bind(args, kwargs)
-        if names != self._argument_names:
-            names, values = self._binder.align(names, values, self._argument_names, self._signature.is_constant)
-        tensors = self._signature.flatten(self._clean_inputs(values))
+        if names != compiled.argument_names:
+            names, values = self._binder.align(names, values, compiled.argument_names, compiled.signature.is_constant)
+        tensors = compiled.signature.flatten(self._clean_inputs(values))
         for name, tensor in zip(names, tensors):
             if tensor.device.type != "cpu":
                 raise errors.create_error(
                     f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
                 )
-        outputs = self._executable.run(tensors)
-        return rebuild(self._result_structure, iter(outputs))
+        while (outputs := compiled.executable.run(tensors)) is None:  # another thread took the device away
+            self._attach_for_a_call(compiled)
+        return rebuild(compiled.result_structure, iter(outputs))
 
-    def _pull_from_trainer(self):
+    def _pull_from_trainer(self, compiled):
         trainer = weight_hooks.trainer_of(self._user_model)
-        if trainer is None or trainer._executable is None or trainer._weights_version == self._seen_version:
+        if trainer is None or trainer._compiled is None or trainer._weights_version == self._seen_version:
             return
-        trainer.copyWeightsToHostIfNeeded()
-        self._write_states()
-        self._seen_version = trainer._weights_version
+        with self._lock, trainer._lock:
+            if not compiled.executable.is_attached():
+                return  # attaching writes them
+            trainer.copyWeightsToHostIfNeeded()
+            version = trainer._host_version
+            if version != self._seen_version:
+                self._write_states(compiled)
+                self._seen_version = version
 
     # --- life cycle ---
     def _require_compiled(self, what):
-        if self._executable is None:
+        compiled = self._compiled
+        if compiled is None:
             raise errors.create_error(
                 f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first."
             )
+        return compiled
 
     def isCompiled(self):
         """Is there an executable?"""
-        return self._executable is not None
+        return self._compiled is not None
 
     def isAttachedToDevice(self):
         """Is a device held? False when not compiled."""
-        return self._executable is not None and self._executable.is_attached()
+        executable = self._executable
+        return executable is not None and executable.is_attached()
 
     def attachToDevice(self):
         """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
-        self._require_compiled("attachToDevice")
-        assert self._options.connection_type != enums.ConnectionType.Never, (
-            "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
-        )
-        if self._executable.is_attached():
-            raise errors.create_error("attachToDevice: the model is already attached to a device.")
-        self._executable.attach()
-        self._on_attach()
+        with self._lock:
+            compiled = self._require_compiled("attachToDevice")
+            assert self._options.connection_type != enums.ConnectionType.Never, (
+                "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
+            )
+            if compiled.executable.is_attached():
+                raise errors.create_error("attachToDevice: the model is already attached to a device.")
+            self._attach(compiled)
 
     def detachFromDevice(self):
         """Reads the weights back (training) and releases the IPUs; the executable stays in memory."""
-        self._require_compiled("detachFromDevice")
-        if not self._executable.is_attached():
-            raise errors.create_error("detachFromDevice: the model is not attached to a device.")
-        if not self._device_is_lost():
-            self.copyWeightsToHostIfNeeded()
-            if self._training:
-                self._optimizer_link.before_detach()
-        self._executable.detach()
+        with self._lock:
+            compiled = self._require_compiled("detachFromDevice")
+            if not compiled.executable.is_attached():
+                raise errors.create_error("detachFromDevice: the model is not attached to a device.")
+            self._detach(compiled)
 
-    def _device_is_lost(self):
+    def _detach(self, compiled):
+        with self._between_calls(compiled):
+            if self._training and not self._device_is_lost(compiled.executable):
+                self._optimizer_link.before_detach()
+            if compiled.executable.is_attached():
+                compiled.executable.detach()
+
+    def _device_is_lost(self, executable):
         """After a device fault nothing can be read back: the host keeps what it has."""
-        if not self._executable.is_lost():
+        if not executable.is_lost():
             return False
-        if self._weights_outdated:
+        if self._host_version != self._weights_version:
             logger.warning(
                 "A device fault took the device: the weights of calls since the last copyWeightsToHost are lost."
             )
-            self._weights_outdated = False
+            self._host_version = self._weights_version
         return True
 
     def destroy(self):
@@ -386,58 +507,66 @@ class PoplarExecutor(inspection.Inspection):
         Raises:
             poptorch.Error: a training wrapper that was used again after destroy(), which does not wrap its model twice.
         """
-        if self._executable is None:
-            return
-        if not self._device_is_lost():
-            self.copyWeightsToHostIfNeeded()
-            if self._training:
-                self._optimizer_link.before_detach()
-        if self._executable.is_attached():
-            self._executable.detach()
-        self._executable = self._captured = self._signature = self._call_fast = None
+        with self._lock:
+            if self._compiled is not None:
+                self._destroy(self._compiled)
+
+    def _destroy(self, compiled):
+        self._detach(compiled)
+        was_wrapped = self._class_wrapped
         if self._training:
             self._optimizer_link.forget()
             weight_hooks.unwrap_tensors(self._user_model)
-            if not self._class_wrapped:
-                raise errors.create_error(
-                    "destroy: the model was never wrapped again after an earlier destroy(). The executable is freed; "
-                    "build a new wrapper with poptorch.trainingModel to train it further."
-                )
-            weight_hooks.unwrap_class(self._user_model)
-            self._class_wrapped = False
+            if was_wrapped:
+                weight_hooks.unwrap_class(self._user_model)
+        self._compiled, self._class_wrapped = None, False  # last: what is interrupted is destroyed again
+        if self._training and not was_wrapped:
+            raise errors.create_error(
+                "destroy: the model was never wrapped again after an earlier destroy(). The executable is freed; "
+                "build a new wrapper with poptorch.trainingModel to train it further."
+            )
 
     # --- weights ---
     def copyWeightsToHost(self):
         """Parameters and buffers from the device to the user model, always."""
-        self._require_compiled("copyWeightsToHost")
-        self._weights_outdated = False  # first: the hooks of the tensors written below must not start another copy
-        try:
-            self._resize_to_replicas()
-            self._executable.read_states(dict(self._states.items()))
-        except BaseException:
-            self._weights_outdated = True
-            raise
+        with self._lock:
+            compiled = self._require_compiled("copyWeightsToHost")
+            version = self._weights_version
+            with self._fixed_host():  # the hooks of the tensors written here must not start another copy
+                self._resize_to_replicas(compiled.states)
+                compiled.executable.read_states(compiled.states)
+            self._host_version = version
 
-    def _resize_to_replicas(self):
+    def _resize_to_replicas(self, states):
         """Parameters of which every replica's value is read back get one entry per replica."""
         replicas = self._options.replication_factor
         for name, (_, all_replicas) in self._groupings.items():
-            if all_replicas and name in self._states and self._states[name].shape[0] != replicas:
-                tensor = self._states[name]
+            if all_replicas and name in states and states[name].shape[0] != replicas:
+                tensor = states[name]
                 tensor.data = tensor.new_empty((replicas, *tensor.shape[1:]), requires_grad=False)
 
     def copyWeightsToHostIfNeeded(self):
         """The same, only if a training call made the host's values outdated; returns whether it copied."""
-        if not self._weights_outdated or self._executable is None:
+        if self._host_version == self._weights_version or self._compiled is None:
             return False
-        self.copyWeightsToHost()
+        with self._lock:
+            version = self._weights_version
+            if self._host_is_fixed or self._host_version == version or self._compiled is None:
+                return False
+            if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
+                self._host_version = version
+                return False
+            self.copyWeightsToHost()
         return True
 
     def copyWeightsToDevice(self):
         """Parameters and buffers from the user model to the device. Unread device values are discarded."""
-        self._require_compiled("copyWeightsToDevice")
-        self._weights_outdated = False
-        self._write_states()
+        with self._lock:
+            compiled = self._require_compiled("copyWeightsToDevice")
+            version = self._weights_version
+            with self._fixed_host():
+                self._write_states(compiled)
+            self._host_version = version
 
     def copyNamedBuffersToDevice(self):
         """Only the buffers named with `Options.updatableNamedBuffers`, from the user model to the device.
@@ -446,20 +575,24 @@ class PoplarExecutor(inspection.Inspection):
             poptorch.Error: not compiled, or the option was not used.
             KeyError: a name that is no buffer of the model.
         """
-        self._require_compiled("copyNamedBuffersToDevice")
+        executable = self._require_compiled("copyNamedBuffersToDevice").executable
         if not self._options.exists("updatable_named_buffers"):
             raise errors.create_error(
                 "copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling."
             )
-        buffers = dict(self._user_model.named_buffers())
-        self._executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
+        with self._lock:
+            buffers = dict(self._user_model.named_buffers())
+            executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
 
     def load_state_dict(self, state_dict, strict=True):
         """Loads into the user model, and to the device when attached. Returns torch's (missing, unexpected) result."""
-        result = self._user_model.load_state_dict(state_dict, strict)
-        if self.isAttachedToDevice():
-            self.copyWeightsToDevice()
-        return result
+        with self._lock:
+            if not self.isAttachedToDevice():
+                return self._user_model.load_state_dict(state_dict, strict)
+            with self._between_calls(self._compiled):
+                result = self._user_model.load_state_dict(state_dict, strict)
+                self.copyWeightsToDevice()
+            return result
 
     def setOptimizer(self, optimizer):
         """Re-reads the hyper-parameters of `optimizer`; mandatory after any change of them.
@@ -472,7 +605,10 @@ class PoplarExecutor(inspection.Inspection):
         """
         if not self._training:
             raise errors.create_error("setOptimizer is for training models: this is an inference model.")
-        self._optimizer_link.set_optimizer(optimizer)
+        with self._lock:
+            compiled = self._compiled
+            with self._no_calls(compiled) if compiled is not None else contextlib.nullcontext():
+                self._optimizer_link.set_optimizer(optimizer)
 
     @property
     def rng_state(self):
@@ -484,13 +620,11 @@ class PoplarExecutor(inspection.Inspection):
         Raises:
             poptorch.Error: not compiled or destroyed; a list of another form.
         """
-        self._require_compiled("rng_state")
-        return rng.state(self)
+        return rng.state(self._require_compiled("rng_state").executable, self._options)
 
     @rng_state.setter
     def rng_state(self, state):
-        self._require_compiled("rng_state")
-        rng.restore(self, state)
+        rng.restore(self._require_compiled("rng_state").executable, state)
 
     # --- information ---
     @property

@@ -4,11 +4,11 @@ Autograd itself does not run while a model is captured. What it is asked for is 
 core differentiates the graph, and `backward` of a `torch.autograd.Function` runs once on stand-ins for the gradients.
 """
 
-import contextlib
-
 import torch
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn.modules._functions import BackwardHookFunction  # an identity that torch looks for by its node
+
+from poptorch._impl import capture_state
 
 
 def _is_symbolic(capture, value):
@@ -22,7 +22,7 @@ def engine(capture, original, retained):
         outputs, gradients, keep_graph, create_graph, inputs, allow_unused=False, accumulate_grad=False, **names
     ):
         allow_unused = names.get("allow_unreachable", allow_unused)
-        if not any(_is_symbolic(capture, tensor) for tensor in outputs):
+        if capture_state.active() is not capture or not any(_is_symbolic(capture, tensor) for tensor in outputs):
             return original(
                 outputs, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate_grad=accumulate_grad
             )
@@ -143,14 +143,13 @@ def _apply(capture, function, args):
     return tuple(results) if isinstance(result, tuple) else results[0]
 
 
-@contextlib.contextmanager
-def during_capture(capture):
-    """Replaces the ways into autograd for the time of a capture."""
-    saved = torch.autograd._engine_run_backward
+def install(capture, changes):
+    """Replaces the ways into autograd for as long as `changes` lasts."""
     plain = torch._C._FunctionBase.__dict__["apply"]
 
     def apply(cls, *args, **kwargs):
-        if cls is BackwardHookFunction or not any(_is_symbolic(capture, value) for value in args):
+        outside = capture_state.active() is not capture
+        if outside or cls is BackwardHookFunction or not any(_is_symbolic(capture, value) for value in args):
             return plain.__get__(None, cls)(*args, **kwargs)
         return _apply(capture, cls, args)
 
@@ -159,20 +158,11 @@ def during_capture(capture):
 
     def retain_grad(self):
         plain_retain(self)
-        if _is_symbolic(capture, self) and not self.is_leaf:
+        if capture_state.active() is capture and _is_symbolic(capture, self) and not self.is_leaf:
             retained.append(self)
 
-    own_retain = "retain_grad" in vars(torch.Tensor)
-    torch.Tensor.retain_grad = retain_grad
-    torch.autograd._engine_run_backward = engine(capture, saved, retained)
+    changes.replace(torch.Tensor, "retain_grad", retain_grad)
+    run_backward = engine(capture, torch.autograd._engine_run_backward, retained)
+    changes.replace(torch.autograd, "_engine_run_backward", run_backward)
     # Function.apply asks its base class: `apply` bound before the capture comes here too.
-    _SingleLevelFunction.apply = classmethod(apply)
-    try:
-        yield
-    finally:
-        torch.autograd._engine_run_backward = saved
-        del _SingleLevelFunction.apply
-        if own_retain:
-            torch.Tensor.retain_grad = plain_retain
-        else:
-            del torch.Tensor.retain_grad
+    changes.replace(_SingleLevelFunction, "apply", classmethod(apply))

@@ -110,9 +110,10 @@ class Inspection:
             dict with "input", "input_complete", "output", "output_complete": one list per tensor, one time per transfer;
             `[[]]` when nothing was transferred.
         """
+        executable = self._executable
         counters = {}
         for name, is_input in (("input", True), ("output", False)):
-            tensors = self._executable.transfer_times(is_input) if self._executable is not None else []
+            tensors = executable.transfer_times(is_input) if executable is not None else []
             counters[name] = [[begin for begin, _ in tensor] for tensor in tensors] or [[]]
             counters[f"{name}_complete"] = [[end for _, end in tensor] for tensor in tensors] or [[]]
         return counters
@@ -145,29 +146,28 @@ class Inspection:
         Raises:
             poptorch.Error: `Options.logCycleCount(True)` was not used, or nothing has run yet.
         """
-        self._require_compiled("cycleCount")
+        executable = self._require_compiled("cycleCount").executable
         if not self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
             raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
-        return self._executable.cycles()
+        return executable.cycles()
 
     def getTensorNames(self):
         """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
-        assert self._executable is not None, (
-            "getTensorNames: the model has not been compiled. Call it or compile() first."
-        )
-        return self._executable.tensor_names()
+        executable = self._executable
+        assert executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
+        return executable.tensor_names()
 
     def getAnchoredTensor(self, short_name):
         """Value of an anchored tensor in the last call; AssertionError when there is none."""
-        assert self._executable is not None and self._executable.has_anchor(short_name), (
+        executable = self._executable
+        assert executable is not None and executable.has_anchor(short_name), (
             f"getAnchoredTensor: '{short_name}' was not anchored. Anchored are "
             f"{sorted(self._options.anchored_tensors)}: use Options.anchorTensor before compiling."
         )
-        value = self._executable.anchored(short_name)
+        value = executable.anchored(short_name)
         assert value is not None, f"getAnchoredTensor: '{short_name}' has no value yet. Call the model first."
         return value
 
     def _debugGetPopartIR(self):
         """The program after all passes, as text (str)."""
-        self._require_compiled("_debugGetPopartIR")
-        return self._executable.ir_text()
+        return self._require_compiled("_debugGetPopartIR").executable.ir_text()

@@ -1,7 +1,8 @@
 """Several processes of one job (`Options.Distributed`): one compiles while the others wait, and gradients are exchanged.
 
-The lock is a file `<cache>/<md5 of repr(model)>.lock`, held while compiling. Its text counts, per process, how often that
-process is done; the last process of a round removes it. The exchange is torch.distributed's, which the program sets up.
+The lock is a file `<cache>/<md5 of repr(model)>.lock`, held while compiling. Its text says who holds it, and counts, per
+process, how often that process is done; the last process of a round removes it. The exchange is torch.distributed's,
+which the program sets up. Whoever waits can be interrupted, and says after a while whom he waits for.
 """
 
 import contextlib
@@ -9,11 +10,17 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
+import time
 
 import torch
 
-from poptorch._impl import errors
+from poptorch._impl import errors, regular_files
 from poptorch._impl.log import logger
+
+_LOCK_PAUSE = 0.05  # seconds between two tries
+_SHORT_PAUSE, _LONG_PAUSE = 2e-5, 5e-3  # seconds between two looks at an exchange, growing
+_FIRST_WARNING, _NEXT_WARNINGS = 10.0, 60.0  # seconds of waiting
 
 
 def number_of_processes(options):
@@ -43,26 +50,65 @@ def compiling(model, options, cache_directory):
         return
     name = hashlib.md5(repr(model).encode(), usedforsecurity=False).hexdigest() + ".lock"
     path = os.path.join(cache_directory, name)
-    file = _locked(path)
+    process = options.Distributed.processId
+    file = _locked(path, f"process {process} of {processes} (pid {os.getpid()} on {socket.gethostname()})")
     try:
         yield
     finally:
-        _leave(file, path, options.Distributed.processId, processes)
+        _leave(file, path, process, processes)
 
 
-def _locked(path):
+class _Waiting:
+    """Logs a wait that lasts."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+        self._next = _FIRST_WARNING
+
+    def go_on(self, describe):
+        """`describe()`: for what or whom. Called again and again while it lasts."""
+        seconds = time.monotonic() - self._started
+        if seconds >= self._next:
+            self._next = seconds + _NEXT_WARNINGS
+            logger.warning("Waiting for %d s: %s", seconds, describe())
+
+
+def _read(file):
+    """(who holds the lock, how often each process is done) as the text of a lock file says."""
+    file.seek(0)
+    try:
+        text = json.loads(file.read() or "{}")
+        return str(text.get("holder")), {int(number): int(count) for number, count in text["done"].items()}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return None, {}  # new, or somebody else wrote into it
+
+
+def _write(file, holder, done):
+    file.seek(0)
+    file.truncate()
+    json.dump({"holder": holder, "done": done}, file)
+    file.flush()
+
+
+def _locked(path, holder):
     """The lock file, open and locked. Waits while another process holds it."""
+    waiting = None
     while True:
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (stays open and locked for the caller)
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                logger.info("Another process of the job compiles the model: waiting for %s", path)
-                fcntl.flock(file, fcntl.LOCK_EX)
+            file = regular_files.open_lock(path)  # stays open and locked for the caller
+        except (OSError, ValueError) as error:
+            raise errors.create_error(f"the lock file {path} of the job cannot be used: {error}") from error
+        try:
+            while not _try_to_lock(file):
+                if waiting is None:
+                    waiting = _Waiting()
+                    logger.info("Another process of the job compiles the model: waiting for %s", path)
+                waiting.go_on(lambda opened=file: f"{_read(opened)[0] or 'another process'} holds {path}")
+                time.sleep(_LOCK_PAUSE)
             # Its owner may have removed it meanwhile: only a lock on the file that is there now counts.
             with contextlib.suppress(FileNotFoundError):
-                if os.stat(path).st_ino == os.fstat(file.fileno()).st_ino:
+                if os.lstat(path).st_ino == os.fstat(file.fileno()).st_ino:
+                    _write(file, holder, _read(file)[1])
                     return file
         except BaseException:
             file.close()
@@ -70,23 +116,25 @@ def _locked(path):
         file.close()
 
 
+def _try_to_lock(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _leave(file, path, process, processes):
     """Counts this process as done; removes the file when that completes a round of all processes."""
     with file:
-        file.seek(0)
-        try:
-            done = {int(number): int(count) for number, count in json.loads(file.read() or "{}").items()}
-        except (ValueError, AttributeError):
-            done = {}  # somebody else wrote into it
+        done = _read(file)[1]
         done[process] = done.get(process, 0) + 1
         rounds = min(done.get(number, 0) for number in range(processes))
         done = {number: count - rounds for number, count in done.items() if count > rounds}
         if not done:
             os.unlink(path)
             return
-        file.seek(0)
-        file.truncate()
-        json.dump(done, file)
+        _write(file, None, done)
 
 
 def check_exchange(options):
@@ -105,6 +153,17 @@ def check_exchange(options):
         )
 
 
+def _complete(work, processes):
+    """Waits for an exchange in Python, where a signal is answered: torch's own waiting hears none for half an hour."""
+    waiting, pause = _Waiting(), _SHORT_PAUSE
+    while work is not None and not work.is_completed():
+        waiting.go_on(lambda: f"not all {processes} processes of the job have come to the same exchange of gradients")
+        time.sleep(pause)
+        pause = min(pause * 1.1, _LONG_PAUSE)
+    if work is not None:
+        work.wait()  # raises what went wrong
+
+
 def join(executable, options, training):
     """Tells a compiled program which process of the job it is in, and how to reach the others."""
     processes = number_of_processes(options)
@@ -113,7 +172,7 @@ def join(executable, options, training):
         check_exchange(options)
         own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         parts = [torch.empty_like(own) for _ in range(processes)]
-        torch.distributed.all_gather(parts, own)
+        _complete(torch.distributed.all_gather(parts, own, async_op=True), processes)
         return b"".join(part.numpy().tobytes() for part in parts)
 
     if processes > 1:

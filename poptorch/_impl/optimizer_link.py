@@ -3,6 +3,7 @@
 Hyper-parameters are read by `optimizer_attributes`; the host's copy of the state is an `optimizer_state.DeviceState`.
 """
 
+import contextlib
 import weakref
 
 from poptorch._impl import optimizer_attributes
@@ -48,8 +49,9 @@ class OptimizerLink:
         self.host.follow(self, is_current=True)
 
     def before_detach(self):
-        """Reads the state back."""
+        """Reads the state back; the host's copy is the newest from now on."""
         self.host.fetch()
+        self.host.leave(self)
 
     def forget(self):
         """After destroy: a torch optimizer has no place for state, a poptorch optimizer keeps its own."""
@@ -79,7 +81,7 @@ class OptimizerLink:
     def _replace_state(self, new):
         old = self.host
         old.fetch()
-        old.leave()
+        old.leave(self)
         new.fetch()
         self.host = new
         if new.state is not None:
@@ -90,6 +92,11 @@ class OptimizerLink:
             new.follow(self, is_current=False)
 
     # --- the device ---
+    def lock(self):
+        """The lock of the executor; who has it may look at the device without being disturbed."""
+        executor = self._executor()
+        return executor._lock if executor is not None else contextlib.nullcontext()
+
     def is_attached(self):
         executor = self._executor()
         return executor is not None and executor.isAttachedToDevice()

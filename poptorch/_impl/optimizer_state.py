@@ -5,6 +5,7 @@ an executor makes one for a torch optimizer. It is read when somebody asks for i
 not again until the next run. The device's side is `optimizer_link`.
 """
 
+import contextlib
 import weakref
 
 import torch
@@ -29,17 +30,32 @@ class DeviceState:
         self._link = weakref.ref(link)
         self._version = link.version() if is_current else None
 
-    def leave(self):
-        """The device holds another optimizer's state from now on."""
-        self._link = None
+    def leave(self, link):
+        """The device of `link` does not have the newest state any more."""
+        if self._current_link() is link:
+            self._link = None
 
     def fetch(self):
         """Brings the copy up to date if the device has run since it was made."""
-        link = self._link() if self._link is not None else None
+        link = self._current_link()
         if link is None or self.pending or not link.is_attached() or self._version == link.version():
             return
-        self.state, self.param = link.read_device()
-        self._version = link.version()
+        with link.lock():
+            if self._current_link() is not link or self.pending or not link.is_attached():
+                return  # another thread changed it meanwhile
+            version = link.version()
+            self.state, self.param = link.read_device()
+            self._version = version
+
+    def load(self, loaded):
+        """Takes over `loaded`, which waits for the device."""
+        link = self._current_link()
+        with link.lock() if link is not None else contextlib.nullcontext():
+            self.state, self.param, self.pending = loaded.state, loaded.param, True
+
+    def _current_link(self):
+        link = self._link
+        return link() if link is not None else None
 
     def snapshot(self):
         """An independent copy without a device; its state, if any, waits for upload."""

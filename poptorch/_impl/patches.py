@@ -1,15 +1,17 @@
-"""What is replaced in torch while `forward` is captured, and put back afterwards whatever happens."""
+"""What is replaced in torch while `forward` is captured. `poptorch_core.Changes` puts it back whatever happens.
 
-import contextlib
+Replacements stand where all threads see them, and somebody may keep one: each calls the original unless the calling
+thread is the one that captures (`capture_state.active`).
+"""
+
 import functools
 import sys
 
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl import gradients
+from poptorch._impl import capture_state, gradients, plain_shapes
 from poptorch._impl.log import warn_once
-from poptorch._impl.plain_shapes import plain_shapes
 
 _FACTORIES = (
     "arange",
@@ -30,24 +32,10 @@ _FACTORIES = (
 )
 
 
-@contextlib.contextmanager
-def replaced(owner, name, value):
-    """Sets `owner.name` and restores it."""
-    own, saved = name in vars(owner), getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(owner, name, saved)
-        else:  # it was inherited
-            delattr(owner, name)
-
-
 def _redirected_factory(name, original):
 
     def factory(*args, **kwargs):
-        if kwargs.get("device") is None:
+        if kwargs.get("device") is None and capture_state.active() is not None:
             warn_once(
                 ("factory", name),
                 f"torch.{name} without device= in forward: created on the IPU. Pass device= to choose explicitly.",
@@ -63,16 +51,19 @@ def _redirected_normal(original):
 
     def normal(*args, **kwargs):
         has_tensor = any(isinstance(a, torch.Tensor) for a in (*args, *kwargs.values()))
-        if not has_tensor and kwargs.get("device") is None:
+        if capture_state.active() is not None and not has_tensor and kwargs.get("device") is None:
             kwargs["device"] = "ipu"
         return original(*args, **kwargs)
 
     return normal
 
 
-def _module_call(original, capture):
+def _module_call(original):
 
     def call(self, *args, **kwargs):
+        capture = capture_state.active()
+        if capture is None:
+            return original(self, *args, **kwargs)
         capture.push_module(self)
         try:
             return original(self, *args, **kwargs)
@@ -85,7 +76,7 @@ def _module_call(original, capture):
 def _ignored_hook(original):
 
     def register_hook(self, hook):
-        if self.device.type != "ipu":
+        if capture_state.active() is None or self.device.type != "ipu":
             return original(self, hook)
         warn_once("register_hook", "Tensor.register_hook in forward: the hook is never called on the IPU.")
         return original(self, hook)
@@ -96,22 +87,73 @@ def _ignored_hook(original):
 def _to_numpy(original):
 
     def numpy(self, *args, **kwargs):
-        return original(self.cpu() if self.device.type == "ipu" else self, *args, **kwargs)
+        is_ours = capture_state.active() is not None and self.device.type == "ipu"
+        return original(self.cpu() if is_ours else self, *args, **kwargs)
 
     return numpy
 
 
-def _is_tracing():
-    # Library code asks in order to leave out checks on values; functional_call asks in order to refuse.
-    return sys._getframe(1).f_globals.get("__name__") != "torch.nn.utils.stateless"
+def _is_tracing(original):
+
+    def is_tracing():
+        if capture_state.active() is None:
+            return original()
+        # Library code asks in order to leave out checks on values; functional_call asks in order to refuse.
+        return sys._getframe(1).f_globals.get("__name__") != "torch.nn.utils.stateless"
+
+    return is_tracing
 
 
-class _CheckpointInline:
+def _inline_checkpoint(original):
     """Stands for CheckpointFunction during capture: runs the function so that its operations are seen as written."""
 
-    @staticmethod
-    def apply(function, preserve_rng_state, *args):
-        return function(*args)
+    class CheckpointInline(original):
+        @staticmethod
+        def apply(function, preserve_rng_state, *args):
+            if capture_state.active() is None:
+                return original.apply(function, preserve_rng_state, *args)
+            return function(*args)
+
+    return CheckpointInline
+
+
+def _no_fast_path(original):
+
+    def get_fastpath_enabled():
+        return capture_state.active() is None and original()
+
+    return get_fastpath_enabled
+
+
+def _eager_compile(original):
+
+    def compile(*args, **kwargs):
+        if capture_state.active() is None:
+            return original(*args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        return model if model is not None else lambda f: f
+
+    return compile
+
+
+class _InCapture:
+    """A class attribute that is `inside` for the thread that captures, and the `original` itself for others."""
+
+    def __init__(self, original, inside):
+        self._original = original
+        self._inside = inside
+
+    def __get__(self, instance, owner=None):
+        value = self._original if capture_state.active() is None else self._inside
+        return value.__get__(instance, owner) if hasattr(value, "__get__") else value
+
+
+def _make_known_to_scripts(original, replacement, changes):
+    """`torch.jit.script`, which another thread may be using, takes `replacement` for the built-in function it stands for."""
+    table = torch.jit._builtins._get_builtin_table()
+    if id(original) in table:
+        changes.at_end(lambda: table.pop(id(replacement), None))
+        table[id(replacement)] = table[id(original)]
 
 
 # Loss functions whose value torch computes in Python from operators: always, or when `weight` is given.
@@ -125,8 +167,10 @@ def _marked_loss(original, only_weighted):
     def loss(*args, **kwargs):
         value = original(*args, **kwargs)
         is_composed = not only_weighted or kwargs.get("weight") is not None
+        is_composed = is_composed and capture_state.active() is not None
         return torch.ops.poptorch.identity_loss(value, "none") if is_composed else value
 
+    loss.__original_fn, loss.__script_if_tracing_wrapper = original, True  # what torch.jit.script compiles
     return loss
 
 
@@ -148,33 +192,37 @@ def _cumulative_average(original):
     return forward
 
 
-@contextlib.contextmanager
-def during_capture(capture):
-    """All replacements for the time of one capture."""
-    with contextlib.ExitStack() as stack:
-        for name in _FACTORIES:
-            stack.enter_context(replaced(torch, name, _redirected_factory(name, getattr(torch, name))))
-        stack.enter_context(replaced(torch, "normal", _redirected_normal(torch.normal)))
-        stack.enter_context(replaced(torch.nn.Module, "__call__", _module_call(torch.nn.Module.__call__, capture)))
-        stack.enter_context(replaced(torch.jit, "is_tracing", _is_tracing))
-        stack.enter_context(replaced(torch.Tensor, "numpy", _to_numpy(torch.Tensor.numpy)))
-        stack.enter_context(
-            replaced(torch, "compile", lambda model=None, **_: model if model is not None else lambda f: f)
-        )
-        if "torch._dynamo" in sys.modules:  # what was compiled before runs as written
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(replaced(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook)))
-        stack.enter_context(gradients.during_capture(capture))
-        stack.enter_context(replaced(torch.utils.checkpoint, "CheckpointFunction", _CheckpointInline))
-        stack.enter_context(replaced(torch.distributions.Distribution, "_validate_args", False))
-        batch_norm = torch.nn.modules.batchnorm._BatchNorm
-        stack.enter_context(replaced(batch_norm, "forward", _cumulative_average(batch_norm.forward)))
-        functional = torch.nn.functional
-        for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES):
-            loss = _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES)
-            stack.enter_context(replaced(functional, name, loss))
-        stack.enter_context(plain_shapes())
-        fast_path = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
-        yield
+def _force_eager(changes):
+    """What torch compiled before runs as written."""
+    if "torch._dynamo" not in sys.modules:
+        return
+    stance = sys.modules["torch._dynamo"].eval_frame
+    changes.replace(stance, "_stance", stance.DynamoStance("force_eager"))
+
+
+def install(capture, changes):
+    """All replacements, for as long as `changes` (a `poptorch_core.Changes`) lasts."""
+    for name in _FACTORIES:
+        original = getattr(torch, name)
+        factory = _redirected_factory(name, original)
+        _make_known_to_scripts(original, factory, changes)
+        changes.replace(torch, name, factory)
+    changes.replace(torch, "normal", _redirected_normal(torch.normal))
+    changes.replace(torch.nn.Module, "__call__", _module_call(torch.nn.Module.__call__))
+    changes.replace(torch.jit, "is_tracing", _is_tracing(torch.jit.is_tracing))
+    changes.replace(torch.Tensor, "numpy", _to_numpy(torch.Tensor.numpy))
+    changes.replace(torch, "compile", _eager_compile(torch.compile))
+    _force_eager(changes)
+    changes.replace(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook))
+    gradients.install(capture, changes)
+    checkpoint = torch.utils.checkpoint
+    changes.replace(checkpoint, "CheckpointFunction", _inline_checkpoint(checkpoint.CheckpointFunction))
+    distribution = torch.distributions.Distribution
+    changes.replace(distribution, "_validate_args", _InCapture(distribution._validate_args, False))
+    batch_norm = torch.nn.modules.batchnorm._BatchNorm
+    changes.replace(batch_norm, "forward", _InCapture(batch_norm.forward, _cumulative_average(batch_norm.forward)))
+    functional = torch.nn.functional
+    for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES):
+        changes.replace(functional, name, _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES))
+    plain_shapes.install(changes)
+    changes.replace(torch.backends.mha, "get_fastpath_enabled", _no_fast_path(torch.backends.mha.get_fastpath_enabled))

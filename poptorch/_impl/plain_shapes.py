@@ -5,11 +5,9 @@ look inside them. The answers are trivial for shapes that are plain numbers, as 
 more than that take seconds and 150 MiB to load. While a capture runs, stand-ins answer.
 """
 
-import contextlib
-
 import torch
 
-from poptorch._impl.stand_ins import StandIn, load_real, standing_in
+from poptorch._impl.stand_ins import StandIn, load_real, stand_in
 
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _COMPILER = "torch._dynamo"
@@ -59,9 +57,8 @@ class _Expression:
     """Stands for the base class of symbolic expressions: nothing is one."""
 
 
-@contextlib.contextmanager
-def plain_shapes():
-    """Stand-ins for the time of the context, for those of the modules that are not loaded already."""
+def install(changes):
+    """Stand-ins for as long as `changes` lasts, for those of the modules that are not loaded already."""
     left_open = []
 
     def disable(function=None, *arguments, **options):
@@ -70,15 +67,17 @@ def plain_shapes():
         left_open.append(function)
         return function
 
+    def ask_again():  # the compiler itself shall be asked the next time
+        for function in left_open:
+            vars(function).pop(_MARK, None)
+
     conditions = {name: _for_plain_numbers(name, answer) for name, answer in _CONDITIONS.items()}
-    stand_ins = [
-        StandIn(_SHAPES, conditions),
-        StandIn(_COMPILER, {"disable": disable}),
-        StandIn("sympy", {"Basic": _Expression}),
-    ]
-    with standing_in(stand_ins):
-        try:
-            yield
-        finally:
-            for function in left_open:  # the compiler itself shall be asked the next time
-                vars(function).pop(_MARK, None)
+    changes.at_end(ask_again)
+    stand_in(
+        [
+            StandIn(_SHAPES, conditions),
+            StandIn(_COMPILER, {"disable": disable}),
+            StandIn("sympy", {"Basic": _Expression}),
+        ],
+        changes,
+    )

@@ -1,7 +1,7 @@
 """Executables on disk: what `save`, `loadExecutable` and `poptorch.load` put into the model part of a file and take out.
 
-The container, the program and its checks are native (docs/file-format.md). The model part is a pickle of one dict, read by
-`unpickler`; `model`, `optimizer` and `optimizer_state` are there when the model was exported.
+The container, the program and its checks are native (docs/file-format.md). The model part is a pickle of one dict, read and
+checked by `model_part`; `model`, `optimizer` and `optimizer_state` are there when the model was exported.
 """
 
 import os
@@ -9,6 +9,7 @@ import os
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors, inspection, rng, unpickler
 from poptorch._impl.log import logger
+from poptorch._impl.model_part import ModelPart, blaming
 from poptorch._impl.structures import rebuild, tensors_of
 
 _DEFAULT_NAME = "model.poptorch"
@@ -62,14 +63,14 @@ def save(executor, filename, export_model, save_rng_state):
         "version": _package_version(),
         "training": executor._training,
         "options": executor._options.clone(),
-        "inputs": executor._example_inputs,
+        "inputs": executor._compiled.example_inputs,
         "groupings": executor._groupings,
-        "rng_state": rng.state(executor) if save_rng_state else None,
+        "rng_state": rng.state(executor._executable, executor._options) if save_rng_state else None,
     }
     if export_model:
         contents["model"] = executor._user_model
         if link is not None:
-            link.before_detach()
+            link.host.fetch()
             contents["optimizer"] = link.optimizer
             contents["optimizer_state"] = link.host.snapshot()
     model, storages = unpickler.write(contents)
@@ -78,11 +79,17 @@ def save(executor, filename, export_model, save_rng_state):
 
 
 def example_inputs(values):
-    """Inputs of the shapes and types of the compiling call; one element stands for all, for only shapes matter."""
-    return [
-        rebuild(value, (tensor.detach().new_zeros(()).expand(tensor.shape) for tensor in tensors_of(value)))
-        for value in values
-    ]
+    """Inputs of the shapes and types of the compiling call; one element stands for all, for only shapes matter, and
+    which inputs are one tensor."""
+    made = {}
+
+    def example(tensor):
+        key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if key not in made:
+            made[key] = tensor.detach().new_zeros(()).expand(tensor.shape)
+        return made[key]
+
+    return [rebuild(value, map(example, tensors_of(value))) for value in values]
 
 
 def native_options(options):
@@ -106,7 +113,7 @@ def cache_directory(options):
         logger.warning("Executable caching is not available on an IPU model: the program is compiled.")
         return ""
     try:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
         raise AssertionError(f"The executable cache '{path}' cannot be made: {error}") from error
     assert os.access(path, os.W_OK | os.X_OK), f"The executable cache '{path}' is not writable"
@@ -114,7 +121,7 @@ def cache_directory(options):
 
 
 class Precompiled:
-    """A file, read and checked.
+    """A file, read and checked: `file` (the container), `part` (its `ModelPart`).
 
     Raises:
         poptorch.Error: unreadable, damaged, or naming something that is not allowed.
@@ -122,21 +129,15 @@ class Precompiled:
     """
 
     def __init__(self, filename, trusted, version_error):
-        self.path = os.fspath(filename)
-        self.file = poptorch_core.ExecutableFile(self.path)
+        self.path = errors.foreign(os.fsdecode(filename), 4096)
+        self.file = poptorch_core.ExecutableFile(os.fsencode(filename))
         written = self.file.metadata.get(_VERSION, "")
         if written != _package_version():
             raise version_error(
-                f"Invalid file {self.path}: written by poptorch {written or '(unknown)'}, this is "
+                f"Invalid file {self.path}: written by poptorch {errors.foreign(written) or '(unknown)'}, this is "
                 f"{_package_version()}. Compile and save again with this version."
             )
-        contents = unpickler.read(self.file.model(), self.file.storages(), self.path, trusted)
-        self._contents = contents if isinstance(contents, dict) else {}
-        if not isinstance(self._contents.get("inputs"), tuple) or len(self._contents["inputs"]) != 3:
-            raise version_error(f"Invalid file {self.path}: it has no example inputs.")
-
-    def get(self, name):
-        return self._contents.get(name)
+        self.part = ModelPart(self.file, self.path, trusted)
 
 
 def _assertion(message):
@@ -146,35 +147,44 @@ def _assertion(message):
 def load_into(executor, filename, trusted):
     """`executor.loadExecutable`."""
     read = Precompiled(filename, trusted, errors.create_error)
-    if bool(read.get("training")) != executor._training:
+    part = read.part
+    if part.training != executor._training:
         kinds = {True: "trainingModel", False: "inferenceModel"}
         raise errors.create_error(
-            f"{read.path} holds the executable of a poptorch.{kinds[bool(read.get('training'))]}; this wrapper is a "
+            f"{read.path} holds the executable of a poptorch.{kinds[part.training]}; this wrapper is a "
             f"poptorch.{kinds[executor._training]}."
         )
-    compiled = read.get("options")
-    _check_job(executor._options, compiled, read.path)
-    _warn_about_options(executor._options, compiled, read.path)
-    _adopt(executor, read)
-    if compiled is not None and rng.seed_option(executor._options) in (None, rng.seed_option(compiled)):
-        _restore_random_state(executor, read)
+    _check_job(executor._options, part.options, read.path)
+    _warn_about_options(executor._options, part.options, read.path)
+
+    def adopt():
+        with blaming(read.path, AssertionError):  # what the wrapper's own options and model say
+            _adopt(executor, read)
+            if rng.seed_option(executor._options) in (None, rng.seed_option(part.options)):
+                _restore_random_state(executor, part)
+
+    changes = poptorch_core.Changes()  # with its random state, or not at all
+    changes.keep_on_failure(executor.__dict__, ["_compiled", "_groupings"])
+    changes.run(adopt)
 
 
-def _restore_random_state(executor, read):
-    if read.get("rng_state") is not None:
-        rng.restore(executor, read.get("rng_state"))
+def _restore_random_state(executor, part):
+    if part.rng_state is not None:
+        rng.restore(executor._executable, part.rng_state)
 
 
 def _adopt(executor, read):
-    names, values, keywords = read.get("inputs")
-    values = [rebuild(value, (tensor.contiguous() for tensor in tensors_of(value))) for value in values]
-    executor._groupings = dict(read.get("groupings") or {})
-    executor._compile(names, values, keywords, from_file=read.file)
+    before, executor._groupings = executor._groupings, read.part.groupings
+    try:
+        executor._compile(*read.part.inputs, from_file=read.file)
+    except BaseException:
+        executor._groupings = before  # a wrapper that could not take the file is as it was
+        raise
 
 
 def _check_job(mine, compiled, path):
     """The number of processes is part of a compiled training step: gradients are divided by it."""
-    if compiled is not None and mine.Distributed.numProcesses != compiled.Distributed.numProcesses:
+    if mine.Distributed.numProcesses != compiled.Distributed.numProcesses:
         raise errors.create_error(
             f"{path} was compiled for a job of {compiled.Distributed.numProcesses} process(es), and "
             f"Options.Distributed says {mine.Distributed.numProcesses}. Compile and save it again."
@@ -183,7 +193,7 @@ def _check_job(mine, compiled, path):
 
 def _warn_about_options(mine, compiled, path):
     for name in _COMPILED_OPTIONS:
-        if not (mine.exists(name) and compiled is not None and compiled.exists(name)):
+        if not (mine.exists(name) and compiled.exists(name)):
             continue
         if getattr(mine, name) != getattr(compiled, name):
             logger.warning(
@@ -219,13 +229,12 @@ def load(filename, edit_opts_fn=None, trusted=False):
     from poptorch._impl import wrappers
 
     read = Precompiled(filename, trusted, _assertion)
-    options = read.get("options")
-    options._thaw()
+    part = read.part
+    options = part.options
     options.deleteIfExists("ipu_version")
     if options.connection_type == enums.ConnectionType.Never:
         options.connectionType(enums.ConnectionType.Always)
-    model = read.get("model")
-    assert model is not None, (
+    assert part.model is not None, (
         f"{read.path} does not contain the model: it was saved with export_model=False. Wrap the model with "
         "poptorch.trainingModel or poptorch.inferenceModel and call loadExecutable() on the wrapper."
     )
@@ -234,17 +243,18 @@ def load(filename, edit_opts_fn=None, trusted=False):
         edit_opts_fn(options)
     _check_job(options, compiled, read.path)
     _warn_about_options(options, compiled, read.path)
-    if read.get("training"):
-        executor = wrappers.trainingModel(model, options, read.get("optimizer"))
-        executor._optimizer_link.restore(read.get("optimizer_state"))
-    else:
-        executor = wrappers.inferenceModel(model, options)
-    _adopt(executor, read)
-    if rng.seed_option(options) == rng.seed_option(compiled):  # else the caller asked for another seed
-        _restore_random_state(executor, read)
+    with blaming(read.path):
+        if part.training:
+            executor = wrappers.trainingModel(part.model, options, part.optimizer)
+            executor._optimizer_link.restore(part.optimizer_state)
+        else:
+            executor = wrappers.inferenceModel(part.model, options)
+        _adopt(executor, read)
+        if rng.seed_option(options) == rng.seed_option(compiled):  # else the caller asked for another seed
+            _restore_random_state(executor, part)
     return executor
 
 
 def metadata_bytes(filename):
     """`poptorch.importPoptorchMetadataFromFile`."""
-    return poptorch_core.ExecutableFile(os.fspath(filename)).model()
+    return poptorch_core.ExecutableFile(os.fsencode(filename)).model()

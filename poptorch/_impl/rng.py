@@ -12,25 +12,25 @@ def seed_option(options):
     return options.random_seed if options.exists("random_seed") else None
 
 
-def start(executor):
+def start(executable, options):
     """Gives a fresh executable its seed: `Options.randomSeed`, else the one torch started with (read, not drawn)."""
-    seed = seed_option(executor._options)
+    seed = seed_option(options)
     if seed is None:
         seed = torch.initial_seed()
-    executor._executable.set_random_state(seed % _WORDS, 0)
+    executable.set_random_state(seed % _WORDS, 0)
 
 
-def state(executor):
+def state(executable, options):
     """`[seed, calls]`; `[seed]` or None before the first call."""
-    seed, calls = executor._executable.random_state()
+    seed, calls = executable.random_state()
     if calls > 0:
         return [seed, calls]
-    seed = seed_option(executor._options)
+    seed = seed_option(options)
     return None if seed is None else [seed]
 
 
-def restore(executor, words):
-    """The next call draws what a call at the time of `words = executor.rng_state` would have drawn."""
+def restore(executable, words):
+    """The next call draws what a call at the time of `words = wrapper.rng_state` would have drawn."""
     is_list = isinstance(words, (list, tuple)) and 1 <= len(words) <= 2
     if not is_list or not all(isinstance(word, int) and not isinstance(word, bool) for word in words):
         raise errors.create_error(
@@ -39,4 +39,4 @@ def restore(executor, words):
     seed, calls = words if len(words) == 2 else (words[0], 0)
     if not 0 <= calls < _WORDS:
         raise errors.create_error(f"rng_state: the number of calls must be in [0, 2**64), not {calls}.")
-    executor._executable.set_random_state(seed % _WORDS, calls)
+    executable.set_random_state(seed % _WORDS, calls)

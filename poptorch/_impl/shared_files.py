@@ -23,5 +23,10 @@ def remove_left_by(process_ids):
     """Unlinks the files of those of these processes that have ended; 0 stands for none."""
     for number in filter(None, process_ids):
         if not is_running(number):
-            for file in _FOLDER.glob(f"torch_{number}_*"):
-                file.unlink(missing_ok=True)
+            remove_of(number)
+
+
+def remove_of(process_id):
+    """Unlinks the files of this process, for one that ends now."""
+    for file in _FOLDER.glob(f"torch_{process_id}_*"):
+        file.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ stand-ins leave and the real module is loaded and asked. Nothing of them is left
 one as a variable is passed on to the real module.
 """
 
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -41,7 +40,7 @@ def _torch_asks():
 
 def load_real(name):
     """The real module; all stand-ins leave first, since loading it may ask for the modules they stand for."""
-    for module in [module for module in sys.modules.values() if isinstance(module, StandIn)]:
+    for module in [module for module in list(sys.modules.values()) if isinstance(module, StandIn)]:
         _remove(module)
     return importlib.import_module(name)
 
@@ -49,7 +48,7 @@ def load_real(name):
 def _remove(stand_in):
     name = stand_in.__name__
     if sys.modules.get(name) is stand_in:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
     parent, _, child = name.rpartition(".")
     if parent in sys.modules and vars(sys.modules[parent]).get(child) is stand_in:
         delattr(sys.modules[parent], child)
@@ -82,20 +81,21 @@ class _AlreadyLoaded(importlib.abc.Loader):
         module.__spec__ = self._own_spec
 
 
-@contextlib.contextmanager
-def standing_in(stand_ins):
-    """The stand-ins for the time of the context; modules that are loaded already need none."""
+def stand_in(stand_ins, changes):
+    """The stand-ins for as long as `changes` lasts; modules that are loaded already need none."""
     placed = [module for module in stand_ins if module.__name__ not in sys.modules]
     inside = _Inside()
+
+    def leave():
+        if inside in sys.meta_path:
+            sys.meta_path.remove(inside)
+        for module in placed:
+            _remove(module)
+
+    changes.at_end(leave)
     sys.meta_path.insert(0, inside)
     for module in placed:
         sys.modules[module.__name__] = module
         parent, _, child = module.__name__.rpartition(".")
         if parent in sys.modules:
             setattr(sys.modules[parent], child, module)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(inside)
-        for module in placed:
-            _remove(module)

@@ -1,8 +1,9 @@
 """What a pickle in an executable file may name, and what happens when it does.
 
-Three kinds: callables of a fixed list, each behind a wrapper that checks its arguments; values (types, dtypes, functions of
-torch that modules keep as attributes), which are never called; classes the program has imported already, of which
-instances are made without running any of their code. Everything else is refused by name.
+Three kinds: callables of a fixed list, each behind a wrapper that checks its arguments; values (types, dtypes, functions and
+layers of torch that modules keep as attributes), which are never called; classes the program has imported already, of
+which instances are made without running any of their code. Callables and such classes are no values: they stand on the stack
+of the unpickler as a `Name`, which nothing that is loaded may hold (`loaded_state`). Everything else is refused by name.
 """
 
 import collections
@@ -30,6 +31,8 @@ class Refused(Exception):
 class NumpyArray:
     """An array between its two steps in a pickle: made, then filled."""
 
+    full_name = "half a numpy array"
+
     def __init__(self):
         self.memo_keys = []
 
@@ -39,14 +42,21 @@ def _require(condition, detail):
         raise Refused(detail)
 
 
+# Arguments are looked at by their type first: comparing, formatting, and asking for truth run methods of their classes.
+def _is_nothing(value):
+    """None or an empty container."""
+    return value is None or (type(value) in (list, tuple, dict, set, collections.OrderedDict) and len(value) == 0)
+
+
 def _is_sizes(value):
-    return isinstance(value, (tuple, list, torch.Size)) and all(type(n) is int and n >= 0 for n in value)
+    return type(value) in (tuple, list, torch.Size) and all(type(n) is int and n >= 0 for n in value)
 
 
 def _rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
     _require(isinstance(storage, torch.storage.TypedStorage), "a tensor without a storage")
     _require(type(offset) is int and offset >= 0 and _is_sizes(size) and _is_sizes(stride), "a tensor of odd shape")
-    _require(len(size) == len(stride) and not hooks and not metadata, "a tensor with hooks or metadata")
+    _require(len(size) == len(stride), "a tensor of odd shape")
+    _require(_is_nothing(hooks) and _is_nothing(metadata), "a tensor with hooks or metadata")
     _require(type(requires_grad) is bool, "a tensor of odd requires_grad")
     reach = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride))
     # torch would grow the storage to fit.
@@ -55,42 +65,37 @@ def _rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=No
 
 
 def _rebuild_parameter(data, requires_grad, hooks):
-    _require(isinstance(data, torch.Tensor) and type(requires_grad) is bool and not hooks, "an odd parameter")
+    _require(type(data) is torch.Tensor and type(requires_grad) is bool and _is_nothing(hooks), "an odd parameter")
     return torch._utils._rebuild_parameter(data, requires_grad, collections.OrderedDict())
 
 
 def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
+    from poptorch._impl import loaded_state
+
     parameter = _rebuild_parameter(data, requires_grad, hooks)
-    _require(isinstance(state, dict), "a parameter with slots")
+    _require(type(state) is dict, "a parameter with slots")
     for name, value in state.items():
-        check_attribute(name)
+        loaded_state.check_attribute(torch.nn.Parameter, name)
         parameter.__dict__[name] = value
     return parameter
 
 
-def _ordered_dict(items=()):
-    _require(type(items) in (list, tuple), "an OrderedDict of something else than pairs")
-    result = collections.OrderedDict()
-    for pair in items:
-        _require(type(pair) in (list, tuple) and len(pair) == 2, "an OrderedDict of something else than pairs")
-        check_key(pair[0])
-        result[pair[0]] = pair[1]
-    return result
+def _empty(kind):
+    """Containers are made empty; opcodes put members into them."""
+
+    def make(*members):
+        _require(all(map(_is_nothing, members)), f"a {kind.__name__} made of something else than opcodes")
+        return kind()
+
+    return make
 
 
 def _default_dict(factory=None):
-    _require(factory in (None, dict, list, int, float, set), "a defaultdict with a factory of its own")
+    if isinstance(factory, Callable) and factory.full_name == "builtins.set":
+        factory = set
+    is_plain = any(factory is kind for kind in (None, dict, list, int, float, set))
+    _require(is_plain, "a defaultdict with a factory of its own")
     return collections.defaultdict(factory)
-
-
-def _set(kind):
-    def make(items=()):
-        _require(type(items) in (list, tuple), "a set of something else than a list")
-        for item in items:
-            check_key(item)
-        return kind(items)
-
-    return make
 
 
 def _bytearray(content=b""):
@@ -99,7 +104,7 @@ def _bytearray(content=b""):
 
 
 def _numpy_array(kind, shape, code):
-    _require(kind is numpy.ndarray and shape == (0,), "an odd array")
+    _require(kind is NUMPY_ARRAY and _is_sizes(shape) and tuple(shape) == (0,), "an odd array")
     return NumpyArray()
 
 
@@ -108,6 +113,7 @@ def fill_numpy(state):
     _require(type(state) is tuple and len(state) == 5, "an odd array")
     _, shape, dtype, is_fortran, content = state
     _require(isinstance(dtype, numpy.dtype) and _is_sizes(shape) and type(content) is bytes, "an odd array")
+    _require(type(is_fortran) is bool, "an odd array")
     count = 1
     for extent in shape:
         count *= extent
@@ -142,13 +148,15 @@ def _size(members):
 
 def _getattr(owner, name):
     """How pickles name torch's builtins (`torch.relu`); nothing else."""
-    fits = (
-        owner is _TORCH_BUILTINS
-        and type(name) is str
-        and _is_function_of_torch(getattr(torch, name, None), "torch", name)
-    )
+    fits = owner is TORCH_BUILTINS and type(name) is str and _is_function_of_torch(vars(torch).get(name), "torch", name)
     _require(fits, "builtins.getattr")
-    return getattr(torch, name)
+    return vars(torch)[name]
+
+
+def _none_type(*values):
+    """How pickles name the class of None, which stands where a parameter held something of its wrapper."""
+    _require(len(values) == 1 and values[0] is None, "builtins.type")
+    return NONE_TYPE
 
 
 # Name → what is called in its place. None of them runs code of anybody else.
@@ -159,11 +167,12 @@ CALLABLES = {
     "torch.serialization._get_layout": _checked(torch.serialization._get_layout, (str,)),
     "torch.Size": _size,
     "builtins.getattr": _getattr,
+    "builtins.type": _none_type,
     "torch.device": _checked(torch.device, (str,), (int,)),
-    "collections.OrderedDict": _ordered_dict,
+    "collections.OrderedDict": _empty(collections.OrderedDict),
     "collections.defaultdict": _default_dict,
-    "builtins.set": _set(set),
-    "builtins.frozenset": _set(frozenset),
+    "builtins.set": _empty(set),
+    "builtins.frozenset": _empty(frozenset),
     "builtins.complex": _checked(complex, (float, int), (float, int)),
     "builtins.slice": _checked(slice, *[(int, type(None))] * 3),
     "builtins.range": _checked(range, *[(int,)] * 3),
@@ -176,30 +185,50 @@ CALLABLES = {
 }
 
 
-class Callable:
-    """A name of the fixed list as it lies on the stack of the unpickler."""
+class Name:
+    """A name as it lies on the stack of the unpickler, good for what an opcode does with it; no value."""
 
-    def __init__(self, name):
-        self.name = name
-
-    def __call__(self, *args):
-        return CALLABLES[self.name](*args)
+    def __init__(self, full_name):
+        self.full_name = full_name
 
 
-class Reconstructor:
-    """copyreg._reconstructor: an instance without state, as the pickles of wrapped models have it."""
+class Callable(Name):
+    """A name of the fixed list."""
+
+    def call(self, args):
+        return CALLABLES[self.full_name](*args)
+
+
+class ClassName(Name):
+    """A class of which instances are made, or an enumeration whose members are looked up."""
+
+    def __init__(self, full_name, kind):
+        super().__init__(full_name)
+        self.kind = kind
+
+
+RECONSTRUCTOR = Name("copyreg._reconstructor")  # an instance without state, as the pickles of wrapped models have it
+NUMPY_ARRAY = Name("numpy.ndarray")
+NONE_TYPE = Name("builtins.NoneType")
+TORCH_BUILTINS = Name("torch._C._VariableFunctions")
 
 
 def _our_classes():
     from poptorch import ops, optim, options
-    from poptorch._impl import locations, optimizer_state, option_container, strategies
+    from poptorch._impl import locations, optimizer_state, strategies
 
     return (
-        option_container.OptionContainer,
+        options.Options,
+        options._DistributedOptions,
+        options._JitOptions,
         options._PopartOptions,
-        strategies.Stage,
-        strategies.PipelinedExecution,
+        options._PrecisionOptions,
+        options._TrainingOptions,
+        locations.TensorLocationOptions,
         locations.TensorLocationSettings,
+        strategies.PipelinedExecution,
+        strategies.ShardedExecution,
+        strategies.Stage,
         optim.VariableAttributes,
         optimizer_state.DeviceState,
         ops._BeginBlockHook,
@@ -226,12 +255,29 @@ def is_instance_class(kind):
         return False
     if any(kind.__module__ == name or kind.__module__.startswith(name + ".") for name in _CODE_CARRIERS):
         return False
-    return issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *_our_classes())) or is_named_tuple(kind)
+    if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer)):
+        return True
+    return kind in _our_classes() or is_named_tuple(kind)
 
 
 def is_named_tuple(kind):
-    """A class of collections.namedtuple: its instances are made by `tuple` itself."""
-    return isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+    """A class that collections.namedtuple made, or one that adds methods to it but no `__new__` of its own."""
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)):
+        return False
+    make = kind.__new__
+    # namedtuple evaluates its `__new__` in a namespace of this name.
+    made_by_it = isinstance(make, types.FunctionType) and make.__module__.startswith("namedtuple_")
+    return made_by_it and kind.__init__ is object.__init__ and kind.__getattribute__ is tuple.__getattribute__
+
+
+def is_layer_class(kind):
+    """A layer of torch itself, which models keep to make more of it (`norm_layer=torch.nn.BatchNorm2d`)."""
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, torch.nn.Module)
+        and kind.__module__.startswith("torch.nn.modules.")
+        and vars(torch.nn).get(kind.__name__) is kind
+    )
 
 
 _PLAIN_METACLASSES = (type(collections.abc.Mapping),)  # ABCMeta
@@ -240,23 +286,25 @@ _PLAIN_METACLASSES = (type(collections.abc.Mapping),)  # ABCMeta
 def find(module, name):
     """What a pickle gets for `module.name`: a `Callable`, a value, or a class. `Refused` for anything else."""
     full = f"{module}.{name}"
-    if full == "copyreg._reconstructor":
-        return Reconstructor
+    if full == RECONSTRUCTOR.full_name:
+        return RECONSTRUCTOR
     if full in CALLABLES:
         return Callable(full)
     if module == "builtins" and name in _BUILTIN_VALUES:
         return _BUILTIN_VALUES[name]
-    if full == "numpy.ndarray":
-        return numpy.ndarray
+    if full == NUMPY_ARRAY.full_name:
+        return NUMPY_ARRAY
     if full in _BUILTIN_OWNERS:
-        return _TORCH_BUILTINS
+        return TORCH_BUILTINS
     known = _get_allowed_globals().get(full)
     if isinstance(known, torch.dtype):
         return known
     value = _lookup(module, name)
     if isinstance(value, type):
-        if is_instance_class(value) or issubclass(value, enum.Enum):
+        if is_layer_class(value):
             return value
+        if is_instance_class(value) or issubclass(value, enum.Enum):
+            return ClassName(full, value)
     elif module in _FUNCTION_MODULES and _is_function_of_torch(value, module, name):
         return value
     raise Refused(full)
@@ -273,39 +321,21 @@ def _is_function_of_torch(value, module, name):
 def enum_member(kind, value):
     """The member of an enumeration with this value, looked up and never made."""
     _require(type(value) in (int, str), f"an odd member of {kind.__qualname__}")
-    member = kind._value2member_map_.get(value)
+    member = vars(kind).get("_value2member_map_", {}).get(value)
     _require(member is not None, f"{value!r} is no member of {kind.__qualname__}")
     return member
 
 
-def check_attribute(name):
-    """Attribute names that state may set."""
-    _require(type(name) is str, "state with a name that is no text")
-    _require(not (name.startswith("__") and name.endswith("__")), f"state that sets {name}")
+_HASHES = (enum.Enum.__hash__, int.__hash__, str.__hash__)
 
 
 def check_key(key, depth=2):
-    """Keys whose hash is cheap and runs nobody's code: shared tuples in tuples would take exponential time."""
-    if type(key) in (str, int, float, bool, bytes, type(None), torch.dtype, torch.device, complex):
-        return
+    """Keys whose hash is cheap and runs nobody's code. Returns how many values were looked at: tuples may share theirs."""
+    kind = type(key)
+    if kind in (str, int, float, bool, bytes, type(None), torch.dtype, torch.device):
+        return 1
     if isinstance(key, enum.Enum):
-        return
-    _require(type(key) is tuple and depth > 0, f"a key of type {type(key).__name__}")
-    for member in key:
-        check_key(member, depth - 1)
-
-
-def state_setter(kind):
-    """The `__setstate__` that may run for a class: torch's or ours; None when there is none. `Refused` otherwise."""
-    for base in kind.__mro__:
-        setter = vars(base).get("__setstate__")
-        if setter is None:
-            continue
-        home = base.__module__
-        ours = home.split(".")[0] in ("torch", "poptorch") and _lookup(home, base.__qualname__) is base
-        _require(
-            ours and isinstance(setter, types.FunctionType) and setter.__module__ == home,
-            f"{base.__module__}.{base.__qualname__}.__setstate__, code that would run while loading",
-        )
-        return setter
-    return None
+        _require(kind.__hash__ in _HASHES, f"a key of type {kind.__name__}")
+        return 1
+    _require(kind is tuple and depth > 0, f"a key of type {kind.__name__}")
+    return 1 + sum(check_key(member, depth - 1) for member in key)

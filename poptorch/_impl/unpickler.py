@@ -7,15 +7,23 @@ of protocol 4, which keep nested classes out of `getattr` calls. `trusted=True` 
 import io
 import pickle
 import struct
+import time
 
 import torch
 from torch._weights_only_unpickler import Unpickler as _TorchUnpickler, decode_long
 
-from poptorch._impl import errors, trusted_names
+from poptorch._impl import errors, loaded_state, trusted_names
+from poptorch._impl.loaded_state import Damaged
 from poptorch._impl.trusted_names import Refused
 
 PROTOCOL = 4
-_BUDGET_FACTOR = 64  # bytes that may be copied out of memoised values, per byte of the pickle
+# What a pickle may cost, beside what every file may.
+_BYTES, _BYTES_PER_BYTE = 64 << 20, 64  # of copies out of memoised values, instances, and the result as text
+_TENSOR_BYTES, _TENSOR_BYTES_PER_BYTE = 256 << 20, 64  # of all tensors as their shapes say, per byte of their storages
+_SECONDS, _SECONDS_PER_BYTE = 30.0, 1e-5
+_INSTANCE_BYTES, _SET_BYTES = 4096, 216
+_STEPS_BETWEEN_LOOKS = 4096  # at the clock
+_MAX_QUOTED = 200
 
 
 class _Writer(pickle.Pickler):
@@ -47,7 +55,9 @@ def write(value):
 
 def _storage(identity, storages):
     kind, dtype, key = identity
-    if kind != "storage" or type(key) is not int or not 0 <= key < len(storages):
+    if type(kind) is not str or type(dtype) is not str or type(key) is not int or kind != "storage":
+        raise Refused("an odd storage")
+    if not 0 <= key < len(storages):
         raise Refused(f"the storage {key!r}")
     flat = storages[key]
     if str(flat.dtype) != f"torch.{dtype}":
@@ -75,9 +85,13 @@ def read(content, storages, source, trusted=False):
         return _Reader(content, storages).load()
     except Refused as refused:
         raise errors.create_error(
-            f"{source}: the model part of the file uses {refused}, which is not allowed while loading. Import the "
-            "module that defines the classes of the model before loading; if you trust whoever wrote the file, pass "
-            "trusted=True, which runs the code it names."
+            f"{source}: the model part of the file uses {errors.foreign(refused, _MAX_QUOTED)}, which is not allowed "
+            "while loading. Import the module that defines the classes of the model before loading; if you trust whoever "
+            "wrote the file, pass trusted=True, which runs the code it names."
+        ) from None
+    except Damaged as damage:
+        raise errors.create_error(
+            f"{source}: the model part of the file is damaged ({errors.foreign(damage, _MAX_QUOTED)})."
         ) from None
     except (KeyboardInterrupt, MemoryError):
         raise
@@ -85,7 +99,8 @@ def read(content, storages, source, trusted=False):
         if trusted:
             raise
         raise errors.create_error(
-            f"{source}: the model part of the file is damaged ({type(error).__name__}: {error})."
+            f"{source}: the model part of the file is damaged ({type(error).__name__}: "
+            f"{errors.foreign(error, _MAX_QUOTED)})."
         ) from error
 
 
@@ -104,14 +119,33 @@ class _Reader(_TorchUnpickler):
         super().__init__(io.BytesIO(content))
         self._content = content
         self._storages = storages
-        self._budget = _BUDGET_FACTOR * (len(content) + 1024)
-        self._made = set()  # ids of instances that wait for their state
-        self._loaded = {}
+        self._limit = _BYTES + _BYTES_PER_BYTE * len(content)
+        self._budget = self._limit
+        self._tensor_limit = _TENSOR_BYTES + _TENSOR_BYTES_PER_BYTE * sum(flat.nbytes for flat in storages)
+        self._seconds = _SECONDS + _SECONDS_PER_BYTE * len(content)
+        self._end = time.monotonic() + self._seconds
+        self._steps = 0
+        self._states = {}  # id → (instance, its attributes)
+        self._containers = []
 
     def load(self):
+        try:
+            value = self._run()
+            loaded_state.finish(value, self._states, self._limit, self._tensor_limit, self._look_at_the_clock)
+            return value
+        except BaseException:
+            # Deep chains are cut here, one link after the other: freeing them as they are would recurse.
+            for container in self._containers:
+                container.clear()
+            for _, state in self._states.values():
+                state.clear()
+            raise
+
+    def _run(self):
         self.metastack, self.stack = [], []
         self.append = self.stack.append
         while True:
+            self._look_at_the_clock()
             code = self._take(1)[0]
             if code == pickle.STOP[0]:
                 if len(self.stack) != 1 or self.metastack:
@@ -121,6 +155,20 @@ class _Reader(_TorchUnpickler):
             if method is None:
                 raise Refused(f"the pickle opcode {bytes([code])!r}")
             method(self)
+
+    def _look_at_the_clock(self):
+        self._steps += 1
+        if self._steps % _STEPS_BETWEEN_LOOKS == 0 and time.monotonic() > self._end:
+            raise Damaged(f"reading {len(self._content)} bytes took more than {self._seconds:.0f} seconds")
+
+    def _spend(self, count):
+        self._budget -= count
+        if self._budget < 0:
+            raise Refused("more memory than its size explains")
+
+    def _container(self, made):
+        self._containers.append(made)
+        self.append(made)
 
     def _take(self, count):
         taken = self.read(count)
@@ -135,9 +183,7 @@ class _Reader(_TorchUnpickler):
         """Values may be memoised and used again and again: what is copied out of them is counted."""
         for value in values:
             if isinstance(value, (bytes, str, list, tuple, dict, set, frozenset)):
-                self._budget -= len(value) * (1 if isinstance(value, (bytes, str)) else 64)
-        if self._budget < 0:
-            raise Refused("more memory than its size explains")
+                self._spend(len(value) * (1 if isinstance(value, (bytes, str)) else 64))
 
     # --- names, calls, instances
     @_opcode(pickle.GLOBAL)
@@ -158,26 +204,38 @@ class _Reader(_TorchUnpickler):
         if type(args) is not tuple:
             raise ValueError("arguments that are no tuple")
         self._charge(args)
+        kind = _class_of(function)
         if isinstance(function, trusted_names.Callable):
-            self.append(function(*args))
-        elif function is trusted_names.Reconstructor:
+            self._made_by_a_call(function.call(args))
+        elif function is trusted_names.RECONSTRUCTOR:
             kind, base, state = args
             if base is not object or state is not None:
                 raise Refused("copyreg._reconstructor with a base or a state")
-            self.append(self._instance(kind, ()))
-        elif isinstance(function, type) and issubclass(function, trusted_names.enum.Enum):
+            self.append(self._instance(_class_of(kind), ()))
+        elif function is trusted_names.NONE_TYPE and not args:
+            self.append(None)
+        elif kind is not None and issubclass(kind, trusted_names.enum.Enum):
             (value,) = args
-            self.append(trusted_names.enum_member(function, value))
+            self.append(trusted_names.enum_member(kind, value))
         else:
             raise Refused(f"a call of {_describe(function)}")
 
+    def _made_by_a_call(self, made):
+        if isinstance(made, torch.Tensor):
+            self._spend(_INSTANCE_BYTES)
+        if hasattr(made, "clear"):
+            self._containers.append(made)
+        self._spend(_SET_BYTES)
+        self.append(made)
+
     @_opcode(pickle.NEWOBJ)
     def _newobj(self):
-        args, kind = self.stack.pop(), self.stack.pop()
+        args, name = self.stack.pop(), self.stack.pop()
         if type(args) is not tuple:
             raise ValueError("arguments that are no tuple")
         self._charge(args)
-        self.append(self._instance(kind, args))
+        kind = _class_of(name)
+        self.append(self._instance(name if kind is None else kind, args))
 
     def _instance(self, kind, args):
         if not trusted_names.is_instance_class(kind):
@@ -188,9 +246,9 @@ class _Reader(_TorchUnpickler):
             return tuple.__new__(kind, args)
         if args:
             raise Refused(f"an instance of {_describe(kind)} with arguments")
+        self._spend(_INSTANCE_BYTES)
         instance = object.__new__(kind)
-        self._made.add(id(instance))
-        self._loaded[id(instance)] = instance  # keeps the id taken
+        self._states[id(instance)] = (instance, {})
         return instance
 
     @_opcode(pickle.BUILD)
@@ -200,9 +258,10 @@ class _Reader(_TorchUnpickler):
             self._charge(state)
             self._replace(target, trusted_names.fill_numpy(state))
         elif isinstance(target, trusted_names.numpy.dtype):
-            if type(state) is not tuple or len(state) < 2 or state[1] not in ("<", "|", "=") or any(state[2:5]):
+            plain = type(state) is tuple and len(state) > 4 and type(state[1]) is str
+            if not plain or state[1] not in ("<", "|", "=") or any(part is not None for part in state[2:5]):
                 raise Refused("an odd numpy type")
-        elif id(target) in self._made:
+        elif id(target) in self._states:
             self._set_state(target, state)
         else:
             raise Refused(f"state of {_describe(type(target))}")
@@ -213,19 +272,18 @@ class _Reader(_TorchUnpickler):
             self.memo[key] = new
 
     def _set_state(self, target, state):
-        if type(state) is tuple and len(state) == 2 and not state[1]:
+        if type(state) is tuple and len(state) == 2 and state[1] is None:
             state = state[0]
         if state is None:
             return
         if type(state) is not dict:
             raise Refused(f"state of {_describe(type(target))} that is not a dict")
+        held = self._states[id(target)][1]
+        if held:
+            raise Damaged("an instance with two states")
         for name in state:
-            trusted_names.check_attribute(name)
-        setter = trusted_names.state_setter(type(target))
-        if setter is not None:
-            setter(target, state)
-        else:
-            target.__dict__.update(state)
+            loaded_state.check_attribute(type(target), name)
+        held.update(state)  # set when everything is there (loaded_state)
 
     @_opcode(pickle.BINPERSID)
     def _persistent(self):
@@ -237,11 +295,11 @@ class _Reader(_TorchUnpickler):
     # --- containers
     @_opcode(pickle.EMPTY_LIST)
     def _empty_list(self):
-        self.append([])
+        self._container([])
 
     @_opcode(pickle.EMPTY_DICT)
     def _empty_dict(self):
-        self.append({})
+        self._container({})
 
     @_opcode(pickle.EMPTY_TUPLE)
     def _empty_tuple(self):
@@ -249,7 +307,8 @@ class _Reader(_TorchUnpickler):
 
     @_opcode(pickle.EMPTY_SET)
     def _empty_set(self):
-        self.append(set())
+        self._spend(_SET_BYTES)
+        self._container(set())
 
     @_opcode(pickle.MARK)
     def _mark(self):
@@ -308,16 +367,25 @@ class _Reader(_TorchUnpickler):
     @_opcode(pickle.ADDITEMS)
     def _add_items(self):
         items = self.pop_mark()
+        target = self._target(set)
         for item in items:
-            trusted_names.check_key(item)
-        self._target(set).update(items)
+            self._check_key(item)
+            target.add(item)
 
     @_opcode(pickle.FROZENSET)
     def _frozenset(self):
-        items = self.pop_mark()
+        items, members = self.pop_mark(), set()
+        self._spend(_SET_BYTES)
         for item in items:
-            trusted_names.check_key(item)
-        self.append(frozenset(items))
+            self._check_key(item)
+            members.add(item)
+        self.append(frozenset(members))
+
+    def _check_key(self, key):
+        self._look_at_the_clock()
+        looked_at = trusted_names.check_key(key)
+        if looked_at > 1:  # hashed anew each time
+            self._spend(64 * looked_at)
 
     def _set_items(self, items):
         target = self._target(dict, trusted_names.collections.OrderedDict, trusted_names.collections.defaultdict)
@@ -325,8 +393,8 @@ class _Reader(_TorchUnpickler):
             raise ValueError("a key without a value")
         for key, value in zip(items[::2], items[1::2]):
             # Parameters are keys of an optimizer's state; tensors hash by identity.
-            if not isinstance(key, torch.Tensor):
-                trusted_names.check_key(key)
+            if type(key) not in (torch.Tensor, torch.nn.Parameter):
+                self._check_key(key)
             target[key] = value
 
     @_opcode(pickle.SETITEM)
@@ -369,7 +437,7 @@ class _Reader(_TorchUnpickler):
 
     @_opcode(pickle.LONG4)
     def _long4(self):
-        self.append(decode_long(self._sized("<I")))
+        raise Damaged(f"an integer of {self._number('<I')} bytes")
 
     @_opcode(pickle.BINFLOAT)
     def _float(self):
@@ -382,7 +450,7 @@ class _Reader(_TorchUnpickler):
         return self._take(count)
 
     def _text(self, form):
-        self.append(str(self._sized(form), "utf-8", "surrogatepass"))
+        self.append(str(self._sized(form), "utf-8"))
 
     @_opcode(pickle.SHORT_BINUNICODE)
     def _text1(self):
@@ -447,7 +515,16 @@ class _Reader(_TorchUnpickler):
 _TABLE = {method.opcode: method for method in vars(_Reader).values() if hasattr(method, "opcode")}
 
 
+def _class_of(name):
+    """The class that a name or a value on the stack stands for; None for anything else."""
+    if isinstance(name, trusted_names.ClassName):
+        return name.kind
+    return name if isinstance(name, type) else None
+
+
 def _describe(value):
+    if isinstance(value, trusted_names.Name):
+        return value.full_name
     if isinstance(value, type) or callable(value):
         return f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__name__)}"
     return type(value).__name__

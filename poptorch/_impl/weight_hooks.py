@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+from poptorch import poptorch_core
 from poptorch._impl import errors
 
 _OWNER = "_poptorch_owner"
@@ -29,15 +30,15 @@ class _Synchronised:
     def __getattribute__(self, name):
         if name not in ("__class__", "__dict__"):
             _synchronise(self)
-        return super().__getattribute__(name)
+        # Not super(): a capture in another thread may make the tensor one of another class meanwhile.
+        return object.__getattribute__(self, name)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         for argument in args:
             if isinstance(argument, _Synchronised):
                 _synchronise(argument)
-        with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+        return poptorch_core.without_torch_function(func, args, kwargs or {})
 
     def __reduce_ex__(self, protocol):
         return plain_copy(self).__reduce_ex__(protocol)
@@ -195,7 +196,7 @@ def wrap_tensors(model, executor):
             _hook(tensor, owner, name, True)
         for name, tensor in list(model.named_buffers()):
             _hook(tensor, owner, name, False)
-    except Exception:
+    except BaseException:
         unwrap_tensors(model)
         raise
 

@@ -37,7 +37,7 @@ def capture(model, *inputs, training=False, during=None):
                 symbolic = native.add_state(name, tensor, is_parameter, is_parameter and tensor.requires_grad)
                 torch._C._swap_tensor_impl(tensor, symbolic)
                 swapped.append((tensor, symbolic))
-        symbolic_inputs = [native.add_input(f"x{i}", tensor) for i, tensor in enumerate(inputs)]
+        symbolic_inputs = [native.add_input(f"x{i}", tensor, tensor) for i, tensor in enumerate(inputs)]
         if during is not None:
             during(native)
         result = model(*symbolic_inputs)

@@ -88,6 +88,28 @@ def test_printing_on_the_cpu_is_the_identity_and_mistakes_are_named(capfd):
     assert caught.value.message == "poptorch.ipu_print_tensor needs a tensor, got list"
 
 
+@pytest.mark.parametrize(
+    "name,value,limit",
+    [("digits", 101, 100), ("digits", 600, 100), ("digits", -1, 100), ("digits", 4.0, 100)]
+    + [("edge_items", 2**63, 2**31 - 1), ("max_line_width", -1, 2**31 - 1), ("summarise_threshold", True, 2**31 - 1)],
+)
+def test_numbers_of_a_print_outside_their_range_are_refused(name, value, limit):
+    with pytest.raises(poptorch.Error) as caught:
+        poptorch.ipu_print_tensor(torch.ones(2), **{name: value})
+    expected = f"poptorch.ipu_print_tensor: {name} must be an int in 0..{limit}, got {value!r}"
+    assert caught.value.message == expected
+
+
+def test_many_digits_are_printed_whole(capfd):
+    class Print(torch.nn.Module):
+        def forward(self, x):
+            return poptorch.ipu_print_tensor(x, "long", digits=100, float_format="fixed")
+
+    poptorch.inferenceModel(Print())(torch.full((1,), 1e38))
+    line = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("long: "))
+    assert line == f"long: ({float(torch.tensor(1e38)):.100f})"
+
+
 # --- set_available_memory ---
 
 

@@ -251,6 +251,35 @@ def test_calls_on_a_compiled_wrapper_are_ignored_with_a_warning(predictor, caplo
     assert torch.equal(loaded(x), expected)
 
 
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_a_parameter_that_was_read_through_the_wrapper_can_be_saved(tmp_path):
+    executor = poptorch.inferenceModel(Scale().eval(), options(1))
+    x = torch.arange(8.0).view(2, 4)
+    expected = executor(x)
+    assert executor.scale.replicaGrouping is not None
+    executor.save(tmp_path / "e.poptorch")
+    assert torch.equal(poptorch.load(tmp_path / "e.poptorch")(x), expected)
+
+
+def test_a_wrapper_that_could_not_take_a_file_is_as_it_was(tmp_path, predictor):
+    trainer = trainer_of(Mlp)
+    with pytest.raises(poptorch.Error):
+        trainer.loadExecutable(predictor[0])
+    other = poptorch.inferenceModel(Scale().eval(), options(1))
+    with pytest.raises(poptorch.Error):
+        other.loadExecutable(predictor[0])
+    assert not other.isCompiled() and other._groupings == {}
+    assert torch.equal(other(torch.ones(2, 4)), torch.ones(2, 4))
+
+
 # --- what can be wrong with a file
 
 

@@ -105,6 +105,39 @@ def test_unrecoverable_fault_takes_the_system_out_of_service():
     run(x)  # another system
 
 
+def test_nested_blocks_keep_the_rules_around_them():
+    run, x = model(), inputs()
+    good = run(x)
+    with poptorch.testing.faults("IPU_RESET@run=3"):
+        with poptorch.testing.faults("error@run=1"):
+            with pytest.raises(poptorch.Error, match="a fault was asked for"):
+                run(x)
+        assert torch.equal(run(x), good)
+        with pytest.raises(poptorch.RecoverableError):
+            run(x)
+        run.detachFromDevice()
+        run.attachToDevice()
+    assert torch.equal(run(x), good)
+    run.destroy()
+
+
+def test_rules_of_the_environment_outlive_a_block():
+    code = (
+        "import torch, poptorch, poptorch.testing\n"
+        "run = poptorch.inferenceModel(torch.nn.Linear(2, 2))\n"
+        "x = torch.ones(1, 2)\n"
+        "with poptorch.testing.faults(''):\n"
+        "    run(x)\n"
+        "try:\n"
+        "    run(x)\n"
+        "except poptorch.RecoverableError as error:\n"
+        "    print(error.recovery_action)\n"
+    )
+    environment = dict(os.environ, POPTORCH_FAULTS="LINK_RESET@run=2", PYTHONPATH=str(ROOT))
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "LINK_RESET", done.stderr
+
+
 def test_damaged_stream_data_is_an_error_and_not_a_result():
     run, x = model(), inputs()
     good = run(x)

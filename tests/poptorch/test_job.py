@@ -3,14 +3,17 @@
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 
 import poptorch
+from poptorch._impl import job
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 
@@ -227,7 +230,7 @@ def test_a_process_group_that_says_otherwise_is_refused(tmp_path):
 
 
 def test_a_process_that_is_gone_stops_the_run_with_one_error(tmp_path, monkeypatch):
-    def gather(parts, mine):
+    def gather(parts, mine, async_op):
         if lost:
             raise RuntimeError("Connection closed by peer")
         for part in parts:
@@ -253,9 +256,7 @@ def test_a_process_that_is_gone_stops_the_run_with_one_error(tmp_path, monkeypat
 def test_groups_over_several_processes_are_refused():
     executor = poptorch.inferenceModel(torch.nn.Linear(2, 1), distributed(0, 2).replicationFactor(2))
     with pytest.raises(poptorch.Error) as raised:
-        executor.weight.replicaGrouping(
-            poptorch.CommGroupType.All, 0, poptorch.VariableRetrievalMode.OnePerGroup
-        )
+        executor.weight.replicaGrouping(poptorch.CommGroupType.All, 0, poptorch.VariableRetrievalMode.OnePerGroup)
     assert raised.value.message == (
         "replicaGrouping of 'weight': groups of replicas over several processes are not available."
     )
@@ -288,3 +289,93 @@ def test_random_numbers_are_those_of_the_replica_within_the_job():
     assert torch.equal(torch.cat([draw(0, 2, 2), draw(1, 2, 2)]), alone)
     assert torch.equal(torch.cat([draw(process, 4, 1) for process in range(4)]), alone)
     assert len({tuple(row) for row in alone.tolist()}) == 4
+
+
+# --- waiting ---
+
+
+@pytest.fixture
+def logged(caplog):
+    poptorch.logger.addHandler(caplog.handler)
+    yield caplog
+    poptorch.logger.removeHandler(caplog.handler)
+
+
+def test_waiting_for_the_lock_says_whom_it_waits_for_and_can_be_interrupted(tmp_path, monkeypatch, logged):
+    path = str(tmp_path / "a.lock")
+    held = job._locked(path, "process 2 of 3 (pid 7 on here)")
+    monkeypatch.setattr(job, "_FIRST_WARNING", 0.2)
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            job._locked(path, "me")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert time.monotonic() - began < 2
+    assert [record.getMessage() for record in logged.records] == [
+        f"Waiting for 0 s: process 2 of 3 (pid 7 on here) holds {path}"
+    ]
+    held.close()
+    job._locked(path, "me").close()
+
+
+def test_a_lock_whose_owner_died_is_free(tmp_path):
+    path = str(tmp_path / "a.lock")
+    code = "import sys, time\nfrom poptorch._impl import job\njob._locked(sys.argv[1], 'dead')\nprint(1, flush=True)\ntime.sleep(99)"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code, path],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    owner.stdout.readline()
+    owner.kill()
+    owner.wait()
+    job._locked(path, "me").close()
+
+
+def test_a_pipe_in_the_place_of_the_lock_is_an_error(tmp_path):
+    path = str(tmp_path / "a.lock")
+    os.mkfifo(path)
+    with pytest.raises(poptorch.Error) as raised:
+        job._locked(path, "me")
+    assert raised.value.message == (
+        f"the lock file {path} of the job cannot be used: {path} is not a regular file of this user"
+    )
+
+
+class NeverDone:
+    def is_completed(self):
+        return False
+
+
+def test_waiting_for_a_peer_that_does_not_come_is_logged_and_can_be_interrupted(monkeypatch, logged):
+    monkeypatch.setattr(job, "_FIRST_WARNING", 0.1)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "all_gather", lambda *_, **__: NeverDone())
+    trainer = poptorch.trainingModel(Trained(), distributed(0, 2))
+    trainer.compile(torch.ones(1, 2))
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trainer(torch.ones(1, 2))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert [record.getMessage() for record in logged.records if "Waiting" in record.getMessage()] == [
+        "Waiting for 0 s: not all 2 processes of the job have come to the same exchange of gradients"
+    ]
+    trainer.destroy()

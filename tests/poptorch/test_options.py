@@ -1,6 +1,7 @@
 """Options: typed setters, freezing, cloning, JSON defaults, and options that are not there yet."""
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -307,6 +308,89 @@ def test_errors_of_options_in_a_file_pass_through(tmp_path):
         options.loadFromFile(write(tmp_path, "deviceIteration(3)"))
     with pytest.raises(FileNotFoundError):
         options.loadFromFile(str(tmp_path / "none.conf"))
+
+
+# --- names that texts may use ---
+
+
+@pytest.mark.parametrize(
+    "accessor",
+    [
+        "deviceIterations.__func__.__builtins__.update",
+        "__class__.__init__.__globals__.update",
+        "_values.update",
+        "Training._values.update",
+        "_Popart.options.update",
+        "anchored_tensors.update",
+        "clone",
+        "_freeze",
+        "Training",
+        "",
+        "Training.",
+        "Precision._popart.set",
+    ],
+)
+def test_texts_reach_published_setters_and_nothing_else(tmp_path, accessor):
+    import builtins
+
+    before = dict(vars(builtins))
+    options = poptorch.Options()
+    with pytest.raises(AttributeError, match="has no option"):
+        options.from_json(json.dumps({accessor: {"print": 3}}))
+    with pytest.raises((AttributeError, poptorch.ConfigFileError)):
+        options.loadFromFile(write(tmp_path, accessor + '({"print": 3})'))
+    assert vars(builtins) == before and options == poptorch.Options()
+
+
+def test_every_setter_is_published():
+    """A public method of an options object is a setter, or is known to be none."""
+    from poptorch._impl import option_names
+
+    readers = {
+        "exists", "deleteIfExists", "clone", "toDict", "defaultOutputMode", "options", "patterns",
+        "patterns_level", "Training", "Precision", "Distributed", "TensorLocations", "Jit", "processId", "numProcesses",
+    }  # fmt: skip
+    options = poptorch.Options()
+    for part in (options, *options._parts().values(), poptorch.TensorLocationSettings(), poptorch.Stage("a")):
+        public = {name for name in dir(type(part)) if not name.startswith("_")} - readers - {"blocks"}
+        assert public == option_names.published(type(part)), type(part).__name__
+
+
+def test_assignments_in_a_file_are_to_registered_options(tmp_path):
+    options = poptorch.Options()
+    for line in (
+        "clone = 3",
+        "Training.gradientAccumulation = 3",
+        "_Popart.options = {}",
+        "nothing = 1",
+        "_Popart.set = 1",
+    ):
+        with pytest.raises(AttributeError, match="has no option"):
+            options.loadFromFile(write(tmp_path, line))
+    assert options == poptorch.Options() and callable(options.clone)
+
+
+def test_an_options_file_that_loads_itself_is_refused(tmp_path):
+    path = tmp_path / "bench.conf"
+    path.write_text(f"deviceIterations(3)\nloadFromFile({str(path)!r})\n")
+    with pytest.raises(poptorch.ConfigFileError, match="bench.conf loads itself"):
+        poptorch.Options().loadFromFile(str(path))
+    (tmp_path / "other.conf").write_text("deviceIterations(5)")
+    path.write_text(f"loadFromFile({str(tmp_path / 'other.conf')!r})")
+    assert poptorch.Options().loadFromFile(str(path)).device_iterations == 5
+
+
+def test_what_is_no_regular_file_is_no_options_file(tmp_path):
+    for path in (str(tmp_path), "/dev/zero"):
+        with pytest.raises(poptorch.ConfigFileError) as error:
+            poptorch.Options().loadFromFile(path)
+        assert str(error.value) == f"{path} is not a regular file"
+
+
+def test_json_that_is_no_object_or_too_deep_is_an_error():
+    for text, message in (("[1]", "needs one JSON object, got a list"), ("[" * 100_000, "nested too deeply")):
+        with pytest.raises(ValueError, match=message):
+            poptorch.Options().from_json(text)
 
 
 # --- memory placement and processes ---

@@ -207,6 +207,44 @@ def test_infinite_masks_are_no_floating_point_exception():
     torch.testing.assert_close(poptorch.inferenceModel(attention, options)(x, mask), attention(x, mask))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x < 1,
+        lambda x: x <= x.flip(0),
+        lambda x: torch.gt(x, 2.0),
+        lambda x: torch.where(x >= 0, 1.0, 2.0),
+        lambda x: (x.half() < 1).int() + 3,
+        lambda x: ((x * 2 + 1) < 1).any(),
+    ],
+)
+def test_comparing_with_nan_is_a_floating_point_exception(make):
+    options = poptorch.Options()
+    options.Precision.enableFloatingPointExceptions(True)
+    run = poptorch.inferenceModel(make, options)
+    good, bad = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, float("nan"), 3.0])
+    assert torch.equal(run(good), make(good).to(run(good).dtype))
+    with pytest.raises(poptorch.Error) as raised:
+        run(bad)
+    what = "invalid operation: an operand of a comparison is not a number"
+    assert raised.value.message.startswith(f"floating-point exception [IPU-E415]: {what}\n  at: IPU 0, instruction ")
+    assert "test_options_effects.py" in str(raised.value)
+    assert torch.equal(run(good), make(good).to(run(good).dtype))
+    poptorch.inferenceModel(make)(bad)  # off: goes on as torch does
+
+
+def test_asking_for_nan_is_no_floating_point_exception():
+    options = poptorch.Options()
+    options.Precision.enableFloatingPointExceptions(True)
+    x = torch.tensor([1.0, float("nan"), -3.0])
+
+    def function(x):
+        return x == x, x != 1, torch.isnan(x), torch.isnan(x).int() < 1
+
+    for a, e in zip(poptorch.inferenceModel(function, options)(x), function(x), strict=True):
+        assert torch.equal(a, e)
+
+
 def test_synthetic_data_needs_no_data_and_gives_none():
     net = Net()
     seen = {}

@@ -16,9 +16,11 @@ def run(script, tree):
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "architecture.md").write_text((ROOT / "docs" / "architecture.md").read_text())
-    (tmp_path / "csrc" / "kernels").mkdir(parents=True)
-    (tmp_path / "csrc" / "ir").mkdir()
+    page = "| `support` | – | |\n| `ir` | `support` | |\n| `kernels` | `support` | |\n| `bindings` | `support` `ir` | |\n"
+    (tmp_path / "docs" / "architecture.md").write_text(page)
+    for room in ("support", "ir", "kernels", "bindings"):
+        (tmp_path / "csrc" / room).mkdir(parents=True)
+        (tmp_path / "csrc" / room / "there.cc").write_text("\n")
     return tmp_path
 
 
@@ -48,6 +50,13 @@ def test_folder_that_is_no_room_is_refused(tree):
     (tree / "csrc" / "attic" / "a.cc").write_text("\n")
     result = run("check_layers.py", tree)
     assert result.returncode != 0 and "csrc/attic/a.cc: its folder is no room" in result.stdout
+
+
+def test_room_without_a_source_file_is_refused(tree):
+    (tree / "csrc" / "kernels" / "there.cc").unlink()
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0
+    assert "there is no room 'kernels' with a source file (row of kernels)" in result.stdout
 
 
 def test_allowed_includes_pass(tree):

@@ -1,0 +1,195 @@
+"""However a program ends, the processes that load for it end too, within seconds, and leave nothing in shared memory."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from poptorch import SharingStrategy
+
+PROGRAM = """
+import os, sys, time, torch, poptorch
+
+BUSY = "{folder}/busy"  # a file: from now on rows do not come
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        if os.path.exists(BUSY):
+            {busy}
+        return torch.full((1000,), float(index)), index
+
+def main():
+    torch.multiprocessing.set_sharing_strategy("{sharing}")
+    data = poptorch.DataLoader(
+        poptorch.Options(), Rows(), batch_size=4, num_workers={workers}, mode=poptorch.DataLoaderMode.Async,
+        async_options=dict(sharing_strategy=poptorch.SharingStrategy.{strategy}),
+    )
+    rows = iter(data)
+    next(rows)
+    print(data._accessor._process.pid, flush=True)
+    {then}
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def members(session):
+    """Living processes of a session."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            found.append(int(entry))
+    return found
+
+
+def started(tmp_path, strategy, workers, busy="pass", sharing="file_descriptor", then="time.sleep(1000)"):
+    """(the program after its first item, id of its loading process, what shared memory held before)."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        PROGRAM.format(strategy=strategy.name, workers=workers, busy=busy, sharing=sharing, then=then, folder=tmp_path)
+    )
+    before = set(os.listdir("/dev/shm"))
+    program = subprocess.Popen(
+        [sys.executable, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    return program, int(program.stdout.readline()), before
+
+
+def assert_all_end(program, before, seconds=8):
+    program.wait()
+    deadline = time.monotonic() + seconds
+    while members(program.pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left = members(program.pid)
+    for number in left:
+        os.kill(number, signal.SIGKILL)
+    assert left == []
+    mine = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith(("torch_", "sem.mp-"))}
+    assert mine == set()
+
+
+NEVER_COMES = "open(BUSY, 'w').close(); [next(rows) for _ in range(99)]"
+BUSY = {"sleeping": "time.sleep(1000)", "holding the interpreter": "sum(iter(int, 1))"}
+
+
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("strategy", list(SharingStrategy))
+def test_the_loading_process_and_its_workers_end_with_a_killed_program(tmp_path, strategy, workers):
+    program, _, before = started(tmp_path, strategy, workers)
+    program.kill()
+    assert_all_end(program, before)
+
+
+EVERY_WAY = [(s, workers, busy) for s in SharingStrategy for workers in (0, 2) for busy in BUSY]
+QUICK = [(SharingStrategy.ForkServer, 2, "sleeping"), (SharingStrategy.ForkServer, 0, "holding the interpreter")]
+
+
+@pytest.mark.parametrize(
+    "strategy, workers, busy",
+    [*QUICK, *(pytest.param(*way, marks=pytest.mark.slow) for way in EVERY_WAY if way not in QUICK)],
+)
+def test_also_when_the_data_set_does_not_come_back(tmp_path, strategy, workers, busy):
+    program, _, before = started(tmp_path, strategy, workers, BUSY[busy], then=NEVER_COMES)
+    time.sleep(1)
+    program.kill()
+    assert_all_end(program, before)
+
+
+@pytest.mark.parametrize(
+    "strategy", [SharingStrategy.ForkServer, pytest.param(SharingStrategy.Fork, marks=pytest.mark.slow)]
+)
+def test_workers_end_with_a_loading_process_that_is_killed_together_with_the_program(tmp_path, strategy):
+    program, loading, before = started(tmp_path, strategy, 2, BUSY["sleeping"], then=NEVER_COMES)
+    time.sleep(1)
+    program.send_signal(signal.SIGSTOP)
+    os.kill(loading, signal.SIGKILL)
+    program.kill()
+    assert_all_end(program, before)
+
+
+@pytest.mark.parametrize(
+    "strategy", [SharingStrategy.Fork, pytest.param(SharingStrategy.ForkServer, marks=pytest.mark.slow)]
+)
+def test_memory_shared_by_name_is_removed_too(tmp_path, strategy):
+    program, _, before = started(tmp_path, strategy, 2, sharing="file_system")
+    program.kill()
+    assert_all_end(program, before)
+
+
+@pytest.mark.parametrize("then", ["data.terminate()", "pass"])
+@pytest.mark.parametrize(
+    "strategy", [SharingStrategy.ForkServer, pytest.param(SharingStrategy.SharedMemory, marks=pytest.mark.slow)]
+)
+def test_an_ordinary_end_leaks_no_semaphores(tmp_path, strategy, then):
+    program, _, before = started(tmp_path, strategy, 2, then=then)
+    _, said = program.communicate()
+    assert (program.returncode, said) == (0, "")
+    assert_all_end(program, before)
+
+
+def test_the_end_of_a_forked_child_does_not_stop_the_loading_process_of_its_parent(tmp_path):
+    program, _, before = started(
+        tmp_path,
+        SharingStrategy.Fork,
+        0,
+        then="""
+    import os
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sum(len(index) for _, index in data) == 24
+    data.terminate()
+    print("all")""",
+    )
+    said, errors = program.communicate()
+    assert (program.returncode, said) == (0, "all\n"), errors
+    assert_all_end(program, before)
+
+
+def test_a_loading_process_that_was_interrupted_alone_is_an_error(tmp_path):
+    program, loading, before = started(
+        tmp_path,
+        SharingStrategy.Fork,
+        0,
+        then="""
+    sys.stdin.readline()
+    try:
+        for _ in range(100):
+            for _ in data:
+                pass
+    except poptorch.Error as error:
+        print(error.message)""",
+    )
+    os.kill(loading, signal.SIGINT)
+    said, errors = program.communicate("\n")
+    assert said == "The data loading process was interrupted and has ended: make a new loader.\n", errors
+    assert_all_end(program, before)
+
+
+def test_importing_poptorch_does_not_settle_how_processes_start():
+    result = subprocess.run(
+        [sys.executable, "-c", "import multiprocessing, poptorch; multiprocessing.set_start_method('spawn')"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (result.returncode, result.stderr) == (0, "")
