@@ -44,7 +44,8 @@ from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCom
 from poptorch._impl.data_loader import DataLoader
 from poptorch._impl.device_ops import ipu_print_tensor, serializedMatMul, set_available_memory
 from poptorch._impl.executor import PoplarExecutor
-from poptorch._impl.precompiled import load, metadata_bytes as importPoptorchMetadataFromFile
+from poptorch._impl.load import load
+from poptorch._impl.precompiled import metadata_bytes as importPoptorchMetadataFromFile
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
 from poptorch._impl.wrappers import inferenceModel, trainingModel
 from poptorch.enums import *

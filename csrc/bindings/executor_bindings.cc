@@ -147,7 +147,9 @@ void outside_the_interpreter(const std::function<void()>& wait) {
   wait();
 }
 
-// The lock of something in Python: `with lock:`. The same rules as for the device (support/owned_lock.h).
+// The lock of something in Python, with the same rules as for the device (support/owned_lock.h). It is held
+// around a call of native code: between the lines of a `with` in Python something may be raised, which would
+// leave the lock taken for ever.
 struct PythonLock {
   explicit PythonLock(std::string name)
       : what(std::move(name)), lock(what.c_str(), OwnedLock::Again::kAllowed, OwnedLock::InChild::kFree) {}
@@ -155,21 +157,48 @@ struct PythonLock {
   OwnedLock lock;
 };
 
+py::object hold(PythonLock& l, const py::object& f, const py::args& args, const py::kwargs& kwargs) {
+  OwnedLock::Hold held(l.lock);
+  return f(*args, **kwargs);
+}
+
+py::object hold_for_capture(PythonLock& l, const py::object& f) {
+  OwnedLock::Hold held(l.lock);
+  struct Watch {
+    OwnedLock& lock;
+    explicit Watch(OwnedLock& l) : lock(l) { lock.watch(&tf::Capture::steps()); }
+    ~Watch() { lock.watch(nullptr); }
+  } watch(l.lock);
+  return f();
+}
+
+// The same for the gate of a device.
+py::object without_calls(tf::Executor& executor, const py::object& f) {
+  struct Gate {
+    tf::Executor& executor;
+    const bool was_open;
+    explicit Gate(tf::Executor& e) : executor(e), was_open(e.accept_calls(false)) {}
+    ~Gate() {
+      if (was_open) executor.accept_calls(true);
+    }
+  } gate(executor);
+  return f();
+}
+
 void define_locks(py::module_& m) {
   set_wait_hooks({&outside_the_interpreter, &interrupted});
   py::class_<PythonLock>(
       m, "WaitLock",
-      "A lock for `with`, which its holder may take again. Error instead of a wait without end.")
+      "A lock, which its holder may take again. Error instead of a wait without end.")
       .def(py::init<std::string>(), py::arg("what"))
-      .def("__enter__", [](PythonLock& l) { l.lock.acquire(); })
-      .def("__exit__", [](PythonLock& l, const py::args&) { l.lock.release(); })
+      .def("hold", &hold, py::arg("f"), "f(*args, **kwargs) with the lock.")
+      .def("hold_for_capture", &hold_for_capture, py::arg("f"),
+           "f() with the lock; others wait only while a capture goes on.")
+      .def("is_held", [](const PythonLock& l) { return l.lock.is_held(); }, "By whatever thread.")
       .def("__reduce__",  // a copy of what is locked has a lock of its own
            [](const PythonLock& l) {
              return py::make_tuple(py::type::of<PythonLock>(), py::make_tuple(l.what));
-           })
-      .def(
-          "watch_capture", [](PythonLock& l, bool on) { l.lock.watch(on ? &tf::Capture::steps() : nullptr); },
-          py::arg("on"), "By the holder: others wait only while a capture goes on.");
+           });
 }
 
 // `exchange` is called by the thread that runs the device, with the GIL; None: nothing is exchanged.
@@ -332,6 +361,8 @@ void define_executor(py::module_& m) {
       .def("accept_calls", unlocked(&tf::Executor::accept_calls), py::arg("accept"),
            "Whether call() and run() run; returns whether they did before.")
       .def("accepts_calls", unlocked(&tf::Executor::accepts_calls))
+      .def("without_calls", &without_calls, py::arg("f"),
+           "f() while no call runs: one that runs now ends first, others wait.")
       .def("is_attached", &tf::Executor::is_attached)
       .def("write_states", unlocked(&tf::Executor::write_states), py::arg("states"))
       .def("read_states", unlocked(&tf::Executor::read_states), py::arg("states"))

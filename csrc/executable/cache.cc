@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "executable/digest.h"
 #include "executable/file.h"
 #include "ir/text.h"
+#include "passes/host_limits.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 #include "support/log.h"
@@ -237,19 +237,12 @@ void store(const std::string& path, const CacheKey& key, const Executable& execu
 
 }  // namespace
 
-// What passes read from the environment (passes/recompute.cc).
-static std::string environment_text() {
-  std::string text;
-  for (const char* name : {"POPTORCH_EXECUTE_RECOMPUTE", "POPTORCH_HOST_MEMORY"})
-    if (const char* value = std::getenv(name)) text += std::string(" ") + name + "=" + value;
-  return text;
-}
-
 CacheKey cache_key(const ir::Module& module, const target::System& system, const CompileOptions& options,
                    const std::string& version) {
   return {{"graph", digest_hex(structure_text(module))},
           {"constants", constants_digest(module)},
-          {"options", options_text(options) + environment_text()},
+          {"options", options_text(options)},
+          {"host", passes::host_limits_text()},
           {"machine", machine_text(system)},
           {"version", version + " " + library_digest()}};
 }

@@ -7,11 +7,8 @@
 // the memory of this computer), since on the host time is dearer than memory. A stage that would keep as much
 // as before is left alone. Not here: which values flow through rings (pipeline-to-rings), memory of the
 // device (report).
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -19,6 +16,7 @@
 
 #include "ir/structure.h"
 #include "ops/op_def.h"
+#include "passes/host_limits.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 #include "passes/replicable.h"
@@ -31,28 +29,6 @@ using ir::Value;
 
 // As PopART numbers them.
 enum Mode : int64_t { kNone = 0, kStandard = 1, kNormOnly = 2, kPipeline = 3, kAll = 4 };
-
-int64_t host_memory() {
-  const char* text = std::getenv("POPTORCH_HOST_MEMORY");
-  if (text == nullptr || *text == '\0') return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
-  char* end = nullptr;
-  const double bytes = std::strtod(text, &end);
-  if (*end != '\0' || !(bytes >= 0) || bytes > 0x1p62)
-    throw Error(ErrorCode::kEnvironment,
-                "POPTORCH_HOST_MEMORY is not understood: '" + std::string(text) + "' is no number of bytes.");
-  return static_cast<int64_t>(bytes);
-}
-
-// POPTORCH_EXECUTE_RECOMPUTE: 1 always, 0 never, unset by memory.
-std::optional<bool> execution_wanted() {
-  const char* text = std::getenv("POPTORCH_EXECUTE_RECOMPUTE");
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  const std::string value = text;
-  if (value != "0" && value != "1")
-    throw Error(ErrorCode::kEnvironment,
-                "POPTORCH_EXECUTE_RECOMPUTE is not understood: '" + value + "' is neither 0 nor 1.");
-  return value == "1";
-}
 
 // The backward ops of one stage, or of one IPU, and the forward values they read.
 struct Region {
@@ -267,7 +243,7 @@ class Recompute : public Pass {
     context.count("stash bytes", before);
     context.count("stash bytes with recomputation", after);
     const bool executes = module.attributes.boolean("execute_recomputation", false) ||
-                          execution_wanted().value_or(before > host_memory());
+                          recomputation_wanted().value_or(before > host_memory());
     context.count("recomputation executed", executes && after < before ? 1 : 0);
     if (!executes) return changed;
     for (Plan& plan : plans_)

@@ -145,16 +145,9 @@ class AsynchronousDataAccessor:
         sharing_strategy=enums.SharingStrategy.ForkServer,
         rebatched_size=None,
     ):
-        from poptorch._impl.data_loader import DataLoader
-
         self._process = None  # first: terminate() may run on a half-made object
-        if isinstance(dataset, DataLoader):
-            if dataset._is_asynchronous:
-                raise errors.create_error("The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync.")
-            assert dataset.drop_last or (dataset.combinedBatchSize or 1) == 1 or rebatched_size is not None, (
-                "A DataLoader with drop_last=False has a shorter last item, which the ring cannot hold: pass rebatched_size "
-                "or use DataLoaderMode.AsyncRebatched."
-            )
+        if hasattr(dataset, "_check_accessor"):  # a poptorch.DataLoader
+            dataset._check_accessor(rebatched_size)
         assert rebatched_size is None or rebatched_size > 1, (
             f"rebatched_size must be greater than 1, got {rebatched_size}"
         )

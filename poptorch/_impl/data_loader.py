@@ -5,6 +5,7 @@ import torch.utils.data
 
 from poptorch import enums
 from poptorch._impl import errors
+from poptorch._impl.async_accessor import AsynchronousDataAccessor
 from poptorch._impl.log import logger
 from poptorch._impl.partition import PartSampler
 from poptorch.options import Options
@@ -150,8 +151,6 @@ class DataLoader(torch.utils.data.DataLoader):
         self._accessor = None
         super().__init__(dataset, **arguments)
         if asynchronous:
-            from poptorch._impl.async_accessor import AsynchronousDataAccessor
-
             self._accessor = AsynchronousDataAccessor(self, **{**(async_options or {}), "rebatched_size": rebatched})
 
     @staticmethod
@@ -200,9 +199,14 @@ class DataLoader(torch.utils.data.DataLoader):
             raise AttributeError("options are not available with batch_size=None")
         return self._poptorch_options
 
-    @property
-    def _is_asynchronous(self):
-        return self._accessor is not None
+    def _check_accessor(self, rebatched_size):
+        """Can an `AsynchronousDataAccessor` load this? It asks before it does."""
+        if self._accessor is not None:
+            raise errors.create_error("The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync.")
+        assert self.drop_last or (self.combinedBatchSize or 1) == 1 or rebatched_size is not None, (
+            "A DataLoader with drop_last=False has a shorter last item, which the ring cannot hold: pass rebatched_size "
+            "or use DataLoaderMode.AsyncRebatched."
+        )
 
     def __getstate__(self):
         state = dict(self.__dict__)

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import itertools
 import typing
 
@@ -72,6 +73,16 @@ class _Compiled(typing.NamedTuple):
 _capturing = poptorch_core.WaitLock("the capture of a model")
 
 
+def _locked(method):
+    """A method of the wrapper that one thread at a time is in."""
+
+    @functools.wraps(method)
+    def held(self, *args, **kwargs):
+        return self._lock.hold(method, self, *args, **kwargs)
+
+    return held
+
+
 class PoplarExecutor(inspection.Inspection):
     """Runs a model on emulated IPUs. Made by `poptorch.trainingModel` and `poptorch.inferenceModel`.
 
@@ -95,7 +106,8 @@ class PoplarExecutor(inspection.Inspection):
         self._versions = itertools.count(1)
         self._weights_version = 0  # a new one before and after each training call
         self._host_version = 0  # the version the host has; another one: the device's weights are newer
-        self._host_is_fixed = False  # while weights move between the two, by the holder of the lock
+        # Held while weights move between the two, by the holder of the lock: nobody fetches them then.
+        self._fixed_host = poptorch_core.WaitLock("the weights on the host")
         self._seen_version = None  # of the trainer, for inference wrappers
         self._class_wrapped = False
         self._groupings = {}  # of parameters by name: ((size, stride), one value per replica is read back)
@@ -130,19 +142,19 @@ class PoplarExecutor(inspection.Inspection):
             factors["Options.Training.gradientAccumulation"] = options.Training.gradient_accumulation
         return factors
 
+    @_locked
     def compile(self, *args, **kwargs):
         """Builds the program (and attaches) without running it; inputs are only examples."""
-        with self._lock:
-            if self._compiled is not None:
-                logger.warning("Call to compile() ignored: the executable is already compiled.")
-                return
-            self._compile(*self._binder.bind(args, kwargs))
+        if self._compiled is not None:
+            logger.warning("Call to compile() ignored: the executable is already compiled.")
+            return
+        self._compile(*self._binder.bind(args, kwargs))
 
+    @_locked
     def _compile_for_a_call(self, args, kwargs):
-        with self._lock:
-            if self._compiled is None:  # no other thread was first
-                self._compile(*self._binder.bind(args, kwargs))
-            return self._compiled
+        if self._compiled is None:  # no other thread was first
+            self._compile(*self._binder.bind(args, kwargs))
+        return self._compiled
 
     def _compile(self, names, values, keywords, from_file=None):
         """`from_file`: a `poptorch_core.ExecutableFile` whose program is taken if it was compiled from the same graph."""
@@ -165,12 +177,15 @@ class PoplarExecutor(inspection.Inspection):
             with contextlib.ExitStack() as stack:
                 if from_file is None:
                     stack.enter_context(job.compiling(self._traced_model, self._options, cache_directory))
-                with self._alone_in_capturing():
+
+                def record():
                     compile_hooks.run_before()
                     try:
-                        captured = capture.run(names, values, keywords, count, factors)
+                        return capture.run(names, values, keywords, count, factors)
                     finally:
                         compile_hooks.run_after()
+
+                captured = self._alone_in_capturing(record)
                 progress.advance("capture")
                 if from_file is None:
                     native = self._native_options(captured)
@@ -203,20 +218,11 @@ class PoplarExecutor(inspection.Inspection):
         if executable.is_attached():
             self._on_attach(self._compiled)
 
-    @contextlib.contextmanager
-    def _alone_in_capturing(self):
+    def _alone_in_capturing(self, body):
         """Others wait for the capture and for this wrapper, but not for ever if forward waits for them."""
         if capture_state.active() is not None:  # the capture itself will refuse
-            yield
-            return
-        with _capturing:
-            for lock in (_capturing, self._lock):
-                lock.watch_capture(True)
-            try:
-                yield
-            finally:
-                for lock in (_capturing, self._lock):
-                    lock.watch_capture(False)
+            return body()
+        return _capturing.hold_for_capture(lambda: self._lock.hold_for_capture(body))
 
     def _model_name(self):
         options = self._options
@@ -259,6 +265,7 @@ class PoplarExecutor(inspection.Inspection):
         self.compile(*args, **kwargs)
         self.save(filename, export_model)
 
+    @_locked
     def save(self, filename, export_model=True, save_rng_state=True):
         """Writes the executable to a file, for `poptorch.load` or `loadExecutable` in another process.
 
@@ -276,9 +283,11 @@ class PoplarExecutor(inspection.Inspection):
             >>> trainer.compile(images, labels)
             >>> trainer.save("trainer.poptorch")
         """
-        with self._lock, self._between_calls(self._require_compiled("save")):
-            precompiled.save(self, filename, export_model, save_rng_state)
+        self._between_calls(
+            self._require_compiled("save"), lambda: precompiled.save(self, filename, export_model, save_rng_state)
+        )
 
+    @_locked
     def loadExecutable(self, filename, trusted=False):
         """Takes the executable of a file instead of compiling, and attaches as `Options.connectionType` says.
 
@@ -291,11 +300,10 @@ class PoplarExecutor(inspection.Inspection):
         Raises:
             poptorch.Error: unreadable, damaged, of another version, model or machine.
         """
-        with self._lock:
-            if self._compiled is not None:
-                logger.warning("Call to loadExecutable() ignored: the executable is already compiled.")
-                return
-            precompiled.load_into(self, filename, trusted)
+        if self._compiled is not None:
+            logger.warning("Call to loadExecutable() ignored: the executable is already compiled.")
+            return
+        precompiled.load_into(self, filename, trusted)
 
     def _clean_inputs(self, values):
         """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
@@ -328,8 +336,7 @@ class PoplarExecutor(inspection.Inspection):
     def _on_attach(self, compiled):
         """Weights and optimizer state go to a fresh device; then it takes calls."""
         try:
-            with self._fixed_host():  # what the device holds is no weight yet
-                self._write_states(compiled)
+            self._fixed_host.hold(self._write_states, compiled)  # what the device holds is no weight yet
             if self._training:
                 self._optimizer_link.on_attach()
         except BaseException:
@@ -342,33 +349,16 @@ class PoplarExecutor(inspection.Inspection):
         weight_hooks.fetch(compiled.states.values())  # another wrapper's device may hold newer ones
         compiled.executable.write_states(compiled.states)
 
-    @contextlib.contextmanager
-    def _no_calls(self, compiled):
-        """For the holder of the lock: no call runs inside, one that runs now ends first, others wait."""
-        accepted = compiled.executable.accept_calls(False)
-        try:
-            yield
-        finally:
-            if accepted:
-                compiled.executable.accept_calls(True)
+    def _between_calls(self, compiled, body):
+        """`body()` for the holder of the lock: no call runs inside, one that runs now ends first, others wait. The host's
+        weights are brought up to date before and then stay as they are."""
 
-    @contextlib.contextmanager
-    def _fixed_host(self):
-        """For the holder of the lock: the host's weights are not fetched, whoever reads them."""
-        fixed, self._host_is_fixed = self._host_is_fixed, True
-        try:
-            yield
-        finally:
-            self._host_is_fixed = fixed
-
-    @contextlib.contextmanager
-    def _between_calls(self, compiled):
-        """`_no_calls`, and the host's weights are brought up to date before and then stay as they are."""
-        with self._no_calls(compiled):
+        def alone():
             if not self._device_is_lost(compiled.executable):
                 self.copyWeightsToHostIfNeeded()
-            with self._fixed_host():
-                yield
+            return self._fixed_host.hold(body)
+
+        return compiled.executable.without_calls(alone)
 
     # --- calls ---
     def __call__(self, *args, **kwargs):
@@ -399,25 +389,24 @@ class PoplarExecutor(inspection.Inspection):
                 tensor.backward = _refuse_backward
         return result
 
+    @_locked
     def _attach_for_a_call(self, compiled):
         assert self._options.connection_type != enums.ConnectionType.Never, (
             "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)"
         )
-        with self._lock:
-            if self._compiled is not compiled:
-                raise errors.create_error(
-                    "the model was destroyed in another thread while it was called here. Call it again to compile it anew."
-                )
-            if not compiled.executable.is_attached():
-                self._attach(compiled)
-            elif not compiled.executable.accepts_calls():  # something failed after it was attached
-                self._on_attach(compiled)
+        if self._compiled is not compiled:
+            raise errors.create_error(
+                "the model was destroyed in another thread while it was called here. Call it again to compile it anew."
+            )
+        if not compiled.executable.is_attached():
+            self._attach(compiled)
+        elif not compiled.executable.accepts_calls():  # something failed after it was attached
+            self._on_attach(compiled)
 
+    @_locked
     def _upload_optimizer(self, compiled):
-        with self._lock:
-            if self._compiled is compiled and self._optimizer_link.host.pending and self.isAttachedToDevice():
-                with self._between_calls(compiled):
-                    self._optimizer_link.before_run()
+        if self._compiled is compiled and self._optimizer_link.host.pending and self.isAttachedToDevice():
+            self._between_calls(compiled, self._optimizer_link.before_run)
 
     def _call_general(self, compiled, args, kwargs):
         names, values, _ = self._binder.bind(args, kwargs)
@@ -437,14 +426,16 @@ class PoplarExecutor(inspection.Inspection):
         trainer = weight_hooks.trainer_of(self._user_model)
         if trainer is None or trainer._compiled is None or trainer._weights_version == self._seen_version:
             return
-        with self._lock, trainer._lock:
-            if not compiled.executable.is_attached():
-                return  # attaching writes them
-            trainer.copyWeightsToHostIfNeeded()
-            version = trainer._host_version
-            if version != self._seen_version:
-                self._write_states(compiled)
-                self._seen_version = version
+        self._lock.hold(trainer._lock.hold, self._take_weights, compiled, trainer)
+
+    def _take_weights(self, compiled, trainer):
+        if not compiled.executable.is_attached():
+            return  # attaching writes them
+        trainer.copyWeightsToHostIfNeeded()
+        version = trainer._host_version
+        if version != self._seen_version:
+            self._write_states(compiled)
+            self._seen_version = version
 
     # --- life cycle ---
     def _require_compiled(self, what):
@@ -464,31 +455,33 @@ class PoplarExecutor(inspection.Inspection):
         executable = self._executable
         return executable is not None and executable.is_attached()
 
+    @_locked
     def attachToDevice(self):
         """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
-        with self._lock:
-            compiled = self._require_compiled("attachToDevice")
-            assert self._options.connection_type != enums.ConnectionType.Never, (
-                "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
-            )
-            if compiled.executable.is_attached():
-                raise errors.create_error("attachToDevice: the model is already attached to a device.")
-            self._attach(compiled)
+        compiled = self._require_compiled("attachToDevice")
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
+        )
+        if compiled.executable.is_attached():
+            raise errors.create_error("attachToDevice: the model is already attached to a device.")
+        self._attach(compiled)
 
+    @_locked
     def detachFromDevice(self):
         """Reads the weights back (training) and releases the IPUs; the executable stays in memory."""
-        with self._lock:
-            compiled = self._require_compiled("detachFromDevice")
-            if not compiled.executable.is_attached():
-                raise errors.create_error("detachFromDevice: the model is not attached to a device.")
-            self._detach(compiled)
+        compiled = self._require_compiled("detachFromDevice")
+        if not compiled.executable.is_attached():
+            raise errors.create_error("detachFromDevice: the model is not attached to a device.")
+        self._detach(compiled)
 
     def _detach(self, compiled):
-        with self._between_calls(compiled):
+        def leave():
             if self._training and not self._device_is_lost(compiled.executable):
                 self._optimizer_link.before_detach()
             if compiled.executable.is_attached():
                 compiled.executable.detach()
+
+        self._between_calls(compiled, leave)
 
     def _device_is_lost(self, executable):
         """After a device fault nothing can be read back: the host keeps what it has."""
@@ -501,15 +494,15 @@ class PoplarExecutor(inspection.Inspection):
             self._host_version = self._weights_version
         return True
 
+    @_locked
     def destroy(self):
         """Frees the executable and the device; a training wrapper gives the user model its own class back.
 
         Raises:
             poptorch.Error: a training wrapper that was used again after destroy(), which does not wrap its model twice.
         """
-        with self._lock:
-            if self._compiled is not None:
-                self._destroy(self._compiled)
+        if self._compiled is not None:
+            self._destroy(self._compiled)
 
     def _destroy(self, compiled):
         self._detach(compiled)
@@ -527,15 +520,17 @@ class PoplarExecutor(inspection.Inspection):
             )
 
     # --- weights ---
+    @_locked
     def copyWeightsToHost(self):
         """Parameters and buffers from the device to the user model, always."""
-        with self._lock:
-            compiled = self._require_compiled("copyWeightsToHost")
-            version = self._weights_version
-            with self._fixed_host():  # the hooks of the tensors written here must not start another copy
-                self._resize_to_replicas(compiled.states)
-                compiled.executable.read_states(compiled.states)
-            self._host_version = version
+        compiled = self._require_compiled("copyWeightsToHost")
+        version = self._weights_version
+        self._fixed_host.hold(self._read_states, compiled)  # the hooks of the tensors must not start another copy
+        self._host_version = version
+
+    def _read_states(self, compiled):
+        self._resize_to_replicas(compiled.states)
+        compiled.executable.read_states(compiled.states)
 
     def _resize_to_replicas(self, states):
         """Parameters of which every replica's value is read back get one entry per replica."""
@@ -549,25 +544,28 @@ class PoplarExecutor(inspection.Inspection):
         """The same, only if a training call made the host's values outdated; returns whether it copied."""
         if self._host_version == self._weights_version or self._compiled is None:
             return False
-        with self._lock:
-            version = self._weights_version
-            if self._host_is_fixed or self._host_version == version or self._compiled is None:
-                return False
-            if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
-                self._host_version = version
-                return False
-            self.copyWeightsToHost()
+        return self._fetch_weights()
+
+    @_locked
+    def _fetch_weights(self):
+        version = self._weights_version
+        if self._fixed_host.is_held() or self._host_version == version or self._compiled is None:
+            return False
+        if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
+            self._host_version = version
+            return False
+        self.copyWeightsToHost()
         return True
 
+    @_locked
     def copyWeightsToDevice(self):
         """Parameters and buffers from the user model to the device. Unread device values are discarded."""
-        with self._lock:
-            compiled = self._require_compiled("copyWeightsToDevice")
-            version = self._weights_version
-            with self._fixed_host():
-                self._write_states(compiled)
-            self._host_version = version
+        compiled = self._require_compiled("copyWeightsToDevice")
+        version = self._weights_version
+        self._fixed_host.hold(self._write_states, compiled)
+        self._host_version = version
 
+    @_locked
     def copyNamedBuffersToDevice(self):
         """Only the buffers named with `Options.updatableNamedBuffers`, from the user model to the device.
 
@@ -580,20 +578,23 @@ class PoplarExecutor(inspection.Inspection):
             raise errors.create_error(
                 "copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling."
             )
-        with self._lock:
-            buffers = dict(self._user_model.named_buffers())
-            executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
+        buffers = dict(self._user_model.named_buffers())
+        executable.write_states({name: buffers[name] for name in self._options.updatable_named_buffers})
 
+    @_locked
     def load_state_dict(self, state_dict, strict=True):
         """Loads into the user model, and to the device when attached. Returns torch's (missing, unexpected) result."""
-        with self._lock:
-            if not self.isAttachedToDevice():
-                return self._user_model.load_state_dict(state_dict, strict)
-            with self._between_calls(self._compiled):
-                result = self._user_model.load_state_dict(state_dict, strict)
-                self.copyWeightsToDevice()
+        if not self.isAttachedToDevice():
+            return self._user_model.load_state_dict(state_dict, strict)
+
+        def load():
+            result = self._user_model.load_state_dict(state_dict, strict)
+            self.copyWeightsToDevice()
             return result
 
+        return self._between_calls(self._compiled, load)
+
+    @_locked
     def setOptimizer(self, optimizer):
         """Re-reads the hyper-parameters of `optimizer`; mandatory after any change of them.
 
@@ -605,10 +606,10 @@ class PoplarExecutor(inspection.Inspection):
         """
         if not self._training:
             raise errors.create_error("setOptimizer is for training models: this is an inference model.")
-        with self._lock:
-            compiled = self._compiled
-            with self._no_calls(compiled) if compiled is not None else contextlib.nullcontext():
-                self._optimizer_link.set_optimizer(optimizer)
+        if self._compiled is None:
+            self._optimizer_link.set_optimizer(optimizer)
+        else:
+            self._compiled.executable.without_calls(lambda: self._optimizer_link.set_optimizer(optimizer))
 
     @property
     def rng_state(self):

@@ -14,7 +14,8 @@ import weakref
 import numpy
 import torch
 
-from poptorch._impl.trusted_names import Refused, is_layer_class, is_named_tuple
+from poptorch._impl.attribute_rule import Refused, check_attribute, name_of
+from poptorch._impl.trusted_names import is_layer_class, is_named_tuple
 
 MAX_DEPTH = 200  # containers in containers; a module in a module counts two
 _LEAF_COST = 8
@@ -25,7 +26,6 @@ _NUMBERS = (type(None), bool, int, float, complex, range, slice, torch.Size)
 _TORCH_VALUES = (torch.dtype, torch.device, torch.layout)
 _FACTORIES = (dict, list, set, frozenset, tuple, int, float, bool, str, object)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)  # those that trusted_names.find gives out
-_NO_DEFAULT = object()
 
 
 class Damaged(Exception):
@@ -35,10 +35,6 @@ class Damaged(Exception):
 def _require(condition, detail):
     if not condition:
         raise Damaged(detail)
-
-
-def name_of(kind):
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 # --- the walk
@@ -152,18 +148,6 @@ def finish(root, states, limit, tensor_limit, check_time):
         for name in state:
             check_attribute(type(instance), name)
         _install(instance, state)
-
-
-def check_attribute(kind, name):
-    """An attribute that state may set: no `__dunder__`, none of poptorch's marks, and none that hides a method."""
-    if type(name) is not str:
-        raise Refused("state with a name that is no text")
-    if (name.startswith("__") and name.endswith("__")) or name.startswith("_poptorch"):
-        raise Refused(f"state that sets {name}")
-    for base in kind.__mro__:
-        held = vars(base).get(name, _NO_DEFAULT)
-        if held is not _NO_DEFAULT and (callable(held) or hasattr(type(held), "__get__")):
-            raise Refused(f"state that hides {name_of(base)}.{name}")
 
 
 # --- state by class

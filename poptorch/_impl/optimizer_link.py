@@ -3,7 +3,6 @@
 Hyper-parameters are read by `optimizer_attributes`; the host's copy of the state is an `optimizer_state.DeviceState`.
 """
 
-import contextlib
 import weakref
 
 from poptorch._impl import optimizer_attributes
@@ -92,10 +91,10 @@ class OptimizerLink:
             new.follow(self, is_current=False)
 
     # --- the device ---
-    def lock(self):
-        """The lock of the executor; who has it may look at the device without being disturbed."""
+    def hold(self, function, *args):
+        """`function(*args)` with the lock of the executor, which may look at the device without being disturbed."""
         executor = self._executor()
-        return executor._lock if executor is not None else contextlib.nullcontext()
+        return function(*args) if executor is None else executor._lock.hold(function, *args)
 
     def is_attached(self):
         executor = self._executor()

@@ -5,7 +5,6 @@ an executor makes one for a torch optimizer. It is read when somebody asks for i
 not again until the next run. The device's side is `optimizer_link`.
 """
 
-import contextlib
 import weakref
 
 import torch
@@ -40,18 +39,25 @@ class DeviceState:
         link = self._current_link()
         if link is None or self.pending or not link.is_attached() or self._version == link.version():
             return
-        with link.lock():
-            if self._current_link() is not link or self.pending or not link.is_attached():
-                return  # another thread changed it meanwhile
-            version = link.version()
-            self.state, self.param = link.read_device()
-            self._version = version
+        link.hold(self._read, link)
+
+    def _read(self, link):
+        if self._current_link() is not link or self.pending or not link.is_attached():
+            return  # another thread changed it meanwhile
+        version = link.version()
+        self.state, self.param = link.read_device()
+        self._version = version
 
     def load(self, loaded):
         """Takes over `loaded`, which waits for the device."""
         link = self._current_link()
-        with link.lock() if link is not None else contextlib.nullcontext():
-            self.state, self.param, self.pending = loaded.state, loaded.param, True
+        if link is None:
+            self._take(loaded)
+        else:
+            link.hold(self._take, loaded)
+
+    def _take(self, loaded):
+        self.state, self.param, self.pending = loaded.state, loaded.param, True
 
     def _current_link(self):
         link = self._link

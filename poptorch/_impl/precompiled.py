@@ -140,7 +140,7 @@ class Precompiled:
         self.part = ModelPart(self.file, self.path, trusted)
 
 
-def _assertion(message):
+def assertion(message):
     return AssertionError(message)
 
 
@@ -154,26 +154,26 @@ def load_into(executor, filename, trusted):
             f"{read.path} holds the executable of a poptorch.{kinds[part.training]}; this wrapper is a "
             f"poptorch.{kinds[executor._training]}."
         )
-    _check_job(executor._options, part.options, read.path)
-    _warn_about_options(executor._options, part.options, read.path)
+    check_job(executor._options, part.options, read.path)
+    warn_about_options(executor._options, part.options, read.path)
 
     def adopt():
         with blaming(read.path, AssertionError):  # what the wrapper's own options and model say
-            _adopt(executor, read)
+            adopt(executor, read)
             if rng.seed_option(executor._options) in (None, rng.seed_option(part.options)):
-                _restore_random_state(executor, part)
+                restore_random_state(executor, part)
 
     changes = poptorch_core.Changes()  # with its random state, or not at all
     changes.keep_on_failure(executor.__dict__, ["_compiled", "_groupings"])
     changes.run(adopt)
 
 
-def _restore_random_state(executor, part):
+def restore_random_state(executor, part):
     if part.rng_state is not None:
         rng.restore(executor._executable, part.rng_state)
 
 
-def _adopt(executor, read):
+def adopt(executor, read):
     before, executor._groupings = executor._groupings, read.part.groupings
     try:
         executor._compile(*read.part.inputs, from_file=read.file)
@@ -182,7 +182,7 @@ def _adopt(executor, read):
         raise
 
 
-def _check_job(mine, compiled, path):
+def check_job(mine, compiled, path):
     """The number of processes is part of a compiled training step: gradients are divided by it."""
     if mine.Distributed.numProcesses != compiled.Distributed.numProcesses:
         raise errors.create_error(
@@ -191,7 +191,7 @@ def _check_job(mine, compiled, path):
         )
 
 
-def _warn_about_options(mine, compiled, path):
+def warn_about_options(mine, compiled, path):
     for name in _COMPILED_OPTIONS:
         if not (mine.exists(name) and compiled.exists(name)):
             continue
@@ -203,56 +203,6 @@ def _warn_about_options(mine, compiled, path):
                 path,
                 getattr(compiled, name),
             )
-
-
-def load(filename, edit_opts_fn=None, trusted=False):
-    """The wrapper that `save` or `compileAndExport` wrote, with model, weights, optimizer state and executable.
-
-    Nothing is compiled, and no code of the file runs: its pickled model may name only classes this program has imported
-    already (docs/file-format.md). An offline target is dropped; the device is attached as `connectionType` says.
-
-    Args:
-        filename: file to read.
-        edit_opts_fn: function that changes run-time options of the `poptorch.Options` it is given, in place.
-        trusted: run whatever code the pickled model names, as `pickle.load` does (bool). Only for files you trust.
-
-    Returns:
-        `PoplarExecutor`.
-
-    Raises:
-        AssertionError: made by another version, or the model was not exported.
-        poptorch.Error: unreadable, damaged, for another machine, or using names that are not allowed.
-
-    Example:
-        >>> predict = poptorch.load("predictor.poptorch", lambda options: options.randomSeed(1))
-    """
-    from poptorch._impl import wrappers
-
-    read = Precompiled(filename, trusted, _assertion)
-    part = read.part
-    options = part.options
-    options.deleteIfExists("ipu_version")
-    if options.connection_type == enums.ConnectionType.Never:
-        options.connectionType(enums.ConnectionType.Always)
-    assert part.model is not None, (
-        f"{read.path} does not contain the model: it was saved with export_model=False. Wrap the model with "
-        "poptorch.trainingModel or poptorch.inferenceModel and call loadExecutable() on the wrapper."
-    )
-    compiled = options.clone()
-    if edit_opts_fn is not None:
-        edit_opts_fn(options)
-    _check_job(options, compiled, read.path)
-    _warn_about_options(options, compiled, read.path)
-    with blaming(read.path):
-        if part.training:
-            executor = wrappers.trainingModel(part.model, options, part.optimizer)
-            executor._optimizer_link.restore(part.optimizer_state)
-        else:
-            executor = wrappers.inferenceModel(part.model, options)
-        _adopt(executor, read)
-        if rng.seed_option(options) == rng.seed_option(compiled):  # else the caller asked for another seed
-            _restore_random_state(executor, part)
-    return executor
 
 
 def metadata_bytes(filename):

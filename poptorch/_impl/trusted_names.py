@@ -16,16 +16,14 @@ import numpy
 import torch
 from torch._weights_only_unpickler import _get_allowed_globals
 
+from poptorch._impl.attribute_rule import Refused, check_attribute
+
 _FUNCTION_MODULES = ("torch.nn.functional", "torch._C._nn", "torch")
 _NOT_NUMERIC = {"from_file", "frombuffer", "_import_symbols"}  # builtins of torch that touch files or raw memory
 _TORCH_BUILTINS = torch._C._VariableFunctions
 _BUILTIN_VALUES = {kind.__name__: kind for kind in (dict, list, set, frozenset, tuple, int, float, bool, str, object)}
 _BUILTIN_OWNERS = ("torch._C._VariableFunctions", "torch._C._VariableFunctionsClass")
 _CODE_CARRIERS = ("torch.fx", "torch.jit", "torch.package", "torch._dynamo", "torch._inductor", "torch.export")
-
-
-class Refused(Exception):
-    """A name, call or state that the file is not allowed to use."""
 
 
 class NumpyArray:
@@ -70,12 +68,10 @@ def _rebuild_parameter(data, requires_grad, hooks):
 
 
 def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
-    from poptorch._impl import loaded_state
-
     parameter = _rebuild_parameter(data, requires_grad, hooks)
     _require(type(state) is dict, "a parameter with slots")
     for name, value in state.items():
-        loaded_state.check_attribute(torch.nn.Parameter, name)
+        check_attribute(torch.nn.Parameter, name)
         parameter.__dict__[name] = value
     return parameter
 

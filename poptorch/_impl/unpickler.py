@@ -13,8 +13,8 @@ import torch
 from torch._weights_only_unpickler import Unpickler as _TorchUnpickler, decode_long
 
 from poptorch._impl import errors, loaded_state, trusted_names
+from poptorch._impl.attribute_rule import Refused, check_attribute
 from poptorch._impl.loaded_state import Damaged
-from poptorch._impl.trusted_names import Refused
 
 PROTOCOL = 4
 # What a pickle may cost, beside what every file may.
@@ -282,7 +282,7 @@ class _Reader(_TorchUnpickler):
         if held:
             raise Damaged("an instance with two states")
         for name in state:
-            loaded_state.check_attribute(type(target), name)
+            check_attribute(type(target), name)
         held.update(state)  # set when everything is there (loaded_state)
 
     @_opcode(pickle.BINPERSID)

@@ -16,6 +16,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "tests/executable/cache_folder.h"
+#include "tests/support/scoped_variable.h"
 
 namespace ipu::executable {
 namespace {
@@ -43,6 +44,26 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
   EXPECT_EQ(differing(key, cache_key(*sample(), target::find_system("pod4"), options, "1")),
             Parts{"machine"});
   EXPECT_EQ(differing(key, cache_key(*sample(), pod16, options, "2")), Parts{"version"});
+}
+
+// Physical memory decides whether recomputation is executed when nothing else is said.
+TEST(ExecutableCache, the_key_has_the_memory_of_the_host_and_what_replaces_it) {
+  using Parts = std::vector<std::string>;
+  auto key = [] { return cache_key(*sample(), target::find_system("pod16"), {}, "1"); };
+  ScopedVariable no_memory("POPTORCH_HOST_MEMORY", std::nullopt);
+  ScopedVariable no_wish("POPTORCH_EXECUTE_RECOMPUTE", std::nullopt);
+  const CacheKey unset = key();
+  const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  EXPECT_NE(unset.at("host").find(std::to_string(physical)), std::string::npos) << unset.at("host");
+  ScopedVariable same("POPTORCH_HOST_MEMORY", std::to_string(physical));
+  EXPECT_EQ(differing(unset, key()), Parts{});
+  ScopedVariable less("POPTORCH_HOST_MEMORY", "1000000");
+  EXPECT_EQ(differing(unset, key()), Parts{"host"});
+  ScopedVariable always("POPTORCH_EXECUTE_RECOMPUTE", "1");
+  const CacheKey forced = key();
+  EXPECT_EQ(differing(unset, forced), Parts{"host"});
+  ScopedVariable more("POPTORCH_HOST_MEMORY", "2000000");  // does not matter then
+  EXPECT_EQ(differing(forced, key()), Parts{});
 }
 
 using ExecutableCacheFolder = CacheFolder;

@@ -108,6 +108,34 @@ def test_a_wrapper_made_in_the_child_works_while_the_parent_runs_its_own(busy):
         assert in_child(own) == "True"
 
 
+def test_forks_while_another_thread_compiles():
+    """Whatever the compiling thread is at: the child compiles and runs its own model, and so does the thread."""
+    x, stop, compiled = torch.rand(256, 64), threading.Event(), []
+    # Made here: torch.manual_seed() has a lock, which a child may inherit taken.
+    net, of_child = Net().eval(), Net().eval()
+    expected = of_child(x)
+
+    def compile_models():
+        while not stop.is_set():
+            wrapper = poptorch.inferenceModel(net, poptorch.Options().showCompilationProgressBar(False))
+            compiled.append(wrapper(x))
+            wrapper.destroy()
+
+    def own():
+        return torch.allclose(poptorch.inferenceModel(of_child)(x), expected, atol=1e-5)
+
+    thread = threading.Thread(target=compile_models, daemon=True)
+    thread.start()
+    try:
+        for _ in range(40):
+            assert in_child(own) == "True"
+    finally:
+        stop.set()
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert len(compiled) > 1
+
+
 def test_all_ipus_are_free_in_a_child():
     gc.collect()  # models of other tests hold IPUs
     wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(16))

@@ -132,6 +132,7 @@ def test_every_native_call_ends_while_another_thread_runs_the_program():
         "trace": lambda: native.trace(False),
         "transfer_times": lambda: native.transfer_times(True),
         "write_optimizer_state": lambda: native.write_optimizer_state(native.read_optimizer_state()),
+        "without_calls": lambda: native.without_calls(lambda: None),
         "write_states": lambda: native.write_states(states),
         "detach": native.detach,
         "attach": native.attach,
@@ -374,13 +375,14 @@ def test_two_locks_in_two_orders_are_an_error_not_the_end():
     meeting = threading.Barrier(2)
 
     def take(a, b):
-        with a:
+        def both():
             meeting.wait()
             try:
-                with b:
-                    return "both"
+                return b.hold(lambda: "both")
             except poptorch.Error as error:
                 return error.message.split(":")[0]
+
+        return a.hold(both)
 
     results = {worker.result() for worker in [Worker(take, first, second), Worker(take, second, first)]}
     assert results == {"both", "threads wait for each other [IPU-E416]"}

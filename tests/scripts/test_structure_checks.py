@@ -1,4 +1,4 @@
-"""The layer and size checks fail on the trees they must fail on, with the line and the arrow."""
+"""The checks of layers, circles and sizes fail on the trees they must fail on, with the line and the arrow."""
 
 import pathlib
 import subprocess
@@ -25,7 +25,7 @@ def tree(tmp_path):
 
 
 @pytest.mark.tiny
-@pytest.mark.parametrize("script", ["check_layers.py", "check_sizes.py"])
+@pytest.mark.parametrize("script", ["check_layers.py", "check_circles.py", "check_sizes.py"])
 def test_this_repository_passes(script):
     result = run(script, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -82,3 +82,25 @@ def test_allow_list_may_only_shrink(tree):
 def test_file_called_utils_is_refused(tree):
     (tree / "csrc" / "ir" / "utils.cc").write_text("\n")
     assert "name a file for the thing it defines" in run("check_sizes.py", tree).stdout
+
+
+def test_a_circle_of_headers_is_shown(tree):
+    (tree / "csrc" / "ir" / "a.h").write_text('#include "ir/b.h"\n')
+    (tree / "csrc" / "ir" / "b.h").write_text('#include "ir/a.h"\n')
+    result = run("check_circles.py", tree)
+    assert result.returncode != 0
+    assert "these need each other: ir/a.h -> ir/b.h -> ir/a.h" in result.stdout or "ir/b.h -> ir/a.h -> ir/b.h" in result.stdout
+
+
+def test_a_circle_of_modules_is_shown_even_when_one_imports_late(tree):
+    inner = tree / "poptorch" / "_impl"
+    inner.mkdir(parents=True)
+    (inner / "a.py").write_text("from poptorch._impl import b\n")
+    (inner / "b.py").write_text("def f():\n    from poptorch._impl.c import g\n    return g\n")
+    (inner / "c.py").write_text("import poptorch._impl.a\n")
+    result = run("check_circles.py", tree)
+    assert result.returncode != 0
+    line = result.stdout.split("these need each other: ")[1].split()
+    assert line[0] == line[-1] and set(line[::2]) == {f"poptorch._impl.{name}" for name in "abc"}
+    (inner / "c.py").write_text("def g(): pass\n")
+    assert run("check_circles.py", tree).returncode == 0

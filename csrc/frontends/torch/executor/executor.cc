@@ -93,8 +93,9 @@ void Executor::detach() {
 }
 
 bool Executor::accept_calls(bool accept) {
+  if (accept) return accepts_calls_.exchange(attached_.load(std::memory_order_acquire));
   OwnedLock::Hold device(device_);
-  return std::exchange(accepts_calls_, accept && engine_ != nullptr);
+  return accepts_calls_.exchange(false);
 }
 
 bool Executor::accepts_calls() {

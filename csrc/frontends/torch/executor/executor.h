@@ -83,7 +83,7 @@ class Executor {
   void attach();
   void detach();  // releases them; state on the device is lost. Error(kExecution) when not attached
   // Between attaching and this there is no run: states are still to be written. false: no more runs, the
-  // current one has ended. Returns what held before.
+  // current one has ended. true: does not wait, and throws nothing. Returns what held before.
   bool accept_calls(bool accept);
   bool accepts_calls();
   bool is_attached() const { return attached_.load(std::memory_order_acquire) || !program_; }
@@ -210,7 +210,8 @@ class Executor {
   std::vector<std::string> tensor_names_;
   std::map<std::string, Anchor> anchors_;
   std::vector<at::Tensor> synthetic_;  // per input
-  bool has_run_ = false, accepts_calls_ = false;
+  bool has_run_ = false;
+  std::atomic<bool> accepts_calls_{false};
   bool has_wide_floats_ = false;  // f64 streams
   std::set<std::string> warned_of_infinite_;
   std::atomic<int> first_ipu_{-1};
