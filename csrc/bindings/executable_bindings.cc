@@ -36,8 +36,7 @@ void save(const tf::Executor& executor, const std::string& path,
     auto* data = static_cast<const std::byte*>(t.const_data_ptr());
     writer.add(storage_name(i), {tf::storage_dtype(t.scalar_type()), {t.numel()}, {data, data + t.nbytes()}});
   }
-  py::gil_scoped_release release;
-  writer.write(path);
+  without_gil([&] { writer.write(path); });
 }
 
 // The tensors of the model part, in order; each owns its memory.
@@ -79,8 +78,9 @@ std::unique_ptr<tf::Executor> load(const Container& file, const std::string& gra
 
 void define_executables(py::module_& m) {
   py::class_<Container>(m, "ExecutableFile")
-      .def(py::init([](const std::string& path) { return Container::read(path); }), py::arg("path"),
-           py::call_guard<py::gil_scoped_release>(), "Reads a file; Error when a byte of it is wrong.")
+      .def(py::init(
+               [](const std::string& path) { return without_gil([&] { return Container::read(path); }); }),
+           py::arg("path"), "Reads a file; Error when a byte of it is wrong.")
       .def_property_readonly("metadata", [](const Container& f) { return f.metadata(); })
       .def("model",
            [](const Container& f) {

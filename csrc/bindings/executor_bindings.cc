@@ -143,7 +143,7 @@ Results run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
 // on.
 void outside_the_interpreter(const std::function<void()>& wait) {
   if (PyGILState_Check() == 0) return wait();
-  py::gil_scoped_release release;
+  tf::OutsideInterpreter outside;
   wait();
 }
 
@@ -187,14 +187,14 @@ py::object without_calls(tf::Executor& executor, const py::object& f) {
 
 void define_locks(py::module_& m) {
   set_wait_hooks({&outside_the_interpreter, &interrupted});
-  py::class_<PythonLock>(
-      m, "WaitLock",
-      "A lock, which its holder may take again. Error instead of a wait without end.")
+  py::class_<PythonLock>(m, "WaitLock",
+                         "A lock, which its holder may take again. Error instead of a wait without end.")
       .def(py::init<std::string>(), py::arg("what"))
       .def("hold", &hold, py::arg("f"), "f(*args, **kwargs) with the lock.")
       .def("hold_for_capture", &hold_for_capture, py::arg("f"),
            "f() with the lock; others wait only while a capture goes on.")
-      .def("is_held", [](const PythonLock& l) { return l.lock.is_held(); }, "By whatever thread.")
+      .def(
+          "is_held", [](const PythonLock& l) { return l.lock.is_held(); }, "By whatever thread.")
       .def("__reduce__",  // a copy of what is locked has a lock of its own
            [](const PythonLock& l) {
              return py::make_tuple(py::type::of<PythonLock>(), py::make_tuple(l.what));
@@ -205,11 +205,11 @@ void define_locks(py::module_& m) {
 void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
   if (exchange.is_none()) return executor.set_job(first_replica, nullptr);
   auto shared = std::shared_ptr<py::object>(new py::object(std::move(exchange)), [](py::object* f) {
-    py::gil_scoped_acquire gil;
+    tf::InsideInterpreter inside;
     delete f;
   });
   executor.set_job(first_replica, [shared](std::vector<std::byte> mine) {
-    py::gil_scoped_acquire gil;
+    tf::InsideInterpreter inside;
     try {
       const py::bytes all = (*shared)(py::bytes(reinterpret_cast<const char*>(mine.data()), mine.size()));
       const std::string_view view = all;
@@ -342,7 +342,7 @@ std::vector<py::dict> memory(tf::Executor& executor) {
 }  // namespace
 
 bool interrupted() {
-  py::gil_scoped_acquire gil;
+  tf::InsideInterpreter inside;
   return PyErr_CheckSignals() != 0;
 }
 

@@ -5,6 +5,8 @@
 
 #include <type_traits>
 
+#include "frontends/torch/interpreter.h"
+
 namespace ipu::bindings {
 
 // Has the user pressed Ctrl-C? For native code that runs without the interpreter lock.
@@ -21,13 +23,13 @@ auto without_gil(Work work) {
   using Result = decltype(work());
   if constexpr (std::is_void_v<Result>) {
     {
-      py::gil_scoped_release release;
+      frontends::torch_frontend::OutsideInterpreter outside;
       work();
     }
     raise_signal();
   } else {
     auto result = [&] {
-      py::gil_scoped_release release;
+      frontends::torch_frontend::OutsideInterpreter outside;
       return work();
     }();
     raise_signal();

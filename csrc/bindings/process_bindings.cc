@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bindings/bindings.h"
+#include "bindings/interpreter.h"
 
 namespace ipu::bindings {
 namespace {
@@ -56,8 +57,9 @@ void end_after(int process, double seconds) {
 }  // namespace
 
 void define_processes(py::module_& m) {
-  m.def("wait_for_end", &wait_for_end, py::arg("process"), py::call_guard<py::gil_scoped_release>(),
-        "Returns when the process of this number has ended.");
+  m.def(
+      "wait_for_end", [](int process) { without_gil([&] { wait_for_end(process); }); }, py::arg("process"),
+      "Returns when the process of this number has ended.");
   m.def("end_after", &end_after, py::arg("process"), py::arg("seconds"),
         "From now on this process is killed that long after the end of the other one.");
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "frontends/torch/errors.h"
+#include "frontends/torch/interpreter.h"
 #include "support/device_error.h"
 #include "support/foreign_text.h"
 
@@ -93,7 +94,7 @@ void set_error(PyObject* kind, const std::string& user_line, const std::string& 
 [[noreturn]] void raise_in_torch(const Error& error) {
   python_error carried;
   {
-    py::gil_scoped_acquire gil;
+    frontends::torch_frontend::InsideInterpreter inside;
     set_python_error(error);
     carried.persist();
   }

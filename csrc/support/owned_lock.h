@@ -55,7 +55,7 @@ class OwnedLock {
 
   void acquire();
   void release();
-  bool is_here() const { return process_.is_here(); }  // in the process that made it
+  bool is_here() const { return process_.is_here(); }                          // in the process that made it
   bool is_held() const { return word_.load(std::memory_order_acquire) != 0; }  // by whatever thread
   // By the holder: `steps` counts what it gets done. Those who wait give up with Error(kBusy) when it stands
   // still for half a minute: the holder may be waiting for them in a way that cannot be seen from here.

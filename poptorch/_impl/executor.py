@@ -5,6 +5,7 @@ import datetime
 import functools
 import itertools
 import typing
+import weakref
 
 import torch
 
@@ -73,6 +74,17 @@ class _Compiled(typing.NamedTuple):
 _capturing = poptorch_core.WaitLock("the capture of a model")
 
 
+# Wrappers of one model have one lock: while one of them records forward, the model's tensors are symbols.
+_locks = weakref.WeakKeyDictionary()
+
+
+def _lock_of(model):
+    try:
+        return _locks.setdefault(model, poptorch_core.WaitLock("the wrapped model"))
+    except TypeError:  # a callable of a class without weak references, or without a hash
+        return poptorch_core.WaitLock("the wrapped model")
+
+
 def _locked(method):
     """A method of the wrapper that one thread at a time is in."""
 
@@ -99,7 +111,7 @@ class PoplarExecutor(inspection.Inspection):
         self._traced_model = (
             weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
         )
-        self._lock = poptorch_core.WaitLock("the wrapped model")
+        self._lock = _lock_of(model)
         self._compiled = None  # _Compiled
         self._warned = set()  # kinds of inputs this wrapper has warned of
         self._optimizer_link = None  # training only
@@ -426,8 +438,9 @@ class PoplarExecutor(inspection.Inspection):
         trainer = weight_hooks.trainer_of(self._user_model)
         if trainer is None or trainer._compiled is None or trainer._weights_version == self._seen_version:
             return
-        self._lock.hold(trainer._lock.hold, self._take_weights, compiled, trainer)
+        trainer._lock.hold(self._take_weights, compiled, trainer)
 
+    @_locked
     def _take_weights(self, compiled, trainer):
         if not compiled.executable.is_attached():
             return  # attaching writes them

@@ -160,7 +160,10 @@ class Inspection:
     def getAnchoredTensor(self, short_name):
         """Value of an anchored tensor in the last call; AssertionError when there is none."""
         executable = self._executable
-        assert executable is not None and executable.has_anchor(short_name), (
+        assert executable is not None, (
+            "getAnchoredTensor: the model has not been compiled or has been destroyed. Call it or compile() first."
+        )
+        assert executable.has_anchor(short_name), (
             f"getAnchoredTensor: '{short_name}' was not anchored. Anchored are "
             f"{sorted(self._options.anchored_tensors)}: use Options.anchorTensor before compiling."
         )

@@ -123,6 +123,12 @@ def _wrapped_class(original):
                 unwrap_class(self)
 
         def state_dict(self, *args, **kwargs):
+            executor = trainer_of(self)
+            if executor is None:
+                return self._plain_state_dict(*args, **kwargs)
+            return executor._lock.hold(self._plain_state_dict, *args, **kwargs)
+
+        def _plain_state_dict(self, *args, **kwargs):
             state = super().state_dict(*args, **kwargs)
             plain = {}  # one object for each distinct tensor
             for key, tensor in state.items():

@@ -188,7 +188,7 @@ ROWS = {
     "5.4 anchor not compiled": (
         lambda: cases.fresh().getAnchoredTensor("a"),
         "AssertionError",
-        "getAnchoredTensor: 'a' was not anchored. Anchored are []: use Options.anchorTensor before compiling.",
+        "getAnchoredTensor: the model has not been compiled or has been destroyed. Call it or compile() first.",
     ),
     "5.4 setOptimizer": (
         lambda: compiled().setOptimizer(torch.optim.SGD(Net().parameters(), lr=0.1)),

@@ -193,3 +193,45 @@ def test_importing_poptorch_does_not_settle_how_processes_start():
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+LEAVING = """
+import sys, threading, time, torch, poptorch
+poptorch.logger.setLevel("CRITICAL")
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        for _ in range(20):
+            x = torch.tanh(super().forward(x))
+        return x
+
+quiet = poptorch.Options().showCompilationProgressBar(False)
+x = torch.rand(4000, 8)
+runs = poptorch.inferenceModel(Net(8, 8), quiet)
+runs(x)
+
+def forever(work):
+    def loop():
+        while True:
+            work()
+    threading.Thread(target=loop, daemon=True).start()
+
+for work in (runs.copyWeightsToHost, runs.copyWeightsToDevice, runs.copyWeightsToHost, runs.getPerfCounters):
+    forever(work)
+time.sleep(0.1 + 0.05 * {number})
+print("done")
+sys.exit(3)
+"""
+
+
+def test_a_program_may_end_while_daemon_threads_use_a_device():
+    """Python ends daemon threads in the middle of native code, which must not end the process with an abort."""
+    for number in range(6):
+        done = subprocess.run(
+            [sys.executable, "-c", LEAVING.format(number=number)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "frontends/torch/capture/capture.h"
+#include "frontends/torch/interpreter.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -80,19 +81,9 @@ class InductorStandIn {
 };
 
 torch::SymbolizedTracebacks to_text(const std::vector<torch::CapturedTraceback*>& tracebacks) {
-  PyGILState_STATE gil = PyGILState_Ensure();
-  std::optional<InductorStandIn> stand_in(std::in_place);
-  torch::SymbolizedTracebacks result;
-  try {
-    result = torch::symbolize(tracebacks);
-  } catch (...) {
-    stand_in.reset();
-    PyGILState_Release(gil);
-    throw;
-  }
-  stand_in.reset();
-  PyGILState_Release(gil);
-  return result;
+  InsideInterpreter inside;
+  InductorStandIn stand_in;
+  return torch::symbolize(tracebacks);
 }
 
 const torch::unwind::Frame* user_frame(const torch::SymbolizedTracebacks& s,
