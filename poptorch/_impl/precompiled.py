@@ -157,7 +157,7 @@ def load_into(executor, filename, trusted):
     check_job(executor._options, part.options, read.path)
     warn_about_options(executor._options, part.options, read.path)
 
-    def adopt():
+    def take():
         with blaming(read.path, AssertionError):  # what the wrapper's own options and model say
             adopt(executor, read)
             if rng.seed_option(executor._options) in (None, rng.seed_option(part.options)):
@@ -165,7 +165,7 @@ def load_into(executor, filename, trusted):
 
     changes = poptorch_core.Changes()  # with its random state, or not at all
     changes.keep_on_failure(executor.__dict__, ["_compiled", "_groupings"])
-    changes.run(adopt)
+    changes.run(take)
 
 
 def restore_random_state(executor, part):
