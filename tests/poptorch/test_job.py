@@ -113,6 +113,7 @@ def test_a_process_that_fails_to_compile_lets_the_others_go_on(tmp_path):
 
 def test_without_a_cache_folder_every_process_compiles_and_a_warning_says_so(caplog):
     poptorch.logger.warning("another line")  # what is said of repeated lines before it comes now
+    caplog.clear()
     poptorch.logger.addHandler(caplog.handler)
     try:
         executor = poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(1, 4))
