@@ -1,5 +1,7 @@
 """poptorch.DataLoader: a torch DataLoader whose items are exactly one call's worth of rows."""
 
+import copy
+
 import torch
 import torch.utils.data
 
@@ -151,7 +153,9 @@ class DataLoader(torch.utils.data.DataLoader):
         self._accessor = None
         super().__init__(dataset, **arguments)
         if asynchronous:
-            self._accessor = AsynchronousDataAccessor(self, **{**(async_options or {}), "rebatched_size": rebatched})
+            # A copy: without a circle of references the loading process ends with the last user of the loader.
+            plain = copy.copy(self)
+            self._accessor = AsynchronousDataAccessor(plain, **{**(async_options or {}), "rebatched_size": rebatched})
 
     @staticmethod
     def _check_partition(options, iterable, batch_size, shuffle, batch_sampler, arguments):

@@ -1,5 +1,6 @@
 """Loading in another process: modes, strategies, epochs, early exit, failures; nothing is left behind."""
 
+import gc
 import contextlib
 import multiprocessing
 import os
@@ -356,3 +357,18 @@ def test_wrapping_an_asynchronous_loader_is_refused():
             poptorch.AsynchronousDataAccessor(data)
     finally:
         data.terminate()
+
+
+def test_the_process_ends_with_the_last_user_of_a_loader_without_the_garbage_collector():
+    data = torch.utils.data.TensorDataset(torch.arange(64.0).view(16, 4))
+    gc.disable()
+    try:
+        loader = poptorch.DataLoader(poptorch.Options(), data, batch_size=2, mode=poptorch.DataLoaderMode.Async)
+        process, items = loader._accessor._process, iter(loader)
+        del loader
+        assert next(items)[0].shape == (2, 4) and process.is_alive()
+        del items
+        process.join(10)
+        assert process.exitcode is not None
+    finally:
+        gc.enable()
