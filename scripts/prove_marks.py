@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Finds worthless marks: runs the tests marked `shows(NAME)` with NAME replaced by something that does nothing.
+
+scripts/prove_marks.py [NAME ...]    default: all names. Fails when a marked test passes all the same.
+
+As a pytest plugin (`-p prove_marks`, name in PROVE_NAME) it makes the replacement. Programs that a test starts see the
+real name, so a test of those proves nothing here.
+"""
+
+import argparse
+import enum
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import types
+
+import public_names
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+failed = set()
+
+
+def _first(*args, **kwargs):
+    return args[0] if args else next(iter(kwargs.values()), None)
+
+
+def _plain(base):
+    """A class of torch in place of its subclass: arguments it does not know are dropped."""
+    known = inspect.signature(base.__init__).parameters
+    return lambda *args, **kwargs: base(*args, **{key: kwargs[key] for key in kwargs if key in known})
+
+
+def _gut(kind):
+    """Methods of a class return the object and change nothing; properties are None."""
+    for name, value in list(vars(kind).items()):
+        if isinstance(value, property):
+            setattr(kind, name, property(lambda self: None, lambda self, value: None))
+        elif name in ("__exit__", "__iter__") or isinstance(value, (staticmethod, classmethod)):
+            setattr(kind, name, staticmethod(lambda *args, **kwargs: None))
+        elif inspect.isfunction(value) and (not name.startswith("__") or name in ("__enter__", "__call__")):
+            setattr(kind, name, _first)
+
+
+def _without_methods(kind):
+    for name, value in list(vars(kind).items()):
+        if inspect.isfunction(value):
+            delattr(kind, name)
+
+
+def _nothing(poptorch, name, value):
+    """What takes the place of `poptorch.<name>`. None: it was changed in place."""
+    import torch
+
+    last = name.rsplit(".", 1)[-1]
+    if name in ("optim.SGD", "optim.Adam", "optim.AdamW", "optim.RMSprop"):
+        return _plain(getattr(torch.optim, last))
+    special = {
+        "optim.LAMB": lambda: _plain(torch.optim.Adam),
+        "optim.Optimizer": lambda: _without_methods(value),
+        "DataLoader": lambda: lambda options, *args, **kwargs: _plain(torch.utils.data.DataLoader)(*args, **kwargs),
+        "AsynchronousDataAccessor": lambda: _first,
+        "ShardedExecution": lambda: poptorch.PipelinedExecution,
+        "PipelinedExecution": lambda: poptorch.ShardedExecution,
+        "BlockFunction": lambda: lambda *args, **kwargs: lambda function: function,
+    }
+    if name in special:
+        return special[name]()
+    return _gut(value) if isinstance(value, type) else _first
+
+
+def _is_deleted(name, value):
+    kind = isinstance(value, type) and issubclass(value, (enum.Enum, BaseException))
+    return kind or not callable(value) or isinstance(value, types.ModuleType) or name == "BlockId"
+
+
+def _owner(poptorch, name):
+    """The object that has the last part of a name. Parts of the options are found by their class."""
+    *parts, last = name.split(".")
+    owner = poptorch
+    for number, part in enumerate(parts):
+        if parts[0] == "Options" and number > 0:
+            owner = type(getattr(poptorch.Options(), part))
+        else:
+            owner = getattr(owner, part)
+    return owner, last
+
+
+def _replace(name):
+    import poptorch
+
+    owner, last = _owner(poptorch, name)
+    value = inspect.getattr_static(owner, last)
+    if isinstance(owner, type):
+        home = next(base for base in owner.__mro__ if last in vars(base))
+        gives_itself = owner.__module__ != "poptorch._impl.executor" and owner.__name__ != "DataLoader"
+        is_property = isinstance(value, property)
+        stub = property(lambda self: None) if is_property else _first if gives_itself else lambda *a, **k: None
+        return setattr(home, last, stub)
+    stub = _nothing(poptorch, name, value)
+    if stub is not None:
+        for module in list(sys.modules.values()):
+            for key, item in list(getattr(module, "__dict__", {}).items()):
+                if item is value and isinstance(module, types.ModuleType):
+                    setattr(module, key, stub)
+
+
+def pytest_configure(config):
+    """What is deleted is deleted before the tests are imported."""
+    import poptorch
+
+    name = os.environ.get("PROVE_NAME")
+    if name:
+        owner, last = _owner(poptorch, name)
+        if not isinstance(owner, type) and _is_deleted(name, getattr(owner, last)):
+            getattr(owner, last)
+            delattr(owner, last)
+            sys.modules.pop(f"poptorch.{name}", None)
+            config.is_replaced = True
+
+
+def pytest_collection_modifyitems(config, items):
+    name = os.environ.get("PROVE_NAME")
+    if not name:
+        return
+    items[:] = [item for item in items if any(name in mark.args for mark in item.iter_markers("shows"))]
+    if not getattr(config, "is_replaced", False):
+        _replace(name)
+
+
+def pytest_runtest_setup(item):
+    if item.originalname in failed:
+        pytest.skip("failed with other arguments")
+
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        failed.add(report.nodeid.split("::")[-1].split("[")[0])
+
+
+def outcomes(tests, folder, name=""):
+    """The tests ("file::test") that fail without `name`. A file that cannot be imported fails with all its tests."""
+    paths = [f"{folder}/{test}" for test in tests]
+    places = [str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "--timeout=120", "-p", "prove_marks", *paths]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if result.returncode not in (0, 1, 2):
+        sys.exit(f"pytest could not run the tests of '{name}':\n{result.stdout}{result.stderr}")
+    lines = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE)
+    ends = {line.split("/")[-1] for line in lines}
+    return {test for test in tests if {test.split("/")[-1], test.split("/")[-1].split("::")[0]} & ends}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "tests", help="the folder whose marks are proved")
+    arguments = parser.parse_args()
+    marks = public_names.read_marks(arguments.tests, public_names.read_names()[0])
+    names = arguments.names or list(marks)
+    for name in names:
+        if name not in marks:
+            sys.exit(f"no test is marked with '{name}'")
+    tests = sorted({test for name in names for test in marks[name]})
+    broken = outcomes(tests, arguments.tests)
+    worthless = [f"{test} fails as it is" for test in sorted(broken)]
+    for name in names:
+        survivors = sorted(set(marks[name]) - outcomes(marks[name], arguments.tests, name))
+        worthless += [f"{test} passes without {name}" for test in survivors]
+        print(f"{name}: {'passes without it' if survivors else 'shown'}", flush=True)
+    if worthless:
+        sys.exit("\n".join(worthless))
+
+
+if __name__ == "__main__":
+    main()
