@@ -3,8 +3,8 @@
 
 scripts/prove_marks.py [NAME ...]    default: all names. Fails when a marked test passes all the same.
 
-As a pytest plugin (`-p prove_marks`, name in PROVE_NAME) it makes the replacement. Programs that a test starts see the
-real name, so a test of those proves nothing here.
+As a pytest plugin (`-p prove_marks`, name in PROVE_NAME) it makes the replacement, also in the Python programs that a
+test starts: these import poptorch first thing.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import types
 
 import public_names
@@ -65,6 +66,7 @@ def _nothing(poptorch, name, value):
         "AsynchronousDataAccessor": lambda: _first,
         "ShardedExecution": lambda: poptorch.PipelinedExecution,
         "PipelinedExecution": lambda: poptorch.ShardedExecution,
+        "ICustomArgParser": lambda: object,
         "BlockFunction": lambda: lambda *args, **kwargs: lambda function: function,
     }
     if name in special:
@@ -108,27 +110,39 @@ def _replace(name):
                     setattr(module, key, stub)
 
 
-def pytest_configure(config):
-    """What is deleted is deleted before the tests are imported."""
+def _delete(name):
+    """Deletes the name when it is an enumeration, an exception, a module or a value. False for all others."""
     import poptorch
 
-    name = os.environ.get("PROVE_NAME")
-    if name:
-        owner, last = _owner(poptorch, name)
-        if not isinstance(owner, type) and _is_deleted(name, getattr(owner, last)):
-            getattr(owner, last)
-            delattr(owner, last)
-            sys.modules.pop(f"poptorch.{name}", None)
-            config.is_replaced = True
+    owner, last = _owner(poptorch, name)
+    if isinstance(owner, type) or not _is_deleted(name, getattr(owner, last)):
+        return False
+    if isinstance(getattr(owner, last), types.ModuleType):
+        sys.modules[f"poptorch.{name}"] = None  # importing it is an error
+    delattr(owner, last)
+    return True
+
+
+def replace_in_program():
+    """Called by sitecustomize.py of the Python programs that a test starts."""
+    name = os.environ["PROVE_NAME"]
+    if name and not _delete(name):
+        _replace(name)
+
+
+def pytest_configure(config):
+    """What is deleted is deleted before the tests are imported."""
+    os.environ["PROVE_PROGRAMS"] = "1"
+    name = os.environ["PROVE_NAME"]
+    config.is_deleted = bool(name) and _delete(name)
 
 
 def pytest_collection_modifyitems(config, items):
-    name = os.environ.get("PROVE_NAME")
-    if not name:
-        return
-    items[:] = [item for item in items if any(name in mark.args for mark in item.iter_markers("shows"))]
-    if not getattr(config, "is_replaced", False):
-        _replace(name)
+    name = os.environ["PROVE_NAME"]
+    if name:
+        items[:] = [item for item in items if any(name in mark.args for mark in item.iter_markers("shows"))]
+        if not config.is_deleted:
+            _replace(name)
 
 
 def pytest_runtest_setup(item):
@@ -141,16 +155,20 @@ def pytest_runtest_logreport(report):
         failed.add(report.nodeid.split("::")[-1].split("[")[0])
 
 
-def outcomes(tests, folder, name=""):
+def failures(tests, folder, name=""):
     """The tests ("file::test") that fail without `name`. A file that cannot be imported fails with all its tests."""
     paths = [f"{folder}/{test}" for test in tests]
-    places = [str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "--timeout=120", "-p", "prove_marks", *paths]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    if result.returncode not in (0, 1, 2):
-        sys.exit(f"pytest could not run the tests of '{name}':\n{result.stdout}{result.stderr}")
+    with tempfile.TemporaryDirectory() as start:
+        begin = 'import os\nif "PROVE_PROGRAMS" in os.environ:\n    import prove_marks\n    prove_marks.replace_in_program()\n'
+        (pathlib.Path(start) / "sitecustomize.py").write_text(begin)
+        places = [start, str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
+        options = ["-q", "-rfE", "--tb=no", "--timeout=120", "-p", "prove_marks", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *options, *paths]
+        result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     lines = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE)
+    if result.returncode > 1 and not lines:
+        sys.exit(f"pytest could not run the tests of '{name}':\n{result.stdout}{result.stderr}")
     ends = {line.split("/")[-1] for line in lines}
     return {test for test in tests if {test.split("/")[-1], test.split("/")[-1].split("::")[0]} & ends}
 
@@ -166,10 +184,10 @@ def main():
         if name not in marks:
             sys.exit(f"no test is marked with '{name}'")
     tests = sorted({test for name in names for test in marks[name]})
-    broken = outcomes(tests, arguments.tests)
+    broken = failures(tests, arguments.tests)
     worthless = [f"{test} fails as it is" for test in sorted(broken)]
     for name in names:
-        survivors = sorted(set(marks[name]) - outcomes(marks[name], arguments.tests, name))
+        survivors = sorted(set(marks[name]) - failures(marks[name], arguments.tests, name))
         worthless += [f"{test} passes without {name}" for test in survivors]
         print(f"{name}: {'passes without it' if survivors else 'shown'}", flush=True)
     if worthless:

@@ -78,6 +78,7 @@ def indices(items):
 
 
 @pytest.mark.parametrize("strategy", list(SharingStrategy))
+@pytest.mark.shows("SharingStrategy")
 def test_every_sharing_strategy_delivers_every_row_in_order_for_two_epochs(strategy):
     data = loader(mode=DataLoaderMode.Async, async_options={"sharing_strategy": strategy})
     try:
@@ -97,6 +98,7 @@ class LeavingRows(Rows):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.shows("DataLoader.terminate")
 def test_shared_memory_of_ended_processes_is_removed(workers, killed):
     before = set(os.listdir("/dev/shm"))
     data = poptorch.DataLoader(
@@ -150,6 +152,7 @@ def test_iterating_again_before_anything_was_consumed_does_not_restart():
         accessor.terminate()
 
 
+@pytest.mark.shows("DataLoaderMode")
 def test_rebatching_keeps_rows_that_workers_would_drop():
     options = poptorch.Options().deviceIterations(8)
     kept = {}
@@ -165,6 +168,7 @@ def test_rebatching_keeps_rows_that_workers_would_drop():
     assert kept[DataLoaderMode.AsyncRebatched] == [8] * 7
 
 
+@pytest.mark.shows("DataLoaderMode")
 def test_rebatching_gives_a_shorter_last_item_only_when_asked_to_keep_it():
     for drop_last, sizes in ((True, [8, 8]), (False, [8, 8, 4])):
         data = loader(20, mode=DataLoaderMode.AsyncRebatched, drop_last=drop_last)
@@ -175,6 +179,7 @@ def test_rebatching_gives_a_shorter_last_item_only_when_asked_to_keep_it():
             data.terminate()
 
 
+@pytest.mark.shows("AsynchronousDataAccessor")
 def test_dict_and_single_tensor_elements_and_the_ring_is_reused():
     elements = [{"b": torch.full((2,), float(i)), "a": torch.full((1,), i)} for i in range(7)]
     accessor = poptorch.AsynchronousDataAccessor(elements, buffer_size=2, sharing_strategy=SharingStrategy.Fork)

@@ -69,6 +69,7 @@ class Wide(torch.nn.Module):
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="overlap needs two cores")
+@pytest.mark.shows("PipelinedExecution")
 def test_stages_of_two_ipus_overlap_and_micro_batches_come_in_order():
     run = poptorch.inferenceModel(Wide(), poptorch.Options().deviceIterations(8))
     x = torch.randn(8 * 256, 1024)
@@ -159,6 +160,7 @@ def poptorch_ipus():
     return count
 
 
+@pytest.mark.shows("PoplarExecutor.setOptimizer")
 def test_learning_rate_changes_through_set_optimizer_only():
     torch.manual_seed(0)
     model = Mlp()

@@ -1,5 +1,6 @@
 """Installing and importing: what changes, and what does not."""
 
+import enum
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ def test_import_makes_the_ipu_device_known():
     assert torch.zeros(2).is_ipu is False
 
 
+@pytest.mark.shows("ipuHardwareIsAvailable", "ipuHardwareVersion", "poptorch_core.ipuHardwareVersion")
 def test_hardware_queries(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
     assert not poptorch.ipuHardwareIsAvailable(17)
@@ -98,6 +100,7 @@ def test_profiling_channels_do_nothing_without_the_tracer():
         channel.instrument(items, "push")
 
 
+@pytest.mark.shows("createPoptorchError")
 def test_create_error_builds_a_python_side_error():
     error = poptorch.createPoptorchError("text")
     assert isinstance(error, poptorch.Error)
@@ -112,12 +115,23 @@ def test_create_error_builds_a_python_side_error():
     )
 
 
+@pytest.mark.shows("testing.allclose", "testing")
 def test_allclose_of_structures():
     from poptorch.testing import allclose
 
     a = torch.ones(2)
     assert allclose([a, (a, a)], [a, (a, a.clone())])
     assert not allclose([a], (a,)) and not allclose([a], [a, a]) and not allclose(a, a + 1)
+
+
+@pytest.mark.shows("enums", "ops", "options")
+def test_modules_have_the_names_of_the_package():
+    kinds = [kind for kind in vars(poptorch.enums).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)]
+    assert len(kinds) > 10 and all(getattr(poptorch, kind.__name__) is kind for kind in kinds if kind is not enum.IntEnum)
+    options = poptorch.options.Options().outputMode(poptorch.enums.OutputMode.Sum).deviceIterations(2)
+    with poptorch.ops.Block("outside a capture", ipu_id=3):
+        result = poptorch.inferenceModel(lambda x: x * 3, options)(torch.tensor([1.0, 10.0]))
+    assert result.tolist() == [33]
 
 
 def test_compatibility_page_is_current():
@@ -128,6 +142,7 @@ def test_compatibility_page_is_current():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.shows("registerPreCompileHook", "registerPostCompileHook")
 def test_compile_hooks_run_around_each_capture():
     seen = []
     before = poptorch.registerPreCompileHook(lambda: seen.append("before"))
