@@ -64,7 +64,12 @@ def table(tests):
     marks = public_names.read_marks(tests, names)
     found = list(rows(lambda name: exists(poptorch, name), names, reasons, marks))
     counts = ", ".join(f"{sum(state == s for _, s, _ in found)} {state}" for state in STATES)
-    lines = [f"{len(found)} public names: {counts}.", "", "| name | state | a test that shows it, or why nothing |", "|---|---|---|"]
+    lines = [
+        f"{len(found)} public names: {counts}.",
+        "",
+        "| name | state | a test that shows it, or why nothing |",
+        "|---|---|---|",
+    ]
     return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
 
 

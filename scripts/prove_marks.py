@@ -22,7 +22,12 @@ import public_names
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-failed = set()
+START_OF_PROGRAMS = """import os
+if "PROVE_PROGRAMS" in os.environ:
+    import prove_marks
+    prove_marks.replace_in_program()
+"""
+failed = set()  # names of test functions
 
 
 def _first(*args, **kwargs):
@@ -159,11 +164,10 @@ def failures(tests, folder, name=""):
     """The tests ("file::test") that fail without `name`. A file that cannot be imported fails with all its tests."""
     paths = [f"{folder}/{test}" for test in tests]
     with tempfile.TemporaryDirectory() as start:
-        begin = 'import os\nif "PROVE_PROGRAMS" in os.environ:\n    import prove_marks\n    prove_marks.replace_in_program()\n'
-        (pathlib.Path(start) / "sitecustomize.py").write_text(begin)
+        (pathlib.Path(start) / "sitecustomize.py").write_text(START_OF_PROGRAMS)
         places = [start, str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
-        options = ["-q", "-rfE", "--tb=no", "--timeout=120", "-p", "prove_marks", "-p", "no:cacheprovider"]
+        options = "-q -rfE --tb=no --timeout=120 -c pyproject.toml -p prove_marks -p no:cacheprovider".split()
         command = [sys.executable, "-m", "pytest", *options, *paths]
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     lines = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE)

@@ -67,15 +67,15 @@ def test_begin_block_wraps_other_callables():
         pytest.param(
             lambda layer: poptorch.LegacyBeginBlockFn(layer, "mine", 1), marks=pytest.mark.shows("LegacyBeginBlockFn")
         ),
-        pytest.param(
-            lambda layer: poptorch.BlockFunction("mine", 1)(layer), marks=pytest.mark.shows("BlockFunction")
-        ),
+        pytest.param(lambda layer: poptorch.BlockFunction("mine", 1)(layer), marks=pytest.mark.shows("BlockFunction")),
     ],
 )
 def test_a_strategy_is_asked_about_every_kind_of_block(start):
     step = start(lambda x: x * 2)
     options = sharded(poptorch.Stage("other"))
-    with pytest.raises(AssertionError, match=r"Unknown Block 'mine': the execution strategy expects one of \['other'\]"):
+    with pytest.raises(
+        AssertionError, match=r"Unknown Block 'mine': the execution strategy expects one of \['other'\]"
+    ):
         poptorch.inferenceModel(lambda x: step(x), options)(torch.ones(2))
     known = sharded(poptorch.Stage("mine"))
     assert poptorch.inferenceModel(lambda x: step(x), known)(torch.ones(2)).tolist() == [2, 2]

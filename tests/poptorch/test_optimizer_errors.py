@@ -481,9 +481,7 @@ def test_running_means_give_the_same_updates():
     assert str(raised.value) == "the strategy must be a poptorch.MeanReductionStrategy, got int (1)"
 
 
-@pytest.mark.shows(
-    "Options.Training.setMeanAccumulationAndReplicationReductionStrategy", "MeanReductionStrategy"
-)
+@pytest.mark.shows("Options.Training.setMeanAccumulationAndReplicationReductionStrategy", "MeanReductionStrategy")
 def test_running_means_do_not_overflow_where_a_sum_does():
     after = {}
     for strategy in (poptorch.MeanReductionStrategy.Post, poptorch.MeanReductionStrategy.Running):

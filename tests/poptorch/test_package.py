@@ -126,8 +126,12 @@ def test_allclose_of_structures():
 
 @pytest.mark.shows("enums", "ops", "options")
 def test_modules_have_the_names_of_the_package():
-    kinds = [kind for kind in vars(poptorch.enums).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)]
-    assert len(kinds) > 10 and all(getattr(poptorch, kind.__name__) is kind for kind in kinds if kind is not enum.IntEnum)
+    kinds = [
+        kind for kind in vars(poptorch.enums).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)
+    ]
+    assert len(kinds) > 10 and all(
+        getattr(poptorch, kind.__name__) is kind for kind in kinds if kind is not enum.IntEnum
+    )
     options = poptorch.options.Options().outputMode(poptorch.enums.OutputMode.Sum).deviceIterations(2)
     with poptorch.ops.Block("outside a capture", ipu_id=3):
         result = poptorch.inferenceModel(lambda x: x * 3, options)(torch.tensor([1.0, 10.0]))
