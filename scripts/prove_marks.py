@@ -8,7 +8,6 @@ test starts: these import poptorch first thing.
 """
 
 import argparse
-import enum
 import inspect
 import os
 import pathlib
@@ -79,9 +78,9 @@ def _nothing(poptorch, name, value):
     return _gut(value) if isinstance(value, type) else _first
 
 
-def _is_deleted(name, value):
-    kind = isinstance(value, type) and issubclass(value, (enum.Enum, BaseException))
-    return kind or not callable(value) or isinstance(value, types.ModuleType) or name == "BlockId"
+def _is_deleted(value):
+    is_exception = isinstance(value, type) and issubclass(value, BaseException)
+    return is_exception or hasattr(value, "__members__") or not callable(value)
 
 
 def _owner(poptorch, name):
@@ -120,7 +119,7 @@ def _delete(name):
     import poptorch
 
     owner, last = _owner(poptorch, name)
-    if isinstance(owner, type) or not _is_deleted(name, getattr(owner, last)):
+    if isinstance(owner, type) or not _is_deleted(getattr(owner, last)):
         return False
     if isinstance(getattr(owner, last), types.ModuleType):
         sys.modules[f"poptorch.{name}"] = None  # importing it is an error
@@ -167,7 +166,7 @@ def failures(tests, folder, name=""):
         (pathlib.Path(start) / "sitecustomize.py").write_text(START_OF_PROGRAMS)
         places = [start, str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
-        options = "-q -rfE --tb=no --timeout=120 -c pyproject.toml -p prove_marks -p no:cacheprovider".split()
+        options = ["-q", "-rfE", "--tb=no", "--timeout=120", "-cpyproject.toml", "-pprove_marks", "-pno:cacheprovider"]
         command = [sys.executable, "-m", "pytest", *options, *paths]
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     lines = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE)

@@ -78,7 +78,6 @@ def indices(items):
 
 
 @pytest.mark.parametrize("strategy", list(SharingStrategy))
-@pytest.mark.shows("SharingStrategy")
 def test_every_sharing_strategy_delivers_every_row_in_order_for_two_epochs(strategy):
     data = loader(mode=DataLoaderMode.Async, async_options={"sharing_strategy": strategy})
     try:
@@ -302,6 +301,26 @@ def test_data_that_cannot_be_pickled_is_pickles_own_error_here_and_leaves_no_fil
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         poptorch.AsynchronousDataAccessor([lambda: 0], sharing_strategy=strategy)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".poptorch"] == []
+
+
+@pytest.mark.shows("SharingStrategy")
+def test_only_a_forked_process_takes_data_that_cannot_be_pickled():
+    class Local(Rows):
+        pass
+
+    def load(strategy):
+        asked = {"sharing_strategy": strategy}
+        return poptorch.DataLoader(
+            poptorch.Options(), Local(8), batch_size=2, mode=DataLoaderMode.Async, async_options=asked
+        )
+
+    data = load(SharingStrategy.Fork)
+    try:
+        assert indices(data) == list(range(8))
+    finally:
+        data.terminate()
+    with pytest.raises((pickle.PicklingError, AttributeError), match="Local"):
+        load(SharingStrategy.SharedMemory)
 
 
 class Noted(Rows):

@@ -60,6 +60,16 @@ def test_begin_block_wraps_other_callables():
     )
 
 
+@pytest.mark.shows("PipelinedExecution")
+def test_a_pipeline_needs_a_micro_batch_for_each_stage():
+    model, x = TwoHalves(), torch.randn(4, 8)
+    pipeline = poptorch.PipelinedExecution("front", "back")
+    with pytest.raises(poptorch.Error, match=r"deviceIterations.*\b2\b"):
+        poptorch.inferenceModel(model, poptorch.Options().setExecutionStrategy(pipeline))(x)
+    options = poptorch.Options().deviceIterations(2).setExecutionStrategy(pipeline)
+    torch.testing.assert_close(poptorch.inferenceModel(model, options)(x), model(x))
+
+
 @pytest.mark.parametrize(
     "start",
     [

@@ -146,7 +146,7 @@ def test_memory_proportions_outside_0_to_1_are_refused(value):
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("keep_precision", [False, True])
 @pytest.mark.parametrize("batch", [(), (3,)])
-@pytest.mark.shows("serializedMatMul", "MatMulSerializationMode")
+@pytest.mark.shows("serializedMatMul")
 def test_serialised_product_is_matmul(mode, keep_precision, batch):
     factor = 0 if mode == Mode.Disabled else 2
     a, b = torch.randn(2, *batch, 4, 6), torch.randn(2, *batch, 6, 8)

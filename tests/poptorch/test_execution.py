@@ -69,7 +69,6 @@ class Wide(torch.nn.Module):
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="overlap needs two cores")
-@pytest.mark.shows("PipelinedExecution")
 def test_stages_of_two_ipus_overlap_and_micro_batches_come_in_order():
     run = poptorch.inferenceModel(Wide(), poptorch.Options().deviceIterations(8))
     x = torch.randn(8 * 256, 1024)

@@ -11,7 +11,6 @@ import poptorch
 
 
 @pytest.mark.tiny
-@pytest.mark.shows("Options.defaultOutputMode")
 def test_setters_chain_and_store():
     options = poptorch.Options().deviceIterations(4).autoRoundNumIPUs().outputMode(poptorch.OutputMode.EveryN, 2)
     assert options.device_iterations == 4 and options("device_iterations") == 4
@@ -19,10 +18,11 @@ def test_setters_chain_and_store():
     assert options.output_mode == 1 and options.output_return_period == 2 and not options.defaultOutputMode()
 
 
+@pytest.mark.shows("Options.defaultOutputMode")
 def test_defaults_are_the_published_ones():
     options = poptorch.Options()
     assert options.replication_factor == 1 and options.device_iterations == 1
-    assert options.output_mode == 4 and options.defaultOutputMode()
+    assert options.output_mode == 4 and options.defaultOutputMode() is True
     assert options.Training.gradient_accumulation == 1
     assert options.Training.accumulation_and_replication_reduction_type is poptorch.ReductionType.Mean
     assert options.Distributed.numProcesses == 1 and options.Distributed.processId == 0

@@ -72,6 +72,23 @@ def test_import_side_effects():
     assert result.stderr.count("Traceback") == 1 and result.stderr.endswith("\nValueError: shown\n")
 
 
+@pytest.mark.shows("poptorchAtExit")
+def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
+    result = run_python(
+        "import torch, poptorch\n"
+        "def kind():\n"
+        "    try:\n"
+        "        torch.zeros(2, device='ipu') + 1\n"
+        "    except Exception as error:\n"
+        "        assert 'operation outside a model' in str(error)\n"
+        "        return type(error).__name__\n"
+        "before = kind()\n"
+        "poptorch.poptorchAtExit()\n"
+        "print(before, kind())\n"
+    )
+    assert result.stdout == "Error RuntimeError\n", result.stderr
+
+
 def test_what_a_failed_child_process_wrote_is_in_the_log():
     result = run_python(
         "import poptorch, subprocess, sys; "
