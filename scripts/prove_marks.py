@@ -50,12 +50,6 @@ def _gut(kind):
             setattr(kind, name, _first)
 
 
-def _without_methods(kind):
-    for name, value in list(vars(kind).items()):
-        if inspect.isfunction(value):
-            delattr(kind, name)
-
-
 def _nothing(poptorch, name, value):
     """What takes the place of `poptorch.<name>`. None: it was changed in place."""
     import torch
@@ -65,7 +59,6 @@ def _nothing(poptorch, name, value):
         return _plain(getattr(torch.optim, last))
     special = {
         "optim.LAMB": lambda: _plain(torch.optim.Adam),
-        "optim.Optimizer": lambda: _without_methods(value),
         "DataLoader": lambda: lambda options, *args, **kwargs: _plain(torch.utils.data.DataLoader)(*args, **kwargs),
         "AsynchronousDataAccessor": lambda: _first,
         "ShardedExecution": lambda: poptorch.PipelinedExecution,
@@ -161,19 +154,19 @@ def pytest_runtest_logreport(report):
 
 def failures(tests, folder, name=""):
     """The tests ("file::test") that fail without `name`. A file that cannot be imported fails with all its tests."""
-    paths = [f"{folder}/{test}" for test in tests]
     with tempfile.TemporaryDirectory() as start:
         (pathlib.Path(start) / "sitecustomize.py").write_text(START_OF_PROGRAMS)
-        places = [start, str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(places)}
-        options = ["-q", "-rfE", "--tb=no", "--timeout=120", "-cpyproject.toml", "-pprove_marks", "-pno:cacheprovider"]
-        command = [sys.executable, "-m", "pytest", *options, *paths]
+        path = [start, str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PROVE_NAME": name, "PYTHONPATH": os.pathsep.join(path)}
+        options = ["-q", "-rfE", "--tb=no", "--timeout=120", "-pprove_marks", "-pno:cacheprovider"]
+        places = ["-cpyproject.toml", f"--rootdir={folder}", *(f"{folder}/{test}" for test in tests)]
+        command = [sys.executable, "-m", "pytest", *options, *places]
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    lines = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE)
-    if result.returncode > 1 and not lines:
+    fallen = set(re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:\[| |$)", result.stdout, re.MULTILINE))
+    if result.returncode > 1 and not fallen:
         sys.exit(f"pytest could not run the tests of '{name}':\n{result.stdout}{result.stderr}")
-    ends = {line.split("/")[-1] for line in lines}
-    return {test for test in tests if {test.split("/")[-1], test.split("/")[-1].split("::")[0]} & ends}
+    shown_as = {test: os.path.relpath(folder / test, ROOT) for test in tests}
+    return {test for test, shown in shown_as.items() if {shown, shown.split("::")[0]} & fallen}
 
 
 def main():
@@ -181,16 +174,17 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "tests", help="the folder whose marks are proved")
     arguments = parser.parse_args()
-    marks = public_names.read_marks(arguments.tests, public_names.read_names()[0])
+    folder = arguments.tests.resolve()
+    marks = public_names.read_marks(folder, public_names.read_names()[0])
     names = arguments.names or list(marks)
     for name in names:
         if name not in marks:
             sys.exit(f"no test is marked with '{name}'")
     tests = sorted({test for name in names for test in marks[name]})
-    broken = failures(tests, arguments.tests)
+    broken = failures(tests, folder)
     worthless = [f"{test} fails as it is" for test in sorted(broken)]
     for name in names:
-        survivors = sorted(set(marks[name]) - failures(marks[name], arguments.tests, name))
+        survivors = sorted(set(marks[name]) - failures(marks[name], folder, name))
         worthless += [f"{test} passes without {name}" for test in survivors]
         print(f"{name}: {'passes without it' if survivors else 'shown'}", flush=True)
     if worthless:

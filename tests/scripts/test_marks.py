@@ -58,12 +58,10 @@ def test_the_number_is_stored(count):
 
 def test_every_kind_of_name_is_replaced(tmp_path):
     text = """
-@pytest.mark.shows("isRunningOnIpu", "Stage", "OutputMode", "Error", "PoplarExecutor.isCompiled", "__version__")
+@pytest.mark.shows("isRunningOnIpu", "Stage", "OutputMode", "PoplarExecutor.isCompiled")
 def test_all():
-    run = poptorch.inferenceModel(lambda x: x)
-    assert run.isCompiled() is False and poptorch.isRunningOnIpu() is False
-    assert poptorch.Stage("a").ipu(1) != poptorch.Stage("a") and poptorch.__version__
-    assert poptorch.OutputMode.All == 2 and issubclass(poptorch.Error, Exception)
+    assert poptorch.inferenceModel(lambda x: x).isCompiled() is False and poptorch.isRunningOnIpu() is False
+    assert poptorch.Stage("a").ipu(1) != poptorch.Stage("a") and poptorch.OutputMode.All == 2
 
 
 @pytest.mark.shows("createPoptorchError")
@@ -73,7 +71,7 @@ def test_in_a_program():
 """
     code, lines, errors = prove(write(tmp_path, text))
     assert code == 0, errors
-    assert len(lines) == 7 and all(line.endswith(": shown") for line in lines)
+    assert len(lines) == 5 and all(line.endswith(": shown") for line in lines)
 
 
 def test_a_test_that_fails_anyway_proves_nothing(tmp_path):
