@@ -323,7 +323,7 @@ def test_compilation_time_is_a_part_of_the_time_that_compiling_took():
     begin = time.perf_counter()
     run.compile(torch.randn(2, 4))
     took = time.perf_counter() - begin
-    assert took / 10 < run.compilationTime().total_seconds() <= took
+    assert took / 100 < run.compilationTime().total_seconds() <= took
 
 
 @pytest.mark.shows("Options.logCycleCount", "PoplarExecutor.cycleCount")
