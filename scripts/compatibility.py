@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
-"""Writes the table of public names in docs/compatibility.md by looking at the built package.
+"""Writes the table of public names in docs/compatibility.md from the marks of tests and the built package.
 
 scripts/compatibility.py            rewrites the table
 scripts/compatibility.py --check    fails when the page is not what would be written
+
+A name works when it is there and a test is marked that would fail if it did nothing (scripts/public_names.py).
 """
 
+import argparse
 import pathlib
 import sys
+
+import public_names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- names: begin (generated) -->", "<!-- names: end -->"
 REFUSED = "Not available in this version"
+WORKS, NOT_SHOWN, NO_EFFECT, NOT_YET = STATES = "works", "there, not shown by a test", "no effect", "not yet"
 
 
-def works(poptorch, name):
-    """Does `poptorch.<name>` exist and do something? Options parts are looked up on an instance."""
+def exists(poptorch, name):
+    """Is `poptorch.<name>` there and not refused? Options parts are looked up on an instance."""
     owner = poptorch
     parts = name.split(".")
     if parts[0] == "Options" and len(parts) > 2:
@@ -33,32 +39,53 @@ def works(poptorch, name):
     return not (documentation or "").startswith(REFUSED)
 
 
-def table():
+def rows(is_there, names, reasons, marks):
+    """(name, state, the test that shows it or the reason) for each name. Ends the program on a contradiction."""
+    for name in names:
+        if not is_there(name):
+            if name in marks or name in reasons:
+                sys.exit(f"'{name}' is not there, but {marks.get(name, ['the list of names'])[0]} says it is")
+            yield name, NOT_YET, ""
+        elif name in reasons:
+            if name in marks:
+                sys.exit(f"'{name}' has no effect by scripts/public_names.txt, but {marks[name][0]} shows one")
+            yield name, NO_EFFECT, reasons[name]
+        elif name in marks:
+            yield name, WORKS, f"`{marks[name][0]}`"
+        else:
+            yield name, NOT_SHOWN, ""
+
+
+def table(tests):
     sys.path.insert(0, str(ROOT))
     import poptorch
 
-    names = [
-        name
-        for line in (ROOT / "scripts" / "public_names.txt").read_text().splitlines()
-        if not line.startswith("#")
-        for name in line.split()
+    names, reasons = public_names.read_names()
+    marks = public_names.read_marks(tests, names)
+    found = list(rows(lambda name: exists(poptorch, name), names, reasons, marks))
+    counts = ", ".join(f"{sum(state == s for _, s, _ in found)} {state}" for state in STATES)
+    lines = [
+        f"{len(found)} public names: {counts}.",
+        "",
+        "| name | state | a test that shows it, or why nothing |",
+        "|---|---|---|",
     ]
-    rows = [(name, "works" if works(poptorch, name) else "not yet") for name in names]
-    count = sum(state == "works" for _, state in rows)
-    lines = [f"{count} of {len(rows)} public names work.", "", "| name | state |", "|---|---|"]
-    return "\n".join(lines + [f"| `{name}` | {state} |" for name, state in rows])
+    return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "tests", help="the folder whose marks are read")
+    arguments = parser.parse_args()
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
-    wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
-    if "--check" in sys.argv:
-        if page != wanted:
-            sys.exit("docs/compatibility.md is out of date: run scripts/compatibility.py")
-        return
-    PAGE.write_text(wanted)
+    wanted = f"{before}{BEGIN}\n{table(arguments.tests)}\n{END}{after}"
+    if not arguments.check:
+        PAGE.write_text(wanted)
+    elif page != wanted:
+        sys.exit("docs/compatibility.md is out of date: run scripts/compatibility.py")
 
 
 if __name__ == "__main__":

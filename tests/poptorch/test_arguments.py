@@ -81,6 +81,7 @@ class BoxParser(poptorch.ICustomArgParser):
         return Box(next(tensor_iterator))
 
 
+@pytest.mark.shows("registerCustomArgParser", "ICustomArgParser")
 def test_custom_structures():
     poptorch.registerCustomArgParser(Box, BoxParser())
     try:

@@ -98,6 +98,7 @@ class LeavingRows(Rows):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.shows("DataLoader.terminate")
 def test_shared_memory_of_ended_processes_is_removed(workers, killed):
     before = set(os.listdir("/dev/shm"))
     data = poptorch.DataLoader(
@@ -151,6 +152,7 @@ def test_iterating_again_before_anything_was_consumed_does_not_restart():
         accessor.terminate()
 
 
+@pytest.mark.shows("DataLoaderMode")
 def test_rebatching_keeps_rows_that_workers_would_drop():
     options = poptorch.Options().deviceIterations(8)
     kept = {}
@@ -166,6 +168,7 @@ def test_rebatching_keeps_rows_that_workers_would_drop():
     assert kept[DataLoaderMode.AsyncRebatched] == [8] * 7
 
 
+@pytest.mark.shows("DataLoaderMode")
 def test_rebatching_gives_a_shorter_last_item_only_when_asked_to_keep_it():
     for drop_last, sizes in ((True, [8, 8]), (False, [8, 8, 4])):
         data = loader(20, mode=DataLoaderMode.AsyncRebatched, drop_last=drop_last)
@@ -176,6 +179,7 @@ def test_rebatching_gives_a_shorter_last_item_only_when_asked_to_keep_it():
             data.terminate()
 
 
+@pytest.mark.shows("AsynchronousDataAccessor")
 def test_dict_and_single_tensor_elements_and_the_ring_is_reused():
     elements = [{"b": torch.full((2,), float(i)), "a": torch.full((1,), i)} for i in range(7)]
     accessor = poptorch.AsynchronousDataAccessor(elements, buffer_size=2, sharing_strategy=SharingStrategy.Fork)
@@ -298,6 +302,26 @@ def test_data_that_cannot_be_pickled_is_pickles_own_error_here_and_leaves_no_fil
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         poptorch.AsynchronousDataAccessor([lambda: 0], sharing_strategy=strategy)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".poptorch"] == []
+
+
+@pytest.mark.shows("SharingStrategy")
+def test_only_a_forked_process_takes_data_that_cannot_be_pickled():
+    class Local(Rows):
+        pass
+
+    def load(strategy):
+        asked = {"sharing_strategy": strategy}
+        return poptorch.DataLoader(
+            poptorch.Options(), Local(8), batch_size=2, mode=DataLoaderMode.Async, async_options=asked
+        )
+
+    data = load(SharingStrategy.Fork)
+    try:
+        assert indices(data) == list(range(8))
+    finally:
+        data.terminate()
+    with pytest.raises((pickle.PicklingError, AttributeError), match="Local"):
+        load(SharingStrategy.SharedMemory)
 
 
 class Noted(Rows):

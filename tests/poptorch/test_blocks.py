@@ -26,6 +26,7 @@ def sharded(*args):
     return poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution(*args))
 
 
+@pytest.mark.shows("ShardedExecution", "Options.setExecutionStrategy")
 def test_annotated_model_runs_on_the_cpu_and_on_two_ipus_alike():
     model, x = TwoHalves(), torch.randn(4, 8)
     torch.testing.assert_close(poptorch.inferenceModel(model, sharded())(x), model(x))
@@ -33,6 +34,7 @@ def test_annotated_model_runs_on_the_cpu_and_on_two_ipus_alike():
     torch.testing.assert_close(pipelined(x), model(x))
 
 
+@pytest.mark.shows("BeginBlock", "removeBlocks", "module_repr")
 def test_begin_block_starts_a_block_when_the_module_is_called_and_can_be_removed():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     assert poptorch.BeginBlock(model[2], "last", ipu_id=1) is model[2]
@@ -56,6 +58,49 @@ def test_begin_block_wraps_other_callables():
     torch.testing.assert_close(
         poptorch.inferenceModel(torch.nn.Sequential(torch.nn.ReLU(), step), sharded())(x), x.relu() * 2
     )
+
+
+@pytest.mark.shows("PipelinedExecution")
+def test_a_pipeline_needs_a_micro_batch_for_each_stage():
+    model, x = TwoHalves(), torch.randn(4, 8)
+    pipeline = poptorch.PipelinedExecution("front", "back")
+    with pytest.raises(poptorch.Error, match=r"deviceIterations.*\b2\b"):
+        poptorch.inferenceModel(model, poptorch.Options().setExecutionStrategy(pipeline))(x)
+    options = poptorch.Options().deviceIterations(2).setExecutionStrategy(pipeline)
+    torch.testing.assert_close(poptorch.inferenceModel(model, options)(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(lambda layer: poptorch.BeginBlock(layer, "mine", 1), marks=pytest.mark.shows("BeginBlock")),
+        pytest.param(
+            lambda layer: poptorch.LegacyBeginBlockFn(layer, "mine", 1), marks=pytest.mark.shows("LegacyBeginBlockFn")
+        ),
+        pytest.param(lambda layer: poptorch.BlockFunction("mine", 1)(layer), marks=pytest.mark.shows("BlockFunction")),
+    ],
+)
+def test_a_strategy_is_asked_about_every_kind_of_block(start):
+    step = start(lambda x: x * 2)
+    options = sharded(poptorch.Stage("other"))
+    with pytest.raises(
+        AssertionError, match=r"Unknown Block 'mine': the execution strategy expects one of \['other'\]"
+    ):
+        poptorch.inferenceModel(lambda x: step(x), options)(torch.ones(2))
+    known = sharded(poptorch.Stage("mine"))
+    assert poptorch.inferenceModel(lambda x: step(x), known)(torch.ones(2)).tolist() == [2, 2]
+
+
+@pytest.mark.shows("print")
+def test_print_shows_a_module_with_its_blocks_and_then_without(capsys):
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
+    plain = repr(model)
+    poptorch.BeginBlock(model[1], "last", ipu_id=1)
+    poptorch.print(model)
+    marked = plain.replace("Tanh()", "BeginBlock(user_id=last, ipu_id=1) Tanh()")
+    assert capsys.readouterr().out == f"{marked}\n{plain}\n"
+    poptorch.print([1, 2])
+    assert capsys.readouterr().out == "[1, 2]\n"
 
 
 def test_block_function_decorates_methods():
@@ -117,6 +162,7 @@ def test_block_without_ipu_under_same_as_ipu_is_refused():
         poptorch.inferenceModel(NoIpu())(torch.randn(2, 2))
 
 
+@pytest.mark.shows("Block")
 def test_operation_after_a_block_has_ended_is_refused_with_its_line():
 
     class Outside(torch.nn.Module):
@@ -143,6 +189,7 @@ def test_leaving_an_inner_block_leaves_no_block_active():
         poptorch.inferenceModel(Nested())(torch.randn(2, 2))
 
 
+@pytest.mark.shows("isRunningOnIpu")
 def test_is_running_on_ipu_is_true_in_forward_only():
     seen = []
 

@@ -73,12 +73,26 @@ def test_computing_outside_a_model_names_the_legal_ways():
     )
 
 
+@pytest.mark.shows("getIpuTensorId")
 def test_tensor_ids_tell_memory_views_apart():
     t = torch.zeros(2, device="ipu")
     assert poptorch.getIpuTensorId(t) == poptorch.getIpuTensorId(t.detach())
     assert poptorch.getIpuTensorId(t) != poptorch.getIpuTensorId(t.clone())
     with pytest.raises(poptorch.Error, match="Expected an IPU tensor"):
         poptorch.getIpuTensorId(torch.zeros(2))
+
+
+@pytest.mark.shows("poptorch_core.isCompilingWithDispatcher")
+def test_a_capture_is_in_progress_in_forward_only():
+    seen = []
+
+    def forward(x):
+        seen.append(poptorch.poptorch_core.isCompilingWithDispatcher())
+        return x + 1
+
+    forward(torch.ones(2))
+    poptorch.inferenceModel(forward)(torch.ones(2))
+    assert seen == [False, True] and poptorch.poptorch_core.isCompilingWithDispatcher() is False
 
 
 def test_the_device_is_known_to_torch():

@@ -165,6 +165,7 @@ def test_shape_mistakes_are_torchs_own_errors():
     assert kinds(lambda x: x + x, torch.zeros(2)) == ["add"]
 
 
+@pytest.mark.shows("poptorch_core", "poptorch_core.TestErrorType", "poptorch_core._throwTestError")
 def test_provoked_errors_have_the_documented_classes_and_attributes():
     kind = poptorch_core.TestErrorType
     with pytest.raises(poptorch.RecoverableError) as caught:

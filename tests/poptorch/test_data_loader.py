@@ -31,6 +31,7 @@ def options(device_iterations=2, accumulation=3):
     return opts
 
 
+@pytest.mark.shows("DataLoader", "DataLoader.combinedBatchSize")
 def test_items_have_the_combined_batch_size_and_remainders_are_dropped():
     loader = poptorch.DataLoader(options(), Rows(40), batch_size=2)
     assert loader.combinedBatchSize == 12 and len(loader) == 3
@@ -124,6 +125,14 @@ def test_options_are_frozen_and_checked():
         opts.deviceIterations(1)
     with pytest.raises(AssertionError, match="must be a poptorch.Options"):
         poptorch.DataLoader({}, Rows(12))
+
+
+@pytest.mark.shows("DataLoader.options")
+def test_the_options_of_a_loader_are_those_it_was_made_with():
+    loader = poptorch.DataLoader(options(3, 1), Rows(12), batch_size=2)
+    assert loader.options.device_iterations == 3
+    run = poptorch.inferenceModel(lambda x: x.sum(0, keepdim=True), loader.options)
+    assert [run(x).flatten().tolist() for x, _ in loader] == [[1, 5, 9], [13, 17, 21]]
 
 
 @pytest.mark.parametrize(

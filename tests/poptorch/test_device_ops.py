@@ -62,6 +62,7 @@ def test_the_device_prints_values_and_gradients_to_stderr(print_gradient):
     assert lines == ["product: ((3.0000, 8.0000))"] + ["product_gradient: ((1.0000, 1.0000))"] * print_gradient
 
 
+@pytest.mark.shows("ipu_print_tensor")
 def test_printing_in_a_pipeline_shows_each_micro_batch(capfd):
     class Net(torch.nn.Module):
         def forward(self, x):
@@ -113,6 +114,7 @@ def test_many_digits_are_printed_whole(capfd):
 # --- set_available_memory ---
 
 
+@pytest.mark.shows("set_available_memory")
 def test_memory_hint_reaches_the_operation_behind_the_tensor():
     layer = torch.nn.Conv2d(1, 2, 3)
 
@@ -144,6 +146,7 @@ def test_memory_proportions_outside_0_to_1_are_refused(value):
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("keep_precision", [False, True])
 @pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.shows("serializedMatMul")
 def test_serialised_product_is_matmul(mode, keep_precision, batch):
     factor = 0 if mode == Mode.Disabled else 2
     a, b = torch.randn(2, *batch, 4, 6), torch.randn(2, *batch, 6, 8)
@@ -152,6 +155,7 @@ def test_serialised_product_is_matmul(mode, keep_precision, batch):
     assert torch.equal(product(a, b), torch.matmul(a, b))  # on the CPU
 
 
+@pytest.mark.shows("identity_loss")
 def test_serialised_product_trains():
     class Net(torch.nn.Module):
         def __init__(self):
@@ -197,6 +201,7 @@ def test_serialised_product_names_mistakes(arguments, message):
 # --- Attribute ---
 
 
+@pytest.mark.shows("Attribute")
 def test_attributes_are_on_the_operations_inside_and_inner_values_win():
     def forward(x):
         with poptorch.Attribute(__outline={"layer": "outer", "kind": "a"}):
@@ -245,6 +250,7 @@ def both(model, x, **settings):
     return a + b
 
 
+@pytest.mark.shows("MultiConv")
 def test_multi_conv_computes_what_its_convolutions_do():
     settings = {
         "availableMemoryProportions": [0.1, 0.2],

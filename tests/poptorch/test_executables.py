@@ -118,6 +118,7 @@ def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, 
     assert all(torch.equal(loaded[key], state[key]) for key in state)
 
 
+@pytest.mark.shows("load", "PoplarExecutor.save")
 def test_replicated_training_is_loaded_with_its_replicas(tmp_path):
     torch.manual_seed(0)
     model = Mlp(1)
@@ -131,6 +132,7 @@ def test_replicated_training_is_loaded_with_its_replicas(tmp_path):
         assert torch.equal(got, wanted)
 
 
+@pytest.mark.shows("PoplarExecutor.compileAndExport", "PoplarExecutor.options", "Options.useOfflineIpuTarget")
 def test_compile_offline_and_run_elsewhere(tmp_path):
     torch.manual_seed(1)
     model = Mlp(1).eval()
@@ -157,6 +159,7 @@ def test_an_executable_for_another_ipu_is_refused(tmp_path):
     )
 
 
+@pytest.mark.shows("PoplarExecutor.loadExecutable")
 def test_load_executable_without_the_exported_model(tmp_path):
     torch.manual_seed(1)
     model = Mlp(1).eval()
@@ -310,6 +313,7 @@ def test_damaged_files_are_poptorch_errors(tmp_path, predictor):
         assert "[IPU-E50" in message_of_loading(bad)
 
 
+@pytest.mark.shows("__version__")
 def test_another_version_is_an_assertion_or_an_error(predictor, monkeypatch):
     path = predictor[0]
     written = poptorch.__version__
@@ -325,6 +329,7 @@ def test_another_version_is_an_assertion_or_an_error(predictor, monkeypatch):
     assert error.value.message == expected
 
 
+@pytest.mark.shows("importPoptorchMetadataFromFile")
 def test_the_file_is_a_safetensors_file(predictor):
     from safetensors import safe_open
 
@@ -452,6 +457,7 @@ def test_training_from_the_cache_gives_the_same_bits(tmp_path, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(*results))
 
 
+@pytest.mark.shows("Options.enableExecutableCaching")
 def test_the_ipu_model_has_no_cache_and_says_so(tmp_path, monkeypatch, caplog):
     def run(made):
         poptorch.inferenceModel(Mlp(1), made.enableExecutableCaching(str(tmp_path)))(batch(Mlp, 2, 2)[0])

@@ -159,6 +159,7 @@ def poptorch_ipus():
     return count
 
 
+@pytest.mark.shows("PoplarExecutor.setOptimizer")
 def test_learning_rate_changes_through_set_optimizer_only():
     torch.manual_seed(0)
     model = Mlp()

@@ -38,6 +38,7 @@ def inputs():
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("step", ["kernel", "load", "push"])
+@pytest.mark.shows("RecoverableError")
 def test_recoverable_fault_names_its_action_and_the_recovery_works(action, step):
     run, x = model(2), inputs()
     before = run(x)
@@ -90,6 +91,7 @@ def test_weaker_reset_is_not_enough_and_a_stronger_one_is():
     )
 
 
+@pytest.mark.shows("UnrecoverableError")
 def test_unrecoverable_fault_takes_the_system_out_of_service():
     run, x = model(), inputs()
     with poptorch.testing.faults("unrecoverable@run=1"):

@@ -72,6 +72,7 @@ def test_destination_that_cannot_be_written():
     assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
 
 
+@pytest.mark.shows("poptorch_core.setPopartLogLevel")
 def test_back_end_level_alone():
     result = run(COMPILE, POPART_LOG_LEVEL="INFO")
     assert "[poptorch:cpp] [info] compiled in" in result.stderr
@@ -79,6 +80,15 @@ def test_back_end_level_alone():
     assert "[poptorch:cpp] [info] compiled in" in result.stderr and "[poptorch::python]" not in result.stderr
 
 
+@pytest.mark.shows("poptorch_core.setLogLevel")
+def test_native_level_alone():
+    result = run("import poptorch\npoptorch.poptorch_core.setLogLevel(2)\npoptorch.logger.info('silent')\n" + COMPILE)
+    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "[poptorch::python]" not in result.stderr
+    quiet = run("import poptorch\npoptorch.setLogLevel('INFO')\npoptorch.poptorch_core.setLogLevel(6)\n" + COMPILE)
+    assert "[poptorch:cpp]" not in quiet.stderr
+
+
+@pytest.mark.shows("setLogLevel")
 def test_python_lines_have_the_documented_format():
     program = (
         "import poptorch\n"
@@ -96,6 +106,7 @@ def test_python_lines_have_the_documented_format():
     assert [m.group(2) for m in matches if m.group(2) != "a line"] == [f"one of {name}" for name in shown]
 
 
+@pytest.mark.shows("Options.maxRepeatLogs")
 def test_identical_lines_are_written_as_often_as_the_option_says():
     program = (
         "import torch, poptorch\n"
@@ -108,6 +119,7 @@ def test_identical_lines_are_written_as_often_as_the_option_says():
 
 
 @pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.shows("Options.showCompilationProgressBar")
 def test_progress_of_a_compilation_is_shown_and_can_be_switched_off(terminal):
     program = (
         "import sys, torch, poptorch\n"

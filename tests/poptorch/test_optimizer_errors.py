@@ -318,6 +318,7 @@ def test_velocity_scaling_without_the_combined_variant_is_ignored(records):
 # --- marks ---
 
 
+@pytest.mark.shows("optim.VariableAttributes")
 def test_explicit_arguments_are_variable_and_the_others_constant():
     attrs = poptorch.optim.Adam(Net().parameters(), lr=0.1, loss_scaling=2.0).variable_attrs
     assert not attrs.isConstant("lr") and not attrs.isConstant("loss_scaling")
@@ -480,6 +481,24 @@ def test_running_means_give_the_same_updates():
     assert str(raised.value) == "the strategy must be a poptorch.MeanReductionStrategy, got int (1)"
 
 
+@pytest.mark.shows("Options.Training.setMeanAccumulationAndReplicationReductionStrategy", "MeanReductionStrategy")
+def test_running_means_do_not_overflow_where_a_sum_does():
+    after = {}
+    for strategy in (poptorch.MeanReductionStrategy.Post, poptorch.MeanReductionStrategy.Running):
+        options = poptorch.Options()
+        options.Training.gradientAccumulation(4).setMeanAccumulationAndReplicationReductionStrategy(strategy)
+        net = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.zeros_(net.weight)
+        forward = lambda x, net=net: poptorch.identity_loss(net(x), "sum")  # noqa: E731
+        wrapped = torch.nn.Module()
+        wrapped.net, wrapped.forward = net, forward
+        trainer = poptorch.trainingModel(wrapped, options, torch.optim.SGD(net.parameters(), lr=1e-38))
+        trainer(torch.full((4, 1), 2e38))
+        after[strategy.name] = net.weight.item()
+        trainer.destroy()
+    assert after["Post"] == -float("inf") and after["Running"] == pytest.approx(-2.0)
+
+
 def test_set_optimizer_is_for_training():
     with pytest.raises(poptorch.Error) as raised:
         poptorch.inferenceModel(Net()).setOptimizer(torch.optim.SGD(Net().parameters(), lr=0.1))
@@ -490,6 +509,7 @@ def test_set_optimizer_is_for_training():
 
 
 @pytest.mark.parametrize("relax, level", [(False, "WARNING"), (True, "DEBUG")])
+@pytest.mark.shows("Options.relaxOptimizerAttributesChecks")
 def test_new_attributes_of_groups_are_mentioned_once(relax, level, records):
     net = Net()
     options = poptorch.Options()

@@ -92,6 +92,7 @@ def adam():
 
 
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.shows("optim.RMSprop", "optim.LAMB")
 def test_state_by_back_end_name(name):
     net = new_net()
     optimizer = MAKERS[name](net.parameters())
@@ -112,6 +113,7 @@ def test_state_by_back_end_name(name):
     trainer.destroy()
 
 
+@pytest.mark.shows("optim.Optimizer")
 def test_state_has_the_values_of_torchs_state(adam):
     _, optimizer = adam
     plain = new_net()

@@ -243,6 +243,7 @@ def test_variants_of_our_own_follow_their_equations(name, plan):
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("clip", [0.02, 10.0])
+@pytest.mark.shows("optim", "optim.SGD")
 def test_gradients_are_clipped_by_their_global_norm(plan, clip):
     hyper = {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.01}
     follow(
@@ -254,6 +255,7 @@ def test_gradients_are_clipped_by_their_global_norm(plan, clip):
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd-combined"])
 @pytest.mark.parametrize("plan", ["pipelined", "replicated"])
+@pytest.mark.shows("optim.Adam", "optim.AdamW")
 def test_every_class_that_clips(kind, plan):
     if kind == "sgd-combined":
         hyper = {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.01}

@@ -18,10 +18,11 @@ def test_setters_chain_and_store():
     assert options.output_mode == 1 and options.output_return_period == 2 and not options.defaultOutputMode()
 
 
+@pytest.mark.shows("Options.defaultOutputMode")
 def test_defaults_are_the_published_ones():
     options = poptorch.Options()
     assert options.replication_factor == 1 and options.device_iterations == 1
-    assert options.output_mode == 4 and options.defaultOutputMode()
+    assert options.output_mode == 4 and options.defaultOutputMode() is True
     assert options.Training.gradient_accumulation == 1
     assert options.Training.accumulation_and_replication_reduction_type is poptorch.ReductionType.Mean
     assert options.Distributed.numProcesses == 1 and options.Distributed.processId == 0
@@ -65,6 +66,7 @@ def test_reduction_type_must_be_sum_or_mean():
         poptorch.Options().Training.accumulationAndReplicationReductionType(poptorch.ReductionType.NoReduction)
 
 
+@pytest.mark.shows("Options.clone")
 def test_options_given_to_a_wrapper_are_frozen_with_all_their_parts_and_clones_are_not():
     options = poptorch.Options().deviceIterations(2)
     poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
@@ -136,6 +138,7 @@ def test_frozen_options_stay_frozen_in_a_pickle():
         pickle.loads(pickle.dumps(options)).deviceIterations(2)
 
 
+@pytest.mark.shows("Options.toDict")
 def test_to_dict_needs_a_decided_output_mode():
     options = poptorch.Options()
     with pytest.raises(AssertionError, match="output mode"):
@@ -144,6 +147,7 @@ def test_to_dict_needs_a_decided_output_mode():
     assert values["output_mode"] == 2 and values["gradient_accumulation"] == 1
 
 
+@pytest.mark.shows("Options.from_json")
 def test_json_and_environment_defaults(monkeypatch):
     monkeypatch.setenv(
         "POPTORCH_DEFAULT_OPTIONS",
@@ -179,6 +183,7 @@ def test_cache_folder_of_the_environment_is_used_and_named(monkeypatch, caplog):
     ]
 
 
+@pytest.mark.shows("Options.randomSeed")
 def test_random_seed_seeds_torch_at_once():
     poptorch.Options().randomSeed(3)
     first = torch.rand(2)
@@ -196,6 +201,7 @@ def test_module_name_that_is_not_there_yet_says_so():
 # --- strategies ---
 
 
+@pytest.mark.shows("Stage")
 def test_stages_in_order_of_the_arguments():
     strategy = poptorch.PipelinedExecution("a", ["b", "c"], poptorch.Stage("d").ipu(3))
     assert strategy._place([("a", None), ("b", None), ("c", 7), ("d", 0)]) == {
@@ -209,6 +215,7 @@ def test_stages_in_order_of_the_arguments():
     assert strategy._place([("c", None)])["c"] == (1, 5)
 
 
+@pytest.mark.shows("AutoStage")
 def test_same_as_ipu_and_auto_increment():
     same = poptorch.PipelinedExecution()
     assert same._place([("x", 2)]) == {"": (0, 0), "x": (2, 2)}
@@ -253,6 +260,7 @@ def write(tmp_path, text):
     return str(path)
 
 
+@pytest.mark.shows("Options.loadFromFile")
 def test_options_file_is_applied_from_top_to_bottom(tmp_path):
     options = poptorch.Options().loadFromFile(write(tmp_path, FILE))
     assert options.device_iterations == 32 and options.Training.gradient_accumulation == 8
@@ -285,6 +293,7 @@ def test_options_file_is_applied_from_top_to_bottom(tmp_path):
         ("deviceIterations(**{'a': 4})", r"\*\* is not allowed"),
     ],
 )
+@pytest.mark.shows("ConfigFileError")
 def test_line_that_is_no_legal_call_is_refused_and_nothing_is_applied(tmp_path, line, detail):
     options = poptorch.Options()
     with pytest.raises(poptorch.ConfigFileError, match=rf"(?s)SyntaxError at line 2 of bench.conf: .*{detail}"):
@@ -419,6 +428,7 @@ def test_tensor_locations_are_copied_and_checked():
             mistake()
 
 
+@pytest.mark.shows("Options.Distributed.disable", "Options.Distributed.processId", "Options.Distributed.numProcesses")
 def test_processes_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
@@ -428,6 +438,16 @@ def test_processes_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "four")
     with pytest.raises(ValueError):
         poptorch.Options()
+
+
+@pytest.mark.shows("Options.Distributed.setEnvVarNames")
+def test_names_of_the_variables_that_say_the_process_can_be_chosen(monkeypatch):
+    monkeypatch.setenv("JOB_SIZE", "8")
+    monkeypatch.setenv("JOB_RANK", "5")
+    options = poptorch.Options()
+    assert (options.Distributed.numProcesses, options.Distributed.processId) == (1, 0)
+    assert options.Distributed.setEnvVarNames("JOB_SIZE", "JOB_RANK") is options.Distributed
+    assert (options.Distributed.numProcesses, options.Distributed.processId) == (8, 5)
 
 
 def test_offline_target_compiles_and_refuses_to_run():
@@ -441,6 +461,7 @@ def test_offline_target_compiles_and_refuses_to_run():
         poptorch.Options().useOfflineIpuTarget(3)
 
 
+@pytest.mark.shows("ConnectionType", "Options.connectionType")
 def test_on_demand_attaches_at_the_first_call():
     options = poptorch.Options().connectionType(poptorch.ConnectionType.OnDemand)
     wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)

@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import threading
+import time
 
 import pytest
 import torch
@@ -125,6 +126,7 @@ def test_updated_weights_have_an_item_for_each_micro_batch_of_their_update(pipel
     assert torch.equal(check(loaded), items)
 
 
+@pytest.mark.shows("Options.anchorTensor", "PoplarExecutor.getAnchoredTensor")
 def test_values_inside_the_model_can_be_anchored_in_every_mode():
     net = Net().eval()
     shapes = {OutputMode.All: 8, OutputMode.Final: 2, OutputMode.EveryN: 4, OutputMode.Sum: 2}
@@ -146,6 +148,7 @@ def test_values_inside_the_model_can_be_anchored_in_every_mode():
     assert torch.equal(run.getAnchoredTensor("input"), x)
 
 
+@pytest.mark.shows("NameScope", "Options.disableModuleNamescope", "PoplarExecutor.getTensorNames")
 def test_names_of_tensors_are_those_of_modules_and_scopes():
     class Scoped(torch.nn.Module):
         def __init__(self):
@@ -185,6 +188,7 @@ def test_names_of_tensors_are_those_of_modules_and_scopes():
         (lambda x: torch.exp(x * 1000), "overflow or division by zero: a result is infinite, and no operand was"),
     ],
 )
+@pytest.mark.shows("Options.Precision.enableFloatingPointExceptions", "Error")
 def test_floating_point_exceptions_stop_with_the_operation_and_its_line(make, what):
     options = poptorch.Options()
     options.Precision.enableFloatingPointExceptions(True)
@@ -245,6 +249,7 @@ def test_asking_for_nan_is_no_floating_point_exception():
         assert torch.equal(a, e)
 
 
+@pytest.mark.shows("Options.enableSyntheticData")
 def test_synthetic_data_needs_no_data_and_gives_none():
     net = Net()
     seen = {}
@@ -268,6 +273,7 @@ def test_synthetic_data_needs_no_data_and_gives_none():
 @pytest.mark.parametrize(
     "mode, outputs", [(OutputMode.All, 4), (OutputMode.Final, 1), (OutputMode.Sum, 1), (OutputMode.EveryN, 2)]
 )
+@pytest.mark.shows("PoplarExecutor.getPerfCounters")
 def test_performance_counters_have_a_time_for_every_transfer(mode, outputs):
     run = poptorch.inferenceModel(Mlp(1), poptorch.Options().deviceIterations(4).outputMode(mode, 2))
     assert run.getPerfCounters() == dict.fromkeys(("input", "input_complete", "output", "output_complete"), [[]])
@@ -287,6 +293,40 @@ def test_performance_counters_have_a_time_for_every_transfer(mode, outputs):
         assert 0 <= low <= mean <= high
 
 
+@pytest.mark.shows(
+    "PoplarExecutor.getLatency",
+    "PoplarExecutor.getHostIpuLatency",
+    "PoplarExecutor.getComputeLatency",
+    "PoplarExecutor.getIpuHostLatency",
+)
+def test_latencies_are_the_times_between_the_counters():
+    run = poptorch.inferenceModel(lambda x, y: (x @ y.T, y * 2), poptorch.Options().deviceIterations(3))
+    run(torch.randn(12, 64), torch.randn(12, 64))
+    counters = run.getPerfCounters()
+    times = {name: [[tensor[step] for tensor in tensors] for step in range(3)] for name, tensors in counters.items()}
+
+    def between(start, end):
+        steps = [b - a for a, b in zip(start, end)]
+        return pytest.approx((min(steps), max(steps), sum(steps) / 3))
+
+    begin, given = [min(t) for t in times["input"]], [max(t) for t in times["input_complete"]]
+    taken = [max(t) for t in times["output_complete"]]
+    assert run.getLatency() == between(begin, taken) and run.getLatency()[0] > 0
+    assert run.getHostIpuLatency() == between(begin, given)
+    assert run.getComputeLatency() == between(given, [max(t) for t in times["output"]])
+    assert run.getIpuHostLatency() == between([min(t) for t in times["output"]], taken)
+
+
+@pytest.mark.shows("PoplarExecutor.compilationTime")
+def test_compilation_time_is_a_part_of_the_time_that_compiling_took():
+    run = poptorch.inferenceModel(Net())
+    begin = time.perf_counter()
+    run.compile(torch.randn(2, 4))
+    took = time.perf_counter() - begin
+    assert took / 100 < run.compilationTime().total_seconds() <= took
+
+
+@pytest.mark.shows("Options.logCycleCount", "PoplarExecutor.cycleCount")
 def test_cycle_count():
     run = poptorch.inferenceModel(Net(), poptorch.Options().logCycleCount(True))
     with pytest.raises(poptorch.Error, match="not been compiled"):
@@ -302,6 +342,7 @@ def test_cycle_count():
 # --- devices ---
 
 
+@pytest.mark.shows("Options.useIpuId")
 def test_fixed_devices_are_groups_of_growing_size(monkeypatch):
     monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
     for ipu_id, first in ((3, 3), (5, 2), (6, 0)):
@@ -311,6 +352,7 @@ def test_fixed_devices_are_groups_of_growing_size(monkeypatch):
         run.destroy()
 
 
+@pytest.mark.shows("Options.useIpuModel")
 def test_ipu_model_needs_no_power_of_two(monkeypatch):
     class Three(torch.nn.Module):
         def forward(self, x):
@@ -345,6 +387,7 @@ def test_waiting_for_ipus(monkeypatch):
 # --- what is written ---
 
 
+@pytest.mark.shows("Options.enableProfiling", "Options.modelName")
 def test_reports_are_written_where_profiling_says(tmp_path, monkeypatch):
     options = poptorch.Options().enableProfiling(str(tmp_path)).modelName("small")
     poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
@@ -367,15 +410,27 @@ def test_engine_options_that_are_set_stay():
     }
 
 
+@pytest.mark.shows("Options._Popart.setEngineOptions")
+def test_engine_options_ask_for_reports(tmp_path):
+    options = poptorch.Options().modelName("small")
+    options._Popart.setEngineOptions({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
+    poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
+    assert "linear" in (tmp_path / "small" / "ir.txt").read_text()
+
+
+@pytest.mark.shows("Options.sourceLocationExcludes", "Options.appendToLocationExcludes")
 def test_source_lines_skip_the_excluded_files():
     def fails(x):
         return torch.special.bessel_j0(x)
 
     for excludes, named in (([], True), (["test_options_effects"], False)):
-        options = poptorch.Options().sourceLocationExcludes(excludes)
-        with pytest.raises(poptorch.Error) as raised:
-            poptorch.inferenceModel(fails, options)(torch.ones(2))
-        assert ("test_options_effects.py" in raised.value.message) == named
+        for options in (
+            poptorch.Options().sourceLocationExcludes(excludes),
+            poptorch.Options().appendToLocationExcludes(*excludes),
+        ):
+            with pytest.raises(poptorch.Error) as raised:
+                poptorch.inferenceModel(fails, options)(torch.ones(2))
+            assert ("test_options_effects.py" in raised.value.message) == named
 
 
 def test_options_that_are_not_emulated_say_so_once_compiled():
@@ -390,6 +445,7 @@ def test_options_that_are_not_emulated_say_so_once_compiled():
     ]
 
 
+@pytest.mark.shows("Options.autoRoundNumIPUs")
 def test_idle_ipus_are_reported(capfd):
     class Three(torch.nn.Module):
         def forward(self, x):
@@ -403,6 +459,7 @@ def test_idle_ipus_are_reported(capfd):
     assert "4 IPUs are reserved, 1 of them stay idle: the model uses 3" in capfd.readouterr().err
 
 
+@pytest.mark.shows("Options._Popart.set")
 def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_warning(caplog):
     options = poptorch.Options().replicationFactor(2)
     for key, value in (

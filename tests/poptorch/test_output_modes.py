@@ -31,6 +31,14 @@ def micro_batches(tensor, rows):
         (OutputMode.Sum, None, None),
     ],
 )
+@pytest.mark.shows(
+    "inferenceModel",
+    "Options",
+    "Options.deviceIterations",
+    "Options.outputMode",
+    "OutputMode",
+    "PoplarExecutor.__call__",
+)
 def test_example_a_inference(mode, period, kept):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).outputMode(mode, period)
@@ -54,6 +62,7 @@ def test_example_a_inference(mode, period, kept):
     "mode, period, k",
     [(OutputMode.All, None, 10), (OutputMode.Final, None, 2), (OutputMode.Sum, None, 2), (OutputMode.EveryN, 5, 2)],
 )
+@pytest.mark.shows("Options.replicationFactor")
 def test_example_a_inference_with_two_replicas(mode, period, k):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).replicationFactor(2).outputMode(mode, period)
@@ -88,6 +97,7 @@ class Trained(torch.nn.Module):
         (OutputMode.Sum, None, (2, 5), ()),
     ],
 )
+@pytest.mark.shows("trainingModel", "Options.Training.gradientAccumulation")
 def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shape):
     torch.manual_seed(0)
     model = Trained()

@@ -1,5 +1,6 @@
 """Installing and importing: what changes, and what does not."""
 
+import enum
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ def test_import_makes_the_ipu_device_known():
     assert torch.zeros(2).is_ipu is False
 
 
+@pytest.mark.shows("ipuHardwareIsAvailable", "ipuHardwareVersion", "poptorch_core.ipuHardwareVersion")
 def test_hardware_queries(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
     assert not poptorch.ipuHardwareIsAvailable(17)
@@ -70,6 +72,23 @@ def test_import_side_effects():
     assert result.stderr.count("Traceback") == 1 and result.stderr.endswith("\nValueError: shown\n")
 
 
+@pytest.mark.shows("poptorchAtExit")
+def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
+    result = run_python(
+        "import torch, poptorch\n"
+        "def kind():\n"
+        "    try:\n"
+        "        torch.zeros(2, device='ipu') + 1\n"
+        "    except Exception as error:\n"
+        "        assert 'operation outside a model' in str(error)\n"
+        "        return type(error).__name__\n"
+        "before = kind()\n"
+        "poptorch.poptorchAtExit()\n"
+        "print(before, kind())\n"
+    )
+    assert result.stdout == "Error RuntimeError\n", result.stderr
+
+
 def test_what_a_failed_child_process_wrote_is_in_the_log():
     result = run_python(
         "import poptorch, subprocess, sys; "
@@ -98,6 +117,7 @@ def test_profiling_channels_do_nothing_without_the_tracer():
         channel.instrument(items, "push")
 
 
+@pytest.mark.shows("createPoptorchError")
 def test_create_error_builds_a_python_side_error():
     error = poptorch.createPoptorchError("text")
     assert isinstance(error, poptorch.Error)
@@ -112,12 +132,27 @@ def test_create_error_builds_a_python_side_error():
     )
 
 
+@pytest.mark.shows("testing.allclose", "testing")
 def test_allclose_of_structures():
     from poptorch.testing import allclose
 
     a = torch.ones(2)
     assert allclose([a, (a, a)], [a, (a, a.clone())])
     assert not allclose([a], (a,)) and not allclose([a], [a, a]) and not allclose(a, a + 1)
+
+
+@pytest.mark.shows("enums", "ops", "options")
+def test_modules_have_the_names_of_the_package():
+    kinds = [
+        kind for kind in vars(poptorch.enums).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)
+    ]
+    assert len(kinds) > 10 and all(
+        getattr(poptorch, kind.__name__) is kind for kind in kinds if kind is not enum.IntEnum
+    )
+    options = poptorch.options.Options().outputMode(poptorch.enums.OutputMode.Sum).deviceIterations(2)
+    with poptorch.ops.Block("outside a capture", ipu_id=3):
+        result = poptorch.inferenceModel(lambda x: x * 3, options)(torch.tensor([1.0, 10.0]))
+    assert result.tolist() == [33]
 
 
 def test_compatibility_page_is_current():
@@ -128,6 +163,7 @@ def test_compatibility_page_is_current():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.shows("registerPreCompileHook", "registerPostCompileHook")
 def test_compile_hooks_run_around_each_capture():
     seen = []
     before = poptorch.registerPreCompileHook(lambda: seen.append("before"))

@@ -228,6 +228,7 @@ def change(model):
     model.other.fill_(100)
 
 
+@pytest.mark.shows("Options.updatableNamedBuffers", "PoplarExecutor.copyNamedBuffersToDevice")
 def test_updatable_buffers_of_every_type_reach_the_device_alone():
     model = Shifts()
     wrapper = poptorch.inferenceModel(model, poptorch.Options().updatableNamedBuffers(["shift", "steps"]))
@@ -264,6 +265,7 @@ def test_the_value_of_an_updatable_integer_buffer_is_not_known_in_forward():
         wrapper(torch.ones(2))
 
 
+@pytest.mark.shows("PoplarExecutor.copyWeightsToHost")
 def test_buffers_written_in_inference_come_back_when_asked_for():
     class Counting(nn.Module):
         def __init__(self):

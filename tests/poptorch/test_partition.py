@@ -25,6 +25,7 @@ def epoch(loader):
     return [index for _, item in loader for index in item.tolist()]
 
 
+@pytest.mark.shows("Options.Distributed.configureProcessId")
 def test_whole_items_in_order_without_overlap():
     parts = loaders(3, 40)
     assert [len(part) for part in parts] == [3, 3, 3]

@@ -229,6 +229,7 @@ def test_each_call_and_each_op_draws_new_numbers():
             assert (a == b).float().mean() < 0.01
 
 
+@pytest.mark.shows("Options.randomSeed")
 def test_seed_gives_the_same_numbers_again_and_another_seed_others():
     x = torch.ones(100)
     for a, b, c in zip(draw(sample, x), draw(sample, x), draw(sample, x, seed=43)):
@@ -348,6 +349,7 @@ def test_numbers_do_not_depend_on_threads():
 # --- rng_state
 
 
+@pytest.mark.shows("PoplarExecutor.rng_state")
 def test_rng_state_repeats_numbers():
     model = poptorch.inferenceModel(Call(lambda x: torch.rand_like(x)), options(11))
     x = torch.zeros(50)

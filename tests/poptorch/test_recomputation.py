@@ -70,6 +70,7 @@ def test_other_modes_give_the_same_bits_executed_or_not(mode, strategy, ipus, mo
     assert torch.equal(again, outputs) and torch.equal(other, weights)
 
 
+@pytest.mark.shows("recomputationCheckpoint")
 def test_a_checkpoint_is_kept():
     _, _, without = train(None, 2)
     _, _, kept = train(None, 2, checkpoint=1)

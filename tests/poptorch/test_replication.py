@@ -78,6 +78,7 @@ def test_convolutions_and_both_variants_of_sgd(combined):
     )
 
 
+@pytest.mark.shows("ReductionType", "Options.Training.accumulationAndReplicationReductionType")
 def test_sum_reduction_adds_over_replicas_and_micro_batches():
     torch.manual_seed(0)
     model = Mlp()
@@ -114,6 +115,7 @@ def test_rows_go_by_iteration_then_replica():
     "kind, order", [(CommGroupType.Consecutive, [0, 0, 1, 1]), (CommGroupType.Orthogonal, [0, 1, 0, 1])]
 )
 @pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.shows("CommGroupType", "Options.inputReplicaGrouping")
 def test_replicas_of_an_input_group_read_the_same_rows(kind, order, iterations):
     options = options_of(4, iterations).inputReplicaGrouping(2, kind)
     x = torch.arange(2.0 * iterations).reshape(-1, 1)
@@ -197,6 +199,7 @@ def test_a_written_buffer_is_fine_when_all_replicas_get_the_same_input():
     assert poptorch.inferenceModel(Counter(), options)(torch.ones(1, 1)).flatten().tolist() == [2, 2]
 
 
+@pytest.mark.shows("Options.broadcastBuffers")
 def test_without_broadcast_each_replica_keeps_its_own_buffer():
     model = Counter()
     runner = poptorch.inferenceModel(model, options_of(2, 2).broadcastBuffers(False))
@@ -265,6 +268,7 @@ class Scale(torch.nn.Module):
     ],
 )
 @pytest.mark.parametrize("mode", list(VariableRetrievalMode))
+@pytest.mark.shows("VariableRetrievalMode")
 def test_each_group_trains_its_own_value(kind, shards, of_replica, mode):
     groups = max(of_replica) + 1
     model = Scale(groups)

@@ -82,12 +82,14 @@ def test_unused_and_frozen_parameters_stay_and_written_buffers_come_back(trainer
     assert not torch.equal(after["fc.weight"], before["fc.weight"])
 
 
+@pytest.mark.shows("PoplarExecutor.copyWeightsToHostIfNeeded")
 def test_copies_happen_only_when_needed(trainer):
     trainer(*batch())
     assert trainer.copyWeightsToHostIfNeeded() is True
     assert trainer.copyWeightsToHostIfNeeded() is False
 
 
+@pytest.mark.shows("PoplarExecutor.compile", "PoplarExecutor.copyWeightsToDevice")
 def test_host_edits_reach_the_device_only_when_copied(trainer):
     x, y = batch()
     trainer.compile(x, y)
@@ -102,6 +104,7 @@ def test_host_edits_reach_the_device_only_when_copied(trainer):
     assert trainer(x, y)[0].abs().sum() == 0
 
 
+@pytest.mark.shows("PoplarExecutor.load_state_dict")
 def test_load_state_dict_on_the_wrapper_uploads(trainer):
     x, y = batch()
     trainer(x, y)
@@ -119,6 +122,7 @@ def test_inference_wrapper_pulls_newer_weights_from_the_trainer(trainer):
         torch.testing.assert_close(got, trainer.model(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.shows("PoplarExecutor", "PoplarExecutor.destroy", "PoplarExecutor.model", "PoplarExecutor.isCompiled")
 def test_destroy_gives_the_model_back_and_the_wrapper_can_be_called_again(trainer):
     net = trainer.model
     assert type(net).__name__ == "PoptorchNet" and isinstance(net, Net)
@@ -140,6 +144,11 @@ def test_wrapping_twice_is_refused(trainer):
         poptorch.trainingModel(trainer.model)
 
 
+@pytest.mark.shows(
+    "PoplarExecutor.attachToDevice",
+    "PoplarExecutor.detachFromDevice",
+    "PoplarExecutor.isAttachedToDevice",
+)
 def test_detach_reads_the_weights_and_attach_uploads_them(trainer):
     x, y = batch()
     want = expected_after_one_step(trainer.model, x, y)

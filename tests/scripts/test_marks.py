@@ -1,0 +1,126 @@
+"""Marks of tests: a worthless one is found, a wrong one is refused, and states of names follow from them."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import compatibility
+import public_names
+
+START = "import subprocess, sys\nimport pytest\nimport poptorch\n\n\n"
+
+
+def write(folder, text, name="test_a.py"):
+    (folder / name).write_text(START + text)
+    return folder
+
+
+def run(script, *arguments):
+    return subprocess.run([sys.executable, SCRIPTS / script, *arguments], capture_output=True, text=True)
+
+
+def prove(folder, *names):
+    result = run("prove_marks.py", "--tests", folder, *names)
+    return result.returncode, result.stdout.splitlines(), result.stderr.splitlines()
+
+
+def test_a_worthless_mark_is_found(tmp_path):
+    text = """
+@pytest.mark.shows("Options.deviceIterations")
+def test_the_number_is_stored():
+    assert poptorch.Options().deviceIterations(4).device_iterations == 4
+
+
+@pytest.mark.shows("Options.deviceIterations")
+def test_the_call_is_possible():
+    assert hasattr(poptorch.Options, "deviceIterations") and poptorch.Options().deviceIterations(4) is not None
+"""
+    worthless = "test_a.py::test_the_call_is_possible passes without Options.deviceIterations"
+    assert prove(write(tmp_path, text)) == (1, ["Options.deviceIterations: passes without it"], [worthless])
+
+
+def test_only_the_marked_arguments_count(tmp_path):
+    text = """
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(1, marks=pytest.mark.shows("Options.deviceIterations"))]
+)
+def test_the_number_is_stored(count):
+    assert poptorch.Options().deviceIterations(count).device_iterations == count
+"""
+    code, _, lines = prove(write(tmp_path, text))
+    assert code == 1 and lines == ["test_a.py::test_the_number_is_stored passes without Options.deviceIterations"]
+
+
+def test_every_kind_of_name_is_replaced(tmp_path):
+    text = """
+@pytest.mark.shows("isRunningOnIpu", "Stage", "OutputMode", "PoplarExecutor.isCompiled")
+def test_all():
+    assert poptorch.inferenceModel(lambda x: x).isCompiled() is False and poptorch.isRunningOnIpu() is False
+    assert poptorch.Stage("a").ipu(1) != poptorch.Stage("a") and poptorch.OutputMode.All == 2
+
+
+@pytest.mark.shows("createPoptorchError")
+def test_in_a_program():
+    program = "import poptorch; assert poptorch.createPoptorchError('x').message == 'x'"
+    subprocess.run([sys.executable, "-c", program], check=True)
+"""
+    code, lines, errors = prove(write(tmp_path, text))
+    assert code == 0, errors
+    assert len(lines) == 5 and all(line.endswith(": shown") for line in lines)
+
+
+def test_a_test_that_fails_anyway_proves_nothing(tmp_path):
+    write(tmp_path, '@pytest.mark.shows("load")\ndef test_broken():\n    assert False\n')
+    assert prove(tmp_path, "load") == (1, ["load: shown"], ["test_a.py::test_broken fails as it is"])
+
+
+def test_a_mark_with_an_unknown_name_is_an_error(tmp_path):
+    write(tmp_path, '@pytest.mark.shows("load", "Options.devices")\ndef test_one():\n    pass\n')
+    result = run("compatibility.py", "--check", "--tests", tmp_path)
+    assert result.returncode == 1
+    assert result.stderr == "test_a.py:6: 'Options.devices' is not in scripts/public_names.txt\n"
+
+
+@pytest.mark.parametrize(
+    "text", ['shown = [pytest.mark.shows("load")]\n', '@pytest.mark.shows("load")\ndef helper():\n    pass\n']
+)
+def test_a_mark_that_marks_no_test_is_an_error(tmp_path, text):
+    result = run("compatibility.py", "--check", "--tests", write(tmp_path, text))
+    assert result.returncode == 1 and result.stderr == "test_a.py:6: this mark is not on a test function\n"
+
+
+def test_marks_of_functions_arguments_and_modules_are_read(tmp_path):
+    write(tmp_path, 'pytestmark = [pytest.mark.tiny, pytest.mark.shows("Options")]\n\n\ndef test_one():\n    pass\n')
+    text = '@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.shows("load"))])\n'
+    write(tmp_path, text + '@pytest.mark.shows("Options")\ndef test_two(x):\n    pass\n', "test_b.py")
+    marks = public_names.read_marks(tmp_path, ["Options", "load"])
+    assert marks == {"Options": ["test_a.py::test_one", "test_b.py::test_two"], "load": ["test_b.py::test_two"]}
+
+
+def test_states_follow_from_marks_reasons_and_what_is_there():
+    names = ["marked", "reasoned", "bare", "absent"]
+    rows = compatibility.rows(lambda name: name != "absent", names, {"reasoned": "why"}, {"marked": ["t.py::test_it"]})
+    assert list(rows) == [
+        ("marked", "works", "`t.py::test_it`"),
+        ("reasoned", "no effect", "why"),
+        ("bare", "there, not shown by a test", ""),
+        ("absent", "not yet", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "there, reasons, message",
+    [
+        (False, {}, "'name' is not there, but t.py::test_it says it is"),
+        (True, {"name": "why"}, "'name' has no effect by scripts/public_names.txt, but t.py::test_it shows one"),
+    ],
+)
+def test_contradictions_are_errors(there, reasons, message):
+    with pytest.raises(SystemExit) as stopped:
+        list(compatibility.rows(lambda name: there, ["name"], reasons, {"name": ["t.py::test_it"]}))
+    assert str(stopped.value) == message
