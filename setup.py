@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -57,7 +57,7 @@ class CMakeBuild(build_ext):
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]
 setup(
     version=version.replace("-open.", "+open."),
-    packages=["poptorch", "poptorch._impl"],
+    packages=find_packages(include=["poptorch", "poptorch.*"]),
     ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

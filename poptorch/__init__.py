@@ -38,16 +38,16 @@ except ImportError as error:
 
 from poptorch import enums, ops, optim, options, profiling
 from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
-from poptorch._impl.annotations import Attribute, MultiConv
-from poptorch._impl.async_accessor import AsynchronousDataAccessor
-from poptorch._impl.compile_hooks import registerPostCompileHook, registerPreCompileHook
-from poptorch._impl.data_loader import DataLoader
-from poptorch._impl.device_ops import ipu_print_tensor, serializedMatMul, set_available_memory
-from poptorch._impl.executor import PoplarExecutor
-from poptorch._impl.load import load
-from poptorch._impl.precompiled import metadata_bytes as importPoptorchMetadataFromFile
+from poptorch._impl.capture.annotations import Attribute, MultiConv
+from poptorch._impl.data.accessor import AsynchronousDataAccessor
+from poptorch._impl.capture.compile_hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._impl.data.loader import DataLoader
+from poptorch._impl.capture.device_ops import ipu_print_tensor, serializedMatMul, set_available_memory
+from poptorch._impl.session.executor import PoplarExecutor
+from poptorch._impl.session.load import load
+from poptorch._impl.session.precompiled import metadata_bytes as importPoptorchMetadataFromFile
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
-from poptorch._impl.wrappers import inferenceModel, trainingModel
+from poptorch._impl.session.factories import inferenceModel, trainingModel
 from poptorch.enums import *
 from poptorch.ops import (
     BeginBlock,
@@ -135,7 +135,7 @@ def _log_uncaught(kind, value, trace, previous=sys.excepthook):
 def _install_process_hooks():
     """Tensor printing, fault handler, uncaught exceptions, exit: the published side effects of the import."""
     import torch._tensor_str as tensor_str
-    from poptorch._impl.capture_state import active
+    from poptorch._impl.capture.state import active
 
     original = tensor_str._str_intern
 

@@ -4,7 +4,8 @@ import functools
 
 import torch
 
-from poptorch._impl import capture_state, errors
+from poptorch._impl import errors
+from poptorch._impl.capture import state as capture_state
 
 _REDUCTIONS = ("sum", "mean", "none")
 

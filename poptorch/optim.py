@@ -5,7 +5,7 @@ Update equations, state names and what differs from torch: docs/optimizers.md.
 
 import torch
 
-from poptorch._impl.optimizer_state import DeviceState, device_state_from, state_dict_of
+from poptorch._impl.optimizer.state import DeviceState, device_state_from, state_dict_of
 
 __all__ = ["LAMB", "SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "VariableAttributes"]
 

@@ -7,13 +7,15 @@ import os
 import torch
 
 from poptorch import enums
-from poptorch._impl import config_file, environment, option_names, replication
-from poptorch._impl.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
-from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
+from poptorch._impl import environment
+from poptorch._impl.options import config_file, names as option_names
+from poptorch._impl.options import replication
+from poptorch._impl.options.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
+from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
 from poptorch._impl.log import logger
-from poptorch._impl.option_container import OptionContainer
-from poptorch._impl.popart_options import PopartOptions as _PopartOptions
-from poptorch._impl.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
+from poptorch._impl.options.container import OptionContainer
+from poptorch._impl.options.popart_options import PopartOptions as _PopartOptions
+from poptorch._impl.options.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
 
 
 _TensorLocationOptions = TensorLocationOptions  # published name
@@ -504,7 +506,7 @@ class Options(DeviceOptions, OptionContainer):
         return merged
 
 
-# What options files and JSON may call (poptorch/_impl/option_names.py).
+# What options files and JSON may call (poptorch/_impl/options/names.py).
 option_names.publish(_JitOptions, "traceModel")
 option_names.publish(
     _PrecisionOptions,

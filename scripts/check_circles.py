@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that no files import or include each other in a circle: the Python package, imports inside functions included,
-and csrc. A package imports what it holds, so `__init__` files are left out."""
+the folders of poptorch/_impl, and csrc. A package imports what it holds, so `__init__` files are left out."""
 
 import argparse
 import ast
@@ -38,6 +38,18 @@ def includes(root):
     }
 
 
+def folders(graph):
+    """The same between the folders of poptorch/_impl."""
+    result = {}
+    for module, needs in graph.items():
+        own = module.split(".")[2:-1]
+        for need in needs:
+            other = need.split(".")[2:-1]
+            if own and other and own != other:
+                result.setdefault("/".join(own), set()).add("/".join(other))
+    return result
+
+
 def circle(graph):
     """A list of files that begins and ends with the same one, or None."""
     try:
@@ -51,7 +63,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
-    found = [c for c in (circle(python_imports(root)), circle(includes(root))) if c]
+    modules = python_imports(root)
+    found = [c for c in map(circle, (modules, folders(modules), includes(root))) if c]
     for files in found:
         print("these need each other: " + " -> ".join(files))
     if found:

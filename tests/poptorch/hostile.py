@@ -10,7 +10,7 @@ import torch
 
 import poptorch
 from poptorch import poptorch_core
-from poptorch._impl import unpickler
+from poptorch._impl.files import unpickler
 
 TESTS = os.path.dirname(__file__)
 WRITTEN = {"poptorch_version": poptorch.__version__}

@@ -24,7 +24,7 @@ import hostile
 import torch
 
 import poptorch
-from poptorch._impl import unpickler
+from poptorch._impl.files import unpickler
 
 LIMIT = 40  # seconds for one load, on a busy machine
 CALLED = []
@@ -106,8 +106,8 @@ NAMES = [
     ("torch.nn.modules.linear", "Linear"), ("torch.nn.modules.rnn", "LSTM"), ("torch.nn.modules.container", "Sequential"),
     ("torch.optim.sgd", "SGD"), ("torch.optim.adamw", "AdamW"), ("poptorch.optim", "SGD"), ("poptorch.optim", "LAMB"),
     ("poptorch.optim", "VariableAttributes"), ("poptorch.options", "Options"), ("poptorch.options", "_TrainingOptions"),
-    ("poptorch._impl.strategies", "Stage"), ("poptorch._impl.strategies", "ShardedExecution"),
-    ("poptorch._impl.optimizer_state", "DeviceState"), ("poptorch.enums", "OutputMode"), ("poptorch.ops", "_BeginBlockHook"),
+    ("poptorch._impl.options.strategies", "Stage"), ("poptorch._impl.options.strategies", "ShardedExecution"),
+    ("poptorch._impl.optimizer.state", "DeviceState"), ("poptorch.enums", "OutputMode"), ("poptorch.ops", "_BeginBlockHook"),
     ("poptorch.ops", "LegacyBeginBlockFn"), ("hostile", "Linear"), ("__main__", "canary"), ("__main__", "Canary"),
     ("__main__", "CanaryEnum"), ("torch._C", "_VariableFunctions"), ("torch.jit", "ScriptModule"),
     ("antigravity", "webbrowser"),

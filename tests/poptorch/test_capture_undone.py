@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import poptorch
-from poptorch._impl import capture_state, executor, gradients, patches, stand_ins
+from poptorch._impl.capture import state as capture_state, gradients, patches, stand_ins
+from poptorch._impl.session import executor
 
 
 class Double(torch.autograd.Function):

@@ -10,7 +10,7 @@ import torch
 
 import poptorch
 from poptorch import MatMulSerializationMode as Mode
-from poptorch._impl.capture import GraphCapture
+from poptorch._impl.capture.graph_capture import GraphCapture
 
 
 def captured_text(model, *inputs):

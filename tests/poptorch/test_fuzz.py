@@ -18,7 +18,7 @@ import torch
 from models import Mlp
 
 import poptorch
-from poptorch._impl import unpickler
+from poptorch._impl.files import unpickler
 
 SECONDS = float(os.environ.get("IPU_FUZZ_SECONDS", "1"))
 SEED = int(os.environ.get("IPU_FUZZ_SEED", "20261121"))

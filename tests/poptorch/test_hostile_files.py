@@ -13,8 +13,8 @@ from hostile import files_below, forge, forge_bytes, in_a_child, predictor, quie
 from models import Mlp
 
 import poptorch
-from poptorch._impl import unpickler
-from poptorch._impl.optimizer_state import DeviceState
+from poptorch._impl.files import unpickler
+from poptorch._impl.optimizer.state import DeviceState
 
 RAN = []
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import poptorch
-from poptorch._impl import job
+from poptorch._impl.session import job
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 
@@ -127,7 +127,7 @@ def test_without_a_cache_folder_every_process_compiles_and_a_warning_says_so(cap
 
 
 def test_one_process_takes_no_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr("poptorch._impl.job._locked", None)
+    monkeypatch.setattr("poptorch._impl.session.job._locked", None)
     poptorch.inferenceModel(torch.nn.Linear(2, 3), poptorch.Options().enableExecutableCaching(str(tmp_path))).compile(
         torch.ones(1, 2)
     )

@@ -353,7 +353,7 @@ def test_texts_reach_published_setters_and_nothing_else(tmp_path, accessor):
 
 def test_every_setter_is_published():
     """A public method of an options object is a setter, or is known to be none."""
-    from poptorch._impl import option_names
+    from poptorch._impl.options import names as option_names
 
     readers = {
         "exists", "deleteIfExists", "clone", "toDict", "defaultOutputMode", "options", "patterns",

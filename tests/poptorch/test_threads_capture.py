@@ -296,7 +296,7 @@ def test_captures_again_and_again_next_to_threads_that_work():
                 x = x + inner(x) * torch.ones(8)
             return x
 
-    from poptorch._impl.capture import GraphCapture
+    from poptorch._impl.capture.graph_capture import GraphCapture
 
     workers = [Worker(other, offset) for offset in (0, 5, 9)]
     model, x = Large().eval(), torch.ones(4, 8)

@@ -17,7 +17,7 @@ import torch
 from models import Mlp
 
 import poptorch
-from poptorch._impl import unpickler
+from poptorch._impl.files import unpickler
 
 RAN = []
 

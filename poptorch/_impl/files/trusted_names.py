@@ -16,7 +16,7 @@ import numpy
 import torch
 from torch._weights_only_unpickler import _get_allowed_globals
 
-from poptorch._impl.attribute_rule import Refused, check_attribute
+from poptorch._impl.files.attribute_rule import Refused, check_attribute
 
 _FUNCTION_MODULES = ("torch.nn.functional", "torch._C._nn", "torch")
 _NOT_NUMERIC = {"from_file", "frombuffer", "_import_symbols"}  # builtins of torch that touch files or raw memory
@@ -211,7 +211,8 @@ TORCH_BUILTINS = Name("torch._C._VariableFunctions")
 
 def _our_classes():
     from poptorch import ops, optim, options
-    from poptorch._impl import locations, optimizer_state, strategies
+    from poptorch._impl.optimizer import state as optimizer_state
+    from poptorch._impl.options import locations, strategies
 
     return (
         options.Options,

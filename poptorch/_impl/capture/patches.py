@@ -10,7 +10,7 @@ import sys
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl import capture_state, gradients, plain_shapes
+from poptorch._impl.capture import state as capture_state, gradients, plain_shapes
 from poptorch._impl.log import warn_once
 
 _FACTORIES = (

@@ -5,7 +5,9 @@ import warnings
 import torch
 
 from poptorch import poptorch_core
-from poptorch._impl import capture_state, errors, patches, structures
+from poptorch._impl import errors
+from poptorch._impl.capture import state as capture_state, patches
+from poptorch._impl import structures
 
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 

@@ -12,9 +12,10 @@ import time
 import torch
 from torch._weights_only_unpickler import Unpickler as _TorchUnpickler, decode_long
 
-from poptorch._impl import errors, loaded_state, trusted_names
-from poptorch._impl.attribute_rule import Refused, check_attribute
-from poptorch._impl.loaded_state import Damaged
+from poptorch._impl import errors
+from poptorch._impl.files import loaded_state, trusted_names
+from poptorch._impl.files.attribute_rule import Refused, check_attribute
+from poptorch._impl.files.loaded_state import Damaged
 
 PROTOCOL = 4
 # What a pickle may cost, beside what every file may.

@@ -2,7 +2,8 @@
 
 import inspect
 
-from poptorch._impl import errors, structures
+from poptorch._impl import errors
+from poptorch._impl import structures
 
 _EMPTY = inspect.Parameter.empty
 

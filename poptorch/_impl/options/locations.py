@@ -1,6 +1,6 @@
 """Placement of tensor families in memory: settings that change where tensors live, never their values."""
 
-from poptorch._impl.option_container import OptionContainer
+from poptorch._impl.options.container import OptionContainer
 
 
 class TensorLocationSettings(OptionContainer):

@@ -5,7 +5,8 @@ import contextlib
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import capture_state, errors
+from poptorch._impl import errors
+from poptorch._impl.capture import state as capture_state
 
 _PARTIALS = {torch.float32: "float", torch.float16: "half"}
 

@@ -10,23 +10,17 @@ import weakref
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import (
-    capture_state,
-    compile_hooks,
-    errors,
-    inspection,
-    job,
-    popart_choices,
-    precompiled,
-    replication,
-    rng,
-    weight_hooks,
-)
-from poptorch._impl.binding import ArgumentBinder
-from poptorch._impl.capture import GraphCapture
+from poptorch._impl import errors
+from poptorch._impl.capture import state as capture_state, compile_hooks
+from poptorch._impl.session import precompiled
+from poptorch._impl.options import popart_choices
+from poptorch._impl.options import replication
+from poptorch._impl.session import inspection, job, rng, weight_hooks
+from poptorch._impl.session.binding import ArgumentBinder
+from poptorch._impl.capture.graph_capture import GraphCapture
 from poptorch._impl.log import logger
-from poptorch._impl.optimizer_link import OptimizerLink
-from poptorch._impl.progress import compilation_progress
+from poptorch._impl.optimizer.link import OptimizerLink
+from poptorch._impl.session.progress import compilation_progress
 from poptorch._impl.structures import Signature, rebuild, tensors_of
 
 

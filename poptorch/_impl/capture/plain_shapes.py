@@ -7,7 +7,7 @@ more than that take seconds and 150 MiB to load. While a capture runs, stand-ins
 
 import torch
 
-from poptorch._impl.stand_ins import StandIn, load_real, stand_in
+from poptorch._impl.capture.stand_ins import StandIn, load_real, stand_in
 
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _COMPILER = "torch._dynamo"

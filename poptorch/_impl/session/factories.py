@@ -1,8 +1,9 @@
 """The two factories that wrap a module."""
 
 from poptorch import enums, optim
-from poptorch._impl import errors, log, weight_hooks
-from poptorch._impl.executor import PoplarExecutor
+from poptorch._impl import errors, log
+from poptorch._impl.session import weight_hooks
+from poptorch._impl.session.executor import PoplarExecutor
 from poptorch.options import Options
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn.modules._functions import BackwardHookFunction  # an identity that torch looks for by its node
 
-from poptorch._impl import capture_state
+from poptorch._impl.capture import state as capture_state
 
 
 def _is_symbolic(capture, value):

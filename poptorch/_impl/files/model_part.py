@@ -11,10 +11,12 @@ import numpy
 import torch
 
 from poptorch import poptorch_core
-from poptorch._impl import errors, file_options, trusted_names, unpickler
-from poptorch._impl.loaded_state import MAX_DEPTH, Damaged
+from poptorch._impl import errors
+from poptorch._impl.files import trusted_names, unpickler
+from poptorch._impl.files import stored_options
+from poptorch._impl.files.loaded_state import MAX_DEPTH, Damaged
 from poptorch._impl.log import logger
-from poptorch._impl.optimizer_state import DeviceState
+from poptorch._impl.optimizer.state import DeviceState
 from poptorch._impl.structures import parser_of, rebuild, tensors_of
 
 _MAX_VALUES = 100_000  # in the example inputs
@@ -50,7 +52,7 @@ class ModelPart:
             _require(type(contents) is dict, "it is no dict")
             self.training = contents.get("training")
             _require(type(self.training) is bool, "it does not say whether it is for training")
-            self.options, dropped = file_options.options_from_file(contents.get("options"))
+            self.options, dropped = stored_options.options_from_file(contents.get("options"))
             self.inputs = _inputs(contents.get("inputs"), trusted)
             self.groupings = _groupings(contents.get("groupings"))
             self.rng_state = _rng_state(contents.get("rng_state"))

@@ -14,7 +14,8 @@ import torch
 import torch.multiprocessing  # noqa: F401  (shared tensors through pipes)
 
 from poptorch import enums
-from poptorch._impl import async_worker, errors, shared_files
+from poptorch._impl import errors
+from poptorch._impl.data import shared_files, worker as async_worker
 from poptorch._impl.structures import parser_of
 
 _START_METHODS = {

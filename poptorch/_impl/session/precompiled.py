@@ -7,9 +7,11 @@ checked by `model_part`; `model`, `optimizer` and `optimizer_state` are there wh
 import os
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors, inspection, rng, unpickler
+from poptorch._impl import errors
+from poptorch._impl.files import unpickler
+from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
-from poptorch._impl.model_part import ModelPart, blaming
+from poptorch._impl.files.model_part import ModelPart, blaming
 from poptorch._impl.structures import rebuild, tensors_of
 
 _DEFAULT_NAME = "model.poptorch"

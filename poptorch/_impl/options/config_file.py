@@ -10,7 +10,8 @@ import operator
 import os
 
 from poptorch import enums
-from poptorch._impl import option_names, regular_files
+from poptorch._impl import regular_files
+from poptorch._impl.options import names as option_names
 
 _open_files = []  # real paths: a file that loads itself would not end
 
@@ -165,7 +166,7 @@ def _number(node):
 def _object(node):
     """poptorch.PipelinedExecution(...), ShardedExecution(...), Stage(...) and TensorLocationSettings() with calls of their
     methods: the only calls in arguments."""
-    from poptorch._impl import locations, strategies
+    from poptorch._impl.options import locations, strategies
 
     kinds = {
         "PipelinedExecution": strategies.PipelinedExecution,

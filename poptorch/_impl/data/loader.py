@@ -7,9 +7,9 @@ import torch.utils.data
 
 from poptorch import enums
 from poptorch._impl import errors
-from poptorch._impl.async_accessor import AsynchronousDataAccessor
+from poptorch._impl.data.accessor import AsynchronousDataAccessor
 from poptorch._impl.log import logger
-from poptorch._impl.partition import PartSampler
+from poptorch._impl.data.partition import PartSampler
 from poptorch.options import Options
 
 

@@ -14,8 +14,8 @@ import weakref
 import numpy
 import torch
 
-from poptorch._impl.attribute_rule import Refused, check_attribute, name_of
-from poptorch._impl.trusted_names import is_layer_class, is_named_tuple
+from poptorch._impl.files.attribute_rule import Refused, check_attribute, name_of
+from poptorch._impl.files.trusted_names import is_layer_class, is_named_tuple
 
 MAX_DEPTH = 200  # containers in containers; a module in a module counts two
 _LEAF_COST = 8
@@ -273,7 +273,7 @@ def _check_optimizer(optimizer, state):
 
 
 def _device_state():
-    from poptorch._impl.optimizer_state import DeviceState
+    from poptorch._impl.optimizer.state import DeviceState
 
     return DeviceState
 
@@ -285,7 +285,7 @@ def _is_texts(value, kinds):
 def _check_ours(instance, state):
     """Attributes of poptorch's own classes: those of a new object, each of the same type."""
     from poptorch import ops, optim
-    from poptorch._impl import strategies
+    from poptorch._impl.options import strategies
 
     kind = type(instance)
     if kind is ops._BeginBlockHook:
@@ -317,7 +317,7 @@ def _check_ours(instance, state):
 
 def _check_options(kind, state):
     from poptorch import options
-    from poptorch._impl.locations import TensorLocationSettings
+    from poptorch._impl.options.locations import TensorLocationSettings
 
     fresh = options.Options._plain()
     known = {type(part): part for part in (fresh, *fresh._parts().values(), TensorLocationSettings())}

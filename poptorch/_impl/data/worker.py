@@ -21,7 +21,7 @@ import torch
 import torch.utils.data
 
 from poptorch import poptorch_core
-from poptorch._impl import shared_files
+from poptorch._impl.data import shared_files
 
 EMPTY, DATA, END = 0, 1, 2
 # Indices of the control block.

@@ -5,9 +5,9 @@ Hyper-parameters are read by `optimizer_attributes`; the host's copy of the stat
 
 import weakref
 
-from poptorch._impl import optimizer_attributes
+from poptorch._impl.optimizer import attributes as optimizer_attributes
 from poptorch._impl.log import logger
-from poptorch._impl.optimizer_state import DeviceState, device_state_of
+from poptorch._impl.optimizer.state import DeviceState, device_state_of
 
 
 class OptimizerLink:

@@ -6,8 +6,8 @@ the rules of this process (its environment included), to which the options on th
 """
 
 from poptorch import enums
-from poptorch._impl import strategies
-from poptorch._impl.loaded_state import Damaged
+from poptorch._impl.options import strategies
+from poptorch._impl.files.loaded_state import Damaged
 
 _MAX_COUNT = 2**31
 

@@ -15,7 +15,8 @@ import time
 
 import torch
 
-from poptorch._impl import errors, regular_files
+from poptorch._impl import errors
+from poptorch._impl import regular_files
 from poptorch._impl.log import logger
 
 _LOCK_PAUSE = 0.05  # seconds between two tries

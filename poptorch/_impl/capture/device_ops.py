@@ -3,7 +3,8 @@
 import torch
 
 from poptorch import enums
-from poptorch._impl import capture_state, errors
+from poptorch._impl import errors
+from poptorch._impl.capture import state as capture_state
 from poptorch._impl.log import logger
 
 _FLOAT_FORMATS = {name: name for name in ("auto", "fixed", "scientific", "none")}  # KeyError is the published error

@@ -1,8 +1,9 @@
 """`poptorch.load`: a wrapper from a file alone."""
 
 from poptorch import enums
-from poptorch._impl import precompiled, rng, wrappers
-from poptorch._impl.model_part import blaming
+from poptorch._impl.session import precompiled
+from poptorch._impl.session import factories as wrappers, rng
+from poptorch._impl.files.model_part import blaming
 
 
 def load(filename, edit_opts_fn=None, trusted=False):

@@ -4,10 +4,10 @@ A name is looked up in these tables, never on the object alone: what Python find
 `clone`) is no option.
 """
 
-from poptorch._impl.locations import TensorLocationOptions, TensorLocationSettings
-from poptorch._impl.option_container import OptionContainer
-from poptorch._impl.popart_options import PopartOptions
-from poptorch._impl.strategies import PipelinedExecution, Stage
+from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings
+from poptorch._impl.options.container import OptionContainer
+from poptorch._impl.options.popart_options import PopartOptions
+from poptorch._impl.options.strategies import PipelinedExecution, Stage
 
 # Class → its setters; the classes of poptorch.options add theirs with `publish`.
 _SETTERS = {

@@ -1,0 +1,1 @@
+"""Recording forward: symbolic tensors, what is replaced in torch meanwhile, annotations."""

@@ -1,0 +1,1 @@
+"""Loading data: whole batches, in this process or another."""

@@ -1,0 +1,1 @@
+"""Executables and models on disk, and what may be read from them."""

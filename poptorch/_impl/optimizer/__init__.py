@@ -1,0 +1,1 @@
+"""The optimizer of a training wrapper: what is read of it, and its state."""

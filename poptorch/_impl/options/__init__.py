@@ -1,0 +1,1 @@
+"""Parts of `poptorch.Options`, and where their values come from."""

@@ -1,0 +1,1 @@
+"""A wrapped model: compiling, calling, its life on a device."""
