@@ -50,25 +50,23 @@ def _gut(kind):
             setattr(kind, name, _first)
 
 
-def _nothing(poptorch, name, value):
+def _nothing(name, value):
     """What takes the place of `poptorch.<name>`. None: it was changed in place."""
+    import poptorch
     import torch
 
-    last = name.rsplit(".", 1)[-1]
     if name in ("optim.SGD", "optim.Adam", "optim.AdamW", "optim.RMSprop"):
-        return _plain(getattr(torch.optim, last))
+        return _plain(getattr(torch.optim, name.removeprefix("optim.")))
     special = {
-        "optim.LAMB": lambda: _plain(torch.optim.Adam),
-        "DataLoader": lambda: lambda options, *args, **kwargs: _plain(torch.utils.data.DataLoader)(*args, **kwargs),
-        "AsynchronousDataAccessor": lambda: _first,
-        "ShardedExecution": lambda: poptorch.PipelinedExecution,
-        "PipelinedExecution": lambda: poptorch.ShardedExecution,
-        "ICustomArgParser": lambda: object,
-        "BlockFunction": lambda: lambda *args, **kwargs: lambda function: function,
+        "optim.LAMB": _plain(torch.optim.Adam),
+        "DataLoader": lambda options, *args, **kwargs: _plain(torch.utils.data.DataLoader)(*args, **kwargs),
+        "AsynchronousDataAccessor": _first,
+        "ShardedExecution": poptorch.PipelinedExecution,
+        "PipelinedExecution": poptorch.ShardedExecution,
+        "ICustomArgParser": object,
+        "BlockFunction": lambda *args, **kwargs: lambda function: function,
     }
-    if name in special:
-        return special[name]()
-    return _gut(value) if isinstance(value, type) else _first
+    return special.get(name) or (_gut(value) if isinstance(value, type) else _first)
 
 
 def _is_deleted(value):
@@ -76,45 +74,39 @@ def _is_deleted(value):
     return is_exception or hasattr(value, "__members__") or not callable(value)
 
 
-def _owner(poptorch, name):
-    """The object that has the last part of a name. Parts of the options are found by their class."""
+def _find(name):
+    """(owner, last part, value) of a name; parts of the options are found by their class."""
+    import poptorch
+
     *parts, last = name.split(".")
     owner = poptorch
-    for number, part in enumerate(parts):
-        if parts[0] == "Options" and number > 0:
-            owner = type(getattr(poptorch.Options(), part))
-        else:
-            owner = getattr(owner, part)
-    return owner, last
+    for part in parts:
+        value = getattr(owner, part)
+        owner = type(getattr(owner(), part)) if isinstance(value, property) else value
+    if isinstance(owner, type):
+        return next(base for base in owner.__mro__ if last in vars(base)), last, inspect.getattr_static(owner, last)
+    return owner, last, getattr(owner, last)
 
 
 def _replace(name):
-    import poptorch
-
-    owner, last = _owner(poptorch, name)
-    value = inspect.getattr_static(owner, last)
+    owner, last, value = _find(name)
     if isinstance(owner, type):
-        home = next(base for base in owner.__mro__ if last in vars(base))
-        gives_itself = owner.__module__ != "poptorch._impl.executor" and owner.__name__ != "DataLoader"
+        gives_itself = name.startswith("Options.")
         is_property = isinstance(value, property)
         stub = property(lambda self: None) if is_property else _first if gives_itself else lambda *a, **k: None
-        return setattr(home, last, stub)
-    stub = _nothing(poptorch, name, value)
-    if stub is not None:
-        for module in list(sys.modules.values()):
-            for key, item in list(getattr(module, "__dict__", {}).items()):
-                if item is value and isinstance(module, types.ModuleType):
-                    setattr(module, key, stub)
+        return setattr(owner, last, stub)
+    stub = _nothing(name, value)
+    for module in [module for module in sys.modules.values() if isinstance(module, types.ModuleType) and stub]:
+        for key in [key for key, item in vars(module).items() if item is value]:
+            setattr(module, key, stub)
 
 
 def _delete(name):
     """Deletes the name when it is an enumeration, an exception, a module or a value. False for all others."""
-    import poptorch
-
-    owner, last = _owner(poptorch, name)
-    if isinstance(owner, type) or not _is_deleted(getattr(owner, last)):
+    owner, last, value = _find(name)
+    if isinstance(owner, type) or not _is_deleted(value):
         return False
-    if isinstance(getattr(owner, last), types.ModuleType):
+    if isinstance(value, types.ModuleType):
         sys.modules[f"poptorch.{name}"] = None  # importing it is an error
     delattr(owner, last)
     return True
