@@ -35,10 +35,15 @@ target_link_libraries(ipu PUBLIC Threads::Threads
 target_link_options(ipu PRIVATE -Wl,--exclude-libs,ALL)
 set_target_properties(ipu PROPERTIES INSTALL_RPATH "$ORIGIN")
 
+# What text tests of modules need; for tools and tests, not in libipu.so.
+file(GLOB IPU_CASES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/tools/cases/*.cc)
+add_library(ipu_cases STATIC ${IPU_CASES})
+target_link_libraries(ipu_cases PUBLIC ipu)
+
 file(GLOB IPU_TOOLS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/tools/*.cc)
 foreach(source ${IPU_TOOLS})
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE "_" "-" name ${name})
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE ipu)
+  target_link_libraries(${name} PRIVATE ipu_cases)
 endforeach()

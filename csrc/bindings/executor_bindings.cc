@@ -18,7 +18,6 @@ namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
 
 // --- options
-// -------------------------------------------------------------------------------------------------
 
 optimizers::HyperParameter hyper_of(const py::handle& value) {
   auto pair = value.cast<std::pair<double, bool>>();
@@ -122,7 +121,6 @@ tf::CompileSettings settings_of(const py::dict& d) {
 }
 
 // --- running
-// -------------------------------------------------------------------------------------------------
 
 // Without the interpreter lock, for work that asks now and then whether it shall stop.
 template <typename Work>
@@ -252,7 +250,6 @@ py::object call(tf::Executor& executor, const py::tuple& arguments) {
 }
 
 // --- counters for tests
-// ----------------------------------------------------------------------------------------
 
 struct AllocationCounter final : c10::MemoryReportingInfoBase {
   int64_t count = 0;

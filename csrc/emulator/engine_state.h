@@ -145,13 +145,13 @@ struct Engine::State final : HelpedRun {
     bool polls = false;
   };
 
-  // --- construction (engine.cc) ---
+  // --- construction (engine.cc)
   void compile_ipu(int ipu);
   void allocate();
   void resolve_pointers(Actor& actor);
   std::byte* variable_address(int variable, int replica) const;
 
-  // --- a run (scheduler.cc) ---
+  // --- a run (scheduler.cc)
   void run(std::span<const StreamBinding> bindings);
   void reset();
   void help(int worker) override { work(worker); }
@@ -174,7 +174,7 @@ struct Engine::State final : HelpedRun {
     return {operands, results, scratch.data() + worker * scratch_stride, &actor.fault, &stops[worker]};
   }
 
-  // --- steps (actor.cc) ---
+  // --- steps (actor.cc)
   Outcome run_actor(Actor& actor, int worker);
   bool wait_for(Actor& actor, Channel& channel, std::atomic<int64_t>& count, int64_t needed, Actor& other,
                 int at);

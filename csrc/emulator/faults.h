@@ -22,7 +22,7 @@ void remove_faults(int64_t number);
 void add_faults_of_environment();
 bool faults_are_set();
 
-// --- called by the engine and by whoever acquires IPUs ---
+// --- called by the engine and by whoever acquires IPUs
 int64_t begin_faulty_run();  // number of the run that begins
 // Throws, sleeps, or does nothing.
 void fault_before_step(const program::Program& program, int ipu, int replica, int instruction, int64_t run);

@@ -157,7 +157,6 @@ class Graph {
 };
 
 // --- tables of a module
-// --------------------------------------------------------------------------------------
 
 struct ReplicaGrouping {
   int64_t stride = 1;

@@ -42,7 +42,6 @@ class Parser {
 
  private:
   // --- tables
-  // -------------------------------------------------------------------------------------------------
 
   void module_header(const Token& word) {
     if (!module_->attributes.empty()) lexer_.fail(word, "the module's attributes are given twice");
@@ -137,7 +136,6 @@ class Parser {
   }
 
   // --- graphs and ops
-  // -----------------------------------------------------------------------------------------
 
   void graph() {
     Token token = lexer_.expect(TokenKind::kSymbol, "a graph name such as '@main'");
@@ -314,7 +312,6 @@ class Parser {
   }
 
   // --- pieces
-  // -------------------------------------------------------------------------------------------------
 
   int index(std::string_view what) {
     Token token = lexer_.expect(TokenKind::kInteger, what);

@@ -164,7 +164,6 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
 }
 
 // --- control
-// ----------------------------------------------------------------------------------------------------
 
 const ir::Graph& InterpreterRun::named(const ir::Op& op, const Symbol& symbol) const {
   const ir::Graph* graph = module_.find_graph(symbol.name);
@@ -291,7 +290,6 @@ std::vector<ReplicaValues> InterpreterRun::structural(const ir::Op& op,
 }
 
 // --- tables
-// -----------------------------------------------------------------------------------------------------
 
 TensorPtr InterpreterRun::transfer(const ir::Op& op, const std::vector<TensorPtr>& operands,
                                    int64_t replica) {

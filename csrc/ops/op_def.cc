@@ -152,7 +152,7 @@ void fill_in_defaults(OpDef* def) {
     };
 }
 
-// --- the importer that follows from names ---
+// --- the importer that follows from names
 
 Attribute attribute_from(ImportCall& call, std::string_view name, const Attribute& like) {
   if (std::holds_alternative<bool>(like)) return call.boolean(name);

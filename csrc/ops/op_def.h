@@ -187,7 +187,7 @@ const std::function<void(ImportCall&)>* find_aten_importer(
     std::string_view overload);             // nullptr: unsupported
 std::vector<std::string> aten_overloads();  // those with an importer, sorted
 
-// --- ready-made type rules ---
+// --- ready-made type rules
 InferRule same_type_as(int operand);     // result 0 has operand's type
 InferRule broadcast_rule();              // elementwise: equal dtypes, broadcast shapes
 InferRule broadcast_rule(DType result);  // comparisons

@@ -37,7 +37,6 @@ const std::string& one_of(const InferContext& context, std::string_view attribut
                           std::initializer_list<std::string_view> words);
 
 // --- index spaces
-// --------------------------------------------------------------------------------------------
 
 // Calls visit(linear, offset) for each index of `shape` in row-major order, offset = start + sum(index *
 // stride).
@@ -70,7 +69,6 @@ struct Split3 {
 Split3 split_at(const Shape& shape, int64_t dim);
 
 // --- importers
-// -------------------------------------------------------------------------------------------------
 
 // `value` itself when it has the shape already.
 ir::Value* reshaped(ImportCall& call, ir::Value* value, Shape shape);

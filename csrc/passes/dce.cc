@@ -90,7 +90,6 @@ class Dce : public Pass {
   }
 
   // --- results
-  // ------------------------------------------------------------------------------------------------
 
   bool shrink_results(ir::Graph& graph) {
     if (is_called_only(graph)) return shrink_call_results(graph);
@@ -187,7 +186,6 @@ class Dce : public Pass {
   }
 
   // --- inputs
-  // -------------------------------------------------------------------------------------------------
 
   bool shrink_inputs(ir::Graph& graph) {
     if (is_called_only(graph)) return shrink_call_inputs(graph);
@@ -244,7 +242,6 @@ class Dce : public Pass {
   }
 
   // --- graphs
-  // -------------------------------------------------------------------------------------------------
 
   // Without entry points every graph may be meant.
   bool erase_unreached() {

@@ -50,7 +50,6 @@ Integers written_operands(const ir::Op& op) {
 }
 
 // --- the proof of order
-// ----------------------------------------------------------------------------------------
 
 class OrderCheck {
  public:
@@ -129,7 +128,6 @@ class OrderCheck {
 };
 
 // --- the rewrite
-// -----------------------------------------------------------------------------------------------
 
 class Functionalize : public Pass {
  public:

@@ -86,7 +86,6 @@ class Rewrite {
   }
 
   // --- stages of ops
-  // -----------------------------------------------------------------------------------------
 
   void find_stages() {
     for (const auto& op : body_.ops())
@@ -145,7 +144,6 @@ class Rewrite {
   }
 
   // --- carried values
-  // ----------------------------------------------------------------------------------------
 
   void find_carried_homes() {
     home_.assign(carried_, 0);
@@ -174,7 +172,6 @@ class Rewrite {
   }
 
   // --- schedule
-  // --------------------------------------------------------------------------------------------
 
   // grouped: in each cycle every stage runs, each one micro-batch behind the one before it.
   // sequential: a micro-batch goes through all stages before the next one starts.
@@ -200,7 +197,6 @@ class Rewrite {
   int last_delay() const { return delay_.empty() ? 0 : delay_.back(); }
 
   // --- what flows
-  // --------------------------------------------------------------------------------------------
 
   void find_flows() {
     std::map<std::pair<int, int>, const Value*> order;  // (stage, position) → value, for deterministic rings
@@ -246,7 +242,6 @@ class Rewrite {
   }
 
   // --- stage graphs
-  // ------------------------------------------------------------------------------------------
 
   // Builds one stage graph: values of the body → values of the stage.
   struct Emitter {
@@ -345,7 +340,6 @@ class Rewrite {
   }
 
   // --- the loop
-  // ----------------------------------------------------------------------------------------------
 
   Value* integer(ir::Builder& builder, int64_t value) {
     return builder.scalar(DType::kI32, static_cast<double>(value));

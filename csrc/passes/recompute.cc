@@ -67,7 +67,6 @@ class Recompute : public Pass {
   };
 
   // --- what is recomputed
-  // -------------------------------------------------------------------------------------
 
   static bool is_backward(const ir::Op& op) { return op.settings.context == ir::Context::kBackward; }
 
@@ -116,7 +115,6 @@ class Recompute : public Pass {
   }
 
   // --- pipelines
-  // ----------------------------------------------------------------------------------------------
 
   // Each backward stage repeats its forward stage; the last forward stage, which is the first backward one,
   // keeps nothing from cycle to cycle.
@@ -157,7 +155,6 @@ class Recompute : public Pass {
   }
 
   // --- one graph with both passes
-  // -----------------------------------------------------------------------------
 
   // Cheap next to what they save: everything but products, convolutions and the like.
   static bool is_norm_or_pointwise(const ir::Op& op) {
@@ -222,7 +219,6 @@ class Recompute : public Pass {
   }
 
   // --- carrying it out
-  // ----------------------------------------------------------------------------------------
 
   bool finish(ir::Module& module, const PassContext& context) {
     int64_t before = 0, after = 0;

@@ -1,13 +1,15 @@
 // ipu-ops: what the op definitions say, for documentation and for comparison with torch. No torch, no device.
 //   ipu-ops --catalogue   prints docs/ops.md
 //   ipu-ops --importers   the ATen overloads that can be imported, one a line
-//   ipu-ops --run         reads one JSON object a line: an ATen call on given tensors; imports it, interprets
-//   it in f64,
-//                         differentiates it, and prints results and gradients as one JSON object a line
-//     {"overload": "add.Tensor", "arguments": {"self": {"tensor": 0}, "other": {"real": 2.5}}, "upstream":
-//     [[...], null],
-//      "tensors": [{"dtype": "f32", "shape": [2], "values": [1, 2]}], "results": [{"dtype": "f32", "shape":
-//      [2]}]}
+//   ipu-ops --run         reads one JSON object a line, an ATen call on given tensors; imports it, interprets
+//                         it in f64, differentiates it, and prints one JSON object a line
+// It reads
+//     {"overload": "add.Tensor",
+//      "arguments": {"self": {"tensor": 0}, "other": {"real": 2.5}},
+//      "tensors": [{"dtype": "f32", "shape": [2], "values": [1, 2]}],
+//      "results": [{"dtype": "f32", "shape": [2]}],
+//      "upstream": [[...], null]}
+// and prints
 //     {"results": [[...]], "gradients": [[...]]}   or   {"error": "..."}
 #include <cmath>
 #include <cstdlib>

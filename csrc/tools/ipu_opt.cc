@@ -3,9 +3,9 @@
 //   ipu-opt --pipeline=default FILE    the same with a named pipeline
 //   ipu-opt --patterns=LEVEL[,NAME=off] FILE   the default pipeline as PopART's pattern switches leave it
 //   ipu-opt --list                     passes, pipelines and PopART's patterns
-//   ipu-opt --test FILES...            checks test files (passes/text_case.h): a line "PASS file: case" or
-//   "FAIL ..." each ipu-opt --results FILE             prints what each case of a test file gives (for
-//   scripts/update_checks.py)
+//   ipu-opt --test FILES...            checks test files (tools/cases/text_case.h): for each case one line,
+//                                      "PASS file: case" or "FAIL file: case: why"
+//   ipu-opt --results FILE             prints what each case of a test file gives (scripts/update_checks.py)
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -16,14 +16,15 @@
 #include "ir/text.h"
 #include "passes/pass.h"
 #include "passes/popart_patterns.h"
-#include "passes/text_case.h"
 #include "support/error.h"
 #include "target/system.h"
+#include "tools/cases/text_case.h"
 
 namespace {
 
 using ipu::Error;
 using namespace ipu::passes;
+using namespace ipu::cases;
 
 constexpr const char* kUsage =
     "usage: ipu-opt [--system=NAME] --passes=A,B | --pipeline=NAME | --patterns=LEVEL FILE\n"

@@ -26,7 +26,6 @@ using namespace ipu::program;  // NOLINT: tests write programs
 std::atomic<int> failures_left{0};
 
 // --- tiny kernels
-// ------------------------------------------------------------------------------------------------
 using Body = void (*)(const kernels::KernelCall&, const Attributes&, const std::vector<int64_t>& sizes,
                       int lane);
 template <Body body>
@@ -189,7 +188,6 @@ std::vector<float> run_pipeline(Engine& engine, int64_t rounds, int64_t n) {
 }
 
 // --- tests
-// -------------------------------------------------------------------------------------------------------
 
 TEST(Engine, OneActorReadsAndWritesTheTensorsOfTheUser) {
   Engine engine(checked(pipeline(1, 3, 4)), {.threads = 1});

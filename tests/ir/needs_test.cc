@@ -1,5 +1,5 @@
 // What the other front ends must be able to say: the modules of tests/ir/needs print as they parse, verify,
-// and compute what their scripts say (ops/run_script.h) in the interpreter; on the emulator they compute the
+// and compute what their scripts say (tools/cases/run_script.h) in the interpreter; on the emulator they compute the
 // same, or are refused with the error they name. A module that starts to work there fails its test until it
 // says "runs".
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include "executable/compile.h"
 #include "ir/replicas.h"
 #include "ir/text.h"
-#include "ops/run_script.h"
 #include "ops/verify.h"
-#include "passes/text_case.h"
 #include "support/error.h"
 #include "tests/source_tree.h"
+#include "tools/cases/run_script.h"
+#include "tools/cases/text_case.h"
 
 namespace ipu {
 namespace {
@@ -37,8 +37,8 @@ std::vector<Need> all_needs() {
   for (const std::filesystem::path& path : files) {
     std::ifstream file(path);
     const std::string text(std::istreambuf_iterator<char>(file), {});
-    for (const passes::TextCase& one : passes::split_cases(text, path.string()))
-      if (!ops::script_of(one.text).steps.empty())
+    for (const cases::TextCase& one : cases::split_cases(text, path.string()))
+      if (!cases::script_of(one.text).steps.empty())
         needs.push_back({path.stem().string(), one.name, one.text});
   }
   return needs;
@@ -65,26 +65,26 @@ TEST_P(Needs, print_and_parse_to_the_same_module) {
 TEST_P(Needs, are_legal) { EXPECT_NO_THROW(ops::verify(*parse(), ir::Form::kAuthored)); }
 
 TEST_P(Needs, compute_what_they_say_in_the_interpreter) {
-  const ops::Script script = ops::script_of(GetParam().text);
+  const cases::Script script = cases::script_of(GetParam().text);
   ASSERT_NE(std::count_if(script.steps.begin(), script.steps.end(),
-                          [](const ops::ScriptStep& step) {
-                            return step.kind == ops::ScriptStep::Kind::kOut ||
-                                   step.kind == ops::ScriptStep::Kind::kVar;
+                          [](const cases::ScriptStep& step) {
+                            return step.kind == cases::ScriptStep::Kind::kOut ||
+                                   step.kind == cases::ScriptStep::Kind::kVar;
                           }),
             0)
       << "the script checks nothing";
-  EXPECT_EQ(ops::run_script(script, *parse()), "");
+  EXPECT_EQ(cases::run_script(script, *parse()), "");
 }
 
 // --- the emulator
-// ---------------------------------------------------------------------------------------------------
 
 using Elements = std::vector<std::vector<ops::ReferenceTensor>>;  // [element][replica]
 
 // The steps around one run, and what goes into it and must come out of it.
 class Emulation {
  public:
-  Emulation(const std::string& text, int threads) : script_(ops::script_of(text)), module_(ir::parse(text)) {
+  Emulation(const std::string& text, int threads)
+      : script_(cases::script_of(text)), module_(ir::parse(text)) {
     const auto replicas = static_cast<int>(ir::replica_count(*module_));
     executable::CompileOptions options;
     options.replicas = replicas;
@@ -101,19 +101,19 @@ class Emulation {
 
   std::string play() {
     for (size_t i = 0; i < script_.steps.size(); ++i) {
-      const ops::ScriptStep& step = script_.steps[i];
-      if (step.kind == ops::ScriptStep::Kind::kFeed) {
+      const cases::ScriptStep& step = script_.steps[i];
+      if (step.kind == cases::ScriptStep::Kind::kFeed) {
         feeds_[step.name].push_back(&step);
-      } else if (step.kind == ops::ScriptStep::Kind::kDo) {
+      } else if (step.kind == cases::ScriptStep::Kind::kDo) {
         EXPECT_EQ(step.name, "main") << "only main runs on the emulator so far";
         run();
-      } else if (step.kind == ops::ScriptStep::Kind::kOut) {
+      } else if (step.kind == cases::ScriptStep::Kind::kOut) {
         for (int r = 0; r < replicas_; ++r) {
           if (step.replica && *step.replica != r) continue;
           int64_t& next = taken_[{step.name, r}];
           const ops::ReferenceTensor value =
               ops::ReferenceTensor::from_bytes(type_of(step.name), element(step.name, next++, r));
-          if (std::string difference = ops::script_difference(step, value, 1e-5); !difference.empty())
+          if (std::string difference = cases::script_difference(step, value, 1e-5); !difference.empty())
             return difference;
         }
       } else if (std::string difference = variable(step); !difference.empty()) {
@@ -130,9 +130,9 @@ class Emulation {
   int64_t elements_of_a_run() const {
     std::map<std::string, int64_t> counts;
     int64_t runs = 0, most = 1;
-    for (const ops::ScriptStep& step : script_.steps) {
-      if (step.kind == ops::ScriptStep::Kind::kDo) ++runs;
-      if ((step.kind == ops::ScriptStep::Kind::kFeed || step.kind == ops::ScriptStep::Kind::kOut) &&
+    for (const cases::ScriptStep& step : script_.steps) {
+      if (step.kind == cases::ScriptStep::Kind::kDo) ++runs;
+      if ((step.kind == cases::ScriptStep::Kind::kFeed || step.kind == cases::ScriptStep::Kind::kOut) &&
           step.replica.value_or(0) == 0)
         most = std::max(most, ++counts[step.name]);
     }
@@ -151,10 +151,10 @@ class Emulation {
       memory_[stream.name].resize(
           static_cast<size_t>(type_of(stream.name).bytes() * iterations_ * replicas_));
       std::map<int, int64_t> given;
-      for (const ops::ScriptStep* step : feeds_[stream.name])
+      for (const cases::ScriptStep* step : feeds_[stream.name])
         for (int r = 0; r < replicas_; ++r) {
           if (step->replica && *step->replica != r) continue;
-          const ConstantPtr data = ops::script_tensor(*step, type_of(stream.name)).to_constant();
+          const ConstantPtr data = cases::script_tensor(*step, type_of(stream.name)).to_constant();
           std::memcpy(element(stream.name, given[r]++, r), data->bytes.data(), data->bytes.size());
         }
       bindings.push_back({memory_[stream.name].data(), iterations_ * replicas_});
@@ -163,32 +163,32 @@ class Emulation {
     engine_->run(bindings);
   }
 
-  std::string variable(const ops::ScriptStep& step) {
+  std::string variable(const cases::ScriptStep& step) {
     int index = 0;
     while (executable_.program->variables[static_cast<size_t>(index)].name != step.name) ++index;
     const ir::Type type = module_->find_variable(step.name)->type;
-    if (step.kind == ops::ScriptStep::Kind::kSet) {
-      engine_->write_variable(index, ops::script_tensor(step, type).to_constant()->bytes.data());
+    if (step.kind == cases::ScriptStep::Kind::kSet) {
+      engine_->write_variable(index, cases::script_tensor(step, type).to_constant()->bytes.data());
       return {};
     }
     std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
     engine_->read_variable(index, bytes.data());
-    return ops::script_difference(step, ops::ReferenceTensor::from_bytes(type, bytes.data()), 1e-5);
+    return cases::script_difference(step, ops::ReferenceTensor::from_bytes(type, bytes.data()), 1e-5);
   }
 
-  ops::Script script_;
+  cases::Script script_;
   std::unique_ptr<ir::Module> module_;
   executable::Executable executable_;
   std::unique_ptr<emulator::Engine> engine_;
   int replicas_ = 1;
   int64_t iterations_ = 1;
-  std::map<std::string, std::vector<const ops::ScriptStep*>> feeds_;
+  std::map<std::string, std::vector<const cases::ScriptStep*>> feeds_;
   std::map<std::string, std::vector<std::byte>> memory_;
   std::map<std::pair<std::string, int>, int64_t> taken_;
 };
 
 TEST_P(Needs, run_on_the_emulator_or_are_refused_as_they_say) {
-  const ops::Script script = ops::script_of(GetParam().text);
+  const cases::Script script = cases::script_of(GetParam().text);
   ASSERT_NE(script.emulator, "")
       << "the case does not say '// EMULATOR: runs' or '// EMULATOR: refuses TEXT'";
   for (int threads : {1, 2}) {
@@ -209,7 +209,7 @@ TEST_P(Needs, run_on_the_emulator_or_are_refused_as_they_say) {
 std::string refusal(const std::string& text) {
   try {
     std::unique_ptr<ir::Module> module = ir::parse(text);
-    const std::string difference = ops::run_script(ops::script_of(text), *module);
+    const std::string difference = cases::run_script(cases::script_of(text), *module);
     return difference;
   } catch (const Error& error) {
     return error.message();

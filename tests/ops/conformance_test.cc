@@ -69,7 +69,7 @@ TEST_P(EveryOp, ReferenceFillsTheShapesOfTheTypeRule) {
   }
 }
 
-// --- gradients ---
+// --- gradients
 
 struct Differentiated {
   SampleGraph sample;
@@ -187,7 +187,7 @@ TEST_P(EveryOp, ZeroGradientIsZeroAlmostEverywhere) {
   }
 }
 
-// --- compounds, cost, traits ---
+// --- compounds, cost, traits
 
 TEST_P(EveryOp, DecompositionHasTheSameValue) {
   if (!def().decompose || !def().reference) GTEST_SKIP() << "no compound";
@@ -249,7 +249,7 @@ TEST_P(EveryOp, CommutativeOperandsMayBeExchanged) {
   }
 }
 
-// --- known gaps ---
+// --- known gaps
 
 std::set<std::string> listed_gaps() {
   std::ifstream file(source_tree() / "tests" / "ops" / "known_gaps.txt");

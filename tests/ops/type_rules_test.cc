@@ -190,7 +190,7 @@ TEST_F(TypeRules, ReferenceRefusesIndicesOutOfRange) {
             "index out of range [IPU-E407]: embedding reads index 3 at position 1, there are 3 elements");
 }
 
-// --- importers ---
+// --- importers
 
 TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
   ir::Value *x = input(f32({4, 3})), *target = input(i32({4})), *weight = input(f32({3}));

@@ -10,13 +10,15 @@
 #include "ops/interpreter.h"
 #include "ops/verify.h"
 #include "passes/pass.h"
-#include "passes/text_case.h"
 #include "support/error.h"
 #include "tests/source_tree.h"
 #include "tests/thrown.h"
+#include "tools/cases/text_case.h"
 
 namespace ipu::passes {
 namespace {
+
+using namespace cases;
 
 std::vector<std::vector<double>> run_first_graph(const ir::Module& module, size_t outputs) {
   const ir::Graph& graph = *module.graphs().front();

@@ -6,12 +6,14 @@
 #include <algorithm>
 
 #include "passes/pass.h"
-#include "passes/text_case.h"
 #include "support/error.h"
 #include "tests/thrown.h"
+#include "tools/cases/text_case.h"
 
 namespace ipu::passes {
 namespace {
+
+using namespace cases;
 
 bool has(const std::vector<std::string>& steps, const std::string& step) {
   return std::find(steps.begin(), steps.end(), step) != steps.end();

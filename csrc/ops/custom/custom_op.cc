@@ -196,7 +196,6 @@ OpDef definition_of(const ipu_custom_op& op) {
 }
 
 // --- what a table must be
-// -------------------------------------------------------------------------------------------
 
 bool is_word(const char* text) {
   if (text == nullptr || *text == '\0' ||

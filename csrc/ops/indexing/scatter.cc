@@ -135,7 +135,6 @@ const OpRegistration scatter =
                    {{1, {0, 3}}}}});
 
 // --- importers
-// -------------------------------------------------------------------------------------------------
 
 // One write by index: x, index and src of one rank.
 struct Write {

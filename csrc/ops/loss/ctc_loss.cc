@@ -140,7 +140,6 @@ const OpRegistration ctc_loss_gradient =
             {{{f32({2}), f32({5, 2, 4}), i32({2, 2}), i32({2}), i32({2})}, {}, -3, -0.1, kGradientRanges}});
 
 // --- importer
-// -------------------------------------------------------------------------------------------------
 
 ir::Value* lengths(ImportCall& call, std::string_view name, int64_t samples) {
   if (call.is_tensor(name)) return reshaped(call, call.cast(call.tensor(name), DType::kI32), {samples});

@@ -84,7 +84,6 @@ const OpRegistration sort =
                   {{i32({3, 4})}, {{"dim", int64_t{1}}, {"count", int64_t{3}}}, -3, 3}});
 
 // --- importers
-// -------------------------------------------------------------------------------------------------
 
 struct Sorted {
   ir::Value *values, *indices;

@@ -221,7 +221,6 @@ at::Tensor Capture::new_view(const TensorMeta& meta, const at::Tensor& of, std::
 }
 
 // --- unsupported operators
-// -----------------------------------------------------------------------------------
 
 std::vector<ir::Value*> Capture::unsupported(const OpInfo& info, const std::string& detail,
                                              at::ArrayRef<c10::IValue> arguments,
@@ -288,7 +287,6 @@ void Capture::raise_unsupported(bool complete) {
 }
 
 // --- the end
-// -------------------------------------------------------------------------------------------------
 
 // Integer states that neither the program nor the host writes are constants of the program.
 void Capture::fold_integer_states() {

@@ -60,7 +60,7 @@ class Capture {
   // Operators captured in this process so far: whoever waits for a capture sees that it goes on.
   static const std::atomic<uint64_t>& steps();
 
-  // --- called by the wrapper, in this order ---
+  // --- called by the wrapper, in this order
   // From here on every operator of this thread comes to the capture. Error(kCapture) when one is in progress.
   void begin();
   // An input; `example` is one micro-batch of `whole`, the caller's tensor. Where that is an earlier input
@@ -89,7 +89,7 @@ class Capture {
   std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs);
   void abort();  // ends the capture; harmless when there is none
 
-  // --- gradients inside forward (gradients.cc) ---
+  // --- gradients inside forward (gradients.cc)
   // Captures the gradients of `inputs` from those of `outputs` (undefined: ones are the caller's business);
   // an undefined tensor where nothing depends on an input. They carry gradients themselves when
   // `create_graph`.
@@ -107,7 +107,7 @@ class Capture {
                                               const std::vector<at::Tensor>& arguments,
                                               const std::vector<at::Tensor>& of);
 
-  // --- called by the kernel ---
+  // --- called by the kernel
   uint64_t id() const { return id_; }
   // Whether `t` is a value of the graph (an ipu tensor, or a CPU tensor over memory that has become one).
   bool is_graph_value(const at::Tensor& t);

@@ -206,7 +206,6 @@ class AtenCall final : public ops::ImportCall {
 };
 
 // --- built in
-// ------------------------------------------------------------------------------------------------
 
 void import_reshape(ops::ImportCall& call) {
   call.set_result(0, call.op("reshape", {call.tensor("self")}, {{"shape", call.result_type(0).shape}}));

@@ -1,7 +1,8 @@
 // The boxed kernel: decides for each call whether it is captured, runs on the host, or goes on to the CPU.
 //   an ipu tensor of the graph, or memory that became one, among the arguments → captured
-//   only ipu tensors with known values, or an ipu device argument            → runs on the host, results are
-//   ipu tensors only CPU tensors (they come here while PrivateUse1 is included)          → the CPU kernel
+//   only ipu tensors with known values, or an ipu device argument              → on the host, results are ipu
+//                                                                                tensors
+//   only CPU tensors (they come here while PrivateUse1 is included)            → the CPU kernel
 // Operators about memory, devices and values are handled here; all others by their importers.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -245,7 +246,6 @@ TensorMeta meta_like(const at::Tensor& t, at::ScalarType dtype) {
 }
 
 // --- specials
-// ------------------------------------------------------------------------------------------------
 
 void finish_call(Stack* stack, size_t arguments, c10::IValue result) {
   torch::jit::drop(*stack, arguments);
@@ -442,7 +442,6 @@ bool run_special(Capture* c, const OpInfo& info, const Scan& s, Stack* stack) {
 }
 
 // --- capture
-// -------------------------------------------------------------------------------------------------
 
 [[noreturn]] void raise_dynamic_shape(Capture& c, const OpInfo& info) {
   c.unsupported_without_shape(

@@ -71,8 +71,8 @@ InferredResults infer_by_meta(const OpInfo& info, at::ArrayRef<c10::IValue> argu
 }
 
 // --- rules
-// --------------------------------------------------------------------------------------------------- A rule
-// fills one contiguous result and returns true, or returns false to ask Meta (anything unusual: other
+
+// A rule fills one contiguous result and returns true, or returns false to ask Meta (anything unusual: other
 // strides, odd arguments, mistakes, whose message is torch's).
 
 using Arguments = at::ArrayRef<c10::IValue>;

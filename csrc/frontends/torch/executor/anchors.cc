@@ -101,7 +101,6 @@ void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<Anc
 }
 
 // --- the executor's side
-// ----------------------------------------------------------------------------------------
 
 void Executor::find_anchors() {
   if (!program_) return;

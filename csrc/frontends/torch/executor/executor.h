@@ -187,7 +187,7 @@ class Executor {
   executable::Executable executable_;
   executable::Signature signature_;
   std::shared_ptr<const program::Program>
-      program_;                               // nullptr: every output is a constant, no device is needed
+      program_;                               // nullptr: all outputs are constants, no device is needed
   std::unique_ptr<emulator::Engine> engine_;  // only with the lock of the device
   std::atomic<bool> attached_{false};         // engine_ != nullptr, for those who do not wait
   std::function<bool()> interrupted_;

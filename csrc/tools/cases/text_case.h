@@ -1,14 +1,13 @@
 // Text tests of passes: an `.ir` file holds a RUN line and cases separated by "// ---"; a case is a piece of
 // IR whose comments say what must come out (CONTRIBUTING.md, "add a pass"). Used by `ipu-opt --test`.
 //
-//   // RUN: ipu-opt --passes=cse,dce      in a file's first case: for all cases; in another case: for that
-//   one
+//   // RUN: ipu-opt --passes=cse,dce   in a file's first case: for all cases; in another one: for that case
 //   // CHECK: text         somewhere after the last match
 //   // CHECK-NEXT: text    on the line after the last match
 //   // CHECK-SAME: text    after the last match, on its line
 //   // CHECK-NOT: text     nowhere between the last match and the next one (or the end)
 //   // CHECK-ERROR: text   the passes refuse the case with a message that holds the text
-// A case may also say what it computes (SET, FEED, DO, OUT, VAR: ops/run_script.h); the interpreter runs it
+// A case may also say what it computes (SET, FEED, DO, OUT, VAR: tools/cases/run_script.h); the interpreter runs it
 // before and after the passes.
 // Runs of spaces count as one. Each case is verified before and after each pass, and each pass runs twice:
 // the second run must find nothing to do.
@@ -20,7 +19,9 @@
 
 #include "passes/pass.h"
 
-namespace ipu::passes {
+namespace ipu::cases {
+
+using passes::PassContext;
 
 struct TextCase {
   std::string name;  // of the first graph; "case 3" without one
@@ -44,4 +45,4 @@ std::string check_expectations(std::string_view text, std::string_view output);
 // as steps. Throws Error(kInvalidIr) for an unknown pass, pipeline or pattern.
 std::vector<std::string> steps_of(std::string_view option);
 
-}  // namespace ipu::passes
+}  // namespace ipu::cases

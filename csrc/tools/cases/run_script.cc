@@ -1,4 +1,4 @@
-#include "ops/run_script.h"
+#include "tools/cases/run_script.h"
 
 #include <charconv>
 #include <cmath>
@@ -7,8 +7,10 @@
 #include "ops/interpreter.h"
 #include "support/error.h"
 
-namespace ipu::ops {
+namespace ipu::cases {
 namespace {
+
+using ops::Interpreter, ops::ReferenceTensor;
 
 constexpr double kTolerance = 1e-6;  // f32 results of a few roundings
 
@@ -172,4 +174,4 @@ std::string run_script(const Script& script, const ir::Module& module) {
   return player.left_over();
 }
 
-}  // namespace ipu::ops
+}  // namespace ipu::cases

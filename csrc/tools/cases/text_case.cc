@@ -1,14 +1,17 @@
-#include "passes/text_case.h"
+#include "tools/cases/text_case.h"
 
 #include <optional>
 
 #include "ir/text.h"
-#include "ops/run_script.h"
 #include "ops/verify.h"
 #include "passes/popart_patterns.h"
 #include "support/error.h"
+#include "tools/cases/run_script.h"
 
-namespace ipu::passes {
+namespace ipu::cases {
+
+using namespace passes;
+
 namespace {
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -118,9 +121,9 @@ std::string run_step(ir::Module& module, const std::string& step, const PassCont
 }
 
 // The script of the case, if it has one.
-std::string played(const ops::Script& script, const ir::Module& module, const char* when) {
+std::string played(const Script& script, const ir::Module& module, const char* when) {
   if (script.steps.empty()) return {};
-  std::string difference = ops::run_script(script, module);
+  std::string difference = run_script(script, module);
   return difference.empty() ? difference : when + difference;
 }
 
@@ -246,7 +249,7 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
       if (d.expect == Expect::kError) errors.push_back(std::move(d));
     std::unique_ptr<ir::Module> module = ir::parse(test.text, test.name);
     ops::verify(*module, ir::Form::kAuthored);
-    const ops::Script script = ops::script_of(test.text);
+    const Script script = script_of(test.text);
     result.failure = played(script, *module, "Before the passes, ");
     if (!result.failure.empty()) return result;
     for (const std::string& step : test.steps) {
@@ -274,4 +277,4 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
   return result;
 }
 
-}  // namespace ipu::passes
+}  // namespace ipu::cases

@@ -18,7 +18,7 @@
 #include "ir/module.h"
 #include "ops/reference_tensor.h"
 
-namespace ipu::ops {
+namespace ipu::cases {
 
 struct ScriptStep {
   enum class Kind : uint8_t { kSet, kFeed, kDo, kOut, kVar } kind;
@@ -40,8 +40,8 @@ std::string run_script(const Script& script, const ir::Module& module);
 
 // `values`, one for all elements allowed, as a tensor of `type`. Throws Error(kParse) when there are too many
 // or too few.
-ReferenceTensor script_tensor(const ScriptStep& step, const ir::Type& type);
+ops::ReferenceTensor script_tensor(const ScriptStep& step, const ir::Type& type);
 // Empty, or the line and the first element that is not as the step says, up to `tolerance` relative to 1.
-std::string script_difference(const ScriptStep& step, const ReferenceTensor& actual, double tolerance);
+std::string script_difference(const ScriptStep& step, const ops::ReferenceTensor& actual, double tolerance);
 
-}  // namespace ipu::ops
+}  // namespace ipu::cases
