@@ -26,13 +26,11 @@ using ir::Value;
 
 [[noreturn]] void not_differentiable(const ir::Op& op, const std::string& reason) {
   const std::string where = ir::to_string(op.location);
-  Error error(ErrorCode::kNotDifferentiable,
+  throw Error(ErrorCode::kNotDifferentiable,
               "not differentiable: a gradient is needed through '" + op.kind() + "' at " + where + ", " +
                   reason +
-                  ". Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.");
-  if (op.location != nullptr && !op.location->file.empty())
-    error.at(op.location->file + ":" + std::to_string(op.location->line));
-  throw error;
+                  ". Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.")
+      .at(ir::user_line(op.location));
 }
 
 class Differentiation {
@@ -304,8 +302,7 @@ void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, c
                                "; only floating point values have gradients.";
       Error error(ErrorCode::kNotDifferentiable, what);
       const ir::Op* producer = value->producer();
-      if (producer != nullptr && producer->location != nullptr && !producer->location->file.empty())
-        error.at(producer->location->file + ":" + std::to_string(producer->location->line));
+      if (producer != nullptr) error.at(ir::user_line(producer->location));
       throw error;
     }
 }

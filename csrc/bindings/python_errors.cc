@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 
 #include "frontends/torch/errors.h"
 #include "frontends/torch/interpreter.h"

@@ -269,16 +269,10 @@ void Engine::State::raise() {
     try {
       std::rethrow_exception(actor.error);
     } catch (const DeviceError& error) {
-      std::string message = error.message(),
-                  tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
-      if (size_t tag_at = message.find(tag); tag_at != std::string::npos) message.erase(tag_at, tag.size());
       lost = error;
-      throw DeviceError(message + where, error.recovery_action());
-    } catch (const Error& error) {
-      std::string message = error.message(),
-                  tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
-      if (size_t tag_at = message.find(tag); tag_at != std::string::npos) message.erase(tag_at, tag.size());
-      throw Error(error.code(), message + where, error.type()).at(user_line);
+      throw DeviceError(error.text() + where, error.recovery_action());
+    } catch (const Error& error) {  // a new one: what the caller does is its context
+      throw Error(error.code(), error.text() + where, error.type()).at(user_line);
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::kHostMemory, "out of host memory: while running" + where).at(user_line);
     } catch (const std::exception& error) {

@@ -21,10 +21,14 @@ std::optional<Context> context_from_string(std::string_view text) {
   return std::nullopt;
 }
 
+std::string user_line(const Location& location) {
+  if (!location || location->file.empty()) return "";
+  return location->file + ":" + std::to_string(location->line);
+}
+
 std::string to_string(const Location& location) {
   if (!location || (location->file.empty() && location->module_path.empty())) return "<unknown>";
-  std::string text;
-  if (!location->file.empty()) text = location->file + ":" + std::to_string(location->line);
+  std::string text = user_line(location);
   if (!location->module_path.empty()) text += (text.empty() ? "[" : " [") + location->module_path + "]";
   return text;
 }

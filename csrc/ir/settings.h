@@ -46,6 +46,7 @@ struct LocationData {
 };
 using Location = std::shared_ptr<const LocationData>;  // nullptr: unknown
 
+std::string user_line(const Location& location);  // "model.py:41"; empty when it is not known
 std::string to_string(const Location& location);  // "model.py:41 [layer3.conv2]"; "<unknown>"
 
 // The operator a frontend saw.

@@ -47,7 +47,7 @@ void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir:
                     std::to_string(home) + " and read on IPU " + std::to_string(ipu) +
                     (reader != nullptr ? " by '" + reader->kind() + "'" : "") +
                     " without an ipu_copy. Run the pass insert-ipu-copies before lowering.");
-    if (reader != nullptr) error.at(user_line(*reader));
+    if (reader != nullptr) error.at(ir::user_line(reader->location));
     throw error;
   }
   if (mark(values_, scope.value(value), ipu)) work_.push_back({&scope, value, ipu});

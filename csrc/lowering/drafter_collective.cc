@@ -10,7 +10,7 @@ void Drafter::emit_all_reduce(const Scope& scope, const ir::Op& op) {
     throw Error(ErrorCode::kUnsupportedOps,
                 "unsupported collective: '" + op.kind() + "'" +
                     (op.is("all_reduce") ? " with op=\"" + reduction + "\"" : "") + " cannot be lowered yet.")
-        .at(user_line(op));
+        .at(ir::user_line(op.location));
   DraftOperand operand;
   static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
   operand.in_place = true;  // sums are made block by block

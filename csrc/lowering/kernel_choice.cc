@@ -47,7 +47,7 @@ void throw_no_kernel(const ir::Op& op) {
             (op.operand(i) == nullptr ? std::string("nothing") : ir::to_string(op.operand(i)->type()));
   throw Error(ErrorCode::kUnsupportedOps,
               text + ". Use another dtype or shape, or say it with other operations.")
-      .at(user_line(op));
+      .at(ir::user_line(op.location));
 }
 
 }  // namespace ipu::lowering

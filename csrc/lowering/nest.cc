@@ -32,11 +32,6 @@ int leading_outputs(const ir::Op& op) {
 
 bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
 
-std::string user_line(const ir::Op& op) {
-  if (op.location == nullptr || op.location->file.empty()) return "";
-  return op.location->file + ":" + std::to_string(op.location->line);
-}
-
 Nest::Nest(const ir::Module& module, const ir::Graph& entry) : module_(module) {
   add_scope(entry, nullptr, nullptr);
   while (find_homes(root())) {
@@ -81,7 +76,7 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
       throw Error(ErrorCode::kUnsupportedOps,
                   "unsupported operation: '" + op->kind() + "' cannot be lowered" +
                       (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
-          .at(user_line(*op));
+          .at(ir::user_line(op->location));
     if (!is_region(*op)) continue;
     std::vector<Scope*> called;
     for (const ir::Graph* callee : ir::called_graphs(*op))

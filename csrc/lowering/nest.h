@@ -64,9 +64,6 @@ class Nest {
   int ipu_count_ = 1;
 };
 
-// The user's line an error about `op` points at, "" when unknown.
-std::string user_line(const ir::Op& op);
-
 // Outputs of a loop's body in front of the carried values: whether to go on, with a run-time condition.
 int leading_outputs(const ir::Op& op);
 

@@ -142,13 +142,10 @@ std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> v
               "the type rule of '" + def->name + "' gives " + std::to_string(types.size()) + " types");
     check_extents(*def, types);
     return types;
-  } catch (const Error& error) {
+  } catch (Error& error) {
     if (error.code() != ErrorCode::kTypeMismatch) throw;
-    // The code is inserted anew.
-    const std::string tag = " [IPU-E" + std::to_string(static_cast<int>(error.code())) + "]";
-    std::string message = error.message();
-    if (size_t at = message.find(tag); at != std::string::npos) message.erase(at, tag.size());
-    throw Error(error.code(), message + "\n  in: " + describe(kind, def, operands), error.type());
+    error.add("\n  in: " + describe(kind, def, operands));
+    throw;
   }
 }
 
@@ -168,8 +165,7 @@ ir::Op* build_op(ir::Builder& builder, std::string_view kind, std::span<ir::Valu
     return builder.create(kind, operands, without_defaults(get_op(kind), std::move(attributes)), types,
                           name_hint);
   } catch (Error& error) {
-    if (error.user_line().empty() && builder.location != nullptr && !builder.location->file.empty())
-      error.at(builder.location->file + ":" + std::to_string(builder.location->line));
+    if (error.user_line().empty()) error.at(ir::user_line(builder.location));
     throw;
   }
 }

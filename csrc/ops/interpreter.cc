@@ -63,10 +63,8 @@ std::vector<ReferenceTensor> interpret_op(const ir::Op& op,
                                           const std::vector<const ReferenceTensor*>& operands,
                                           Arithmetic arithmetic, int64_t replica) {
   auto fail = [&](const std::string& what) {
-    Error error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name());
-    if (op.location != nullptr && !op.location->file.empty())
-      error.at(op.location->file + ":" + std::to_string(op.location->line));
-    throw error;
+    throw Error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name())
+        .at(ir::user_line(op.location));
   };
   const OpDef* def = definition(op);
   if (def == nullptr) fail("unknown operation: '" + op.kind() + "' has no definition and cannot run.");

@@ -16,10 +16,8 @@ namespace ipu::ops {
 namespace {
 
 [[noreturn]] void fail(const ir::Op& op, const std::string& what) {
-  Error error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name());
-  if (op.location != nullptr && !op.location->file.empty())
-    error.at(op.location->file + ":" + std::to_string(op.location->line));
-  throw error;
+  throw Error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name())
+      .at(ir::user_line(op.location));
 }
 
 std::string names_of(const ReplicaList& replicas) {

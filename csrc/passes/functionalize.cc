@@ -31,10 +31,7 @@ std::string where(const ir::Op& op) {
 }
 
 [[noreturn]] void refuse(const ir::Op& op, const std::string& what) {
-  Error error(ErrorCode::kInvalidIr, what);
-  if (op.location && !op.location->file.empty())
-    error.at(op.location->file + ":" + std::to_string(op.location->line));
-  throw error;
+  throw Error(ErrorCode::kInvalidIr, what).at(ir::user_line(op.location));
 }
 
 Values operands_of(const ir::Op& op) {

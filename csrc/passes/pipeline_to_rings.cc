@@ -21,12 +21,6 @@ namespace {
 
 using ir::Value;
 
-Error located(Error error, const ir::Op& op) {
-  if (op.location != nullptr && !op.location->file.empty())
-    error.at(op.location->file + ":" + std::to_string(op.location->line));
-  return error;
-}
-
 // One pipeline op on its way. The body is a graph (i32[] micro-batch, carried..., invariant...) →
 // (carried...).
 class Rewrite {
@@ -135,12 +129,11 @@ class Rewrite {
   }
 
   [[noreturn]] static void going_back(const ir::Op& op, int latest) {
-    throw located(
-        Error(ErrorCode::kStageOrder,
-              "pipeline stage going back: '" + op.kind() + "' at " + ir::to_string(op.location) +
-                  " is in stage " + std::to_string(*op.settings.stage) + " and reads a value of stage " +
-                  std::to_string(latest) + ". Move it to a block of that stage or a later one."),
-        op);
+    throw Error(ErrorCode::kStageOrder,
+                "pipeline stage going back: '" + op.kind() + "' at " + ir::to_string(op.location) +
+                    " is in stage " + std::to_string(*op.settings.stage) + " and reads a value of stage " +
+                    std::to_string(latest) + ". Move it to a block of that stage or a later one.")
+        .at(ir::user_line(op.location));
   }
 
   // --- carried values
@@ -157,13 +150,13 @@ class Rewrite {
           next->producer() == nullptr || is_everywhere(next) ? 0 : stage_.at(next->producer());
       home_[i] = first_read == INT32_MAX ? written : first_read;
       if (written > home_[i])
-        throw located(
-            Error(ErrorCode::kStageOrder,
-                  "pipeline stage going back: state '" + body_.inputs()[i + 1]->name() +
-                      "' is read in stage " + std::to_string(home_[i]) + " and gets its new value in stage " +
-                      std::to_string(written) + " at " + ir::to_string(next->producer()->location) +
-                      ", when later micro-batches have been there already. Read and write it in one block."),
-            *next->producer());
+        throw Error(ErrorCode::kStageOrder,
+                    "pipeline stage going back: state '" + body_.inputs()[i + 1]->name() +
+                        "' is read in stage " + std::to_string(home_[i]) +
+                        " and gets its new value in stage " + std::to_string(written) + " at " +
+                        ir::to_string(next->producer()->location) +
+                        ", when later micro-batches have been there already. Read and write it in one block.")
+            .at(ir::user_line(next->producer()->location));
       // A stage may exist only to take over state.
       ops_of_stage_.try_emplace(home_[i]);
       ipu_.try_emplace(home_[i], ipu_.empty() ? 0 : ipu_.begin()->second);

@@ -230,14 +230,12 @@ class Place : public Pass {
              "' (stage " + std::to_string(*it.settings.stage) +
              (it.settings.ipu.has_value() ? ", IPU " + std::to_string(*it.settings.ipu) : "") + ")";
     };
-    Error error(
+    throw Error(
         ErrorCode::kStageOrder,
         "pipeline stage going back: " + describe(op) + " reads a result of " + describe(producer) +
             ". In a pipeline data never flow to an earlier stage: give the second op a block of its own in a "
-            "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.");
-    if (op.location != nullptr && !op.location->file.empty())
-      error.at(op.location->file + ":" + std::to_string(op.location->line));
-    throw error;
+            "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.")
+        .at(ir::user_line(op.location));
   }
 
   std::map<std::string, BlockPlace> places_;

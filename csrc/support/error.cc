@@ -14,12 +14,18 @@ std::string with_code(ErrorCode code, const std::string& message) {
 }
 }  // namespace
 
-Error::Error(ErrorCode code, std::string message, std::string type)
-    : std::runtime_error(with_code(code, message)),
-      code_(code),
-      message_(what()),
+Error::Error(ErrorCode code, std::string text, std::string type)
+    : code_(code),
+      text_(std::move(text)),
+      message_(with_code(code, text_)),
       type_(std::move(type)),
       context_(active_context.rbegin(), active_context.rend()) {}
+
+Error& Error::add(const std::string& lines) {
+  text_ += lines;
+  message_ = with_code(code_, text_);
+  return *this;
+}
 
 ErrorContext::ErrorContext(std::string activity) { active_context.push_back(std::move(activity)); }
 ErrorContext::~ErrorContext() { active_context.pop_back(); }

@@ -3,7 +3,7 @@
 // The text form (spec of `str(error)`) is made in bindings from the fields below.
 #pragma once
 
-#include <stdexcept>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -55,25 +55,29 @@ inline constexpr const char* kCppError = "poptorch_cpp_error";
 inline constexpr const char* kPopartException = "popart_exception";
 inline constexpr const char* kRuntimeError = "poplar_application_runtime_error";
 
-class Error : public std::runtime_error {
+class Error : public std::exception {
  public:
-  Error(ErrorCode code, std::string message, std::string type = kCppError);
+  Error(ErrorCode code, std::string text, std::string type = kCppError);
 
+  const char* what() const noexcept override { return message_.c_str(); }
   ErrorCode code() const { return code_; }
-  const std::string& message() const { return message_; }  // "key phrase [IPU-E101]: ..." , all lines
+  const std::string& text() const { return text_; }        // as given: "key phrase: ...", all lines
+  const std::string& message() const { return message_; }  // with the code: "key phrase [IPU-E101]: ..."
   const std::string& type() const { return type_; }
   // What was being done when it was raised, innermost first (filled by ErrorContext).
   const std::vector<std::string>& context() const { return context_; }
   // The user's line the error is about, "file.py:12"; empty when there is none.
   const std::string& user_line() const { return user_line_; }
   Error& at(std::string user_line) {
-    user_line_ = std::move(user_line);
+    if (!user_line.empty()) user_line_ = std::move(user_line);
     return *this;
   }
+  // Lines at the end of the text, by who knows more than who raised it.
+  Error& add(const std::string& lines);
 
  private:
   ErrorCode code_;
-  std::string message_, type_, user_line_;
+  std::string text_, message_, type_, user_line_;
   std::vector<std::string> context_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <random>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "autodiff/differentiate.h"

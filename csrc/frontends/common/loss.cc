@@ -13,12 +13,6 @@ namespace {
 
 std::string describe(const ir::Op& op) { return "'" + op.kind() + "' at " + ir::to_string(op.location); }
 
-Error located(Error error, const ir::Op& op) {
-  if (op.location != nullptr && !op.location->file.empty())
-    error.at(op.location->file + ":" + std::to_string(op.location->line));
-  return error;
-}
-
 // `return out, 3 * loss`: the factor is not seen by the gradient.
 void warn_of_what_follows(const ir::Op& loss) {
   for (const ir::Use& use : loss.result()->uses()) {
@@ -77,21 +71,20 @@ ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
   for (const ir::Op* loss : losses)
     if (!feeding.contains(loss)) independent += "\n  " + describe(*loss);
   if (!independent.empty())
-    throw located(
-        Error(ErrorCode::kSeveralLosses, "several losses: these do not feed the last one, " +
-                                             describe(*last) + ":" + independent +
-                                             "\n  Combine them, for example add them, and wrap the result in "
-                                             "poptorch.identity_loss(combined, reduction=\"none\")."),
-        *last);
+    throw Error(ErrorCode::kSeveralLosses,
+                "several losses: these do not feed the last one, " + describe(*last) + ":" + independent +
+                    "\n  Combine them, for example add them, and wrap the result in "
+                    "poptorch.identity_loss(combined, reduction=\"none\").")
+        .at(ir::user_line(last->location));
 
   ir::Value* loss = last->result();
   if (loss->type().elements() != 1)
-    throw located(Error(ErrorCode::kNotDifferentiable,
-                        "not differentiable: the final loss " + describe(*last) + " has shape " +
-                            to_string(loss->type().shape) +
-                            ", and a gradient needs a single number. Wrap it in poptorch.identity_loss(loss, "
-                            "reduction=\"sum\") or \"mean\"."),
-                  *last);
+    throw Error(ErrorCode::kNotDifferentiable,
+                "not differentiable: the final loss " + describe(*last) + " has shape " +
+                    to_string(loss->type().shape) +
+                    ", and a gradient needs a single number. Wrap it in poptorch.identity_loss(loss, "
+                    "reduction=\"sum\") or \"mean\".")
+        .at(ir::user_line(last->location));
   warn_of_what_follows(*last);
   return loss;
 }

@@ -68,11 +68,9 @@ Attributes same_group(const GradientBuilder& g, Attributes more) {
 }
 
 void refuse_gradient(const GradientBuilder& g, const std::string& why) {
-  Error error(ErrorCode::kNotDifferentiable,
-              "gradient is not offered: '" + g.forward().kind() + "' " + why + ".");
-  if (g.forward().location != nullptr && !g.forward().location->file.empty())
-    error.at(g.forward().location->file + ":" + std::to_string(g.forward().location->line));
-  throw error;
+  throw Error(ErrorCode::kNotDifferentiable,
+              "gradient is not offered: '" + g.forward().kind() + "' " + why + ".")
+      .at(ir::user_line(g.forward().location));
 }
 
 }  // namespace ipu::ops

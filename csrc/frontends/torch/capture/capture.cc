@@ -274,9 +274,7 @@ void Capture::raise_unsupported(bool complete) {
         break;
       }
       text += "\n            " + line;
-      if (first.empty() && location && !location->file.empty()) {
-        first = location->file + ":" + std::to_string(location->line);
-      }
+      if (first.empty()) first = ir::user_line(location);
       seen.push_back(line);
     }
   }
