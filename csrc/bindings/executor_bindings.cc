@@ -361,6 +361,7 @@ void define_executor(py::module_& m) {
       .def("without_calls", &without_calls, py::arg("f"),
            "f() while no call runs: one that runs now ends first, others wait.")
       .def("is_attached", &tf::Executor::is_attached)
+      .def("weights_version", &tf::Executor::weights_version, "Another one for each run that began.")
       .def("write_states", unlocked(&tf::Executor::write_states), py::arg("states"))
       .def("read_states", unlocked(&tf::Executor::read_states), py::arg("states"))
       .def("read_optimizer_state", unlocked(&tf::Executor::read_optimizer_state))

@@ -19,7 +19,8 @@ constexpr std::string_view kAttributeKinds[] = {"bool",     "int",  "real",  "te
                                                 "constant", "ints", "reals", "texts", "symbols"};
 static_assert(std::size(kAttributeKinds) == std::variant_size_v<Attribute>);
 
-// safetensors' name of a device type; types it does not have travel as bytes.
+}  // namespace
+
 std::string file_dtype(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -49,8 +50,6 @@ std::string file_dtype(DType dtype) {
   }
   return "U8";
 }
-
-}  // namespace
 
 std::string_view enum_name(program::Opcode value) {
   std::string_view name = program::to_string(value);

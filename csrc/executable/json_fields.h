@@ -19,6 +19,9 @@
 
 namespace ipu::executable {
 
+// safetensors' name of a device type; types it does not have travel as bytes.
+std::string file_dtype(DType dtype);
+
 template <class T>
 struct is_vector : std::false_type {};
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <utility>
 
 #include "support/error.h"
 
@@ -10,11 +11,13 @@ namespace ipu {
 
 using Clock = std::chrono::steady_clock;
 
-// One per thread. All but its address is guarded by the table's mutex.
+// One per thread. All but its address is guarded by the table's mutex. Records outlive their threads, for who
+// looks at the owner of a lock that is just let go; the next thread takes them over.
 struct OwnedLock::Thread {
   const OwnedLock* waits_for = nullptr;
   bool granted = false;
   std::condition_variable wake;
+  Thread* next_free = nullptr;
 };
 
 namespace {
@@ -23,14 +26,34 @@ constexpr std::chrono::milliseconds kPoll(20);
 constexpr std::chrono::seconds kStandstill(30);
 
 WaitHooks wait_hooks;
-thread_local OwnedLock::Thread this_thread;
-
 // Guards who waits for whom, in all locks. Held for moments only, never while anything else is waited for.
 // Never destroyed: threads may end after the process began to.
 ForkSafe<std::mutex>& table() {
   static auto* mutex = new ForkSafe<std::mutex>;
   return *mutex;
 }
+
+// Of the calling thread, from its first lock to its end.
+class Record {
+ public:
+  Record() {
+    std::lock_guard<std::mutex> guard(table());
+    record_ = free_ != nullptr ? free_ : new OwnedLock::Thread;
+    free_ = std::exchange(record_->next_free, nullptr);
+  }
+  ~Record() {
+    std::lock_guard<std::mutex> guard(table());
+    record_->next_free = std::exchange(free_, record_);
+  }
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+  OwnedLock::Thread& get() { return *record_; }
+
+ private:
+  OwnedLock::Thread* record_;
+  inline static OwnedLock::Thread* free_ = nullptr;  // guarded by the table's mutex
+};
+thread_local Record this_thread;
 
 Error busy(const std::string& why, const char* what, const char* cure) {
   return {ErrorCode::kBusy, why + ": " + what + cure};
@@ -41,7 +64,7 @@ Error busy(const std::string& why, const char* what, const char* cure) {
 void set_wait_hooks(WaitHooks hooks) { wait_hooks = hooks; }
 
 void OwnedLock::acquire() {
-  Thread& me = this_thread;
+  Thread& me = this_thread.get();
   if (!process_.is_here()) [[unlikely]]
     enter_child(me);
   if (owner_.load(std::memory_order_relaxed) == &me) {
@@ -56,7 +79,7 @@ void OwnedLock::acquire() {
   int free = 0;
   if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed))
     return wait(me);
-  owner_.store(&me, std::memory_order_relaxed);
+  owner_.store(&me, std::memory_order_release);
   depth_ = 1;
 }
 
@@ -95,7 +118,7 @@ void OwnedLock::hand_over() {
   next->waits_for = nullptr;
   next->granted = true;
   depth_ = 1;
-  owner_.store(next, std::memory_order_relaxed);
+  owner_.store(next, std::memory_order_release);
   next->wake.notify_one();
 }
 
@@ -111,7 +134,7 @@ void OwnedLock::wait(Thread& me) {
     while (word != 2) {
       if (!word_.compare_exchange_weak(word, word == 0 ? 1 : 2, std::memory_order_acquire)) continue;
       if (word == 1) break;
-      owner_.store(&me, std::memory_order_relaxed);
+      owner_.store(&me, std::memory_order_release);
       depth_ = 1;
       return;
     }
@@ -120,15 +143,17 @@ void OwnedLock::wait(Thread& me) {
           "call inside a call", what_,
           " is in use, and this thread, interrupted by a signal handler, waits for another lock already."
           "\n  try:      set a flag in the handler and act on it after the call");
-    // Whoever waits last sees the whole circle.
+    // Whoever waits last sees the whole circle. A lock that changes hands meanwhile is in none.
     for (const OwnedLock* lock = this; lock != nullptr;) {
-      Thread* owner = lock->owner_.load(std::memory_order_relaxed);
+      const Thread* owner = lock->owner_.load(std::memory_order_acquire);
       if (owner == &me)
         throw busy(
             "threads wait for each other", what_,
             " is in use by a thread that waits for what this one holds."
             "\n  try:      call again; call models that share weights or an optimizer from one thread");
-      lock = owner == nullptr ? nullptr : owner->waits_for;
+      if (owner == nullptr) break;
+      const OwnedLock* next = owner->waits_for;
+      lock = lock->owner_.load(std::memory_order_acquire) == owner ? next : nullptr;
     }
     waiting_.push_back(&me);
     me.waits_for = this;

@@ -65,9 +65,10 @@ void affine(const kernels::KernelCall& c, const Attributes& a, const std::vector
 void sum2(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int) {
   for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i] + in(c, 1)[i];
 }
-void fail(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int) {
+void fail(const kernels::KernelCall& c, const Attributes& a, const std::vector<int64_t>& n, int lane) {
   if (failures_left.fetch_sub(1) > 0) throw std::runtime_error("index 7 is out of range");
-  for (int64_t i = 0; i < n[0]; ++i) out(c)[i] = in(c, 0)[i];
+  const int64_t lanes = a.integer("lanes", 1);
+  for (int64_t i = n[0] * lane / lanes; i < n[0] * (lane + 1) / lanes; ++i) out(c)[i] = in(c, 0)[i];
 }
 void from_counter(const kernels::KernelCall& c, const Attributes&, const std::vector<int64_t>& n, int) {
   int32_t value;

@@ -172,7 +172,7 @@ class Repair {
     bool grown = false;
     for (size_t b = 0; b < ipu.buffers.size(); ++b) {
       program::Buffer& buffer = ipu.buffers[b];
-      if (needed[b] <= buffer.bytes) continue;
+      if (of[b] == nullptr || needed[b] <= buffer.bytes) continue;
       buffer.bytes = needed[b];
       grown |= buffer.storage == program::Storage::kArena;
       if (buffer.storage == program::Storage::kVariable && buffer.index >= 0 &&

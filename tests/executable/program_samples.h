@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executable/json_fields.h"
 #include "lowering/lower.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -16,34 +17,7 @@
 
 namespace ipu::testing_hostile {
 
-inline const char* file_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return "F16";
-    case DType::kI32:
-      return "I32";
-    case DType::kU32:
-      return "U32";
-    case DType::kI16:
-      return "I16";
-    case DType::kU16:
-      return "U16";
-    case DType::kI8:
-      return "I8";
-    case DType::kU8:
-    case DType::kF8_143:
-    case DType::kF8_152:
-      return "U8";
-    case DType::kBool:
-      return "BOOL";
-    case DType::kI64:
-      return "I64";
-    case DType::kF64:
-      return "F64";
-    default:
-      return "F32";
-  }
-}
+using executable::file_dtype;
 
 // A signature that binds every stream of a program.
 inline executable::Signature signature_of(const program::Program& program) {

@@ -13,14 +13,8 @@ namespace ipu::kernels {
 namespace {
 
 using Request = kernel_tests::KernelStep;
+using kernel_tests::indices, kernel_tests::plain, kernel_tests::with_layout;
 using List = std::vector<int64_t>;
-
-TensorSpec plain(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
-TensorSpec indices(Shape shape) { return TensorSpec::plain(DType::kI32, std::move(shape)); }
-TensorSpec with_layout(Shape shape, Layout layout) {
-  Strides strides = contiguous_strides(shape);
-  return {DType::kF32, std::move(shape), std::move(strides), layout};
-}
 
 std::string answer(const Request& request) {
   return message_of([&] { guarded::footprint_of(request); });

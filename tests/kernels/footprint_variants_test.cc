@@ -9,16 +9,11 @@ namespace ipu::kernels {
 namespace {
 
 using Request = kernel_tests::KernelStep;
+using kernel_tests::indices, kernel_tests::plain, kernel_tests::with_layout;
 using List = std::vector<int64_t>;
 
-TensorSpec plain(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
-TensorSpec indices(Shape shape) { return TensorSpec::plain(DType::kI32, std::move(shape)); }
 TensorSpec strided(Shape shape, Strides strides) {
   return {DType::kF32, std::move(shape), std::move(strides), Layout::kPlain};
-}
-TensorSpec with_layout(Shape shape, Layout layout) {
-  Strides strides = contiguous_strides(shape);
-  return {DType::kF32, std::move(shape), std::move(strides), layout};
 }
 TensorSpec packed(Shape shape) { return with_layout(std::move(shape), Layout::kPacked64); }
 TensorSpec nhwc(Shape shape) { return with_layout(std::move(shape), Layout::kNhwc); }

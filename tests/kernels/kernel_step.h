@@ -9,6 +9,14 @@
 
 namespace ipu::kernels::kernel_tests {
 
+// Specs of f32 tensors and of indices.
+inline TensorSpec plain(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
+inline TensorSpec indices(Shape shape) { return TensorSpec::plain(DType::kI32, std::move(shape)); }
+inline TensorSpec with_layout(Shape shape, Layout layout) {
+  Strides strides = contiguous_strides(shape);
+  return {DType::kF32, std::move(shape), std::move(strides), layout};
+}
+
 struct KernelStep {
   std::string id;
   std::vector<TensorSpec> operands, results;

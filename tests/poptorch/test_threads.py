@@ -132,6 +132,7 @@ def test_every_native_call_ends_while_another_thread_runs_the_program():
         "trace": lambda: native.trace(False),
         "transfer_times": lambda: native.transfer_times(True),
         "write_optimizer_state": lambda: native.write_optimizer_state(native.read_optimizer_state()),
+        "weights_version": native.weights_version,
         "without_calls": lambda: native.without_calls(lambda: None),
         "write_states": lambda: native.write_states(states),
         "detach": native.detach,
@@ -217,6 +218,20 @@ def test_a_life_cycle_in_another_thread_loses_no_step(tmp_path):
     found = Worker(train, wrapper, x, calls).result()
     done.set()
     assert disturber.result() > 5
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_run_counts_from_its_end_before_python_goes_on_in_the_calling_thread():
+    """Another thread may detach between the end of the run and the end of the call."""
+    x = inputs(20)
+    twice = trainer(20)
+    expected = train(twice, x, 2)
+    wrapper = trainer(20)
+    wrapper(x)
+    wrapper.copyWeightsToHost()
+    wrapper._executable.call((x,))  # a call as far as the end of its run
+    Worker(wrapper.detachFromDevice).result()
+    found = wrapper.model.state_dict()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 

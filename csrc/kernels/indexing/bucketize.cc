@@ -2,45 +2,11 @@
 // halving [0, n) as torch does. That gives torch's answer for boundaries that are not sorted, too.
 #include <algorithm>
 
-#include "kernels/footprint.h"
-#include "kernels/kernel_table.h"
+#include "kernels/indexing/index_operand.h"
 #include "kernels/pointwise/iteration.h"
 
 namespace ipu::kernels {
 namespace {
-
-// Calls f(T{}) with the C++ type whose order is that of the dtype; false when there is none here.
-template <class F>
-bool with_ordered(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kF32:
-      f(float{});
-      return true;
-    case DType::kF16:
-      f(_Float16{});
-      return true;
-    case DType::kI32:
-      f(int32_t{});
-      return true;
-    case DType::kU32:
-      f(uint32_t{});
-      return true;
-    case DType::kI16:
-      f(int16_t{});
-      return true;
-    case DType::kU16:
-      f(uint16_t{});
-      return true;
-    case DType::kI8:
-      f(int8_t{});
-      return true;
-    case DType::kU8:
-      f(uint8_t{});
-      return true;
-    default:
-      return false;
-  }
-}
 
 class BucketizeKernel final : public PreparedKernel {
  public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
@@ -34,9 +35,10 @@ inline bool is_index(const TensorSpec& spec) { return spec.dtype == DType::kI32 
 // The work of an element whose place depends on an index: it may miss every cache.
 inline constexpr int64_t kIndexedCost = 8;
 
-// Calls f(T{}) with the C++ type of a number; false for types without arithmetic here.
+// Calls f(T{}) with the C++ type whose order and arithmetic are those of the dtype; false when there is none
+// here.
 template <class F>
-bool with_number(DType dtype, F f) {
+bool with_ordered(DType dtype, F f) {
   switch (dtype) {
     case DType::kF32:
       f(float{});
@@ -45,20 +47,36 @@ bool with_number(DType dtype, F f) {
       f(_Float16{});
       return true;
     case DType::kI32:
+      f(int32_t{});
+      return true;
     case DType::kU32:
       f(uint32_t{});
-      return true;  // sums wrap alike
+      return true;
     case DType::kI16:
+      f(int16_t{});
+      return true;
     case DType::kU16:
       f(uint16_t{});
       return true;
     case DType::kI8:
+      f(int8_t{});
+      return true;
     case DType::kU8:
       f(uint8_t{});
       return true;
     default:
       return false;
   }
+}
+// The same for sums and products, which wrap alike with and without sign: one type for both.
+template <class F>
+bool with_number(DType dtype, F f) {
+  return with_ordered(dtype, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T>)
+      f(std::make_unsigned_t<T>{});
+    else
+      f(T{});
+  });
 }
 // Calls f(T{}) with an unsigned type of the element's size, for kernels that only move elements.
 template <class F>

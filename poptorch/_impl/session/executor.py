@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import functools
-import itertools
 import typing
 import weakref
 
@@ -109,8 +108,6 @@ class PoplarExecutor(inspection.Inspection):
         self._compiled = None  # _Compiled
         self._warned = set()  # kinds of inputs this wrapper has warned of
         self._optimizer_link = None  # training only
-        self._versions = itertools.count(1)
-        self._weights_version = 0  # a new one before and after each training call
         self._host_version = 0  # the version the host has; another one: the device's weights are newer
         # Held while weights move between the two, by the holder of the lock: nobody fetches them then.
         self._fixed_host = poptorch_core.WaitLock("the weights on the host")
@@ -380,16 +377,11 @@ class PoplarExecutor(inspection.Inspection):
                 job.check_exchange(self._options)
             if self._optimizer_link.host.pending:
                 self._upload_optimizer(compiled)
-            self._weights_version = next(self._versions)  # here, too: what is read during the run is read again
         result = None
-        try:
-            if compiled.call is not None and not kwargs:
-                result = compiled.call(args)
-            if result is None:
-                result = self._call_general(compiled, args, kwargs)
-        finally:
-            if self._training:  # a run that raised may have updated some of them
-                self._weights_version = next(self._versions)
+        if compiled.call is not None and not kwargs:
+            result = compiled.call(args)
+        if result is None:
+            result = self._call_general(compiled, args, kwargs)
         if self._training:
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward
@@ -445,6 +437,14 @@ class PoplarExecutor(inspection.Inspection):
             self._seen_version = version
 
     # --- life cycle ---
+    @property
+    def _weights_version(self):
+        """Of the weights on the device. Counted where the runs are: a run that has just ended counts for all threads."""
+        compiled = self._compiled
+        if compiled is None or not self._training:
+            return self._host_version
+        return compiled.executable.weights_version()
+
     def _require_compiled(self, what):
         compiled = self._compiled
         if compiled is None:

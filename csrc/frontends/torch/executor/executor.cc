@@ -98,6 +98,12 @@ bool Executor::accept_calls(bool accept) {
   return accepts_calls_.exchange(false);
 }
 
+// Room for 2^40 runs of each executor.
+uint64_t Executor::first_version() {
+  static std::atomic<uint64_t> executors{0};
+  return ++executors << 40;
+}
+
 bool Executor::accepts_calls() {
   OwnedLock::Hold device(device_);
   return !program_ || accepts_calls_;
@@ -243,6 +249,7 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
   const bool synthetic = run_settings_.synthetic_data != 0;
   if (synthetic && program_) bind_synthetic();
   if (!anchors_.empty()) bind_anchors();
+  weights_version_.fetch_add(1, std::memory_order_release);  // before: a run that fails may have updated some
   if (program_) engine_->run(bindings_);
   if (has_wide_floats_ && engine_->take_narrowed_values() > 0)
     for (size_t i = 0; i < inputs.size(); ++i) warn_of_infinite("input '" + inputs_[i].name + "'", inputs[i]);

@@ -100,6 +100,10 @@ class Executor {
   // Before attaching: this is one process of a job (emulator::EngineOptions says what the two are).
   void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange);
 
+  // Another one for each run that began, of any executor of this process: what was read from the device under
+  // a version is the newest as long as this gives the same.
+  uint64_t weights_version() const { return weights_version_.load(std::memory_order_acquire); }
+
   // Host tensors to device variables of the same names and back, in place, converting element types. Names
   // that the program does not use are skipped. A variable whose value differs between groups of replicas has
   // one more dimension in front: an entry per group, or per replica where the grouping says so.
@@ -145,6 +149,7 @@ class Executor {
   std::vector<emulator::TraceEvent> take_trace();
 
  private:
+  static uint64_t first_version();
   struct Input {
     std::string name;
     std::vector<int64_t> shape;  // of a whole call
@@ -212,6 +217,7 @@ class Executor {
   std::vector<at::Tensor> synthetic_;  // per input
   bool has_run_ = false;
   std::atomic<bool> accepts_calls_{false};
+  std::atomic<uint64_t> weights_version_{first_version()};
   bool has_wide_floats_ = false;  // f64 streams
   std::set<std::string> warned_of_infinite_;
   std::atomic<int> first_ipu_{-1};
