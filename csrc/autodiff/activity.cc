@@ -4,7 +4,7 @@
 
 #include "autodiff/in_graph.h"
 #include "ir/structure.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::autodiff {
 namespace {

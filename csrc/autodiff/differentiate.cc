@@ -14,8 +14,8 @@
 #include "autodiff/stitch.h"
 #include "ir/builder.h"
 #include "ir/structure.h"
-#include "ops/build.h"
-#include "ops/gradient_builder.h"
+#include "ops/definition/build.h"
+#include "ops/definition/gradient_builder.h"
 #include "support/error.h"
 #include "support/interruption.h"
 

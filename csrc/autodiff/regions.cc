@@ -6,7 +6,7 @@
 
 #include "autodiff/differentiate.h"
 #include "ir/structure.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 
 namespace ipu::autodiff {

@@ -3,7 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/error.h"
 
 namespace ipu::bindings {

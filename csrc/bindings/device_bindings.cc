@@ -4,7 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/interpreter.h"
-#include "emulator/faults.h"
+#include "emulator/faults/faults.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/popart_options.h"
 #include "target/system.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "emulator/engine_state.h"
-#include "emulator/faults.h"
+#include "emulator/faults/faults.h"
 #include "emulator/float_check.h"
 #include "emulator/spin.h"
 #include "support/error.h"

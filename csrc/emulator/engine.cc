@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "emulator/engine_state.h"
-#include "emulator/faults.h"
-#include "emulator/prove.h"
+#include "emulator/faults/faults.h"
+#include "emulator/proof/prove.h"
 #include "emulator/step_request.h"
 #include "emulator/stored_form.h"
 #include "support/error.h"

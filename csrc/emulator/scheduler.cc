@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "emulator/engine_state.h"
-#include "emulator/faults.h"
+#include "emulator/faults/faults.h"
 #include "emulator/spin.h"
 #include "support/error.h"
 #include "support/interruption.h"

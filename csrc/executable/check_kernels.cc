@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "ir/module.h"
-#include "ops/build.h"
-#include "ops/op_def.h"
+#include "ops/definition/build.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 
 namespace ipu::executable {

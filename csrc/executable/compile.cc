@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ir/structure.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "lowering/lower.h"
 #include "support/error.h"
 #include "support/log.h"

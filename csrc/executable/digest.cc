@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/error.h"
 
 #define XXH_INLINE_ALL

@@ -1,11 +1,11 @@
 #include "executable/file.h"
 
-#include "emulator/prove.h"
+#include "emulator/proof/prove.h"
 #include "executable/check_kernels.h"
-#include "executable/json_fields.h"
-#include "executable/json_text.h"
-#include "executable/program_fields.h"
-#include "executable/signature_fields.h"
+#include "executable/format/json_fields.h"
+#include "executable/format/json_text.h"
+#include "executable/format/program_fields.h"
+#include "executable/format/signature_fields.h"
 #include "kernels/kernel_table.h"
 #include "support/foreign_text.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "executable/compile.h"
-#include "executable/container.h"
+#include "executable/format/container.h"
 #include "executable/signature.h"
 
 namespace ipu::executable {

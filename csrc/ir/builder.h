@@ -1,5 +1,5 @@
 // Creates ops at a place in a graph, with the settings and location of the moment.
-// Result types are given by the caller or, for defined ops, by the type rule (ops/build.h).
+// Result types are given by the caller or, for defined ops, by the type rule (ops/definition/build.h).
 #pragma once
 
 #include <initializer_list>

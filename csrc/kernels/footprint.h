@@ -1,6 +1,6 @@
 // What a step touches: a kernel's own statement, made from specs and attributes before anything is prepared.
 // A program from a file is run only if every step has such a statement and all that it names lies in the
-// step's buffers (emulator/prove.h). So the statement may not believe anything: numbers of operands, ranks,
+// step's buffers (emulator/proof/prove.h). So the statement may not believe anything: numbers of operands, ranks,
 // extents, strides, attributes and their kinds are a stranger's. It refuses what the kernel cannot do, and
 // its arithmetic is checked (support/checked.h).
 #pragma once

@@ -1,7 +1,7 @@
 #include "lowering/demand.h"
 
 #include "ir/structure.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 #include "support/interruption.h"
 

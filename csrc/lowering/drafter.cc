@@ -5,7 +5,7 @@
 
 #include "ir/structure.h"
 #include "lowering/kernel_choice.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 
 namespace ipu::lowering {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/tensor_spec.h"
 
 namespace ipu::lowering {

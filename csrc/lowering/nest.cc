@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/structure.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 #include "support/interruption.h"
 

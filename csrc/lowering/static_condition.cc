@@ -4,8 +4,8 @@
 
 #include "ir/structure.h"
 #include "lowering/nest.h"
-#include "ops/interpreter.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
+#include "ops/interpreter/interpreter.h"
 
 namespace ipu::lowering {
 namespace {

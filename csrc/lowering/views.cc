@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 
 namespace ipu::lowering {

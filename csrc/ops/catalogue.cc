@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::ops {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/structure.h"
-#include "ir/text.h"
-#include "ops/build.h"
+#include "ir/text/text.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 #include "support/interruption.h"
 

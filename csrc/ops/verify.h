@@ -1,8 +1,8 @@
-// Verifier of modules with defined ops: the structural rules of ir/verifier.h, then each op against its
+// Verifier of modules with defined ops: the structural rules of ir/verify/verifier.h, then each op against its
 // definition.
 #pragma once
 
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace ipu::ops {
 

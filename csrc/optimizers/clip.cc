@@ -1,7 +1,7 @@
 // Gradient clipping by the global norm: the two steps between which a step builder adds up the squares of all
 // trained parameters. Squares are of the gradients as they come, so loss scaling and divisor are taken out of
 // the norm, not out of every element.
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "optimizers/rule.h"
 
 namespace ipu::optimizers {

@@ -1,6 +1,6 @@
 // LAMB: Adam's direction with decoupled decay, scaled so that its norm follows the norm of the weight
 // (docs/optimizers.md has the equations). The two norms are the only parts that are not elementwise.
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "optimizers/rule.h"
 
 namespace ipu::optimizers {

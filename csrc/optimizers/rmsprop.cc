@@ -1,7 +1,7 @@
 // RMSprop, plain and centred, as torch and as TensorFlow have it (docs/optimizers.md has the equations). The
 // variance of the centred kind is a difference of two means; below 0 it can only be a rounding error, so it
 // is held at 0.
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "optimizers/rule.h"
 
 namespace ipu::optimizers {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 
 namespace ipu::optimizers {

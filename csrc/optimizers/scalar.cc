@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::optimizers {
 

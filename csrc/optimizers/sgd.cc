@@ -3,7 +3,7 @@
 // Combined: one tensor is accumulator and velocity in turn, so a changed hyper-parameter acts one update
 // late. With clipping the gradients are summed on their own first: their norm must be known before they
 // enter.
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "optimizers/rule.h"
 
 namespace ipu::optimizers {

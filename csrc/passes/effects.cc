@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "ir/structure.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::passes {
 

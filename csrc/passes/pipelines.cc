@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "ir/structure.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ops/verify.h"
 #include "passes/pass.h"
 #include "support/error.h"

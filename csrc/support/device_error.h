@@ -1,5 +1,5 @@
 // Errors of the device itself rather than of the program: transient ones name what makes the system usable
-// again, persistent ones take it out of service. Not here: injecting them (emulator/faults.h).
+// again, persistent ones take it out of service. Not here: injecting them (emulator/faults/faults.h).
 #pragma once
 
 #include <string>

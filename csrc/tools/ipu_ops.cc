@@ -19,7 +19,7 @@
 
 #include "autodiff/differentiate.h"
 #include "ops/catalogue.h"
-#include "ops/literal_call.h"
+#include "ops/interpreter/literal_call.h"
 #include "ops/verify.h"
 
 namespace {

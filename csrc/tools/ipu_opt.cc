@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "passes/popart_patterns.h"
 #include "support/error.h"

@@ -2,8 +2,8 @@
 
 #include "ir/builder.h"
 #include "ir/structure.h"
-#include "ir/text.h"
-#include "ops/build.h"
+#include "ir/text/text.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 #include "tests/autodiff/gradient_check.h"
 

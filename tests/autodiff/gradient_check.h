@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "autodiff/differentiate.h"
-#include "ops/interpreter.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 
 namespace ipu::autodiff {

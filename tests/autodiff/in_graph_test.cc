@@ -4,7 +4,7 @@
 
 #include "autodiff/differentiate.h"
 #include "ir/structure.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace ipu::autodiff {
 namespace {

@@ -1,5 +1,5 @@
 // Faults on demand and floating-point exceptions: the rules as text, and what a check of values sees.
-#include "emulator/faults.h"
+#include "emulator/faults/faults.h"
 
 #include <gtest/gtest.h>
 

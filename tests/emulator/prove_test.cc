@@ -1,5 +1,5 @@
 // Programs that are well formed and touch what is not theirs: each is refused before it runs.
-#include "emulator/prove.h"
+#include "emulator/proof/prove.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "executable/cache.h"
-#include "ops/build.h"
+#include "executable/cache/cache.h"
+#include "ops/definition/build.h"
 
 namespace ipu::executable {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "executable/container.h"
+#include "executable/format/container.h"
 #include "program/program.h"
 #include "support/error.h"
 #include "support/log.h"

@@ -1,5 +1,5 @@
 // The executable cache: what its key depends on, hits, damaged entries, several threads at once.
-#include "executable/cache.h"
+#include "executable/cache/cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <thread>
 
-#include "executable/container.h"
+#include "executable/format/container.h"
 #include "program/program.h"
 #include "support/error.h"
 #include "support/log.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "frontends/common/step_builder.h"
-#include "ir/text.h"
-#include "ops/build.h"
+#include "ir/text/text.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 #include "tests/lowering/oracle.h"
 

@@ -12,7 +12,7 @@
 
 #include "emulator/engine.h"
 #include "executable/digest.h"
-#include "executable/json_text.h"
+#include "executable/format/json_text.h"
 #include "support/foreign_text.h"
 #include "tests/executable/sample_file.h"
 #include "tests/lowering/oracle.h"

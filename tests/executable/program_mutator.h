@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "executable/file.h"
-#include "executable/json_fields.h"
-#include "executable/program_fields.h"
-#include "executable/signature_fields.h"
+#include "executable/format/json_fields.h"
+#include "executable/format/program_fields.h"
+#include "executable/format/signature_fields.h"
 #include "kernels/kernel_table.h"
 #include "tests/executable/program_repair.h"
 #include "tests/executable/step_list.h"

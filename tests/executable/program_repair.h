@@ -8,7 +8,7 @@
 
 #include "executable/signature.h"
 #include "ir/module.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "program/program.h"
 #include "support/error.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executable/json_fields.h"
+#include "executable/format/json_fields.h"
 #include "lowering/lower.h"
 #include "passes/pass.h"
 #include "support/error.h"

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "frontends/common/step_builder.h"
-#include "ir/text.h"
-#include "ops/op_def.h"
+#include "ir/text/text.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 
 namespace ipu::frontends {

@@ -10,9 +10,9 @@
 #include "executable/compile.h"
 #include "frontends/common/step_builder.h"
 #include "ir/builder.h"
-#include "ir/text.h"
-#include "ops/build.h"
-#include "ops/interpreter.h"
+#include "ir/text/text.h"
+#include "ops/definition/build.h"
+#include "ops/interpreter/interpreter.h"
 #include "passes/pass.h"
 
 namespace ipu::frontends {

@@ -13,7 +13,7 @@
 #include "emulator/engine.h"
 #include "executable/compile.h"
 #include "ir/replicas.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ops/verify.h"
 #include "support/error.h"
 #include "tests/source_tree.h"

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "ir/text.h"
-#include "ir/verifier.h"
+#include "ir/text/text.h"
+#include "ir/verify/verifier.h"
 #include "support/error.h"
 #include "tests/ir/random_module.h"
 

@@ -1,7 +1,7 @@
 // Every error of the parser, the whole message each.
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/error.h"
 
 namespace ipu::ir {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace ipu::ir {
 namespace {

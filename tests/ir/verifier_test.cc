@@ -1,9 +1,9 @@
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 #include <gtest/gtest.h>
 
 #include "ir/structure.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/error.h"
 
 namespace ipu::ir {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "lowering/lower.h"
 #include "ops/verify.h"
 #include "passes/pass.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ops/verify.h"
 #include "support/error.h"
 #include "tests/lowering/oracle.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "emulator/engine.h"
-#include "ops/interpreter.h"
+#include "ops/interpreter/interpreter.h"
 #include "program/program.h"
 
 namespace ipu::testing_oracle {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ir/structure.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::testing_random {
 

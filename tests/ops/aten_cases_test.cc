@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "ops/literal_call.h"
+#include "ops/interpreter/literal_call.h"
 #include "ops/verify.h"
 #include "tests/autodiff/gradient_check.h"
 

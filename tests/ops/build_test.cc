@@ -1,5 +1,5 @@
 // Building ops: defaults, canonical attributes, and every complaint about operands and attributes.
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 #include <gtest/gtest.h>
 

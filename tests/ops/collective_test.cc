@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "ir/replicas.h"
-#include "ir/text.h"
-#include "ops/interpreter.h"
+#include "ir/text/text.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "support/error.h"
 #include "tests/thrown.h"

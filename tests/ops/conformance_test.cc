@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ir/structure.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ops/verify.h"
 #include "support/error.h"
 #include "tests/ops/sample_graph.h"

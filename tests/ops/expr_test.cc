@@ -1,5 +1,5 @@
 // Expression trees: values of edge cases, sharing of subtrees, code of the pointwise VM.
-#include "ops/expr.h"
+#include "ops/expression/expr.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ops/literal_call.h"
+#include "ops/interpreter/literal_call.h"
 
 namespace ipu::ops {
 namespace {

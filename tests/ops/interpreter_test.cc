@@ -1,11 +1,11 @@
 // The structural ops by execution: control flow, tables, by-reference calls; and what it refuses.
-#include "ops/interpreter.h"
+#include "ops/interpreter/interpreter.h"
 
 #include <gtest/gtest.h>
 
 #include "ir/builder.h"
 #include "ir/structure.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 
 namespace ipu::ops {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "ir/builder.h"
-#include "ops/build.h"
-#include "ops/gradient_builder.h"
-#include "ops/interpreter.h"
-#include "ops/op_def.h"
+#include "ops/definition/build.h"
+#include "ops/definition/gradient_builder.h"
+#include "ops/definition/op_def.h"
+#include "ops/interpreter/interpreter.h"
 
 namespace ipu::ops {
 

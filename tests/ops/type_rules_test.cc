@@ -2,8 +2,8 @@
 // they refuse, and the whole message of each refusal.
 #include <gtest/gtest.h>
 
-#include "ops/build.h"
-#include "ops/literal_call.h"
+#include "ops/definition/build.h"
+#include "ops/interpreter/literal_call.h"
 
 namespace ipu::ops {
 namespace {

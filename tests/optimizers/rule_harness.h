@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "ir/builder.h"
-#include "ops/interpreter.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "optimizers/optimizer.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "ir/builder.h"
-#include "ops/interpreter.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "optimizers/optimizer.h"
 #include "support/error.h"

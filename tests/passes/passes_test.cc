@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ir/text.h"
-#include "ops/interpreter.h"
+#include "ir/text/text.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "passes/pass.h"
 #include "support/error.h"

@@ -9,9 +9,9 @@
 
 #include "ir/builder.h"
 #include "ir/structure.h"
-#include "ir/text.h"
-#include "ops/build.h"
-#include "ops/interpreter.h"
+#include "ir/text/text.h"
+#include "ops/definition/build.h"
+#include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "passes/pass.h"
 

@@ -4,7 +4,7 @@
 
 #include "autodiff/in_graph.h"
 #include "frontends/common/step_builder.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 #include "support/log.h"
 

@@ -1,6 +1,6 @@
 #include "frontends/common/replicas.h"
 
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::frontends {
 

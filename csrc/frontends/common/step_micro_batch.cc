@@ -2,7 +2,7 @@
 #include <unordered_map>
 
 #include "frontends/common/step_emitter.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::frontends {
 

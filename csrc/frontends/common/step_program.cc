@@ -3,7 +3,7 @@
 
 #include "frontends/common/replicas.h"
 #include "frontends/common/step_emitter.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 
 namespace ipu::frontends {

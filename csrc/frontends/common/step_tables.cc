@@ -3,7 +3,7 @@
 
 #include "autodiff/in_graph.h"
 #include "frontends/common/step_emitter.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 #include "support/error.h"
 
 namespace ipu::frontends {

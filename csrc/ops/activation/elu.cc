@@ -1,6 +1,6 @@
 // Exponential activations: elu (celu and selu are elu with other factors), softplus, log_sigmoid; and
 // hardsigmoid.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -2,7 +2,7 @@
 // op.
 #include <numbers>
 
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

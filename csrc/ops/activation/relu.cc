@@ -1,6 +1,6 @@
 // Rectifiers: relu, leaky_relu, threshold, hardtanh (relu6), prelu. At a corner the gradient is torch's:
 // relu'(0) = 0, hardtanh' is 0 at its bounds (unlike clamp).
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

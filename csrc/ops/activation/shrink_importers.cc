@@ -1,5 +1,5 @@
 // Importers of the shrinking activations, composed of comparisons and where.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

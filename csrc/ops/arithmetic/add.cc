@@ -1,5 +1,5 @@
 // Sums: add, sub, add_n, and the importers that scale one side by `alpha`. On bool, add is "or" (as torch).
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Quotients and remainders. True division of integers is division of their f32 values (the importer casts);
 // `div` on integers truncates, `floor_divide` and `remainder` follow the sign of the divisor, `fmod` that of
 // the dividend. Integer division by zero gives 0.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // Products, and the compound importers that are products and sums: lerp, addcmul, addcdiv, square.
 // On bool, mul is "and" (as torch).
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

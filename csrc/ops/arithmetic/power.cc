@@ -1,5 +1,5 @@
 // Powers. Common constant exponents become products and roots, as torch computes them.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

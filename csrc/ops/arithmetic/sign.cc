@@ -1,5 +1,5 @@
 // Sign and rounding to whole numbers.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // Comparisons: operands are converted to their common dtype by the importer, the result is bool.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Conversions between dtypes, and the identities: nop passes gradients, detach stops them, straight_through
 // leads them elsewhere.
-#include "ops/family.h"
-#include "ops/rule_support.h"
+#include "ops/definition/family.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,7 +1,7 @@
 // layout.convert: the same tensor stored otherwise. Made by passes only; the one op that changes a layout.
 // packed64 of a weight [N, ...] is the matrix [elements / N, N] in panels: what linear and convolution
 // kernels read.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 #include "support/error.h"
 
 namespace ipu::ops {

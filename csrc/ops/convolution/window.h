@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "kernels/custom/custom_kernel.h"
-#include "ops/gradient_builder.h"
+#include "ops/definition/gradient_builder.h"
 #include "support/error.h"
 
 namespace ipu::ops {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::ops {
 

@@ -1,6 +1,6 @@
 // print_tensor: the identity that shows its value while the program runs.
 #include "kernels/debug/tensor_text.h"
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // io_tile_copy: between the tiles of an IPU that compute and those that exchange with the host and streaming
 // memory. The value stays; where it lies matters to memory and time only.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // What the fusion pass makes of a group of elementwise ops: VM code as an op. Its meaning for the interpreter
 // is the code read back as expression trees, so a fused graph can be compared with the graph it came from.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 #include "support/error.h"
 
 namespace ipu::ops {

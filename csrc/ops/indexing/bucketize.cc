@@ -1,5 +1,5 @@
 // bucketize: the place of a value among boundaries.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // Importer of bincount: a sum per class.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ir/structure.h"
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -2,7 +2,7 @@
 // col2im. The places are known at compile time: one index_select or index_add.
 #include <limits>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -2,7 +2,7 @@
 // product. Three and more operands are contracted from left to right, as torch does without a given path.
 #include <map>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // linear: x w^T + bias, whole as torch captures it, so that weights can be kept packed. Its gradients are in
 // linear_gradient.cc.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // Gradients of linear as ops of their own, because their kernels read and write the packed weight. Each is
 // linear in both operands, so their own gradients are again linear and each other.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,7 +1,7 @@
 // matmul: the one matrix product. Its importers (mm, bmm, aten::matmul and friends) are in
 // matmul_importers.cc; they make broadcasting explicit, so that kernels and passes see two matrices or equal
 // batches of them.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -2,7 +2,7 @@
 // read through matmul's flags instead of being copied.
 #include <functional>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

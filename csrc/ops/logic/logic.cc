@@ -1,5 +1,5 @@
 // Logical ops on bool, bitwise ops on bool and integers, and selection by a condition.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 

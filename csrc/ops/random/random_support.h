@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/random/random_fill.h"
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 

@@ -2,7 +2,7 @@
 // so their gradient goes to that element alone.
 #include <cmath>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

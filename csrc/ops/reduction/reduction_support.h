@@ -1,7 +1,7 @@
 // What importers outside the reductions need of them.
 #pragma once
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 

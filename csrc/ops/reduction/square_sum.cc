@@ -1,6 +1,6 @@
 // square_sum: the squared 2-norm of a tensor. One op, so that norms of weights and gradients read them once,
 // in whatever layout they are kept.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

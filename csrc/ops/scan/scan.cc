@@ -1,7 +1,7 @@
 // cumsum and cumprod along one dimension. The gradient of a product up to each element is computed without a
 // division, so zeros are no special case: P(i) * S(i), P the product before i, S(i) = dy(i) + x(i+1) *
 // S(i+1).
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // concat: tensors one after the other along a dimension; stack and roll are made of it.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // expand: broadcasting made explicit; repeat and tile by reshape, expand, reshape.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

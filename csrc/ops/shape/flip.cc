@@ -1,5 +1,5 @@
 // flip: dimensions read backwards.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // iota, and the importers of operators that create tensors: a scalar constant expanded, or an iota.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,6 +1,6 @@
 // pad: a constant border. Negative padding is a slice; reflected, repeated and circular borders are pieces of
 // x put together, by the importers.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

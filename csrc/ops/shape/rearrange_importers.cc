@@ -1,6 +1,6 @@
 // Importers made of reshapes, slices and transposes alone or with one product: pixel_shuffle,
 // repeat_interleave, glu, prelu, bilinear, diagonal.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // reshape, and the importers of all operators that keep the order of elements.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // slice: a regular region of a tensor. All operators that cut a tensor in pieces are imported as slices.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,5 +1,5 @@
 // slice_scatter: a tensor with a regular region replaced; what a write through a slice becomes.
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -1,7 +1,7 @@
 // transpose: dimensions in another order.
 #include <numeric>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ops/rule_support.h"
+#include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {

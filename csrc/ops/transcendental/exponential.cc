@@ -1,7 +1,7 @@
 // Exponentials, logarithms and roots.
 #include <numbers>
 
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -3,7 +3,7 @@
 // them.
 #include <numbers>
 
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

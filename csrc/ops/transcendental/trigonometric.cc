@@ -1,5 +1,5 @@
 // Circular functions and their inverses; angles in radians.
-#include "ops/family.h"
+#include "ops/definition/family.h"
 
 namespace ipu::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ir/replicas.h"
-#include "ops/interpreter.h"
+#include "ops/interpreter/interpreter.h"
 #include "support/error.h"
 
 namespace ipu::cases {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ops/verify.h"
 #include "passes/popart_patterns.h"
 #include "support/error.h"

@@ -2,7 +2,7 @@
 #include <unordered_set>
 
 #include "frontends/torch/capture/capture.h"
-#include "ops/op_def.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::frontends::torch_frontend {
 

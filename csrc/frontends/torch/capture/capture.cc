@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ops/build.h"
+#include "ops/definition/build.h"
 #include "support/fork.h"
 
 namespace ipu::frontends::torch_frontend {

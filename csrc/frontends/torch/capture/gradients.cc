@@ -10,8 +10,8 @@
 #include "frontends/common/step_builder.h"
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/gradient_node.h"
-#include "ops/build.h"
-#include "ops/op_def.h"
+#include "ops/definition/build.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {

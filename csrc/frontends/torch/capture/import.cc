@@ -5,7 +5,7 @@
 
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/stack.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {

@@ -17,7 +17,7 @@
 #include "frontends/torch/capture/shapes.h"
 #include "frontends/torch/capture/stack.h"
 #include "frontends/torch/errors.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {

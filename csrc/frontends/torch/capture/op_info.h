@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/import_call.h"
+#include "ops/definition/import_call.h"
 
 namespace ipu::frontends::torch_frontend {
 

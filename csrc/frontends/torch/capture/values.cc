@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "frontends/torch/capture/capture.h"
-#include "ops/build.h"
+#include "ops/definition/build.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {

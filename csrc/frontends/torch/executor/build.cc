@@ -1,7 +1,7 @@
 // From a captured graph to a program.
 #include <algorithm>
 
-#include "executable/cache.h"
+#include "executable/cache/cache.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"

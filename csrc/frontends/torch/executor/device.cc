@@ -3,7 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/normal.h>
 
-#include "emulator/faults.h"
+#include "emulator/faults/faults.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 #include "support/log.h"

@@ -1,0 +1,46 @@
+// Fields of a machine-level program in files.
+#pragma once
+
+#include "executable/format/fields.h"
+#include "program/program.h"
+
+namespace ipu::executable {
+
+template <>
+struct EnumNames<program::Storage> {
+  static constexpr std::string_view names[] = {"arena", "variable", "constant", "external"};
+};
+template <>
+struct EnumNames<program::StreamMode> {
+  static constexpr std::string_view names[] = {"final", "every_n", "all", "sum", "input", "constant_input"};
+};
+
+IPU_FIELDS(program::Buffer, field("name", &T::name), field("storage", &T::storage), field("bytes", &T::bytes),
+           field("offset", &T::offset), field("index", &T::index));
+IPU_FIELDS(program::ReplicaGroups, field("size", &T::size), field("stride", &T::stride));
+IPU_FIELDS(program::Variable, field("name", &T::name), field("role", &T::role), field("spec", &T::spec),
+           field("ipu", &T::ipu), field("constant", &T::constant), field("written", &T::written),
+           field("shape", &T::shape), field("groups", &T::groups), field("retrieve_all", &T::retrieve_all));
+IPU_FIELDS(program::Queue, field("name", &T::name), field("bytes", &T::bytes),
+           field("capacity", &T::capacity), field("from_ipu", &T::from_ipu), field("to_ipu", &T::to_ipu));
+IPU_FIELDS(program::Stream, field("name", &T::name), field("mode", &T::mode), field("spec", &T::spec),
+           field("host_dtype", &T::host_dtype), field("period", &T::period), field("ipu", &T::ipu));
+IPU_FIELDS(program::Operand, field("buffer", &T::buffer), field("byte_offset", &T::byte_offset),
+           field("spec", &T::spec));
+IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T::kernel),
+           field("attributes", &T::attributes), field("operands", &T::operands),
+           field("results", &T::results), field("object", &T::object), field("counter", &T::counter),
+           field("trip", &T::trip), field("low", &T::low), field("high", &T::high),
+           field("target", &T::target), field("origin", &T::origin));
+IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("stage", &T::stage),
+           field("backward", &T::backward));
+IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
+           field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
+           field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
+IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
+           field("constants", &T::constants), field("queues", &T::queues), field("streams", &T::streams),
+           field("origins", &T::origins), field("replicas", &T::replicas),
+           field("input_groups", &T::input_groups), field("device_iterations", &T::device_iterations),
+           field("accumulation", &T::accumulation));
+
+}  // namespace ipu::executable

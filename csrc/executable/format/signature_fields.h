@@ -1,0 +1,40 @@
+// Fields of a signature and of the optimizer it was compiled for.
+#pragma once
+
+#include "executable/format/fields.h"
+#include "executable/signature.h"
+
+namespace ipu::executable {
+
+template <>
+struct EnumNames<optimizers::Kind> {
+  static constexpr std::string_view names[] = {"sgd_combined",    "sgd_separate",  "adam",
+                                               "adamw",           "adamw_no_bias", "rmsprop",
+                                               "rmsprop_centred", "lamb",          "lamb_no_bias"};
+};
+
+IPU_FIELDS(optimizers::HyperParameter, field("value", &T::value), field("constant", &T::constant));
+IPU_FIELDS(optimizers::Group, field("hyper", &T::hyper), field("nesterov", &T::nesterov));
+IPU_FIELDS(optimizers::Spec, field("kind", &T::kind), field("groups", &T::groups),
+           field("group_of", &T::group_of), field("loss_scaling", &T::loss_scaling),
+           field("max_grad_norm", &T::max_grad_norm), field("tf_variant", &T::tf_variant),
+           field("accumulation", &T::accumulation), field("running_mean", &T::running_mean),
+           field("accum_dtype", &T::accum_dtype), field("velocity_dtype", &T::velocity_dtype),
+           field("second_dtype", &T::second_dtype));
+
+IPU_FIELDS(Signature::Input, field("name", &T::name), field("shape", &T::shape), field("dtype", &T::dtype),
+           field("items", &T::items), field("streams", &T::streams));
+IPU_FIELDS(Signature::Output, field("shape", &T::shape), field("dtype", &T::dtype), field("items", &T::items),
+           field("stream", &T::stream), field("same_as", &T::same_as), field("constant", &T::constant));
+IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::output),
+           field("also", &T::also));
+IPU_FIELDS(Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
+           field("name", &T::name));
+IPU_FIELDS(Signature::State, field("name", &T::name), field("shape", &T::shape), field("dtype", &T::dtype),
+           field("is_parameter", &T::is_parameter), field("trainable", &T::trainable));
+IPU_FIELDS(Signature, field("inputs", &T::inputs), field("outputs", &T::outputs),
+           field("mutated", &T::mutated), field("hypers", &T::hypers), field("states", &T::states),
+           field("constants", &T::constants), field("optimizer", &T::optimizer),
+           field("training", &T::training), field("graph", &T::graph));
+
+}  // namespace ipu::executable

@@ -1,0 +1,175 @@
+// The way through a module, and graphs that must not call each other in a circle.
+#include "ir/verify/verifier.h"
+
+#include <unordered_map>
+
+#include "ir/structure.h"
+#include "ir/text/text.h"
+#include "ir/verify/verifier_rules.h"
+#include "support/error.h"
+#include "support/interruption.h"
+
+namespace ipu::ir {
+
+std::vector<Violation> Verifier::run() {
+  tables();
+  entry_points();
+  for (const auto& graph : module_.graphs()) check(*graph);
+  recursion();
+  return std::move(found_);
+}
+
+void Verifier::report(std::string what) {
+  if (op_ != nullptr && op_ != described_) {
+    PrintOptions brief;
+    brief.origins = false;
+    brief.max_constant_elements = 16;
+    description_ = print(*op_, brief);
+    if (description_.size() > 400) description_ = description_.substr(0, 400) + "...";
+    described_ = op_;
+  }
+  found_.push_back({graph_ ? graph_->name() : "", op_ ? description_ : "", std::move(what)});
+}
+
+void Verifier::check(const Graph& graph) {
+  graph_ = &graph;
+  if (form_ == Form::kFunctional)
+    for (const Value* input : graph.inputs())
+      if (input->by_reference)
+        report("input %" + input->name() + " is by reference; the functional form has none");
+  seen_.clear();
+  for (const auto& op : graph.ops()) {
+    poll_interruption();
+    op_ = op.get();
+    check_op(*op);
+    seen_.insert(op_);
+  }
+  op_ = nullptr;
+  graph_ = nullptr;
+}
+
+void Verifier::check_op(const Op& op) {
+  for (int i = 0; i < op.operand_count(); ++i) {
+    const Value* value = op.operand(i);
+    if (value != nullptr && value->producer() != nullptr && !seen_.contains(value->producer()))
+      report("operand " + number(i) + ", %" + value->name() + ", is defined later");
+  }
+  for (const Op* earlier : op.after) {
+    if (earlier->graph() != op.graph())
+      report("is ordered after an op of another graph");
+    else if (!seen_.contains(earlier))
+      report("is ordered after an op that is listed later");
+  }
+  if (form_ == Form::kFunctional) {
+    if (!op.after.empty()) report("has order edges; the functional form has none");
+    if (op.attributes.has("modified")) report("modifies its operands; the functional form has no writes");
+    if (op.is(kind::kWrite)) report("writes to a value; the functional form has no writes");
+  }
+  if (!is_structural(op)) return;
+  for (int i = 0; i < op.operand_count(); ++i)
+    if (op.operand(i) == nullptr) return report("operand " + number(i) + " is absent");
+  structural(op);
+}
+
+void Verifier::structural(const Op& op) {
+  using namespace kind;
+  if (is_call(op))
+    call(op);
+  else if (op.is(kLoop))
+    loop(op);
+  else if (op.is(kIf))
+    branch(op);
+  else if (op.is(kPipeline))
+    pipeline(op);
+  else if (op.is(kVariableRead) || op.is(kVariableAssign))
+    variable_access(op);
+  else if (op.is(kHostLoad) || op.is(kHostStore))
+    host_access(op);
+  else if (op.is(kRingPush) || op.is(kRingPop))
+    ring_access(op);
+  else if (op.is(kIpuCopy))
+    ipu_copy(op);
+  else if (op.is(kRemoteLoad) || op.is(kRemoteStore))
+    remote_access(op);
+  else if (op.is(kConstant))
+    constant(op);
+  else if (op.is(kRngContext) && counts(op, 0, 1) && op.result()->type() != Type{DType::kU32, {2}})
+    report("the result is u32[2]");
+  else if (op.is(kReplicaIndex) && counts(op, 0, 1) && op.result()->type() != Type{DType::kI32, {}})
+    report("the result is i32[]");
+  else if (op.is(kWrite))
+    write(op);
+  else if (op.is(kCodeLoad))
+    code_load(op);
+}
+
+void Verifier::recursion() {
+  struct Frame {
+    const Graph* graph;
+    std::vector<const Graph*> callees;
+    size_t next = 0;
+  };
+  std::unordered_map<const Graph*, bool> on_stack;
+  for (const auto& start : module_.graphs()) {
+    if (on_stack.contains(start.get())) continue;
+    std::vector<Frame> stack;
+    auto enter = [&](const Graph* graph) {
+      on_stack[graph] = true;
+      stack.push_back({graph, callees(*graph)});
+    };
+    enter(start.get());
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next == top.callees.size()) {
+        on_stack[top.graph] = false;
+        stack.pop_back();
+        continue;
+      }
+      const Graph* callee = top.callees[top.next++];
+      if (entry_graphs_.contains(callee)) {
+        graph_ = top.graph;
+        report("calls the entry graph " + at(callee->name()));
+      }
+      auto known = on_stack.find(callee);
+      if (known == on_stack.end()) {
+        enter(callee);
+      } else if (known->second) {
+        graph_ = top.graph;
+        report("calls " + at(callee->name()) + ", which leads back here: graphs do not recurse");
+      }
+      graph_ = nullptr;
+    }
+  }
+}
+
+std::vector<const Graph*> Verifier::callees(const Graph& graph) {
+  std::vector<const Graph*> list;
+  std::unordered_set<const Graph*> listed;
+  for (const auto& op : graph.ops())
+    for (const Graph* callee : called_graphs(*op))
+      if (listed.insert(callee).second) list.push_back(callee);
+  return list;
+}
+
+std::vector<Violation> find_violations(const Module& module, Form form) {
+  return Verifier(module, form).run();
+}
+
+std::string describe(const std::vector<Violation>& violations) {
+  std::string text = "invalid IR: " + std::to_string(violations.size()) +
+                     (violations.size() == 1 ? " violation." : " violations.");
+  for (const Violation& v : violations) {
+    text += "\n  ";
+    if (!v.graph.empty()) text += "@" + v.graph + ": ";
+    text += v.what + ".";
+    if (!v.op.empty()) text += "\n    " + v.op;
+  }
+  return text;
+}
+
+void verify(const Module& module, Form form) {
+  std::vector<Violation> violations = find_violations(module, form);
+  if (!violations.empty()) throw Error(ErrorCode::kInvalidIr, describe(violations));
+}
+
+}  // namespace ipu::ir

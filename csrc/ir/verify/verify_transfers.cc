@@ -1,0 +1,94 @@
+// Rules of ops that touch the tables of a module, move values, or write.
+#include "ir/structure.h"
+#include "ir/verify/verifier_rules.h"
+
+namespace ipu::ir {
+
+void Verifier::variable_access(const Op& op) {
+  const std::string* name = symbol(op, "variable");
+  if (name == nullptr) return;
+  const Variable* v = module_.find_variable(*name);
+  if (v == nullptr) return report("variable " + at(*name) + " does not exist");
+  if (!entry_graphs_.contains(graph_))
+    report("only entry graphs touch variables; pass the value of " + at(*name) + " as an input");
+  transfer(op, op.is(kind::kVariableRead), v->type, "variable " + at(*name));
+}
+
+void Verifier::host_access(const Op& op) {
+  const std::string* name = symbol(op, "stream");
+  if (name == nullptr) return;
+  const Stream* s = module_.find_stream(*name);
+  if (s == nullptr) return report("stream " + at(*name) + " does not exist");
+  bool load = op.is(kind::kHostLoad);
+  if (load != (s->direction == StreamDirection::kHostToDevice))
+    report("stream " + at(*name) + " goes from " + (load ? "device to host" : "host to device"));
+  transfer(op, load, s->type, "stream " + at(*name));
+}
+
+void Verifier::ring_access(const Op& op) {
+  const std::string* name = symbol(op, "ring");
+  if (name == nullptr) return;
+  const Ring* r = module_.find_ring(*name);
+  if (r == nullptr) return report("ring " + at(*name) + " does not exist");
+  transfer(op, op.is(kind::kRingPop), r->type, "ring " + at(*name));
+}
+
+void Verifier::transfer(const Op& op, bool reads, const Type& type, const std::string& table) {
+  if (!counts(op, reads ? 0 : 1, reads ? 1 : 0)) return;
+  const Type& own = reads ? op.result()->type() : op.operand(0)->type();
+  if (own != type) report(table + " is " + to_string(type) + ", the value " + to_string(own));
+}
+
+void Verifier::ipu_copy(const Op& op) {
+  if (!counts(op, 1, 1) || !integer(op, "from", 0) || !integer(op, "to", 0)) return;
+  same(op, op.operand(0)->type(), op.result()->type());
+}
+
+void Verifier::remote_access(const Op& op) {
+  const std::string* name = symbol(op, "buffer");
+  if (name == nullptr) return;
+  const RemoteBuffer* buffer = module_.find_remote_buffer(*name);
+  if (buffer == nullptr) return report("remote buffer " + at(*name) + " does not exist");
+  bool load = op.is(kind::kRemoteLoad);
+  int data = load ? 0 : 1;
+  bool has_offset = op.operand_count() == data + 1;
+  if (!counts(op, data + (has_offset ? 1 : 0), load ? 1 : 0)) return;
+  const Type& own = load ? op.result()->type() : op.operand(0)->type();
+  if (own != buffer->type)
+    report("an entry of " + at(*name) + " is " + to_string(buffer->type) + ", the value " + to_string(own));
+  if (has_offset) {
+    const Type& offset = op.operand(data)->type();
+    if ((offset.dtype != DType::kI32 && offset.dtype != DType::kU32) || offset.elements() != 1)
+      report("the offset is one i32 or u32");
+  } else if (integer(op, "entry", 0) && op.attributes.integer("entry") >= buffer->entries) {
+    report("entry " + number(op.attributes.integer("entry")) + " of " + at(*name) + ", which has " +
+           number(buffer->entries));
+  }
+}
+
+void Verifier::constant(const Op& op) {
+  if (!counts(op, 0, 1)) return;
+  const Attribute* value = op.attributes.find("value");
+  const auto* data = value ? std::get_if<ConstantPtr>(value) : nullptr;
+  if (data == nullptr || *data == nullptr) return report("attribute 'value' is dense<...>");
+  same(op, Type{(*data)->dtype, (*data)->shape}, op.result()->type());
+}
+
+void Verifier::write(const Op& op) {
+  if (!counts(op, 2, 0)) return;
+  const Type& target = op.operand(0)->type();
+  Type region = target;
+  for (const char* name : {"starts", "sizes", "steps"}) {
+    const Attribute* value = op.attributes.find(name);
+    if (value == nullptr && !op.attributes.has("sizes")) continue;
+    const auto* list = value ? std::get_if<std::vector<int64_t>>(value) : nullptr;
+    if (list == nullptr || list->size() != target.shape.size())
+      return report(std::string("attribute '") + name + "' is a list of " +
+                    number(static_cast<int64_t>(target.shape.size())) + " integers");
+    if (std::string_view(name) == "sizes") region.shape = *list;
+  }
+  if (op.operand(1)->type() != region)
+    report("the region is " + to_string(region) + ", the source " + to_string(op.operand(1)->type()));
+}
+
+}  // namespace ipu::ir

@@ -1,0 +1,197 @@
+#include "ops/definition/build.h"
+
+#include "support/error.h"
+
+namespace ipu::ops {
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string dtype_names(DTypeSet set) {
+  std::string names;
+  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i)
+    if ((set & (1u << i)) != 0)
+      names += (names.empty() ? "" : ", ") + std::string(to_string(static_cast<DType>(i)));
+  return names;
+}
+
+// "add(x: f32[2,3], y: f32[4])"
+std::string describe(std::string_view kind, const OpDef* def, std::span<const ir::Type* const> operands) {
+  std::string text = std::string(kind) + "(";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (i != 0) text += ", ";
+    if (def != nullptr && !def->operands.empty())
+      text += def->operands[std::min(i, def->operands.size() - 1)].name + ": ";
+    text += operands[i] == nullptr ? "none" : ir::to_string(*operands[i]);
+  }
+  return text + ")";
+}
+
+[[noreturn]] void mismatch(const std::string& what) { throw Error(ErrorCode::kTypeMismatch, what); }
+
+const OpDef& checked_definition(std::string_view kind) {
+  const OpDef* def = find_op(kind);
+  if (def == nullptr)
+    mismatch("unknown operation: " + quoted(kind) + " is not defined (docs/ops.md lists all).");
+  return *def;
+}
+
+void check_operands(const OpDef& def, std::span<const ir::Type* const> operands) {
+  const bool variadic = !def.operands.empty() && def.operands.back().variadic;
+  size_t required = 0;
+  for (size_t i = 0; i < def.operands.size(); ++i)
+    if (!def.operands[i].optional && !def.operands[i].variadic) required = i + 1;
+  if (operands.size() < required || (!variadic && operands.size() > def.operands.size()))
+    mismatch("operand count mismatch: " + def.name + " takes " +
+             (variadic ? "at least " + std::to_string(required)
+              : required == def.operands.size()
+                  ? std::to_string(required)
+                  : std::to_string(required) + " to " + std::to_string(def.operands.size())) +
+             " operands, not " + std::to_string(operands.size()) + ".");
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const OperandDef& operand = def.operands[std::min(i, def.operands.size() - 1)];
+    if (operands[i] == nullptr) {
+      if (!operand.optional)
+        mismatch("missing operand: " + quoted(operand.name) + " of " + def.name + " is not optional.");
+    } else if ((operand.dtypes & bit(operands[i]->dtype)) == 0) {
+      mismatch("dtype mismatch: operand " + quoted(operand.name) + " of " + def.name + " is " +
+               std::string(to_string(operands[i]->dtype)) + "; allowed are " + dtype_names(operand.dtypes) +
+               ".");
+    }
+  }
+}
+
+const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
+  for (const AttributeDef& attribute : def.attributes)
+    if (attribute.name == name) return &attribute;
+  return nullptr;
+}
+
+// Sizes, places and counts are 32-bit integers: products of two of them fit 64 bits in type rules and
+// kernels, and there is no more memory to count.
+void check_width(const OpDef& def, const std::string& name, const Attribute& value) {
+  const auto check = [&](int64_t number) {
+    if (number != static_cast<int32_t>(number))
+      mismatch("attribute out of range: " + quoted(name) + " of " + def.name + " is " +
+               std::to_string(number) + "; sizes and places have 32 bits, up to 2147483647.");
+  };
+  if (const auto* number = std::get_if<int64_t>(&value)) check(*number);
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    for (const int64_t number : *list) check(number);
+}
+
+void check_extents(const OpDef& def, const std::vector<ir::Type>& types) {
+  for (const ir::Type& type : types) {
+    size_in_bytes(type.dtype, type.shape);  // throws on overflow
+    for (const int64_t extent : type.shape)
+      if (extent != static_cast<int32_t>(extent))
+        mismatch("shape out of range: a result of " + def.name + " would be " + to_string(type.shape) +
+                 "; dimensions have up to 2147483647 elements.");
+  }
+}
+
+void check_attributes(const OpDef& def, const Attributes& attributes) {
+  for (const auto& [name, value] : attributes) {
+    const AttributeDef* attribute = find_attribute(def, name);
+    if (attribute == nullptr)
+      mismatch("unknown attribute: " + def.name + " has no attribute " + quoted(name) + ".");
+    if (attribute->fallback && attribute->fallback->index() != value.index())
+      mismatch("attribute mismatch: " + quoted(name) + " of " + def.name +
+               " is of another kind than its default.");
+    check_width(def, name, value);
+  }
+  for (const AttributeDef& attribute : def.attributes)
+    if (!attribute.fallback && !attributes.has(attribute.name))
+      mismatch("missing attribute: " + def.name + " needs " + quoted(attribute.name) + ".");
+}
+
+// The kind of the default decides: an integer where a real is meant becomes a real.
+Attributes normalized(const OpDef& def, Attributes attributes) {
+  for (const AttributeDef& attribute : def.attributes) {
+    const Attribute* value = attributes.find(attribute.name);
+    if (value == nullptr || !attribute.fallback) continue;
+    if (std::holds_alternative<double>(*attribute.fallback) && std::holds_alternative<int64_t>(*value))
+      attributes.set(attribute.name, static_cast<double>(std::get<int64_t>(*value)));
+  }
+  return attributes;
+}
+
+Attributes without_defaults(const OpDef& def, Attributes attributes) {
+  for (const AttributeDef& attribute : def.attributes) {
+    const Attribute* value = attributes.find(attribute.name);
+    if (value != nullptr && attribute.fallback && equal(*value, *attribute.fallback))
+      attributes.erase(attribute.name);
+  }
+  return attributes;
+}
+
+std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> values,
+                            const Attributes& attributes) {
+  std::vector<const ir::Type*> operands;
+  for (const ir::Value* value : values) operands.push_back(value == nullptr ? nullptr : &value->type());
+  const OpDef* def = find_op(kind);
+  try {
+    checked_definition(kind);
+    check_operands(*def, operands);
+    check_attributes(*def, attributes);
+    IPU_CHECK(static_cast<bool>(def->infer), "op '" + def->name + "' has no type rule");
+    const Attributes full = with_defaults(*def, attributes);
+    std::vector<ir::Type> types = def->infer(InferContext{kind, operands, full});
+    const bool variadic = !def->results.empty() && def->results.back().ends_with("...");
+    IPU_CHECK(variadic || types.size() == def->results.size(),
+              "the type rule of '" + def->name + "' gives " + std::to_string(types.size()) + " types");
+    check_extents(*def, types);
+    return types;
+  } catch (Error& error) {
+    if (error.code() != ErrorCode::kTypeMismatch) throw;
+    error.add("\n  in: " + describe(kind, def, operands));
+    throw;
+  }
+}
+
+}  // namespace
+
+std::vector<ir::Type> infer_types(std::string_view kind, std::span<ir::Value* const> operands,
+                                  const Attributes& attributes) {
+  const OpDef* def = find_op(kind);
+  return infer(kind, operands, def == nullptr ? attributes : normalized(*def, attributes));
+}
+
+ir::Op* build_op(ir::Builder& builder, std::string_view kind, std::span<ir::Value* const> operands,
+                 Attributes attributes, std::string_view name_hint) {
+  if (const OpDef* def = find_op(kind)) attributes = normalized(*def, std::move(attributes));
+  try {
+    const std::vector<ir::Type> types = infer(kind, operands, attributes);
+    return builder.create(kind, operands, without_defaults(get_op(kind), std::move(attributes)), types,
+                          name_hint);
+  } catch (Error& error) {
+    if (error.user_line().empty()) error.at(ir::user_line(builder.location));
+    throw;
+  }
+}
+
+ir::Value* build(ir::Builder& builder, std::string_view kind, std::initializer_list<ir::Value*> operands,
+                 Attributes attributes, std::string_view name_hint) {
+  return build_op(builder, kind, std::span<ir::Value* const>(operands.begin(), operands.size()),
+                  std::move(attributes), name_hint)
+      ->result();
+}
+
+Attribute attribute_or_default(const ir::Op& op, std::string_view name) {
+  if (const Attribute* value = op.attributes.find(name)) return *value;
+  const OpDef* def = definition(op);
+  const AttributeDef* attribute = def == nullptr ? nullptr : find_attribute(*def, name);
+  IPU_CHECK(
+      attribute != nullptr && attribute->fallback.has_value(),
+      "op '" + op.kind() + "' has neither the attribute '" + std::string(name) + "' nor a default for it");
+  return *attribute->fallback;
+}
+
+Attributes with_defaults(const OpDef& def, const Attributes& attributes) {
+  Attributes full = normalized(def, attributes);
+  for (const AttributeDef& attribute : def.attributes)
+    if (attribute.fallback && !full.has(attribute.name)) full.set(attribute.name, *attribute.fallback);
+  return full;
+}
+
+}  // namespace ipu::ops

@@ -1,0 +1,401 @@
+// Construction and registry of op definitions. What follows from an expression tree (reference value, VM
+// code, type, cost) is filled in when a definition is registered, so a family file states only what is its
+// own.
+#include "ops/definition/op_def.h"
+
+#include <memory>
+#include <utility>
+
+#include "ops/custom/custom_op.h"
+#include "ops/definition/build.h"
+#include "ops/definition/import_call.h"
+#include "support/error.h"
+
+namespace ipu::ops {
+namespace {
+
+using AtenImporter = std::function<void(ImportCall&)>;
+
+// Function-local: definitions register from static objects of many files, in any order.
+std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& registry() {
+  static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
+  return ops;
+}
+// Those of users' libraries, apart: what we document and test is the registry above.
+std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& custom_registry() {
+  static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
+  return ops;
+}
+std::map<std::string, AtenImporter, std::less<>>& aten_registry() {
+  static std::map<std::string, AtenImporter, std::less<>> importers;
+  return importers;
+}
+
+std::vector<Expr> inputs_of(std::span<const DType> dtypes) {
+  std::vector<Expr> inputs;
+  for (size_t i = 0; i < dtypes.size(); ++i) inputs.push_back(Expr::input(static_cast<int>(i), dtypes[i]));
+  return inputs;
+}
+
+std::vector<Expr> trees_of(const OpDef& def, const ir::Op& op, std::vector<DType>& dtypes) {
+  for (int i = 0; i < op.operand_count(); ++i) dtypes.push_back(op.operand(i)->type().dtype);
+  return def.expression(inputs_of(dtypes), with_defaults(def, op.attributes), op.result()->type().dtype);
+}
+
+// The shape all operands broadcast to. The layout is that of the operands that have this shape.
+ir::Type broadcast_type(const InferContext& c, DType dtype) {
+  ir::Type result{dtype, c.operand(0).shape};
+  for (size_t i = 1; i < c.operands.size(); ++i)
+    result.shape = broadcast_shapes(result.shape, c.operands[i]->shape);
+  for (const ir::Type* operand : c.operands)
+    if (operand->shape == result.shape) {
+      result.layout = operand->layout;
+      break;
+    }
+  return result;
+}
+
+// All operands that are not conditions have one dtype; conversions are ops of their own.
+void check_equal_dtypes(const InferContext& c, const std::vector<OperandDef>* defs) {
+  const ir::Type* first = nullptr;
+  for (size_t i = 0; i < c.operands.size(); ++i) {
+    if (defs != nullptr && (*defs)[std::min(i, defs->size() - 1)].dtypes == kBoolean) continue;
+    if (first == nullptr) first = c.operands[i];
+    if (c.operands[i]->dtype != first->dtype)
+      throw Error(ErrorCode::kTypeMismatch, "dtype mismatch: operands are " +
+                                                std::string(to_string(first->dtype)) + " and " +
+                                                std::string(to_string(c.operands[i]->dtype)) +
+                                                "; insert a cast, nothing is converted silently.");
+  }
+}
+
+InferRule elementwise_rule(const OpDef* def) {
+  return [def](const InferContext& c) {
+    check_equal_dtypes(c, &def->operands);
+    std::vector<DType> dtypes;
+    for (const ir::Type* operand : c.operands) dtypes.push_back(operand->dtype);
+    std::vector<ir::Type> types;
+    for (const Expr& tree : def->expression(inputs_of(dtypes), c.attributes, dtypes[0]))
+      types.push_back(broadcast_type(c, tree.dtype()));
+    return types;
+  };
+}
+
+void elementwise_reference(const OpDef& def, ReferenceCall& call) {
+  const size_t operand_count = call.operands.size(), result_count = call.results.size();
+  std::vector<DType> dtypes;
+  for (const ReferenceTensor* operand : call.operands) dtypes.push_back(operand->type.dtype);
+  Evaluator evaluate(def.expression(inputs_of(dtypes), call.attributes, call.result().type.dtype));
+
+  const Shape& shape = call.result().type.shape;
+  std::vector<Strides> strides;
+  for (const ReferenceTensor* operand : call.operands)
+    strides.push_back(broadcast_strides(operand->type.shape, shape));
+  std::vector<int64_t> index(shape.size(), 0), offset(operand_count, 0);
+  std::vector<double> in(operand_count), out(result_count);
+  for (int64_t element = 0, count = call.result().size(); element < count; ++element) {
+    for (size_t i = 0; i < operand_count; ++i) in[i] = call.operands[i]->values[offset[i]];
+    evaluate(in, out);
+    for (size_t i = 0; i < result_count; ++i) call.results[i]->values[element] = out[i];
+    for (size_t d = shape.size(); d-- > 0;) {
+      for (size_t i = 0; i < operand_count; ++i) offset[i] += strides[i][d];
+      if (++index[d] < shape[d]) break;
+      for (size_t i = 0; i < operand_count; ++i) offset[i] -= strides[i][d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+Cost bytes_of(const ir::Op& op) {
+  Cost cost;
+  for (int i = 0; i < op.operand_count(); ++i)
+    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
+  for (int i = 0; i < op.result_count(); ++i)
+    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
+  return cost;
+}
+
+void fill_in_elementwise(OpDef* def) {
+  def->traits |= kElementwise | kAnyLayout;
+  if (!def->infer) def->infer = elementwise_rule(def);
+  if (!def->reference) def->reference = [def](ReferenceCall& call) { elementwise_reference(*def, call); };
+  if (!def->kernels)
+    def->kernels = [def](const ir::Op& op) {
+      std::vector<DType> dtypes;
+      const std::vector<Expr> trees = trees_of(*def, op, dtypes);
+      const kernels::PointwiseProgram program = compile(trees, dtypes);
+      if (program.code.size() > kernels::kMostInstructions) return std::vector<KernelChoice>{};
+      return std::vector<KernelChoice>{{"pointwise", program.to_attributes()}};
+    };
+  if (!def->cost)
+    def->cost = [def](const ir::Op& op) {
+      Cost cost = bytes_of(op);
+      std::vector<DType> dtypes;
+      for (const Expr& tree : trees_of(*def, op, dtypes)) cost.flops += static_cast<double>(flops(tree));
+      cost.flops *= static_cast<double>(op.result()->type().elements());
+      return cost;
+    };
+}
+
+void fill_in_defaults(OpDef* def) {
+  if (def->expression) fill_in_elementwise(def);
+  if (!def->kernels)
+    def->kernels = [def](const ir::Op& op) {
+      return std::vector<KernelChoice>{{def->name, with_defaults(*def, op.attributes)}};
+    };
+  if (!def->cost)
+    def->cost = [](const ir::Op& op) {
+      Cost cost = bytes_of(op);
+      for (int i = 0; i < op.result_count(); ++i)
+        cost.flops += static_cast<double>(op.result(i)->type().elements());
+      return cost;
+    };
+}
+
+// --- the importer that follows from names
+
+Attribute attribute_from(ImportCall& call, std::string_view name, const Attribute& like) {
+  if (std::holds_alternative<bool>(like)) return call.boolean(name);
+  if (std::holds_alternative<int64_t>(like)) return call.integer(name);
+  if (std::holds_alternative<double>(like)) return call.real(name);
+  if (std::holds_alternative<std::string>(like)) return call.text(name);
+  if (std::holds_alternative<std::vector<int64_t>>(like)) return call.integers(name);
+  call.unsupported("argument '" + std::string(name) + "' has no plain importer");
+}
+
+// Operands go by their names, or, where torch has other names, by place: it calls the first "self", the
+// second "other".
+std::string aten_operand(ImportCall& call, const std::string& name, size_t place) {
+  static constexpr const char* kPlaces[] = {"self", "other"};
+  return place < 2 && !call.has(name) && call.has(kPlaces[place]) ? kPlaces[place] : name;
+}
+
+void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::string, std::string>& rename) {
+  auto aten_name = [&](const std::string& ours) {
+    auto at = rename.find(ours);
+    if (at != rename.end()) return at->second;
+    if (call.has(ours)) return ours;
+    // What torch calls the operands of almost all operators.
+    if (ours == "x" || ours == "a") return std::string("self");
+    return ours == "b" ? std::string("other") : ours;
+  };
+  const ir::Type wanted = call.result_type(0);
+  std::vector<ir::Value*> operands;
+  for (const OperandDef& operand : def.operands) {
+    const std::string name = aten_operand(call, aten_name(operand.name), operands.size());
+    if (operand.variadic) {
+      for (ir::Value* value : call.tensors(name)) operands.push_back(value);
+    } else if (!call.has(name)) {
+      operands.push_back(nullptr);
+    } else if (!call.is_tensor(name)) {
+      operands.push_back(call.operand(name, wanted.dtype));
+    } else {
+      ir::Value* value = call.tensor(name);
+      const DType dtype = value->type().dtype;
+      // torch computes in the dtype of the result; operands that cannot have it (indices, masks) stay as they
+      // are.
+      if ((operand.dtypes & bit(wanted.dtype)) != 0 &&
+          (def.has(kElementwise) || (operand.dtypes & bit(dtype)) == 0))
+        value = call.cast(value, wanted.dtype);
+      operands.push_back(value);
+    }
+  }
+  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  Attributes attributes;
+  for (const AttributeDef& attribute : def.attributes) {
+    IPU_CHECK(attribute.fallback.has_value(),
+              "attribute '" + attribute.name + "' of '" + def.name +
+                  "' is required and has no kind to import it by; write an importer");
+    const std::string name = aten_name(attribute.name);
+    if (call.has(name)) attributes.set(attribute.name, attribute_from(call, name, *attribute.fallback));
+  }
+  const ir::Op* op = build_op(call.builder(), def.name, operands, std::move(attributes));
+  for (int i = 0; i < op->result_count() && i < call.result_count(); ++i)
+    call.set_result(i, call.cast(op->result(i), call.result_type(i).dtype));
+}
+
+}  // namespace
+
+OpDefBuilder::OpDefBuilder(std::string name, std::string family) {
+  def_.name = std::move(name);
+  def_.family = std::move(family);
+}
+OpDefBuilder& OpDefBuilder::doc(std::string text) {
+  def_.doc = std::move(text);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::operand(std::string name, DTypeSet dtypes) {
+  def_.operands.push_back({std::move(name), dtypes, false, false});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::optional_operand(std::string name, DTypeSet dtypes) {
+  def_.operands.push_back({std::move(name), dtypes, true, false});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::variadic(std::string name, DTypeSet dtypes) {
+  def_.operands.push_back({std::move(name), dtypes, false, true});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::attribute(std::string name) {
+  def_.attributes.push_back({std::move(name), std::nullopt});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::attribute(std::string name, Attribute fallback) {
+  def_.attributes.push_back({std::move(name), std::move(fallback)});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::result(std::string name) {
+  def_.results.push_back(std::move(name));
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::traits(uint32_t bits) {
+  def_.traits |= bits;
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::infer(InferRule rule) {
+  def_.infer = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient(std::function<void(GradientBuilder&)> rule) {
+  def_.gradient_kind = GradientKind::kRule;
+  def_.gradient = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_zero() {
+  def_.gradient_kind = GradientKind::kZero;
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_refused(std::string reason) {
+  def_.gradient_kind = GradientKind::kRefused;
+  def_.gradient_refusal = std::move(reason);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::elementwise(std::function<Expr(std::span<const Expr>, const Attributes&)> tree) {
+  def_.traits |= kElementwise | kAnyLayout | kMayReuseFirstOperand;
+  def_.expression = [tree = std::move(tree)](std::span<const Expr> inputs, const Attributes& attributes,
+                                             DType) { return std::vector<Expr>{tree(inputs, attributes)}; };
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::reference(std::function<void(ReferenceCall&)> function) {
+  def_.reference = std::move(function);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::collective(std::function<void(CollectiveCall&)> function) {
+  def_.traits |= kSideEffects;
+  def_.reference = [function](ReferenceCall& call) {
+    CollectiveCall alone{call.attributes, {call.operands}, {call.results}};
+    function(alone);
+  };
+  def_.collective = std::move(function);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::kernel(std::string id) {
+  def_.kernels = [id = std::move(id)](const ir::Op& op) {
+    return std::vector<KernelChoice>{{id, with_defaults(*definition(op), op.attributes)}};
+  };
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose) {
+  def_.kernels = std::move(choose);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
+  def_.cost = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule) {
+  def_.traits |= kCompound;
+  def_.decompose = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
+                                      std::map<std::string, std::string> rename) {
+  return from_aten(std::move(overloads), [kind = def_.name, rename = std::move(rename)](ImportCall& call) {
+    import_by_name(call, get_op(kind), rename);
+  });
+}
+OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
+                                      std::function<void(ImportCall&)> importer) {
+  for (std::string& overload : overloads) def_.aten.emplace(std::move(overload), importer);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
+  for (Sample& sample : list) def_.samples.push_back(std::move(sample));
+  return *this;
+}
+
+void register_aten_importer(std::string overload, AtenImporter importer) {
+  const bool added = aten_registry().emplace(overload, std::move(importer)).second;
+  IPU_CHECK(added, "aten::" + overload + " has two importers");
+}
+
+OpRegistration::OpRegistration(OpDefBuilder& builder) {
+  auto def = std::make_unique<OpDef>(builder.take());
+  IPU_CHECK(!def->operands.empty() || !def->expression, "elementwise op '" + def->name + "' has no operands");
+  fill_in_defaults(def.get());
+  for (const auto& [overload, importer] : def->aten) register_aten_importer(overload, importer);
+  const std::string name = def->name;
+  const bool added = registry().emplace(name, std::move(def)).second;
+  IPU_CHECK(added, "op '" + name + "' is defined twice");
+}
+OpRegistration::OpRegistration(OpDefBuilder&& builder) : OpRegistration(builder) {}
+
+bool register_custom_definition(OpDef def) {
+  std::string name = def.name;
+  if (find_op(name) != nullptr) return false;
+  return custom_registry().emplace(std::move(name), std::make_unique<OpDef>(std::move(def))).second;
+}
+std::vector<const OpDef*> custom_ops() {
+  std::vector<const OpDef*> ops;
+  for (const auto& [name, def] : custom_registry()) ops.push_back(def.get());
+  return ops;
+}
+
+const OpDef* find_op(std::string_view kind) {
+  auto at = registry().find(kind);
+  if (at != registry().end()) return at->second.get();
+  auto custom = custom_registry().find(kind);
+  return custom == custom_registry().end() ? nullptr : custom->second.get();
+}
+const OpDef& get_op(std::string_view kind) {
+  const OpDef* def = find_op(kind);
+  IPU_CHECK(def != nullptr, "op '" + std::string(kind) + "' is not defined");
+  return *def;
+}
+const OpDef* definition(const ir::Op& op) { return find_op(op.kind()); }
+bool has_trait(const ir::Op& op, Trait trait) {
+  const OpDef* def = definition(op);
+  return def != nullptr && def->has(trait);
+}
+std::vector<const OpDef*> all_ops() {
+  std::vector<const OpDef*> ops;
+  for (const auto& [name, def] : registry()) ops.push_back(def.get());
+  return ops;
+}
+const std::function<void(ImportCall&)>* find_aten_importer(std::string_view overload) {
+  auto at = aten_registry().find(overload);
+  return at == aten_registry().end() ? nullptr : &at->second;
+}
+std::vector<std::string> aten_overloads() {
+  std::vector<std::string> overloads;
+  for (const auto& [overload, importer] : aten_registry()) overloads.push_back(overload);
+  return overloads;
+}
+
+InferRule same_type_as(int operand) {
+  return [operand](const InferContext& c) { return std::vector<ir::Type>{c.operand(operand)}; };
+}
+InferRule broadcast_rule() {
+  return [](const InferContext& c) {
+    check_equal_dtypes(c, nullptr);
+    return std::vector<ir::Type>{broadcast_type(c, c.operand(0).dtype)};
+  };
+}
+InferRule broadcast_rule(DType result) {
+  return [result](const InferContext& c) {
+    check_equal_dtypes(c, nullptr);
+    return std::vector<ir::Type>{broadcast_type(c, result)};
+  };
+}
+
+}  // namespace ipu::ops

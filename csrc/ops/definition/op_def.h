@@ -1,0 +1,195 @@
+// The definition record of an op: all the project knows about it, in one place. One op (or one family) per
+// file under ops/<family>/; static registration; the registry, docs/ops.md and the conformance test read
+// nothing else.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "ops/expression/expr.h"
+#include "ops/reference_tensor.h"
+#include "support/attributes.h"
+
+namespace ipu::ops {
+
+class GradientBuilder;  // ops/definition/gradient_builder.h
+class ImportCall;       // ops/definition/import_call.h
+
+enum Trait : uint32_t {
+  kElementwise = 1u << 0,           // has an expression; operands broadcast to the result's shape
+  kMayReuseFirstOperand = 1u << 1,  // result may overwrite operand 0's memory (same bytes, same layout)
+  kView = 1u << 2,         // result is operand 0's memory seen differently, same order of elements (reshape)
+  kCommutative = 1u << 3,  // of the first two operands
+  kSideEffects = 1u << 4,  // never folded, merged, dropped
+  kRandom = 1u << 5,       // takes a seed operand; never merged unless seed and stream_id are equal
+  kLoss = 1u << 6,         // recognised as a loss (spec 7)
+  kAnyLayout = 1u << 7,    // works in any layout if all operands agree (elementwise ops have it)
+  kCompound = 1u << 8,     // has a `decompose` rule and keeps its name through autodiff
+  kReadsShapeOnly = 1u << 9,  // needs no operand values (zeros_like)
+  kConvolution = 1u << 10,    // wants nhwc activations
+  kPooling = 1u << 11,        // follows nhwc when its input has it
+  kMatmul = 1u << 12,         // operand 1 may be packed64
+  kExpensive = 1u << 13,      // never recomputed or duplicated for free
+};
+
+// Which dtypes an operand accepts.
+using DTypeSet = uint32_t;
+constexpr DTypeSet bit(DType dtype) { return 1u << static_cast<int>(dtype); }
+inline constexpr DTypeSet kAnyFloat = bit(DType::kF32) | bit(DType::kF16) | bit(DType::kF64);
+inline constexpr DTypeSet kAnyInteger = bit(DType::kI32) | bit(DType::kU32) | bit(DType::kI16) |
+                                        bit(DType::kU16) | bit(DType::kI8) | bit(DType::kU8);
+inline constexpr DTypeSet kBoolean = bit(DType::kBool);
+inline constexpr DTypeSet kNumber = kAnyFloat | kAnyInteger;
+inline constexpr DTypeSet kAnything =
+    kNumber | kBoolean | bit(DType::kF8_143) | bit(DType::kF8_152) | bit(DType::kI64);
+
+struct OperandDef {
+  std::string name;
+  DTypeSet dtypes = kAnything;
+  bool optional = false;  // may be absent (nullptr operand)
+  bool variadic = false;  // takes all remaining operands; last one only
+};
+struct AttributeDef {
+  std::string name;
+  std::optional<Attribute> fallback;  // nullopt: required. Equal values are not printed.
+};
+
+// What a type rule sees. Rules throw ipu::Error(kTypeMismatch) naming operands, shapes and what is wrong.
+struct InferContext {
+  std::string_view kind;
+  std::vector<const ir::Type*> operands;  // nullptr: absent
+  const Attributes& attributes;
+
+  const ir::Type& operand(int i) const { return *operands[i]; }
+  bool has(int i) const { return i < static_cast<int>(operands.size()) && operands[i] != nullptr; }
+};
+using InferRule = std::function<std::vector<ir::Type>(const InferContext&)>;
+
+enum class GradientKind : uint8_t {
+  kNone,     // not stated: reaching it while differentiating is an error that names the op
+  kRule,     // the gradient rule
+  kZero,     // known to be zero (comparisons, floor)
+  kRefused,  // mathematically there, deliberately not offered: an error with the stated reason
+};
+
+// How the lowering runs it: a kernel id of the kernel table and the attributes that kernel reads. Several
+// candidates are tried in order; the first whose prepare() accepts the specs wins.
+struct KernelChoice {
+  std::string id;
+  Attributes attributes;
+};
+
+struct Sample {
+  std::vector<std::optional<ir::Type>> operands;
+  Attributes attributes;
+  // Bounds for random operand values; integer operands used as indices need them.
+  double low = -1.0, high = 1.0;
+  std::map<int, std::pair<double, double>> range = {};  // per operand, overrides low and high
+};
+
+struct Cost {
+  double flops = 0;
+  double bytes_in = 0, bytes_out = 0;
+};
+
+struct OpDef {
+  std::string name, family, doc;
+  std::vector<OperandDef> operands;
+  std::vector<AttributeDef> attributes;
+  std::vector<std::string> results;
+  uint32_t traits = 0;
+  InferRule infer;
+  GradientKind gradient_kind = GradientKind::kNone;
+  std::string gradient_refusal;
+  std::function<void(GradientBuilder&)> gradient;
+  // Elementwise ops: one tree per result from the operands' dtypes. `reference`, `kernels`, `cost` then
+  // follow.
+  std::function<std::vector<Expr>(std::span<const Expr> inputs, const Attributes&, DType result)> expression;
+  // The value in f64, exact integers; results arrive sized, in order. The interpreter rounds them to their
+  // dtype.
+  std::function<void(ReferenceCall&)> reference;
+  // Ops that meet the same op of other replicas (attributes group_size, group_stride): the values of a whole
+  // group at once. Also sets kSideEffects and a reference for a group of one.
+  std::function<void(CollectiveCall&)> collective;
+  std::function<std::vector<KernelChoice>(const ir::Op&)>
+      kernels;                              // default: {id = name, attributes of the op}
+  std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
+  // Compounds: builds the equivalent ops before `op` and returns the replacements of its results.
+  std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
+  // aten overload ("leaky_relu", "add.Tensor", without the domain) → importer.
+  std::map<std::string, std::function<void(ImportCall&)>> aten;
+  std::vector<Sample> samples;
+
+  bool has(Trait trait) const { return (traits & trait) != 0; }
+};
+
+// Fluent construction: define_op("tanh", "activation").doc("...").operand("x", kAnyFloat)...;  registers
+// itself when the full expression ends in a static object:   static const OpRegistration tanh_op =
+// define_op("tanh", "activation")...;
+class OpDefBuilder {
+ public:
+  explicit OpDefBuilder(std::string name, std::string family);
+  OpDefBuilder& doc(std::string text);
+  OpDefBuilder& operand(std::string name, DTypeSet dtypes);
+  OpDefBuilder& optional_operand(std::string name, DTypeSet dtypes);
+  OpDefBuilder& variadic(std::string name, DTypeSet dtypes);
+  OpDefBuilder& attribute(std::string name);  // required
+  OpDefBuilder& attribute(std::string name, Attribute fallback);
+  OpDefBuilder& result(std::string name);  // a name that ends in "..." stands for any number
+  OpDefBuilder& traits(uint32_t bits);
+  OpDefBuilder& infer(InferRule rule);
+  OpDefBuilder& gradient(std::function<void(GradientBuilder&)> rule);
+  OpDefBuilder& gradient_zero();
+  OpDefBuilder& gradient_refused(std::string reason);
+  OpDefBuilder& elementwise(
+      std::function<Expr(std::span<const Expr>, const Attributes&)> tree);  // also sets traits
+  OpDefBuilder& reference(std::function<void(ReferenceCall&)> function);
+  OpDefBuilder& collective(std::function<void(CollectiveCall&)> function);
+  OpDefBuilder& kernel(std::string id);  // the op's own attributes go to it
+  OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
+  OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
+  OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
+  // Plain case: operands and attributes are taken from the aten arguments of the same name; `rename` maps
+  // "our name" → "aten name". A trailing underscore overload is imported as its functional twin by the
+  // frontend.
+  OpDefBuilder& from_aten(std::vector<std::string> overloads, std::map<std::string, std::string> rename = {});
+  OpDefBuilder& from_aten(std::vector<std::string> overloads, std::function<void(ImportCall&)> importer);
+  OpDefBuilder& samples(std::vector<Sample> list);
+
+  OpDef take() { return std::move(def_); }
+
+ private:
+  OpDef def_;
+};
+inline OpDefBuilder define_op(std::string name, std::string family) {
+  return OpDefBuilder(std::move(name), std::move(family));
+}
+
+// An importer of an aten overload that maps to several ops and belongs to none (e.g. "addmm").
+void register_aten_importer(std::string overload, std::function<void(ImportCall&)> importer);
+
+struct OpRegistration {
+  OpRegistration(OpDefBuilder& builder);   // NOLINT: implicit on purpose, see OpDefBuilder
+  OpRegistration(OpDefBuilder&& builder);  // NOLINT
+};
+
+const OpDef* find_op(std::string_view kind);  // nullptr: structural or opaque
+const OpDef& get_op(std::string_view kind);   // IPU_CHECK
+const OpDef* definition(const ir::Op& op);    // the same by op
+bool has_trait(const ir::Op& op, Trait trait);
+std::vector<const OpDef*> all_ops();  // sorted by name
+const std::function<void(ImportCall&)>* find_aten_importer(
+    std::string_view overload);             // nullptr: unsupported
+std::vector<std::string> aten_overloads();  // those with an importer, sorted
+
+// --- ready-made type rules
+InferRule same_type_as(int operand);     // result 0 has operand's type
+InferRule broadcast_rule();              // elementwise: equal dtypes, broadcast shapes
+InferRule broadcast_rule(DType result);  // comparisons
+
+}  // namespace ipu::ops

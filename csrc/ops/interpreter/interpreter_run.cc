@@ -1,0 +1,406 @@
+// Runs graphs op by op, all replicas together. Defined ops go through their reference; the structural ones of
+// ir/structure.h are here.
+#include "ops/interpreter/interpreter_run.h"
+
+#include <algorithm>
+
+#include "ir/replicas.h"
+#include "ir/structure.h"
+#include "ops/definition/build.h"
+#include "ops/definition/op_def.h"
+#include "support/error.h"
+#include "support/interruption.h"
+#include "support/philox.h"
+
+namespace ipu::ops {
+namespace {
+
+[[noreturn]] void fail(const ir::Op& op, const std::string& what) {
+  throw Error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name())
+      .at(ir::user_line(op.location));
+}
+
+std::string names_of(const ReplicaList& replicas) {
+  std::string text;
+  for (int64_t r : replicas) text += (text.empty() ? "" : ", ") + std::to_string(r);
+  return text;
+}
+
+// The values of `from` at the replicas listed.
+void merge(ReplicaValues& to, const ReplicaValues& from, const ReplicaList& replicas) {
+  to.resize(from.size());
+  for (int64_t r : replicas) to[static_cast<size_t>(r)] = from[static_cast<size_t>(r)];
+}
+
+// What a write leaves in its target.
+TensorPtr written(const ir::Op& op, const std::vector<TensorPtr>& operands) {
+  if (!op.attributes.has("sizes")) return operands[1];
+  auto target = std::make_shared<ReferenceTensor>(*operands[0]);
+  const std::vector<int64_t>&starts = op.attributes.integers("starts"),
+        &sizes = op.attributes.integers("sizes"), &steps = op.attributes.integers("steps");
+  const Strides strides = contiguous_strides(target->type.shape), source = contiguous_strides(sizes);
+  for (size_t i = 0; i < operands[1]->values.size(); ++i) {
+    int64_t at = 0;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      at += (starts[d] + static_cast<int64_t>(i) / source[d] % sizes[d] * steps[d]) * strides[d];
+    target->values[static_cast<size_t>(at)] = operands[1]->values[i];
+  }
+  return target;
+}
+
+}  // namespace
+
+void settle(ReferenceTensor& tensor, Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::kNative || !is_floating_point(tensor.type.dtype)) round_to(tensor);
+}
+
+InterpreterRun::InterpreterRun(Interpreter& state) : state_(state), module_(state.module_) {
+  for (const ir::Variable& variable : module_.variables())
+    if (!variable.remote_buffer.empty())
+      remote_variables_[{variable.remote_buffer, variable.remote_entry}] = &variable;
+}
+
+std::vector<ReplicaValues> InterpreterRun::graph(const ir::Graph& graph, std::vector<ReplicaValues> inputs,
+                                                 const ReplicaList& active,
+                                                 std::vector<ReplicaValues>* final_inputs) {
+  if (inputs.size() != graph.inputs().size())
+    throw Error(ErrorCode::kExecution, "input count mismatch: graph @" + graph.name() + " takes " +
+                                           std::to_string(graph.inputs().size()) + " inputs, not " +
+                                           std::to_string(inputs.size()) + ".");
+  Frame frame;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ir::Value* input = graph.inputs()[i];
+    const ir::Type& given = inputs[i][static_cast<size_t>(active[0])]->type;
+    if (given.shape != input->type().shape || given.dtype != input->type().dtype)
+      throw Error(ErrorCode::kExecution, "input mismatch: %" + input->name() + " of graph @" + graph.name() +
+                                             " is " + ir::to_string(input->type()) + ", not " +
+                                             ir::to_string(given) + ".");
+    frame[input] = std::move(inputs[i]);
+  }
+  for (const auto& op : graph.ops()) {
+    poll_interruption();
+    run(*op, frame, active);
+  }
+  std::vector<ReplicaValues> outputs;
+  for (const ir::Value* value : graph.outputs()) outputs.push_back(frame.at(value));
+  if (final_inputs != nullptr)
+    for (const ir::Value* value : graph.inputs()) final_inputs->push_back(frame.at(value));
+  return outputs;
+}
+
+void InterpreterRun::run(const ir::Op& op, Frame& frame, const ReplicaList& active) {
+  std::vector<ReplicaValues> operands;
+  for (int i = 0; i < op.operand_count(); ++i)
+    operands.push_back(op.operand(i) == nullptr ? ReplicaValues(static_cast<size_t>(state_.replicas()))
+                                                : frame.at(op.operand(i)));
+  const OpDef* def = definition(op);
+  std::vector<ReplicaValues> results = ir::is_structural(op) ? structural(op, operands, frame, active)
+                                       : def != nullptr && def->collective ? collective(op, operands, active)
+                                                                           : defined(op, operands, active);
+  IPU_CHECK(static_cast<int>(results.size()) == op.result_count(),
+            "'" + op.kind() + "' gave another number of results");
+  for (int i = 0; i < op.result_count(); ++i) {
+    ReplicaValues& result = results[static_cast<size_t>(i)];
+    if (state_.on_value && active[0] == 0) state_.on_value(op, i, *result[0]);
+    frame[op.result(i)] = std::move(result);
+  }
+}
+
+std::vector<ReplicaValues> InterpreterRun::defined(const ir::Op& op,
+                                                   const std::vector<ReplicaValues>& operands,
+                                                   const ReplicaList& active) {
+  std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()),
+                                     ReplicaValues(static_cast<size_t>(state_.replicas())));
+  for (int64_t r : active) {
+    std::vector<const ReferenceTensor*> pointers;
+    for (const ReplicaValues& operand : operands) pointers.push_back(operand[static_cast<size_t>(r)].get());
+    std::vector<ReferenceTensor> own = interpret_op(op, pointers, state_.arithmetic_, r);
+    for (size_t i = 0; i < own.size(); ++i)
+      results[i][static_cast<size_t>(r)] = std::make_shared<ReferenceTensor>(std::move(own[i]));
+  }
+  return results;
+}
+
+std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
+                                                      const std::vector<ReplicaValues>& operands,
+                                                      const ReplicaList& active) {
+  const OpDef& def = *definition(op);
+  const Attributes attributes = with_defaults(def, op.attributes);
+  const ir::ReplicaGrouping grouping{
+      attributes.integer("group_stride"), attributes.integer("group_size"), {}};
+  if (std::string problem = ir::grouping_problem(grouping, state_.replicas()); !problem.empty())
+    fail(op, "group does not fit: a group " + problem + ".");
+  std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()),
+                                     ReplicaValues(static_cast<size_t>(state_.replicas())));
+  for (const ReplicaList& group : ir::groups_of(grouping, state_.replicas())) {
+    ReplicaList present;
+    std::set_intersection(group.begin(), group.end(), active.begin(), active.end(),
+                          std::back_inserter(present));
+    if (present.empty()) continue;
+    if (present != group)
+      fail(op, "replicas do not meet: of the group of replicas " + names_of(group) + " only " +
+                   names_of(present) + " reach this op; the others took another branch or left the loop.");
+    std::vector<std::vector<ReferenceTensor>> made(group.size());
+    CollectiveCall call{attributes, {}, {}};
+    for (size_t m = 0; m < group.size(); ++m) {
+      call.operands.emplace_back();
+      for (const ReplicaValues& operand : operands)
+        call.operands.back().push_back(operand[static_cast<size_t>(group[m])].get());
+      for (int i = 0; i < op.result_count(); ++i)
+        made[m].push_back(ReferenceTensor::zeros(op.result(i)->type()));
+      call.results.emplace_back();
+      for (ReferenceTensor& result : made[m]) call.results.back().push_back(&result);
+    }
+    def.collective(call);
+    for (size_t m = 0; m < group.size(); ++m)
+      for (size_t i = 0; i < made[m].size(); ++i) {
+        settle(made[m][i], state_.arithmetic_);
+        results[i][static_cast<size_t>(group[m])] = std::make_shared<ReferenceTensor>(std::move(made[m][i]));
+      }
+  }
+  return results;
+}
+
+// --- control
+
+const ir::Graph& InterpreterRun::named(const ir::Op& op, const Symbol& symbol) const {
+  const ir::Graph* graph = module_.find_graph(symbol.name);
+  if (graph == nullptr) fail(op, "unknown graph: @" + symbol.name + " does not exist.");
+  return *graph;
+}
+
+namespace {
+ReplicaValues index_values(int64_t value, int64_t replicas) {
+  return ReplicaValues(static_cast<size_t>(replicas), std::make_shared<ReferenceTensor>(ReferenceTensor{
+                                                          {DType::kI32, {}}, {static_cast<double>(value)}}));
+}
+}  // namespace
+
+std::vector<ReplicaValues> InterpreterRun::call(const ir::Op& op, const std::vector<ReplicaValues>& operands,
+                                                Frame& frame, const ReplicaList& active) {
+  std::vector<ReplicaValues> final_inputs;
+  std::vector<ReplicaValues> results =
+      graph(named(op, op.attributes.symbol("callee")), operands, active, &final_inputs);
+  for (int64_t i : op.attributes.integers("modified", {}))
+    frame[op.operand(static_cast<int>(i))] = final_inputs[static_cast<size_t>(i)];
+  return results;
+}
+
+// Marked invariants (authored form) keep what an iteration wrote to them; all others start anew in each.
+std::vector<ReplicaValues> InterpreterRun::loop(const ir::Op& op, std::vector<ReplicaValues> operands,
+                                                Frame& frame, const ReplicaList& active) {
+  const ir::Graph& body = named(op, op.attributes.symbol("body"));
+  const auto carried_count = static_cast<size_t>(op.attributes.integer("carried"));
+  const size_t leading = op.attributes.boolean("while", false) ? 1 : 0;
+  const std::vector<int64_t> modified = op.attributes.integers("modified", {});
+  ReplicaList running = active;
+  for (int64_t i = 0, trip = op.attributes.integer("trip"); i < trip && !running.empty(); ++i) {
+    std::vector<ReplicaValues> inputs{index_values(i, state_.replicas())};
+    inputs.insert(inputs.end(), operands.begin(), operands.end());
+    counters_.push_back(i);
+    std::vector<ReplicaValues> final_inputs;
+    std::vector<ReplicaValues> outputs = graph(body, std::move(inputs), running, &final_inputs);
+    counters_.pop_back();
+    for (size_t k = 0; k < carried_count; ++k) merge(operands[k], outputs[k + leading], running);
+    for (int64_t k : modified)
+      merge(operands[static_cast<size_t>(k)], final_inputs[static_cast<size_t>(k) + 1], running);
+    if (leading == 1)
+      std::erase_if(running, [&](int64_t r) { return outputs[0][static_cast<size_t>(r)]->values[0] == 0; });
+  }
+  for (int64_t k : modified) frame[op.operand(static_cast<int>(k))] = operands[static_cast<size_t>(k)];
+  operands.resize(carried_count);
+  return operands;
+}
+
+std::vector<ReplicaValues> InterpreterRun::branch(const ir::Op& op,
+                                                  const std::vector<ReplicaValues>& operands, Frame& frame,
+                                                  const ReplicaList& active) {
+  std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()));
+  for (const char* side : {"then", "else"}) {
+    ReplicaList here;
+    for (int64_t r : active)
+      if ((operands[0][static_cast<size_t>(r)]->values[0] != 0) == (side[0] == 't')) here.push_back(r);
+    if (here.empty()) continue;
+    std::vector<ReplicaValues> final_inputs;
+    const std::vector<ReplicaValues> own = graph(named(op, op.attributes.symbol(side)),
+                                                 {operands.begin() + 1, operands.end()}, here, &final_inputs);
+    for (size_t i = 0; i < own.size(); ++i) merge(results[i], own[i], here);
+    for (int64_t i : op.attributes.integers("modified", {}))
+      merge(frame[op.operand(static_cast<int>(i))], final_inputs[static_cast<size_t>(i) - 1], here);
+  }
+  return results;
+}
+
+// Each micro-batch runs the stages in order; a stage sees what all earlier stages of the micro-batch handed
+// on. The schedule changes when stages run, never what they compute.
+std::vector<ReplicaValues> InterpreterRun::pipeline(const ir::Op& op,
+                                                    const std::vector<ReplicaValues>& operands,
+                                                    const ReplicaList& active) {
+  const auto carried_count = static_cast<ptrdiff_t>(op.attributes.integer("carried"));
+  std::vector<ReplicaValues> carried(operands.begin(), operands.begin() + carried_count);
+  for (int64_t i = 0, count = op.attributes.integer("micro_batches"); i < count; ++i) {
+    std::vector<ReplicaValues> flows;
+    counters_.push_back(i);
+    for (const Symbol& stage : op.attributes.symbols("stages")) {
+      std::vector<ReplicaValues> inputs{index_values(i, state_.replicas())};
+      inputs.insert(inputs.end(), carried.begin(), carried.end());
+      inputs.insert(inputs.end(), operands.begin() + carried_count, operands.end());
+      inputs.insert(inputs.end(), flows.begin(), flows.end());
+      std::vector<ReplicaValues> outputs = graph(named(op, stage), std::move(inputs), active);
+      carried.assign(outputs.begin(), outputs.begin() + carried_count);
+      flows.insert(flows.end(), outputs.begin() + carried_count, outputs.end());
+    }
+    counters_.pop_back();
+  }
+  return carried;
+}
+
+std::vector<ReplicaValues> InterpreterRun::structural(const ir::Op& op,
+                                                      const std::vector<ReplicaValues>& operands,
+                                                      Frame& frame, const ReplicaList& active) {
+  namespace kind = ir::kind;
+  if (ir::is_call(op)) return call(op, operands, frame, active);
+  if (op.is(kind::kLoop)) return loop(op, operands, frame, active);
+  if (op.is(kind::kPipeline)) return pipeline(op, operands, active);
+  if (op.is(kind::kIf)) return branch(op, operands, frame, active);
+  if (op.is(kind::kIpuCopy)) return {operands[0]};
+  if (op.is(kind::kCodeLoad)) {
+    named(op, op.attributes.symbol("graph"));
+    return {};
+  }
+  ReplicaValues result(static_cast<size_t>(state_.replicas()));
+  if (op.is(kind::kConstant)) {
+    std::fill(result.begin(), result.end(),
+              std::make_shared<const ReferenceTensor>(
+                  ReferenceTensor::from_constant(*op.attributes.constant("value"))));
+    return {result};
+  }
+  for (int64_t r : active) {
+    std::vector<TensorPtr> own;
+    for (const ReplicaValues& operand : operands) own.push_back(operand[static_cast<size_t>(r)]);
+    if (op.is(kind::kWrite))
+      frame[op.operand(0)][static_cast<size_t>(r)] = written(op, own);
+    else
+      result[static_cast<size_t>(r)] = transfer(op, own, r);
+  }
+  if (op.result_count() == 0) return {};
+  return {result};
+}
+
+// --- tables
+
+TensorPtr InterpreterRun::transfer(const ir::Op& op, const std::vector<TensorPtr>& operands,
+                                   int64_t replica) {
+  namespace kind = ir::kind;
+  ReplicaState& own = state_.replica(replica);
+  if (op.is(kind::kVariableRead)) return read_variable(op, replica);
+  if (op.is(kind::kVariableAssign)) {
+    own.variables[op.attributes.symbol("variable").name] = *operands[0];
+    return nullptr;
+  }
+  if (op.is(kind::kHostLoad)) {
+    const std::string& name = op.attributes.symbol("stream").name;
+    const ir::Stream* stream = module_.find_stream(name);
+    return take(op, own.streams[name], stream != nullptr && stream->constant, "stream", name);
+  }
+  if (op.is(kind::kHostStore)) {
+    own.streams[op.attributes.symbol("stream").name].push_back(*operands[0]);
+    return nullptr;
+  }
+  if (op.is(kind::kRingPush)) {
+    push(op, *operands[0], replica);
+    return nullptr;
+  }
+  if (op.is(kind::kRingPop)) {
+    const std::string& name = op.attributes.symbol("ring").name;
+    return take(op, own.rings[name], false, "ring", name);
+  }
+  if (op.is(kind::kRemoteLoad))
+    return std::make_shared<ReferenceTensor>(
+        remote_entry(op, operands.empty() ? nullptr : operands[0], replica, true));
+  if (op.is(kind::kRemoteStore)) {
+    remote_entry(op, operands.size() < 2 ? nullptr : operands[1], replica, false) = *operands[0];
+    return nullptr;
+  }
+  if (op.is(kind::kRngContext)) return rng_context(op, replica);
+  if (op.is(kind::kReplicaIndex))
+    return std::make_shared<ReferenceTensor>(
+        ReferenceTensor{op.result()->type(), {static_cast<double>(replica)}});
+  fail(op, "unknown operation: structural op '" + op.kind() + "' cannot run.");
+}
+
+TensorPtr InterpreterRun::take(const ir::Op& op, std::deque<ReferenceTensor>& queue, bool keep,
+                               const char* what, const std::string& name) {
+  if (queue.empty()) fail(op, std::string(what) + " is empty: @" + name + " has no element left.");
+  ReferenceTensor element = queue.front();
+  if (!keep) queue.pop_front();
+  const ir::Type& type = op.result()->type();
+  if (element.type.shape != type.shape)
+    fail(op, std::string(what) + " mismatch: @" + name + " holds " + ir::to_string(element.type) + ", not " +
+                 ir::to_string(type) + ".");
+  element.type.dtype = type.dtype;  // i64 is narrowed at this edge
+  settle(element, state_.arithmetic_);
+  return std::make_shared<ReferenceTensor>(std::move(element));
+}
+
+void InterpreterRun::push(const ir::Op& op, const ReferenceTensor& value, int64_t replica) {
+  const std::string& name = op.attributes.symbol("ring").name;
+  std::deque<ReferenceTensor>& queue = state_.replica(replica).rings[name];
+  const ir::Ring* ring = module_.find_ring(name);
+  if (ring != nullptr && static_cast<int64_t>(queue.size()) >= ring->capacity)
+    fail(op, "ring is full: @" + name + " holds its " + std::to_string(ring->capacity) + " elements.");
+  queue.push_back(value);
+}
+
+ReferenceTensor& InterpreterRun::remote_entry(const ir::Op& op, const TensorPtr& offset, int64_t replica,
+                                              bool is_read) {
+  const std::string& name = op.attributes.symbol("buffer").name;
+  const ir::RemoteBuffer* buffer = module_.find_remote_buffer(name);
+  if (buffer == nullptr) fail(op, "unknown remote buffer: @" + name + " does not exist.");
+  const int64_t entry =
+      offset != nullptr ? static_cast<int64_t>(offset->values[0]) : op.attributes.integer("entry", 0);
+  if (entry < 0 || entry >= buffer->entries)
+    fail(op, "remote buffer entry out of range: " + std::to_string(entry) + " of @" + name + ", which has " +
+                 std::to_string(buffer->entries) + " entries.");
+  if (auto at = remote_variables_.find({name, entry}); at != remote_variables_.end()) {
+    const ir::Variable& variable = *at->second;
+    if (ReferenceTensor* value = state_.find_value(replica, variable)) return *value;
+    if (is_read)
+      fail(op, "variable has no value: @" + variable.name + ", entry " + std::to_string(entry) + " of @" +
+                   name + ", was neither uploaded nor initialised.");
+    return state_.replica(replica).variables[variable.name] = ReferenceTensor::zeros(buffer->type);
+  }
+  std::vector<ReferenceTensor>& entries = state_.replica(replica).remote_buffers[name];
+  while (static_cast<int64_t>(entries.size()) < buffer->entries)
+    entries.push_back(ReferenceTensor::zeros(buffer->type));
+  return entries[static_cast<size_t>(entry)];
+}
+
+TensorPtr InterpreterRun::read_variable(const ir::Op& op, int64_t replica) {
+  const std::string& name = op.attributes.symbol("variable").name;
+  const ir::Variable* variable = module_.find_variable(name);
+  const ReferenceTensor* value = variable == nullptr ? nullptr : state_.find_value(replica, *variable);
+  if (value == nullptr)
+    fail(op, "variable has no value: @" + name + " was neither uploaded nor initialised.");
+  return std::make_shared<ReferenceTensor>(*value);
+}
+
+// Two words from the seed, the replica, the path of the op and the counters of the loops around it.
+TensorPtr InterpreterRun::rng_context(const ir::Op& op, int64_t replica) const {
+  uint64_t path = 0xcbf29ce484222325u;  // FNV-1a: stable across builds, unlike std::hash
+  const Attribute* attribute = op.attributes.find("path");
+  const std::string text = attribute != nullptr && std::holds_alternative<std::string>(*attribute)
+                               ? std::get<std::string>(*attribute)
+                               : std::string();
+  for (char c : text) path = (path ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  PhiloxKey key{static_cast<uint32_t>(state_.seed), static_cast<uint32_t>(state_.seed >> 32)};
+  PhiloxCounter word = philox4x32(
+      {static_cast<uint32_t>(path), static_cast<uint32_t>(path >> 32), static_cast<uint32_t>(replica), 0},
+      key);
+  for (int64_t counter : counters_)
+    word = philox4x32({word[0], word[1], static_cast<uint32_t>(counter), 1}, key);
+  return std::make_shared<ReferenceTensor>(
+      ReferenceTensor{{DType::kU32, {2}}, {static_cast<double>(word[0]), static_cast<double>(word[1])}});
+}
+
+}  // namespace ipu::ops

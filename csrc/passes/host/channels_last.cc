@@ -1,0 +1,147 @@
+// Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and
+// elementwise ops follow their operands, and where anything else reads or makes such a value a layout.convert
+// stands between. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
+// plain. Weights are left to pack-weights.
+#include <unordered_map>
+
+#include "ir/structure.h"
+#include "ops/definition/build.h"
+#include "passes/effects.h"
+#include "passes/pass.h"
+
+namespace ipu::passes {
+namespace {
+
+bool is_image(const ir::Type& type) {
+  return (type.dtype == DType::kF32 || type.dtype == DType::kF16) &&
+         (type.shape.size() == 3 || type.shape.size() == 4) && type.layout != Layout::kPacked64;
+}
+
+// Operands and results of a convolution that are activations; the others are weights.
+struct Activations {
+  bool operand[2] = {true, false};
+  bool result = true;
+};
+Activations activations_of(const ir::Op& op) {
+  // The gradient of a weight has the kernel's shape and reads two activations.
+  if (ops::definition(op)->operands.size() == 2 && op.attributes.has("kernel_shape"))
+    return {{true, true}, false};
+  return {};
+}
+
+class ChannelsLast : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    changed_ = false;
+    for (const auto& graph : module.graphs()) {
+      if (has_order_edges(*graph)) continue;
+      bool has_convolution = false;
+      for (const auto& op : graph->ops()) has_convolution |= ops::has_trait(*op, ops::kConvolution);
+      if (!has_convolution) continue;
+      converted_.clear();
+      for (auto at = graph->ops().begin(); at != graph->ops().end();) {
+        ir::Op& op = **at++;
+        visit(op, context);
+      }
+      for (size_t i = 0; i < graph->outputs().size(); ++i)
+        if (is_last(graph->outputs()[i]))
+          graph->set_output(static_cast<int>(i), in_layout(graph->outputs()[i], Layout::kPlain, context));
+    }
+    return changed_;
+  }
+
+ private:
+  static bool is_last(const ir::Value* value) { return value->type().layout == Layout::kNhwc; }
+
+  void set_last(ir::Op& op) {
+    for (int i = 0; i < op.result_count(); ++i) {
+      ir::Type type = op.result(i)->type();
+      changed_ |= type.layout != Layout::kNhwc;
+      type.layout = Layout::kNhwc;
+      op.result(i)->set_type(type);
+    }
+  }
+
+  void visit(ir::Op& op, const PassContext& context) {
+    const ops::OpDef* def = ops::definition(op);
+    if (op.is("layout.convert")) return;
+    if (def != nullptr && def->has(ops::kConvolution)) {
+      const Activations activations = activations_of(op);
+      for (int i = 0; i < op.operand_count(); ++i)
+        if (i >= 2 || !activations.operand[i]) make_plain(op, i, context);
+      if (activations.result && is_image(op.result()->type())) set_last(op);
+      return;
+    }
+    if (def != nullptr && (def->has(ops::kPooling) || def->has(ops::kAnyLayout)) && op.result_count() > 0 &&
+        is_image(op.result()->type())) {
+      bool follows = false;
+      for (int i = 0; i < op.operand_count(); ++i)
+        follows |= op.operand(i) != nullptr && is_last(op.operand(i));
+      bool can = true;
+      for (int i = 0; i < op.result_count(); ++i) can = can && is_image(op.result(i)->type());
+      for (int i = 0; i < op.operand_count();
+           ++i)  // another element type of the same shape cannot be converted
+        can = can && (op.operand(i) == nullptr || op.operand(i)->type().shape != op.result()->type().shape ||
+                      is_image(op.operand(i)->type()));
+      if (follows && can) {
+        for (int i = 0; i < op.operand_count(); ++i) {
+          ir::Value* operand = op.operand(i);
+          if (operand == nullptr || is_last(operand)) continue;
+          const bool same_rank_image =
+              is_image(operand->type()) &&
+              (def->has(ops::kPooling) || operand->type().shape == op.result()->type().shape);
+          if (same_rank_image) op.set_operand(i, in_layout(operand, Layout::kNhwc, context));
+        }
+        set_last(op);
+        return;
+      }
+    }
+    // Sums over images read them as they lie.
+    if (def != nullptr && def->family == "reduction" && op.result_count() == 1) return;
+    for (int i = 0; i < op.operand_count(); ++i) make_plain(op, i, context);
+  }
+
+  void make_plain(ir::Op& op, int i, const PassContext& context) {
+    if (op.operand(i) != nullptr && is_last(op.operand(i)))
+      op.set_operand(i, in_layout(op.operand(i), Layout::kPlain, context));
+  }
+
+  // `value` in another layout, converted once, right after it was made.
+  ir::Value* in_layout(ir::Value* value, Layout layout, const PassContext& context) {
+    ir::Value*& known = converted_[value];
+    if (known != nullptr) return known;
+    ir::Op* producer = value->producer();
+    if (producer != nullptr && producer->is("layout.convert") &&
+        producer->operand(0)->type().layout == layout)
+      return known = producer->operand(0);
+    ir::Graph* graph = value->graph();
+    ir::Op* before = producer != nullptr    ? graph->next(producer)
+                     : graph->ops().empty() ? nullptr
+                                            : graph->ops().front().get();
+    ir::Type type = value->type();
+    type.layout = layout;
+    ir::Op* op = graph->create("layout.convert", {&value, 1}, {{"layout", std::string(to_string(layout))}},
+                               {&type, 1}, before, value->name());
+    if (producer != nullptr) {
+      op->settings = producer->settings;
+      op->location = producer->location;
+    } else {
+      const ir::Use* use = value->uses().empty() ? nullptr : &value->uses()[0];
+      if (use != nullptr && use->user != op)
+        op->settings = use->user->settings, op->location = use->user->location;
+    }
+    op->settings.outline = {};
+    changed_ = true;
+    context.count("conversions");
+    return known = op->result();
+  }
+
+  bool changed_ = false;
+  std::unordered_map<const ir::Value*, ir::Value*> converted_;
+};
+
+IPU_REGISTER_PASS(ChannelsLast, "channels-last", "Stores activations around convolutions channels last.",
+                  {"conversions"});
+
+}  // namespace
+}  // namespace ipu::passes

@@ -1,0 +1,145 @@
+// Moves the elementwise tail of a graph up to where its operands are ready: each gradient is accumulated,
+// each weight updated, right after it is made. Gradients then live for a moment instead of for the whole
+// backward pass, and are still in the cache when they are used. The tail are the elementwise ops that lead
+// only to outputs of the graph and to variable.assign. One that reads state (an input of the graph, a
+// variable) stays behind the last other reader of it, so that the new value can take the place of the old
+// one. Only the order of the list changes.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/structure.h"
+#include "ops/definition/op_def.h"
+#include "passes/pass.h"
+
+namespace ipu::passes {
+namespace {
+
+class HoistUpdates : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    int64_t hoisted = 0;
+    for (const auto& graph : module.graphs()) hoisted += hoist(*graph);
+    context.count("ops hoisted", hoisted);
+    return hoisted > 0;
+  }
+
+ private:
+  static int64_t hoist(ir::Graph& graph) {
+    std::unordered_set<const ir::Op*> tail;
+    for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
+      if (is_tail(**at, tail)) tail.insert(at->get());
+    if (tail.empty()) return 0;
+
+    std::vector<ir::Op*> others;  // everything else, in order; an anchor is an index into it, -1: the start
+    std::unordered_map<const ir::Op*, int64_t> anchor;
+    std::vector<ir::Op*> moving, constants;
+    for (const auto& op : graph.ops()) {
+      if (tail.contains(op.get())) {
+        moving.push_back(op.get());
+      } else if (op->is(ir::kind::kConstant)) {
+        anchor[op.get()] = -1;
+        constants.push_back(op.get());
+      } else {
+        anchor[op.get()] = static_cast<int64_t>(others.size());
+        others.push_back(op.get());
+      }
+    }
+    // Where each op of the tail is now: the last of the others before it.
+    std::unordered_map<const ir::Op*, int64_t> now;
+    int64_t last = -1;
+    for (const auto& op : graph.ops()) {
+      if (tail.contains(op.get())) {
+        now[op.get()] = last;
+      } else if (!op->is(ir::kind::kConstant)) {
+        ++last;
+      }
+    }
+    int64_t hoisted = 0;
+    std::unordered_map<const ir::Value*, int64_t> last_readers;
+    for (ir::Op* op : moving) {
+      int64_t earliest = -1;
+      for (int i = 0; i < op->operand_count(); ++i) {
+        const ir::Value* operand = op->operand(i);
+        if (operand == nullptr) continue;
+        if (operand->producer() != nullptr) earliest = std::max(earliest, anchor.at(operand->producer()));
+        if (is_state(*operand))
+          earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
+      }
+      anchor[op] = earliest;
+    }
+    let_light_ops_wait(moving, anchor);
+    for (const ir::Op* op : moving) hoisted += anchor.at(op) != now.at(op);
+    if (hoisted == 0) return 0;
+    // Constants of the tail were made beside it; they cost nothing anywhere, so all go first.
+    ir::Op* first = graph.ops().front().get();
+    for (ir::Op* op : constants)
+      if (op != first) graph.move_before(op, first);
+    for (ir::Op* op : moving) {
+      const auto next = static_cast<size_t>(anchor.at(op) + 1);
+      graph.move_before(op, next < others.size() ? others[next] : nullptr);
+    }
+    return hoisted;
+  }
+
+  static bool is_tail(const ir::Op& op, const std::unordered_set<const ir::Op*>& tail) {
+    const ops::OpDef* def = ops::definition(op);
+    if (def == nullptr || !def->has(ops::kElementwise) || def->has(ops::kSideEffects) || !op.after.empty())
+      return false;
+    bool is_read = false;
+    for (int i = 0; i < op.result_count(); ++i) {
+      is_read = is_read || !op.result(i)->is_unused();
+      for (const ir::Use& use : op.result(i)->uses())
+        if (!tail.contains(use.user) && !use.user->is(ir::kind::kVariableAssign)) return false;
+    }
+    return is_read;
+  }
+
+  // Made early, what follows from state alone would only take up memory.
+  static void let_light_ops_wait(const std::vector<ir::Op*>& moving,
+                                 std::unordered_map<const ir::Op*, int64_t>& anchor) {
+    std::unordered_set<const ir::Value*> light;
+    for (const ir::Op* op : moving) {
+      bool is_light = true;
+      for (int i = 0; i < op->operand_count() && is_light; ++i) {
+        const ir::Value* operand = op->operand(i);
+        is_light = operand == nullptr || operand->type().shape.empty() || is_state(*operand) ||
+                   light.contains(operand);
+      }
+      for (int i = 0; i < op->result_count() && is_light; ++i) light.insert(op->result(i));
+    }
+    for (auto at = moving.rbegin(); at != moving.rend(); ++at) {
+      int64_t first_reader = INT64_MAX;
+      bool may_wait = true;
+      for (int i = 0; i < (*at)->result_count(); ++i) {
+        may_wait = may_wait && light.contains((*at)->result(i)) && !(*at)->result(i)->is_output();
+        for (const ir::Use& use : (*at)->result(i)->uses()) {
+          auto reader = anchor.find(use.user);
+          may_wait = may_wait && reader != anchor.end() && !use.user->is(ir::kind::kVariableAssign);
+          if (may_wait) first_reader = std::min(first_reader, reader->second);
+        }
+      }
+      if (may_wait && first_reader != INT64_MAX) anchor[*at] = std::max(anchor.at(*at), first_reader);
+    }
+  }
+
+  static bool is_state(const ir::Value& value) {
+    return value.producer() == nullptr || value.producer()->is(ir::kind::kVariableRead);
+  }
+
+  static int64_t last_reader(const ir::Value& value, const std::unordered_set<const ir::Op*>& tail,
+                             const std::unordered_map<const ir::Op*, int64_t>& anchor,
+                             std::unordered_map<const ir::Value*, int64_t>& known) {
+    auto [at, is_new] = known.try_emplace(&value, -1);
+    if (is_new)
+      for (const ir::Use& use : value.uses())
+        if (!tail.contains(use.user)) at->second = std::max(at->second, anchor.at(use.user));
+    return at->second;
+  }
+};
+
+IPU_REGISTER_PASS(HoistUpdates, "hoist-updates", "Applies each update right after its gradient is made.",
+                  {"ops hoisted"});
+
+}  // namespace
+}  // namespace ipu::passes

@@ -1,0 +1,235 @@
+// Stores weights in the panels their products read (packed64) for good: the variable, its gradient and
+// accumulator and the optimizer's state, as far as they only flow through products, elementwise updates,
+// control and state. Everything that must agree on a layout forms a class; a class is packed when a product
+// reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
+// tied to a linear layer), other dtypes, weights of convolutions that are trained (their gradient kernels
+// read plain weights). Nothing is converted at run time.
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/structure.h"
+#include "ops/definition/build.h"
+#include "passes/effects.h"
+#include "passes/pass.h"
+
+namespace ipu::passes {
+namespace {
+
+namespace kind = ir::kind;
+
+bool is_packable(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16; }
+
+class PackWeights : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    nodes_.clear();
+    of_value_.clear();
+    of_table_.clear();
+    for (const auto& graph : module.graphs())
+      for (const auto& op : graph->ops()) visit(module, *op);
+    bool changed = false;
+    // A folded constant of zeros becomes an expanded 0 again: constants are stored plain.
+    std::vector<ir::Op*> zeros;
+    for (const auto& graph : module.graphs())
+      for (const auto& op : graph->ops())
+        if (op->is(kind::kConstant) && is_zeros(*op) && of_value_.contains(op->result()) &&
+            is_packed(of_value_.at(op->result())))
+          zeros.push_back(op.get());
+    for (ir::Op* op : zeros) expand_zeros(*op);
+    for (auto& [value, node] : of_value_) {
+      const Node& root = nodes_[find(node)];
+      if (!root.wanted || root.refused || value->type().layout == Layout::kPacked64) continue;
+      ir::Type type = value->type();
+      type.layout = Layout::kPacked64;
+      const_cast<ir::Value*>(value)->set_type(std::move(type));
+      changed = true;
+    }
+    for (ir::Variable& variable : module.variables()) {
+      if (!is_packed(variable.name)) continue;
+      if (variable.type.layout != Layout::kPacked64) context.count("variables packed");
+      variable.type.layout = Layout::kPacked64;
+    }
+    // Rings of a module that was pipelined before.
+    for (const ir::Ring& ring : module.rings())
+      if (is_packed("ring " + ring.name)) module.find_ring(ring.name)->type.layout = Layout::kPacked64;
+    return changed;
+  }
+
+ private:
+  struct Node {
+    int parent = -1;
+    bool wanted = false, refused = false;
+    Shape shape;
+  };
+
+  int find(int n) {
+    while (nodes_[n].parent >= 0) {
+      if (nodes_[nodes_[n].parent].parent >= 0) nodes_[n].parent = nodes_[nodes_[n].parent].parent;
+      n = nodes_[n].parent;
+    }
+    return n;
+  }
+  int new_node(const ir::Type& type) {
+    Node node;
+    node.shape = type.shape;
+    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
+                   type.elements() <= 1;  // one element broadcasts: its layout would say nothing
+    node.wanted = type.layout == Layout::kPacked64;
+    nodes_.push_back(std::move(node));
+    return static_cast<int>(nodes_.size()) - 1;
+  }
+  int node(const ir::Value* value) {
+    auto [at, is_new] = of_value_.try_emplace(value, 0);
+    if (is_new) at->second = new_node(value->type());
+    return at->second;
+  }
+  int table_node(const std::string& name, const ir::Type& type) {
+    auto [at, is_new] = of_table_.try_emplace(name, 0);
+    if (is_new) at->second = new_node(type);
+    return at->second;
+  }
+  bool is_packed(int n) {
+    const Node& root = nodes_[find(n)];
+    return root.wanted && !root.refused;
+  }
+  bool is_packed(const std::string& name) {
+    auto at = of_table_.find(name);
+    return at != of_table_.end() && is_packed(at->second);
+  }
+
+  void expand_zeros(ir::Op& op) {
+    ir::Value* old = op.result();
+    ir::Builder builder(op.graph(), &op);
+    builder.settings = op.settings;
+    builder.location = op.location;
+    ir::Value* zero = builder.scalar(old->type().dtype, 0.0);
+    ir::Value* filled = ops::build(builder, "expand", {zero}, {{"shape", old->type().shape}});
+    const std::string name = old->name();
+    of_value_[filled] = of_value_.at(old);
+    of_value_.erase(old);
+    old->replace_all_uses_with(filled);
+    ir::Graph* graph = op.graph();
+    graph->erase(&op);
+    graph->rename(filled, name);
+  }
+
+  void unite(int a, int b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    nodes_[a].wanted |= nodes_[b].wanted;
+    nodes_[a].refused |= nodes_[b].refused || nodes_[a].shape != nodes_[b].shape;
+    nodes_[b].parent = a;
+  }
+  void unite(const ir::Value* a, const ir::Value* b) { unite(node(a), node(b)); }
+  void refuse(const ir::Value* value) {
+    if (value != nullptr) nodes_[find(node(value))].refused = true;
+  }
+  void want(const ir::Value* value) { nodes_[find(node(value))].wanted = true; }
+
+  void refuse_all(const ir::Op& op) {
+    for (int i = 0; i < op.operand_count(); ++i) refuse(op.operand(i));
+    for (int i = 0; i < op.result_count(); ++i) refuse(op.result(i));
+  }
+
+  // Operand i of the site is input i + shift of the graph; outputs beginning at `first_output` are its
+  // results.
+  void connect(const ir::Op& op, const ir::Graph& graph, int shift, size_t first_output) {
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (i + shift >= 0 && op.operand(i) != nullptr) unite(op.operand(i), graph.inputs()[i + shift]);
+    for (int i = 0; i < op.result_count() && i + first_output < graph.outputs().size(); ++i)
+      unite(op.result(i), graph.outputs()[i + first_output]);
+  }
+
+  void visit(ir::Module& module, const ir::Op& op) {
+    if (op.is(kind::kLoop) || op.is(kind::kPipeline)) {
+      const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
+      if (graphs.size() != 1) return refuse_all(op);  // a pipeline already cut into stages
+      const size_t first = op.attributes.boolean("while", false) ? 1 : 0;
+      connect(op, *graphs[0], 1, first);
+      for (int64_t k = 0; k < op.attributes.integer("carried"); ++k)
+        unite(graphs[0]->outputs()[k + first], graphs[0]->inputs()[k + 1]);
+      return;
+    }
+    if (op.is(kind::kIf) || ir::is_call(op)) {
+      for (const ir::Graph* graph : ir::called_graphs(op)) connect(op, *graph, op.is(kind::kIf) ? -1 : 0, 0);
+      return;
+    }
+    if (op.is(kind::kVariableRead) || op.is(kind::kVariableAssign)) {
+      const ir::Value* value = op.is(kind::kVariableRead) ? op.result() : op.operand(0);
+      const std::string& name = op.attributes.symbol("variable").name;
+      const ir::Variable* variable = module.find_variable(name);
+      const int table = table_node(name, variable->type);
+      if (!variable->remote_buffer.empty() || variable->shard_over > 1) nodes_[find(table)].refused = true;
+      return unite(node(value), table);
+    }
+    if (op.is(kind::kRingPush) || op.is(kind::kRingPop)) {
+      const ir::Value* value = op.is(kind::kRingPop) ? op.result() : op.operand(0);
+      const std::string& name = op.attributes.symbol("ring").name;
+      return unite(node(value), table_node("ring " + name, module.find_ring(name)->type));
+    }
+    if (op.is(kind::kIpuCopy)) return unite(op.operand(0), op.result());
+    if (is_zeros(op)) return;
+    if (op.is("square_sum")) {  // one value of any layout
+      node(op.operand(0));
+      return;
+    }
+    const ops::OpDef* def = ops::definition(op);
+    if (def == nullptr) return refuse_all(op);
+    if (def->has(ops::kAnyLayout)) return visit_elementwise(op);
+    for (int i = 0; i < op.operand_count(); ++i) {
+      if (op.operand(i) == nullptr) continue;
+      if (i == 1 && reads_packed_weight(op)) {
+        want(op.operand(i));
+      } else {
+        refuse(op.operand(i));
+      }
+    }
+    for (int i = 0; i < op.result_count(); ++i) {
+      if (op.is("linear_weight_gradient")) {
+        want(op.result(i));
+      } else {
+        refuse(op.result(i));
+      }
+    }
+  }
+
+  static bool reads_packed_weight(const ir::Op& op) {
+    if (op.is("linear") || op.is("linear_input_gradient")) return true;
+    return op.is("conv") && ops::attribute_or_default(op, "groups") == Attribute(int64_t{1});
+  }
+
+  // Zeros of any layout are zeros: an accumulator may start packed.
+  static bool is_zeros(const ir::Op& op) {
+    if (op.is("expand") && op.operand(0)->type().elements() == 1 && op.operand(0)->producer() != nullptr)
+      return is_zeros(*op.operand(0)->producer());
+    if (!op.is(kind::kConstant)) return false;
+    const std::vector<std::byte>& bytes = op.attributes.constant("value")->bytes;
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  }
+
+  void visit_elementwise(const ir::Op& op) {
+    for (int i = 1; i < op.result_count(); ++i) unite(op.result(0), op.result(i));
+    const Shape& shape = op.result()->type().shape;
+    for (int i = 0; i < op.operand_count(); ++i) {
+      const ir::Value* operand = op.operand(i);
+      if (operand == nullptr) continue;
+      if (operand->type().shape == shape && operand->type().elements() > 1) {
+        unite(operand, op.result());
+      } else if (operand->type().elements() != 1) {
+        refuse(op.result());  // a broadcast row or column would have to be packed too
+        refuse(operand);
+      }
+    }
+  }
+
+  std::vector<Node> nodes_;
+  std::unordered_map<const ir::Value*, int> of_value_;
+  std::unordered_map<std::string, int> of_table_;
+};
+
+IPU_REGISTER_PASS(PackWeights, "pack-weights", "Stores weights of products in the panels their kernels read.",
+                  {"variables packed"});
+
+}  // namespace
+}  // namespace ipu::passes

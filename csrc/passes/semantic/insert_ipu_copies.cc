@@ -1,0 +1,325 @@
+// Makes every crossing between IPUs an op: where a value is read on another IPU than its own, one ipu_copy
+// per destination, before the first reader. Constants and scalars that follow from loop indices are computed
+// again instead. A value that a loop or an `if` only reads is copied in front of it; a carried value has one
+// home, the IPU of its start, and comes back to it at the end of the body. Not here: placement (place),
+// queues of pipelines (pipeline-to-rings), joining of conditions over several IPUs.
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/structure.h"
+#include "passes/pass.h"
+#include "passes/semantic/replicable.h"
+#include "support/error.h"
+
+namespace ipu::passes {
+namespace {
+
+using ir::Value;
+
+constexpr int kEverywhere = -1;  // home of a loop index: every IPU counts for itself
+
+bool is_region(const ir::Op& op) {
+  return ir::is_call(op) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
+}
+// Input of a called graph that takes operand `operand`; -1: none (the condition of an `if`).
+int input_of_operand(const ir::Op& op, int operand) {
+  if (ir::is_call(op)) return operand;
+  if (op.is(ir::kind::kIf)) return operand - 1;
+  return operand + 1;
+}
+
+class InsertIpuCopies : public Pass {
+ public:
+  bool run(ir::Module& module, const PassContext& context) override {
+    copies_ = changes_ = 0;
+    std::vector<ir::Graph*> roots;
+    sites_.clear();
+    for (const auto& graph : module.graphs())
+      for (const auto& op : graph->ops())
+        for (const ir::Graph* callee : ir::called_graphs(*op)) ++sites_[callee];
+    for (const auto& graph : module.graphs())
+      if (!sites_.contains(graph.get())) roots.push_back(graph.get());
+    for (ir::Graph* graph : roots) {
+      for (const Value* input : graph->inputs()) home_[input] = input->ipu.value_or(first_ipu(*input));
+      process(*graph, nullptr);
+    }
+    home_.clear();
+    variants_.clear();
+    demand_.clear();
+    context.count("copies", copies_);
+    return changes_ > 0;
+  }
+
+ private:
+  int first_ipu(const Value& value) {
+    const std::set<int>& wanted = demand(value);
+    return wanted.empty() ? 0 : *wanted.begin();
+  }
+
+  // IPUs on which `value`, an input of a graph, is read there or in graphs it is handed to.
+  const std::set<int>& demand(const Value& value) {
+    auto [at, is_new] = demand_.try_emplace(&value);
+    if (!is_new) return at->second;
+    std::set<int> wanted;
+    for (const ir::Use& use : value.uses()) {
+      if (!is_region(*use.user)) {
+        if (use.user->settings.ipu.has_value())
+          wanted.insert(use.user->is(ir::kind::kIpuCopy)
+                            ? static_cast<int>(use.user->attributes.integer("from"))
+                            : *use.user->settings.ipu);
+        continue;
+      }
+      const int input = input_of_operand(*use.user, use.index);
+      if (input < 0) {
+        const std::set<int> touched = touched_ipus(*use.user);
+        wanted.insert(touched.begin(), touched.end());
+        continue;
+      }
+      if (is_carried(*use.user, use.index)) continue;
+      for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
+        const std::set<int>& inner = demand(*graph->inputs()[input]);
+        wanted.insert(inner.begin(), inner.end());
+      }
+    }
+    return demand_[&value] = std::move(wanted);
+  }
+
+  static bool is_carried(const ir::Op& op, int operand) {
+    return (op.is(ir::kind::kLoop) || op.is(ir::kind::kPipeline)) &&
+           operand < op.attributes.integer("carried");
+  }
+
+  static std::set<int> touched_ipus(const ir::Op& op) {
+    std::set<int> ipus;
+    for (const ir::Graph* graph : ir::called_graphs(op))
+      for (const auto& inner : graph->ops()) {
+        if (is_region(*inner)) {
+          ipus.merge(touched_ipus(*inner));
+        } else if (inner->settings.ipu.has_value()) {
+          ipus.insert(*inner->settings.ipu);
+        }
+      }
+    return ipus;
+  }
+
+  struct Scope {
+    ir::Graph* graph;
+    std::unordered_set<const Value*> replicable;
+  };
+
+  // `value` as IPU `ipu` can read it, made before `before` (nullptr: at the end) when there is no such value
+  // yet.
+  Value* value_on(const Scope& scope, Value* value, int ipu, ir::Op* before) {
+    const int home = home_.at(value);
+    if (home == ipu || home == kEverywhere) return value;
+    Value*& variant = variants_[value][ipu];
+    if (variant != nullptr) return variant;
+    ++changes_;
+    ir::Op* op = nullptr;
+    const ir::Op* producer = value->producer();
+    if (producer != nullptr && scope.replicable.contains(value)) {
+      std::vector<Value*> operands;
+      for (int i = 0; i < producer->operand_count(); ++i)
+        operands.push_back(
+            producer->operand(i) == nullptr ? nullptr : value_on(scope, producer->operand(i), ipu, before));
+      op = clone_onto(*producer, operands, *scope.graph, before);
+    } else {
+      const ir::Type type = value->type();
+      op = scope.graph->create(ir::kind::kIpuCopy, {&value, 1},
+                               {{"from", static_cast<int64_t>(home)}, {"to", static_cast<int64_t>(ipu)}},
+                               {&type, 1}, before, value->name());
+      if (producer != nullptr) {
+        op->settings = producer->settings;
+        op->location = producer->location;
+        op->settings.outline = {};
+      }
+      ++copies_;
+    }
+    op->settings.ipu = ipu;
+    for (int i = 0; i < op->result_count(); ++i) {
+      home_[op->result(i)] = ipu;
+      if (producer != nullptr && op->result_count() == producer->result_count() &&
+          !op->is(ir::kind::kIpuCopy))
+        variants_[producer->result(i)][ipu] = op->result(i);
+    }
+    return variants_[value][ipu] = op->is(ir::kind::kIpuCopy) ? op->result() : op->result(value->index());
+  }
+
+  // Homes of the graph's inputs, and their variants, are known.
+  void process(ir::Graph& graph, const Value* index) {
+    Scope scope{&graph, find_replicable(graph, index)};
+    for (auto at = graph.ops().begin(); at != graph.ops().end();) {
+      ir::Op& op = **at++;
+      if (is_region(op)) {
+        process_region(scope, op);
+      } else {
+        process_op(scope, op);
+      }
+    }
+    // Constants whose every reader got a copy of its own.
+    for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;) {
+      ir::Op* earlier = graph.previous(op);
+      bool is_dead = op->result_count() > 0 && scope.replicable.contains(op->result(0)) && op->after.empty();
+      for (int i = 0; i < op->result_count(); ++i)
+        is_dead = is_dead && op->result(i)->is_unused() && was_replaced(op->result(i));
+      if (is_dead) graph.erase(op);
+      op = earlier;
+    }
+  }
+
+  bool was_replaced(const Value* value) const {
+    auto at = variants_.find(value);
+    return at != variants_.end() && !at->second.empty();
+  }
+
+  void process_op(const Scope& scope, ir::Op& op) {
+    if (!op.settings.ipu.has_value()) {
+      int ipu = kEverywhere;
+      for (int i = 0; i < op.operand_count() && ipu == kEverywhere; ++i)
+        if (op.operand(i) != nullptr) ipu = home_.at(op.operand(i));
+      if (ipu == kEverywhere) ipu = op.result_count() > 0 ? first_ipu(*op.result(0)) : 0;
+      op.settings.ipu = ipu;
+      ++changes_;
+    }
+    const int ipu =
+        op.is(ir::kind::kIpuCopy) ? static_cast<int>(op.attributes.integer("from")) : *op.settings.ipu;
+    for (int i = 0; i < op.operand_count(); ++i) {
+      if (op.operand(i) == nullptr) continue;
+      Value* here = value_on(scope, op.operand(i), ipu, &op);
+      if (here != op.operand(i)) op.set_operand(i, here);
+    }
+    for (int i = 0; i < op.result_count(); ++i) home_[op.result(i)] = *op.settings.ipu;
+  }
+
+  void process_region(const Scope& scope, ir::Op& op) {
+    own_graphs(op);
+    const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
+    IPU_CHECK(!op.is(ir::kind::kPipeline), "pipelines become loops before copies are inserted");
+    const bool has_index = op.is(ir::kind::kLoop);
+    const int operands = op.operand_count();
+    if (op.is(ir::kind::kIf)) place_condition(scope, op);
+    for (int i = 0; i < operands; ++i) {
+      const int input = input_of_operand(op, i);
+      if (input < 0) continue;
+      Value* operand = op.operand(i);
+      const int home = home_.at(operand);
+      std::set<int> wanted;
+      for (const ir::Graph* graph : graphs) {
+        home_[graph->inputs()[input]] = home;
+        const std::set<int>& inner = demand(*graph->inputs()[input]);
+        wanted.insert(inner.begin(), inner.end());
+      }
+      if (home == kEverywhere || is_carried(op, i)) continue;
+      for (int ipu : wanted) {
+        if (ipu == home) continue;
+        Value* here = value_on(scope, operand, ipu, &op);
+        op.append_operand(here);
+        for (ir::Graph* graph : graphs) {
+          Value* variant = graph->add_input(here->type(), here->name());
+          home_[variant] = ipu;
+          variants_[graph->inputs()[input]][ipu] = variant;
+        }
+      }
+    }
+    for (ir::Graph* graph : graphs) {
+      const Value* index = nullptr;
+      if (has_index) {
+        index = graph->inputs()[0];
+        home_[index] = kEverywhere;
+      }
+      process(*graph, index);
+    }
+    if (op.attributes.boolean("while", false)) place_loop_condition(op, *graphs[0]);
+    settle_outputs(op, graphs);
+    erase_unread_inputs(op, graphs);
+  }
+
+  // As that of an `if`: every IPU of the loop asks it, so it must be known on all of them.
+  void place_loop_condition(const ir::Op& op, ir::Graph& body) {
+    const std::set<int> touched = touched_ipus(op);
+    Value* condition = body.outputs()[0];
+    if (home_.at(condition) == kEverywhere) return;
+    if (touched.size() > 1)
+      throw Error(
+          ErrorCode::kCapture,
+          "condition over several IPUs: the loop at " + ir::to_string(op.location) + " has ops on " +
+              std::to_string(touched.size()) +
+              " IPUs and a condition that is made on one, which is not supported yet. Put the loop into one "
+              "block.");
+    Value* here = value_on(Scope{&body, {}}, condition, *touched.begin(), nullptr);
+    if (here != condition) body.set_output(0, here);
+  }
+
+  // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to
+  // each.
+  void place_condition(const Scope& scope, ir::Op& op) {
+    const std::set<int> touched = touched_ipus(op);
+    if (touched.size() > 1 && home_.at(op.operand(0)) != kEverywhere)
+      throw Error(ErrorCode::kCapture,
+                  "condition over several IPUs: the 'if' at " + ir::to_string(op.location) + " has ops on " +
+                      std::to_string(touched.size()) +
+                      " IPUs, which is not supported yet. Put both branches into one block.");
+    if (touched.size() == 1) op.set_operand(0, value_on(scope, op.operand(0), *touched.begin(), &op));
+  }
+
+  // Outputs come back to the home of the carried value; those of an `if` to where the first graph has them.
+  void settle_outputs(ir::Op& op, const std::vector<ir::Graph*>& graphs) {
+    for (int i = 0; i < op.result_count(); ++i) {
+      const int home = op.is(ir::kind::kLoop) ? home_.at(op.operand(i)) : home_.at(graphs[0]->outputs()[i]);
+      for (ir::Graph* graph : graphs) {
+        const int output = i + (op.attributes.boolean("while", false) ? 1 : 0);
+        Value* value = graph->outputs()[output];
+        const Scope scope{graph, {}};
+        Value* settled = home == kEverywhere ? value : value_on(scope, value, home, nullptr);
+        if (settled != value) graph->set_output(output, settled);
+      }
+      home_[op.result(i)] = home;
+    }
+  }
+
+  void erase_unread_inputs(ir::Op& op, const std::vector<ir::Graph*>& graphs) {
+    for (int i = op.operand_count() - 1; i >= 0; --i) {
+      const int input = input_of_operand(op, i);
+      if (input < 0 || is_carried(op, i)) continue;
+      bool is_unread = true;
+      bool was_split = false;
+      for (const ir::Graph* graph : graphs) {
+        is_unread = is_unread && graph->inputs()[input]->is_unused();
+        was_split = was_split || was_replaced(graph->inputs()[input]);
+      }
+      if (!is_unread || !was_split) continue;
+      for (ir::Graph* graph : graphs) graph->erase_input(input);
+      op.erase_operand(i);
+    }
+  }
+
+  // Copies differ from site to site, so each site gets graphs of its own.
+  void own_graphs(ir::Op& op) {
+    auto own = [&](Symbol symbol) {
+      ir::Graph* graph = op.graph()->module()->find_graph(symbol.name);
+      if (--sites_[graph] == 0) return symbol;
+      ++changes_;
+      ir::Graph* copy = op.graph()->module()->clone_graph(*graph, graph->name());
+      sites_[copy] = 1;
+      for (const auto& inner : copy->ops())
+        for (const ir::Graph* callee : ir::called_graphs(*inner)) ++sites_[callee];
+      return Symbol{copy->name()};
+    };
+    for (const char* name : {"callee", "body", "then", "else"})
+      if (op.attributes.has(name)) op.attributes.set(name, own(op.attributes.symbol(name)));
+  }
+
+  std::unordered_map<const Value*, int> home_;
+  std::unordered_map<const Value*, std::map<int, Value*>> variants_;
+  std::unordered_map<const Value*, std::set<int>> demand_;
+  std::unordered_map<const ir::Graph*, int> sites_;
+  int64_t copies_ = 0, changes_ = 0;
+};
+
+IPU_REGISTER_PASS(InsertIpuCopies, "insert-ipu-copies", "Copies values to the IPUs that read them.",
+                  {"copies"});
+
+}  // namespace
+}  // namespace ipu::passes
