@@ -76,7 +76,7 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.processes = static_cast<int>(number("processes", 1));
   auto groups_of = [](const py::handle& value) {
     auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
-    return program::ReplicaGroups{size, stride};
+    return ReplicaGrouping{stride, size, {}};
   };
   if (d.contains("input_groups")) s.input_groups = groups_of(d["input_groups"]);
   s.broadcast_buffers = flag("broadcast_buffers", true);

@@ -1,8 +1,8 @@
-// The step loop of an actor, and where it waits: queues and meetings of replicas.
+// The step loop of an actor, and where it waits: rings and meetings of replicas.
 #include <chrono>
 #include <cstring>
 
-#include "emulator/engine_state.h"
+#include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
 #include "emulator/float_check.h"
 #include "emulator/spin.h"
@@ -109,19 +109,19 @@ void run_collective(Collective& c) {
 }  // namespace
 
 // Both waits: true when the actor may go on, false when it is parked (and may already run on another worker:
-// from the store of kParked on, only the other end of the channel is looked at).
-bool Engine::State::wait_for_space(Actor& actor, Channel& c, int at) {
+// from the store of kParked on, only the other end of the ring is looked at).
+bool Engine::Impl::wait_for_space(Actor& actor, Ring& c, int at) {
   const int64_t needed = c.pushed.load(std::memory_order_relaxed) - c.capacity + 1;
   return wait_for(actor, c, c.popped, needed, *c.consumer, at);
 }
 
-bool Engine::State::wait_for_element(Actor& actor, Channel& c, int at) {
+bool Engine::Impl::wait_for_element(Actor& actor, Ring& c, int at) {
   const int64_t needed = c.popped.load(std::memory_order_relaxed) + c.taken + 1;
   return wait_for(actor, c, c.pushed, needed, *c.producer, at);
 }
 
-bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& count, int64_t needed,
-                             Actor& other, int at) {
+bool Engine::Impl::wait_for(Actor& actor, Ring& c, std::atomic<int64_t>& count, int64_t needed, Actor& other,
+                            int at) {
   if (count.load(std::memory_order_acquire) >= needed) return true;
   if (threads > 1 && other.state.load(std::memory_order_relaxed) == kRunning && &other != &actor &&
       spin_until([&] { return count.load(std::memory_order_acquire) >= needed; }))
@@ -136,7 +136,7 @@ bool Engine::State::wait_for(Actor& actor, Channel& c, std::atomic<int64_t>& cou
 
 // The sum of a collective; over a job of several processes it runs over the replicas of all, in the order of
 // their numbers, so that every process gets the bits of one process with all replicas.
-void Engine::State::reduce(Collective& c) const {
+void Engine::Impl::reduce(Collective& c) const {
   if (!options.exchange || !c.is_of_the_job) return run_collective(c);
   const size_t bytes = static_cast<size_t>(c.elements) * size_in_bytes(c.dtype);
   std::vector<std::byte> mine;
@@ -156,7 +156,7 @@ void Engine::State::reduce(Collective& c) const {
   run_collective(job);
 }
 
-bool Engine::State::meet(Actor& actor, const Step& step, int at) {
+bool Engine::Impl::meet(Actor& actor, const Step& step, int at) {
   Collective& c = collectives[step.object];
   std::unique_lock lock(c.mutex);
   c.operands[actor.replica] = actor.pointers[step.first_pointer];
@@ -175,13 +175,13 @@ bool Engine::State::meet(Actor& actor, const Step& step, int at) {
   return true;
 }
 
-void Engine::State::raise_ended(int stream) const {
+void Engine::Impl::raise_ended(int stream) const {
   throw Error(ErrorCode::kExecution, "stream ended: '" + program->streams[stream].name + "' has " +
                                          std::to_string(program->device_iterations * program->accumulation) +
                                          " elements per replica and run, and one more was asked for");
 }
 
-Outcome Engine::State::run_actor(Actor& actor, int worker) {
+Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
   const std::vector<Step>& steps = actor.code->steps;
   const int end = static_cast<int>(steps.size());
   const bool polls = worker == 0 && options.interrupted, has_faults = faulty_run != 0;
@@ -278,7 +278,7 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kPush: {
-          Channel& c = channel(actor, step.object);
+          Ring& c = ring(actor, step.object);
           if (!wait_for_space(actor, c, at)) return Outcome::kParked;
           int64_t pushed = c.pushed.load(std::memory_order_relaxed);
           std::memcpy(c.slots + pushed % c.capacity * c.stride, pointers[0], static_cast<size_t>(c.bytes));
@@ -287,7 +287,7 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kPop: {
-          Channel& c = channel(actor, step.object);
+          Ring& c = ring(actor, step.object);
           if (!wait_for_element(actor, c, at)) return Outcome::kParked;
           int64_t popped = c.popped.load(std::memory_order_relaxed);
           std::byte* slot = c.slots + (popped + c.taken) % c.capacity * c.stride;
@@ -302,10 +302,10 @@ Outcome Engine::State::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kRelease: {
-          Channel& c = channel(actor, step.object);
+          Ring& c = ring(actor, step.object);
           if (c.taken == 0)
             throw Error(ErrorCode::kExecution,
-                        "no slot to release: queue " + program->queues[step.object].name);
+                        "no slot to release: ring " + program->rings[step.object].name);
           --c.taken;
           c.popped.store(c.popped.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
           wake_if_waiting(*c.producer, &c);

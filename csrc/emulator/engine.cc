@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "emulator/engine_state.h"
+#include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
 #include "emulator/proof/prove.h"
 #include "emulator/step_request.h"
@@ -48,7 +48,7 @@ int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineOptions options_in)
+Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOptions options_in)
     : program(std::move(program_in)), options(std::move(options_in)) {
 #ifndef NDEBUG
   prove_program(*program);  // what is compiled here proves what is loaded from files must prove
@@ -61,7 +61,7 @@ Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineO
   stops[0].polls = options.interrupted != nullptr;
   const int ipu_count = static_cast<int>(program->ipus.size());
   actor_count = ipu_count * program->replicas;
-  queue_count = static_cast<int>(program->queues.size());
+  ring_count = static_cast<int>(program->rings.size());
   for (const program::Stream& stream : program->streams) streams.emplace_back(stream, *program);
   ipus.resize(ipu_count);
   for (const program::IpuProgram& ipu : program->ipus)
@@ -91,7 +91,7 @@ Engine::State::State(std::shared_ptr<const program::Program> program_in, EngineO
   allocate();
 }
 
-void Engine::State::compile_ipu(int ipu) {
+void Engine::Impl::compile_ipu(int ipu) {
   const program::IpuProgram& source = program->ipus[ipu];
   CompiledIpu& code = ipus[ipu];
   std::map<int, int> external_of;
@@ -153,7 +153,7 @@ void Engine::State::compile_ipu(int ipu) {
   }
 }
 
-void Engine::State::allocate() {
+void Engine::Impl::allocate() {
   for (size_t c = 0; c < program->constants.size(); ++c) {
     const std::vector<std::byte>& bytes = program->constants[c]->bytes;
     constants.emplace_back(static_cast<int64_t>(bytes.size()), "a constant");
@@ -183,15 +183,15 @@ void Engine::State::allocate() {
                       variable_address(static_cast<int>(v), r));
   }
 
-  channels = std::make_unique<Channel[]>(std::max(1, queue_count * program->replicas));
-  int64_t queue_bytes = 0;
-  for (const program::Queue& queue : program->queues) queue_bytes += rounded(queue.bytes) * queue.capacity;
-  queue_memory = HostMemory(queue_bytes * program->replicas, "queues between IPUs");
+  rings = std::make_unique<Ring[]>(std::max(1, ring_count * program->replicas));
+  int64_t ring_bytes = 0;
+  for (const program::Ring& ring : program->rings) ring_bytes += rounded(ring.bytes) * ring.capacity;
+  ring_memory = HostMemory(ring_bytes * program->replicas, "rings between IPUs");
   scratch = HostMemory(scratch_stride * threads, "scratch memory of kernels");
 
   actors = std::make_unique<Actor[]>(actor_count);
   const int ipu_count = static_cast<int>(ipus.size());
-  std::byte* slots = queue_memory.data();
+  std::byte* slots = ring_memory.data();
   for (int r = 0; r < program->replicas; ++r) {
     for (int i = 0; i < ipu_count; ++i) {
       Actor& actor = actors[r * ipu_count + i];
@@ -213,28 +213,28 @@ void Engine::State::allocate() {
       actor.cursors.assign(program->streams.size(), 0);
       resolve_pointers(actor);
     }
-    for (int q = 0; q < queue_count; ++q) {
-      const program::Queue& queue = program->queues[q];
-      Channel& to = channels[r * queue_count + q];
-      to.bytes = queue.bytes;
-      to.stride = rounded(queue.bytes);
-      to.capacity = queue.capacity;
+    for (int q = 0; q < ring_count; ++q) {
+      const program::Ring& ring = program->rings[q];
+      Ring& to = rings[r * ring_count + q];
+      to.bytes = ring.bytes;
+      to.stride = rounded(ring.bytes);
+      to.capacity = ring.capacity;
       to.slots = slots;
       if (slots != nullptr) slots += to.stride * to.capacity;
-      to.producer = &actors[r * ipu_count + queue.from_ipu];
-      to.consumer = &actors[r * ipu_count + queue.to_ipu];
+      to.producer = &actors[r * ipu_count + ring.from_ipu];
+      to.consumer = &actors[r * ipu_count + ring.to_ipu];
     }
   }
   ready = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
   open_lanes = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
 }
 
-std::byte* Engine::State::variable_address(int variable, int replica) const {
+std::byte* Engine::Impl::variable_address(int variable, int replica) const {
   return program->variables[variable].is_shared() ? shared_variables[variable].data()
                                                   : replica_variables[replica][variable].data();
 }
 
-void Engine::State::resolve_pointers(Actor& actor) {
+void Engine::Impl::resolve_pointers(Actor& actor) {
   const program::IpuProgram& source = program->ipus[actor.ipu];
   size_t pointer = 0;
   for (const Instruction& step : source.instructions) {
@@ -263,33 +263,33 @@ void Engine::State::resolve_pointers(Actor& actor) {
 }
 
 Engine::Engine(std::shared_ptr<const program::Program> program, EngineOptions options)
-    : state_(std::make_unique<State>(std::move(program), std::move(options))) {}
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(options))) {}
 Engine::~Engine() = default;
 
-void Engine::run(std::span<const StreamBinding> bindings) { state_->run(bindings); }
-const program::Program& Engine::program() const { return *state_->program; }
+void Engine::run(std::span<const StreamBinding> bindings) { impl_->run(bindings); }
+const program::Program& Engine::program() const { return *impl_->program; }
 
 void Engine::write_variable(int variable, const std::byte* plain, int replica) {
-  std::lock_guard lock(state_->run_mutex);
-  state_->require_usable();
-  const program::Variable& to = state_->program->variables.at(variable);
+  std::lock_guard lock(impl_->run_mutex);
+  impl_->require_usable();
+  const program::Variable& to = impl_->program->variables.at(variable);
   const int first = replica < 0 || to.is_shared() ? 0 : replica;
-  const int end = to.is_shared() ? 1 : replica < 0 ? state_->program->replicas : replica + 1;
-  for (int r = first; r < end; ++r) plain_to_stored(to, plain, state_->variable_address(variable, r));
+  const int end = to.is_shared() ? 1 : replica < 0 ? impl_->program->replicas : replica + 1;
+  for (int r = first; r < end; ++r) plain_to_stored(to, plain, impl_->variable_address(variable, r));
 }
 
 void Engine::read_variable(int variable, std::byte* plain, int replica) const {
-  std::lock_guard lock(state_->run_mutex);
-  state_->require_usable();
-  const program::Variable& from = state_->program->variables.at(variable);
-  stored_to_plain(from, state_->variable_address(variable, replica), plain);
+  std::lock_guard lock(impl_->run_mutex);
+  impl_->require_usable();
+  const program::Variable& from = impl_->program->variables.at(variable);
+  stored_to_plain(from, impl_->variable_address(variable, replica), plain);
 }
 
 std::vector<TraceEvent> Engine::take_trace() {
-  std::lock_guard lock(state_->run_mutex);
+  std::lock_guard lock(impl_->run_mutex);
   std::vector<TraceEvent> events;
-  for (int a = 0; a < state_->actor_count; ++a) {
-    std::vector<TraceEvent>& from = state_->actors[a].trace;
+  for (int a = 0; a < impl_->actor_count; ++a) {
+    std::vector<TraceEvent>& from = impl_->actors[a].trace;
     events.insert(events.end(), from.begin(), from.end());
     from.clear();
   }
@@ -297,15 +297,15 @@ std::vector<TraceEvent> Engine::take_trace() {
 }
 
 std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
-  std::lock_guard lock(state_->run_mutex);
-  const int ipus = static_cast<int>(state_->ipus.size());
-  const int64_t positions = timed_positions(state_->streams[stream]);
+  std::lock_guard lock(impl_->run_mutex);
+  const int ipus = static_cast<int>(impl_->ipus.size());
+  const int64_t positions = timed_positions(impl_->streams[stream]);
   std::vector<std::pair<double, double>> times;
   for (int64_t p = 0; p < positions; ++p) {
-    for (int r = 0; r < state_->program->replicas; ++r) {
+    for (int r = 0; r < impl_->program->replicas; ++r) {
       int64_t begin = 0, end = 0;  // of the first IPU that moved it; some may load the same stream
       for (int i = 0; i < ipus; ++i) {
-        const StreamTimes& of = state_->actors[r * ipus + i].times.at(stream);
+        const StreamTimes& of = impl_->actors[r * ipus + i].times.at(stream);
         if (of.begin_ns.empty() || of.begin_ns[p] == 0 || (begin != 0 && of.begin_ns[p] >= begin)) continue;
         begin = of.begin_ns[p];
         end = of.end_ns[p];
@@ -317,27 +317,27 @@ std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
 }
 
 double Engine::last_run_seconds() const {
-  std::lock_guard lock(state_->run_mutex);
-  return 1e-9 * static_cast<double>(state_->run_ns);
+  std::lock_guard lock(impl_->run_mutex);
+  return 1e-9 * static_cast<double>(impl_->run_ns);
 }
 
 bool Engine::is_lost() const {
-  std::lock_guard lock(state_->run_mutex);
-  return state_->lost.has_value();
+  std::lock_guard lock(impl_->run_mutex);
+  return impl_->lost.has_value();
 }
 
 int64_t Engine::take_narrowed_values() {
-  std::lock_guard lock(state_->run_mutex);
-  return std::exchange(state_->narrowed, 0);
+  std::lock_guard lock(impl_->run_mutex);
+  return std::exchange(impl_->narrowed, 0);
 }
 
 int64_t Engine::host_bytes(int ipu) const {
-  const program::Program& program = *state_->program;
+  const program::Program& program = *impl_->program;
   int64_t bytes = program.ipus[ipu].arena_bytes;
   for (const program::Variable& variable : program.variables)
     if (variable.ipu == ipu) bytes += variable.spec.stored_bytes();
-  for (const program::Queue& queue : program.queues)
-    if (queue.to_ipu == ipu) bytes += rounded(queue.bytes) * queue.capacity;
+  for (const program::Ring& ring : program.rings)
+    if (ring.to_ipu == ipu) bytes += rounded(ring.bytes) * ring.capacity;
   return bytes;
 }
 

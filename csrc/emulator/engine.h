@@ -1,4 +1,4 @@
-// Runs a program: one actor per IPU and replica on worker threads, queues between them, host streams at the
+// Runs a program: one actor per IPU and replica on worker threads, rings between them, host streams at the
 // edges. The calling thread is worker 0. Results depend on shapes only, never on threads
 // (docs/architecture.md). Not here: making programs (lowering), reading user objects (frontends).
 #pragma once
@@ -47,13 +47,13 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // Prepares every kernel and allocates arenas, variables and queues. Throws Error(kExecution) naming the
+  // Prepares every kernel and allocates arenas, variables and rings. Throws Error(kExecution) naming the
   // step whose kernel refuses its operands, Error(kHostMemory) when memory cannot be had.
   Engine(std::shared_ptr<const program::Program> program, EngineOptions options);
   ~Engine();
 
   // Runs once. `bindings` is indexed like program.streams. Not re-entrant: a second thread waits. On an error
-  // all actors stop, queues are emptied, and the engine can run again.
+  // all actors stop, rings are emptied, and the engine can run again.
   void run(std::span<const StreamBinding> bindings);
 
   // Variables in stored layout of one replica; read and write convert to and from plain.
@@ -71,12 +71,12 @@ class Engine {
   // Finite f64 values of the host that became infinite in f32, since the last question. (An i64 value that is
   // no i32 ends its run with Error(kExecution).)
   int64_t take_narrowed_values();
-  // Bytes of IPU `ipu`'s arena, variables and queues in host memory, one replica.
+  // Bytes of IPU `ipu`'s arena, variables and rings in host memory, one replica.
   int64_t host_bytes(int ipu) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ipu::emulator

@@ -55,7 +55,7 @@ class HostStream {
   DType device_, host_;
   int64_t count_, device_bytes_, host_bytes_, elements_, period_, accumulation_, last_, elements_per_replica_;
   int64_t replicas_, input_groups_;
-  program::ReplicaGroups groups_;
+  ReplicaGrouping groups_;
   bool constant_, converts_;
 };
 

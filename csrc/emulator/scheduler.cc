@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "emulator/engine_state.h"
+#include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
 #include "emulator/spin.h"
 #include "support/error.h"
@@ -23,7 +23,7 @@ int64_t now_ns() {
 
 }  // namespace
 
-void Engine::State::run(std::span<const StreamBinding> bindings_in) {
+void Engine::Impl::run(std::span<const StreamBinding> bindings_in) {
   std::lock_guard lock(run_mutex);
   require_usable();
   if (bindings_in.size() != streams.size())
@@ -62,7 +62,7 @@ void Engine::State::run(std::span<const StreamBinding> bindings_in) {
   report_stuck();
 }
 
-void Engine::State::reset() {
+void Engine::Impl::reset() {
   for (int a = 0; a < actor_count; ++a) {
     Actor& actor = actors[a];
     actor.at = 0;
@@ -73,10 +73,10 @@ void Engine::State::reset() {
     std::fill(actor.cursors.begin(), actor.cursors.end(), 0);
     actor.state.store(kReady, std::memory_order_relaxed);
   }
-  for (int c = 0; c < queue_count * program->replicas; ++c) {
-    channels[c].pushed.store(0, std::memory_order_relaxed);
-    channels[c].popped.store(0, std::memory_order_relaxed);
-    channels[c].taken = 0;
+  for (int c = 0; c < ring_count * program->replicas; ++c) {
+    rings[c].pushed.store(0, std::memory_order_relaxed);
+    rings[c].popped.store(0, std::memory_order_relaxed);
+    rings[c].taken = 0;
   }
   for (int c = 0; c < collective_count; ++c) {
     collectives[c].arrived = 0;
@@ -92,14 +92,14 @@ void Engine::State::reset() {
   active.store(actor_count, std::memory_order_release);
 }
 
-bool Engine::State::has_work() const {
+bool Engine::Impl::has_work() const {
   for (size_t w = 0; w < ready.size(); ++w)
     if (ready[w].load(std::memory_order_seq_cst) != 0 || open_lanes[w].load(std::memory_order_seq_cst) != 0)
       return true;
   return false;
 }
 
-void Engine::State::work(int worker) {
+void Engine::Impl::work(int worker) {
   while (!finished.load(std::memory_order_acquire)) {
     if (Actor* actor = take_ready()) {
       settle(*actor, run_actor(*actor, worker));
@@ -118,7 +118,7 @@ void Engine::State::work(int worker) {
   }
 }
 
-Actor* Engine::State::take_ready() {
+Actor* Engine::Impl::take_ready() {
   for (size_t w = 0; w < ready.size(); ++w) {
     uint64_t bits = ready[w].load(std::memory_order_relaxed);
     while (bits != 0) {
@@ -134,7 +134,7 @@ Actor* Engine::State::take_ready() {
   return nullptr;
 }
 
-void Engine::State::wake_if_waiting(Actor& actor, const void* what) {
+void Engine::Impl::wake_if_waiting(Actor& actor, const void* what) {
   uint64_t parked = actor.state.load(std::memory_order_seq_cst);
   if ((parked & kStateMask) != kParked || actor.waits_for.load(std::memory_order_relaxed) != what) return;
   if (!actor.state.compare_exchange_strong(parked, kReady, std::memory_order_seq_cst)) return;
@@ -143,7 +143,7 @@ void Engine::State::wake_if_waiting(Actor& actor, const void* what) {
   signal_workers();
 }
 
-void Engine::State::signal_workers() {
+void Engine::Impl::signal_workers() {
   if (caller_asleep.load(std::memory_order_seq_cst)) {
     std::lock_guard lock(sleep_mutex);
     sleep_wake.notify_one();
@@ -157,7 +157,7 @@ void Engine::State::signal_workers() {
 }
 
 // After kParked the actor may already run elsewhere: it is not touched.
-void Engine::State::settle(Actor& actor, Outcome outcome) {
+void Engine::Impl::settle(Actor& actor, Outcome outcome) {
   if (outcome == Outcome::kDone) actor.state.store(kDone, std::memory_order_relaxed);
   if (active.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   finished.store(true, std::memory_order_seq_cst);
@@ -167,7 +167,7 @@ void Engine::State::settle(Actor& actor, Outcome outcome) {
   }
 }
 
-void Engine::State::run_lanes(Actor& actor, const Step& step, int worker) {
+void Engine::Impl::run_lanes(Actor& actor, const Step& step, int worker) {
   LaneJob& job = actor.lanes;
   job.kernel = step.kernel;
   job.operands = actor.pointers.data() + step.first_pointer;
@@ -190,7 +190,7 @@ void Engine::State::run_lanes(Actor& actor, const Step& step, int worker) {
   }
 }
 
-bool Engine::State::help_lanes(int worker) {
+bool Engine::Impl::help_lanes(int worker) {
   for (size_t w = 0; w < open_lanes.size(); ++w) {
     uint64_t bits = open_lanes[w].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1)
@@ -199,7 +199,7 @@ bool Engine::State::help_lanes(int worker) {
   return false;
 }
 
-bool Engine::State::run_one_lane(Actor& actor, int worker) {
+bool Engine::Impl::run_one_lane(Actor& actor, int worker) {
   LaneJob& job = actor.lanes;
   uint64_t ticket = job.ticket.load(std::memory_order_acquire);
   int lane = 0, lanes = 0;
@@ -222,7 +222,7 @@ bool Engine::State::run_one_lane(Actor& actor, int worker) {
   return true;
 }
 
-bool Engine::State::poll_interrupt() {
+bool Engine::Impl::poll_interrupt() {
   int64_t now = coarse_now_ns();
   if (now < next_poll_ns) return false;
   next_poll_ns = now + kPollInterval;
@@ -242,7 +242,7 @@ bool Engine::State::poll_interrupt() {
   return true;
 }
 
-void Engine::State::fail(Actor& actor, int step) {
+void Engine::Impl::fail(Actor& actor, int step) {
   std::lock_guard lock(error_mutex);
   if (actor.error == nullptr) {
     actor.error = std::current_exception();
@@ -252,7 +252,7 @@ void Engine::State::fail(Actor& actor, int step) {
 }
 
 // The error of the first actor in order that has one, so that the same failures give the same message.
-void Engine::State::raise() {
+void Engine::Impl::raise() {
   for (int a = 0; a < actor_count; ++a) {
     const Actor& actor = actors[a];
     if (actor.error == nullptr) continue;
@@ -283,7 +283,7 @@ void Engine::State::raise() {
   std::rethrow_exception(interruption);
 }
 
-void Engine::State::report_stuck() const {
+void Engine::Impl::report_stuck() const {
   std::string text = "deadlock: no IPU can go on";
   for (int a = 0; a < actor_count; ++a) {
     const Actor& actor = actors[a];
@@ -293,7 +293,7 @@ void Engine::State::report_stuck() const {
     if (actor.at >= static_cast<int>(steps.size())) continue;  // behind a meeting that ends the program
     program::Opcode opcode = steps[actor.at].opcode;
     if (opcode == program::Opcode::kPush || opcode == program::Opcode::kPop)
-      text += ", queue " + program->queues[steps[actor.at].object].name;
+      text += ", ring " + program->rings[steps[actor.at].object].name;
   }
   throw Error(ErrorCode::kDeadlock, text);
 }

@@ -14,7 +14,7 @@ namespace ipu::executable {
 struct CompileOptions {
   std::string pipeline = "default";  // named pass pipeline
   int replicas = 1;
-  program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
+  ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
   int64_t device_iterations = 1, accumulation = 1;
   bool auto_round_num_ipus = false;  // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;        // models and offline targets: no rounding

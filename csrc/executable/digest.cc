@@ -29,23 +29,23 @@ void add_constant(Digest& digest, const ConstantPtr& data) {
 
 }  // namespace
 
-struct Digest::State {
+struct Digest::Impl {
   XXH3_state_t* xxh = XXH3_createState();
-  ~State() { XXH3_freeState(xxh); }
+  ~Impl() { XXH3_freeState(xxh); }
 };
 
-Digest::Digest() : state_(std::make_unique<State>()) {
-  IPU_CHECK(state_->xxh != nullptr, "no memory for a digest");
-  XXH3_128bits_reset(state_->xxh);
+Digest::Digest() : impl_(std::make_unique<Impl>()) {
+  IPU_CHECK(impl_->xxh != nullptr, "no memory for a digest");
+  XXH3_128bits_reset(impl_->xxh);
 }
 Digest::~Digest() = default;
 
 Digest& Digest::add(std::span<const std::byte> bytes) {
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+  XXH3_128bits_update(impl_->xxh, bytes.data(), bytes.size());
   return *this;
 }
 Digest& Digest::add(std::string_view text) { return add(std::as_bytes(std::span(text.data(), text.size()))); }
-DigestBytes Digest::bytes() const { return canonical(XXH3_128bits_digest(state_->xxh)); }
+DigestBytes Digest::bytes() const { return canonical(XXH3_128bits_digest(impl_->xxh)); }
 std::string Digest::hex() const { return executable::hex(bytes()); }
 
 DigestBytes digest_of(std::span<const std::byte> bytes) {

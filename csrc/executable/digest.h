@@ -29,8 +29,8 @@ class Digest {
   std::string hex() const;  // 32 digits
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 DigestBytes digest_of(std::span<const std::byte> bytes);

@@ -47,16 +47,16 @@ void check_ranges(const Container& container, const program::Program& program) {
   require(count(program.device_iterations) && count(program.accumulation),
           "device iterations or accumulation are out of range");
   require(!program.ipus.empty(), "it has no IPU");
-  auto groups = [&](const program::ReplicaGroups& g) {
-    return g.size >= 0 && g.stride >= 1 && g.size <= kMaxReplicas && g.stride <= kMaxReplicas &&
-           (g.size == 0 || program.replicas % (g.size * g.stride) == 0);
+  auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
+    const std::string problem = grouping.problem(program.replicas);
+    require(problem.empty(), "the grouping " + of_what + " " + problem);
   };
-  require(groups(program.input_groups), "the groups of replicas with equal inputs are out of range");
+  require_groups(program.input_groups, "of replicas with equal inputs");
   for (const program::Variable& variable : program.variables)
-    require(groups(variable.groups), "the groups of variable " + variable.name + " are out of range");
-  for (const program::Queue& queue : program.queues)
-    require(size(queue.bytes) && count(queue.capacity) && queue.bytes * 1.0 * queue.capacity <= kMaxSize,
-            "the size of queue " + queue.name + " is out of range");
+    require_groups(variable.groups, "of variable " + variable.name);
+  for (const program::Ring& ring : program.rings)
+    require(size(ring.bytes) && count(ring.capacity) && ring.bytes * 1.0 * ring.capacity <= kMaxSize,
+            "the size of ring " + ring.name + " is out of range");
   for (const ConstantPtr& constant : program.constants) require(constant != nullptr, "a constant is missing");
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const program::IpuProgram& ipu = program.ipus[i];

@@ -45,7 +45,7 @@ struct Signature {
     int group = -1;  // -1: loss scaling
     std::string name;
   };
-  struct State {  // a parameter or buffer of the model
+  struct ModelTensor {  // a parameter or buffer of the model
     std::string name;
     Shape shape;
     std::string dtype;  // on the host
@@ -56,7 +56,7 @@ struct Signature {
   std::vector<Output> outputs;
   std::vector<Mutated> mutated;
   std::vector<HyperStream> hypers;
-  std::vector<State> states;
+  std::vector<ModelTensor> states;
   std::vector<HostTensor> constants;
   optimizers::Spec optimizer;
   bool training = false;

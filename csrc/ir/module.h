@@ -18,6 +18,7 @@
 #include "ir/settings.h"
 #include "ir/type.h"
 #include "support/attributes.h"
+#include "support/replica_grouping.h"
 
 namespace ipu::ir {
 
@@ -158,12 +159,6 @@ class Graph {
 
 // --- tables of a module
 
-struct ReplicaGrouping {
-  int64_t stride = 1;
-  int64_t size = 0;                 // replicas per group; 0: all replicas form one group
-  std::vector<int64_t> assignment;  // explicit group of each replica; empty: by stride and size
-  bool operator==(const ReplicaGrouping&) const = default;
-};
 enum class Retrieval : uint8_t { kOnePerGroup = 0, kAllReplicas = 2 };
 
 // State that lives across runs. Only entry graphs touch variables (`variable.read`, `variable.assign`);

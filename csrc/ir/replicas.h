@@ -1,10 +1,8 @@
-// Replicas: how many a module is written for, which of them form a group, and what the host sees of a
-// variable that groups hold separately or in shards. Not here: running them (ops, emulator).
+// Replicas: how many a module is written for, and what the host sees of a variable that groups hold separately
+// or in shards. Not here: running them (ops, emulator).
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "ir/module.h"
 
@@ -13,11 +11,6 @@ namespace ipu::ir {
 // Module attribute `replicas`; 1 without it. With `processes` they are counted over all processes, each of
 // which runs replicas / processes of them in a row.
 int64_t replica_count(const Module& module);
-
-// Why `grouping` does not divide the replicas into equal groups; empty when it does.
-std::string grouping_problem(const ReplicaGrouping& grouping, int64_t replicas);
-// Replicas of each group, groups in order of their first replica. Expects a grouping without a problem.
-std::vector<std::vector<int64_t>> groups_of(const ReplicaGrouping& grouping, int64_t replicas);
 
 // Elements of one shard: a value is flattened, padded with zeros to a multiple of `shards`, and cut.
 int64_t shard_elements(const Shape& shape, int64_t shards);

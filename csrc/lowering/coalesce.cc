@@ -36,7 +36,7 @@ class Coalescer {
     for (const DraftStep& step : draft_.steps) {
       poll_interruption();
       if (step.is_move) continue;
-      for (const Place& result : step.results)
+      for (const View& result : step.results)
         for (const DraftOperand& operand : step.operands)
           if (operand.in_place && operand.buffer >= 0 && try_join(result.buffer, operand.buffer, false))
             break;

@@ -18,7 +18,7 @@ struct VirtualBuffer {
   bool written = false;  // variables only: has steps that assign it
 };
 
-struct DraftOperand : Place {
+struct DraftOperand : View {
   // The step has read this operand before it writes the same elements of its results, so a result may take
   // its memory.
   bool in_place = false;
@@ -29,7 +29,7 @@ struct DraftStep {
   std::string kernel;
   Attributes attributes;
   std::vector<DraftOperand> operands;
-  std::vector<Place> results;
+  std::vector<View> results;
   int object = -1, counter = -1, target = -1, origin = -1;
   int64_t trip = 0, low = 0, high = 0;
   bool is_move = false;  // copies operand 0 whole to result 0: goes when both become one buffer

@@ -33,12 +33,12 @@ int SharedTables::origin(const ir::Op& op) {
   return at->second;
 }
 
-int SharedTables::copy_queue(const Scope& scope, const ir::Op& copy) {
-  auto [at, added] = copy_queues.try_emplace({&scope, &copy}, static_cast<int>(program->queues.size()));
+int SharedTables::copy_ring(const Scope& scope, const ir::Op& copy) {
+  auto [at, added] = copy_rings.try_emplace({&scope, &copy}, static_cast<int>(program->rings.size()));
   if (added)
-    program->queues.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
-                               static_cast<int>(copy.attributes.integer("from")),
-                               static_cast<int>(copy.attributes.integer("to"))});
+    program->rings.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
+                              static_cast<int>(copy.attributes.integer("from")),
+                              static_cast<int>(copy.attributes.integer("to"))});
   return at->second;
 }
 
@@ -47,14 +47,14 @@ Draft Drafter::run() {
   return std::move(draft_);
 }
 
-Place Drafter::new_buffer(const TensorSpec& spec, const std::string& name, Storage storage, int index) {
+View Drafter::new_buffer(const TensorSpec& spec, const std::string& name, Storage storage, int index) {
   VirtualBuffer buffer;
   buffer.name = name;
   buffer.bytes = spec.stored_bytes();
   buffer.storage = storage;
   buffer.index = index;
   draft_.buffers.push_back(std::move(buffer));
-  Place place;
+  View place;
   place.buffer = static_cast<int>(draft_.buffers.size()) - 1;
   place.spec = spec;
   return place;
@@ -73,18 +73,18 @@ int Drafter::variable_buffer(const std::string& name) {
   if (at != variable_buffers_.end()) return at->second;
   const int index = shared_.variables.at(name);
   program::Variable& variable = shared_.program->variables[index];
-  Place place = new_buffer(variable.spec, name, Storage::kVariable, index);
+  View place = new_buffer(variable.spec, name, Storage::kVariable, index);
   draft_.buffers[place.buffer].written = variable.written;
   variable_buffers_.emplace(name, place.buffer);
   return place.buffer;
 }
 
-void Drafter::move(const Place& from, int to, int origin) {
+void Drafter::move(const View& from, int to, int origin) {
   DraftStep& step = add(Opcode::kKernel, origin);
   step.kernel = "copy";
   DraftOperand operand;
-  static_cast<Place&>(operand) = from;
-  Place result;
+  static_cast<View&>(operand) = from;
+  View result;
   result.buffer = to;
   if (from.spec.layout != Layout::kPlain || from.spec.is_contiguous()) {
     operand.spec = result.spec = flat(from.spec);
@@ -97,8 +97,8 @@ void Drafter::move(const Place& from, int to, int origin) {
   step.results.push_back(std::move(result));
 }
 
-Place Drafter::materialise(const Place& from, const std::string& name) {
-  Place to = new_buffer(TensorSpec::plain(from.spec.dtype, from.spec.shape), name);
+View Drafter::materialise(const View& from, const std::string& name) {
+  View to = new_buffer(TensorSpec::plain(from.spec.dtype, from.spec.shape), name);
   move(from, to.buffer, -1);
   return to;
 }
@@ -117,9 +117,9 @@ bool readers_take_splat(const ir::Value& value) {
 }
 }  // namespace
 
-Place Drafter::constant_place(const ir::Value* value) {
+View Drafter::constant_place(const ir::Value* value) {
   ConstantPtr data = value->producer()->attributes.constant("value");
-  Place place;
+  View place;
   place.spec = spec_of(value->type());
   if (place.spec.layout == Layout::kPlain && readers_take_splat(*value)) {
     auto [at, added] = splats_.try_emplace(data.get());
@@ -138,14 +138,14 @@ Place Drafter::constant_place(const ir::Value* value) {
   return place;
 }
 
-const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
-  Place& place = place_of(scope, value);
+const View& Drafter::ensure(const Scope& scope, const ir::Value* value) {
+  View& place = place_of(scope, value);
   if (place.buffer >= 0) return place;
   const ir::Op* op = value->producer();
   if (op == nullptr) {
     IPU_CHECK(scope.is_loop_body() && value->index() == 0,
               "%" + value->name() + " of @" + scope.graph->name() + " has no place");
-    Place index = new_buffer(spec_of(value->type()), value->name());
+    View index = new_buffer(spec_of(value->type()), value->name());
     DraftStep& step = add(Opcode::kCounter);
     step.counter = counters_.at(&scope);
     step.results.push_back(index);
@@ -169,18 +169,18 @@ const Place& Drafter::ensure(const Scope& scope, const ir::Value* value) {
   return place_of(scope, value);
 }
 
-const Place& Drafter::contiguous(const Scope& scope, const ir::Value* value) {
-  const Place& place = ensure(scope, value);
+const View& Drafter::contiguous(const Scope& scope, const ir::Value* value) {
+  const View& place = ensure(scope, value);
   if (place.spec.layout != Layout::kPlain || place.spec.is_contiguous()) return place;
-  Place copy = materialise(place, value->name());
+  View copy = materialise(place, value->name());
   return place_of(scope, value) = copy;
 }
 
 void Drafter::send(const Scope& scope, const ir::Op& copy) {
   DraftOperand operand;
-  static_cast<Place&>(operand) = contiguous(scope, copy.operand(0));
+  static_cast<View&>(operand) = contiguous(scope, copy.operand(0));
   DraftStep& step = add(Opcode::kPush, shared_.origin(copy));
-  step.object = shared_.copy_queue(scope, copy);
+  step.object = shared_.copy_ring(scope, copy);
   step.operands.push_back(std::move(operand));
 }
 
@@ -197,10 +197,10 @@ void Drafter::send_early(const Scope& scope, const ir::Value* value) {
 }
 
 void Drafter::take(const Scope& scope, const ir::Op& op) {
-  Place place = new_buffer(spec_of(op.result()->type()), op.result()->name());
+  View place = new_buffer(spec_of(op.result()->type()), op.result()->name());
   DraftStep& step = add(Opcode::kPop, shared_.origin(op));
   step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name)
-                                      : shared_.copy_queue(scope, op);
+                                      : shared_.copy_ring(scope, op);
   step.results.push_back(place);
   place_of(scope, op.result()) = place;
 }
@@ -250,7 +250,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kRingPush)) {
     const std::string& ring = op.attributes.symbol("ring").name;
     DraftOperand operand;
-    static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+    static_cast<View&>(operand) = contiguous(scope, op.operand(0));
     take_pending(scope, &ring);
     DraftStep& step = add(Opcode::kPush, origin);
     step.object = shared_.rings.at(ring);
@@ -258,7 +258,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     return;
   }
   if (op.is(kind::kReplicaIndex)) {
-    Place place = new_buffer(spec_of(op.result()->type()), op.result()->name());
+    View place = new_buffer(spec_of(op.result()->type()), op.result()->name());
     add(Opcode::kReplica, origin).results.push_back(place);
     place_of(scope, op.result()) = place;
     return;
@@ -268,7 +268,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     const program::Stream& from = shared_.program->streams[stream];
     Storage storage = from.host_dtype == from.spec.dtype ? Storage::kExternal : Storage::kArena;
     TensorSpec spec = spec_of(op.result()->type());
-    Place place = new_buffer(spec, op.result()->name(), storage);
+    View place = new_buffer(spec, op.result()->name(), storage);
     shared_.program->streams[stream].ipu = ipu_;
     DraftStep& step = add(Opcode::kStreamLoad, origin);
     step.object = stream;
@@ -278,7 +278,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   }
   if (op.is(kind::kHostStore)) {
     DraftOperand operand;
-    static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+    static_cast<View&>(operand) = contiguous(scope, op.operand(0));
     const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
     shared_.program->streams[stream].ipu = ipu_;
     DraftStep& step = add(Opcode::kStreamStore, origin);
@@ -289,11 +289,11 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kVariableRead)) {
     const std::string& name = op.attributes.symbol("variable").name;
     const int buffer = variable_buffer(name);
-    Place variable;
+    View variable;
     variable.buffer = buffer;
     variable.spec = spec_of(op.result()->type());
     if (draft_.buffers[buffer].written) {
-      Place value = new_buffer(variable.spec, op.result()->name());
+      View value = new_buffer(variable.spec, op.result()->name());
       move(variable, value.buffer, origin);
       variable = value;
     }
@@ -301,13 +301,13 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     return;
   }
   if (op.is(kind::kVariableAssign)) {
-    Place value = ensure(scope, op.operand(0));
+    View value = ensure(scope, op.operand(0));
     move(value, variable_buffer(op.attributes.symbol("variable").name), origin);
     return;
   }
   if (def != nullptr && def->collective) return emit_all_reduce(scope, op);
   if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
-    std::optional<Place> view = view_of(op, ensure(scope, op.operand(0)));
+    std::optional<View> view = view_of(op, ensure(scope, op.operand(0)));
     if (!view && def != nullptr && def->has(ops::kView)) view = view_of(op, contiguous(scope, op.operand(0)));
     if (view) {
       place_of(scope, op.result()) = *view;
@@ -319,7 +319,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
 
 namespace {
 // One element seen everywhere, in any layout: elementwise kernels take it as the 0-d value it is.
-Place as_scalar(Place place) {
+View as_scalar(View place) {
   const TensorSpec& spec = place.spec;
   if (spec.layout != Layout::kPlain || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
   if (std::any_of(spec.strides.begin(), spec.strides.end(), [](int64_t s) { return s != 0; })) return place;
@@ -336,7 +336,7 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   bool strided = false;
   const bool any_layout = ops::has_trait(op, ops::kAnyLayout);
   auto operand_place = [&](int i) {
-    Place place = ensure(scope, op.operand(i));
+    View place = ensure(scope, op.operand(i));
     return any_layout ? as_scalar(std::move(place)) : place;
   };
   for (int i = 0; i < operand_count; ++i) {
@@ -357,10 +357,10 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   std::vector<DraftOperand> operands(operand_count);
   for (int i = 0; i < operand_count; ++i) {
     if (op.operand(i) == nullptr) continue;
-    static_cast<Place&>(operands[i]) = operand_place(i);
+    static_cast<View&>(operands[i]) = operand_place(i);
     operands[i].in_place = may_overwrite(op, *choice, i, operands[i].spec, result_specs);
   }
-  std::vector<Place> results;
+  std::vector<View> results;
   for (int i = 0; i < op.result_count(); ++i)
     results.push_back(new_buffer(result_specs[i], op.result(i)->name()));
   DraftStep& step = add(Opcode::kKernel, shared_.origin(op));

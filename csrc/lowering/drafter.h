@@ -15,13 +15,13 @@ namespace ipu::lowering {
 struct SharedTables {
   program::Program* program = nullptr;
   std::unordered_map<std::string, int> streams, variables, rings;
-  std::map<std::pair<const Scope*, const ir::Op*>, int> copy_queues;
+  std::map<std::pair<const Scope*, const ir::Op*>, int> copy_rings;
   std::unordered_map<const ConstantData*, int> constants;
   std::unordered_map<const ir::Op*, int> origins;
 
   int constant(const ConstantPtr& data);
   int origin(const ir::Op& op);
-  int copy_queue(const Scope& scope, const ir::Op& copy);
+  int copy_ring(const Scope& scope, const ir::Op& copy);
 };
 
 class Drafter {
@@ -33,7 +33,7 @@ class Drafter {
 
  private:
   bool needed(const Scope& scope, const ir::Value* value) const { return demand_.needs(ipu_, scope, value); }
-  Place& place_of(const Scope& scope, const ir::Value* value) { return places_[scope.value(value)]; }
+  View& place_of(const Scope& scope, const ir::Value* value) { return places_[scope.value(value)]; }
 
   // Control (drafter_control.cc).
   void emit_scope(const Scope& scope);
@@ -55,14 +55,14 @@ class Drafter {
   void take_pending(const Scope& scope, const std::string* ring);
   // Where a value of the scope being emitted lies; constants, indices and arrivals come into being at first
   // use.
-  Place constant_place(const ir::Value* value);
-  const Place& ensure(const Scope& scope, const ir::Value* value);
-  const Place& contiguous(const Scope& scope, const ir::Value* value);
-  Place materialise(const Place& from, const std::string& name);
-  void move(const Place& from, int to, int origin);
+  View constant_place(const ir::Value* value);
+  const View& ensure(const Scope& scope, const ir::Value* value);
+  const View& contiguous(const Scope& scope, const ir::Value* value);
+  View materialise(const View& from, const std::string& name);
+  void move(const View& from, int to, int origin);
 
-  Place new_buffer(const TensorSpec& spec, const std::string& name,
-                   program::Storage storage = program::Storage::kArena, int index = -1);
+  View new_buffer(const TensorSpec& spec, const std::string& name,
+                  program::Storage storage = program::Storage::kArena, int index = -1);
   int variable_buffer(const std::string& name);
   DraftStep& add(program::Opcode opcode, int origin = -1);
 
@@ -71,7 +71,7 @@ class Drafter {
   SharedTables& shared_;
   const int ipu_;
   Draft draft_;
-  std::vector<Place> places_;                                   // by value number
+  std::vector<View> places_;                                    // by value number
   std::map<const Scope*, std::vector<const ir::Op*>> pending_;  // arrivals nobody has needed yet, in order
   std::map<const ir::Op*, std::vector<const Scope*>> sent_;     // copies that were sent early
   std::unordered_map<const ConstantData*, int> constant_buffers_;

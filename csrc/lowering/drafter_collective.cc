@@ -12,9 +12,9 @@ void Drafter::emit_all_reduce(const Scope& scope, const ir::Op& op) {
                     (op.is("all_reduce") ? " with op=\"" + reduction + "\"" : "") + " cannot be lowered yet.")
         .at(ir::user_line(op.location));
   DraftOperand operand;
-  static_cast<Place&>(operand) = contiguous(scope, op.operand(0));
+  static_cast<View&>(operand) = contiguous(scope, op.operand(0));
   operand.in_place = true;  // sums are made block by block
-  Place result = new_buffer(operand.spec, op.result()->name());
+  View result = new_buffer(operand.spec, op.result()->name());
   DraftStep& step = add(program::Opcode::kCollective, shared_.origin(op));
   step.kernel = "all_reduce_sum";
   step.attributes.set("group_size", op.attributes.integer("group_size", 0));

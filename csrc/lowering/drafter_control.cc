@@ -39,7 +39,7 @@ void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand,
   for (int i = first_operand; i < op.operand_count(); ++i) {
     const ir::Value* input = inputs[i - first_operand + first_input];
     if (!needed(called, input)) continue;
-    Place place = ensure(scope, op.operand(i));
+    View place = ensure(scope, op.operand(i));
     place_of(called, input) = std::move(place);
   }
 }
@@ -51,7 +51,7 @@ void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
   emit_scope(called);
   for (int i = 0; i < op.result_count(); ++i) {
     if (!needed(scope, op.result(i))) continue;
-    Place place = ensure(called, called.graph->outputs()[i]);
+    View place = ensure(called, called.graph->outputs()[i]);
     place_of(scope, op.result(i)) = std::move(place);
   }
 }
@@ -63,7 +63,7 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   if (op.attributes.integer("trip") == 0) {
     for (int k = 0; k < carried; ++k) {
       if (!needed(scope, op.result(k))) continue;
-      Place start = ensure(scope, op.operand(k));
+      View start = ensure(scope, op.operand(k));
       place_of(scope, op.result(k)) = std::move(start);
     }
     return;
@@ -72,8 +72,8 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   for (int k = 0; k < carried; ++k) {
     const ir::Value* input = body.graph->inputs()[k + 1];
     if (!needed(body, input)) continue;
-    Place start = ensure(scope, op.operand(k));
-    Place place = new_buffer(spec_of(input->type()), input->name());
+    View start = ensure(scope, op.operand(k));
+    View place = new_buffer(spec_of(input->type()), input->name());
     move(start, place.buffer, -1);
     buffers[k] = place.buffer;
     place_of(body, input) = std::move(place);
@@ -97,7 +97,7 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   --depth_;
   for (int k = 0; k < carried; ++k) {
     if (buffers[k] < 0) continue;
-    Place place;
+    View place;
     place.buffer = buffers[k];
     place.spec = spec_of(op.result(k)->type());
     place_of(scope, op.result(k)) = std::move(place);
@@ -114,9 +114,9 @@ int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) 
   }
   const ir::Value* value = body.graph->outputs()[0];
   DraftOperand condition;
-  static_cast<Place&>(condition) = contiguous(body, value);
+  static_cast<View&>(condition) = contiguous(body, value);
   if (std::find(buffers.begin(), buffers.end(), condition.buffer) != buffers.end())
-    static_cast<Place&>(condition) = materialise(condition, value->name());
+    static_cast<View&>(condition) = materialise(condition, value->name());
   settle_carried(body, buffers);
   DraftStep& test = add(Opcode::kBranchIfNot, shared_.origin(*body.site));
   test.operands.push_back(std::move(condition));
@@ -128,7 +128,7 @@ int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) 
 void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers) {
   const auto leading = static_cast<size_t>(leading_outputs(*body.site));
   auto output = [&](size_t k) { return body.graph->outputs()[k + leading]; };
-  std::vector<Place> outputs(buffers.size());
+  std::vector<View> outputs(buffers.size());
   for (size_t k = 0; k < buffers.size(); ++k)
     if (buffers[k] >= 0) outputs[k] = ensure(body, output(k));
   auto stays = [&](size_t k) {
@@ -138,7 +138,7 @@ void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers)
   for (size_t k = 0; k < buffers.size(); ++k) {
     if (buffers[k] < 0 || stays(k)) continue;
     if (std::find(buffers.begin(), buffers.end(), outputs[k].buffer) == buffers.end()) continue;
-    Place aside = new_buffer(spec_of(output(k)->type()), output(k)->name());
+    View aside = new_buffer(spec_of(output(k)->type()), output(k)->name());
     move(outputs[k], aside.buffer, -1);
     outputs[k] = std::move(aside);
   }
@@ -157,13 +157,13 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
     emit_scope(taken);
     for (int i = 0; i < op.result_count(); ++i) {
       if (!needed(scope, op.result(i))) continue;
-      Place place = ensure(taken, taken.graph->outputs()[i]);
+      View place = ensure(taken, taken.graph->outputs()[i]);
       place_of(scope, op.result(i)) = std::move(place);
     }
     return;
   }
   DraftOperand value;
-  if (!condition) static_cast<Place&>(value) = contiguous(scope, op.operand(0));
+  if (!condition) static_cast<View&>(value) = contiguous(scope, op.operand(0));
   const int branch = static_cast<int>(draft_.steps.size());
   DraftStep& test = add(condition ? Opcode::kBranchUnlessCounter : Opcode::kBranchIfNot, shared_.origin(op));
   if (condition) {
@@ -173,7 +173,7 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
   } else {
     test.operands.push_back(std::move(value));
   }
-  std::vector<Place> results(op.result_count());
+  std::vector<View> results(op.result_count());
   for (int i = 0; i < op.result_count(); ++i)
     if (needed(scope, op.result(i)))
       results[i] = new_buffer(spec_of(op.result(i)->type()), op.result(i)->name());

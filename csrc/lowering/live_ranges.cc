@@ -19,7 +19,7 @@ struct Block {
 bool test(const Bits& bits, int i) { return (bits[i / 64] >> (i % 64)) & 1; }
 void set(Bits& bits, int i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
 
-bool covers(const VirtualBuffer& buffer, const Place& result) {
+bool covers(const VirtualBuffer& buffer, const View& result) {
   return result.byte_offset == 0 && result.spec.stored_bytes() == buffer.bytes;
 }
 
@@ -73,7 +73,7 @@ std::vector<Block> make_blocks(const Draft& draft) {
     for (int i = block.first; i < block.last; ++i) {
       for (const DraftOperand& operand : draft.steps[i].operands)
         if (operand.buffer >= 0 && !test(block.writes, operand.buffer)) set(block.reads, operand.buffer);
-      for (const Place& result : draft.steps[i].results)
+      for (const View& result : draft.steps[i].results)
         if (covers(draft.buffers[result.buffer], result)) set(block.writes, result.buffer);
     }
   }
@@ -160,8 +160,8 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
       poll_interruption();
       const DraftStep& step = draft.steps[i];
       const int64_t at = 2 * int64_t{i};
-      for (const Place& result : step.results) open(result.buffer, at + 2);
-      for (const Place& result : step.results)
+      for (const View& result : step.results) open(result.buffer, at + 2);
+      for (const View& result : step.results)
         if (end[result.buffer] >= 0 && covers(draft.buffers[result.buffer], result))
           close(result.buffer, at + 1);
       for (const DraftOperand& operand : step.operands)

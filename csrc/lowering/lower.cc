@@ -32,19 +32,13 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
                                                   " replicas, which cannot be lowered yet.");
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    out.variables.push_back({variable.name,
-                             variable.role,
-                             spec_of(variable.type),
-                             variable.ipu.value_or(0),
-                             constant,
-                             false,
-                             variable.type.shape,
-                             {variable.grouping.size, variable.grouping.stride},
+    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),
+                             constant, false, variable.type.shape, variable.grouping,
                              variable.retrieval == ir::Retrieval::kAllReplicas});
   }
   for (const ir::Ring& ring : module.rings()) {
-    shared.rings.emplace(ring.name, static_cast<int>(out.queues.size()));
-    out.queues.push_back(
+    shared.rings.emplace(ring.name, static_cast<int>(out.rings.size()));
+    out.rings.push_back(
         {ring.name, spec_of(ring.type).stored_bytes(), ring.capacity, ring.from_ipu, ring.to_ipu});
   }
   for (const std::unique_ptr<Scope>& scope : nest.scopes()) {

@@ -11,7 +11,7 @@ namespace ipu::lowering {
 struct LowerOptions {
   std::string entry_point = "main";
   int replicas = 1;
-  program::ReplicaGroups input_groups{1, 1};
+  ReplicaGrouping input_groups{1, 1};
   int64_t device_iterations = 1, accumulation = 1;
 };
 

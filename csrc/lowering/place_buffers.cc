@@ -11,7 +11,7 @@ namespace {
 using program::Opcode;
 using program::Storage;
 
-bool same_place(const Place& a, const Place& b, const std::vector<int>& representative) {
+bool same_place(const View& a, const View& b, const std::vector<int>& representative) {
   return representative[a.buffer] == representative[b.buffer] && a.byte_offset == b.byte_offset;
 }
 
@@ -72,7 +72,7 @@ program::IpuProgram place_buffers(const Draft& draft, const std::vector<int>& re
     }
     return number[r];
   };
-  auto operand_of = [&](const Place& place) {
+  auto operand_of = [&](const View& place) {
     program::Operand operand;
     operand.spec = place.spec;
     if (place.buffer < 0) return operand;
@@ -89,7 +89,7 @@ program::IpuProgram place_buffers(const Draft& draft, const std::vector<int>& re
     step.kernel = from.kernel;
     step.attributes = from.attributes;
     for (const DraftOperand& operand : from.operands) step.operands.push_back(operand_of(operand));
-    for (const Place& result : from.results) step.results.push_back(operand_of(result));
+    for (const View& result : from.results) step.results.push_back(operand_of(result));
     step.object = from.object;
     step.counter = from.counter;
     step.trip = from.trip;

@@ -81,12 +81,12 @@ ConstantPtr splat_of(const ConstantData& data) {
   return one;
 }
 
-std::optional<Place> view_of(const ir::Op& op, const Place& operand) {
+std::optional<View> view_of(const ir::Op& op, const View& operand) {
   const ops::OpDef* def = ops::definition(op);
   if (def == nullptr || op.result_count() != 1) return std::nullopt;
   const ir::Type& type = op.result()->type();
   if (type.dtype != operand.spec.dtype) return std::nullopt;
-  Place place = operand;
+  View place = operand;
   if (op.is("detach") || op.is("nop")) return place;
   if (type.layout == Layout::kPacked64 &&
       op.is("expand")) {  // zeros, see pack-weights: any order, padding included

@@ -10,7 +10,7 @@
 namespace ipu::lowering {
 
 // A place in a virtual buffer (see draft.h).
-struct Place {
+struct View {
   int buffer = -1;
   int64_t byte_offset = 0;
   TensorSpec spec;
@@ -25,6 +25,6 @@ ConstantPtr splat_of(const ConstantData& data);
 
 // The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and
 // identities. nullopt: the op computes something, or its result cannot be said in non-negative strides.
-std::optional<Place> view_of(const ir::Op& op, const Place& operand);
+std::optional<View> view_of(const ir::Op& op, const View& operand);
 
 }  // namespace ipu::lowering

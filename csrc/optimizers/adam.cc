@@ -32,8 +32,8 @@ UpdateResult update(const Update& u) {
 
 }  // namespace
 
-std::vector<State> adam_state(const Spec& spec, int) {
-  std::vector<State> state{{"Accl1", spec.velocity_dtype}, {"Accl2", spec.second_dtype}};
+std::vector<StateTensor> adam_state(const Spec& spec, int) {
+  std::vector<StateTensor> state{{"Accl1", spec.velocity_dtype}, {"Accl2", spec.second_dtype}};
   if (corrects_bias(spec.kind)) state.push_back({"Step", DType::kF32, 0.0, true});
   return state;
 }

@@ -66,15 +66,15 @@ std::string stream_name(int group, const std::string& hyper);
 // them in more digits than f32 leaves ("beta1.rest" is 1 - beta1, "beta1.log" its logarithm).
 std::map<std::string, double> streamed_hypers(const Spec& spec, int group);
 
-struct State {
+struct StateTensor {
   std::string suffix;  // "Accl1": the variable is "Accl1___<parameter>"
   DType dtype;
   double initial = 0.0;
   bool is_scalar = false;  // 0-d instead of the shape of the parameter
 };
 // State tensors the rule keeps for parameters of `group`; empty for plain SGD.
-std::vector<State> state_of(const Spec& spec, int group);
-std::string state_name(const State& state, const std::string& parameter);  // "Accl1___fc.weight"
+std::vector<StateTensor> state_of(const Spec& spec, int group);
+std::string state_name(const StateTensor& state, const std::string& parameter);  // "Accl1___fc.weight"
 
 // The sum over micro-batches. It starts a weight update at begin_accumulation (zeros; the combined variant
 // sums into its state) and takes in one scaled gradient per micro-batch, number `micro_batch` of the update

@@ -12,8 +12,8 @@ using ir::Value;
 bool is_centred(const Spec& spec) { return spec.kind == Kind::kRmsPropCentred; }
 bool has_momentum(const Spec& spec, int group) { return !is_fixed(spec, group, "momentum", 0.0); }
 
-std::vector<State> state(const Spec& spec, int group) {
-  std::vector<State> state{{"Accl1", spec.velocity_dtype, spec.tf_variant ? 1.0 : 0.0}};
+std::vector<StateTensor> state(const Spec& spec, int group) {
+  std::vector<StateTensor> state{{"Accl1", spec.velocity_dtype, spec.tf_variant ? 1.0 : 0.0}};
   if (is_centred(spec)) state.push_back({"Accl2", spec.second_dtype});
   if (has_momentum(spec, group)) state.push_back({"Accl3", DType::kF32});
   return state;

@@ -147,7 +147,9 @@ UpdateResult Update::result(Value* weight, const std::vector<Value*>& state) con
   return result;
 }
 
-std::vector<State> state_of(const Spec& spec, int group) { return rule_of(spec.kind).state(spec, group); }
+std::vector<StateTensor> state_of(const Spec& spec, int group) {
+  return rule_of(spec.kind).state(spec, group);
+}
 
 UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
                           double gradient_divisor) {

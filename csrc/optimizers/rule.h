@@ -59,7 +59,7 @@ struct Update {
 
 struct Rule {
   std::vector<std::string> hypers;  // every group must have them
-  std::vector<State> (*state)(const Spec& spec, int group);
+  std::vector<StateTensor> (*state)(const Spec& spec, int group);
   UpdateResult (*update)(const Update& update);
 };
 const Rule& rule_of(Kind kind);
@@ -77,7 +77,7 @@ struct Moments {
   Scalar scale;
 };
 Moments adam_moments(const Update& update, ir::Value* gradient);
-std::vector<State> adam_state(const Spec& spec, int group);
+std::vector<StateTensor> adam_state(const Spec& spec, int group);
 
 // The combined variant of SGD sums gradients into its state.
 ir::Value* combined_start(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input);

@@ -25,10 +25,10 @@ bool needs_start_flag(const Spec& spec, int group) {
          !is_fixed(spec, group, "dampening", 1.0);
 }
 
-std::vector<State> state(const Spec& spec, int group) {
+std::vector<StateTensor> state(const Spec& spec, int group) {
   if (has_no_state(spec, group)) return {};
   if (!spec.is_combined()) return {{"Accl1", spec.velocity_dtype}};
-  std::vector<State> state{{"Accl", DType::kF32}};
+  std::vector<StateTensor> state{{"Accl", DType::kF32}};
   if (needs_start_flag(spec, group)) state.push_back({"Started", DType::kBool, 0.0, true});
   return state;
 }

@@ -48,7 +48,7 @@ std::string stream_name(int group, const std::string& hyper) {
   return "optimizer." + std::to_string(group) + "." + hyper;
 }
 
-std::string state_name(const State& state, const std::string& parameter) {
+std::string state_name(const StateTensor& state, const std::string& parameter) {
   return state.suffix + "___" + parameter;
 }
 

@@ -1,7 +1,7 @@
-// Runs control and queues of a program without data, all IPUs in turn, until all end or all wait.
-// Queues are first-in first-out with one writer and one reader, so whether the program ends does not depend
+// Runs control and rings of a program without data, all IPUs in turn, until all end or all wait.
+// Rings are first-in first-out with one writer and one reader, so whether the program ends does not depend
 // on the order in which IPUs run: one order proves all. Instructions that neither move control nor touch a
-// queue are dropped first, and so are loops without queues in them.
+// ring are dropped first, and so are loops without rings in them.
 #include <algorithm>
 
 #include "program/program.h"
@@ -24,7 +24,7 @@ struct Track {
   int at = 0;
 };
 
-// Only what can block or decide; targets renumbered. A loop without queue steps inside is left out.
+// Only what can block or decide; targets renumbered. A loop without ring steps inside is left out.
 Track reduce(const IpuProgram& program) {
   const std::vector<Instruction>& all = program.instructions;
   const int n = static_cast<int>(all.size());
@@ -70,7 +70,7 @@ Track reduce(const IpuProgram& program) {
   return track;
 }
 
-struct QueueState {
+struct RingState {
   int64_t filled = 0, taken = 0;  // taken: popped in place, slot not yet released
 };
 
@@ -78,7 +78,7 @@ class Simulation {
  public:
   Simulation(const Program& program, bool take_unknown) : program_(program), take_unknown_(take_unknown) {
     for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu));
-    queues_.resize(program.queues.size());
+    rings_.resize(program.rings.size());
     shorten();
   }
 
@@ -90,20 +90,20 @@ class Simulation {
     bool all_done = std::all_of(tracks_.begin(), tracks_.end(),
                                 [](const Track& t) { return t.at == static_cast<int>(t.steps.size()); });
     if (!all_done) report();
-    for (size_t q = 0; q < queues_.size(); ++q)
-      if (queues_[q].filled != 0)
+    for (size_t q = 0; q < rings_.size(); ++q)
+      if (rings_[q].filled != 0)
         throw Error(ErrorCode::kDeadlock,
-                    "deadlock: queue " + program_.queues[q].name + " still holds " +
-                        std::to_string(queues_[q].filled) +
+                    "deadlock: ring " + program_.rings[q].name + " still holds " +
+                        std::to_string(rings_[q].filled) +
                         " elements when the program ends; the next call could not start");
   }
 
  private:
   // The body of an outermost loop that all IPUs share and whose counter no branch reads repeats itself
-  // exactly: any surplus of pushes over pops shows within as many rounds as the largest queue has slots.
+  // exactly: any surplus of pushes over pops shows within as many rounds as the largest ring has slots.
   void shorten() {
     int64_t rounds = 4;
-    for (const Queue& queue : program_.queues) rounds = std::max(rounds, 2 * queue.capacity + 2);
+    for (const Ring& ring : program_.rings) rounds = std::max(rounds, 2 * ring.capacity + 2);
     int64_t trip = -1;
     for (const Track& track : tracks_) {
       if (track.steps.empty()) continue;
@@ -146,29 +146,29 @@ class Simulation {
           next = step.target;
           break;
         case Opcode::kPush: {
-          QueueState& queue = queues_[step.object];
-          if (queue.filled == program_.queues[step.object].capacity) return moved;
-          ++queue.filled;
+          RingState& ring = rings_[step.object];
+          if (ring.filled == program_.rings[step.object].capacity) return moved;
+          ++ring.filled;
           break;
         }
         case Opcode::kPop: {
-          QueueState& queue = queues_[step.object];
-          if (queue.filled - queue.taken <= 0) return moved;
+          RingState& ring = rings_[step.object];
+          if (ring.filled - ring.taken <= 0) return moved;
           if (in_place(ipu, step)) {
-            ++queue.taken;
+            ++ring.taken;
           } else {
-            --queue.filled;
+            --ring.filled;
           }
           break;
         }
         case Opcode::kRelease: {
-          QueueState& queue = queues_[step.object];
-          if (queue.taken == 0)
+          RingState& ring = rings_[step.object];
+          if (ring.taken == 0)
             throw Error(ErrorCode::kInvalidProgram,
-                        "invalid program: " + describe(program_, ipu, step.original) + ": no slot of queue " +
-                            program_.queues[step.object].name + " is taken");
-          --queue.taken;
-          --queue.filled;
+                        "invalid program: " + describe(program_, ipu, step.original) + ": no slot of ring " +
+                            program_.rings[step.object].name + " is taken");
+          --ring.taken;
+          --ring.filled;
           break;
         }
         default:
@@ -194,11 +194,11 @@ class Simulation {
         continue;
       }
       const Step& step = track.steps[track.at];
-      const Queue& queue = program_.queues[step.object];
+      const Ring& ring = program_.rings[step.object];
       bool full = step.opcode == Opcode::kPush;
       text += "\n  " + describe(program_, static_cast<int>(i), step.original) + " waits for IPU " +
-              std::to_string(full ? queue.to_ipu : queue.from_ipu) + ": queue " + queue.name +
-              (full ? " is full with " + std::to_string(queue.capacity) + " elements" : " is empty");
+              std::to_string(full ? ring.to_ipu : ring.from_ipu) + ": ring " + ring.name +
+              (full ? " is full with " + std::to_string(ring.capacity) + " elements" : " is empty");
     }
     throw Error(ErrorCode::kDeadlock, text);
   }
@@ -206,7 +206,7 @@ class Simulation {
   const Program& program_;
   const bool take_unknown_;
   std::vector<Track> tracks_;
-  std::vector<QueueState> queues_;
+  std::vector<RingState> rings_;
 };
 
 }  // namespace

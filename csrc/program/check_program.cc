@@ -1,5 +1,5 @@
 // Structural check of a program: what an engine may rely on without looking again. Liveness of arena buffers
-// is check_plan, order of queues check_deadlock.
+// is check_plan, order of rings check_deadlock.
 #include <set>
 
 #include "program/check_variables.h"
@@ -10,12 +10,6 @@
 
 namespace ipu::program {
 namespace {
-
-// Whether the replicas can be cut into such groups.
-bool divide(const ReplicaGroups& groups, int replicas) {
-  return groups.size >= 0 && groups.stride > 0 &&
-         (groups.size == 0 || (replicas % groups.size == 0 && replicas / groups.size % groups.stride == 0));
-}
 
 class Checker {
  public:
@@ -108,9 +102,9 @@ class Checker {
                                                       " bytes, not " + std::to_string(bytes));
   }
 
-  const Queue& queue(const Instruction& step) const {
-    require(step.object >= 0 && step.object < static_cast<int>(program_.queues.size()), "no such queue");
-    return program_.queues[step.object];
+  const Ring& ring(const Instruction& step) const {
+    require(step.object >= 0 && step.object < static_cast<int>(program_.rings.size()), "no such ring");
+    return program_.rings[step.object];
   }
   const Stream& stream(const Instruction& step) const {
     require(step.object >= 0 && step.object < static_cast<int>(program_.streams.size()), "no such stream");
@@ -206,20 +200,20 @@ class Checker {
       }
       case Opcode::kPush:
         check_counts(step, 1, 0);
-        require(queue(step).from_ipu == ipu_,
-                "queue " + queue(step).name + " is filled by IPU " + std::to_string(queue(step).from_ipu));
-        check_whole(step.operands[0], queue(step).bytes, "element");
+        require(ring(step).from_ipu == ipu_,
+                "ring " + ring(step).name + " is filled by IPU " + std::to_string(ring(step).from_ipu));
+        check_whole(step.operands[0], ring(step).bytes, "element");
         break;
       case Opcode::kPop:
         check_counts(step, 0, 1);
-        require(queue(step).to_ipu == ipu_,
-                "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
-        check_whole(step.results[0], queue(step).bytes, "element");
+        require(ring(step).to_ipu == ipu_,
+                "ring " + ring(step).name + " is emptied by IPU " + std::to_string(ring(step).to_ipu));
+        check_whole(step.results[0], ring(step).bytes, "element");
         break;
       case Opcode::kRelease:
         check_counts(step, 0, 0);
-        require(queue(step).to_ipu == ipu_,
-                "queue " + queue(step).name + " is emptied by IPU " + std::to_string(queue(step).to_ipu));
+        require(ring(step).to_ipu == ipu_,
+                "ring " + ring(step).name + " is emptied by IPU " + std::to_string(ring(step).to_ipu));
         break;
       case Opcode::kCollective:
         check_counts(step, 1, 1);
@@ -278,14 +272,14 @@ void check_program(const Program& program) {
             "variable " + variable.name + " is on no IPU of the program");
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
             "variable " + variable.name + " starts from a constant that is not there");
-    require(divide(variable.groups, program.replicas),
-            "the replicas cannot be cut into the groups of variable " + variable.name);
+    const std::string problem = variable.groups.problem(program.replicas);
+    require(problem.empty(), "the grouping of variable " + variable.name + " " + problem);
   }
   check_variables(program);
-  for (const Queue& queue : program.queues) {
-    require(queue.from_ipu >= 0 && queue.from_ipu < ipus && queue.to_ipu >= 0 && queue.to_ipu < ipus,
-            "queue " + queue.name + " ends on no IPU of the program");
-    require(queue.capacity >= 1 && queue.bytes >= 0, "queue " + queue.name + " holds nothing");
+  for (const Ring& ring : program.rings) {
+    require(ring.from_ipu >= 0 && ring.from_ipu < ipus && ring.to_ipu >= 0 && ring.to_ipu < ipus,
+            "ring " + ring.name + " ends on no IPU of the program");
+    require(ring.capacity >= 1 && ring.bytes >= 0, "ring " + ring.name + " holds nothing");
   }
   // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
   const Checked elements = Checked(program.device_iterations) * program.accumulation * program.replicas;

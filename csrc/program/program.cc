@@ -78,10 +78,10 @@ void print_instruction(std::ostream& out, const Program& program, const IpuProgr
   if (step.target >= 0) out << " -> " << step.target;
   if (step.object >= 0) {
     bool is_stream = step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamStore;
-    size_t count = is_stream ? program.streams.size() : program.queues.size();
+    size_t count = is_stream ? program.streams.size() : program.rings.size();
     out << " @";
     if (step.object < static_cast<int>(count))
-      out << (is_stream ? program.streams[step.object].name : program.queues[step.object].name);
+      out << (is_stream ? program.streams[step.object].name : program.rings[step.object].name);
     else
       out << step.object;
   }
@@ -168,16 +168,16 @@ std::string print(const Program& program) {
     const Variable& variable = program.variables[v];
     out << "variable " << v << " " << variable.name << " " << spec_text(variable.spec) << " " << variable.role
         << " ipu " << variable.ipu << (variable.written ? " written" : "");
-    if (variable.groups.size != 0)
-      out << " groups of " << variable.groups.size << " by " << variable.groups.stride;
+    if (!variable.groups.is_one_group())
+      out << " in " << variable.groups.count(program.replicas) << " groups of replicas";
     out << "\n";
   }
   for (const Stream& stream : program.streams)
     out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec)
         << " host " << ipu::to_string(stream.host_dtype) << " ipu " << stream.ipu << "\n";
-  for (const Queue& queue : program.queues)
-    out << "queue " << queue.name << " " << queue.bytes << " bytes x " << queue.capacity << " ipu "
-        << queue.from_ipu << " -> " << queue.to_ipu << "\n";
+  for (const Ring& ring : program.rings)
+    out << "ring " << ring.name << " " << ring.bytes << " bytes x " << ring.capacity << " ipu "
+        << ring.from_ipu << " -> " << ring.to_ipu << "\n";
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const IpuProgram& ipu = program.ipus[i];
     out << "ipu " << i << " arena " << ipu.arena_bytes << " peak " << ipu.peak_bytes << "\n";

@@ -1,5 +1,5 @@
 // The machine-level program: per IPU of one replica, a flat list of instructions over byte buffers, plus the
-// queues and streams that connect them. Plain data: it can be written by hand in a test, saved, loaded and
+// rings and streams that connect them. Plain data: it can be written by hand in a test, saved, loaded and
 // checked without a compiler. Execution: emulator/. Made by: lowering/.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/attributes.h"
+#include "support/replica_grouping.h"
 #include "support/tensor_spec.h"
 
 namespace ipu::program {
@@ -19,7 +20,7 @@ enum class Storage : uint8_t {
               // overlap)
   kVariable,  // in the persistent region of variable `index`
   kConstant,  // constant `index` of the program, read only, shared by all replicas
-  kExternal,  // wherever the instruction that defines it points: a user's tensor, a slot of a queue
+  kExternal,  // wherever the instruction that defines it points: a user's tensor, a slot of a ring
 };
 
 struct Buffer {
@@ -30,34 +31,23 @@ struct Buffer {
   int index = -1;      // of the variable or constant
 };
 
-// Replicas that share something: `size` of them, `stride` apart, form a group. Size 0: all form one group.
-struct ReplicaGroups {
-  int64_t size = 0, stride = 1;
-
-  int64_t count(int replicas) const { return size == 0 ? 1 : replicas / size; }
-  int64_t group_of(int replica) const {
-    return size == 0 ? 0 : replica / (size * stride) * stride + replica % stride;
-  }
-  bool operator==(const ReplicaGroups&) const = default;
-};
-
 struct Variable {
   std::string name, role;
   TensorSpec spec;  // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
-  int constant = -1;          // initial value, -1: uploaded by the host
-  bool written = false;       // by the program
-  Shape shape = {};           // as the host sees it; empty: that of `spec`
-  ReplicaGroups groups = {};  // replicas of a group hold the same value
-  bool retrieve_all = false;  // the host reads one value per replica instead of one per group
+  int constant = -1;            // initial value, -1: uploaded by the host
+  bool written = false;         // by the program
+  Shape shape = {};             // as the host sees it; empty: that of `spec`
+  ReplicaGrouping groups = {};  // replicas of a group hold the same value
+  bool retrieve_all = false;    // the host reads one value per replica instead of one per group
 
-  bool is_shared() const { return !written && groups.size == 0; }  // stored once for all replicas
+  bool is_shared() const { return !written && groups.is_one_group(); }  // stored once for all replicas
 
   TensorSpec plain() const { return TensorSpec::plain(spec.dtype, shape.empty() ? spec.shape : shape); }
 };
 
-// Bounded queue. from_ipu == to_ipu: a stash. Capacity in elements.
-struct Queue {
+// Bounded ring. from_ipu == to_ipu: a stash. Capacity in elements.
+struct Ring {
   std::string name;
   int64_t bytes = 0;
   int64_t capacity = 1;
@@ -93,9 +83,9 @@ enum class Opcode : uint8_t {
   kStreamLoad,  // results[0] = next element of stream `object`; a kExternal result reads the user's tensor in
                 // place
   kStreamStore,  // operands[0] is the next element of stream `object`
-  kPush,         // operands[0] into queue `object`; blocks while full
-  kPop,  // results[0] = oldest element of queue `object`; blocks while empty; a kExternal result is the slot
-  kRelease,     // the slot taken by the last kExternal kPop of queue `object` may be overwritten
+  kPush,         // operands[0] into ring `object`; blocks while full
+  kPop,  // results[0] = oldest element of ring `object`; blocks while empty; a kExternal result is the slot
+  kRelease,     // the slot taken by the last kExternal kPop of ring `object` may be overwritten
   kCollective,  // see `kernel` ("all_reduce_sum") and attributes {group_size, group_stride}: across replicas
   kReplica,     // results[0] (i32[]) = number of the replica that runs this
 };
@@ -111,7 +101,7 @@ struct Instruction {
   std::string kernel;     // id in the kernel table
   Attributes attributes;  // read by the kernel's prepare()
   std::vector<Operand> operands, results;
-  int object = -1;  // stream or queue
+  int object = -1;  // stream or ring
   int counter = -1;
   int64_t trip = 0;
   int64_t low = 0, high = 0;  // kBranchUnlessCounter
@@ -140,16 +130,16 @@ struct Program {
   std::vector<IpuProgram> ipus;  // of one replica
   std::vector<Variable> variables;
   std::vector<ConstantPtr> constants;
-  std::vector<Queue> queues;
+  std::vector<Ring> rings;
   std::vector<Stream> streams;
   std::vector<Origin> origins;
   int replicas = 1;
-  ReplicaGroups input_groups{1, 1};                 // replicas of a group are fed the same elements
+  ReplicaGrouping input_groups{1, 1};               // replicas of a group are fed the same elements
   int64_t device_iterations = 1, accumulation = 1;  // how streams count
 };
 
 // Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest; a
-// step names only buffers of its own IPU; specs fit their buffers; queue and stream elements have the
+// step names only buffers of its own IPU; specs fit their buffers; ring and stream elements have the
 // declared size.
 void check_program(const Program& program);
 
@@ -157,7 +147,7 @@ void check_program(const Program& program);
 // is computed anew from the instructions, loops included.
 void check_plan(const IpuProgram& program);
 
-// Runs the program's control and queues without data. Throws Error(kDeadlock) naming who waits for whom.
+// Runs the program's control and rings without data. Throws Error(kDeadlock) naming who waits for whom.
 // kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is
 // run once with all of them taken and once with none.
 void check_deadlock(const Program& program);

@@ -149,7 +149,7 @@ Error error_of(Action action) {
   return Error(ErrorCode::kInternal, "none");
 }
 
-// `ipus` stages, each y = 2x + stage over a queue; `rounds` elements of `n` floats. Stage 0 reads the input
+// `ipus` stages, each y = 2x + stage over a ring; `rounds` elements of `n` floats. Stage 0 reads the input
 // in place.
 Program pipeline(int ipus, int64_t rounds, int64_t n, int64_t ns = 0, int64_t lanes = 1) {
   Program p;
@@ -158,7 +158,7 @@ Program pipeline(int ipus, int64_t rounds, int64_t n, int64_t ns = 0, int64_t la
   int x = add_stream(p, "x", StreamMode::kInput, f32({n}));
   int y = add_stream(p, "y", StreamMode::kAll, f32({n}), ipus - 1);
   p.origins.push_back({"affine", "model.py:12 [layer]", 0, false});
-  for (int i = 0; i + 1 < ipus; ++i) add_queue(p, "q" + std::to_string(i), n * 4, 2, i, i + 1);
+  for (int i = 0; i + 1 < ipus; ++i) add_ring(p, "q" + std::to_string(i), n * 4, 2, i, i + 1);
   for (int i = 0; i < ipus; ++i) {
     IpuWriter w(p, i);
     w.origin = 0;
@@ -366,7 +366,7 @@ TEST(Engine, StashReturnsElementsInOrder) {
   p.device_iterations = 6;
   int x = add_stream(p, "x", StreamMode::kInput, f32({2})),
       y = add_stream(p, "y", StreamMode::kAll, f32({2}));
-  int q = add_queue(p, "stash", 8, 3, 0, 0);
+  int q = add_ring(p, "stash", 8, 3, 0, 0);
   IpuWriter w(p, 0);
   Operand now = w.external(f32({2}), "now"), old = w.arena(f32({2}), "old"), sum = w.arena(f32({2}), "sum");
   w.loop(6);
@@ -683,14 +683,14 @@ TEST(Engine, ReportsMemoryThatCannotBeHad) {
 TEST(Engine, ReportsARuntimeDeadlockInsteadOfHanging) {
   Program p;
   p.ipus.resize(2);
-  int q = add_queue(p, "q", 4, 1, 0, 1);
+  int q = add_ring(p, "q", 4, 1, 0, 1);
   IpuWriter b(p, 1);
   b.pop(q, b.arena(f32({}), "v"));
   for (int threads : {1, 2}) {
     Engine engine(std::make_shared<const Program>(p), {.threads = threads});  // not checked
     Error error = error_of([&] { engine.run({}); });
     EXPECT_EQ(error.code(), ErrorCode::kDeadlock);
-    EXPECT_NE(error.message().find("queue q"), std::string::npos);
+    EXPECT_NE(error.message().find("ring q"), std::string::npos);
   }
 }
 

@@ -42,7 +42,7 @@ std::shared_ptr<const Program> counting_program() {
   p.variables.push_back({"state", "buffer", f32({2}), 0, -1, true});
   const int x = add_stream(p, "x", StreamMode::kInput, f32({2}));
   const int y = add_stream(p, "y", StreamMode::kAll, f32({2}), 1);
-  add_queue(p, "q", 8, 2, 0, 1);
+  add_ring(p, "q", 8, 2, 0, 1);
   IpuWriter first(p, 0), second(p, 1);
   Operand in = first.external(f32({2}), "in"), state = first.variable(0);
   first.loop(10);

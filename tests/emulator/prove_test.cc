@@ -12,7 +12,7 @@
 namespace ipu::emulator {
 namespace {
 
-using program::add_queue;
+using program::add_ring;
 using program::add_stream;
 using program::f32;
 using program::IpuWriter;
@@ -165,17 +165,17 @@ TEST(Prove, ABufferLargerThanTheElementOfItsStreamIsRefused) {
   expect_refused(c.program, "larger than an element of its stream, 16 bytes");
 }
 
-TEST(Prove, ABufferLargerThanTheElementOfItsQueueIsRefused) {
+TEST(Prove, ABufferLargerThanTheElementOfItsRingIsRefused) {
   Copy c;
-  const int queue = add_queue(c.program, "stash", 16, 2, 0, 0);
+  const int ring = add_ring(c.program, "stash", 16, 2, 0, 0);
   IpuWriter w = c.writer();
   Operand x = w.arena(f32({4}), "x"), y = w.external(f32({4}), "y");
   c.program.ipus[0].buffers[y.buffer].bytes = 32;
   w.load(c.in, x);
-  w.push(queue, x);
-  w.pop(queue, y);
-  w.release(queue);
-  expect_refused(c.program, "larger than an element of its queue, 16 bytes");
+  w.push(ring, x);
+  w.pop(ring, y);
+  w.release(ring);
+  expect_refused(c.program, "larger than an element of its ring, 16 bytes");
 }
 
 TEST(Prove, AnExternalBufferMustBeDefinedOnEveryWay) {
@@ -276,9 +276,9 @@ TEST(Prove, AStreamThatEndsWhileRunningIsAnError) {
 
 TEST(Prove, ASlotThatWasNotTakenCannotBeReleased) {
   Copy c;
-  const int queue = add_queue(c.program, "stash", 16, 2, 0, 0);
+  const int ring = add_ring(c.program, "stash", 16, 2, 0, 0);
   IpuWriter w = c.writer();
-  w.release(queue);
+  w.release(ring);
   Engine engine(std::make_shared<const Program>(c.program), {.threads = 1});
   std::vector<float> data(4);
   const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(data.data()), 1},

@@ -168,17 +168,17 @@ TEST(ExecutableFile, every_truncation_and_every_surplus_is_found) {
 TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::vector<std::byte> bytes = sample_bytes(3);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  size_t at = text.find("\"format_version\":\"1\"");
+  size_t at = text.find("\"format_version\":\"2\"");
   ASSERT_NE(at, std::string::npos);
-  bytes[at + 18] = std::byte{'2'};
+  bytes[at + 18] = std::byte{'1'};
   uint64_t header = 0;
   for (int i = 0; i < 8; ++i) header |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   // Seal it anew by hand: the digest of all before the data is the last tensor.
   auto digest = digest_of(std::span<const std::byte>(bytes).first(8 + header));
   std::copy(digest.begin(), digest.end(), bytes.end() - 16);
   EXPECT_EQ(message_of(bytes),
-            "file version [IPU-E502]: FILE has container version 2; this version of poptorch reads version "
-            "1.\n  try:      compile and save again with this version.");
+            "file version [IPU-E502]: FILE has container version 1; this version of poptorch reads version "
+            "2.\n  try:      compile and save again with this version.");
 }
 
 // What checksums cannot find: a sealed file that says something impossible.

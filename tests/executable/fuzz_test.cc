@@ -34,7 +34,7 @@ bool is_small(const program::Program& program) {
   int64_t bytes = 0;
   for (const program::IpuProgram& ipu : program.ipus) bytes += ipu.arena_bytes;
   for (const program::Variable& v : program.variables) bytes += v.spec.stored_bytes() * program.replicas;
-  for (const program::Queue& q : program.queues) bytes += q.bytes * q.capacity * program.replicas;
+  for (const program::Ring& q : program.rings) bytes += q.bytes * q.capacity * program.replicas;
   return bytes < (int64_t{64} << 20) && program.replicas <= 16;
 }
 

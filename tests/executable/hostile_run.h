@@ -39,7 +39,7 @@ inline bool is_small(const program::Program& program, const executable::Signatur
     bytes += static_cast<double>(ipu.arena_bytes) * program.replicas;
   for (const program::Variable& v : program.variables)
     bytes += static_cast<double>(v.spec.stored_bytes()) * program.replicas;
-  for (const program::Queue& q : program.queues)
+  for (const program::Ring& q : program.rings)
     bytes += static_cast<double>(q.bytes + 64) * static_cast<double>(q.capacity) * program.replicas;
   auto tensor = [&](const Shape& shape, const std::string& dtype) {
     double size = static_cast<double>(executable::file_dtype_bytes(dtype));

@@ -69,7 +69,7 @@ class Mutator {
         if (!program.variables.empty()) mutate(any(program.variables));
         break;
       case 4:
-        if (!program.queues.empty()) mutate(any(program.queues));
+        if (!program.rings.empty()) mutate(any(program.rings));
         if (chance(2) && !program.constants.empty()) mutate(any(program.constants));
         break;
       case 5:

@@ -42,8 +42,8 @@ class Repair {
         if (step.opcode == program::Opcode::kKernel) infer(ipu, n);
         if (step.opcode == program::Opcode::kStreamLoad || step.opcode == program::Opcode::kStreamStore)
           match_stream(ipu, n, streams_follow_steps);
-        if (step.opcode == program::Opcode::kPush && !step.operands.empty() && has_queue(step))
-          program_.queues[step.object].bytes = extent_or_zero(step.operands[0].spec);
+        if (step.opcode == program::Opcode::kPush && !step.operands.empty() && has_ring(step))
+          program_.rings[step.object].bytes = extent_or_zero(step.operands[0].spec);
       }
       fit_buffers(ipu);
     }
@@ -75,8 +75,8 @@ class Repair {
  private:
   static constexpr int64_t kLarge = int64_t{1} << 32;
 
-  bool has_queue(const program::Instruction& step) const {
-    return step.object >= 0 && static_cast<size_t>(step.object) < program_.queues.size();
+  bool has_ring(const program::Instruction& step) const {
+    return step.object >= 0 && static_cast<size_t>(step.object) < program_.rings.size();
   }
   static bool makes_sense(const TensorSpec& spec) {
     TensorSpec same = spec;

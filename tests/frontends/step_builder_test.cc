@@ -167,7 +167,7 @@ StepOptions training_options(const Network& network, bool streamed) {
 struct Plan {
   std::string name;
   std::vector<std::string> blocks;
-  std::map<std::string, StepOptions::Place> places;
+  std::map<std::string, StepOptions::Placement> places;
   Schedule schedule;
 };
 
@@ -557,7 +557,7 @@ TEST(StepBuilder, OutputPeriodMustDivideDeviceIterations) {
 
 TEST(StepBuilder, StageThatGoesBackIsRefusedAndTheSameIpusForwardAreNot) {
   const std::vector<std::string> blocks = {"a", "b", "c"};
-  auto build = [&](StepOptions::Place c) {
+  auto build = [&](StepOptions::Placement c) {
     Network network(blocks);
     for (const auto& op : network.forward.graph->ops())
       op->location = std::make_shared<ir::LocationData>(

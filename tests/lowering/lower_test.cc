@@ -366,8 +366,8 @@ TEST(Lower, RingsAreQueuesAndStashesFillAhead) {
   LowerOptions options;
   options.device_iterations = 4;
   program::Program p = compare(*module, options);
-  EXPECT_EQ(p.queues.size(), 2u);
-  EXPECT_EQ(p.queues[0].capacity, 2);
+  EXPECT_EQ(p.rings.size(), 2u);
+  EXPECT_EQ(p.rings[0].capacity, 2);
 }
 
 TEST(Lower, WhatNobodyNeedsIsNotThere) {

@@ -141,19 +141,5 @@ variable @start: f32[1] {group_size=1, initial=dense<f32[4,1]: [1.0, 2.0, 3.0, 4
             "variable mismatch [IPU-E407]: the host gives f32[3] for @pairs, which takes f32[2].");
 }
 
-TEST(Replicas, form_groups_as_the_assignment_says) {
-  using ir::groups_of;
-  using Groups = std::vector<std::vector<int64_t>>;
-  EXPECT_EQ(groups_of({1, 0, {}}, 3), (Groups{{0, 1, 2}}));
-  EXPECT_EQ(groups_of({2, 2, {}}, 8), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
-  EXPECT_EQ(groups_of({4, 2, {}}, 8), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
-  EXPECT_EQ(groups_of({1, 2, {0, 0, 1, 1, 0, 0, 1, 1}}, 8), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  EXPECT_EQ(ir::grouping_problem({1, 0, {0, 1, 1}}, 3), "has groups of unequal size");
-  EXPECT_EQ(ir::grouping_problem({1, 0, {1, 0}}, 2),
-            "numbers its groups in another order than that of their first replicas");
-  EXPECT_EQ(ir::grouping_problem({1, 0, {0, 0}}, 3), "assigns 2 replicas to groups and there are 3");
-  EXPECT_EQ(ir::grouping_problem({3, 2, {}}, 8), "of size 2 and stride 3 does not divide 8 replicas");
-}
-
 }  // namespace
 }  // namespace ipu::ops

@@ -90,7 +90,7 @@ TEST(Adam, StateIsNamedByTheContract) {
   EXPECT_EQ(RuleRun(spec_of({Kind::kAdamWNoBias})).state_suffixes(), (Names{"Accl1", "Accl2"}));
   Spec spec = spec_of({});
   spec.velocity_dtype = DType::kF16;
-  const std::vector<State> state = state_of(spec, 0);
+  const std::vector<StateTensor> state = state_of(spec, 0);
   EXPECT_EQ(state[0].dtype, DType::kF16);
   EXPECT_EQ(state[1].dtype, DType::kF32);
   EXPECT_TRUE(state[2].is_scalar);

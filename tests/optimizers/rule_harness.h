@@ -27,7 +27,7 @@ class RuleRun {
     ir::Value* weight = graph->add_input(type, "w");
     state_ = state_of(spec, 0);
     std::vector<ir::Value*> states;
-    for (const State& s : state_)
+    for (const StateTensor& s : state_)
       states.push_back(graph->add_input({s.dtype, s.is_scalar ? Shape{} : type.shape}, s.suffix));
     std::map<std::string, ir::Value*> values;
     for (const auto& [name, value] : streamed_hypers(spec, 0)) values[name] = nullptr;
@@ -61,7 +61,7 @@ class RuleRun {
     Numbers start(kSize);
     for (double& w : start) w = uniform(random);
     held_.push_back({type, start});
-    for (const State& s : state_) {
+    for (const StateTensor& s : state_) {
       held_.push_back(ops::ReferenceTensor::zeros({s.dtype, s.is_scalar ? Shape{} : Shape{kSize}}));
       for (double& value : held_.back().values) value = s.initial;
     }
@@ -88,7 +88,7 @@ class RuleRun {
   }
   std::vector<std::string> state_suffixes() const {
     std::vector<std::string> names;
-    for (const State& s : state_) names.push_back(s.suffix);
+    for (const StateTensor& s : state_) names.push_back(s.suffix);
     return names;
   }
   const ir::Graph& graph() { return *module_.find_graph("update"); }
@@ -96,7 +96,7 @@ class RuleRun {
  private:
   Spec spec_;
   ir::Module module_;
-  std::vector<State> state_;
+  std::vector<StateTensor> state_;
   std::vector<std::string> streamed_;
   std::vector<ops::ReferenceTensor> held_;
 };

@@ -89,7 +89,7 @@ struct Reference {
 struct Update {
   ir::Module module;
   ir::Graph* graph = nullptr;
-  std::vector<State> state;
+  std::vector<StateTensor> state;
   std::vector<std::string> streamed;
 
   explicit Update(const Spec& spec, const Case& c) {
@@ -98,7 +98,7 @@ struct Update {
     Value* weight = graph->add_input(type, "w");
     state = state_of(spec, 0);
     std::vector<Value*> states, gradients;
-    for (const State& s : state)
+    for (const StateTensor& s : state)
       states.push_back(graph->add_input({s.dtype, s.is_scalar ? Shape{} : type.shape}, s.suffix));
     std::map<std::string, Value*> values;
     for (const auto& [name, hyper] : spec.groups[0].hyper)
@@ -149,7 +149,7 @@ void check(const Case& c, bool running_mean = false) {
   for (double& w : weight) w = uniform(random);
   std::vector<ops::ReferenceTensor> held;
   held.push_back({{DType::kF32, {kSize}}, weight});
-  for (const State& state : update.state) {
+  for (const StateTensor& state : update.state) {
     held.push_back(ops::ReferenceTensor::zeros({state.dtype, state.is_scalar ? Shape{} : Shape{kSize}}));
     for (double& value : held.back().values) value = state.initial;
   }

@@ -12,11 +12,11 @@ void expect_message(const std::function<void()>& action, const std::string& part
   EXPECT_NE(message.find(part), std::string::npos) << "got: " << message;
 }
 
-// Two IPUs, `rounds` elements over one queue.
+// Two IPUs, `rounds` elements over one ring.
 Program two_stages(int64_t rounds, bool with_pop = true) {
   Program p;
   p.ipus.resize(2);
-  int q = add_queue(p, "x_to_1", 16, 2, 0, 1);
+  int q = add_ring(p, "x_to_1", 16, 2, 0, 1);
   IpuWriter a(p, 0), b(p, 1);
   Operand x = a.arena(f32({4})), y = b.arena(f32({4}));
   a.loop(rounds);
@@ -40,7 +40,7 @@ TEST(CheckProgram, AcceptsTwoStages) {
 TEST(CheckDeadlock, NamesWhoWaitsForWhomWhenAChannelEndWasRemoved) {
   Program p = two_stages(5, /*with_pop=*/false);
   expect_message([&] { check_deadlock(p); },
-                 "IPU 0, instruction 2 (push) waits for IPU 1: queue x_to_1 is full with 2 elements");
+                 "IPU 0, instruction 2 (push) waits for IPU 1: ring x_to_1 is full with 2 elements");
   expect_message([&] { check_deadlock(p); }, "IPU 1 has ended");
 }
 
@@ -49,13 +49,13 @@ TEST(CheckDeadlock, FindsTheMissingElementOfALongLoop) {
   check_deadlock(p);  // returns at once: the body repeats itself
   p.ipus[0].instructions.erase(p.ipus[0].instructions.begin() + 2);
   p.ipus[0].instructions[0].target = 2;
-  expect_message([&] { check_deadlock(p); }, "waits for IPU 0: queue x_to_1 is empty");
+  expect_message([&] { check_deadlock(p); }, "waits for IPU 0: ring x_to_1 is empty");
 }
 
-TEST(CheckDeadlock, FindsACycleOfTwoQueues) {
+TEST(CheckDeadlock, FindsACycleOfTwoRings) {
   Program p;
   p.ipus.resize(2);
-  int there = add_queue(p, "there", 16, 2, 0, 1), back = add_queue(p, "back", 16, 2, 1, 0);
+  int there = add_ring(p, "there", 16, 2, 0, 1), back = add_ring(p, "back", 16, 2, 1, 0);
   IpuWriter a(p, 0), b(p, 1);
   Operand x = a.arena(f32({4})), y = b.arena(f32({4}));
   a.pop(back, x);
@@ -63,14 +63,14 @@ TEST(CheckDeadlock, FindsACycleOfTwoQueues) {
   b.pop(there, y);
   b.push(back, y);
   expect_message([&] { check_deadlock(p); },
-                 "IPU 0, instruction 0 (pop) waits for IPU 1: queue back is empty");
+                 "IPU 0, instruction 0 (pop) waits for IPU 1: ring back is empty");
 }
 
 TEST(CheckDeadlock, FollowsBranchesOnCounters) {
   for (int64_t high : {3, 4}) {
     Program p;
     p.ipus.resize(2);
-    int q = add_queue(p, "q", 16, 2, 0, 1);
+    int q = add_ring(p, "q", 16, 2, 0, 1);
     IpuWriter a(p, 0), b(p, 1);
     Operand x = a.arena(f32({4})), y = b.arena(f32({4}));
     a.loop(4);
@@ -95,7 +95,7 @@ TEST(CheckDeadlock, FollowsBranchesOnCounters) {
 TEST(CheckDeadlock, TriesBothOutcomesOfUnknownBranches) {
   Program p;
   p.ipus.resize(2);
-  int q = add_queue(p, "q", 16, 2, 0, 1);
+  int q = add_ring(p, "q", 16, 2, 0, 1);
   IpuWriter a(p, 0), b(p, 1);
   Operand c = a.arena(boolean()), x = a.arena(f32({4})), y = b.arena(f32({4}));
   a.kernel("make", {}, {c});
@@ -104,7 +104,7 @@ TEST(CheckDeadlock, TriesBothOutcomesOfUnknownBranches) {
   a.push(q, x);
   a.land(skip);
   b.pop(q, y);
-  expect_message([&] { check_deadlock(p); }, "waits for IPU 0: queue q is empty");
+  expect_message([&] { check_deadlock(p); }, "waits for IPU 0: ring q is empty");
 }
 
 TEST(CheckPlan, RefusesBuffersThatOverlapWhileAlive) {
@@ -225,10 +225,10 @@ TEST(CheckProgram, RefusesJumpsIntoLoops) {
 
 TEST(CheckProgram, RefusesWrongEndsOfQueuesAndStreams) {
   Program p = two_stages(1);
-  p.queues[0].from_ipu = 1;
-  expect_message([&] { check_program(p); }, "queue x_to_1 is filled by IPU 1");
+  p.rings[0].from_ipu = 1;
+  expect_message([&] { check_program(p); }, "ring x_to_1 is filled by IPU 1");
   p = two_stages(1);
-  p.queues[0].bytes = 32;
+  p.rings[0].bytes = 32;
   expect_message([&] { check_program(p); }, "element has 16 bytes, not 32");
 }
 

@@ -97,9 +97,9 @@ class IpuWriter {
   void land(int branch) { self().instructions[branch].target = static_cast<int>(self().instructions.size()); }
   void load(int stream, Operand result) { move(Opcode::kStreamLoad, stream, {}, {std::move(result)}); }
   void store(int stream, Operand value) { move(Opcode::kStreamStore, stream, {std::move(value)}, {}); }
-  void push(int queue, Operand value) { move(Opcode::kPush, queue, {std::move(value)}, {}); }
-  void pop(int queue, Operand result) { move(Opcode::kPop, queue, {}, {std::move(result)}); }
-  void release(int queue) { move(Opcode::kRelease, queue, {}, {}); }
+  void push(int ring, Operand value) { move(Opcode::kPush, ring, {std::move(value)}, {}); }
+  void pop(int ring, Operand result) { move(Opcode::kPop, ring, {}, {std::move(result)}); }
+  void release(int ring) { move(Opcode::kRelease, ring, {}, {}); }
 
   int origin = -1;  // of the kernels added from now on
 
@@ -133,9 +133,9 @@ inline int add_stream(Program& program, std::string name, StreamMode mode, Tenso
   program.streams.push_back({std::move(name), mode, std::move(spec), dtype, period, ipu});
   return static_cast<int>(program.streams.size()) - 1;
 }
-inline int add_queue(Program& program, std::string name, int64_t bytes, int64_t capacity, int from, int to) {
-  program.queues.push_back({std::move(name), bytes, capacity, from, to});
-  return static_cast<int>(program.queues.size()) - 1;
+inline int add_ring(Program& program, std::string name, int64_t bytes, int64_t capacity, int from, int to) {
+  program.rings.push_back({std::move(name), bytes, capacity, from, to});
+  return static_cast<int>(program.rings.size()) - 1;
 }
 
 }  // namespace ipu::program

@@ -36,15 +36,15 @@ struct RuleSet {
   std::optional<DeviceError> unusable;  // the system's state then
 };
 
-struct State {
+struct FaultTable {
   ForkSafe<std::mutex> mutex;
   std::vector<RuleSet> sets;
   int64_t runs = 0, numbers = 0;
   std::optional<DeviceError> unusable;  // what a reset is needed for; no action: out of service
   bool environment_read = false;
 };
-State& state() {
-  static auto* s = new State;
+FaultTable& table() {
+  static auto* s = new FaultTable;
   return *s;
 }
 std::atomic<bool> any_rules{false};
@@ -90,14 +90,14 @@ bool matches(const FaultRule& rule, const program::Program& program, const Instr
   return rule.step.empty() || rule.step == kind;
 }
 
-void update_any_rules(const State& s) {
+void update_any_rules(const FaultTable& s) {
   any_rules.store(
       std::any_of(s.sets.begin(), s.sets.end(), [](const RuleSet& r) { return !r.rules.empty(); }),
       std::memory_order_release);
 }
 
 template <class Visit>
-void for_each_rule(State& s, Visit visit) {
+void for_each_rule(FaultTable& s, Visit visit) {
   for (RuleSet& set : s.sets)
     for (FaultRule& rule : set.rules) visit(rule, set.runs_before);
 }
@@ -106,7 +106,7 @@ void for_each_rule(State& s, Visit visit) {
 
 int64_t add_faults(std::vector<FaultRule> rules) {
   add_faults_of_environment();
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   s.sets.push_back({++s.numbers, std::move(rules), s.runs, s.unusable});
   update_any_rules(s);
@@ -114,7 +114,7 @@ int64_t add_faults(std::vector<FaultRule> rules) {
 }
 
 void remove_faults(int64_t number) {
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   auto set = std::find_if(s.sets.begin(), s.sets.end(), [&](const RuleSet& r) { return r.number == number; });
   if (set == s.sets.end()) return;
@@ -124,7 +124,7 @@ void remove_faults(int64_t number) {
 }
 
 void add_faults_of_environment() {
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   if (s.environment_read) return;
   const char* text = std::getenv("POPTORCH_FAULTS");
@@ -136,13 +136,13 @@ void add_faults_of_environment() {
 bool faults_are_set() { return any_rules.load(std::memory_order_acquire); }
 
 int64_t begin_faulty_run() {
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   return ++s.runs;
 }
 
 void fault_before_step(const program::Program& program, int ipu, int replica, int instruction, int64_t run) {
-  State& s = state();
+  FaultTable& s = table();
   const Instruction& step = program.ipus[ipu].instructions[instruction];
   int64_t delay = 0;
   {
@@ -177,7 +177,7 @@ void fault_in_transfer(const program::Program& program, int ipu, int replica, in
   const Instruction& step = program.ipus[ipu].instructions[instruction];
   std::vector<std::byte> sent(data.begin(), data.end());
   const uint64_t meant = XXH3_64bits(data.data(), data.size());
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   std::string action;
   for_each_rule(s, [&](FaultRule& rule, int64_t runs_before) {
@@ -195,7 +195,7 @@ void fault_in_transfer(const program::Program& program, int ipu, int replica, in
 
 void fault_before_allocation(int ipu) {
   if (!faults_are_set()) return;
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   for_each_rule(s, [&](FaultRule& rule, int64_t) {
     if (rule.kind == FaultRule::Kind::kAllocation && (rule.ipu < 0 || rule.ipu == ipu) && takes_place(rule))
@@ -205,7 +205,7 @@ void fault_before_allocation(int ipu) {
 }
 
 void require_usable_system() {
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   if (s.unusable) throw DeviceError(*s.unusable);
 }
@@ -222,7 +222,7 @@ void recover(std::string_view action, int attached_ipus) {
                 "IPUs are in use: " + std::string(action) + " resets all IPUs, and " +
                     std::to_string(attached_ipus) +
                     " are attached. Call detachFromDevice() or destroy() on each model first");
-  State& s = state();
+  FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   if (!s.unusable) return;
   if (!s.unusable->recoverable()) throw DeviceError(*s.unusable);

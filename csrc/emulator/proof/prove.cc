@@ -38,7 +38,7 @@ class Prover {
       if (step.opcode == Opcode::kStreamLoad)
         prove_external(step, program_.streams[step.object].spec.stored_bytes(), "an element of its stream");
       if (step.opcode == Opcode::kPop)
-        prove_external(step, program_.queues[step.object].bytes, "an element of its queue");
+        prove_external(step, program_.rings[step.object].bytes, "an element of its ring");
     }
     if (const auto undefined = find_undefined_external(code_)) {
       at_ = undefined->instruction;

@@ -190,7 +190,7 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
     const program::Variable& v = *variable++;
     require(v.name == wanted.name && v.role == wanted.role &&
                 v.plain() == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
-                v.groups == program::ReplicaGroups{wanted.grouping.size, wanted.grouping.stride} &&
+                v.groups == wanted.grouping &&
                 v.retrieve_all == (wanted.retrieval == ir::Retrieval::kAllReplicas) &&
                 (v.constant >= 0) == (wanted.initial != nullptr),
             "variable " + quotation(v.name) + " differs");

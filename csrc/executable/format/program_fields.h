@@ -17,12 +17,13 @@ struct EnumNames<program::StreamMode> {
 
 IPU_FIELDS(program::Buffer, field("name", &T::name), field("storage", &T::storage), field("bytes", &T::bytes),
            field("offset", &T::offset), field("index", &T::index));
-IPU_FIELDS(program::ReplicaGroups, field("size", &T::size), field("stride", &T::stride));
+IPU_FIELDS(ReplicaGrouping, field("size", &T::size), field("stride", &T::stride),
+           field("assignment", &T::assignment));
 IPU_FIELDS(program::Variable, field("name", &T::name), field("role", &T::role), field("spec", &T::spec),
            field("ipu", &T::ipu), field("constant", &T::constant), field("written", &T::written),
            field("shape", &T::shape), field("groups", &T::groups), field("retrieve_all", &T::retrieve_all));
-IPU_FIELDS(program::Queue, field("name", &T::name), field("bytes", &T::bytes),
-           field("capacity", &T::capacity), field("from_ipu", &T::from_ipu), field("to_ipu", &T::to_ipu));
+IPU_FIELDS(program::Ring, field("name", &T::name), field("bytes", &T::bytes), field("capacity", &T::capacity),
+           field("from_ipu", &T::from_ipu), field("to_ipu", &T::to_ipu));
 IPU_FIELDS(program::Stream, field("name", &T::name), field("mode", &T::mode), field("spec", &T::spec),
            field("host_dtype", &T::host_dtype), field("period", &T::period), field("ipu", &T::ipu));
 IPU_FIELDS(program::Operand, field("buffer", &T::buffer), field("byte_offset", &T::byte_offset),
@@ -38,7 +39,7 @@ IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructio
            field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
            field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
-           field("constants", &T::constants), field("queues", &T::queues), field("streams", &T::streams),
+           field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
            field("origins", &T::origins), field("replicas", &T::replicas),
            field("input_groups", &T::input_groups), field("device_iterations", &T::device_iterations),
            field("accumulation", &T::accumulation));

@@ -30,8 +30,9 @@ IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::ou
            field("also", &T::also));
 IPU_FIELDS(Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
            field("name", &T::name));
-IPU_FIELDS(Signature::State, field("name", &T::name), field("shape", &T::shape), field("dtype", &T::dtype),
-           field("is_parameter", &T::is_parameter), field("trainable", &T::trainable));
+IPU_FIELDS(Signature::ModelTensor, field("name", &T::name), field("shape", &T::shape),
+           field("dtype", &T::dtype), field("is_parameter", &T::is_parameter),
+           field("trainable", &T::trainable));
 IPU_FIELDS(Signature, field("inputs", &T::inputs), field("outputs", &T::outputs),
            field("mutated", &T::mutated), field("hypers", &T::hypers), field("states", &T::states),
            field("constants", &T::constants), field("optimizer", &T::optimizer),

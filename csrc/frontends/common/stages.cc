@@ -29,10 +29,10 @@ bool stands_with_its_user(const ir::Op& op) {
 
 }  // namespace
 
-StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Place>& places) {
+StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Placement>& places) {
   StagePlan plan;
   std::map<std::string, int> known;
-  std::vector<StepOptions::Place> wanted;
+  std::vector<StepOptions::Placement> wanted;
   int previous_ipu = -1;
   for (const auto& op : forward.ops()) {
     if (stands_with_its_user(*op)) continue;
@@ -44,7 +44,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
         throw Error(ErrorCode::kCapture, "Unknown Block: '" + block + "' at " + ir::to_string(op->location) +
                                              " has no stage or IPU.");
       plan.blocks.push_back(block);
-      wanted.push_back(place == places.end() ? StepOptions::Place{} : place->second);
+      wanted.push_back(place == places.end() ? StepOptions::Placement{} : place->second);
     }
     const int ipu = wanted[at->second].ipu;
     if (previous_ipu >= 0 && ipu != previous_ipu) ++plan.counted_stages;
@@ -54,7 +54,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
   if (plan.blocks.empty()) {
     auto place = places.find("");
     plan.blocks.push_back("");
-    wanted.push_back(place == places.end() ? StepOptions::Place{} : place->second);
+    wanted.push_back(place == places.end() ? StepOptions::Placement{} : place->second);
   }
   std::vector<int> order(plan.blocks.size());
   std::iota(order.begin(), order.end(), 0);
@@ -66,7 +66,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
     if (i > 0 && wanted[order[i]].ipu != wanted[order[i - 1]].ipu) ++stage;
     plan.stages[order[i]] = stage;
   }
-  for (const StepOptions::Place& place : wanted) plan.ipus.push_back(place.ipu);
+  for (const StepOptions::Placement& place : wanted) plan.ipus.push_back(place.ipu);
   plan.forward_stages = stage + 1;
   return plan;
 }

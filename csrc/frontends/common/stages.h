@@ -19,7 +19,7 @@ struct StagePlan {
 };
 
 // Throws Error(kCapture) for a block without a place.
-StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Place>& places);
+StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, StepOptions::Placement>& places);
 
 // Throws Error(kGradientAccumulationTooSmall) or Error(kDeviceIterationsTooSmall).
 void check_pipeline_fill(const StagePlan& plan, const StepOptions& options);

@@ -20,8 +20,8 @@ struct ForwardGraph {
     enum class Kind : uint8_t { kHost, kVariable, kSeed } kind = Kind::kHost;
     std::string name;  // stream or variable
     DType host_dtype = DType::kF32;
-    bool trainable = false;             // variables: gets a gradient and an update
-    ir::ReplicaGrouping grouping = {};  // variables: replicas of a group hold the same value
+    bool trainable = false;         // variables: gets a gradient and an update
+    ReplicaGrouping grouping = {};  // variables: replicas of a group hold the same value
     ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
   };
   struct Output {
@@ -48,10 +48,10 @@ struct StepOptions {
   Schedule schedule = Schedule::kPipelined;
   int64_t recomputation = 0;  // as the pass `recompute` numbers its modes; 0: off
   // Block id → (stage, ipu); "" is what comes before the first block.
-  struct Place {
+  struct Placement {
     int stage = 0, ipu = 0;
   };
-  std::map<std::string, Place> places;
+  std::map<std::string, Placement> places;
   // Gradients and new values of parameters that go to the host: one element a micro-batch and one an update.
   struct Anchor {
     std::string parameter, stream;

@@ -32,7 +32,7 @@ class StepEmitter {
     std::string block;
     ir::Location location;
   };
-  struct State {
+  struct StepVariable {
     ir::Variable* variable;
     Home home;
     int slot;
@@ -105,7 +105,7 @@ class StepEmitter {
   std::map<std::string, int64_t> stage_of_block_;
   bool is_pipelined_ = false;
   int slot_count_ = 0;
-  std::vector<State> variables_;
+  std::vector<StepVariable> variables_;
   std::vector<int> variable_of_input_;     // -1: a host input
   std::map<int, int> variable_of_output_;  // written state only
   Value* loss_ = nullptr;

@@ -92,7 +92,7 @@ void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOpti
 }
 
 void StepEmitter::store_updated(ir::Builder& builder, Slots& slots, const Trained& trained) {
-  const State& state = variables_[trained.variable];
+  const StepVariable& state = variables_[trained.variable];
   const std::vector<StepOptions::Anchor>& anchors = options_.update_anchors;
   if (std::none_of(anchors.begin(), anchors.end(), [&](const StepOptions::Anchor& anchor) {
         return anchor.parameter == state.variable->name;

@@ -15,7 +15,7 @@ void StepEmitter::emit_main() {
   module_.entry_points["main"] = main->name();
   ir::Builder builder(main);
   Slots slots(slot_count_, nullptr);
-  for (const State& state : variables_) {
+  for (const StepVariable& state : variables_) {
     stand_at(builder, state.home, ir::Context::kForward);
     slots[state.slot] = builder.read_variable(*state.variable);
   }
@@ -50,7 +50,7 @@ void StepEmitter::emit_main() {
            });
   }
 
-  for (const State& state : variables_) {
+  for (const StepVariable& state : variables_) {
     if (!changed.contains(state.slot)) continue;
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
     builder.assign_variable(*state.variable, slots[state.slot]);
@@ -75,7 +75,7 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   std::set<int> changed = written_slots();
   for (const Trained& trained : trained_) {
     if (!trained.has_accumulator) continue;
-    const State& state = variables_[trained.variable];
+    const StepVariable& state = variables_[trained.variable];
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
     slots[trained.accumulator_slot] = optimizers::begin_accumulation(
         builder, options_.optimizer, trained.group,
@@ -88,14 +88,14 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   repeat(builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
          [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
   for (const Trained& trained : trained_) {
-    const State& state = variables_[trained.variable];
+    const StepVariable& state = variables_[trained.variable];
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
     slots[trained.accumulator_slot] =
         sum_over_group(builder, slots[trained.accumulator_slot], *state.variable, options_.replicas);
   }
   Value* gradient_factor = emit_clipping(builder, slots);
   for (const Trained& trained : trained_) {
-    const State& state = variables_[trained.variable];
+    const StepVariable& state = variables_[trained.variable];
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
     const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
     Value* factor = gradient_factor;

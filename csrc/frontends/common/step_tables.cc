@@ -122,11 +122,11 @@ void StepEmitter::collect_training() {
 }
 
 StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
-  const State& state = variables_[index];
+  const StepVariable& state = variables_[index];
   Trained trained{index, group, {}, {}, new_slot(), false};
   trained.has_accumulator =
       options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
-  for (const optimizers::State& kept : optimizers::state_of(options_.optimizer, group)) {
+  for (const optimizers::StateTensor& kept : optimizers::state_of(options_.optimizer, group)) {
     const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.variable->type.shape};
     ir::Variable& added =
         variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state", state.variable);
@@ -219,7 +219,7 @@ void StepEmitter::make_anchor_streams() {
 
 std::set<int> StepEmitter::written_slots() const {
   std::set<int> slots;
-  for (const State& state : variables_)
+  for (const StepVariable& state : variables_)
     if (state.is_written) slots.insert(state.slot);
   return slots;
 }

@@ -64,9 +64,9 @@ void Verifier::variable(const Variable& v) {
 void Verifier::replicas(const Variable& v, const std::string& name) {
   const bool is_counted = module_.attributes.has("replicas");
   if (is_counted) {
-    std::string problem = grouping_problem(v.grouping, replicas_);
+    std::string problem = v.grouping.problem(replicas_);
     if (!problem.empty()) return report(name + ": its grouping " + problem);
-    const auto size = static_cast<int64_t>(groups_of(v.grouping, replicas_)[0].size());
+    const auto size = static_cast<int64_t>(v.grouping.members(replicas_)[0].size());
     if (size % v.shard_over != 0)
       report(name + " is sharded over " + number(v.shard_over) + " replicas of a group of " + number(size));
   }

@@ -19,7 +19,7 @@ struct Part {
 // `group_elements`: of one group's value; `groups` 1: the host gives one value for all of them.
 Part part_of(const ir::Variable& variable, int64_t groups, int64_t replicas, int64_t replica,
              int64_t group_elements) {
-  const std::vector<std::vector<int64_t>> members = ir::groups_of(variable.grouping, replicas);
+  const std::vector<std::vector<int64_t>> members = variable.grouping.members(replicas);
   for (size_t g = 0; g < members.size(); ++g) {
     auto at = std::find(members[g].begin(), members[g].end(), replica);
     if (at == members[g].end()) continue;
@@ -116,7 +116,7 @@ void Interpreter::upload(const std::string& name, const ReferenceTensor& value) 
 
 ReferenceTensor Interpreter::download(const std::string& name) {
   const ir::Variable& variable = named_variable(module_, name);
-  const std::vector<std::vector<int64_t>> groups = ir::groups_of(variable.grouping, replicas());
+  const std::vector<std::vector<int64_t>> groups = variable.grouping.members(replicas());
   const Shape& of_group = variable.shard_over > 1 ? variable.meta_shape : variable.type.shape;
   const bool all = variable.retrieval == ir::Retrieval::kAllReplicas;
   Shape shape = ir::host_shape(variable, replicas());

@@ -126,13 +126,12 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
                                                       const ReplicaList& active) {
   const OpDef& def = *definition(op);
   const Attributes attributes = with_defaults(def, op.attributes);
-  const ir::ReplicaGrouping grouping{
-      attributes.integer("group_stride"), attributes.integer("group_size"), {}};
-  if (std::string problem = ir::grouping_problem(grouping, state_.replicas()); !problem.empty())
+  const ReplicaGrouping grouping{attributes.integer("group_stride"), attributes.integer("group_size"), {}};
+  if (std::string problem = grouping.problem(state_.replicas()); !problem.empty())
     fail(op, "group does not fit: a group " + problem + ".");
   std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()),
                                      ReplicaValues(static_cast<size_t>(state_.replicas())));
-  for (const ReplicaList& group : ir::groups_of(grouping, state_.replicas())) {
+  for (const ReplicaList& group : grouping.members(state_.replicas())) {
     ReplicaList present;
     std::set_intersection(group.begin(), group.end(), active.begin(), active.end(),
                           std::back_inserter(present));

@@ -104,14 +104,14 @@ class InsertIpuCopies : public Pass {
     return ipus;
   }
 
-  struct Scope {
+  struct Surroundings {
     ir::Graph* graph;
     std::unordered_set<const Value*> replicable;
   };
 
   // `value` as IPU `ipu` can read it, made before `before` (nullptr: at the end) when there is no such value
   // yet.
-  Value* value_on(const Scope& scope, Value* value, int ipu, ir::Op* before) {
+  Value* value_on(const Surroundings& scope, Value* value, int ipu, ir::Op* before) {
     const int home = home_.at(value);
     if (home == ipu || home == kEverywhere) return value;
     Value*& variant = variants_[value][ipu];
@@ -149,7 +149,7 @@ class InsertIpuCopies : public Pass {
 
   // Homes of the graph's inputs, and their variants, are known.
   void process(ir::Graph& graph, const Value* index) {
-    Scope scope{&graph, find_replicable(graph, index)};
+    Surroundings scope{&graph, find_replicable(graph, index)};
     for (auto at = graph.ops().begin(); at != graph.ops().end();) {
       ir::Op& op = **at++;
       if (is_region(op)) {
@@ -174,7 +174,7 @@ class InsertIpuCopies : public Pass {
     return at != variants_.end() && !at->second.empty();
   }
 
-  void process_op(const Scope& scope, ir::Op& op) {
+  void process_op(const Surroundings& scope, ir::Op& op) {
     if (!op.settings.ipu.has_value()) {
       int ipu = kEverywhere;
       for (int i = 0; i < op.operand_count() && ipu == kEverywhere; ++i)
@@ -193,7 +193,7 @@ class InsertIpuCopies : public Pass {
     for (int i = 0; i < op.result_count(); ++i) home_[op.result(i)] = *op.settings.ipu;
   }
 
-  void process_region(const Scope& scope, ir::Op& op) {
+  void process_region(const Surroundings& scope, ir::Op& op) {
     own_graphs(op);
     const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
     IPU_CHECK(!op.is(ir::kind::kPipeline), "pipelines become loops before copies are inserted");
@@ -248,13 +248,13 @@ class InsertIpuCopies : public Pass {
               std::to_string(touched.size()) +
               " IPUs and a condition that is made on one, which is not supported yet. Put the loop into one "
               "block.");
-    Value* here = value_on(Scope{&body, {}}, condition, *touched.begin(), nullptr);
+    Value* here = value_on(Surroundings{&body, {}}, condition, *touched.begin(), nullptr);
     if (here != condition) body.set_output(0, here);
   }
 
   // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to
   // each.
-  void place_condition(const Scope& scope, ir::Op& op) {
+  void place_condition(const Surroundings& scope, ir::Op& op) {
     const std::set<int> touched = touched_ipus(op);
     if (touched.size() > 1 && home_.at(op.operand(0)) != kEverywhere)
       throw Error(ErrorCode::kCapture,
@@ -271,7 +271,7 @@ class InsertIpuCopies : public Pass {
       for (ir::Graph* graph : graphs) {
         const int output = i + (op.attributes.boolean("while", false) ? 1 : 0);
         Value* value = graph->outputs()[output];
-        const Scope scope{graph, {}};
+        const Surroundings scope{graph, {}};
         Value* settled = home == kEverywhere ? value : value_on(scope, value, home, nullptr);
         if (settled != value) graph->set_output(output, settled);
       }

@@ -138,7 +138,7 @@ at::Tensor Capture::add_state(const std::string& name, const at::Tensor& tensor,
   slot->base->state = static_cast<int>(states_.size());
   IpuTensorImpl* impl = impl_of(tensor);
   slot->host = impl == nullptr ? tensor.detach() : impl->slot->host;
-  State state;
+  ModelTensor state;
   state.spec.name = name;
   state.spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
   state.spec.dtype = tensor.scalar_type();
@@ -288,7 +288,7 @@ void Capture::raise_unsupported(bool complete) {
 
 // Integer states that neither the program nor the host writes are constants of the program.
 void Capture::fold_integer_states() {
-  for (State& s : states_) {
+  for (ModelTensor& s : states_) {
     bool written = s.input != nullptr && s.slot->value != s.input;
     if (s.input == nullptr || written || s.updatable || !is_integer_type(s.spec.dtype)) continue;
     ir::Builder first(graph_, graph_->ops().empty() ? nullptr : graph_->ops().front().get());
@@ -343,7 +343,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   }
   collect_written_inputs(*result);
   result->host_outputs = static_cast<int>(graph_->outputs().size());
-  for (State& s : states_) {
+  for (ModelTensor& s : states_) {
     if (s.slot->value == nullptr) continue;
     s.spec.written = s.slot->value != s.input;
     if (s.spec.written) s.spec.output = graph_->append_output(s.slot->value);
@@ -356,7 +356,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
     graph_->rename(last, "seed");
     result->seed_input = last->index();
   }
-  for (State& s : states_) {
+  for (ModelTensor& s : states_) {
     s.spec.used = s.input != nullptr || s.spec.written;
     if (s.input != nullptr) s.spec.input = s.input->index();
     result->states.push_back(s.spec);

@@ -143,7 +143,7 @@ class Capture {
   at::Tensor host_value(const at::Tensor& t);
 
  private:
-  struct State {
+  struct ModelTensor {
     StateSpec spec;
     std::shared_ptr<Slot> slot;
     at::Tensor tensor;           // the caller's, keeps its storage alive and in storages_
@@ -189,7 +189,7 @@ class Capture {
   std::vector<std::shared_ptr<Slot>> input_slots_;
   std::vector<ir::Value*> input_values_;
   std::vector<at::Tensor> input_tensors_;  // the caller's
-  std::vector<State> states_;
+  std::vector<ModelTensor> states_;
   std::unordered_map<const c10::StorageImpl*, std::shared_ptr<Slot>> storages_;
   std::vector<at::Tensor> kept_;  // tensors whose storage or identity is a key of a table here
   std::vector<std::shared_ptr<Base>>

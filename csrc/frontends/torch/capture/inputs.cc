@@ -47,7 +47,7 @@ void Capture::collect_written_inputs(Captured& result) {
     if (input_slots_[i]->parent != nullptr) continue;  // written as the input it is once more
     ir::Value* value = read_slot(input_slots_[i]);
     const bool is_written = value != input_values_[i];
-    for (const State& s : states_) {
+    for (const ModelTensor& s : states_) {
       const bool changes = is_written || (s.slot->value != nullptr && s.slot->value != s.input);
       if (changes && s.tensor.defined() && s.tensor.is_cpu() && s.tensor.has_storage() &&
           sharing_of(input_tensors_[i], s.tensor) != Sharing::kNone)

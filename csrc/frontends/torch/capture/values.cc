@@ -152,7 +152,7 @@ ir::Value* Capture::read_slot(const std::shared_ptr<Slot>& slot) {
   if (slot->value != nullptr && slot->generation == base.generation) return slot->value;
   if (slot->parent == nullptr) {
     IPU_CHECK(base.state >= 0, "a root that is not a state always has its value");
-    State& state = states_[base.state];
+    ModelTensor& state = states_[base.state];
     DType dtype = *device_dtype(state.spec.dtype);
     state.input = graph_->add_input({dtype, Shape(state.spec.shape)}, state.spec.name);
     slot->value = state.input;

@@ -36,13 +36,6 @@ void drop_unused_prints(ir::Graph& graph) {
   for (ir::Op* op : unused) graph.erase(op);
 }
 
-ir::ReplicaGrouping grouping_of(const program::ReplicaGroups& groups) {
-  ir::ReplicaGrouping grouping;
-  grouping.size = groups.size;
-  grouping.stride = groups.stride;
-  return grouping;
-}
-
 constexpr int kOfflineIpus = 16;
 
 // The attached machine, or the first one of the version that is compiled for offline.
@@ -83,7 +76,7 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
     i.name = s->name;
     i.trainable = settings.training && s->trainable;
     if (auto at = settings.groupings.find(s->name); at != settings.groupings.end()) {
-      i.grouping = grouping_of(at->second.groups);
+      i.grouping = at->second.groups;
       i.retrieval = at->second.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
     }
     forward.inputs.push_back(i);

@@ -296,7 +296,7 @@ namespace {
 
 // Replicas whose values the host holds one behind the other; one entry for a variable without groups.
 std::vector<int> replicas_held(const program::Variable& v, int replicas) {
-  if (v.groups.size == 0) return {0};
+  if (v.groups.is_one_group()) return {0};
   std::vector<int> held(static_cast<size_t>(v.retrieve_all ? replicas : v.groups.count(replicas)), -1);
   for (int r = replicas - 1; r >= 0; --r) held[v.retrieve_all ? r : v.groups.group_of(r)] = r;
   return held;
@@ -316,7 +316,7 @@ void require_same_integers(const std::string& name, const at::Tensor& wide, cons
 
 Shape host_shape(const program::Variable& v, int64_t entries) {
   Shape shape = v.plain().shape;
-  if (v.groups.size != 0) shape.insert(shape.begin(), entries);
+  if (!v.groups.is_one_group()) shape.insert(shape.begin(), entries);
   return shape;
 }
 
@@ -333,7 +333,7 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     const int replicas = program_->replicas;
     const int64_t groups = v->groups.count(replicas), elements = element_count(v->spec.shape);
     const bool per_replica = v->retrieve_all && tensor.dim() > 0 && tensor.size(0) == replicas;
-    const int64_t entries = v->groups.size == 0 ? 1 : per_replica ? replicas : groups;
+    const int64_t entries = v->groups.is_one_group() ? 1 : per_replica ? replicas : groups;
     if (tensor.numel() != elements * entries) {
       throw Error(ErrorCode::kTypeMismatch, "Shape mismatch: " + name + " is " +
                                                 to_string(host_shape(*v, entries)) + " on the device and " +
@@ -343,7 +343,7 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     if (tensor.scalar_type() == at::kLong) require_same_integers(name, tensor, plain);
     warn_of_infinite("'" + name + "'", tensor);
     auto* from = static_cast<const std::byte*>(plain.const_data_ptr());
-    if (v->groups.size == 0) {
+    if (v->groups.is_one_group()) {
       engine.write_variable(index, from);
       continue;
     }

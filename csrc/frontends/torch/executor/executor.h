@@ -32,18 +32,18 @@ struct CompileSettings {
   bool training = false;
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;
-  int processes = 1;                          // of the job; each has that many replicas
-  program::ReplicaGroups input_groups{1, 1};  // replicas of a group are fed the same inputs
-  bool broadcast_buffers = true;              // buffers stay equal on all replicas: none may be written
+  int processes = 1;                   // of the job; each has that many replicas
+  ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
+  bool broadcast_buffers = true;       // buffers stay equal on all replicas: none may be written
   struct Grouping {
-    program::ReplicaGroups groups;
+    ReplicaGrouping groups;
     bool all_replicas = false;  // read back one value per replica instead of one per group
   };
   std::map<std::string, Grouping> groupings;  // parameters that differ between groups of replicas
   ir::OutputMode output_mode = ir::OutputMode::kAll;
   int64_t output_period = 1;
   Schedule schedule = Schedule::kPipelined;
-  std::map<std::string, StepOptions::Place> places;
+  std::map<std::string, StepOptions::Placement> places;
   bool mean_reduction = true, running_mean = false;
   bool auto_round_num_ipus = false;
   int64_t recomputation = 0;   // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all

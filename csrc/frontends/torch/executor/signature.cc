@@ -66,7 +66,7 @@ int find_output(const program::Program* program, int index) {
 }
 
 // The first replica of each group, in order.
-at::Tensor first_of_groups(const program::ReplicaGroups& groups, int replicas) {
+at::Tensor first_of_groups(const ReplicaGrouping& groups, int replicas) {
   at::Tensor first = at::empty({groups.count(replicas)}, at::kLong);
   for (int r = replicas - 1; r >= 0; --r) first.mutable_data_ptr<int64_t>()[groups.group_of(r)] = r;
   return first;

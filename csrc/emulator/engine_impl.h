@@ -1,8 +1,8 @@
-// Inside of the engine: compiled steps, actors, channels, and the state of a run.
+// Inside of the engine: compiled steps, actors, rings, and the state of a run.
 // Concurrency in one paragraph. An actor is run by one worker at a time; its fields belong to that worker.
-// Channels have one producer and one consumer actor and are lock-free rings. An actor that cannot go on
-// stores its program counter, becomes kParked, and looks once more at the channel; the other end, after
-// moving the channel, looks at the actor's state. Both sides use sequentially consistent operations, so one
+// Rings have one producer and one consumer actor and are lock-free rings. An actor that cannot go on
+// stores its program counter, becomes kParked, and looks once more at the ring; the other end, after
+// moving the ring, looks at the actor's state. Both sides use sequentially consistent operations, so one
 // of them sees the other: no wake-up is lost. `active` counts ready and running actors; who takes it to zero
 // ends the run.
 #pragma once
@@ -70,7 +70,7 @@ enum ActorState : uint64_t {
 };
 enum class Outcome : int { kDone, kParked, kStopped };
 
-struct Channel;
+struct Ring;
 struct Collective;
 
 // Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is
@@ -111,7 +111,7 @@ struct alignas(64) Actor {
   LaneJob lanes;
 };
 
-struct Channel {
+struct Ring {
   int64_t bytes = 0, stride = 0, capacity = 0;
   std::byte* slots = nullptr;
   Actor *producer = nullptr, *consumer = nullptr;
@@ -132,8 +132,8 @@ struct Collective {
   std::vector<std::byte*> results;         // nullptr: of another process
 };
 
-struct Engine::State final : HelpedRun {
-  State(std::shared_ptr<const program::Program> program, EngineOptions options);
+struct Engine::Impl final : HelpedRun {
+  Impl(std::shared_ptr<const program::Program> program, EngineOptions options);
 
   // What a kernel asks that a worker runs. Worker 0 asks the user in turn, so that a run ends within a long
   // kernel.
@@ -141,7 +141,7 @@ struct Engine::State final : HelpedRun {
     bool raised() override {
       return run->stop.load(std::memory_order_relaxed) || (polls && run->poll_interrupt());
     }
-    State* run = nullptr;
+    Impl* run = nullptr;
     bool polls = false;
   };
 
@@ -176,27 +176,26 @@ struct Engine::State final : HelpedRun {
 
   // --- steps (actor.cc)
   Outcome run_actor(Actor& actor, int worker);
-  bool wait_for(Actor& actor, Channel& channel, std::atomic<int64_t>& count, int64_t needed, Actor& other,
-                int at);
-  bool wait_for_space(Actor& actor, Channel& channel, int at);
-  bool wait_for_element(Actor& actor, Channel& channel, int at);
+  bool wait_for(Actor& actor, Ring& ring, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at);
+  bool wait_for_space(Actor& actor, Ring& ring, int at);
+  bool wait_for_element(Actor& actor, Ring& ring, int at);
   bool meet(Actor& actor, const Step& step, int at);
   void reduce(Collective& collective) const;
-  Channel& channel(const Actor& actor, int queue) { return channels[actor.replica * queue_count + queue]; }
+  Ring& ring(const Actor& actor, int ring) { return rings[actor.replica * ring_count + ring]; }
 
   std::shared_ptr<const program::Program> program;
   EngineOptions options;
   int threads = 1;
-  int actor_count = 0, queue_count = 0, collective_count = 0;
+  int actor_count = 0, ring_count = 0, collective_count = 0;
   std::vector<CompiledIpu> ipus;
   std::vector<HostStream> streams;
-  std::unique_ptr<Actor[]> actors;      // replica-major
-  std::unique_ptr<Channel[]> channels;  // replica-major
+  std::unique_ptr<Actor[]> actors;  // replica-major
+  std::unique_ptr<Ring[]> rings;    // replica-major
   std::unique_ptr<Collective[]> collectives;
   std::vector<HostMemory> shared_variables;                // never written: one for all replicas
   std::vector<std::vector<HostMemory>> replica_variables;  // [replica][variable]
   std::vector<HostMemory> constants;
-  HostMemory queue_memory, scratch;
+  HostMemory ring_memory, scratch;
   int64_t scratch_stride = 0;
 
   // State of the current run.

@@ -1,0 +1,52 @@
+#include "support/replica_grouping.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace ipu {
+namespace {
+
+std::string problem_of_assignment(const std::vector<int64_t>& assignment, int64_t replicas) {
+  if (static_cast<int64_t>(assignment.size()) != replicas)
+    return "assigns " + std::to_string(assignment.size()) + " replicas to groups and there are " +
+           std::to_string(replicas);
+  std::vector<int64_t> sizes;
+  for (int64_t group : assignment) {
+    if (group < 0 || group > static_cast<int64_t>(sizes.size()))
+      return "numbers its groups in another order than that of their first replicas";
+    if (group == static_cast<int64_t>(sizes.size())) sizes.push_back(0);
+    ++sizes[static_cast<size_t>(group)];
+  }
+  for (int64_t size : sizes)
+    if (size != sizes[0]) return "has groups of unequal size";
+  return {};
+}
+
+}  // namespace
+
+std::string ReplicaGrouping::problem(int64_t replicas) const {
+  if (!assignment.empty()) return problem_of_assignment(assignment, replicas);
+  if (stride < 1 || size < 0)
+    return "has stride " + std::to_string(stride) + " and size " + std::to_string(size);
+  if (size == 0) return {};
+  if (replicas % stride != 0 || replicas / stride % size != 0)
+    return "of size " + std::to_string(size) + " and stride " + std::to_string(stride) + " does not divide " +
+           std::to_string(replicas) + " replicas";
+  return {};
+}
+
+int64_t ReplicaGrouping::count(int64_t replicas) const {
+  if (!assignment.empty()) return *std::max_element(assignment.begin(), assignment.end()) + 1;
+  return size == 0 ? 1 : replicas / size;
+}
+
+std::vector<std::vector<int64_t>> ReplicaGrouping::members(int64_t replicas) const {
+  IPU_CHECK(problem(replicas).empty(), "the grouping " + problem(replicas));
+  std::vector<std::vector<int64_t>> groups(static_cast<size_t>(count(replicas)));
+  for (int64_t replica = 0; replica < replicas; ++replica)
+    groups[static_cast<size_t>(group_of(replica))].push_back(replica);
+  return groups;
+}
+
+}  // namespace ipu
