@@ -19,6 +19,14 @@ find_path(JSON_INCLUDE nlohmann/json.hpp)
 if(NOT JSON_INCLUDE)
   message(FATAL_ERROR "nlohmann-json is missing. Install it with: apt-get install nlohmann-json3-dev")
 endif()
+find_path(FMT_INCLUDE fmt/core.h)
+if(NOT FMT_INCLUDE)
+  message(FATAL_ERROR "{fmt} is missing. Install it with: apt-get install libfmt-dev")
+endif()
+find_path(CLI11_INCLUDE CLI/CLI.hpp)
+if(NOT CLI11_INCLUDE)
+  message(FATAL_ERROR "CLI11 is missing. Install it with: apt-get install libcli11-dev")
+endif()
 
 set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable
                    frontends/common)
@@ -29,7 +37,7 @@ foreach(room ${IPU_CORE_ROOMS})
 endforeach()
 
 add_library(ipu SHARED ${IPU_CORE_SOURCES})
-target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${XSMM_INCLUDE} ${HWY_INCLUDE} ${JSON_INCLUDE} ${XXHASH_INCLUDE})
+target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${XSMM_INCLUDE} ${HWY_INCLUDE} ${JSON_INCLUDE} ${XXHASH_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu PUBLIC Threads::Threads
                       PRIVATE ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY} ${HWY_LIBRARY} ${CMAKE_DL_LIBS} m)
 target_link_options(ipu PRIVATE -Wl,--exclude-libs,ALL)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every #include respects the table of rooms in docs/architecture.md.
 
-Fails with the offending line and the arrow it breaks. Also checks that torch headers stay in the torch rooms, and that
-every room of the table is there.
+Fails with the offending line and the arrow it breaks. Also checks that torch headers stay in the torch rooms, that
+{fmt} stays where torch headers cannot meet it, and that every room of the table is there.
 """
 
 import argparse
@@ -14,6 +14,8 @@ ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|caffe2)/")
 TORCH_ROOMS = {"frontends/torch", "bindings"}
+# torch carries versions of its own: no translation unit sees both.
+APART_FROM_TORCH = re.compile(r"^(fmt|CLI)/")
 
 
 def read_table(page):
@@ -61,6 +63,9 @@ def violations(root):
             if TORCH_HEADER.match(found[2]):
                 if room not in TORCH_ROOMS:
                     yield f"{where}\n    torch headers belong in {', '.join(sorted(TORCH_ROOMS))} only"
+            elif APART_FROM_TORCH.match(found[2]):
+                if room in TORCH_ROOMS or file.suffix == ".h":
+                    yield f"{where}\n    only source files of rooms without torch may include this: torch has a version of its own"
             elif found[1] == '"':
                 target = room_of(pathlib.PurePath(found[2]), rooms)
                 if target is not None and target != room and target not in rooms[room]:
