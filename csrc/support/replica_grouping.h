@@ -12,7 +12,7 @@ namespace ipu {
 struct ReplicaGrouping {
   int64_t stride = 1;
   int64_t size = 0;
-  std::vector<int64_t> assignment;  // explicit group of each replica; empty: by stride and size
+  std::vector<int64_t> assignment = {};  // explicit group of each replica; empty: by stride and size
 
   bool is_one_group() const { return size == 0 && assignment.empty(); }
   // The next three expect a grouping without a problem.
