@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "support/error.h"
-#include "tests/kernels/accepted_steps.h"
-#include "tests/kernels/guarded_memory.h"
-#include "tests/kernels/sample_steps.h"
-#include "tests/kernels/step_mutations.h"
+#include "tests/kernels/footprint/accepted_steps.h"
+#include "tests/kernels/footprint/guarded_memory.h"
+#include "tests/kernels/footprint/sample_steps.h"
+#include "tests/kernels/footprint/step_mutations.h"
 
 // There when a sanitizer is.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());

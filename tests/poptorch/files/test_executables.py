@@ -12,12 +12,10 @@ from models import Cnn, Mlp
 
 import poptorch
 
-TESTS = os.path.dirname(__file__)
-
 
 def fresh(code, *arguments, timeout=240):
     """Standard output of a Python process that knows the test models and nothing else of this one."""
-    prologue = f"import sys; sys.path.insert(0, {TESTS!r})\nimport torch, models\nimport poptorch\n"
+    prologue = "import sys\nimport torch, models\nimport poptorch\n"
     result = subprocess.run(
         [sys.executable, "-c", prologue + textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
@@ -428,7 +426,7 @@ def test_a_damaged_entry_is_compiled_again(tmp_path):
 
 def test_two_processes_at_once_compile_once(tmp_path):
     cache = tmp_path / "cache"
-    prologue = f"import sys; sys.path.insert(0, {TESTS!r})\nimport torch, models\nimport poptorch\n"
+    prologue = "import sys\nimport torch, models\nimport poptorch\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     processes = [
         subprocess.Popen(

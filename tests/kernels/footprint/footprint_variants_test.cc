@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/isa.h"
-#include "tests/kernels/guarded_run.h"
+#include "tests/kernels/footprint/guarded_run.h"
 
 namespace ipu::kernels {
 namespace {

@@ -12,7 +12,6 @@ import poptorch
 from poptorch import poptorch_core
 from poptorch._impl.files import unpickler
 
-TESTS = os.path.dirname(__file__)
 WRITTEN = {"poptorch_version": poptorch.__version__}
 
 
@@ -56,7 +55,7 @@ def in_a_child(code, *arguments, timeout=60, memory=None, cwd=None):
         memory: most bytes of address space, beyond what importing takes.
         timeout: seconds; the test fails when they are over.
     """
-    prologue = f"import sys; sys.path.insert(0, {TESTS!r})\nimport torch, models\nimport poptorch\nimport hostile\n"
+    prologue = "import sys\nimport torch, models\nimport poptorch\nimport hostile\n"
     if memory is not None:
         prologue += (
             "import resource\n"

@@ -2,7 +2,7 @@
 // data movement. Each is a small change of a step that is accepted.
 #include <gtest/gtest.h>
 
-#include "tests/kernels/accepted_steps.h"
+#include "tests/kernels/footprint/accepted_steps.h"
 
 namespace ipu::kernels {
 namespace {

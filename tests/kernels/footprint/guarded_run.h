@@ -12,7 +12,7 @@
 
 #include "kernels/footprint.h"
 #include "support/half.h"
-#include "tests/kernels/guarded_memory.h"
+#include "tests/kernels/footprint/guarded_memory.h"
 #include "tests/kernels/kernel_step.h"
 
 namespace ipu::kernels::guarded {

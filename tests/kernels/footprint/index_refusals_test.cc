@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "tests/kernels/accepted_steps.h"
+#include "tests/kernels/footprint/accepted_steps.h"
 
 namespace ipu::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "kernels/custom/custom_kernel.h"
-#include "tests/kernels/guarded_run.h"
+#include "tests/kernels/footprint/guarded_run.h"
 #include "tests/thrown.h"
 
 namespace ipu::kernels {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "support/error.h"
-#include "tests/kernels/guarded_run.h"
+#include "tests/kernels/footprint/guarded_run.h"
 #include "tests/ops/sample_graph.h"
 #include "tests/thrown.h"
 

@@ -15,8 +15,6 @@ import torch
 import poptorch
 from poptorch._impl.session import job
 
-TESTS = os.path.dirname(os.path.abspath(__file__))
-
 
 def distributed(process, processes, options=None):
     options = options or poptorch.Options()
@@ -35,7 +33,7 @@ def start(code, processes, *arguments, environment=()):
         port = free.getsockname()[1]
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {TESTS!r})\n" + code, *map(str, arguments)],
+            [sys.executable, "-c", "import sys\n" + code, *map(str, arguments)],
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(sys.path),

@@ -338,7 +338,7 @@ def test_another_process_goes_on_with_the_same_bits(tmp_path):
     here = pathlib.Path(__file__).resolve().parent
     script = f"""
         import sys
-        sys.path[:0] = [{str(here)!r}, {str(here.parents[1])!r}]
+        sys.path[:0] = [{str(here)!r}, {str(here.parents[2])!r}]
         import torch, poptorch
         from test_optimizer_state import MAKERS, new_net, run
         for name, make in MAKERS.items():

@@ -1,7 +1,7 @@
 // Steps that a hostile program may hold, refused by the statement of kernel "pointwise".
 #include <gtest/gtest.h>
 
-#include "tests/kernels/accepted_steps.h"
+#include "tests/kernels/footprint/accepted_steps.h"
 
 namespace ipu::kernels {
 namespace {
