@@ -28,7 +28,7 @@ if(NOT CLI11_INCLUDE)
   message(FATAL_ERROR "CLI11 is missing. Install it with: apt-get install libcli11-dev")
 endif()
 
-set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable
+set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable runtime
                    frontends/common)
 set(IPU_CORE_SOURCES)
 foreach(room ${IPU_CORE_ROOMS})

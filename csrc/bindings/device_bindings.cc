@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/interpreter.h"
+#include "bindings/on_session.h"
 #include "emulator/faults/faults.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/popart_options.h"
@@ -51,11 +52,11 @@ void check_popart_options(const py::dict& options) {
 tf::RunSettings run_settings(const py::dict& d) {
   tf::RunSettings s;
   auto flag = [&](const char* key) { return d.contains(key) && d[key].cast<bool>(); };
-  s.ipu_model = flag("ipu_model");
-  s.small_model = flag("small_model");
-  s.wait_for_ipu = flag("wait_for_ipu");
-  s.check_floating_point = flag("check_floating_point");
-  if (d.contains("ipu_id")) s.ipu_id = d["ipu_id"].cast<int>();
+  s.session.device.ipu_model = flag("ipu_model");
+  s.session.device.small_model = flag("small_model");
+  s.session.device.wait_for_ipu = flag("wait_for_ipu");
+  s.session.check_floating_point = flag("check_floating_point");
+  if (d.contains("ipu_id")) s.session.device.ipu_id = d["ipu_id"].cast<int>();
   if (d.contains("synthetic_data")) s.synthetic_data = d["synthetic_data"].cast<int>();
   return s;
 }
@@ -88,13 +89,13 @@ void define_device(py::module_& m) {
       "Names of everything that can be anchored.");
   add_method(
       executor, "has_anchor",
-      [](const tf::Executor& e, const std::string& name) { return e.has_anchor(name); },
+      [](const tf::Executor& e, const std::string& name) { return e.session().has_anchor(name); },
       "Was this short name anchored?");
   add_method(executor, "anchored", &anchored, "Value of an anchor in the last call, or None.");
-  add_method(executor, "cycles", unlocked(&tf::Executor::cycles), "Device cycles of the last call.");
+  add_method(executor, "cycles", on_session(&runtime::Session::cycles), "Device cycles of the last call.");
   add_method(executor, "transfer_times", unlocked(&tf::Executor::transfer_times),
              "(begin, end) in seconds of each element of each tensor moved in the last call.");
-  add_method(executor, "is_lost", unlocked(&tf::Executor::is_lost),
+  add_method(executor, "is_lost", on_session(&runtime::Session::is_lost),
              "Did a device fault take the device away?");
   m.def("check_popart_options", &check_popart_options, py::arg("options"),
         "Error for a name or a type the back end does not have.");

@@ -27,7 +27,7 @@ void save(const tf::Executor& executor, const std::string& path,
           const std::vector<at::Tensor>& storages) {
   executable::ContainerWriter writer;
   writer.metadata = metadata;
-  executable::add_executable(writer, executor.executable(), executor.signature());
+  executable::add_executable(writer, executor.session().executable(), executor.signature());
   writer.add_section(kModel, std::string(model));
   for (size_t i = 0; i < storages.size(); ++i) {
     const at::Tensor& t = storages[i];
@@ -70,7 +70,7 @@ std::unique_ptr<tf::Executor> load(const Container& file, const std::string& gra
             " was compiled from another graph than the model gives for its example inputs.\n"
             "  try:      the model, train()/eval() mode and options it was compiled with, or compile again");
   auto executor = std::make_unique<tf::Executor>(std::move(program), std::move(signature));
-  executor->set_interrupted(&interrupted);
+  executor->session().set_interrupted(&interrupted);
   return executor;
 }
 

@@ -5,6 +5,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/interpreter.h"
+#include "bindings/on_session.h"
 #include "bindings/python_errors.h"
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/executor/executor.h"
@@ -16,6 +17,7 @@ namespace {
 
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
+using runtime::Session;
 
 // --- options
 
@@ -173,13 +175,13 @@ py::object hold_for_capture(PythonLock& l, const py::object& f) {
 // The same for the gate of a device.
 py::object without_calls(tf::Executor& executor, const py::object& f) {
   struct Gate {
-    tf::Executor& executor;
+    runtime::Session& session;
     const bool was_open;
-    explicit Gate(tf::Executor& e) : executor(e), was_open(e.accept_calls(false)) {}
+    explicit Gate(runtime::Session& s) : session(s), was_open(s.accept_calls(false)) {}
     ~Gate() {
-      if (was_open) executor.accept_calls(true);
+      if (was_open) session.accept_calls(true);
     }
-  } gate(executor);
+  } gate(executor.session());
   return f();
 }
 
@@ -201,12 +203,12 @@ void define_locks(py::module_& m) {
 
 // `exchange` is called by the thread that runs the device, with the GIL; None: nothing is exchanged.
 void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
-  if (exchange.is_none()) return executor.set_job(first_replica, nullptr);
+  if (exchange.is_none()) return executor.session().set_job(first_replica, nullptr);
   auto shared = std::shared_ptr<py::object>(new py::object(std::move(exchange)), [](py::object* f) {
     tf::InsideInterpreter inside;
     delete f;
   });
-  executor.set_job(first_replica, [shared](std::vector<std::byte> mine) {
+  executor.session().set_job(first_replica, [shared](std::vector<std::byte> mine) {
     tf::InsideInterpreter inside;
     try {
       const py::bytes all = (*shared)(py::bytes(reinterpret_cast<const char*>(mine.data()), mine.size()));
@@ -292,7 +294,7 @@ py::dict counted_run(tf::Executor& executor, const std::vector<at::Tensor>& inpu
 
 std::vector<py::dict> take_trace(tf::Executor& executor) {
   std::vector<py::dict> events;
-  for (const emulator::TraceEvent& e : without_gil([&] { return executor.take_trace(); })) {
+  for (const emulator::TraceEvent& e : without_gil([&] { return executor.session().take_trace(); })) {
     py::dict d;
     d["replica"] = e.replica;
     d["ipu"] = e.ipu;
@@ -300,7 +302,7 @@ std::vector<py::dict> take_trace(tf::Executor& executor) {
     d["iteration"] = e.iteration;
     d["begin_ns"] = e.begin_ns;
     d["end_ns"] = e.end_ns;
-    const program::Program& p = *executor.program();
+    const program::Program& p = *executor.session().program();
     const program::Instruction& instruction = p.ipus.at(e.ipu).instructions.at(e.instruction);
     d["kernel"] = instruction.kernel;
     if (instruction.origin >= 0) {
@@ -318,9 +320,10 @@ std::vector<py::dict> take_trace(tf::Executor& executor) {
 // What the program keeps on each IPU of one replica: for reports and tests.
 std::vector<py::dict> memory(tf::Executor& executor) {
   std::vector<py::dict> ipus;
-  if (executor.program() == nullptr) return ipus;
-  const program::Program& p = *executor.program();
-  const std::vector<int64_t> host_bytes = without_gil([&] { return executor.host_bytes(); });
+  runtime::Session& session = executor.session();
+  if (session.program() == nullptr) return ipus;
+  const program::Program& p = *session.program();
+  const std::vector<int64_t> host_bytes = without_gil([&] { return session.host_bytes(); });
   for (size_t i = 0; i < p.ipus.size(); ++i) {
     py::dict d;
     std::vector<std::string> variables;
@@ -353,15 +356,17 @@ void define_executor(py::module_& m) {
           "run", [](tf::Executor& e, const std::vector<at::Tensor>& inputs) { return run(e, inputs); },
           py::arg("inputs"), "Runs once; None without a device.")
       .def("counted_run", &counted_run, py::arg("inputs"))
-      .def("attach", [](tf::Executor& e) { stoppable([&] { e.attach(); }); })
-      .def("detach", unlocked(&tf::Executor::detach))
-      .def("accept_calls", unlocked(&tf::Executor::accept_calls), py::arg("accept"),
+      .def("attach", [](tf::Executor& e) { stoppable([&] { e.session().attach(); }); })
+      .def("detach", on_session(&Session::detach))
+      .def("accept_calls", on_session(&Session::accept_calls), py::arg("accept"),
            "Whether call() and run() run; returns whether they did before.")
-      .def("accepts_calls", unlocked(&tf::Executor::accepts_calls))
+      .def("accepts_calls", on_session(&Session::accepts_calls))
       .def("without_calls", &without_calls, py::arg("f"),
            "f() while no call runs: one that runs now ends first, others wait.")
-      .def("is_attached", &tf::Executor::is_attached)
-      .def("weights_version", &tf::Executor::weights_version, "Another one for each run that began.")
+      .def("is_attached", [](const tf::Executor& e) { return e.session().is_attached(); })
+      .def(
+          "weights_version", [](const tf::Executor& e) { return e.session().weights_version(); },
+          "Another one for each run that began.")
       .def("write_states", unlocked(&tf::Executor::write_states), py::arg("states"))
       .def("read_states", unlocked(&tf::Executor::read_states), py::arg("states"))
       .def("read_optimizer_state", unlocked(&tf::Executor::read_optimizer_state))
@@ -371,35 +376,40 @@ void define_executor(py::module_& m) {
       .def("set_optimizer",
            [](tf::Executor& e, const py::dict& d) {
              const optimizers::Spec next = optimizer_of(d);
-             without_gil([&] { e.set_optimizer(next); });
+             without_gil([&] { e.session().set_optimizer(next); });
            })
       .def(
           "set_random_state",
           [](tf::Executor& e, uint64_t seed, uint64_t runs) {
-            without_gil([&] { e.set_random_state({seed, runs}); });
+            without_gil([&] { e.session().set_random_state({seed, runs}); });
           },
           py::arg("seed"), py::arg("runs"))
       .def(
           "random_state",
           [](tf::Executor& e) {
-            const tf::Executor::RandomState state = without_gil([&] { return e.random_state(); });
+            const Session::RandomState state = without_gil([&] { return e.session().random_state(); });
             return std::pair(state.seed, state.runs);
           },
           "(seed, runs so far)")
-      .def_property_readonly("ipus_reserved", &tf::Executor::ipus_reserved)
+      .def_property_readonly("ipus_reserved",
+                             [](const tf::Executor& e) { return e.session().executable().ipus_reserved; })
       .def_property_readonly("first_ipu",
                              [](const tf::Executor& e) {
-                               const int first = e.first_ipu();
+                               const int first = e.session().first_ipu();
                                return first < 0 ? py::object(py::none()) : py::object(py::int_(first));
                              })
-      .def_property_readonly("compile_seconds", &tf::Executor::compile_seconds)
-      .def_property_readonly("from_cache", [](const tf::Executor& e) { return e.executable().from_cache; })
-      .def("ir_text", &tf::Executor::ir_text, "The IR after all passes.")
-      .def("program_text", &tf::Executor::program_text)
-      .def("trace", unlocked(&tf::Executor::set_trace), py::arg("enable"))
+      .def_property_readonly("compile_seconds",
+                             [](const tf::Executor& e) { return e.session().executable().compile_seconds; })
+      .def_property_readonly("from_cache",
+                             [](const tf::Executor& e) { return e.session().executable().from_cache; })
+      .def(
+          "ir_text", [](const tf::Executor& e) { return e.session().executable().ir_text; },
+          "The IR after all passes.")
+      .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
+      .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)
       .def("memory", &memory)
-      .def("statistics", [](const tf::Executor& e) { return e.statistics().counts; });
+      .def("statistics", [](const tf::Executor& e) { return e.session().executable().statistics.counts; });
   m.def(
       "compile",
       [](tf::Captured& captured, const py::dict& options) {
@@ -407,7 +417,7 @@ void define_executor(py::module_& m) {
         settings.interrupted = &interrupted;
         return stoppable([&] {  // other threads go on
           auto executor = std::make_unique<tf::Executor>(captured, settings);
-          executor->set_interrupted(&interrupted);
+          executor->session().set_interrupted(&interrupted);
           return executor;
         });
       },

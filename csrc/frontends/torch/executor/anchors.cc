@@ -1,11 +1,7 @@
 #include "frontends/torch/executor/anchors.h"
 
-#include <ATen/EmptyTensor.h>
-
 #include <algorithm>
 
-#include "frontends/torch/device_key.h"
-#include "frontends/torch/executor/executor.h"
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -49,18 +45,6 @@ bool is_trainable(const ForwardGraph& forward, const std::string& name) {
                      [&](const ForwardGraph::Input& i) { return i.trainable && i.name == name; });
 }
 
-// Elements of a stream of the program that one call returns.
-int64_t items_of(const program::Program& p, const program::Stream& s) {
-  switch (s.mode) {
-    case program::StreamMode::kAll:
-      return p.replicas * p.device_iterations * p.accumulation;
-    case program::StreamMode::kEveryN:
-      return p.replicas * p.accumulation * (p.device_iterations / s.period);
-    default:
-      return p.replicas;
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training) {
@@ -100,38 +84,12 @@ void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<Anc
   }
 }
 
-// --- the executor's side
-
-void Executor::find_anchors() {
-  if (!program_) return;
-  for (size_t s = 0; s < program_->streams.size(); ++s) {
-    const program::Stream& stream = program_->streams[s];
-    if (!stream.name.starts_with(kAnchorPrefix)) continue;
-    Anchor anchor;
-    anchor.stream = static_cast<int>(s);
-    anchor.items = items_of(*program_, stream);
-    anchor.dtype = scalar_type(stream.host_dtype);
-    anchor.shape.assign(stream.spec.shape.begin(), stream.spec.shape.end());
-    if (!anchor.shape.empty()) {
-      anchor.shape[0] *= anchor.items;
-    } else if (anchor.items > 1) {
-      anchor.shape.push_back(anchor.items);
-    }
-    anchors_[stream.name.substr(std::string(kAnchorPrefix).size())] = std::move(anchor);
-  }
-}
-
-void Executor::bind_anchors() {
-  for (auto& [name, anchor] : anchors_) {
-    anchor.value = at::detail::empty_cpu(anchor.shape, anchor.dtype);
-    bindings_[anchor.stream] = {static_cast<std::byte*>(anchor.value.mutable_data_ptr()), anchor.items};
-  }
-}
-
-at::Tensor Executor::anchored(const std::string& short_name) {
-  OwnedLock::Hold device(device_);
-  auto found = anchors_.find(short_name);
-  return found == anchors_.end() ? at::Tensor() : found->second.value;
+std::map<std::string, int> anchor_streams(const program::Program& program) {
+  std::map<std::string, int> anchors;
+  for (size_t s = 0; s < program.streams.size(); ++s)
+    if (const std::string& name = program.streams[s].name; name.starts_with(kAnchorPrefix))
+      anchors.emplace(name.substr(std::string(kAnchorPrefix).size()), static_cast<int>(s));
+  return anchors;
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -9,6 +9,7 @@
 
 #include "frontends/common/step_builder.h"
 #include "ir/module.h"
+#include "program/program.h"
 
 namespace ipu::frontends::torch_frontend {
 
@@ -29,5 +30,8 @@ std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training
 // Adds what `requests` ask for to the forward graph's outputs and to the step. Error(kAnchor) for an unknown
 // name.
 void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests);
+
+// Short name → stream of the program.
+std::map<std::string, int> anchor_streams(const program::Program& program);
 
 }  // namespace ipu::frontends::torch_frontend

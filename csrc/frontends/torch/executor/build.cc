@@ -51,7 +51,7 @@ const target::System& target_system(const CompileSettings& settings) {
 
 }  // namespace
 
-void Executor::build(Captured& captured, const CompileSettings& settings) {
+executable::Executable Executor::build(Captured& captured, const CompileSettings& settings) {
   IPU_CHECK(captured.module != nullptr, "a captured graph is compiled once");
   check_buffers(captured, settings);
   drop_unused_prints(*captured.graph);
@@ -132,12 +132,12 @@ void Executor::build(Captured& captured, const CompileSettings& settings) {
   options.accumulation = settings.accumulation;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
   options.any_ipu_count = settings.any_ipu_count;
-  executable_ =
+  executable::Executable executable =
       executable::compile_cached(*captured.module, target_system(settings), options,
                                  {settings.cache_directory, settings.version, settings.interrupted});
-  program_ = executable_.program;
   captured.module.reset();
   captured.graph = nullptr;
+  return executable;
 }
 
 Executor::Executor(Captured& captured, const CompileSettings& settings) {
@@ -147,18 +147,19 @@ Executor::Executor(Captured& captured, const CompileSettings& settings) {
   bool device = settings.training || captured.host_outputs > 0 ||
                 std::any_of(captured.states.begin(), captured.states.end(),
                             [](const StateSpec& s) { return s.written; });
+  executable::Executable executable;
   if (device)
-    build(captured, settings);
+    executable = build(captured, settings);
   else
-    executable_.ipus_reserved = 0;
-  signature_ = make_signature(captured, settings, program_.get());
+    executable.ipus_reserved = 0;
+  signature_ = make_signature(captured, settings, executable.program.get());
   signature_.graph = graph;
-  bind_signature();
+  bind_signature(std::move(executable));
 }
 
 Executor::Executor(executable::Executable executable, executable::Signature signature)
-    : executable_(std::move(executable)), signature_(std::move(signature)), program_(executable_.program) {
-  bind_signature();
+    : signature_(std::move(signature)) {
+  bind_signature(std::move(executable));
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <array>
 
 #include "executable/digest.h"
@@ -184,7 +185,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   return signature;
 }
 
-void Executor::bind_signature() {
+void Executor::bind_signature(executable::Executable executable) {
   for (const executable::Signature::Input& from : signature_.inputs) {
     Input input;
     input.name = from.name;
@@ -207,34 +208,22 @@ void Executor::bind_signature() {
   };
   for (const executable::Signature::Output& output : signature_.outputs)
     outputs_.push_back(runtime_output(output));
+  const std::shared_ptr<const program::Program> program = executable.program;
   for (const executable::Signature::Mutated& m : signature_.mutated) {
     mutated_.push_back({m.input, runtime_output(m.output), {}, m.also});
     if (mutated_.back().output.items != inputs_[m.input].items)
-      mutated_.back().replicas = first_of_groups(program_->input_groups, program_->replicas);
+      mutated_.back().replicas = first_of_groups(program->input_groups, program->replicas);
   }
-  optimizer_ = signature_.optimizer;
-  if (!program_) return;
-  for (const program::Stream& stream : program_->streams)
-    has_wide_floats_ = has_wide_floats_ || stream.host_dtype == DType::kF64;
-  bindings_.resize(program_->streams.size());
-  for (size_t i = 0; i < program_->streams.size(); ++i)
-    if (program_->streams[i].name == kSeedStream)
-      bindings_[i] = {reinterpret_cast<std::byte*>(run_seed_.data()), 1};
-  find_anchors();
-  hyper_values_.resize(signature_.hypers.size());
-  bind_hypers();
-}
-
-void Executor::bind_hypers() {
-  std::vector<std::map<std::string, double>> values;
-  for (size_t g = 0; g < optimizer_.groups.size(); ++g)
-    values.push_back(optimizers::streamed_hypers(optimizer_, static_cast<int>(g)));
-  for (size_t i = 0; i < signature_.hypers.size(); ++i) {
-    const executable::Signature::HyperStream& h = signature_.hypers[i];
-    double value = h.group < 0 ? optimizer_.loss_scaling.value : values[h.group].at(h.name);
-    hyper_values_[i] = static_cast<float>(value);
-    bindings_[h.stream] = {reinterpret_cast<std::byte*>(&hyper_values_[i]), 1};
+  runtime::ServedStreams served;
+  served.hypers = signature_.hypers;
+  if (program != nullptr) {
+    served.seed = find_stream(program.get(), kSeedStream);
+    served.anchors = anchor_streams(*program);
+    has_wide_floats_ = std::any_of(program->streams.begin(), program->streams.end(),
+                                   [](const program::Stream& s) { return s.host_dtype == DType::kF64; });
   }
+  session_ =
+      std::make_unique<runtime::Session>(std::move(executable), std::move(served), signature_.optimizer);
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,90 @@
+// States and optimizer state, to the device and back.
+#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
+
+#include "frontends/torch/device_key.h"
+#include "frontends/torch/executor/executor.h"
+#include "support/log.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+runtime::ConstHostView view_of(const at::Tensor& t, DType dtype) {
+  return {dtype, t.sizes().vec(), {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}};
+}
+
+runtime::HostView mutable_view_of(at::Tensor& t, DType dtype) {
+  return {dtype, t.sizes().vec(), {static_cast<std::byte*>(t.mutable_data_ptr()), t.nbytes()}};
+}
+
+// The device has 32-bit integers; a wrong number is never right.
+void require_same_integers(const std::string& name, const at::Tensor& wide, const at::Tensor& narrow) {
+  const at::Tensor wrong = wide.detach().ne(narrow.to(at::kLong));
+  if (!wrong.any().item<bool>()) return;
+  const at::Tensor values = wide.detach().masked_select(wrong);
+  throw Error(
+      ErrorCode::kExecution,
+      "integer does not fit: '" + name + "' holds " + std::to_string(values[0].item<int64_t>()) +
+          ", outside of [-2147483648, 2147483647]; the IPU has 32-bit integers, so bring the values in "
+          "range on the host");
+}
+
+}  // namespace
+
+// Once per name. Cold: only after the engine, or a copy of weights, has seen such a value.
+void Executor::warn_of_infinite(const std::string& name, const at::Tensor& wide) {
+  if (wide.scalar_type() != at::kDouble || warned_of_infinite_.contains(name)) return;
+  const int64_t count =
+      wide.to(at::kFloat).isinf().logical_and(wide.isinf().logical_not()).sum().item<int64_t>();
+  if (count == 0) return;
+  warned_of_infinite_.insert(name);
+  log(LogLevel::kWarn, name + " holds " + std::to_string(count) + (count == 1 ? " value" : " values") +
+                           " beyond float32, the type the device computes in: infinite there. Said once.");
+}
+
+void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
+  if (session_->program() == nullptr) return;
+  runtime::Session::Access device(*session_, "copying weights to the device");
+  for (const auto& [name, tensor] : states) {
+    const program::Variable* v = session_->variables().find(name);
+    if (v == nullptr) continue;
+    const at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
+    device.check(*v, view_of(plain, v->spec.dtype));
+    if (tensor.scalar_type() == at::kLong) require_same_integers(name, tensor, plain);
+    warn_of_infinite("'" + name + "'", tensor);
+    device.write(*v, view_of(plain, v->spec.dtype));
+  }
+}
+
+void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
+  if (session_->program() == nullptr) return;
+  const runtime::Session::Access device(*session_, "copying weights to the host");
+  for (const auto& [name, tensor] : states) {
+    const program::Variable* v = session_->variables().find(name);
+    if (v == nullptr || !v->written) continue;
+    at::Tensor host = tensor.detach();
+    const at::ScalarType dtype = scalar_type(v->spec.dtype);
+    const bool direct = host.is_contiguous() && host.scalar_type() == dtype;
+    at::Tensor plain = direct ? host : at::empty(host.sizes(), at::TensorOptions().dtype(dtype));
+    device.read(*v, mutable_view_of(plain, v->spec.dtype));
+    if (!direct) host.copy_(plain);
+  }
+}
+
+std::map<std::string, at::Tensor> Executor::read_optimizer_state() {
+  std::map<std::string, at::Tensor> state;
+  if (session_->program() == nullptr) return state;
+  const runtime::Session::Access device(*session_, "reading the optimizer state");
+  for (const program::Variable& v : session_->program()->variables) {
+    if (v.role != "optimizer_state") continue;
+    at::Tensor t =
+        at::empty(session_->variables().host_shape(v), at::TensorOptions().dtype(scalar_type(v.spec.dtype)));
+    device.read(v, mutable_view_of(t, v.spec.dtype));
+    state.emplace(v.name, std::move(t));
+  }
+  return state;
+}
+
+void Executor::write_optimizer_state(const std::map<std::string, at::Tensor>& state) { write_states(state); }
+
+}  // namespace ipu::frontends::torch_frontend

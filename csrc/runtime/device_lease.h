@@ -1,0 +1,36 @@
+// IPUs of this process's system, held from here to the end of the object.
+#pragma once
+
+#include <functional>
+
+#include "target/system.h"
+
+namespace ipu::runtime {
+
+// Which machine a session wants.
+struct DeviceRequest {
+  bool ipu_model = false, small_model = false;  // a software model: it takes no IPU of the system
+  int ipu_id = -1;                              // a device of the list of all groups of IPUs; -1: any
+  bool wait_for_ipu = false;                    // until others give enough IPUs back
+
+  const target::System& system() const {
+    return ipu_model ? target::model_system(small_model) : target::attached_system();
+  }
+};
+
+class DeviceLease {
+ public:
+  // Error(kNoDevice) when there are not `ipus` free ones. `interrupted` is asked about every 20 ms of waiting:
+  // Error(kInterrupted).
+  DeviceLease(int ipus, const DeviceRequest& request, const std::function<bool()>& interrupted);
+  ~DeviceLease();
+  DeviceLease(const DeviceLease&) = delete;
+  DeviceLease& operator=(const DeviceLease&) = delete;
+
+  int first_ipu() const { return first_; }  // -1: a software model
+
+ private:
+  int first_ = -1, count_ = 0;
+};
+
+}  // namespace ipu::runtime

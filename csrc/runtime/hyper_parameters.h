@@ -1,0 +1,31 @@
+// The hyper-parameters that a program takes from the host at each run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "emulator/engine.h"
+#include "executable/signature.h"
+#include "optimizers/optimizer.h"
+
+namespace ipu::runtime {
+
+class HyperParameters {
+ public:
+  HyperParameters(std::vector<executable::Signature::HyperStream> streams, optimizers::Spec optimizer);
+
+  // Values for the next runs. Marks are those of the compiled program: what it streams stays streamed.
+  // Error(kOptimizer) when constants, kind or groups differ from the compiled ones.
+  void set(const optimizers::Spec& next);
+  // Binds the streams to the values, for good.
+  void bind(std::span<emulator::StreamBinding> bindings);
+
+ private:
+  void update();
+
+  std::vector<executable::Signature::HyperStream> streams_;
+  optimizers::Spec optimizer_;
+  std::vector<float> values_;  // one a stream
+};
+
+}  // namespace ipu::runtime

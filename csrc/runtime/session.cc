@@ -1,0 +1,201 @@
+#include "runtime/session.h"
+
+#include <fmt/core.h>
+
+#include "support/error.h"
+
+namespace ipu::runtime {
+
+Session::Session(executable::Executable executable, ServedStreams served, optimizers::Spec optimizer)
+    : executable_(std::move(executable)),
+      program_(executable_.program),
+      variables_(program_),
+      hypers_(std::move(served.hypers), std::move(optimizer)),
+      anchors_(program_.get(), served.anchors) {
+  if (!program_) return;
+  bindings_.resize(program_->streams.size());
+  hypers_.bind(bindings_);
+  if (served.seed >= 0) bindings_[served.seed] = {reinterpret_cast<std::byte*>(run_seed_.data()), 1};
+}
+
+Session::~Session() {  // nobody else has it any more
+  if (device_.is_here()) return;
+  // Its threads and the owners of its locks are in another process, and so are its IPUs.
+  (void)engine_.release();
+  (void)lease_.release();
+}
+
+std::string Session::program_text() const { return program_ ? program::print(*program_) : std::string(); }
+
+emulator::Engine& Session::loaded(const char* purpose) {
+  if (engine_ == nullptr) {
+    throw Error(
+        ErrorCode::kExecution,
+        fmt::format("not attached: {} needs a device.\n  try:      attachToDevice(), or call the model",
+                    purpose));
+  }
+  return *engine_;
+}
+
+void Session::load() {
+  emulator::EngineOptions options;
+  options.trace = trace_;
+  options.check_floating_point = settings_.check_floating_point;
+  options.interrupted = [this] { return interrupted_ && interrupted_(); };
+  options.first_replica = first_replica_;
+  options.exchange = exchange_;
+  // Workers that wait for other processes in different orders would wait for ever.
+  if (exchange_ && program_->ipus.size() > 1) options.threads = 1;
+  engine_ = std::make_unique<emulator::Engine>(program_, options);
+  attached_.store(true, std::memory_order_release);
+}
+
+void Session::unload() {
+  attached_.store(false, std::memory_order_release);
+  accepts_calls_ = false;
+  engine_.reset();
+  has_run_ = false;
+  first_ipu_ = -1;
+  lease_.reset();
+}
+
+void Session::set_job(int first_replica,
+                      std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange) {
+  OwnedLock::Hold device(device_);
+  first_replica_ = first_replica;
+  exchange_ = std::move(exchange);
+}
+
+void Session::configure(const RunSettings& settings) {
+  OwnedLock::Hold device(device_);
+  settings_ = settings;
+}
+
+void Session::attach() {
+  if (!program_) return;
+  OwnedLock::Hold device(device_);
+  if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
+  ErrorContext activity("attaching to a device");
+  auto lease = std::make_unique<DeviceLease>(executable_.ipus_reserved, settings_.device, interrupted_);
+  load();
+  first_ipu_ = lease->first_ipu();
+  lease_ = std::move(lease);
+}
+
+void Session::detach() {
+  if (!program_) return;
+  OwnedLock::Hold device(device_);
+  loaded("detaching");
+  unload();
+}
+
+bool Session::accept_calls(bool accept) {
+  if (accept) return accepts_calls_.exchange(attached_.load(std::memory_order_acquire));
+  OwnedLock::Hold device(device_);
+  return accepts_calls_.exchange(false);
+}
+
+bool Session::accepts_calls() {
+  OwnedLock::Hold device(device_);
+  return !program_ || accepts_calls_;
+}
+
+bool Session::is_lost() {
+  OwnedLock::Hold device(device_);
+  return engine_ != nullptr && engine_->is_lost();
+}
+
+// Room for 2^40 runs of each session.
+uint64_t Session::first_version() {
+  static std::atomic<uint64_t> sessions{0};
+  return ++sessions << 40;
+}
+
+void Session::Call::run() {
+  Session& s = session_;
+  s.run_seed_ = seed_of_run(s.random_state_.seed, s.random_state_.runs);
+  s.anchors_.bind(s.bindings_);
+  // Before: a run that fails may have updated some.
+  s.weights_version_.fetch_add(1, std::memory_order_release);
+  if (s.engine_ != nullptr) s.engine_->run(s.bindings_);
+  ++s.random_state_.runs;
+  s.has_run_ = true;
+}
+
+void Session::set_optimizer(const optimizers::Spec& next) {
+  OwnedLock::Hold device(device_);
+  hypers_.set(next);
+}
+
+void Session::set_random_state(RandomState state) {
+  OwnedLock::Hold device(device_);
+  random_state_ = state;
+}
+
+Session::RandomState Session::random_state() {
+  OwnedLock::Hold device(device_);
+  return random_state_;
+}
+
+HostArray Session::anchored(const std::string& name) {
+  OwnedLock::Hold device(device_);
+  return anchors_.value(name);
+}
+
+int64_t Session::cycles() {
+  OwnedLock::Hold device(device_);
+  if (!has_run_) throw Error(ErrorCode::kExecution, "no cycle count: the model has not run yet");
+  if (!program_) return 0;
+  return static_cast<int64_t>(loaded("reading the cycle count").last_run_seconds() *
+                              settings_.device.system().clock_hz);
+}
+
+std::vector<std::vector<std::pair<double, double>>> Session::transfer_times(const std::vector<int>& streams) {
+  OwnedLock::Hold device(device_);
+  std::vector<std::vector<std::pair<double, double>>> times;
+  if (!has_run_ || engine_ == nullptr) return times;
+  for (int stream : streams) times.push_back(engine_->stream_times(stream));
+  return times;
+}
+
+std::vector<int64_t> Session::host_bytes() {
+  OwnedLock::Hold device(device_);
+  std::vector<int64_t> bytes;
+  for (size_t i = 0; engine_ != nullptr && i < program_->ipus.size(); ++i)
+    bytes.push_back(engine_->host_bytes(static_cast<int>(i)));
+  return bytes;
+}
+
+void Session::set_trace(bool on) {
+  OwnedLock::Hold device(device_);
+  if (trace_ == on) return;
+  trace_ = on;
+  if (engine_ == nullptr) return;
+  const auto replicas_of = [&](const program::Variable& v) { return v.is_shared() ? 1 : program_->replicas; };
+  std::vector<std::vector<std::byte>> values;
+  for (size_t i = 0; i < program_->variables.size(); ++i) {
+    const program::Variable& v = program_->variables[i];
+    for (int r = 0; r < replicas_of(v); ++r) {
+      values.emplace_back(static_cast<size_t>(v.plain().stored_bytes()));
+      engine_->read_variable(static_cast<int>(i), values.back().data(), r);
+    }
+  }
+  engine_.reset();
+  try {
+    load();
+  } catch (...) {  // there is no room for the new one, and the old one is gone
+    unload();
+    throw;
+  }
+  auto next = values.begin();
+  for (size_t i = 0; i < program_->variables.size(); ++i)
+    for (int r = 0; r < replicas_of(program_->variables[i]); ++r)
+      engine_->write_variable(static_cast<int>(i), (next++)->data(), r);
+}
+
+std::vector<emulator::TraceEvent> Session::take_trace() {
+  OwnedLock::Hold device(device_);
+  return engine_ == nullptr ? std::vector<emulator::TraceEvent>() : engine_->take_trace();
+}
+
+}  // namespace ipu::runtime

@@ -1,0 +1,175 @@
+// A compiled program on a device, for every front end: the lease of the IPUs, the engine, variables, the seed,
+// hyper-parameters, anchors. Not here: what a front end's tensors are, which of them meets which stream, and
+// when weights are synchronised.
+//
+// Any thread may call anything. What looks at the device or changes what a run reads takes the lock of the
+// device, which a run holds from beginning to end: such a call waits until the run is over. The rest is fixed
+// after construction, or one atomic word.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/engine.h"
+#include "executable/compile.h"
+#include "executable/signature.h"
+#include "optimizers/optimizer.h"
+#include "runtime/anchors.h"
+#include "runtime/device_lease.h"
+#include "runtime/device_variables.h"
+#include "runtime/host_view.h"
+#include "runtime/hyper_parameters.h"
+#include "support/owned_lock.h"
+#include "support/philox.h"
+
+namespace ipu::runtime {
+
+// What may still be said after compiling; takes effect at the next attach.
+struct RunSettings {
+  DeviceRequest device;
+  bool check_floating_point = false;
+};
+
+// Streams of the program that the session serves itself; the others are the caller's to bind.
+struct ServedStreams {
+  int seed = -1;  // u32[2], constant in a run; -1: none
+  std::vector<executable::Signature::HyperStream> hypers;
+  std::map<std::string, int> anchors;  // by name
+};
+
+class Session {
+ public:
+  // A program of nullptr needs no device: all results are known, and a run only counts.
+  Session(executable::Executable executable, ServedStreams served, optimizers::Spec optimizer);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const executable::Executable& executable() const { return executable_; }
+  const program::Program* program() const { return program_.get(); }
+  std::string program_text() const;
+
+  // --- the device
+  void configure(const RunSettings& settings);
+  // Asked about every 20 ms of waiting and running; true: Error(kInterrupted).
+  void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+  // Before attaching: this is one process of a job (emulator::EngineOptions says what the two are).
+  void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange);
+  // Acquires IPUs and loads the program. Error(kNoDevice) when none is free; Error(kExecution) when attached
+  // already.
+  void attach();
+  void detach();  // releases them; state on the device is lost. Error(kExecution) when not attached
+  // Between attaching and this there is no run: variables are still to be written. false: no more runs, the
+  // current one has ended. true: does not wait, and throws nothing. Returns what held before.
+  bool accept_calls(bool accept);
+  bool accepts_calls();
+  bool is_attached() const { return attached_.load(std::memory_order_acquire) || !program_; }
+  int first_ipu() const { return first_ipu_.load(std::memory_order_relaxed); }  // -1 while detached
+  // A fault took the device away: reading from it throws; detach() gives the IPUs back.
+  bool is_lost();
+
+  // Holds the device: no run and no other access meanwhile.
+  class Held {
+   public:
+    explicit Held(Session& session) : session_(session), hold_(session.device_) {}
+
+   protected:
+    Session& session_;
+
+   private:
+    OwnedLock::Hold hold_;
+  };
+
+  // One run: from the first binding to the end.
+  class Call : public Held {
+   public:
+    explicit Call(Session& session) : Held(session) {}
+    bool is_accepted() const { return !session_.program_ || session_.accepts_calls_; }
+    // `elements` elements in host dtype, one behind the other, until the end of the run.
+    void bind(int stream, std::byte* data, int64_t elements) {
+      session_.bindings_[stream] = {data, elements};
+    }
+    void run();
+    // Finite f64 values of the host that became infinite in this run.
+    int64_t take_narrowed_values() { return session_.engine_ ? session_.engine_->take_narrowed_values() : 0; }
+  };
+
+  // Variables of the device. What they are called is told by program(); what they hold needs the device.
+  const DeviceVariables& variables() const { return variables_; }
+  class Access : public Held {
+   public:
+    // Error(kExecution) when there is no device: "... needs a device".
+    Access(Session& session, const char* purpose) : Held(session), engine_(session.loaded(purpose)) {}
+    void check(const program::Variable& variable, const ConstHostView& value) const {
+      session_.variables_.check(variable, value);
+    }
+    void write(const program::Variable& variable, const ConstHostView& value) {
+      session_.variables_.write(engine_, variable, value);
+    }
+    void read(const program::Variable& variable, const HostView& value) const {
+      session_.variables_.read(engine_, variable, value);
+    }
+
+   private:
+    emulator::Engine& engine_;
+  };
+  // Another one for each run that began, of any session of this process: what was read from the device under a
+  // version is the newest as long as this gives the same.
+  uint64_t weights_version() const { return weights_version_.load(std::memory_order_acquire); }
+
+  void set_optimizer(const optimizers::Spec& next);  // HyperParameters::set
+  // What the random numbers of the next run depend on: the seed and how many runs went before.
+  struct RandomState {
+    uint64_t seed = 0, runs = 0;
+  };
+  void set_random_state(RandomState state);
+  RandomState random_state();
+
+  // --- the last run
+  bool has_anchor(const std::string& name) const { return anchors_.has(name); }
+  HostArray anchored(const std::string& name);
+  // Host time in cycles of the device's clock. Error(kExecution) before the first run.
+  int64_t cycles();
+  // Begin and end, in seconds, of each element of these streams; empty before the first run.
+  std::vector<std::vector<std::pair<double, double>>> transfer_times(const std::vector<int>& streams);
+  // Bytes of host memory that the device uses for each IPU; empty while detached.
+  std::vector<int64_t> host_bytes();
+  // Loads the program anew with or without tracing; variables are kept.
+  void set_trace(bool on);
+  std::vector<emulator::TraceEvent> take_trace();
+
+ private:
+  static uint64_t first_version();
+  void load();
+  void unload();
+  emulator::Engine& loaded(const char* purpose);
+
+  executable::Executable executable_;
+  std::shared_ptr<const program::Program> program_;
+  DeviceVariables variables_;
+  HyperParameters hypers_;
+  Anchors anchors_;
+  OwnedLock device_{"the device of the model", OwnedLock::Again::kRefused};
+  std::unique_ptr<DeviceLease> lease_;  // only with the lock of the device, as all that follows
+  std::unique_ptr<emulator::Engine> engine_;
+  std::vector<emulator::StreamBinding> bindings_;  // by stream of the program
+  RunSettings settings_;
+  std::function<bool()> interrupted_;
+  int first_replica_ = 0;
+  std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange_;
+  bool has_run_ = false, trace_ = false;
+  RandomState random_state_;
+  PhiloxKey run_seed_{};               // bound to the stream of the seed
+  std::atomic<bool> attached_{false};  // engine_ != nullptr, for those who do not wait
+  std::atomic<int> first_ipu_{-1};
+  std::atomic<bool> accepts_calls_{false};
+  std::atomic<uint64_t> weights_version_{first_version()};
+};
+
+}  // namespace ipu::runtime
