@@ -328,13 +328,13 @@ def test_waiting_for_the_lock_says_whom_it_waits_for_and_can_be_interrupted(tmp_
 
 def test_a_lock_whose_owner_died_is_free(tmp_path):
     path = str(tmp_path / "a.lock")
-    code = "import sys, time\nfrom poptorch._impl import job\njob._locked(sys.argv[1], 'dead')\nprint(1, flush=True)\ntime.sleep(99)"
+    code = "import sys, time\nfrom poptorch._impl.session import job\nheld = job._locked(sys.argv[1], 'dead')\nprint(1, flush=True)\ntime.sleep(99)"
     owner = subprocess.Popen(
         [sys.executable, "-c", code, path],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    owner.stdout.readline()
+    assert owner.stdout.readline() == b"1\n"
     owner.kill()
     owner.wait()
     job._locked(path, "me").close()
