@@ -3,6 +3,8 @@
 // gradient graph is decided last (stitch.cc): until then each one is an input of the gradient graph.
 #include "autodiff/differentiate.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
@@ -26,10 +28,11 @@ using ir::Value;
 
 [[noreturn]] void not_differentiable(const ir::Op& op, const std::string& reason) {
   const std::string where = ir::to_string(op.location);
-  throw Error(ErrorCode::kNotDifferentiable,
-              "not differentiable: a gradient is needed through '" + op.kind() + "' at " + where + ", " +
-                  reason +
-                  ". Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.")
+  throw Error(
+      ErrorCode::kNotDifferentiable,
+      fmt::format("not differentiable: a gradient is needed through '{}' at {}, {}. "
+                  "Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.",
+                  op.kind(), where, reason))
       .at(ir::user_line(op.location));
 }
 
@@ -117,7 +120,7 @@ class Differentiation {
     if (first != nullptr) stand_at(*first);
     if (Value* gradient = accumulated(input)) return gradient;
     if (const ir::Op* cut = activity_.integer_cut(input, options_.provided))
-      not_differentiable(*cut, "which turns '" + input->name() + "' into integers");
+      not_differentiable(*cut, fmt::format("which turns '{}' into integers", input->name()));
     return builder_.splat(input->type(), 0.0);
   }
 
@@ -230,7 +233,8 @@ class Differentiation {
   static int output_index(const ir::Graph& graph, const Value* value) {
     const auto& outputs = graph.outputs();
     auto at = std::find(outputs.begin(), outputs.end(), value);
-    IPU_CHECK(at != outputs.end(), "value '" + value->name() + "' is no output of @" + graph.name());
+    IPU_CHECK(at != outputs.end(),
+              fmt::format("value '{}' is no output of @{}", value->name(), graph.name()));
     return static_cast<int>(at - outputs.begin());
   }
 
@@ -297,9 +301,10 @@ class Differentiation {
 void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, const char* role) {
   for (const Value* value : values)
     if (!is_floating_point(value->type().dtype)) {
-      const std::string what = "not differentiable: " + std::string(role) + " '" + value->name() + "' of @" +
-                               graph.name() + " is of type " + ir::to_string(value->type()) +
-                               "; only floating point values have gradients.";
+      const std::string what = fmt::format(
+          "not differentiable: {} '{}' of @{} is of type {}; "
+          "only floating point values have gradients.",
+          role, value->name(), graph.name(), ir::to_string(value->type()));
       Error error(ErrorCode::kNotDifferentiable, what);
       const ir::Op* producer = value->producer();
       if (producer != nullptr) error.at(ir::user_line(producer->location));

@@ -2,6 +2,8 @@
 // graph.
 #include "autodiff/stitch.h"
 
+#include <fmt/core.h>
+
 #include <unordered_map>
 #include <unordered_set>
 
@@ -45,7 +47,7 @@ void append_missing_outputs(ir::Graph& graph, const GradInfo& info) {
       for (const ir::Graph* callee : ir::called_graphs(*op)) is_site |= callee == &graph;
       if (!is_site) continue;
       IPU_CHECK(op->is(ir::kind::kCall),
-                "@" + graph.name() + " is a body of '" + op->kind() + "', its outputs are fixed");
+                fmt::format("@{} is a body of '{}', its outputs are fixed", graph.name(), op->kind()));
       for (const ir::Value* value : added) op->append_result(value->type(), value->name());
     }
 }
@@ -68,7 +70,7 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
     const ir::Op& op = **at;
     if (!wanted.contains(&op)) continue;
-    IPU_CHECK(!ir::has_side_effects(op), "cannot recompute '" + op.kind() + "'");
+    IPU_CHECK(!ir::has_side_effects(op), fmt::format("cannot recompute '{}'", op.kind()));
     order.push_back(&op);
     for (int i = 0; i < op.operand_count(); ++i) {
       ir::Value* operand = op.operand(i);

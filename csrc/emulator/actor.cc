@@ -1,4 +1,6 @@
 // The step loop of an actor, and where it waits: rings and meetings of replicas.
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstring>
 
@@ -144,8 +146,7 @@ void Engine::Impl::reduce(Collective& c) const {
   const size_t share = mine.size();
   const std::vector<std::byte> all = options.exchange(std::move(mine));
   if (share == 0) return;
-  IPU_CHECK(all.size() % share == 0,
-            "an exchange between processes gave " + std::to_string(all.size()) + " bytes");
+  IPU_CHECK(all.size() % share == 0, fmt::format("an exchange between processes gave {} bytes", all.size()));
   Collective job;
   job.elements = c.elements;
   job.dtype = c.dtype;
@@ -176,9 +177,10 @@ bool Engine::Impl::meet(Actor& actor, const Step& step, int at) {
 }
 
 void Engine::Impl::raise_ended(int stream) const {
-  throw Error(ErrorCode::kExecution, "stream ended: '" + program->streams[stream].name + "' has " +
-                                         std::to_string(program->device_iterations * program->accumulation) +
-                                         " elements per replica and run, and one more was asked for");
+  throw Error(
+      ErrorCode::kExecution,
+      fmt::format("stream ended: '{}' has {} elements per replica and run, and one more was asked for",
+                  program->streams[stream].name, program->device_iterations * program->accumulation));
 }
 
 Outcome Engine::Impl::run_actor(Actor& actor, int worker) {

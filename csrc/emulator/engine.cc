@@ -2,6 +2,8 @@
 // it has one.
 #include "emulator/engine.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -34,8 +36,9 @@ int threads_from_environment() {
   auto [end, error] = std::from_chars(text, text + std::strlen(text), threads);
   if (error != std::errc() || *end != '\0' || threads < 1 || threads > HelperPool::kMaxHelpers)
     throw Error(ErrorCode::kEnvironment,
-                std::string("invalid environment variable: POPTORCH_HOST_THREADS is '") + text +
-                    "', expected a number from 1 to " + std::to_string(HelperPool::kMaxHelpers));
+                fmt::format("invalid environment variable: POPTORCH_HOST_THREADS is '{}', "
+                            "expected a number from 1 to {}",
+                            text, HelperPool::kMaxHelpers));
   return threads;
 }
 
@@ -83,8 +86,8 @@ Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOpt
       meeting.results.resize(program->replicas);
       meeting.waiting.reserve(program->replicas);
       if (meeting.dtype != DType::kF32 && meeting.dtype != DType::kF16 && meeting.dtype != DType::kI32)
-        throw Error(ErrorCode::kExecution, "no collective for " + std::string(to_string(meeting.dtype)) +
-                                               ": " + program::describe(*program, i, static_cast<int>(n)));
+        throw Error(ErrorCode::kExecution, fmt::format("no collective for {}: {}", to_string(meeting.dtype),
+                                                       program::describe(*program, i, static_cast<int>(n))));
       ipus[i].steps[n].object = collective++;
     }
   }
@@ -144,7 +147,7 @@ void Engine::Impl::compile_ipu(int ipu) {
       step.kernel = code.kernels[n].get();
       step.lanes = step.kernel->lanes();
       IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff,
-                "kernel " + from.kernel + " has " + std::to_string(step.lanes) + " lanes");
+                fmt::format("kernel {} has {} lanes", from.kernel, step.lanes));
       if (options.check_floating_point)
         step.watch = code.watches.emplace_back(ComparisonWatch::of(from)).get();
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
@@ -167,7 +170,7 @@ void Engine::Impl::allocate() {
     poll_interruption();
     const program::Variable& variable = program->variables[v];
     int64_t bytes = variable.spec.stored_bytes();
-    std::string what = "variable '" + variable.name + "'";
+    std::string what = fmt::format("variable '{}'", variable.name);
     if (!variable.is_shared()) {
       for (std::vector<HostMemory>& list : replica_variables) list[v] = HostMemory(bytes, what);
     } else {
@@ -207,7 +210,7 @@ void Engine::Impl::allocate() {
         times.end_ns = times.begin_ns;
       }
       fault_before_allocation(i);
-      actor.arena = HostMemory(program->ipus[i].arena_bytes, "the arena of IPU " + std::to_string(i));
+      actor.arena = HostMemory(program->ipus[i].arena_bytes, fmt::format("the arena of IPU {}", i));
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
       actor.cursors.assign(program->streams.size(), 0);

@@ -1,5 +1,6 @@
 #include "emulator/host_memory.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -31,8 +32,9 @@ HostMemory::HostMemory(int64_t bytes, const std::string& what) : bytes_(bytes) {
     }
   }
   if (data_ == nullptr)
-    throw Error(ErrorCode::kHostMemory, "out of host memory: " + what + " needs " + std::to_string(bytes) +
-                                            " bytes. Use smaller batches or fewer replicas");
+    throw Error(ErrorCode::kHostMemory,
+                fmt::format("out of host memory: {} needs {} bytes. Use smaller batches or fewer replicas",
+                            what, bytes));
 }
 
 void HostMemory::release() noexcept {

@@ -1,5 +1,7 @@
 #include "emulator/host_stream.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -89,9 +91,9 @@ HostStream::HostStream(const program::Stream& stream, const program::Program& pr
       constant_(stream.mode == StreamMode::kConstantInput),
       converts_(stream.host_dtype != stream.spec.dtype) {
   if (converts_ && !can_convert(device_, host_))
-    throw Error(ErrorCode::kExecution, "stream cannot convert: '" + stream.name + "' is " +
-                                           std::string(to_string(device_)) + " on the device and " +
-                                           std::string(to_string(host_)) + " on the host");
+    throw Error(ErrorCode::kExecution,
+                fmt::format("stream cannot convert: '{}' is {} on the device and {} on the host", stream.name,
+                            to_string(device_), to_string(host_)));
   int64_t per_replica = program.device_iterations * program.accumulation;
   switch (mode_) {
     case StreamMode::kConstantInput:
@@ -150,10 +152,9 @@ void HostStream::raise_unfit(const StreamBinding& binding, const std::byte* from
   for (size_t d = at.size(); d-- > 1; rest /= shape_[d]) at[d] = rest % shape_[d];
   if (!at.empty()) at[0] = rest;
   throw Error(ErrorCode::kExecution,
-              "integer does not fit: element " + to_string(at) + " of input '" + name_ + "' is " +
-                  std::to_string(read<int64_t>(from, i)) + ", outside of [" + std::to_string(low) + ", " +
-                  std::to_string(high) +
-                  "]; the IPU has 32-bit integers, so bring the values in range on the host");
+              fmt::format("integer does not fit: element {} of input '{}' is {}, outside of [{}, {}]; "
+                          "the IPU has 32-bit integers, so bring the values in range on the host",
+                          to_string(at), name_, read<int64_t>(from, i), low, high));
 }
 
 void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica,

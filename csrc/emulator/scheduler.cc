@@ -1,4 +1,5 @@
 // One run: workers take ready actors and open lanes until no actor is active.
+#include <fmt/core.h>
 #include <sched.h>
 #include <time.h>
 
@@ -27,14 +28,15 @@ void Engine::Impl::run(std::span<const StreamBinding> bindings_in) {
   std::lock_guard lock(run_mutex);
   require_usable();
   if (bindings_in.size() != streams.size())
-    throw Error(ErrorCode::kExecution, "wrong number of streams: " + std::to_string(bindings_in.size()) +
-                                           " bound, " + std::to_string(streams.size()) + " expected");
+    throw Error(ErrorCode::kExecution, fmt::format("wrong number of streams: {} bound, {} expected",
+                                                   bindings_in.size(), streams.size()));
   for (size_t s = 0; s < streams.size(); ++s) {
     if (bindings_in[s].elements != streams[s].elements_per_run() ||
         (bindings_in[s].data == nullptr && bindings_in[s].elements * streams[s].host_bytes() > 0))
-      throw Error(ErrorCode::kExecution, "wrong tensor for stream '" + program->streams[s].name + "': " +
-                                             std::to_string(bindings_in[s].elements) + " elements bound, " +
-                                             std::to_string(streams[s].elements_per_run()) + " expected");
+      throw Error(
+          ErrorCode::kExecution,
+          fmt::format("wrong tensor for stream '{}': {} elements bound, {} expected",
+                      program->streams[s].name, bindings_in[s].elements, streams[s].elements_per_run()));
   }
   bindings = bindings_in;
   faulty_run = faults_are_set() ? begin_faulty_run() : 0;
@@ -262,7 +264,7 @@ void Engine::Impl::raise() {
     if (origin >= 0) user_line = program->origins[origin].location;
     user_line = user_line.substr(0, user_line.find(" ["));
     std::string where = "\n  at: " + program::describe(*program, actor.ipu, actor.error_at);
-    if (program->replicas > 1) where += ", replica " + std::to_string(actor.replica);
+    if (program->replicas > 1) where += fmt::format(", replica {}", actor.replica);
     if (actor.fault.raised())
       where +=
           "\n  try:      look at the values on the host before the call, or bring them in range with clamp";
@@ -276,7 +278,7 @@ void Engine::Impl::raise() {
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::kHostMemory, "out of host memory: while running" + where).at(user_line);
     } catch (const std::exception& error) {
-      throw Error(ErrorCode::kExecution, std::string("execution failed: ") + error.what() + where)
+      throw Error(ErrorCode::kExecution, fmt::format("execution failed: {}{}", error.what(), where))
           .at(user_line);
     }
   }

@@ -1,5 +1,7 @@
 #include "emulator/stored_form.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "emulator/host_memory.h"
@@ -33,8 +35,9 @@ void convert(const program::Variable& variable, const TensorSpec& from, const st
   std::unique_ptr<kernels::PreparedKernel> kernel;
   if (def != nullptr) kernel = def->prepare(Conversion(variable, from, to).request);
   if (kernel == nullptr)
-    throw Error(ErrorCode::kExecution, "no kernel converts layouts: variable '" + variable.name +
-                                           "' is stored as " + std::string(to_string(variable.spec.layout)));
+    throw Error(ErrorCode::kExecution,
+                fmt::format("no kernel converts layouts: variable '{}' is stored as {}", variable.name,
+                            to_string(variable.spec.layout)));
   HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
   auto* operand = const_cast<std::byte*>(in);  // only read
   for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&operand, &out, scratch.data()}, lane);
@@ -47,7 +50,7 @@ void prove(const program::Variable& variable, const TensorSpec& from, const Tens
   if (read.begin < 0 || read.end > from.stored_bytes() || written.begin < 0 ||
       written.end > to.stored_bytes())
     throw Error(ErrorCode::kInvalidProgram,
-                "invalid program: a copy of variable " + variable.name + " leaves its memory");
+                fmt::format("invalid program: a copy of variable {} leaves its memory", variable.name));
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ void prove_forms(const program::Variable& variable) {
     prove(variable, variable.spec, variable.plain());
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidProgram,
-                "invalid program: variable " + variable.name + ": " + error.message());
+                fmt::format("invalid program: variable {}: {}", variable.name, error.message()));
   }
 }
 

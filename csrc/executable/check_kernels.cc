@@ -1,5 +1,7 @@
 #include "executable/check_kernels.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -40,10 +42,10 @@ std::string disagreement(const ops::OpDef& def, const program::Instruction& step
   for (size_t i = 0; i < def.operands.size(); ++i) {
     const bool absent = i >= step.operands.size() || step.operands[i].buffer < 0;
     if (absent && !def.operands[i].optional && !def.operands[i].variadic)
-      return "has no operand '" + def.operands[i].name + "'";
+      return fmt::format("has no operand '{}'", def.operands[i].name);
   }
   if (step.results.size() != def.results.size() && !def.results.back().ends_with("..."))
-    return "has " + std::to_string(step.results.size()) + " results";
+    return fmt::format("has {} results", step.results.size());
   std::vector<ir::Value*> operands;
   for (const program::Operand& operand : step.operands) {
     const std::optional<Shape> shape = logical_shape(def, operand.spec, step.attributes);
@@ -60,11 +62,11 @@ std::string disagreement(const ops::OpDef& def, const program::Instruction& step
   } catch (const Error& error) {
     return error.message();
   }
-  if (types.size() != step.results.size()) return "has " + std::to_string(step.results.size()) + " results";
+  if (types.size() != step.results.size()) return fmt::format("has {} results", step.results.size());
   for (size_t i = 0; i < types.size(); ++i)
     if (types[i].dtype != step.results[i].spec.dtype ||
         types[i].shape != logical_shape(def, step.results[i].spec, step.attributes))
-      return "result " + std::to_string(i) + " has another type than its operands give";
+      return fmt::format("result {} has another type than its operands give", i);
   return {};
 }
 
@@ -82,8 +84,8 @@ void check_kernels(const program::Program& program) {
       const std::string what = disagreement(*def, steps[s], *scratch);
       if (!what.empty())
         throw Error(ErrorCode::kInvalidProgram,
-                    "invalid program: " +
-                        program::describe(program, static_cast<int>(i), static_cast<int>(s)) + ": " + what);
+                    fmt::format("invalid program: {}: {}",
+                                program::describe(program, static_cast<int>(i), static_cast<int>(s)), what));
     }
   }
 }

@@ -2,6 +2,8 @@
 // passed its checks.
 #include "executable/compile.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <chrono>
 #include <set>
@@ -33,25 +35,24 @@ int count_ipus(const ir::Module& module) {
 int reserve(int per_replica, const CompileOptions& options) {
   const int specified = per_replica * options.replicas;
   const int rounded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(specified)));
-  const std::string count =
-      std::to_string(specified) + " IPUs are specified (" + std::to_string(per_replica) + " for the model, " +
-      std::to_string(options.replicas) + (options.replicas == 1 ? " replica)" : " replicas)");
+  const std::string count = fmt::format("{} IPUs are specified ({} for the model, {} replica{})", specified,
+                                        per_replica, options.replicas, options.replicas == 1 ? "" : "s");
   if (specified > kMaxIpusPerProcess)
-    throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
-                "too many IPUs for one process: " + count + ", one process can use " +
-                    std::to_string(kMaxIpusPerProcess) +
-                    ". Distributed execution is required: run several processes with Options.Distributed.");
+    throw Error(
+        ErrorCode::kIpuCountNotPowerOfTwo,
+        fmt::format("too many IPUs for one process: {}, one process can use {}. "
+                    "Distributed execution is required: run several processes with Options.Distributed.",
+                    count, kMaxIpusPerProcess));
   if (options.any_ipu_count) return specified;
   if (rounded != specified && !options.auto_round_num_ipus)
     throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
-                "number of IPUs is not a power of two: " + count + ", " + std::to_string(rounded) +
-                    " must be reserved. Set Options.autoRoundNumIPUs(True) to reserve " +
-                    std::to_string(rounded) + " IPUs and leave " + std::to_string(rounded - specified) +
-                    " idle, or place the model on a power of two of IPUs.");
+                fmt::format("number of IPUs is not a power of two: {}, {} must be reserved. "
+                            "Set Options.autoRoundNumIPUs(True) to reserve {} IPUs and leave {} idle, "
+                            "or place the model on a power of two of IPUs.",
+                            count, rounded, rounded, rounded - specified));
   if (rounded != specified)
-    log(LogLevel::kWarn, std::to_string(rounded) + " IPUs are reserved, " +
-                             std::to_string(rounded - specified) + " of them stay idle: the model uses " +
-                             std::to_string(specified));
+    log(LogLevel::kWarn, fmt::format("{} IPUs are reserved, {} of them stay idle: the model uses {}", rounded,
+                                     rounded - specified, specified));
   return rounded;
 }
 
@@ -65,7 +66,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
     std::string known;
     for (const auto& [name, steps] : pipelines) known += (known.empty() ? "" : ", ") + name;
     throw Error(ErrorCode::kEnvironment,
-                "unknown pass pipeline: '" + options.pipeline + "'; known are " + known + ".");
+                fmt::format("unknown pass pipeline: '{}'; known are {}.", options.pipeline, known));
   }
   Executable result;
   passes::PassContext context;
@@ -93,10 +94,10 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   result.ir_text = ir::print(module, print_options);
   result.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (log_enabled(LogLevel::kInfo))
-    log(LogLevel::kInfo, "compiled in " + std::to_string(result.compile_seconds) + " s: " +
-                             std::to_string(result.statistics.counts["instructions"]) + " instructions, " +
-                             std::to_string(result.ipus_per_replica) + " IPU(s) a replica, " +
-                             std::to_string(result.statistics.counts["arena bytes"]) + " bytes of arenas");
+    log(LogLevel::kInfo,
+        fmt::format("compiled in {:f} s: {} instructions, {} IPU(s) a replica, {} bytes of arenas",
+                    result.compile_seconds, result.statistics.counts["instructions"], result.ipus_per_replica,
+                    result.statistics.counts["arena bytes"]));
   if (log_enabled(LogLevel::kTrace)) log(LogLevel::kTrace, "program after all passes:\n" + result.ir_text);
   return result;
 }

@@ -1,5 +1,7 @@
 #include "executable/file.h"
 
+#include <fmt/core.h>
+
 #include "emulator/proof/prove.h"
 #include "executable/check_kernels.h"
 #include "executable/format/json_fields.h"
@@ -49,24 +51,24 @@ void check_ranges(const Container& container, const program::Program& program) {
   require(!program.ipus.empty(), "it has no IPU");
   auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
     const std::string problem = grouping.problem(program.replicas);
-    require(problem.empty(), "the grouping " + of_what + " " + problem);
+    require(problem.empty(), fmt::format("the grouping {} {}", of_what, problem));
   };
   require_groups(program.input_groups, "of replicas with equal inputs");
   for (const program::Variable& variable : program.variables)
     require_groups(variable.groups, "of variable " + variable.name);
   for (const program::Ring& ring : program.rings)
     require(size(ring.bytes) && count(ring.capacity) && ring.bytes * 1.0 * ring.capacity <= kMaxSize,
-            "the size of ring " + ring.name + " is out of range");
+            fmt::format("the size of ring {} is out of range", ring.name));
   for (const ConstantPtr& constant : program.constants) require(constant != nullptr, "a constant is missing");
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const program::IpuProgram& ipu = program.ipus[i];
-    const std::string where = "IPU " + std::to_string(i) + ": ";
+    const std::string where = fmt::format("IPU {}: ", i);
     require(size(ipu.arena_bytes) && size(ipu.peak_bytes), where + "the size of the arena is out of range");
     require(ipu.counters >= 0 && static_cast<size_t>(ipu.counters) <= ipu.instructions.size(),
             where + "more loop counters than instructions");
     for (const program::Buffer& buffer : ipu.buffers)
       require(size(buffer.bytes) && size(buffer.offset),
-              where + "the size of buffer " + buffer.name + " is out of range");
+              fmt::format("{}the size of buffer {} is out of range", where, buffer.name));
     for (int buffer : ipu.live_at_peak)
       require(buffer >= 0 && static_cast<size_t>(buffer) < ipu.buffers.size(),
               where + "the list of buffers at the peak names one that is not there");
@@ -80,10 +82,10 @@ void check_ranges(const Container& container, const program::Program& program) {
                   where + "the offset of an operand is out of range");
       if (step.opcode == program::Opcode::kKernel && !step.kernel.empty() &&
           kernels::find_kernel(step.kernel) == nullptr)
-        throw Error(ErrorCode::kFileVersion, "file version: " + container.source() + " needs the kernel '" +
-                                                 quotation(step.kernel) +
-                                                 "', which this version does not have.\n  try:      compile "
-                                                 "and save again with this version.");
+        throw Error(ErrorCode::kFileVersion,
+                    fmt::format("file version: {} needs the kernel '{}', which this version does not have.\n"
+                                "  try:      compile and save again with this version.",
+                                container.source(), quotation(step.kernel)));
     }
     require(blocks * static_cast<int64_t>(ipu.buffers.size()) <= kMaxPlanBits,
             where + "too many branches for its number of buffers");
@@ -96,7 +98,7 @@ T read_section(const Container& container, const std::string& section) {
   try {
     json = parse_json(container.section(section), kMaxJsonDepth);
   } catch (const Error& error) {
-    container.corrupt(section + ": " + error.message());
+    container.corrupt(fmt::format("{}: {}", section, error.message()));
   }
   T result{};
   FieldReader(container, section).read(json, result);
@@ -186,7 +188,7 @@ void check_signature(const Container& container, const Signature& signature,
   };
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     const Signature::Input& input = signature.inputs[i];
-    const std::string what = "input " + std::to_string(i);
+    const std::string what = fmt::format("input {}", i);
     require(file_dtype_bytes(input.dtype) > 0, what + " has an unknown type");
     for (int64_t extent : input.shape)
       require(extent >= 0 && extent <= kMaxSize, what + " has an extent out of range");
@@ -199,7 +201,7 @@ void check_signature(const Container& container, const Signature& signature,
   }
   for (size_t k = 0; k < signature.outputs.size(); ++k) {
     const Signature::Output& output = signature.outputs[k];
-    const std::string what = "output " + std::to_string(k);
+    const std::string what = fmt::format("output {}", k);
     if (output.same_as >= 0) {
       require(static_cast<size_t>(output.same_as) < k && signature.outputs[output.same_as].same_as < 0 &&
                   signature.outputs[output.same_as].stream == output.stream && output.stream >= 0,
@@ -214,7 +216,7 @@ void check_signature(const Container& container, const Signature& signature,
   for (const Signature::Mutated& mutated : signature.mutated) {
     require(mutated.input >= 0 && static_cast<size_t>(mutated.input) < signature.inputs.size(),
             "a written input is not there");
-    check_output(mutated.output, "written input " + std::to_string(mutated.input));
+    check_output(mutated.output, fmt::format("written input {}", mutated.input));
     for (const int also : mutated.also)
       require(also >= 0 && static_cast<size_t>(also) < signature.inputs.size(),
               "a written input is the same as one that does not exist");
@@ -231,10 +233,10 @@ void check_signature(const Container& container, const Signature& signature,
     const program::Stream& stream = bind(hyper.stream, "hyper-parameter " + hyper.name);
     require(stream.mode == program::StreamMode::kConstantInput && stream.host_dtype == DType::kF32 &&
                 stream.spec.shape.empty(),
-            "hyper-parameter " + hyper.name + " has a stream of another kind");
+            fmt::format("hyper-parameter {} has a stream of another kind", hyper.name));
     require(hyper.group == -1 || (hyper.group >= 0 && static_cast<size_t>(hyper.group) < streamed.size() &&
                                   streamed[hyper.group].contains(hyper.name)),
-            "hyper-parameter " + hyper.name + " belongs to no group");
+            fmt::format("hyper-parameter {} belongs to no group", hyper.name));
   }
   // The executor binds the seed of a run by the stream's name (frontends/common/step_builder.h).
   for (size_t s = 0; s < streams; ++s) {
@@ -250,11 +252,11 @@ void check_signature(const Container& container, const Signature& signature,
     const program::Stream& stream = program->streams[s];
     if (bound[s] != 0 || !stream.name.starts_with("anchor.")) continue;
     require(stream.mode != program::StreamMode::kInput && stream.mode != program::StreamMode::kConstantInput,
-            "stream " + stream.name + " gives nothing to the host");
+            fmt::format("stream {} gives nothing to the host", stream.name));
     bound[s] = 1;
   }
   for (size_t s = 0; s < streams; ++s)
-    require(bound[s] != 0, "stream " + program->streams[s].name + " is bound to nothing");
+    require(bound[s] != 0, fmt::format("stream {} is bound to nothing", program->streams[s].name));
 }
 
 }  // namespace ipu::executable

@@ -1,5 +1,7 @@
 #include "ir/builder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -144,8 +146,8 @@ ConstantPtr make_scalar(DType dtype, double value) {
     case DType::kF8_152:
       break;
   }
-  throw Error(ErrorCode::kTypeMismatch, "unsupported constant: a scalar of type " +
-                                            std::string(ipu::to_string(dtype)) + " needs a scale.");
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("unsupported constant: a scalar of type {} needs a scale.", ipu::to_string(dtype)));
 }
 
 }  // namespace ipu::ir

@@ -1,4 +1,6 @@
 // Graphs: creation, erasure and order of ops; unique deterministic names.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -38,7 +40,7 @@ std::string Graph::unique_name(std::string_view hint) {
   if (!base.empty() && !values_.contains(base)) return base;
   int& suffix = next_suffix_[base];
   while (true) {
-    std::string name = base.empty() ? std::to_string(suffix++) : base + "_" + std::to_string(++suffix);
+    std::string name = base.empty() ? std::to_string(suffix++) : fmt::format("{}_{}", base, ++suffix);
     if (!values_.contains(name)) return name;
   }
 }
@@ -77,21 +79,21 @@ Value* Graph::add_input(Type type, std::string_view name_hint) {
 
 void Graph::erase_input(int i) {
   Value* value = inputs_[i];
-  IPU_CHECK(value->is_unused(), "input '" + value->name() + "' is still used");
+  IPU_CHECK(value->is_unused(), fmt::format("input '{}' is still used", value->name()));
   inputs_.erase(inputs_.begin() + i);
   for (size_t k = i; k < inputs_.size(); ++k) inputs_[k]->index_ = static_cast<int>(k);
   release(value);
 }
 
 int Graph::append_output(Value* value) {
-  IPU_CHECK(value->graph_ == this, "output '" + value->name() + "' belongs to another graph");
+  IPU_CHECK(value->graph_ == this, fmt::format("output '{}' belongs to another graph", value->name()));
   outputs_.push_back(value);
   ++value->output_count_;
   return static_cast<int>(outputs_.size()) - 1;
 }
 
 void Graph::set_output(int i, Value* value) {
-  IPU_CHECK(value->graph_ == this, "output '" + value->name() + "' belongs to another graph");
+  IPU_CHECK(value->graph_ == this, fmt::format("output '{}' belongs to another graph", value->name()));
   --outputs_[i]->output_count_;
   outputs_[i] = value;
   ++value->output_count_;
@@ -121,9 +123,10 @@ Op* Graph::create(std::string_view kind, std::span<Value* const> operands, Attri
 }
 
 void Graph::erase(Op* op) {
-  IPU_CHECK(op->graph_ == this, "op '" + op->kind() + "' belongs to another graph");
+  IPU_CHECK(op->graph_ == this, fmt::format("op '{}' belongs to another graph", op->kind()));
   for (Value* result : op->results_)
-    IPU_CHECK(result->is_unused(), "result '" + result->name() + "' of '" + op->kind() + "' is still used");
+    IPU_CHECK(result->is_unused(),
+              fmt::format("result '{}' of '{}' is still used", result->name(), op->kind()));
   for (int i = 0; i < op->operand_count(); ++i) op->unlink(i);
   for (Value* result : op->results_) release(result);
   ops_.erase(op->position_);

@@ -1,5 +1,7 @@
 #include "ir/module.h"
 
+#include <fmt/core.h>
+
 #include "support/error.h"
 
 namespace ipu::ir {
@@ -10,7 +12,7 @@ std::string unique_key(const Table& table, std::string_view hint, std::string_vi
   std::string base(hint.empty() ? fallback : hint);
   if (!table.contains(base)) return base;
   for (int suffix = 1;; ++suffix) {
-    std::string name = base + "_" + std::to_string(suffix);
+    std::string name = fmt::format("{}_{}", base, suffix);
     if (!table.contains(name)) return name;
   }
 }

@@ -1,5 +1,7 @@
 #include "ir/settings.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <utility>
 
@@ -23,13 +25,14 @@ std::optional<Context> context_from_string(std::string_view text) {
 
 std::string user_line(const Location& location) {
   if (!location || location->file.empty()) return "";
-  return location->file + ":" + std::to_string(location->line);
+  return fmt::format("{}:{}", location->file, location->line);
 }
 
 std::string to_string(const Location& location) {
   if (!location || (location->file.empty() && location->module_path.empty())) return "<unknown>";
   std::string text = user_line(location);
-  if (!location->module_path.empty()) text += (text.empty() ? "[" : " [") + location->module_path + "]";
+  if (!location->module_path.empty())
+    text += fmt::format("{}[{}]", text.empty() ? "" : " ", location->module_path);
   return text;
 }
 

@@ -1,12 +1,14 @@
 // Values and ops: use lists with constant-time link and unlink (each operand knows its place in the value's
 // list).
+#include <fmt/core.h>
+
 #include "ir/module.h"
 #include "support/error.h"
 
 namespace ipu::ir {
 
 void Value::replace_all_uses_with(Value* other) {
-  IPU_CHECK(other != this, "value '" + name_ + "' cannot replace itself");
+  IPU_CHECK(other != this, fmt::format("value '{}' cannot replace itself", name_));
   while (!uses_.empty()) {
     Use use = uses_.back();
     use.user->set_operand(use.index, other);
@@ -31,7 +33,7 @@ void Op::unlink(int i) {
 
 void Op::set_operand(int i, Value* value) {
   IPU_CHECK(value == nullptr || value->graph_ == graph_,
-            "operand of '" + kind() + "' belongs to another graph");
+            fmt::format("operand of '{}' belongs to another graph", kind()));
   unlink(i);
   if (value == nullptr) return;
   operands_[i] = {value, value->uses_.size()};
@@ -62,7 +64,7 @@ Value* Op::append_result(Type type, std::string_view name_hint) {
 
 void Op::erase_result(int i) {
   Value* value = results_[i];
-  IPU_CHECK(value->is_unused(), "result '" + value->name() + "' is still used");
+  IPU_CHECK(value->is_unused(), fmt::format("result '{}' is still used", value->name()));
   results_.erase(results_.begin() + i);
   for (int k = i; k < result_count(); ++k) results_[k]->index_ = k;
   graph_->release(value);

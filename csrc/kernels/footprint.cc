@@ -1,5 +1,7 @@
 #include "kernels/footprint.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -14,13 +16,13 @@ const T* attribute(const KernelRequest& request, std::string_view name) {
   const Attribute* found = request.attributes.find(name);
   if (found == nullptr) return nullptr;
   const T* value = std::get_if<T>(found);
-  if (value == nullptr) refuse("has attribute '" + std::string(name) + "' of another kind");
+  if (value == nullptr) refuse(fmt::format("has attribute '{}' of another kind", name));
   return value;
 }
 
 template <class T>
 const T& present(const T* value, std::string_view name) {
-  if (value == nullptr) refuse("has no attribute '" + std::string(name) + "'");
+  if (value == nullptr) refuse(fmt::format("has no attribute '{}'", name));
   return *value;
 }
 
@@ -36,8 +38,7 @@ void require_counts(const KernelRequest& request, size_t operands, size_t result
 
 void require_counts(const KernelRequest& request, size_t least, size_t most, size_t results) {
   if (request.operands.size() < least || request.operands.size() > most || request.results.size() != results)
-    refuse("has " + std::to_string(request.operands.size()) + " operands and " +
-           std::to_string(request.results.size()) + " results");
+    refuse(fmt::format("has {} operands and {} results", request.operands.size(), request.results.size()));
 }
 
 namespace {
@@ -169,13 +170,13 @@ const std::vector<int64_t>& dimensions_of(const KernelRequest& request, std::str
   const std::vector<int64_t>& dims = integers_of(request, name);
   for (int64_t dim : dims)
     if (dim < 0 || static_cast<size_t>(dim) >= rank)
-      refuse("has dimension " + std::to_string(dim) + " of a tensor of rank " + std::to_string(rank));
+      refuse(fmt::format("has dimension {} of a tensor of rank {}", dim, rank));
   return dims;
 }
 int64_t dimension_of(const KernelRequest& request, std::string_view name, size_t rank) {
   const int64_t dim = integer_of(request, name);
   if (dim < 0 || static_cast<size_t>(dim) >= rank)
-    refuse("has dimension " + std::to_string(dim) + " of a tensor of rank " + std::to_string(rank));
+    refuse(fmt::format("has dimension {} of a tensor of rank {}", dim, rank));
   return dim;
 }
 

@@ -1,6 +1,7 @@
 // Keeps Highway's process-wide dispatch mask in step with the chosen level.
 #include "kernels/isa.h"
 
+#include <fmt/core.h>
 #include <hwy/highway.h>
 
 #include <string>
@@ -34,7 +35,7 @@ Isa& active() {
 Isa active_isa() { return active(); }
 
 void set_active_isa(Isa isa) {
-  IPU_CHECK(isa <= instruction_set(), "'" + std::string(to_string(isa)) + "' is above the level in force");
+  IPU_CHECK(isa <= instruction_set(), fmt::format("'{}' is above the level in force", to_string(isa)));
   active() = activate(isa);
 }
 

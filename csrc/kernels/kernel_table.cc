@@ -1,5 +1,7 @@
 #include "kernels/kernel_table.h"
 
+#include <fmt/core.h>
+
 #include <map>
 #include <string>
 
@@ -15,7 +17,7 @@ std::map<std::string, KernelDef, std::less<>>& table() {
 
 void register_kernel(const KernelDef& def) {
   bool added = table().emplace(std::string(def.id), def).second;
-  IPU_CHECK(added, "kernel '" + std::string(def.id) + "' is registered twice");
+  IPU_CHECK(added, fmt::format("kernel '{}' is registered twice", def.id));
 }
 
 const KernelDef* find_kernel(std::string_view id) {
@@ -37,8 +39,8 @@ void KernelFault::index_out_of_range(std::string_view operand, int64_t position,
 
 std::string KernelFault::message() const {
   std::lock_guard lock(mutex_);
-  return "index out of range: index " + std::to_string(index_) + " (element " + std::to_string(position_) +
-         " of '" + operand_ + "') is not in [" + std::to_string(low_) + ", " + std::to_string(extent_) + ").";
+  return fmt::format("index out of range: index {} (element {} of '{}') is not in [{}, {}).", index_,
+                     position_, operand_, low_, extent_);
 }
 
 void KernelFault::clear() {

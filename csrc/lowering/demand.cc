@@ -1,5 +1,7 @@
 #include "lowering/demand.h"
 
+#include <fmt/core.h>
+
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
@@ -42,11 +44,12 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
 void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir::Op* reader) {
   const int home = nest_.home(scope, value);
   if (home != kAnywhere && home != ipu) {
-    Error error(ErrorCode::kInternal,
-                "internal error: %" + value->name() + " of graph @" + scope.graph->name() + " is on IPU " +
-                    std::to_string(home) + " and read on IPU " + std::to_string(ipu) +
-                    (reader != nullptr ? " by '" + reader->kind() + "'" : "") +
-                    " without an ipu_copy. Run the pass insert-ipu-copies before lowering.");
+    Error error(
+        ErrorCode::kInternal,
+        fmt::format("internal error: %{} of graph @{} is on IPU {} and read on IPU {}{} without an ipu_copy. "
+                    "Run the pass insert-ipu-copies before lowering.",
+                    value->name(), scope.graph->name(), home, ipu,
+                    reader != nullptr ? fmt::format(" by '{}'", reader->kind()) : ""));
     if (reader != nullptr) error.at(ir::user_line(reader->location));
     throw error;
   }
@@ -63,7 +66,7 @@ void Demand::activate(const Scope& scope, int ipu) {
 }
 
 void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
-  IPU_CHECK(scope.site != nullptr, "the entry graph @" + scope.graph->name() + " has inputs");
+  IPU_CHECK(scope.site != nullptr, fmt::format("the entry graph @{} has inputs", scope.graph->name()));
   const ir::Op& site = *scope.site;
   int operand = input->index();
   if (site.is(kind::kIf)) operand += 1;

@@ -1,6 +1,8 @@
 // Single ops on one IPU: views, kernels, streams, variables, and what goes to or comes from elsewhere.
 #include "lowering/drafter.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ir/structure.h"
@@ -144,7 +146,7 @@ const View& Drafter::ensure(const Scope& scope, const ir::Value* value) {
   const ir::Op* op = value->producer();
   if (op == nullptr) {
     IPU_CHECK(scope.is_loop_body() && value->index() == 0,
-              "%" + value->name() + " of @" + scope.graph->name() + " has no place");
+              fmt::format("%{} of @{} has no place", value->name(), scope.graph->name()));
     View index = new_buffer(spec_of(value->type()), value->name());
     DraftStep& step = add(Opcode::kCounter);
     step.counter = counters_.at(&scope);
@@ -163,9 +165,8 @@ const View& Drafter::ensure(const Scope& scope, const ir::Value* value) {
       take(scope, *op);
     }
   }
-  IPU_CHECK(place_of(scope, value).buffer >= 0, "%" + value->name() + " of @" + scope.graph->name() +
-                                                    " is read on IPU " + std::to_string(ipu_) +
-                                                    " before it is there");
+  IPU_CHECK(place_of(scope, value).buffer >= 0, fmt::format("%{} of @{} is read on IPU {} before it is there",
+                                                            value->name(), scope.graph->name(), ipu_));
   return place_of(scope, value);
 }
 

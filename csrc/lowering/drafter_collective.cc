@@ -1,4 +1,6 @@
 // Ops that meet the same op of other replicas.
+#include <fmt/core.h>
+
 #include "lowering/drafter.h"
 #include "support/error.h"
 
@@ -8,8 +10,8 @@ void Drafter::emit_all_reduce(const Scope& scope, const ir::Op& op) {
   const std::string reduction = op.attributes.text("op", "sum");
   if (!op.is("all_reduce") || reduction != "sum")
     throw Error(ErrorCode::kUnsupportedOps,
-                "unsupported collective: '" + op.kind() + "'" +
-                    (op.is("all_reduce") ? " with op=\"" + reduction + "\"" : "") + " cannot be lowered yet.")
+                fmt::format("unsupported collective: '{}'{} cannot be lowered yet.", op.kind(),
+                            op.is("all_reduce") ? fmt::format(" with op=\"{}\"", reduction) : ""))
         .at(ir::user_line(op.location));
   DraftOperand operand;
   static_cast<View&>(operand) = contiguous(scope, op.operand(0));

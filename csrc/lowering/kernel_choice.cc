@@ -1,5 +1,7 @@
 #include "lowering/kernel_choice.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "kernels/kernel_table.h"
@@ -41,7 +43,7 @@ bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, con
 }
 
 void throw_no_kernel(const ir::Op& op) {
-  std::string text = "no kernel: '" + op.kind() + "' cannot run on";
+  std::string text = fmt::format("no kernel: '{}' cannot run on", op.kind());
   for (int i = 0; i < op.operand_count(); ++i)
     text += (i > 0 ? ", " : " ") +
             (op.operand(i) == nullptr ? std::string("nothing") : ir::to_string(op.operand(i)->type()));

@@ -2,6 +2,8 @@
 // plan memory, check.
 #include "lowering/lower.h"
 
+#include <fmt/core.h>
+
 #include "ir/structure.h"
 #include "lowering/drafter.h"
 #include "support/error.h"
@@ -27,9 +29,10 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
   }
   for (const ir::Variable& variable : module.variables()) {
     if (variable.shard_over > 1)
-      throw Error(ErrorCode::kUnsupportedOps, "unsupported variable: @" + variable.name +
-                                                  " is sharded over " + std::to_string(variable.shard_over) +
-                                                  " replicas, which cannot be lowered yet.");
+      throw Error(
+          ErrorCode::kUnsupportedOps,
+          fmt::format("unsupported variable: @{} is sharded over {} replicas, which cannot be lowered yet.",
+                      variable.name, variable.shard_over));
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
     out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),
@@ -58,9 +61,10 @@ void fill_tables(const Nest& nest, program::Program& out, SharedTables& shared) 
 program::Program lower(const ir::Module& module, const LowerOptions& options) {
   auto entry = module.entry_points.find(options.entry_point);
   IPU_CHECK(entry != module.entry_points.end(),
-            "the module has no entry point '" + options.entry_point + "'");
+            fmt::format("the module has no entry point '{}'", options.entry_point));
   const ir::Graph* graph = module.find_graph(entry->second);
-  IPU_CHECK(graph != nullptr, "entry point '" + options.entry_point + "' names graph @" + entry->second);
+  IPU_CHECK(graph != nullptr,
+            fmt::format("entry point '{}' names graph @{}", options.entry_point, entry->second));
   Nest nest(module, *graph);
   Demand demand(nest);
 

@@ -1,5 +1,7 @@
 #include "lowering/nest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ir/structure.h"
@@ -49,14 +51,14 @@ Nest::Nest(const ir::Module& module, const ir::Graph& entry) : module_(module) {
 
 const ir::Graph& Nest::graph_named(const ir::Op& op, const Symbol& symbol) const {
   const ir::Graph* graph = module_.find_graph(symbol.name);
-  IPU_CHECK(graph != nullptr, "op " + op.kind() + " names graph @" + symbol.name);
+  IPU_CHECK(graph != nullptr, fmt::format("op {} names graph @{}", op.kind(), symbol.name));
   return *graph;
 }
 
 Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent) {
   int depth = 0;
   for (Scope* s = parent; s != nullptr; s = s->parent) ++depth;
-  IPU_CHECK(depth < kMaxDepth, "graph @" + graph.name() + " calls itself");
+  IPU_CHECK(depth < kMaxDepth, fmt::format("graph @{} calls itself", graph.name()));
   scopes_.push_back(std::make_unique<Scope>());
   Scope* scope = scopes_.back().get();
   scope->graph = &graph;
@@ -74,8 +76,8 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
     if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) ||
         op->is(kind::kRngContext) || op->is(kind::kWrite))
       throw Error(ErrorCode::kUnsupportedOps,
-                  "unsupported operation: '" + op->kind() + "' cannot be lowered" +
-                      (op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
+                  fmt::format("unsupported operation: '{}' cannot be lowered{}", op->kind(),
+                              op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
           .at(ir::user_line(op->location));
     if (!is_region(*op)) continue;
     std::vector<Scope*> called;

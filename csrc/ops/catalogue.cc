@@ -1,8 +1,8 @@
 #include "ops/catalogue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -12,38 +12,29 @@ namespace ipu::ops {
 namespace {
 
 std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
-
-std::string number(double value) {
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string to_text(const Attribute& value) {
   struct Visitor {
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(int64_t v) const { return std::to_string(v); }
-    std::string operator()(double v) const { return number(v); }
-    std::string operator()(const std::string& v) const { return "\"" + v + "\""; }
+    std::string operator()(double v) const { return fmt::format("{:g}", v); }
+    std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
     std::string operator()(DType v) const { return std::string(to_string(v)); }
     std::string operator()(const Symbol& v) const { return "@" + v.name; }
     std::string operator()(const ConstantPtr&) const { return "dense"; }
     std::string operator()(const std::vector<int64_t>& v) const { return to_string(v); }
     std::string operator()(const std::vector<double>& v) const {
       std::vector<std::string> parts;
-      for (double x : v) parts.push_back(number(x));
-      return "[" + joined(parts) + "]";
+      for (double x : v) parts.push_back(fmt::format("{:g}", x));
+      return fmt::format("[{}]", joined(parts));
     }
-    std::string operator()(const std::vector<std::string>& v) const { return "[" + joined(v) + "]"; }
+    std::string operator()(const std::vector<std::string>& v) const { return fmt::format("[{}]", joined(v)); }
     std::string operator()(const std::vector<Symbol>& v) const {
       std::vector<std::string> parts;
       for (const Symbol& s : v) parts.push_back("@" + s.name);
-      return "[" + joined(parts) + "]";
+      return fmt::format("[{}]", joined(parts));
     }
   };
   return std::visit(Visitor{}, value);
@@ -63,13 +54,15 @@ std::string dtypes(DTypeSet set) {
 
 std::string signature(const OpDef& def) {
   std::vector<std::string> operands, attributes;
-  for (const OperandDef& o : def.operands)
-    operands.push_back(o.name + (o.variadic ? "..." : o.optional ? "?" : "") + ": " + dtypes(o.dtypes));
+  for (const OperandDef& o : def.operands) {
+    const char* mark = o.variadic ? "..." : o.optional ? "?" : "";
+    operands.push_back(fmt::format("{}{}: {}", o.name, mark, dtypes(o.dtypes)));
+  }
   for (const AttributeDef& a : def.attributes)
     attributes.push_back(a.name + (a.fallback ? "=" + to_text(*a.fallback) : ""));
-  return def.name + "(" + joined(operands) + ")" +
-         (attributes.empty() ? "" : " {" + joined(attributes) + "}") + " -> " +
-         (def.results.empty() ? "()" : joined(def.results));
+  return fmt::format("{}({}){} -> {}", def.name, joined(operands),
+                     attributes.empty() ? "" : fmt::format(" {{{}}}", joined(attributes)),
+                     def.results.empty() ? "()" : joined(def.results));
 }
 
 std::string gradient(const OpDef& def) {
@@ -123,23 +116,24 @@ std::string catalogue() {
       "defaults. "
       "\"Imported from\" lists the ATen overloads that become this operation alone or with others.\n";
   for (const auto& [family, defs] : families) {
-    text += "\n## " + family + "\n";
+    text += fmt::format("\n## {}\n", family);
     for (const OpDef* def : defs) {
-      text += "\n### " + def->name + "\n\n`" + signature(*def) + "`\n\n" + def->doc + "\n\n";
-      text += "- gradient: " + gradient(*def) + "\n";
-      if (const std::string names = traits(*def); !names.empty()) text += "- traits: " + names + "\n";
+      text += fmt::format("\n### {}\n\n`{}`\n\n{}\n\n", def->name, signature(*def), def->doc);
+      text += fmt::format("- gradient: {}\n", gradient(*def));
+      if (const std::string names = traits(*def); !names.empty())
+        text += fmt::format("- traits: {}\n", names);
       std::vector<std::string> overloads;
       for (const auto& [overload, importer] : def->aten) {
-        overloads.push_back("`" + overload + "`");
+        overloads.push_back(fmt::format("`{}`", overload));
         owned.insert(overload);
       }
-      if (!overloads.empty()) text += "- imported from: " + joined(overloads) + "\n";
+      if (!overloads.empty()) text += fmt::format("- imported from: {}\n", joined(overloads));
     }
   }
   std::vector<std::string> others;
   for (const std::string& overload : aten_overloads())
-    if (!owned.contains(overload)) others.push_back("`" + overload + "`");
-  if (!others.empty()) text += "\n## Imported as several operations\n\n" + joined(others) + "\n";
+    if (!owned.contains(overload)) others.push_back(fmt::format("`{}`", overload));
+  if (!others.empty()) text += fmt::format("\n## Imported as several operations\n\n{}\n", joined(others));
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "ops/reference_tensor.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -35,7 +37,7 @@ int64_t to_integer(double value) {
 
 [[noreturn]] void no_such_bytes(DType dtype) {
   throw Error(ErrorCode::kTypeMismatch,
-              "unsupported dtype: constants of type " + std::string(to_string(dtype)) + " cannot be read.");
+              fmt::format("unsupported dtype: constants of type {} cannot be read.", to_string(dtype)));
 }
 
 }  // namespace
@@ -126,8 +128,7 @@ ReferenceTensor ReferenceTensor::from_bytes(ir::Type type, const void* bytes) {
 
 ReferenceTensor ReferenceTensor::from_constant(const ConstantData& data) {
   IPU_CHECK(static_cast<int64_t>(data.bytes.size()) == size_in_bytes(data.dtype, data.shape),
-            "a constant of shape " + to_string(data.shape) + " has " + std::to_string(data.bytes.size()) +
-                " bytes");
+            fmt::format("a constant of shape {} has {} bytes", to_string(data.shape), data.bytes.size()));
   return from_bytes({data.dtype, data.shape, Layout::kPlain}, data.bytes.data());
 }
 

@@ -1,5 +1,7 @@
 #include "ops/verify.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ir/structure.h"
@@ -24,20 +26,18 @@ std::string disagreement(const ir::Op& op) {
     return error.message();
   }
   if (static_cast<int>(types.size()) != op.result_count())
-    return "has " + std::to_string(op.result_count()) + " results, its type rule gives " +
-           std::to_string(types.size());
+    return fmt::format("has {} results, its type rule gives {}", op.result_count(), types.size());
   for (int i = 0; i < op.result_count(); ++i) {
     const ir::Type& stated = op.result(i)->type();
     if (stated.shape != types[i].shape || stated.dtype != types[i].dtype)
-      return "result " + std::to_string(i) + " is " + ir::to_string(stated) + ", its type rule gives " +
-             ir::to_string(types[i]);
+      return fmt::format("result {} is {}, its type rule gives {}", i, ir::to_string(stated),
+                         ir::to_string(types[i]));
     if (!def->has(kAnyLayout)) continue;
     for (const ir::Value* operand : operands)
       if (operand != nullptr && operand->type().shape == stated.shape &&
           operand->type().layout != stated.layout)
-        return "operand %" + operand->name() + " has layout " +
-               std::string(to_string(operand->type().layout)) + ", result " + std::to_string(i) + " has " +
-               std::string(to_string(stated.layout));
+        return fmt::format("operand %{} has layout {}, result {} has {}", operand->name(),
+                           to_string(operand->type().layout), i, to_string(stated.layout));
   }
   return {};
 }

@@ -1,6 +1,8 @@
 // The table of kinds, the parts that all rules share, and the sum over micro-batches.
 #include "optimizers/rule.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -40,7 +42,7 @@ const Rule& rule_of(Kind kind) {
     case Kind::kLambNoBias:
       return kLambRule;
   }
-  throw Error(ErrorCode::kOptimizer, "unknown optimizer kind: " + std::to_string(static_cast<int>(kind)));
+  throw Error(ErrorCode::kOptimizer, fmt::format("unknown optimizer kind: {}", static_cast<int>(kind)));
 }
 
 std::string kind_name(Kind kind) {
@@ -64,7 +66,7 @@ std::string kind_name(Kind kind) {
     case Kind::kLambNoBias:
       return "LAMB with bias_correction=False";
   }
-  return "kind " + std::to_string(static_cast<int>(kind));
+  return fmt::format("kind {}", static_cast<int>(kind));
 }
 
 bool corrects_bias(Kind kind) { return kind == Kind::kAdam || kind == Kind::kAdamW || kind == Kind::kLamb; }
@@ -85,7 +87,7 @@ std::map<std::string, double> streamed_hypers(const Spec& spec, int group) {
 Scalar Hypers::get(const std::string& stream, bool constant, double value) const {
   if (constant) return value;
   auto at = streamed_.find(stream);
-  IPU_CHECK(at != streamed_.end(), "no streamed value for hyper-parameter '" + stream + "'");
+  IPU_CHECK(at != streamed_.end(), fmt::format("no streamed value for hyper-parameter '{}'", stream));
   return Scalar(&builder_, at->second);
 }
 Scalar Hypers::operator()(const std::string& name) const {

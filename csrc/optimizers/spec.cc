@@ -1,6 +1,7 @@
 // Names and checks of optimizer specs, the same for all kinds.
+#include <fmt/core.h>
+
 #include <cmath>
-#include <cstdio>
 
 #include "optimizers/rule.h"
 #include "support/error.h"
@@ -14,12 +15,11 @@ constexpr double kVelocityScalingDefault = 1.0;
 std::string number(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   if (std::isnan(value)) return "nan";
-  char text[40];
+  std::string result;
   for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (std::strtod(text, nullptr) == value) break;
+    result = fmt::format("{:.{}g}", value, digits);
+    if (std::strtod(result.c_str(), nullptr) == value) break;
   }
-  std::string result = text;
   if (result.find_first_of(".e") == std::string::npos) result += ".0";
   return result;
 }
@@ -28,66 +28,75 @@ std::string number(double value) {
 
 void check_hyper(const std::string& name, const HyperParameter& compiled, const HyperParameter& next) {
   if (compiled.constant && compiled.value != next.value)
-    fail("optimizer constant changed: " + name + " was compiled as the constant " + number(compiled.value) +
-         " and is now " + number(next.value) +
-         ". Mark it with optimizer.variable_attrs.markAsVariable before the first "
-         "compilation, or compile again.");
+    fail(
+        fmt::format("optimizer constant changed: {} was compiled as the constant {} and is now {}. "
+                    "Mark it with optimizer.variable_attrs.markAsVariable before the first compilation, "
+                    "or compile again.",
+                    name, number(compiled.value), number(next.value)));
 }
 
 void check_fixed(const std::string& name, std::string_view compiled, std::string_view next) {
   if (compiled != next)
-    fail("optimizer constant changed: " + name + " was compiled as " + std::string(compiled) +
-         " and is now " + std::string(next) +
-         ". It is fixed when the model is compiled: create a new trainingModel to change it.");
+    fail(
+        fmt::format("optimizer constant changed: {} was compiled as {} and is now {}. "
+                    "It is fixed when the model is compiled: create a new trainingModel to change it.",
+                    name, compiled, next));
 }
 
 }  // namespace
 
 std::string stream_name(int group, const std::string& hyper) {
   if (hyper == "loss_scaling") return "optimizer.loss_scaling";
-  return "optimizer." + std::to_string(group) + "." + hyper;
+  return fmt::format("optimizer.{}.{}", group, hyper);
 }
 
 std::string state_name(const StateTensor& state, const std::string& parameter) {
-  return state.suffix + "___" + parameter;
+  return fmt::format("{}___{}", state.suffix, parameter);
 }
 
 void check_spec(const Spec& spec) {
   for (const auto& [parameter, group] : spec.group_of)
     if (group < 0 || group >= static_cast<int>(spec.groups.size()))
-      fail("optimizer group missing: parameter '" + parameter + "' is in group " + std::to_string(group) +
-           ", but there are " + std::to_string(spec.groups.size()) + " groups.");
+      fail(fmt::format("optimizer group missing: parameter '{}' is in group {}, but there are {} groups.",
+                       parameter, group, spec.groups.size()));
   for (size_t i = 0; i < spec.groups.size(); ++i)
     for (const std::string& name : rule_of(spec.kind).hypers)
       if (!spec.groups[i].hyper.contains(name))
-        fail("optimizer attribute missing: group " + std::to_string(i) + " has no " + name + ".");
+        fail(fmt::format("optimizer attribute missing: group {} has no {}.", i, name));
   if (spec.loss_scaling.constant && !(spec.loss_scaling.value > 0.0))
-    fail("optimizer attribute invalid: loss_scaling is " + number(spec.loss_scaling.value) +
-         " and must be positive.");
+    fail(fmt::format("optimizer attribute invalid: loss_scaling is {} and must be positive.",
+                     number(spec.loss_scaling.value)));
   if (!(spec.max_grad_norm >= 0.0))
-    fail("optimizer attribute invalid: max_grad_norm is " + number(spec.max_grad_norm) +
-         " and must be a number from 0 to infinity.");
+    fail(
+        fmt::format("optimizer attribute invalid: max_grad_norm is {} "
+                    "and must be a number from 0 to infinity.",
+                    number(spec.max_grad_norm)));
 }
 
 void check_compatible(const Spec& compiled, const Spec& next) {
   if (compiled.kind != next.kind)
-    fail("optimizer kind changed: the model was compiled for " + kind_name(compiled.kind) + " and got " +
-         kind_name(next.kind) + ". Create a new trainingModel for it.");
+    fail(
+        fmt::format("optimizer kind changed: the model was compiled for {} and got {}. "
+                    "Create a new trainingModel for it.",
+                    kind_name(compiled.kind), kind_name(next.kind)));
   if (compiled.groups.size() != next.groups.size())
-    fail("optimizer groups changed: the model was compiled for " + std::to_string(compiled.groups.size()) +
-         " parameter groups and got " + std::to_string(next.groups.size()) + ".");
+    fail(fmt::format("optimizer groups changed: the model was compiled for {} parameter groups and got {}.",
+                     compiled.groups.size(), next.groups.size()));
   if (compiled.group_of != next.group_of)
     for (const auto& [parameter, group] : compiled.group_of) {
       auto at = next.group_of.find(parameter);
       if (at == next.group_of.end() || at->second != group)
-        fail("optimizer groups changed: parameter '" + parameter + "' was compiled in group " +
-             std::to_string(group) + " and is now in " +
-             (at == next.group_of.end() ? "none" : "group " + std::to_string(at->second)) + ".");
+        fail(fmt::format(
+            "optimizer groups changed: parameter '{}' was compiled in group {} "
+            "and is now in {}.",
+            parameter, group, at == next.group_of.end() ? "none" : fmt::format("group {}", at->second)));
     }
   for (const auto& [parameter, group] : next.group_of)
     if (!compiled.group_of.contains(parameter))
-      fail("optimizer groups changed: parameter '" + parameter +
-           "' was compiled in no group and is now in group " + std::to_string(group) + ".");
+      fail(
+          fmt::format("optimizer groups changed: parameter '{}' was compiled in no group "
+                      "and is now in group {}.",
+                      parameter, group));
   const bool first_is_velocity = compiled.kind == Kind::kSgdSeparate || compiled.is_combined();
   check_fixed("accum_type", to_string(compiled.accum_dtype), to_string(next.accum_dtype));
   check_fixed(first_is_velocity ? "velocity_accum_type" : "first_order_momentum_accum_type",
@@ -98,12 +107,13 @@ void check_compatible(const Spec& compiled, const Spec& next) {
   check_fixed("use_tf_variant", compiled.tf_variant ? "True" : "False", next.tf_variant ? "True" : "False");
   for (size_t i = 0; i < compiled.groups.size(); ++i) {
     const Group &old_group = compiled.groups[i], &new_group = next.groups[i];
-    const std::string of_group = " of group " + std::to_string(i);
+    const std::string of_group = fmt::format(" of group {}", i);
     check_fixed("nesterov" + of_group, old_group.nesterov ? "True" : "False",
                 new_group.nesterov ? "True" : "False");
     for (const auto& [name, compiled_parameter] : old_group.hyper) {
       auto at = new_group.hyper.find(name);
-      if (at == new_group.hyper.end()) fail("optimizer attribute missing: " + name + of_group + " is gone.");
+      if (at == new_group.hyper.end())
+        fail(fmt::format("optimizer attribute missing: {}{} is gone.", name, of_group));
       check_hyper(name + of_group, compiled_parameter, at->second);
     }
     for (const auto& [name, parameter] : new_group.hyper)

@@ -1,5 +1,6 @@
 #include "passes/host_limits.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,7 +16,7 @@ int64_t host_memory() {
   const double bytes = std::strtod(text, &end);
   if (*end != '\0' || !(bytes >= 0) || bytes > 0x1p62)
     throw Error(ErrorCode::kEnvironment,
-                "POPTORCH_HOST_MEMORY is not understood: '" + std::string(text) + "' is no number of bytes.");
+                fmt::format("POPTORCH_HOST_MEMORY is not understood: '{}' is no number of bytes.", text));
   return static_cast<int64_t>(bytes);
 }
 
@@ -25,14 +26,14 @@ std::optional<bool> recomputation_wanted() {
   const std::string value = text;
   if (value != "0" && value != "1")
     throw Error(ErrorCode::kEnvironment,
-                "POPTORCH_EXECUTE_RECOMPUTE is not understood: '" + value + "' is neither 0 nor 1.");
+                fmt::format("POPTORCH_EXECUTE_RECOMPUTE is not understood: '{}' is neither 0 nor 1.", value));
   return value == "1";
 }
 
 std::string host_limits_text() {
   const std::optional<bool> wanted = recomputation_wanted();
   if (wanted) return *wanted ? "recomputation executed" : "recomputation not executed";
-  return "recomputation above " + std::to_string(host_memory()) + " bytes";
+  return fmt::format("recomputation above {} bytes", host_memory());
 }
 
 }  // namespace ipu::passes

@@ -1,5 +1,7 @@
 #include "passes/inline_graph.h"
 
+#include <fmt/core.h>
+
 #include <unordered_map>
 
 #include "support/error.h"
@@ -22,7 +24,7 @@ ir::Settings inherited(ir::Settings own, const ir::Settings& site) {
 std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
                                       const std::vector<ir::Value*>& arguments) {
   IPU_CHECK(arguments.size() == callee.inputs().size(),
-            "@" + callee.name() + " is inlined with a wrong number of arguments");
+            fmt::format("@{} is inlined with a wrong number of arguments", callee.name()));
   ir::Graph* graph = site.graph();
   std::unordered_map<const ir::Value*, ir::Value*> values;
   std::unordered_map<const ir::Op*, ir::Op*> copies;

@@ -1,6 +1,8 @@
 // The registry of passes and the driver of rewrites of single ops.
 #include "passes/pass.h"
 
+#include <fmt/core.h>
+
 #include "passes/effects.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -20,7 +22,7 @@ constexpr int kMaxSweeps = 1000;  // a rewrite that still applies after so many 
 void register_pass(PassInfo info) {
   std::string name = info.name;
   bool added = registry().emplace(name, std::move(info)).second;
-  IPU_CHECK(added, "pass '" + name + "' is registered twice");
+  IPU_CHECK(added, fmt::format("pass '{}' is registered twice", name));
 }
 
 const PassInfo* find_pass(std::string_view name) {
@@ -39,7 +41,7 @@ bool OpPass::run(ir::Module& module, const PassContext& context) {
   for (const auto& graph : module.graphs()) {
     bool applied = !has_order_edges(*graph);
     for (int sweep = 0; applied; ++sweep) {
-      IPU_CHECK(sweep < kMaxSweeps, "a rewrite of @" + graph->name() + " does not come to an end");
+      IPU_CHECK(sweep < kMaxSweeps, fmt::format("a rewrite of @{} does not come to an end", graph->name()));
       applied = false;
       ir::Op* next = nullptr;
       for (ir::Op* op = graph->ops().empty() ? nullptr : graph->ops().front().get(); op != nullptr;

@@ -1,5 +1,7 @@
 // Pipelines as data, and the driver that runs one: passes in order, the verifier between them, text dumps on
 // demand.
+#include <fmt/core.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -73,9 +75,11 @@ bool dump_wanted(std::string_view moment) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     if (item.empty()) continue;
     if (!is_known_moment(item))
-      throw Error(ErrorCode::kEnvironment, "IPU_DUMP is not understood: '" + std::string(item) +
-                                               "' is none of all, before:PASS, after:PASS, at:CHECKPOINT. "
-                                               "ipu-opt --list names the passes.");
+      throw Error(ErrorCode::kEnvironment,
+                  fmt::format("IPU_DUMP is not understood: "
+                              "'{}' is none of all, before:PASS, after:PASS, at:CHECKPOINT. "
+                              "ipu-opt --list names the passes.",
+                              item));
     if (item == moment || item == "all") found = true;
   }
   return found;
@@ -102,17 +106,18 @@ void dump(const ir::Module& module, std::string_view moment) {
   if (!dump_wanted(moment)) return;
   static std::atomic<int> sequence{0};
   const char* directory = std::getenv("IPU_DUMP_DIR");
-  std::string number = std::to_string(sequence++), name(moment);
+  std::string name(moment);
   for (char& c : name)
     if (c == ':' || c == '/') c = '-';
-  std::string path = std::string(directory == nullptr || *directory == '\0' ? "." : directory) + "/" +
-                     std::string(number.size() < 3 ? 3 - number.size() : 0, '0') + number + "-" + name +
-                     ".ir";
+  std::string path = fmt::format(
+      "{}/{:03}-{}.ir", directory == nullptr || *directory == '\0' ? "." : directory, sequence++, name);
   std::ofstream file(path);
   file << ir::print(module);
   if (!file.flush())
-    throw Error(ErrorCode::kEnvironment,
-                "dump not written: " + path + " cannot be opened. IPU_DUMP_DIR names an existing directory.");
+    throw Error(
+        ErrorCode::kEnvironment,
+        fmt::format("dump not written: {} cannot be opened. IPU_DUMP_DIR names an existing directory.",
+                    path));
 }
 
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
@@ -128,9 +133,10 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     }
     const PassInfo* info = find_pass(step);
     if (info == nullptr)
-      throw Error(ErrorCode::kInvalidIr, "unknown pass '" + step + "': ipu-opt --list names the passes.");
+      throw Error(ErrorCode::kInvalidIr,
+                  fmt::format("unknown pass '{}': ipu-opt --list names the passes.", step));
     poll_interruption();
-    ErrorContext activity("running pass '" + step + "'");
+    ErrorContext activity(fmt::format("running pass '{}'", step));
     dump(module, "before:" + step);
     if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step);
     info->make()->run(module, inner);
@@ -139,8 +145,8 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     try {
       ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : form_of(module));
     } catch (const Error& error) {
-      throw Error(ErrorCode::kInternal,
-                  "internal error: pass '" + step + "' left an illegal module.\n" + error.message());
+      throw Error(ErrorCode::kInternal, fmt::format("internal error: pass '{}' left an illegal module.\n{}",
+                                                    step, error.message()));
     }
   }
   if (context.statistics != nullptr)

@@ -1,5 +1,7 @@
 #include "passes/popart_patterns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -79,14 +81,12 @@ constexpr Pattern kPatterns[] = {
 const Pattern& known(std::string_view name) {
   if (const Pattern* pattern = find_pattern(name)) return *pattern;
   const bool is_misspelt = name == "Inplace";
-  throw Error(ErrorCode::kInvalidIr, "unknown pattern: '" + std::string(name) + "' is no pattern of PopART" +
-                                         (is_misspelt ? "; did you mean 'InPlace'?" : "."));
+  throw Error(ErrorCode::kInvalidIr, fmt::format("unknown pattern: '{}' is no pattern of PopART{}", name,
+                                                 is_misspelt ? "; did you mean 'InPlace'?" : "."));
 }
 
 std::string listed(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -117,9 +117,10 @@ PatternSelection::PatternSelection(const std::vector<std::string>& names)
 void PatternSelection::enable(std::string_view name, bool on) {
   const Pattern& pattern = known(name);
   if (pattern.state == kMandatory && !on && asserts_)
-    throw Error(ErrorCode::kInvalidIr,
-                "mandatory pattern: '" + std::string(name) +
-                    "' cannot be switched off. enableRuntimeAsserts(False) allows it.");
+    throw Error(
+        ErrorCode::kInvalidIr,
+        fmt::format("mandatory pattern: '{}' cannot be switched off. enableRuntimeAsserts(False) allows it.",
+                    name));
   on_[pattern.name] = on;
 }
 
@@ -131,8 +132,9 @@ void PatternSelection::check() const {
   for (const Pattern& pattern : kPatterns)
     if (pattern.state == kMandatory && !on_.at(pattern.name)) off.push_back(pattern.name);
   if (!off.empty())
-    throw Error(ErrorCode::kInvalidIr,
-                "mandatory patterns are off: " + listed(off) + ". enableRuntimeAsserts(False) allows it.");
+    throw Error(
+        ErrorCode::kInvalidIr,
+        fmt::format("mandatory patterns are off: {}. enableRuntimeAsserts(False) allows it.", listed(off)));
 }
 
 std::vector<std::string> steps_under(std::vector<std::string> steps, const PatternSelection& selection) {
@@ -156,11 +158,12 @@ std::vector<std::string> steps_with(std::vector<std::string> steps,
       for (const std::string& step : steps)
         if (step.starts_with("@")) there.push_back(std::string_view(step).substr(1));
       throw Error(ErrorCode::kInvalidIr,
-                  "unknown checkpoint: '" + checkpoint + "'; the pipeline has " + listed(there) + ".");
+                  fmt::format("unknown checkpoint: '{}'; the pipeline has {}.", checkpoint, listed(there)));
     }
     for (const std::string& pass : passes)
       if (find_pass(pass) == nullptr)
-        throw Error(ErrorCode::kInvalidIr, "unknown pass '" + pass + "': ipu-opt --list names the passes.");
+        throw Error(ErrorCode::kInvalidIr,
+                    fmt::format("unknown pass '{}': ipu-opt --list names the passes.", pass));
     steps.insert(at + 1, passes.begin(), passes.end());
   }
   return steps;
@@ -187,7 +190,7 @@ PatternSelection selection_of(std::string_view text) {
       const bool on = word.ends_with("=on");
       if (!on && !word.ends_with("=off"))
         throw Error(ErrorCode::kInvalidIr,
-                    "pattern switch not understood: '" + word + "' is not NAME=on or NAME=off.");
+                    fmt::format("pattern switch not understood: '{}' is not NAME=on or NAME=off.", word));
       selection.enable(std::string_view(word).substr(0, word.find('=')), on);
     }
     return selection;

@@ -2,6 +2,8 @@
 // Rings are first-in first-out with one writer and one reader, so whether the program ends does not depend
 // on the order in which IPUs run: one order proves all. Instructions that neither move control nor touch a
 // ring are dropped first, and so are loops without rings in them.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "program/program.h"
@@ -93,9 +95,9 @@ class Simulation {
     for (size_t q = 0; q < rings_.size(); ++q)
       if (rings_[q].filled != 0)
         throw Error(ErrorCode::kDeadlock,
-                    "deadlock: ring " + program_.rings[q].name + " still holds " +
-                        std::to_string(rings_[q].filled) +
-                        " elements when the program ends; the next call could not start");
+                    fmt::format("deadlock: ring {} still holds {} elements when the program ends; "
+                                "the next call could not start",
+                                program_.rings[q].name, rings_[q].filled));
   }
 
  private:
@@ -164,9 +166,10 @@ class Simulation {
         case Opcode::kRelease: {
           RingState& ring = rings_[step.object];
           if (ring.taken == 0)
-            throw Error(ErrorCode::kInvalidProgram,
-                        "invalid program: " + describe(program_, ipu, step.original) + ": no slot of ring " +
-                            program_.rings[step.object].name + " is taken");
+            throw Error(
+                ErrorCode::kInvalidProgram,
+                fmt::format("invalid program: {}: no slot of ring {} is taken",
+                            describe(program_, ipu, step.original), program_.rings[step.object].name));
           --ring.taken;
           --ring.filled;
           break;
@@ -190,15 +193,16 @@ class Simulation {
     for (size_t i = 0; i < tracks_.size(); ++i) {
       const Track& track = tracks_[i];
       if (track.at == static_cast<int>(track.steps.size())) {
-        text += "\n  IPU " + std::to_string(i) + " has ended";
+        text += fmt::format("\n  IPU {} has ended", i);
         continue;
       }
       const Step& step = track.steps[track.at];
       const Ring& ring = program_.rings[step.object];
       bool full = step.opcode == Opcode::kPush;
-      text += "\n  " + describe(program_, static_cast<int>(i), step.original) + " waits for IPU " +
-              std::to_string(full ? ring.to_ipu : ring.from_ipu) + ": ring " + ring.name +
-              (full ? " is full with " + std::to_string(ring.capacity) + " elements" : " is empty");
+      text += fmt::format("\n  {} waits for IPU {}: ring {} is {}",
+                          describe(program_, static_cast<int>(i), step.original),
+                          full ? ring.to_ipu : ring.from_ipu, ring.name,
+                          full ? fmt::format("full with {} elements", ring.capacity) : "empty");
     }
     throw Error(ErrorCode::kDeadlock, text);
   }

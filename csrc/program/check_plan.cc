@@ -3,6 +3,8 @@
 // planner. A buffer is alive where some write may reach and some read may follow; writes that cover only a
 // part of it do not end its life. Cost: blocks x buffers/64 words per round of the fixpoint, then one walk
 // over the instructions.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -177,14 +179,14 @@ class PlanChecker {
       }
       if (other >= 0)
         throw Error(ErrorCode::kInvalidProgram,
-                    "invalid plan: buffers " + std::to_string(b) + " (" + buffer.name + ", " + range(buffer) +
-                        ") and " + std::to_string(other) + " (" + program_.buffers[other].name + ", " +
-                        range(program_.buffers[other]) + ") overlap and are alive together at instruction " +
-                        std::to_string(at));
+                    fmt::format("invalid plan: buffers {} ({}, {}) and {} ({}, {}) overlap "
+                                "and are alive together at instruction {}",
+                                b, buffer.name, range(buffer), other, program_.buffers[other].name,
+                                range(program_.buffers[other]), at));
       if (buffer.offset + buffer.bytes > program_.arena_bytes)
         throw Error(ErrorCode::kInvalidProgram,
-                    "invalid plan: buffer " + std::to_string(b) + " (" + buffer.name + ", " + range(buffer) +
-                        ") leaves the arena of " + std::to_string(program_.arena_bytes) + " bytes");
+                    fmt::format("invalid plan: buffer {} ({}, {}) leaves the arena of {} bytes", b,
+                                buffer.name, range(buffer), program_.arena_bytes));
       alive.emplace(buffer.offset, b);
     };
     auto leave = [&](int b) {
@@ -216,10 +218,10 @@ class PlanChecker {
       for (const Operand& operand : step.operands) {
         if (!in_arena(operand)) continue;
         if (!may_be_written(operand.buffer, i))
-          throw Error(ErrorCode::kInvalidProgram, "invalid plan: instruction " + std::to_string(i) +
-                                                      " reads buffer " + std::to_string(operand.buffer) +
-                                                      " (" + program_.buffers[operand.buffer].name +
-                                                      "), which nothing has written");
+          throw Error(
+              ErrorCode::kInvalidProgram,
+              fmt::format("invalid plan: instruction {} reads buffer {} ({}), which nothing has written", i,
+                          operand.buffer, program_.buffers[operand.buffer].name));
         join(operand.buffer, i);
       }
       for (const Operand& result : step.results) {
@@ -232,7 +234,7 @@ class PlanChecker {
   }
 
   static std::string range(const Buffer& buffer) {
-    return "bytes " + std::to_string(buffer.offset) + " to " + std::to_string(buffer.offset + buffer.bytes);
+    return fmt::format("bytes {} to {}", buffer.offset, buffer.offset + buffer.bytes);
   }
 
   const IpuProgram& program_;

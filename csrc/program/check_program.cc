@@ -1,5 +1,7 @@
 // Structural check of a program: what an engine may rely on without looking again. Liveness of arena buffers
 // is check_plan, order of rings check_deadlock.
+#include <fmt/core.h>
+
 #include <set>
 
 #include "program/check_variables.h"
@@ -31,29 +33,28 @@ class Checker {
   void require(bool condition, const std::string& what) const {
     if (!condition)
       throw Error(ErrorCode::kInvalidProgram,
-                  "invalid program: " + describe(program_, ipu_, at_) + ": " + what);
+                  fmt::format("invalid program: {}: {}", describe(program_, ipu_, at_), what));
   }
 
   void check_buffer(int b) const {
     const Buffer& buffer = code_.buffers[b];
     auto fits = [&](bool condition, const std::string& what) {
       if (!condition)
-        throw Error(ErrorCode::kInvalidProgram, "invalid program: IPU " + std::to_string(ipu_) + ", buffer " +
-                                                    std::to_string(b) + " (" + buffer.name + "): " + what);
+        throw Error(ErrorCode::kInvalidProgram,
+                    fmt::format("invalid program: IPU {}, buffer {} ({}): {}", ipu_, b, buffer.name, what));
     };
     fits(buffer.bytes >= 0 && buffer.offset >= 0, "negative size or offset");
     switch (buffer.storage) {
       case Storage::kArena:
         fits(buffer.offset <= code_.arena_bytes && buffer.bytes <= code_.arena_bytes - buffer.offset,
-             std::to_string(buffer.bytes) + " bytes at " + std::to_string(buffer.offset) +
-                 " leave the arena of " + std::to_string(code_.arena_bytes));
+             fmt::format("{} bytes at {} leave the arena of {}", buffer.bytes, buffer.offset,
+                         code_.arena_bytes));
         break;
       case Storage::kVariable: {
         fits(buffer.index >= 0 && buffer.index < static_cast<int>(program_.variables.size()),
              "no such variable");
         const Variable& variable = program_.variables[buffer.index];
-        fits(variable.ipu == ipu_,
-             "variable " + variable.name + " is on IPU " + std::to_string(variable.ipu));
+        fits(variable.ipu == ipu_, fmt::format("variable {} is on IPU {}", variable.name, variable.ipu));
         fits(buffer.bytes <= variable.spec.stored_bytes() - buffer.offset,
              "larger than variable " + variable.name);
         break;
@@ -63,8 +64,7 @@ class Checker {
                  program_.constants[buffer.index] != nullptr,
              "no such constant");
         int64_t size = static_cast<int64_t>(program_.constants[buffer.index]->bytes.size());
-        fits(buffer.bytes <= size - buffer.offset,
-             "larger than its constant of " + std::to_string(size) + " bytes");
+        fits(buffer.bytes <= size - buffer.offset, fmt::format("larger than its constant of {} bytes", size));
         break;
       }
       case Storage::kExternal:
@@ -75,31 +75,28 @@ class Checker {
   void check_operand(const Operand& operand, const char* role, bool optional) const {
     if (operand.buffer == -1 && optional) return;
     require(operand.buffer >= 0 && operand.buffer < static_cast<int>(code_.buffers.size()),
-            std::string(role) + " names buffer " + std::to_string(operand.buffer) +
-                ", which this IPU does not have");
+            fmt::format("{} names buffer {}, which this IPU does not have", role, operand.buffer));
     const Buffer& buffer = code_.buffers[operand.buffer];
     require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
-            std::string(role) + " has " + std::to_string(operand.spec.strides.size()) + " strides for " +
-                std::to_string(operand.spec.shape.size()) + " dimensions");
+            fmt::format("{} has {} strides for {} dimensions", role, operand.spec.strides.size(),
+                        operand.spec.shape.size()));
     int64_t extent = extent_bytes(operand.spec);
     require(operand.byte_offset >= 0 && operand.byte_offset <= buffer.bytes &&
                 extent <= buffer.bytes - operand.byte_offset,
-            std::string(role) + " needs " + std::to_string(extent) + " bytes from byte " +
-                std::to_string(operand.byte_offset) + " on, buffer " + std::to_string(operand.buffer) + " (" +
-                buffer.name + ") has " + std::to_string(buffer.bytes));
+            fmt::format("{} needs {} bytes from byte {} on, buffer {} ({}) has {}", role, extent,
+                        operand.byte_offset, operand.buffer, buffer.name, buffer.bytes));
   }
 
   void check_counts(const Instruction& step, size_t operands, size_t results) const {
     require(step.operands.size() == operands && step.results.size() == results,
-            "takes " + std::to_string(operands) + " operands and " + std::to_string(results) + " results");
+            fmt::format("takes {} operands and {} results", operands, results));
   }
 
   void check_whole(const Operand& operand, int64_t bytes, const char* what) const {
     require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(),
             std::string(what) + " is not contiguous");
-    require(operand.spec.stored_bytes() == bytes, std::string(what) + " has " +
-                                                      std::to_string(operand.spec.stored_bytes()) +
-                                                      " bytes, not " + std::to_string(bytes));
+    require(operand.spec.stored_bytes() == bytes,
+            fmt::format("{} has {} bytes, not {}", what, operand.spec.stored_bytes(), bytes));
   }
 
   const Ring& ring(const Instruction& step) const {
@@ -109,7 +106,7 @@ class Checker {
   const Stream& stream(const Instruction& step) const {
     require(step.object >= 0 && step.object < static_cast<int>(program_.streams.size()), "no such stream");
     const Stream& result = program_.streams[step.object];
-    require(result.ipu == ipu_, "stream " + result.name + " belongs to IPU " + std::to_string(result.ipu));
+    require(result.ipu == ipu_, fmt::format("stream {} belongs to IPU {}", result.name, result.ipu));
     return result;
   }
   const Instruction& target(const Instruction& step) const {
@@ -127,7 +124,7 @@ class Checker {
       require(buffer.storage != Storage::kConstant, "writes constant " + buffer.name);
       if (buffer.storage == Storage::kVariable)
         require(program_.variables[buffer.index].written,
-                "writes variable " + buffer.name + ", which is declared read-only");
+                fmt::format("writes variable {}, which is declared read-only", buffer.name));
       if (buffer.storage == Storage::kExternal)
         require(step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kPop,
                 "writes external buffer " + buffer.name);
@@ -185,8 +182,8 @@ class Checker {
         check_whole(step.results[0], from.spec.stored_bytes(), "element");
         require(code_.buffers[step.results[0].buffer].storage != Storage::kExternal ||
                     from.host_dtype == from.spec.dtype,
-                "reads the host's " + std::string(ipu::to_string(from.host_dtype)) + " in place as " +
-                    std::string(ipu::to_string(from.spec.dtype)));
+                fmt::format("reads the host's {} in place as {}", ipu::to_string(from.host_dtype),
+                            ipu::to_string(from.spec.dtype)));
         break;
       }
       case Opcode::kStreamStore: {
@@ -201,23 +198,23 @@ class Checker {
       case Opcode::kPush:
         check_counts(step, 1, 0);
         require(ring(step).from_ipu == ipu_,
-                "ring " + ring(step).name + " is filled by IPU " + std::to_string(ring(step).from_ipu));
+                fmt::format("ring {} is filled by IPU {}", ring(step).name, ring(step).from_ipu));
         check_whole(step.operands[0], ring(step).bytes, "element");
         break;
       case Opcode::kPop:
         check_counts(step, 0, 1);
         require(ring(step).to_ipu == ipu_,
-                "ring " + ring(step).name + " is emptied by IPU " + std::to_string(ring(step).to_ipu));
+                fmt::format("ring {} is emptied by IPU {}", ring(step).name, ring(step).to_ipu));
         check_whole(step.results[0], ring(step).bytes, "element");
         break;
       case Opcode::kRelease:
         check_counts(step, 0, 0);
         require(ring(step).to_ipu == ipu_,
-                "ring " + ring(step).name + " is emptied by IPU " + std::to_string(ring(step).to_ipu));
+                fmt::format("ring {} is emptied by IPU {}", ring(step).name, ring(step).to_ipu));
         break;
       case Opcode::kCollective:
         check_counts(step, 1, 1);
-        require(step.kernel == "all_reduce_sum", "unknown collective '" + step.kernel + "'");
+        require(step.kernel == "all_reduce_sum", fmt::format("unknown collective '{}'", step.kernel));
         require((step.operands[0].spec.layout != Layout::kPlain || step.operands[0].spec.is_contiguous()) &&
                     step.operands[0].spec == step.results[0].spec,
                 "operand and result differ or are not contiguous");
@@ -269,27 +266,29 @@ void check_program(const Program& program) {
           "replicas, device iterations and accumulation are at least 1");
   for (const Variable& variable : program.variables) {
     require(variable.ipu >= 0 && variable.ipu < ipus,
-            "variable " + variable.name + " is on no IPU of the program");
+            fmt::format("variable {} is on no IPU of the program", variable.name));
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
-            "variable " + variable.name + " starts from a constant that is not there");
+            fmt::format("variable {} starts from a constant that is not there", variable.name));
     const std::string problem = variable.groups.problem(program.replicas);
-    require(problem.empty(), "the grouping of variable " + variable.name + " " + problem);
+    require(problem.empty(), fmt::format("the grouping of variable {} {}", variable.name, problem));
   }
   check_variables(program);
   for (const Ring& ring : program.rings) {
     require(ring.from_ipu >= 0 && ring.from_ipu < ipus && ring.to_ipu >= 0 && ring.to_ipu < ipus,
-            "ring " + ring.name + " ends on no IPU of the program");
-    require(ring.capacity >= 1 && ring.bytes >= 0, "ring " + ring.name + " holds nothing");
+            fmt::format("ring {} ends on no IPU of the program", ring.name));
+    require(ring.capacity >= 1 && ring.bytes >= 0, fmt::format("ring {} holds nothing", ring.name));
   }
   // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
   const Checked elements = Checked(program.device_iterations) * program.accumulation * program.replicas;
   for (const Stream& stream : program.streams) {
     static_cast<void>(elements * size_in_bytes(stream.host_dtype, stream.spec.shape));
-    require(stream.ipu >= 0 && stream.ipu < ipus, "stream " + stream.name + " is on no IPU of the program");
-    require(stream.spec.is_contiguous(), "elements of stream " + stream.name + " are not contiguous");
+    require(stream.ipu >= 0 && stream.ipu < ipus,
+            fmt::format("stream {} is on no IPU of the program", stream.name));
+    require(stream.spec.is_contiguous(),
+            fmt::format("elements of stream {} are not contiguous", stream.name));
     if (stream.mode == StreamMode::kEveryN)
       require(stream.period >= 1 && program.device_iterations % stream.period == 0,
-              "the period of stream " + stream.name + " does not divide the device iterations");
+              fmt::format("the period of stream {} does not divide the device iterations", stream.name));
   }
   for (int i = 0; i < ipus; ++i) Checker(program, i).run();
 }

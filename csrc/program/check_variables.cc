@@ -3,6 +3,8 @@
 // one of them.
 #include "program/check_variables.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "support/error.h"
@@ -46,7 +48,8 @@ void check_variables(const Program& program) {
   for (const Variable& variable : program.variables) {
     auto require = [&](bool condition, const std::string& what) {
       if (!condition)
-        throw Error(ErrorCode::kInvalidProgram, "invalid program: variable " + variable.name + ": " + what);
+        throw Error(ErrorCode::kInvalidProgram,
+                    fmt::format("invalid program: variable {}: {}", variable.name, what));
     };
     const TensorSpec& stored = variable.spec;
     const Shape& plain = variable.shape.empty() ? stored.shape : variable.shape;
@@ -54,18 +57,17 @@ void check_variables(const Program& program) {
             "its size is negative or overflows");
     const int64_t width = size_in_bytes(stored.dtype);
     require(stored.layout == Layout::kPlain || width == 4 || width == 2,
-            "elements of " + std::to_string(width) + " bytes have no such layout");
-    require(is_stored_form(plain, stored), "the host's " + text(plain) + " is not what is stored, " +
-                                               text(stored.shape) + " in layout " +
-                                               std::string(ipu::to_string(stored.layout)));
+            fmt::format("elements of {} bytes have no such layout", width));
+    require(is_stored_form(plain, stored),
+            fmt::format("the host's {} is not what is stored, {} in layout {}", text(plain),
+                        text(stored.shape), ipu::to_string(stored.layout)));
     if (variable.constant < 0) continue;
     const ConstantPtr& initial = program.constants[static_cast<size_t>(variable.constant)];
     require(initial != nullptr, "its initial value is missing");
     require(initial->dtype == stored.dtype, "its initial value is of another type");
     const int64_t bytes = elements(plain, stored.dtype) * width;
-    require(static_cast<int64_t>(initial->bytes.size()) == bytes, "its initial value has " +
-                                                                      std::to_string(initial->bytes.size()) +
-                                                                      " bytes, not " + std::to_string(bytes));
+    require(static_cast<int64_t>(initial->bytes.size()) == bytes,
+            fmt::format("its initial value has {} bytes, not {}", initial->bytes.size(), bytes));
   }
 }
 

@@ -1,7 +1,9 @@
 // The program's text for dumps and tests, and the words its messages use for a step.
 #include "program/program.h"
 
-#include <sstream>
+#include <fmt/core.h>
+
+#include <iterator>
 
 #include "support/checked.h"
 #include "support/error.h"
@@ -43,56 +45,56 @@ std::string_view to_string(StreamMode mode) {
 
 std::string spec_text(const TensorSpec& spec) {
   std::string text =
-      std::string(ipu::to_string(spec.dtype)) + ipu::to_string(std::span<const int64_t>(spec.shape));
-  if (spec.layout != Layout::kPlain) return text + ":" + std::string(ipu::to_string(spec.layout));
+      fmt::format("{}{}", ipu::to_string(spec.dtype), ipu::to_string(std::span<const int64_t>(spec.shape)));
+  if (spec.layout != Layout::kPlain) return fmt::format("{}:{}", text, ipu::to_string(spec.layout));
   if (!spec.is_contiguous()) text += "/" + ipu::to_string(std::span<const int64_t>(spec.strides));
   return text;
 }
 
-void print_operands(std::ostream& out, const IpuProgram& ipu, const std::vector<Operand>& operands) {
+void print_operands(std::string& out, const IpuProgram& ipu, const std::vector<Operand>& operands) {
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
-    if (i > 0) out << ", ";
+    if (i > 0) out += ", ";
     if (operand.buffer < 0) {
-      out << "-";
+      out += "-";
       continue;
     }
     bool known = operand.buffer < static_cast<int>(ipu.buffers.size());
-    out << "b" << operand.buffer << (known ? ":" + ipu.buffers[operand.buffer].name : "");
-    if (operand.byte_offset != 0) out << "+" << operand.byte_offset;
-    out << " " << spec_text(operand.spec);
+    out += fmt::format("b{}{}", operand.buffer, known ? ":" + ipu.buffers[operand.buffer].name : "");
+    if (operand.byte_offset != 0) out += fmt::format("+{}", operand.byte_offset);
+    out += " " + spec_text(operand.spec);
   }
 }
 
-void print_instruction(std::ostream& out, const Program& program, const IpuProgram& ipu,
+void print_instruction(std::string& out, const Program& program, const IpuProgram& ipu,
                        const Instruction& step) {
   if (!step.results.empty()) {
     print_operands(out, ipu, step.results);
-    out << " = ";
+    out += " = ";
   }
-  out << to_string(step.opcode);
-  if (!step.kernel.empty()) out << " " << step.kernel;
-  if (step.counter >= 0) out << " counter " << step.counter;
-  if (step.opcode == Opcode::kLoop) out << " trip " << step.trip;
-  if (step.opcode == Opcode::kBranchUnlessCounter) out << " in [" << step.low << "," << step.high << ")";
-  if (step.target >= 0) out << " -> " << step.target;
+  out += to_string(step.opcode);
+  if (!step.kernel.empty()) out += " " + step.kernel;
+  if (step.counter >= 0) out += fmt::format(" counter {}", step.counter);
+  if (step.opcode == Opcode::kLoop) out += fmt::format(" trip {}", step.trip);
+  if (step.opcode == Opcode::kBranchUnlessCounter) out += fmt::format(" in [{},{})", step.low, step.high);
+  if (step.target >= 0) out += fmt::format(" -> {}", step.target);
   if (step.object >= 0) {
     bool is_stream = step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamStore;
     size_t count = is_stream ? program.streams.size() : program.rings.size();
-    out << " @";
+    out += " @";
     if (step.object < static_cast<int>(count))
-      out << (is_stream ? program.streams[step.object].name : program.rings[step.object].name);
+      out += is_stream ? program.streams[step.object].name : program.rings[step.object].name;
     else
-      out << step.object;
+      out += std::to_string(step.object);
   }
   if (!step.operands.empty()) {
-    out << "(";
+    out += "(";
     print_operands(out, ipu, step.operands);
-    out << ")";
+    out += ")";
   }
   if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size()) &&
       !program.origins[step.origin].location.empty())
-    out << "  // " << program.origins[step.origin].location;
+    out += "  // " + program.origins[step.origin].location;
 }
 
 }  // namespace
@@ -132,11 +134,11 @@ std::string_view to_string(Opcode opcode) {
 }
 
 std::string describe(const Program& program, int ipu, int instruction) {
-  std::string text = "IPU " + std::to_string(ipu) + ", instruction " + std::to_string(instruction);
+  std::string text = fmt::format("IPU {}, instruction {}", ipu, instruction);
   const std::vector<Instruction>& steps = program.ipus[ipu].instructions;
   if (instruction < 0 || instruction >= static_cast<int>(steps.size())) return text;
   const Instruction& step = steps[instruction];
-  text += " (" + std::string(to_string(step.opcode)) + (step.kernel.empty() ? "" : " " + step.kernel) + ")";
+  text += fmt::format(" ({}{})", to_string(step.opcode), step.kernel.empty() ? "" : " " + step.kernel);
   if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size())) {
     const Origin& origin = program.origins[step.origin];
     if (!origin.op.empty()) text += ", op " + origin.op;
@@ -153,49 +155,51 @@ int64_t extent_bytes(const TensorSpec& spec) {
     if (spec.shape[d] == 0) return 0;
     if (spec.shape[d] < 0 || spec.strides[d] < 0)
       throw Error(ErrorCode::kInvalidProgram,
-                  "negative size: view of shape " + ipu::to_string(std::span<const int64_t>(spec.shape)) +
-                      ", strides " + ipu::to_string(std::span<const int64_t>(spec.strides)));
+                  fmt::format("negative size: view of shape {}, strides {}",
+                              ipu::to_string(std::span<const int64_t>(spec.shape)),
+                              ipu::to_string(std::span<const int64_t>(spec.strides))));
     last += Checked(spec.shape[d] - 1) * spec.strides[d];
   }
   return ((last + 1) * size_in_bytes(spec.dtype)).value();
 }
 
 std::string print(const Program& program) {
-  std::ostringstream out;
-  out << "program replicas " << program.replicas << " device_iterations " << program.device_iterations
-      << " accumulation " << program.accumulation << "\n";
+  std::string out;
+  auto add = std::back_inserter(out);
+  fmt::format_to(add, "program replicas {} device_iterations {} accumulation {}\n", program.replicas,
+                 program.device_iterations, program.accumulation);
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const Variable& variable = program.variables[v];
-    out << "variable " << v << " " << variable.name << " " << spec_text(variable.spec) << " " << variable.role
-        << " ipu " << variable.ipu << (variable.written ? " written" : "");
+    fmt::format_to(add, "variable {} {} {} {} ipu {}{}", v, variable.name, spec_text(variable.spec),
+                   variable.role, variable.ipu, variable.written ? " written" : "");
     if (!variable.groups.is_one_group())
-      out << " in " << variable.groups.count(program.replicas) << " groups of replicas";
-    out << "\n";
+      fmt::format_to(add, " in {} groups of replicas", variable.groups.count(program.replicas));
+    out += "\n";
   }
   for (const Stream& stream : program.streams)
-    out << "stream " << stream.name << " " << to_string(stream.mode) << " " << spec_text(stream.spec)
-        << " host " << ipu::to_string(stream.host_dtype) << " ipu " << stream.ipu << "\n";
+    fmt::format_to(add, "stream {} {} {} host {} ipu {}\n", stream.name, to_string(stream.mode),
+                   spec_text(stream.spec), ipu::to_string(stream.host_dtype), stream.ipu);
   for (const Ring& ring : program.rings)
-    out << "ring " << ring.name << " " << ring.bytes << " bytes x " << ring.capacity << " ipu "
-        << ring.from_ipu << " -> " << ring.to_ipu << "\n";
+    fmt::format_to(add, "ring {} {} bytes x {} ipu {} -> {}\n", ring.name, ring.bytes, ring.capacity,
+                   ring.from_ipu, ring.to_ipu);
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const IpuProgram& ipu = program.ipus[i];
-    out << "ipu " << i << " arena " << ipu.arena_bytes << " peak " << ipu.peak_bytes << "\n";
+    fmt::format_to(add, "ipu {} arena {} peak {}\n", i, ipu.arena_bytes, ipu.peak_bytes);
     for (size_t b = 0; b < ipu.buffers.size(); ++b) {
       const Buffer& buffer = ipu.buffers[b];
-      out << "  b" << b << " " << buffer.name << " " << to_string(buffer.storage) << " " << buffer.bytes
-          << " bytes";
-      if (buffer.storage == Storage::kArena || buffer.offset != 0) out << " at " << buffer.offset;
-      if (buffer.index >= 0) out << " of " << buffer.index;
-      out << "\n";
+      fmt::format_to(add, "  b{} {} {} {} bytes", b, buffer.name, to_string(buffer.storage), buffer.bytes);
+      if (buffer.storage == Storage::kArena || buffer.offset != 0)
+        fmt::format_to(add, " at {}", buffer.offset);
+      if (buffer.index >= 0) fmt::format_to(add, " of {}", buffer.index);
+      out += "\n";
     }
     for (size_t n = 0; n < ipu.instructions.size(); ++n) {
-      out << "  " << n << ": ";
+      fmt::format_to(add, "  {}: ", n);
       print_instruction(out, program, ipu, ipu.instructions[n]);
-      out << "\n";
+      out += "\n";
     }
   }
-  return out.str();
+  return out;
 }
 
 }  // namespace ipu::program

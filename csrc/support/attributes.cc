@@ -1,5 +1,7 @@
 #include "support/attributes.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "support/error.h"
@@ -37,9 +39,9 @@ const Attribute* Attributes::find(std::string_view name) const {
 template <typename T>
 const T& Attributes::get(std::string_view name, const char* kind) const {
   const Attribute* value = find(name);
-  IPU_CHECK(value != nullptr, "attribute '" + std::string(name) + "' is missing");
+  IPU_CHECK(value != nullptr, fmt::format("attribute '{}' is missing", name));
   const T* typed = std::get_if<T>(value);
-  IPU_CHECK(typed != nullptr, "attribute '" + std::string(name) + "' is not " + kind);
+  IPU_CHECK(typed != nullptr, fmt::format("attribute '{}' is not {}", name, kind));
   return *typed;
 }
 

@@ -1,5 +1,7 @@
 #include "support/error.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
 namespace ipu {
@@ -7,7 +9,7 @@ namespace {
 thread_local std::vector<std::string> active_context;
 
 std::string with_code(ErrorCode code, const std::string& message) {
-  std::string tag = " [IPU-E" + std::to_string(static_cast<int>(code)) + "]";
+  std::string tag = fmt::format(" [IPU-E{}]", static_cast<int>(code));
   size_t end = message.find_first_of(":.\n");
   if (end == std::string::npos) return message + tag;
   return message.substr(0, end) + tag + message.substr(end);
@@ -32,9 +34,9 @@ ErrorContext::~ErrorContext() { active_context.pop_back(); }
 
 void check_failed(const char* condition, const char* file, int line, const std::string& detail) {
   const char* name = std::strrchr(file, '/');
-  throw Error(ErrorCode::kInternal, std::string("internal error: ") + condition + " does not hold at " +
-                                        (name ? name + 1 : file) + ":" + std::to_string(line) + ". " +
-                                        detail + "\n  Please report it with a dump made by IPU_DUMP=all.");
+  throw Error(ErrorCode::kInternal, fmt::format("internal error: {} does not hold at {}:{}. {}\n"
+                                                "  Please report it with a dump made by IPU_DUMP=all.",
+                                                condition, name ? name + 1 : file, line, detail));
 }
 
 }  // namespace ipu

@@ -1,5 +1,7 @@
 #include "support/foreign_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -76,7 +78,7 @@ std::string quotation(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return escaped(text, true);
   size_t end = max_bytes;  // not within a character
   while (end > 0 && max_bytes - end < 3 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return escaped(text.substr(0, end), true) + "... (" + std::to_string(text.size()) + " bytes)";
+  return fmt::format("{}... ({} bytes)", escaped(text.substr(0, end), true), text.size());
 }
 
 bool is_utf8(std::string_view text) {

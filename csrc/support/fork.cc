@@ -1,5 +1,6 @@
 #include "support/fork.h"
 
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -85,12 +86,13 @@ OwnProcess::OwnProcess() : generation_(current_generation), process_(::getpid())
 }
 
 void OwnProcess::refuse(const char* what) const {
-  throw Error(ErrorCode::kExecution,
-              std::string("in a forked process: ") + what + " belongs to process " +
-                  std::to_string(process_) + ", which this process (" + std::to_string(::getpid()) +
-                  ") was forked from. The threads that serve it stayed there.\n"
-                  "  try:      make the wrapper in this process, or start processes with 'spawn' instead of "
-                  "'fork'");
+  throw Error(
+      ErrorCode::kExecution,
+      fmt::format("in a forked process: {} belongs to process {}, which this process ({}) was forked from. "
+                  "The threads that serve it stayed there.\n"
+                  "  try:      make the wrapper in this process, or start processes with 'spawn' "
+                  "instead of 'fork'",
+                  what, process_, ::getpid()));
 }
 
 }  // namespace ipu

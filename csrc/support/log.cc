@@ -1,5 +1,6 @@
 #include "support/log.h"
 
+#include <fmt/core.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,13 +58,11 @@ void write_line(Destination& d, LogLevel level, std::string_view message) {
   clock_gettime(CLOCK_REALTIME, &now);
   tm local;
   localtime_r(&now.tv_sec, &local);
-  char time[32];
-  std::snprintf(time, sizeof time, "%02d:%02d:%02d.%03d", local.tm_hour, local.tm_min, local.tm_sec,
-                static_cast<int>(now.tv_nsec / 1'000'000));
   const bool coloured = !d.owned && isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   const LevelText text = text_of(level);
-  std::string line = std::string("[") + time + "] [poptorch:cpp] [" + (coloured ? text.colour : "") +
-                     text.name + (coloured ? "\033[0m" : "") + "] ";
+  std::string line = fmt::format("[{:02}:{:02}:{:02}.{:03}] [poptorch:cpp] [{}{}{}] ", local.tm_hour,
+                                 local.tm_min, local.tm_sec, now.tv_nsec / 1'000'000,
+                                 coloured ? text.colour : "", text.name, coloured ? "\033[0m" : "");
   line.append(message).push_back('\n');
   std::fwrite(line.data(), 1, line.size(), d.file);
   std::fflush(d.file);
@@ -73,7 +72,7 @@ void write_line(Destination& d, LogLevel level, std::string_view message) {
 void close_repeats(Destination& d) {
   if (d.repeats > d.max_repeats)
     write_line(d, d.last_level,
-               "(the line above was repeated " + std::to_string(d.repeats - d.max_repeats) + " more times)");
+               fmt::format("(the line above was repeated {} more times)", d.repeats - d.max_repeats));
   d.repeats = 1;
 }
 
@@ -87,8 +86,10 @@ void set_log_destination(const std::string& name) {
   const bool owned = !name.empty() && name != "stderr" && name != "stdout";
   if (owned) file = std::fopen(name.c_str(), "a");
   if (file == nullptr)
-    throw Error(ErrorCode::kEnvironment, "cannot write the log: '" + name + "': " + std::strerror(errno) +
-                                             ". POPTORCH_LOG_DEST is stderr, stdout or the name of a file");
+    throw Error(ErrorCode::kEnvironment,
+                fmt::format("cannot write the log: '{}': {}. "
+                            "POPTORCH_LOG_DEST is stderr, stdout or the name of a file",
+                            name, std::strerror(errno)));
   Destination& d = destination();
   std::lock_guard lock(d.mutex);
   if (d.owned) std::fclose(d.file);

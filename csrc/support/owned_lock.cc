@@ -1,5 +1,7 @@
 #include "support/owned_lock.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -56,7 +58,7 @@ class Record {
 thread_local Record this_thread;
 
 Error busy(const std::string& why, const char* what, const char* cure) {
-  return {ErrorCode::kBusy, why + ": " + what + cure};
+  return {ErrorCode::kBusy, fmt::format("{}: {}{}", why, what, cure)};
 }
 
 }  // namespace

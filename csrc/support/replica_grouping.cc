@@ -1,5 +1,7 @@
 #include "support/replica_grouping.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "support/error.h"
@@ -9,8 +11,7 @@ namespace {
 
 std::string problem_of_assignment(const std::vector<int64_t>& assignment, int64_t replicas) {
   if (static_cast<int64_t>(assignment.size()) != replicas)
-    return "assigns " + std::to_string(assignment.size()) + " replicas to groups and there are " +
-           std::to_string(replicas);
+    return fmt::format("assigns {} replicas to groups and there are {}", assignment.size(), replicas);
   std::vector<int64_t> sizes;
   for (int64_t group : assignment) {
     if (group < 0 || group > static_cast<int64_t>(sizes.size()))
@@ -27,12 +28,10 @@ std::string problem_of_assignment(const std::vector<int64_t>& assignment, int64_
 
 std::string ReplicaGrouping::problem(int64_t replicas) const {
   if (!assignment.empty()) return problem_of_assignment(assignment, replicas);
-  if (stride < 1 || size < 0)
-    return "has stride " + std::to_string(stride) + " and size " + std::to_string(size);
+  if (stride < 1 || size < 0) return fmt::format("has stride {} and size {}", stride, size);
   if (size == 0) return {};
   if (replicas % stride != 0 || replicas / stride % size != 0)
-    return "of size " + std::to_string(size) + " and stride " + std::to_string(stride) + " does not divide " +
-           std::to_string(replicas) + " replicas";
+    return fmt::format("of size {} and stride {} does not divide {} replicas", size, stride, replicas);
   return {};
 }
 

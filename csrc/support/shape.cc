@@ -1,5 +1,7 @@
 #include "support/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "support/error.h"
@@ -10,8 +12,9 @@ namespace {
 int64_t checked_multiply(int64_t a, int64_t b, std::span<const int64_t> shape) {
   int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result))
-    throw Error(ErrorCode::kTypeMismatch,
-                "tensor too large: the size of shape " + to_string(shape) + " does not fit 64 bits.");
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("tensor too large: the size of shape {} does not fit 64 bits.", to_string(shape)));
   return result;
 }
 }  // namespace
@@ -36,14 +39,7 @@ Strides contiguous_strides(std::span<const int64_t> shape) {
   return strides;
 }
 
-std::string to_string(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i) text += ",";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
+std::string to_string(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 Shape broadcast_shapes(std::span<const int64_t> a, std::span<const int64_t> b) {
   Shape result(std::max(a.size(), b.size()));
@@ -52,7 +48,7 @@ Shape broadcast_shapes(std::span<const int64_t> a, std::span<const int64_t> b) {
     int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1)
       throw Error(ErrorCode::kTypeMismatch,
-                  "shape mismatch: " + to_string(a) + " and " + to_string(b) + " do not broadcast.");
+                  fmt::format("shape mismatch: {} and {} do not broadcast.", to_string(a), to_string(b)));
     result[result.size() - 1 - i] = x == 1 ? y : x;
   }
   return result;

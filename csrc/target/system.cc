@@ -1,5 +1,7 @@
 #include "target/system.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -44,9 +46,10 @@ std::string known_names() {
 const System& find_system(std::string_view name) {
   for (const System& system : systems())
     if (system.name == name) return system;
-  throw Error(ErrorCode::kEnvironment, "unknown system '" + std::string(name) + "': known are " +
-                                           known_names() +
-                                           ". POPTORCH_EMULATED_SYSTEM says which one is emulated.");
+  throw Error(
+      ErrorCode::kEnvironment,
+      fmt::format("unknown system '{}': known are {}. POPTORCH_EMULATED_SYSTEM says which one is emulated.",
+                  name, known_names()));
 }
 
 std::vector<std::string> system_names() {
@@ -75,8 +78,10 @@ const System& model_system(bool small) {
   if (version == "ipu1") return models[first];
   if (version == "ipu2" || version.starts_with("ipu:")) return models[first + 1];
   if (version == "ipu21") return models[first + 2];
-  throw Error(ErrorCode::kEnvironment, "invalid environment variable: POPTORCH_IPU_MODEL_VERSION is '" +
-                                           version + "', expected ipu1, ipu2 or ipu21");
+  throw Error(ErrorCode::kEnvironment,
+              fmt::format("invalid environment variable: POPTORCH_IPU_MODEL_VERSION is '{}', "
+                          "expected ipu1, ipu2 or ipu21",
+                          version));
 }
 
 namespace {
@@ -109,7 +114,7 @@ int DevicePool::acquire(int count) {
   const System& system = attached_system();
   if (count < 1)
     throw Error(ErrorCode::kNoDevice,
-                "Failed to acquire " + std::to_string(count) + " IPU(s): ask for at least one.");
+                fmt::format("Failed to acquire {} IPU(s): ask for at least one.", count));
   Occupancy& state = occupancy();
   std::lock_guard lock(state.mutex);
   if (state.taken.size() < static_cast<size_t>(system.num_ipus))
@@ -124,13 +129,12 @@ int DevicePool::acquire(int count) {
       return first;
     }
   }
-  throw Error(ErrorCode::kNoDevice,
-              "Failed to acquire " + std::to_string(count) + " IPU(s): the emulated system '" + system.name +
-                  "' has " + std::to_string(system.num_ipus) + ", of which " + std::to_string(free) +
-                  " are free; IPUs are given in aligned groups of a power of two. Detach a model that is not "
-                  "in use, or "
-                  "choose a larger system with POPTORCH_EMULATED_SYSTEM (" +
-                  known_names() + ").");
+  throw Error(
+      ErrorCode::kNoDevice,
+      fmt::format("Failed to acquire {} IPU(s): the emulated system '{}' has {}, of which {} are free; "
+                  "IPUs are given in aligned groups of a power of two. Detach a model that is not in use, "
+                  "or choose a larger system with POPTORCH_EMULATED_SYSTEM ({}).",
+                  count, system.name, system.num_ipus, free, known_names()));
 }
 
 int DevicePool::device_count() const {
@@ -146,14 +150,14 @@ int DevicePool::acquire_device(int id, int count, int* size) {
     rest -= system.num_ipus / width;
     width *= 2;
   }
-  const std::string what = "Failed to acquire device Id " + std::to_string(id) + ": ";
+  const std::string what = fmt::format("Failed to acquire device Id {}: ", id);
   if (id < 0 || width > system.num_ipus)
-    throw Error(ErrorCode::kNoDevice, what + "the emulated system '" + system.name + "' has devices 0 to " +
-                                          std::to_string(device_count() - 1) + ".");
+    throw Error(ErrorCode::kNoDevice, fmt::format("{}the emulated system '{}' has devices 0 to {}.", what,
+                                                  system.name, device_count() - 1));
   if (count > width)
-    throw Error(ErrorCode::kNoDevice, what + "it has " + std::to_string(width) +
-                                          " IPU(s), and the model needs " + std::to_string(count) +
-                                          " (replicas x IPUs of one replica).");
+    throw Error(ErrorCode::kNoDevice,
+                fmt::format("{}it has {} IPU(s), and the model needs {} (replicas x IPUs of one replica).",
+                            what, width, count));
   Occupancy& state = occupancy();
   std::lock_guard lock(state.mutex);
   if (state.taken.size() < static_cast<size_t>(system.num_ipus))
@@ -180,7 +184,7 @@ void DevicePool::release(int first, int count) {
   for (int ipu = first; ipu < first + size; ++ipu) {
     IPU_CHECK(
         ipu >= 0 && static_cast<size_t>(ipu) < state.taken.size() && state.taken[static_cast<size_t>(ipu)],
-        "IPU " + std::to_string(ipu) + " was not acquired");
+        fmt::format("IPU {} was not acquired", ipu));
     state.taken[static_cast<size_t>(ipu)] = false;
   }
 }

@@ -1,5 +1,7 @@
 #include "emulator/faults/fault_rules.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -19,8 +21,9 @@ std::string listed(const std::array<std::string_view, n>& names) {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& detail) {
   throw Error(ErrorCode::kEnvironment,
-              "faults are not understood: '" + std::string(text) + "': " + detail +
-                  ". Rules look like IPU_RESET@run=2,ipu=1,step=kernel and are separated by ';'");
+              fmt::format("faults are not understood: '{}': {}. Rules look like "
+                          "IPU_RESET@run=2,ipu=1,step=kernel and are separated by ';'",
+                          text, detail));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -33,7 +36,7 @@ int64_t number(std::string_view rule, std::string_view text) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    refuse(rule, "'" + std::string(text) + "' is not a number");
+    refuse(rule, fmt::format("'{}' is not a number", text));
   return value;
 }
 
@@ -85,8 +88,9 @@ FaultRule parse_rule(std::string_view text) {
   } else if (kind == "error") {
     rule.kind = FaultRule::Kind::kError;
   } else {
-    refuse(text, "kinds are " + listed(kRecoveryActions) +
-                     ", unrecoverable, slow_link:MICROSECONDS, allocation, corrupt, error");
+    refuse(text,
+           fmt::format("kinds are {}, unrecoverable, slow_link:MICROSECONDS, allocation, corrupt, error",
+                       listed(kRecoveryActions)));
   }
   if (!detail.empty() && rule.kind != FaultRule::Kind::kSlowLink) refuse(text, "only slow_link has a value");
   if (at == std::string_view::npos) return rule;

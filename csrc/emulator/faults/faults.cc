@@ -1,5 +1,7 @@
 #include "emulator/faults/faults.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -158,10 +160,10 @@ void fault_before_step(const program::Program& program, int ipu, int replica, in
         case FaultRule::Kind::kError:
           throw std::runtime_error("a fault was asked for");
         case FaultRule::Kind::kUnrecoverable:
-          s.unusable.emplace("device fault: IPU " + std::to_string(ipu) + " does not answer", "");
+          s.unusable.emplace(fmt::format("device fault: IPU {} does not answer", ipu), "");
           throw *s.unusable;
         default:
-          DeviceError error("device fault: IPU " + std::to_string(ipu) + " stopped and needs " + rule.action,
+          DeviceError error(fmt::format("device fault: IPU {} stopped and needs {}", ipu, rule.action),
                             rule.action);
           // Attaching resets the IPUs it gets: nothing else is needed for this action.
           if (rule.action != kRecoveryActions[0]) s.unusable = error;
@@ -189,7 +191,8 @@ void fault_in_transfer(const program::Program& program, int ipu, int replica, in
   });
   if (XXH3_64bits(sent.data(), sent.size()) == meant) return;
   s.unusable.emplace(
-      "device fault: data of stream '" + program.streams[step.object].name + "' arrived damaged", action);
+      fmt::format("device fault: data of stream '{}' arrived damaged", program.streams[step.object].name),
+      action);
   throw *s.unusable;
 }
 
@@ -199,8 +202,11 @@ void fault_before_allocation(int ipu) {
   std::lock_guard lock(s.mutex);
   for_each_rule(s, [&](FaultRule& rule, int64_t) {
     if (rule.kind == FaultRule::Kind::kAllocation && (rule.ipu < 0 || rule.ipu == ipu) && takes_place(rule))
-      throw Error(ErrorCode::kHostMemory, "out of host memory: the arena of IPU " + std::to_string(ipu) +
-                                              " could not be had (a fault was asked for). Attach again");
+      throw Error(
+          ErrorCode::kHostMemory,
+          fmt::format("out of host memory: the arena of IPU {} could not be had (a fault was asked for). "
+                      "Attach again",
+                      ipu));
   });
 }
 
@@ -215,20 +221,20 @@ void recover(std::string_view action, int attached_ipus) {
     std::string known;
     for (std::string_view name : kRecoveryActions) known += (known.empty() ? "" : ", ") + std::string(name);
     throw Error(ErrorCode::kExecution,
-                "unknown recovery action: '" + std::string(action) + "'; known are " + known);
+                fmt::format("unknown recovery action: '{}'; known are {}", action, known));
   }
   if (strength(action) >= strength("PARTITION_RESET") && attached_ipus > 0)
     throw Error(ErrorCode::kExecution,
-                "IPUs are in use: " + std::string(action) + " resets all IPUs, and " +
-                    std::to_string(attached_ipus) +
-                    " are attached. Call detachFromDevice() or destroy() on each model first");
+                fmt::format("IPUs are in use: {} resets all IPUs, and {} are attached. "
+                            "Call detachFromDevice() or destroy() on each model first",
+                            action, attached_ipus));
   FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   if (!s.unusable) return;
   if (!s.unusable->recoverable()) throw DeviceError(*s.unusable);
   if (strength(action) < strength(s.unusable->recovery_action()))
-    throw Error(ErrorCode::kExecution, "reset is not enough: " + std::string(action) + " was made, " +
-                                           s.unusable->recovery_action() + " is needed");
+    throw Error(ErrorCode::kExecution, fmt::format("reset is not enough: {} was made, {} is needed", action,
+                                                   s.unusable->recovery_action()));
   s.unusable.reset();
 }
 

@@ -1,5 +1,7 @@
 #include "emulator/proof/prove.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "emulator/proof/prove_control.h"
@@ -42,14 +44,16 @@ class Prover {
     }
     if (const auto undefined = find_undefined_external(code_)) {
       at_ = undefined->instruction;
-      refuse("reads " + code_.buffers[undefined->buffer].name + ", which nothing has defined before");
+      refuse(
+          fmt::format("reads {}, which nothing has defined before", code_.buffers[undefined->buffer].name));
     }
   }
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ErrorCode::kInvalidProgram,
-                "invalid program: " + program::describe(program_, ipu_, static_cast<int>(at_)) + ": " + what);
+                fmt::format("invalid program: {}: {}",
+                            program::describe(program_, ipu_, static_cast<int>(at_)), what));
   }
 
   // The host's tensors are aligned to their own elements, whatever a step takes them for.
@@ -67,7 +71,7 @@ class Prover {
   void prove_operand(const Operand& operand) const {
     const TensorSpec& spec = operand.spec;
     if (spec.shape.size() > kMaxRank)
-      refuse("has an operand of " + std::to_string(spec.shape.size()) + " dimensions");
+      refuse(fmt::format("has an operand of {} dimensions", spec.shape.size()));
     int64_t elements = 1;
     for (int64_t extent : spec.shape) {
       if (extent < 0) refuse("has an operand with a negative extent");
@@ -93,32 +97,31 @@ class Prover {
     }
     IPU_CHECK(
         footprint.operands.size() == step.operands.size() && footprint.results.size() == step.results.size(),
-        "the statement of kernel " + step.kernel + " has another number of operands");
+        fmt::format("the statement of kernel {} has another number of operands", step.kernel));
     for (size_t i = 0; i < step.operands.size(); ++i)
-      prove_extent(step.operands[i], footprint.operands[i], "reads", "operand " + std::to_string(i));
+      prove_extent(step.operands[i], footprint.operands[i], "reads", fmt::format("operand {}", i));
     for (size_t i = 0; i < step.results.size(); ++i)
-      prove_extent(step.results[i], footprint.results[i], "writes", "result " + std::to_string(i));
+      prove_extent(step.results[i], footprint.results[i], "writes", fmt::format("result {}", i));
   }
 
   void prove_extent(const Operand& operand, const Extent& extent, const char* does,
                     const std::string& which) const {
     if (extent.begin >= extent.end) return;
-    if (operand.buffer < 0) refuse(std::string(does) + " " + which + ", which is absent");
+    if (operand.buffer < 0) refuse(fmt::format("{} {}, which is absent", does, which));
     const Buffer& buffer = code_.buffers[operand.buffer];
     int64_t begin = 0, end = 0;
     if (__builtin_add_overflow(operand.byte_offset, extent.begin, &begin) ||
         __builtin_add_overflow(operand.byte_offset, extent.end, &end) || begin < 0 || end > buffer.bytes)
-      refuse(std::string(does) + " bytes " + std::to_string(extent.begin) + " to " +
-             std::to_string(extent.end) + " of " + which + ", which starts at byte " +
-             std::to_string(operand.byte_offset) + " of buffer " + std::to_string(operand.buffer) + " (" +
-             buffer.name + ") of " + std::to_string(buffer.bytes) + " bytes");
+      refuse(fmt::format("{} bytes {} to {} of {}, which starts at byte {} of buffer {} ({}) of {} bytes",
+                         does, extent.begin, extent.end, which, operand.byte_offset, operand.buffer,
+                         buffer.name, buffer.bytes));
   }
 
   void prove_external(const Instruction& step, int64_t bytes, const char* of) const {
     const Buffer& buffer = code_.buffers[step.results[0].buffer];
     if (buffer.storage == Storage::kExternal && buffer.bytes > bytes)
-      refuse("buffer " + buffer.name + " of " + std::to_string(buffer.bytes) + " bytes is larger than " + of +
-             ", " + std::to_string(bytes) + " bytes");
+      refuse(fmt::format("buffer {} of {} bytes is larger than {}, {} bytes", buffer.name, buffer.bytes, of,
+                         bytes));
   }
 
   const Program& program_;

@@ -1,5 +1,7 @@
 #include "emulator/proof/prove_control.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -147,9 +149,9 @@ void prove_stream_counts(const Program& program) {
       const int64_t limit = HostStream::elements_per_replica(program.streams[s], program);
       if (used[s] <= limit) continue;
       throw Error(ErrorCode::kInvalidProgram,
-                  "invalid program: " + program::describe(program, static_cast<int>(i), last[s]) +
-                      ": stream " + program.streams[s].name + " is used " + std::to_string(used[s]) +
-                      " times in a run and has " + std::to_string(limit) + " elements");
+                  fmt::format("invalid program: {}: stream {} is used {} times in a run and has {} elements",
+                              program::describe(program, static_cast<int>(i), last[s]),
+                              program.streams[s].name, used[s], limit));
     }
   }
 }

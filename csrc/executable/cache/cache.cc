@@ -1,6 +1,7 @@
 #include "executable/cache/cache.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -83,20 +84,17 @@ const std::string& library_digest() {
 }
 
 std::string options_text(const CompileOptions& options) {
-  std::ostringstream text;
-  text << "pipeline=" << options.pipeline << " replicas=" << options.replicas
-       << " device_iterations=" << options.device_iterations << " accumulation=" << options.accumulation
-       << " auto_round_num_ipus=" << options.auto_round_num_ipus
-       << " any_ipu_count=" << options.any_ipu_count;
-  return text.str();
+  return fmt::format(
+      "pipeline={} replicas={} device_iterations={} accumulation={} "
+      "auto_round_num_ipus={:d} any_ipu_count={:d}",
+      options.pipeline, options.replicas, options.device_iterations, options.accumulation,
+      options.auto_round_num_ipus, options.any_ipu_count);
 }
 
 std::string machine_text(const target::System& system) {
-  std::ostringstream text;
-  text << "name=" << system.name << " ipu_version=" << system.ipu_version << " num_ipus=" << system.num_ipus
-       << " tiles_per_ipu=" << system.tiles_per_ipu << " bytes_per_tile=" << system.bytes_per_tile
-       << " clock_hz=" << system.clock_hz;
-  return text.str();
+  return fmt::format("name={} ipu_version={} num_ipus={} tiles_per_ipu={} bytes_per_tile={} clock_hz={:g}",
+                     system.name, system.ipu_version, system.num_ipus, system.tiles_per_ipu,
+                     system.bytes_per_tile, system.clock_hz);
 }
 
 // Which parts of two keys differ; words of texts are compared one by one: "options (replicas=1 →
@@ -114,8 +112,8 @@ std::string difference(const CacheKey& wanted, const CacheKey& entry, int* count
     std::istringstream a(other), b(value);
     std::string from, to, details;
     while (a >> from && b >> to)
-      if (from != to) details += (details.empty() ? "" : ", ") + from + " -> " + to;
-    if (!details.empty()) text += " (" + details + ")";
+      if (from != to) details += fmt::format("{}{} -> {}", details.empty() ? "" : ", ", from, to);
+    if (!details.empty()) text += fmt::format(" ({})", details);
   }
   return text;
 }
@@ -152,7 +150,7 @@ std::string explain_miss(const CacheKey& key, const std::string& directory) {
     nearest = name;
   }
   if (nearest.empty()) return "no entry can be read";
-  return "the nearest entry, " + quotation(nearest) + ", differs in: " + quotation(best, 1000);
+  return fmt::format("the nearest entry, {}, differs in: {}", quotation(nearest), quotation(best, 1000));
 }
 
 program::StreamMode mode_of(const ir::Stream& stream) {
@@ -182,7 +180,7 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
     require(s.name == wanted.name && s.mode == mode_of(wanted) &&
                 s.spec == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
                 s.host_dtype == wanted.host_dtype && s.period == wanted.period,
-            "stream " + quotation(s.name) + " differs");
+            fmt::format("stream {} differs", quotation(s.name)));
   }
   require(program.variables.size() == module.variables().size(), "its number of variables differs");
   auto variable = program.variables.begin();
@@ -193,7 +191,7 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
                 v.groups == wanted.grouping &&
                 v.retrieve_all == (wanted.retrieval == ir::Retrieval::kAllReplicas) &&
                 (v.constant >= 0) == (wanted.initial != nullptr),
-            "variable " + quotation(v.name) + " differs");
+            fmt::format("variable {} differs", quotation(v.name)));
   }
 }
 
@@ -244,7 +242,7 @@ CacheKey cache_key(const ir::Module& module, const target::System& system, const
           {"options", options_text(options)},
           {"host", passes::host_limits_text()},
           {"machine", machine_text(system)},
-          {"version", version + " " + library_digest()}};
+          {"version", fmt::format("{} {}", version, library_digest())}};
 }
 
 std::string entry_name(const CacheKey& key) {
@@ -261,8 +259,9 @@ static void make_folder(const std::string& directory) {
   fs::create_directories(leaf.parent_path(), failure);
   const int error = ::mkdir(leaf.c_str(), 0700) == 0 ? 0 : errno;
   if (error != 0 && !fs::is_directory(leaf, failure))
-    throw Error(ErrorCode::kFileAccess, "cannot write file: the folder of the executable cache, " +
-                                            directory + ": " + std::strerror(error) + ".");
+    throw Error(ErrorCode::kFileAccess,
+                fmt::format("cannot write file: the folder of the executable cache, {}: {}.", directory,
+                            std::strerror(error)));
 }
 
 Executable compile_cached(ir::Module& module, const target::System& system, const CompileOptions& options,

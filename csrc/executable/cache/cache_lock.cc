@@ -1,6 +1,7 @@
 #include "executable/cache/cache_lock.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 void warn(const std::string& path, const std::string& why) {
-  log(LogLevel::kWarn, "executable cache: no lock on " + path + ": " + why);
+  log(LogLevel::kWarn, fmt::format("executable cache: no lock on {}: {}", path, why));
 }
 
 }  // namespace
@@ -31,7 +32,8 @@ bool EntryLock::open() {
     const int error = errno;
     struct stat there;
     if (::lstat(path_.c_str(), &there) != 0)
-      throw Error(ErrorCode::kFileAccess, "cannot write file: " + path_ + ": " + std::strerror(error) + ".");
+      throw Error(ErrorCode::kFileAccess,
+                  fmt::format("cannot write file: {}: {}.", path_, std::strerror(error)));
     warn(path_, std::strerror(error));
     return false;
   }

@@ -1,6 +1,7 @@
 // Reading: sizes before anything else, then the seal of the header, then the header, then the digest of every
 // tensor. What a message names is the first part that does not hold.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,11 +41,12 @@ constexpr size_t kPrefix = 8;  // bytes of the length in front of the header
 // The one way by which a file complains of its contents: `what` may quote any of its bytes.
 [[noreturn]] void fail_corrupt(const std::string& source, const std::string& what) {
   constexpr size_t kMaxBytes = 1000;
-  throw Error(ErrorCode::kFileCorrupt, "corrupt file: " + source + ": " + quotation(what, kMaxBytes) + ".");
+  throw Error(ErrorCode::kFileCorrupt,
+              fmt::format("corrupt file: {}: {}.", source, quotation(what, kMaxBytes)));
 }
 
 [[noreturn]] void fail_access(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::kFileAccess, "cannot read file: " + path + ": " + why + ".");
+  throw Error(ErrorCode::kFileAccess, fmt::format("cannot read file: {}: {}.", path, why));
 }
 
 class File {
@@ -101,7 +103,7 @@ class File {
 uint64_t header_length(std::span<const std::byte> bytes, uint64_t file_size, const std::string& source) {
   uint64_t length = 0;
   if (file_size < kPrefix + 2 + layout::kSealBytes)
-    fail_corrupt(source, "truncated: " + std::to_string(file_size) + " bytes are too few for an executable");
+    fail_corrupt(source, fmt::format("truncated: {} bytes are too few for an executable", file_size));
   for (size_t i = 0; i < kPrefix; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   if (length < 2 || length > layout::kMaxHeaderBytes || bytes[kPrefix] != std::byte{'{'})
     fail_corrupt(source,
@@ -128,47 +130,47 @@ Header parse_header(std::string_view text, const std::string& source) {
   try {
     json = parse_json(text, kMaxHeaderDepth);
   } catch (const Error& error) {
-    fail_corrupt(source, "header: not a JSON object, or cut off (" + error.message() + ")");
+    fail_corrupt(source, fmt::format("header: not a JSON object, or cut off ({})", error.message()));
   }
   Header header;
   if (!json.is_object()) fail("not a JSON object");
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_object()) fail("entry '" + quotation(name) + "' is not an object");
+    if (!value.is_object()) fail(fmt::format("entry '{}' is not an object", quotation(name)));
     if (name == "__metadata__") {
       for (const auto& [key, entry] : value.items()) {
-        if (!entry.is_string()) fail("metadata '" + quotation(key) + "' is not text");
+        if (!entry.is_string()) fail(fmt::format("metadata '{}' is not text", quotation(key)));
         header.metadata[key] = entry.get<std::string>();
       }
       continue;
     }
     auto at = [&](const char* key) -> const nlohmann::json& {
       auto found = value.find(key);
-      if (found == value.end()) fail("tensor '" + quotation(name) + "' has no " + key);
+      if (found == value.end()) fail(fmt::format("tensor '{}' has no {}", quotation(name), key));
       return *found;
     };
     auto number = [&](const nlohmann::json& n) {
       if (!n.is_number_unsigned() || n.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-        fail("tensor '" + quotation(name) + "' has a size that is no natural number");
+        fail(fmt::format("tensor '{}' has a size that is no natural number", quotation(name)));
       return n.get<uint64_t>();
     };
     Entry entry;
     if (!at("dtype").is_string() || !at("shape").is_array() || !at("data_offsets").is_array() ||
         at("data_offsets").size() != 2 || value.size() != 3)
-      fail("tensor '" + quotation(name) + "' is not {dtype, shape, data_offsets}");
+      fail(fmt::format("tensor '{}' is not {{dtype, shape, data_offsets}}", quotation(name)));
     entry.dtype = at("dtype").get<std::string>();
     const int64_t width = file_dtype_bytes(entry.dtype);
     if (width == 0)
-      fail("tensor '" + quotation(name) + "' has the unknown type '" + quotation(entry.dtype) + "'");
+      fail(fmt::format("tensor '{}' has the unknown type '{}'", quotation(name), quotation(entry.dtype)));
     int64_t bytes = width;
     for (const nlohmann::json& extent : at("shape")) {
       entry.shape.push_back(static_cast<int64_t>(number(extent)));
       if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
-        fail("tensor '" + quotation(name) + "' has a size that overflows");
+        fail(fmt::format("tensor '{}' has a size that overflows", quotation(name)));
     }
     entry.begin = number(at("data_offsets")[0]);
     entry.end = number(at("data_offsets")[1]);
     if (entry.begin > entry.end || static_cast<int64_t>(entry.end - entry.begin) != bytes)
-      fail("tensor '" + quotation(name) + "' has offsets that do not fit its shape");
+      fail(fmt::format("tensor '{}' has offsets that do not fit its shape", quotation(name)));
     header.entries.emplace(name, std::move(entry));
   }
   std::vector<const std::pair<const std::string, Entry>*> order;
@@ -178,7 +180,7 @@ Header parse_header(std::string_view text, const std::string& source) {
   });
   for (const auto* entry : order) {
     if (entry->second.begin != header.data_bytes)
-      fail("tensor '" + quotation(entry->first) + "' overlaps another or leaves a gap");
+      fail(fmt::format("tensor '{}' overlaps another or leaves a gap", quotation(entry->first)));
     header.data_bytes = entry->second.end;
   }
   return header;
@@ -186,20 +188,22 @@ Header parse_header(std::string_view text, const std::string& source) {
 
 const std::string& text_of(const Header& header, const std::string& name, const std::string& source) {
   auto at = header.metadata.find(name);
-  if (at == header.metadata.end()) fail_corrupt(source, "header: metadata '" + name + "' is missing");
+  if (at == header.metadata.end())
+    fail_corrupt(source, fmt::format("header: metadata '{}' is missing", name));
   return at->second;
 }
 
 void check_format(const Header& header, const std::string& source) {
   if (text_of(header, "format", source) != kContainerFormat)
-    fail_corrupt(source, "not an executable of poptorch (format '" +
-                             quotation(text_of(header, "format", source)) + "')");
+    fail_corrupt(source, fmt::format("not an executable of poptorch (format '{}')",
+                                     quotation(text_of(header, "format", source))));
   const std::string& version = text_of(header, "format_version", source);
   if (version != std::to_string(kContainerVersion))
-    throw Error(ErrorCode::kFileVersion,
-                "file version: " + source + " has container version " + quotation(version) +
-                    "; this version of poptorch reads version " + std::to_string(kContainerVersion) +
-                    ".\n  try:      compile and save again with this version.");
+    throw Error(
+        ErrorCode::kFileVersion,
+        fmt::format("file version: {} has container version {}; this version of poptorch reads version {}.\n"
+                    "  try:      compile and save again with this version.",
+                    source, quotation(version), kContainerVersion));
 }
 
 std::string_view text_view(std::span<const std::byte> bytes) {
@@ -211,17 +215,15 @@ std::string_view text_view(std::span<const std::byte> bytes) {
 Header check_header(std::span<const std::byte> head, uint64_t length, std::span<const std::byte> seal,
                     uint64_t size, const std::string& source) {
   if (length > size - kPrefix - layout::kSealBytes)
-    fail_corrupt(source, "truncated: the header alone has " + std::to_string(length) + " bytes, the file " +
-                             std::to_string(size));
+    fail_corrupt(source, fmt::format("truncated: the header alone has {} bytes, the file {}", length, size));
   const std::string_view text = text_view(head.subspan(kPrefix, length));
   const DigestBytes digest = digest_of(head.first(kPrefix + length));
   const bool sealed = std::equal(seal.begin(), seal.end(), digest.begin(), digest.end());
   Header header = parse_header(text, source);
   const uint64_t expected = kPrefix + length + header.data_bytes;
   if (expected != size)
-    fail_corrupt(source, expected > size ? "truncated: " + std::to_string(size) + " of " +
-                                               std::to_string(expected) + " bytes are there"
-                                         : std::to_string(size - expected) + " bytes too many at the end");
+    fail_corrupt(source, expected > size ? fmt::format("truncated: {} of {} bytes are there", size, expected)
+                                         : fmt::format("{} bytes too many at the end", size - expected));
   if (!sealed) fail_corrupt(source, "header: its checksum does not fit the seal at the end of the file");
   auto last = header.entries.find(layout::kSeal);
   if (last == header.entries.end() || last->second.end != header.data_bytes ||
@@ -273,28 +275,28 @@ void Container::check_and_index() {
     Blob blob{std::move(entry.dtype), std::move(entry.shape),
               data.subspan(entry.begin, entry.end - entry.begin)};
     auto digest = metadata_.find(layout::kDigestPrefix + name);
-    if (digest == metadata_.end()) corrupt("header: tensor '" + quotation(name) + "' has no digest");
+    if (digest == metadata_.end()) corrupt(fmt::format("header: tensor '{}' has no digest", quotation(name)));
     if (digest->second != hex(digest_of(blob.bytes)))
-      corrupt("tensor '" + quotation(name) + "': its bytes do not fit their checksum");
+      corrupt(fmt::format("tensor '{}': its bytes do not fit their checksum", quotation(name)));
     blobs_.emplace(name, std::move(blob));
   }
 }
 
 const Blob& Container::blob(const std::string& name) const {
   auto at = blobs_.find(name);
-  if (at == blobs_.end()) corrupt("tensor '" + quotation(name) + "' is missing");
+  if (at == blobs_.end()) corrupt(fmt::format("tensor '{}' is missing", quotation(name)));
   return at->second;
 }
 
 std::string_view Container::section(const std::string& name) const {
   const Blob& found = blob(name);
-  if (found.dtype != "U8") corrupt("tensor '" + quotation(name) + "' is not made of bytes");
+  if (found.dtype != "U8") corrupt(fmt::format("tensor '{}' is not made of bytes", quotation(name)));
   return text_view(found.bytes);
 }
 
 const std::string& Container::metadata(const std::string& name) const {
   auto at = metadata_.find(name);
-  if (at == metadata_.end()) corrupt("metadata '" + name + "' is missing");
+  if (at == metadata_.end()) corrupt(fmt::format("metadata '{}' is missing", name));
   return at->second;
 }
 

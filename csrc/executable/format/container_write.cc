@@ -1,4 +1,5 @@
 // Writing: header, tensors in order of element size, and the seal that covers the header.
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,7 +54,7 @@ class TemporaryFile {
  private:
   [[noreturn]] static void fail(const char* verb, const std::string& path) {
     throw Error(ErrorCode::kFileAccess,
-                std::string("cannot ") + verb + " file: " + path + ": " + std::strerror(errno) + ".");
+                fmt::format("cannot {} file: {}: {}.", verb, path, std::strerror(errno)));
   }
   std::string path_;
   int file_ = -1;
@@ -65,7 +66,7 @@ void ContainerWriter::add(std::string name, Blob blob) {
   IPU_CHECK(file_dtype_bytes(blob.dtype) > 0, "safetensors has no type " + blob.dtype);
   IPU_CHECK(
       element_count(blob.shape) * file_dtype_bytes(blob.dtype) == static_cast<int64_t>(blob.bytes.size()),
-      "tensor " + name + " has another size than its shape says");
+      fmt::format("tensor {} has another size than its shape says", name));
   bool is_new = blobs_.emplace(name, std::move(blob)).second;
   IPU_CHECK(is_new, "two tensors are called " + name);
 }

@@ -1,6 +1,8 @@
 // The values whose JSON is not the sum of their fields: numbers, types, attributes, constants.
 #include "executable/format/json_fields.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -119,11 +121,11 @@ void FieldReader::refuse(const std::string& what) const {
   std::string path = section_;
   for (const Step& step : path_) {
     if (step.name.empty())
-      path += "[" + std::to_string(step.index) + "]";
+      path += fmt::format("[{}]", step.index);
     else
       path += "." + quotation(step.name);
   }
-  container_.corrupt(path + " " + what);
+  container_.corrupt(fmt::format("{} {}", path, what));
 }
 
 int64_t FieldReader::integer(const nlohmann::json& json, int64_t low, int64_t high) const {
@@ -149,7 +151,7 @@ double FieldReader::real(const nlohmann::json& json) const {
 void FieldReader::special(const nlohmann::json& json, DType& v) {
   require(json.is_string(), "is not the name of a type");
   std::optional<DType> dtype = dtype_from_string(json.get_ref<const std::string&>());
-  if (!dtype) refuse("'" + quotation(json.get<std::string>()) + "' is not an element type");
+  if (!dtype) refuse(fmt::format("'{}' is not an element type", quotation(json.get<std::string>())));
   v = *dtype;
 }
 
@@ -221,7 +223,7 @@ void FieldReader::attribute(const nlohmann::json& json, Attribute& v) {
   bool found = as(bool{}) || as(int64_t{}) || as(double{}) || as(std::string{}) || as(DType{}) ||
                as(Symbol{}) || as(ConstantPtr{}) || as(std::vector<int64_t>{}) || as(std::vector<double>{}) ||
                as(std::vector<std::string>{}) || as(std::vector<Symbol>{});
-  if (!found) refuse("has the unknown kind '" + quotation(kind) + "'");
+  if (!found) refuse(fmt::format("has the unknown kind '{}'", quotation(kind)));
 }
 
 void FieldReader::special(const nlohmann::json& json, Attributes& v) {
@@ -246,7 +248,7 @@ void FieldReader::special(const nlohmann::json& json, ConstantPtr& v) {
   special(json["dtype"], dtype);
   const Blob& blob = container_.blob(name);
   require(blob.dtype == file_dtype(dtype), "names a tensor of another type");
-  ConstantPtr& known = constants_[name + " " + std::string(to_string(dtype))];
+  ConstantPtr& known = constants_[fmt::format("{} {}", name, to_string(dtype))];
   if (known == nullptr)
     known = std::make_shared<const ConstantData>(
         ConstantData{dtype, blob.shape, {blob.bytes.begin(), blob.bytes.end()}});

@@ -1,5 +1,7 @@
 #include "executable/format/json_text.h"
 
+#include <fmt/core.h>
+
 #include "support/error.h"
 #include "support/foreign_text.h"
 
@@ -22,7 +24,7 @@ void check_depth(std::string_view text, int max_depth) {
       case '[':
         if (++depth > max_depth)
           throw Error(ErrorCode::kFileCorrupt,
-                      "corrupt JSON: nested deeper than " + std::to_string(max_depth) + " levels");
+                      fmt::format("corrupt JSON: nested deeper than {} levels", max_depth));
         break;
       case '}':
       case ']':

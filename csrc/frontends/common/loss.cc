@@ -1,5 +1,7 @@
 // Which value a captured graph trains on: the rules for losses of poptorch (one final loss, to which others
 // may lead).
+#include <fmt/core.h>
+
 #include <unordered_set>
 
 #include "autodiff/in_graph.h"
@@ -11,7 +13,9 @@
 namespace ipu::frontends {
 namespace {
 
-std::string describe(const ir::Op& op) { return "'" + op.kind() + "' at " + ir::to_string(op.location); }
+std::string describe(const ir::Op& op) {
+  return fmt::format("'{}' at {}", op.kind(), ir::to_string(op.location));
+}
 
 // `return out, 3 * loss`: the factor is not seen by the gradient.
 void warn_of_what_follows(const ir::Op& loss) {
@@ -19,10 +23,11 @@ void warn_of_what_follows(const ir::Op& loss) {
     if (use.user->settings.no_grad || use.user->is("detach") || use.user->is("nop") ||
         use.user->is("print_tensor"))
       continue;
-    log(LogLevel::kWarn, "The value that is trained on is " + describe(loss) +
-                             ". What forward computes from it, " + describe(*use.user) +
-                             ", does not change the gradients. To train on that value, wrap it in "
-                             "poptorch.identity_loss(value, reduction=\"none\").");
+    log(LogLevel::kWarn,
+        fmt::format("The value that is trained on is {}. "
+                    "What forward computes from it, {}, does not change the gradients. "
+                    "To train on that value, wrap it in poptorch.identity_loss(value, reduction=\"none\").",
+                    describe(loss), describe(*use.user)));
     return;
   }
 }
@@ -72,18 +77,20 @@ ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
     if (!feeding.contains(loss)) independent += "\n  " + describe(*loss);
   if (!independent.empty())
     throw Error(ErrorCode::kSeveralLosses,
-                "several losses: these do not feed the last one, " + describe(*last) + ":" + independent +
-                    "\n  Combine them, for example add them, and wrap the result in "
-                    "poptorch.identity_loss(combined, reduction=\"none\").")
+                fmt::format("several losses: these do not feed the last one, {}:{}\n"
+                            "  Combine them, for example add them, and wrap the result in "
+                            "poptorch.identity_loss(combined, reduction=\"none\").",
+                            describe(*last), independent))
         .at(ir::user_line(last->location));
 
   ir::Value* loss = last->result();
   if (loss->type().elements() != 1)
-    throw Error(ErrorCode::kNotDifferentiable,
-                "not differentiable: the final loss " + describe(*last) + " has shape " +
-                    to_string(loss->type().shape) +
-                    ", and a gradient needs a single number. Wrap it in poptorch.identity_loss(loss, "
-                    "reduction=\"sum\") or \"mean\".")
+    throw Error(
+        ErrorCode::kNotDifferentiable,
+        fmt::format(
+            "not differentiable: the final loss {} has shape {}, and a gradient needs a single number. "
+            "Wrap it in poptorch.identity_loss(loss, reduction=\"sum\") or \"mean\".",
+            describe(*last), to_string(loss->type().shape)))
         .at(ir::user_line(last->location));
   warn_of_what_follows(*last);
   return loss;

@@ -3,6 +3,8 @@
 // the pass `place`.
 #include "frontends/common/stages.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +15,7 @@ namespace ipu::frontends {
 namespace {
 
 std::string count_of(int64_t n, const std::string& noun) {
-  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 // Constants, and what reads only constants, stand wherever they are used (pass `place`).
@@ -41,8 +43,8 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
     if (is_new) {
       auto place = places.find(block);
       if (place == places.end() && !block.empty())
-        throw Error(ErrorCode::kCapture, "Unknown Block: '" + block + "' at " + ir::to_string(op->location) +
-                                             " has no stage or IPU.");
+        throw Error(ErrorCode::kCapture, fmt::format("Unknown Block: '{}' at {} has no stage or IPU.", block,
+                                                     ir::to_string(op->location)));
       plan.blocks.push_back(block);
       wanted.push_back(place == places.end() ? StepOptions::Placement{} : place->second);
     }
@@ -77,21 +79,21 @@ void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
   if (!options.training) {
     if (options.device_iterations >= forward) return;
     throw Error(ErrorCode::kDeviceIterationsTooSmall,
-                "device iterations too small: deviceIterations is " +
-                    std::to_string(options.device_iterations) + ", and a pipeline of " +
-                    count_of(forward, "stage") + " needs at least " + std::to_string(forward) +
-                    " to fill. Set options.deviceIterations(" + std::to_string(forward) +
-                    ") or more, or use poptorch.ShardedExecution.");
+                fmt::format("device iterations too small: deviceIterations is {}, "
+                            "and a pipeline of {} needs at least {} to fill. "
+                            "Set options.deviceIterations({}) or more, or use poptorch.ShardedExecution.",
+                            options.device_iterations, count_of(forward, "stage"), forward, forward));
   }
   const int64_t needed = 2 * forward - 1;
   if (options.accumulation >= needed) return;
-  throw Error(ErrorCode::kGradientAccumulationTooSmall,
-              "gradient accumulation too small: Training.gradientAccumulation is " +
-                  std::to_string(options.accumulation) + ", and this pipeline needs at least " +
-                  std::to_string(needed) + ": the forward pass has " + count_of(forward, "stage") +
-                  " and the backward pass adds " + count_of(forward - 1, "stage") +
-                  ". Set options.Training.gradientAccumulation(" + std::to_string(needed) +
-                  ") or more, or use poptorch.ShardedExecution.");
+  throw Error(
+      ErrorCode::kGradientAccumulationTooSmall,
+      fmt::format("gradient accumulation too small: Training.gradientAccumulation is {}, "
+                  "and this pipeline needs at least {}: "
+                  "the forward pass has {} and the backward pass adds {}. "
+                  "Set options.Training.gradientAccumulation({}) or more, or use poptorch.ShardedExecution.",
+                  options.accumulation, needed, count_of(forward, "stage"), count_of(forward - 1, "stage"),
+                  needed));
 }
 
 void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module) {

@@ -1,6 +1,8 @@
 // The way through a step: what is checked, and where the ops that serve a value stand.
 #include "frontends/common/step_builder.h"
 
+#include <fmt/core.h>
+
 #include "autodiff/in_graph.h"
 #include "frontends/common/step_emitter.h"
 #include "support/error.h"
@@ -46,9 +48,10 @@ void StepEmitter::check_period(ir::OutputMode mode, int64_t period) const {
   if (mode != ir::OutputMode::kEveryN) return;
   if (period >= 1 && options_.device_iterations % period == 0) return;
   throw Error(ErrorCode::kOutputPeriod,
-              "output period does not fit: OutputMode.EveryN with period " + std::to_string(period) +
-                  " needs a period that divides deviceIterations, which is " +
-                  std::to_string(options_.device_iterations) + ". Choose such a period, or OutputMode.All.",
+              fmt::format("output period does not fit: OutputMode.EveryN with period {} "
+                          "needs a period that divides deviceIterations, which is {}. "
+                          "Choose such a period, or OutputMode.All.",
+                          period, options_.device_iterations),
               kPopartException);
 }
 

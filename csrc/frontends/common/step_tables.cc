@@ -1,4 +1,6 @@
 // The variables and streams of a step, the slots they take, and which parameters are trained.
+#include <fmt/core.h>
+
 #include <unordered_set>
 
 #include "autodiff/in_graph.h"
@@ -38,7 +40,7 @@ ir::Variable& StepEmitter::variable(const std::string& name, const ir::Type& typ
                                     const ir::Variable* like) {
   if (ir::Variable* known = module_.find_variable(name)) {
     IPU_CHECK(known->type == type,
-              "variable '" + name + "' is " + to_string(known->type) + ", read as " + to_string(type));
+              fmt::format("variable '{}' is {}, read as {}", name, to_string(known->type), to_string(type)));
     return *known;
   }
   ir::Variable added;
@@ -154,7 +156,7 @@ ConstantPtr StepEmitter::filled(const ir::Type& type, double value) {
 
 const ir::Stream& StepEmitter::stream(const std::string& name, ir::StreamDirection direction,
                                       const ir::Type& type, DType host) {
-  IPU_CHECK(module_.find_stream(name) == nullptr, "two streams are called '" + name + "'");
+  IPU_CHECK(module_.find_stream(name) == nullptr, fmt::format("two streams are called '{}'", name));
   ir::Stream added;
   added.name = name;
   added.direction = direction;
@@ -207,8 +209,10 @@ void StepEmitter::make_anchor_streams() {
         return variables_[t.variable].variable == parameter;
       });
       if (!is_trained)
-        throw Error(ErrorCode::kAnchor, "no gradient: parameter '" + anchor.parameter +
-                                            "' is not trained, so nothing of it can be anchored.");
+        throw Error(
+            ErrorCode::kAnchor,
+            fmt::format("no gradient: parameter '{}' is not trained, so nothing of it can be anchored.",
+                        anchor.parameter));
       stream(anchor.stream, ir::StreamDirection::kDeviceToHost, parameter->type, parameter->type.dtype);
       ir::Stream& added = *module_.find_stream(anchor.stream);
       added.mode = anchor.mode;

@@ -1,5 +1,7 @@
 #include "ir/text/field_list.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "ir/text/literal.h"
@@ -47,7 +49,7 @@ Attribute parse_list(Lexer& lexer, std::string_view word) {
       lexer.fail(token, "the elements of a list are of one kind");
   }
   lexer.expect("]");
-  if (!word.empty() && count > 0) lexer.fail_expected("an empty list after '" + std::string(word) + "'");
+  if (!word.empty() && count > 0) lexer.fail_expected(fmt::format("an empty list after '{}'", word));
   if (!reals.empty() || word == "reals") return reals;
   if (!texts.empty() || word == "strings") return texts;
   if (!symbols.empty() || word == "symbols") return symbols;
@@ -74,7 +76,7 @@ Attribute parse_attribute(Lexer& lexer) {
       if (token.text == "reals" || token.text == "strings" || token.text == "symbols")
         return parse_list(lexer, token.text);
       if (std::optional<DType> dtype = dtype_from_string(token.text)) return *dtype;
-      lexer.fail(token, "unknown word '" + std::string(token.text) + "'; strings are in quotes");
+      lexer.fail(token, fmt::format("unknown word '{}'; strings are in quotes", token.text));
     }
     default:
       break;
@@ -112,8 +114,9 @@ std::string choice(std::span<const std::string_view> names, Enum value) {
 void FieldList::add(const Token& token, std::string name, Attribute value) {
   if (name.empty()) lexer_->fail(token, "the name of a field is not empty");
   if (tokens_.size() == kMaxFields)
-    lexer_->fail(token, "a list has at most " + std::to_string(kMaxFields) + " fields");
-  if (!tokens_.emplace(name, token).second) lexer_->fail(token, what_ + " '" + name + "' is given twice");
+    lexer_->fail(token, fmt::format("a list has at most {} fields", kMaxFields));
+  if (!tokens_.emplace(name, token).second)
+    lexer_->fail(token, fmt::format("{} '{}' is given twice", what_, name));
   values_.set(name, std::move(value));
 }
 
@@ -123,8 +126,7 @@ const Attribute* FieldList::find(std::string_view name) {
 }
 
 void FieldList::wrong_kind(std::string_view name, std::string_view expected) const {
-  lexer_->fail(tokens_.find(name)->second,
-               what_ + " field '" + std::string(name) + "' is " + std::string(expected));
+  lexer_->fail(tokens_.find(name)->second, fmt::format("{} field '{}' is {}", what_, name, expected));
 }
 
 template <typename T>
@@ -182,7 +184,7 @@ int FieldList::take_choice(std::string_view name, std::span<const std::string_vi
   std::string all;
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i] == value) return static_cast<int>(i);
-    all += (i == 0 ? "\"" : i + 1 == choices.size() ? " or \"" : ", \"") + std::string(choices[i]) + "\"";
+    all += fmt::format("{}\"{}\"", i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
   }
   wrong_kind(name, all);
 }
@@ -208,7 +210,8 @@ void FieldList::finish() const {
   std::string all;
   for (const std::string& name : known_) all += (all.empty() ? "" : ", ") + name;
   const std::string& name = values_.begin()->first;
-  lexer_->fail(tokens_.find(name)->second, "unknown " + what_ + " field '" + name + "'; known are " + all);
+  lexer_->fail(tokens_.find(name)->second,
+               fmt::format("unknown {} field '{}'; known are {}", what_, name, all));
 }
 
 FieldList parse_fields(Lexer& lexer, std::string what, std::string_view end, std::string_view other_end) {

@@ -1,5 +1,7 @@
 #include "ir/text/lexer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "support/error.h"
@@ -22,7 +24,7 @@ std::string shown(const Token& token) {
   if (token.kind == TokenKind::kEnd) return "the end of the text";
   std::string text(token.text.substr(0, 40));
   if (token.text.size() > 40) text += "...";
-  return "'" + text + "'";
+  return fmt::format("'{}'", text);
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ bool Lexer::accept_word(std::string_view word) {
 }
 
 void Lexer::expect(std::string_view punctuation) {
-  if (!accept(punctuation)) fail_expected("'" + std::string(punctuation) + "'");
+  if (!accept(punctuation)) fail_expected(fmt::format("'{}'", punctuation));
 }
 
 Token Lexer::expect(TokenKind kind, std::string_view what) {
@@ -119,7 +121,7 @@ std::string Lexer::name_of(const Token& token) const {
         break;
       }
       default:
-        fail(token, std::string("unknown escape '\\") + text[i] + "' in a string");
+        fail(token, fmt::format("unknown escape '\\{}' in a string", text[i]));
     }
   }
   return out;
@@ -133,16 +135,15 @@ void Lexer::fail(const Token& token, const std::string& what) const {
   size_t begin = offset == 0 ? 0 : text_.rfind('\n', offset - 1) + 1;  // npos + 1 is 0
   size_t column = offset - begin + 1;
   std::string_view shown_line = text_.substr(begin, std::min(text_.find('\n', begin), text_.size()) - begin);
-  std::string message = "parse error: " + std::string(source_name_) + ":" + std::to_string(line) + ":" +
-                        std::to_string(column) + ": " + what + ".";
+  std::string message = fmt::format("parse error: {}:{}:{}: {}.", source_name_, line, column, what);
   if (shown_line.size() <= 200) {
-    message += "\n  " + std::string(shown_line) + "\n  " + std::string(column - 1, ' ') + "^";
+    message += fmt::format("\n  {}\n  {}^", shown_line, std::string(column - 1, ' '));
   }
   throw Error(ErrorCode::kParse, message);
 }
 
 void Lexer::fail_expected(std::string_view what) const {
-  fail(token_, "expected " + std::string(what) + " and found " + shown(token_));
+  fail(token_, fmt::format("expected {} and found {}", what, shown(token_)));
 }
 
 void Lexer::skip_space() {
@@ -164,7 +165,7 @@ void Lexer::lex_name(TokenKind kind, size_t begin) {
   while (at_ < text_.size() && is_name_character(text_[at_]) && !(text_[at_] == '/' && at(at_ + 1) == '/'))
     ++at_;
   set(kind, begin);
-  if (at_ == begin + 1) fail(token_, std::string("expected a name after '") + text_[begin] + "'");
+  if (at_ == begin + 1) fail(token_, fmt::format("expected a name after '{}'", text_[begin]));
 }
 
 void Lexer::lex_string(TokenKind kind, size_t begin) {

@@ -1,5 +1,7 @@
 #include "ir/text/literal.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -93,14 +95,13 @@ T number_from(const Lexer& lexer, const Token& token, std::string_view what) {
   T value{};
   auto [end, error] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (error == std::errc::result_out_of_range || end != token.text.data() + token.text.size())
-    lexer.fail(token,
-               "'" + std::string(token.text.substr(0, 40)) + "' is out of range for " + std::string(what));
+    lexer.fail(token, fmt::format("'{}' is out of range for {}", token.text.substr(0, 40), what));
   return value;
 }
 
 uint64_t bits_from(const Lexer& lexer, const Token& token, int digits) {
   if (token.text.size() != static_cast<size_t>(digits) + 2)
-    lexer.fail(token, "a bit pattern here has " + std::to_string(digits) + " hexadecimal digits");
+    lexer.fail(token, fmt::format("a bit pattern here has {} hexadecimal digits", digits));
   uint64_t bits = 0;
   std::from_chars(token.text.data() + 2, token.text.data() + token.text.size(), bits, 16);
   return bits;
@@ -109,7 +110,7 @@ uint64_t bits_from(const Lexer& lexer, const Token& token, int digits) {
 template <typename T>
 void store_integer(const Lexer& lexer, const Token& token, DType dtype, std::byte* at) {
   if (token.kind != TokenKind::kInteger)
-    lexer.fail(token, "an element of " + std::string(to_string(dtype)) + " is an integer");
+    lexer.fail(token, fmt::format("an element of {} is an integer", to_string(dtype)));
   store(at, number_from<T>(lexer, token, to_string(dtype)));
 }
 
@@ -126,18 +127,18 @@ void parse_element(Lexer& lexer, DType dtype, std::byte* at) {
     case DType::kF32:
     case DType::kF16:
     case DType::kF64: {
-      if (!number) lexer.fail(token, "an element of " + std::string(to_string(dtype)) + " is a number");
+      if (!number) lexer.fail(token, fmt::format("an element of {} is a number", to_string(dtype)));
       if (dtype == DType::kF64) return store(at, number_from<double>(lexer, token, "f64"));
       float value = number_from<float>(lexer, token, "f32");
       if (dtype == DType::kF32) return store(at, value);
       uint16_t half = float_to_half(value);
       if (std::isinf(half_to_float(half)) && !std::isinf(value))
-        lexer.fail(token, "'" + std::string(token.text) + "' is out of range for f16");
+        lexer.fail(token, fmt::format("'{}' is out of range for f16", token.text));
       return store(at, half);
     }
     case DType::kF8_143:
     case DType::kF8_152:
-      lexer.fail(token, "an element of " + std::string(to_string(dtype)) + " is a bit pattern such as 0x3c");
+      lexer.fail(token, fmt::format("an element of {} is a bit pattern such as 0x3c", to_string(dtype)));
     case DType::kI32:
       return store_integer<int32_t>(lexer, token, dtype, at);
     case DType::kU32:
@@ -168,8 +169,8 @@ int hex_digit(char c) {
 void parse_bytes(const Lexer& lexer, const Token& token, std::vector<std::byte>& bytes, int64_t size) {
   std::string_view digits = token.text.substr(1, token.text.size() - 2);
   if (static_cast<int64_t>(digits.size()) != 2 * size)
-    lexer.fail(token, "this constant has " + std::to_string(size) + " bytes, the text " +
-                          std::to_string(digits.size()) + " hexadecimal digits");
+    lexer.fail(token, fmt::format("this constant has {} bytes, the text {} hexadecimal digits", size,
+                                  digits.size()));
   bytes.resize(static_cast<size_t>(size));
   for (size_t i = 0; i < bytes.size(); ++i) {
     int high = hex_digit(digits[2 * i]), low = hex_digit(digits[2 * i + 1]);
@@ -215,12 +216,12 @@ uint64_t content_hash(const ConstantData& data) {
 std::string dense_literal(const ConstantData& data, int64_t max_elements) {
   int64_t count = element_count(data.shape), width = size_in_bytes(data.dtype);
   std::string text =
-      "dense<" + std::string(to_string(data.dtype)) + to_string(std::span<const int64_t>(data.shape)) + ": ";
+      fmt::format("dense<{}{}: ", to_string(data.dtype), to_string(std::span<const int64_t>(data.shape)));
   bool scalar = data.shape.empty();
   if (scalar || (count > 1 && count <= kSplatElements && all_equal(data, width))) {
     text += element_literal(data.dtype, data.bytes.data());
   } else if (count > max_elements) {
-    text += "#" + std::to_string(content_hash(data));
+    text += fmt::format("#{}", content_hash(data));
   } else if (count > kDecimalElements) {
     static constexpr char kDigits[] = "0123456789abcdef";
     text.reserve(text.size() + 2 * data.bytes.size() + 4);
@@ -266,7 +267,7 @@ ConstantPtr parse_dense(Lexer& lexer) {
   auto data = std::make_shared<ConstantData>();
   Token name = lexer.expect(TokenKind::kIdentifier, "a dtype");
   std::optional<DType> dtype = dtype_from_string(name.text);
-  if (!dtype) lexer.fail(name, "unknown dtype '" + std::string(name.text) + "'");
+  if (!dtype) lexer.fail(name, fmt::format("unknown dtype '{}'", name.text));
   data->dtype = *dtype;
   data->shape = parse_shape(lexer, *dtype);
   lexer.expect(":");
@@ -282,18 +283,17 @@ ConstantPtr parse_dense(Lexer& lexer) {
       if (read > 0) lexer.expect(",");
       if (read == count)
         lexer.fail(lexer.peek(),
-                   "this constant has more than the " + std::to_string(count) + " elements of its shape");
+                   fmt::format("this constant has more than the {} elements of its shape", count));
       data->bytes.resize(static_cast<size_t>((read + 1) * width));
       parse_element(lexer, *dtype, data->bytes.data() + read * width);
     }
     if (read != count)
-      lexer.fail(lexer.peek(), "this constant has " + std::to_string(read) + " elements, its shape " +
-                                   std::to_string(count));
+      lexer.fail(lexer.peek(), fmt::format("this constant has {} elements, its shape {}", read, count));
     lexer.expect("]");
   } else {
     if (count > kSplatElements)
-      lexer.fail(first, "one element stands for at most " + std::to_string(kSplatElements) +
-                            " equal ones, not " + std::to_string(count));
+      lexer.fail(first,
+                 fmt::format("one element stands for at most {} equal ones, not {}", kSplatElements, count));
     data->bytes.resize(static_cast<size_t>(std::max<int64_t>(count, 1) * width));
     parse_element(lexer, *dtype, data->bytes.data());
     for (int64_t i = 1; i < count; ++i)

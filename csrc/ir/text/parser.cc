@@ -1,6 +1,8 @@
 // Reads the text form (docs/ir.md). Recursive descent without recursion: the grammar does not nest, so
 // hostile text cannot exhaust the stack; every step takes a token, so time is linear in the text. Not here:
 // what a legal module is (verifier.h) and the meaning of op kinds (ops/).
+#include <fmt/core.h>
+
 #include <charconv>
 #include <unordered_map>
 
@@ -55,7 +57,7 @@ class Parser {
     lexer_.expect("=");
     std::string graph = lexer_.name_of(lexer_.expect(TokenKind::kSymbol, "a graph such as '@main'"));
     if (!module_->entry_points.emplace(name, graph).second)
-      lexer_.fail(token, "entry point '" + name + "' is defined twice");
+      lexer_.fail(token, fmt::format("entry point '{}' is defined twice", name));
   }
 
   // Name, type and fields of a table's row; `exists` says whether the name is taken.
@@ -69,7 +71,7 @@ class Parser {
     Token token = lexer_.expect(TokenKind::kSymbol, "a name such as '@x'");
     std::string name = lexer_.name_of(token);
     if (name.empty()) lexer_.fail(token, "a name is not empty");
-    if (exists(name)) lexer_.fail(token, std::string(table) + " '@" + name + "' is defined twice");
+    if (exists(name)) lexer_.fail(token, fmt::format("{} '@{}' is defined twice", table, name));
     lexer_.expect(":");
     Type read = type();
     return {name, read, lexer_.accept("{") ? fields(table) : FieldList(lexer_, table)};
@@ -141,7 +143,8 @@ class Parser {
     Token token = lexer_.expect(TokenKind::kSymbol, "a graph name such as '@main'");
     std::string name = lexer_.name_of(token);
     if (name.empty()) lexer_.fail(token, "a name is not empty");
-    if (module_->find_graph(name) != nullptr) lexer_.fail(token, "graph '@" + name + "' is defined twice");
+    if (module_->find_graph(name) != nullptr)
+      lexer_.fail(token, fmt::format("graph '@{}' is defined twice", name));
     graph_ = module_->add_graph(name);
     lexer_.expect("(");
     while (!lexer_.peek().is(")")) {
@@ -166,7 +169,7 @@ class Parser {
     for (const auto& [op, label] : edges_) {
       auto at = labels_.find(label.text);
       if (at == labels_.end())
-        lexer_.fail(label, "no op of @" + name + " has the label " + std::string(label.text));
+        lexer_.fail(label, fmt::format("no op of @{} has the label {}", name, label.text));
       op->after.push_back(at->second);
     }
   }
@@ -206,13 +209,13 @@ class Parser {
       Value* value = known_value();
       size_t i = graph_->outputs().size();
       if (i < types.size() && value->type() != types[i])
-        lexer_.fail(token, "the header says output " + std::to_string(i) + " is " + to_string(types[i]) +
-                               ", and " + std::string(token.text) + " is " + to_string(value->type()));
+        lexer_.fail(token, fmt::format("the header says output {} is {}, and {} is {}", i,
+                                       to_string(types[i]), token.text, to_string(value->type())));
       graph_->append_output(value);
     }
     if (graph_->outputs().size() != types.size())
-      lexer_.fail(word, "the header names " + std::to_string(types.size()) + " outputs, and " +
-                            std::to_string(graph_->outputs().size()) + " are returned");
+      lexer_.fail(word, fmt::format("the header names {} outputs, and {} are returned", types.size(),
+                                    graph_->outputs().size()));
     lexer_.expect("}");
   }
 
@@ -257,17 +260,18 @@ class Parser {
       while (lexer_.accept(","));
     }
     if (types.size() != results.size())
-      lexer_.fail(kind_token, "'" + kind + "' has " + std::to_string(results.size()) + " result names and " +
-                                  std::to_string(types.size()) + " result types");
+      lexer_.fail(kind_token, fmt::format("'{}' has {} result names and {} result types", kind,
+                                          results.size(), types.size()));
     Op* op = graph_->create(kind, operands, std::move(attributes), {});
     op->settings = std::move(settings);
     for (size_t i = 0; i < results.size(); ++i) {
       const auto& [token, name] = results[i];
-      if (graph_->find_value(name) != nullptr) lexer_.fail(token, "value '%" + name + "' is defined twice");
+      if (graph_->find_value(name) != nullptr)
+        lexer_.fail(token, fmt::format("value '%{}' is defined twice", name));
       check_name(token, *op->append_result(types[i], name), name);
     }
     if (!label.text.empty() && !labels_.emplace(label.text, op).second)
-      lexer_.fail(label, "label " + std::string(label.text) + " is given twice");
+      lexer_.fail(label, fmt::format("label {} is given twice", label.text));
     if (lexer_.accept_word("loc")) op->location = location();
     if (lexer_.accept_word("origin")) op->origin = origin();
     if (lexer_.accept_word("after")) {
@@ -330,7 +334,8 @@ class Parser {
   std::string fresh_name(const Token& token) {
     std::string name = lexer_.name_of(token);
     if (name.empty()) lexer_.fail(token, "a name is not empty");
-    if (graph_->find_value(name) != nullptr) lexer_.fail(token, "value '%" + name + "' is defined twice");
+    if (graph_->find_value(name) != nullptr)
+      lexer_.fail(token, fmt::format("value '%{}' is defined twice", name));
     return name;
   }
   void check_name(const Token& token, const Value& value, const std::string& name) {
@@ -341,20 +346,20 @@ class Parser {
     Token token = lexer_.expect(TokenKind::kValue, "a value such as '%x'");
     Value* value = graph_->find_value(lexer_.name_of(token));
     if (value == nullptr)
-      lexer_.fail(token, "value '" + std::string(token.text) + "' is not defined before this line in @" +
-                             graph_->name());
+      lexer_.fail(token, fmt::format("value '{}' is not defined before this line in @{}", token.text,
+                                     graph_->name()));
     return value;
   }
 
   Type type() {
     Token name = lexer_.expect(TokenKind::kIdentifier, "a type such as 'f32[2,3]'");
     std::optional<DType> dtype = dtype_from_string(name.text);
-    if (!dtype) lexer_.fail(name, "unknown dtype '" + std::string(name.text) + "'");
+    if (!dtype) lexer_.fail(name, fmt::format("unknown dtype '{}'", name.text));
     Type type{*dtype, parse_shape(lexer_, *dtype), Layout::kPlain};
     if (lexer_.accept(":")) {
       Token layout_name = lexer_.expect(TokenKind::kIdentifier, "a layout");
       std::optional<Layout> layout = layout_from_string(layout_name.text);
-      if (!layout) lexer_.fail(layout_name, "unknown layout '" + std::string(layout_name.text) + "'");
+      if (!layout) lexer_.fail(layout_name, fmt::format("unknown layout '{}'", layout_name.text));
       if (*layout == Layout::kPacked64 && type.shape.size() != 2)
         lexer_.fail(layout_name, "packed64 needs a matrix");
       if (*layout == Layout::kNhwc && type.shape.size() < 3)

@@ -1,6 +1,8 @@
 // Prints modules as text that parses back to the same module (docs/ir.md). One op per line.
 // Fields equal to their default are left out; attributes come sorted by name, so equal modules print equal
 // text.
+#include <fmt/core.h>
+
 #include <unordered_map>
 
 #include "ir/text/field_list.h"
@@ -28,7 +30,7 @@ class Printer {
     for (const Stream& item : module.streams()) stream(item);
     for (const Ring& item : module.rings()) ring(item);
     for (const auto& [name, graph] : module.entry_points) {
-      out_ += "entry " + (is_plain_identifier(name) ? name : quoted(name)) + " = ";
+      out_ += fmt::format("entry {} = ", is_plain_identifier(name) ? name : quoted(name));
       symbol(graph);
       out_ += "\n";
     }
@@ -81,7 +83,7 @@ class Printer {
   }
 
   void op(const Op& op) {
-    if (auto at = labels_.find(&op); at != labels_.end()) out_ += "#" + std::to_string(at->second) + ": ";
+    if (auto at = labels_.find(&op); at != labels_.end()) out_ += fmt::format("#{}: ", at->second);
     for (int i = 0; i < op.result_count(); ++i) {
       if (i) out_ += ", ";
       value(op.result(i));
@@ -107,7 +109,7 @@ class Printer {
       for (size_t i = 0; i < op.after.size(); ++i) {
         auto at = labels_.find(op.after[i]);
         out_ += i ? ", " : "";
-        out_ += at != labels_.end() ? "#" + std::to_string(at->second) : op.after[i]->kind();
+        out_ += at != labels_.end() ? fmt::format("#{}", at->second) : op.after[i]->kind();
       }
       out_ += ")";
     }
@@ -186,13 +188,13 @@ class Printer {
   }
 
   void location(const LocationData& where) {
-    out_ += " loc(" + quoted(where.file) + ":" + std::to_string(where.line);
+    out_ += fmt::format(" loc({}:{}", quoted(where.file), where.line);
     if (!where.module_path.empty()) out_ += ", " + quoted(where.module_path);
     out_ += ")";
   }
   void origin(const Origin& origin) {
-    out_ += " origin(" + quoted(origin.domain) + ", " + quoted(origin.type);
-    if (origin.version != 0) out_ += ", " + std::to_string(origin.version);
+    out_ += fmt::format(" origin({}, {}", quoted(origin.domain), quoted(origin.type));
+    if (origin.version != 0) out_ += fmt::format(", {}", origin.version);
     if (!origin.attributes.empty()) {
       out_ += ", ";
       braces(origin.attributes, {});

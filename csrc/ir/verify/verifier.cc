@@ -1,6 +1,8 @@
 // The way through a module, and graphs that must not call each other in a circle.
 #include "ir/verify/verifier.h"
 
+#include <fmt/core.h>
+
 #include <unordered_map>
 
 #include "ir/structure.h"
@@ -36,7 +38,7 @@ void Verifier::check(const Graph& graph) {
   if (form_ == Form::kFunctional)
     for (const Value* input : graph.inputs())
       if (input->by_reference)
-        report("input %" + input->name() + " is by reference; the functional form has none");
+        report(fmt::format("input %{} is by reference; the functional form has none", input->name()));
   seen_.clear();
   for (const auto& op : graph.ops()) {
     poll_interruption();
@@ -52,7 +54,7 @@ void Verifier::check_op(const Op& op) {
   for (int i = 0; i < op.operand_count(); ++i) {
     const Value* value = op.operand(i);
     if (value != nullptr && value->producer() != nullptr && !seen_.contains(value->producer()))
-      report("operand " + number(i) + ", %" + value->name() + ", is defined later");
+      report(fmt::format("operand {}, %{}, is defined later", i, value->name()));
   }
   for (const Op* earlier : op.after) {
     if (earlier->graph() != op.graph())
@@ -67,7 +69,7 @@ void Verifier::check_op(const Op& op) {
   }
   if (!is_structural(op)) return;
   for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) == nullptr) return report("operand " + number(i) + " is absent");
+    if (op.operand(i) == nullptr) return report(fmt::format("operand {} is absent", i));
   structural(op);
 }
 
@@ -135,7 +137,7 @@ void Verifier::recursion() {
         enter(callee);
       } else if (known->second) {
         graph_ = top.graph;
-        report("calls " + at(callee->name()) + ", which leads back here: graphs do not recurse");
+        report(fmt::format("calls {}, which leads back here: graphs do not recurse", at(callee->name())));
       }
       graph_ = nullptr;
     }
@@ -156,11 +158,11 @@ std::vector<Violation> find_violations(const Module& module, Form form) {
 }
 
 std::string describe(const std::vector<Violation>& violations) {
-  std::string text = "invalid IR: " + std::to_string(violations.size()) +
-                     (violations.size() == 1 ? " violation." : " violations.");
+  std::string text = fmt::format("invalid IR: {}{}", violations.size(),
+                                 violations.size() == 1 ? " violation." : " violations.");
   for (const Violation& v : violations) {
     text += "\n  ";
-    if (!v.graph.empty()) text += "@" + v.graph + ": ";
+    if (!v.graph.empty()) text += fmt::format("@{}: ", v.graph);
     text += v.what + ".";
     if (!v.op.empty()) text += "\n    " + v.op;
   }

@@ -12,7 +12,6 @@
 namespace ipu::ir {
 
 inline std::string at(const std::string& name) { return "@" + name; }
-inline std::string number(int64_t n) { return std::to_string(n); }
 
 class Verifier {
  public:

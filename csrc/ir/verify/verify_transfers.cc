@@ -1,4 +1,6 @@
 // Rules of ops that touch the tables of a module, move values, or write.
+#include <fmt/core.h>
+
 #include "ir/structure.h"
 #include "ir/verify/verifier_rules.h"
 
@@ -8,9 +10,9 @@ void Verifier::variable_access(const Op& op) {
   const std::string* name = symbol(op, "variable");
   if (name == nullptr) return;
   const Variable* v = module_.find_variable(*name);
-  if (v == nullptr) return report("variable " + at(*name) + " does not exist");
+  if (v == nullptr) return report(fmt::format("variable {} does not exist", at(*name)));
   if (!entry_graphs_.contains(graph_))
-    report("only entry graphs touch variables; pass the value of " + at(*name) + " as an input");
+    report(fmt::format("only entry graphs touch variables; pass the value of {} as an input", at(*name)));
   transfer(op, op.is(kind::kVariableRead), v->type, "variable " + at(*name));
 }
 
@@ -18,10 +20,10 @@ void Verifier::host_access(const Op& op) {
   const std::string* name = symbol(op, "stream");
   if (name == nullptr) return;
   const Stream* s = module_.find_stream(*name);
-  if (s == nullptr) return report("stream " + at(*name) + " does not exist");
+  if (s == nullptr) return report(fmt::format("stream {} does not exist", at(*name)));
   bool load = op.is(kind::kHostLoad);
   if (load != (s->direction == StreamDirection::kHostToDevice))
-    report("stream " + at(*name) + " goes from " + (load ? "device to host" : "host to device"));
+    report(fmt::format("stream {} goes from {}", at(*name), load ? "device to host" : "host to device"));
   transfer(op, load, s->type, "stream " + at(*name));
 }
 
@@ -29,14 +31,14 @@ void Verifier::ring_access(const Op& op) {
   const std::string* name = symbol(op, "ring");
   if (name == nullptr) return;
   const Ring* r = module_.find_ring(*name);
-  if (r == nullptr) return report("ring " + at(*name) + " does not exist");
+  if (r == nullptr) return report(fmt::format("ring {} does not exist", at(*name)));
   transfer(op, op.is(kind::kRingPop), r->type, "ring " + at(*name));
 }
 
 void Verifier::transfer(const Op& op, bool reads, const Type& type, const std::string& table) {
   if (!counts(op, reads ? 0 : 1, reads ? 1 : 0)) return;
   const Type& own = reads ? op.result()->type() : op.operand(0)->type();
-  if (own != type) report(table + " is " + to_string(type) + ", the value " + to_string(own));
+  if (own != type) report(fmt::format("{} is {}, the value {}", table, to_string(type), to_string(own)));
 }
 
 void Verifier::ipu_copy(const Op& op) {
@@ -48,21 +50,22 @@ void Verifier::remote_access(const Op& op) {
   const std::string* name = symbol(op, "buffer");
   if (name == nullptr) return;
   const RemoteBuffer* buffer = module_.find_remote_buffer(*name);
-  if (buffer == nullptr) return report("remote buffer " + at(*name) + " does not exist");
+  if (buffer == nullptr) return report(fmt::format("remote buffer {} does not exist", at(*name)));
   bool load = op.is(kind::kRemoteLoad);
   int data = load ? 0 : 1;
   bool has_offset = op.operand_count() == data + 1;
   if (!counts(op, data + (has_offset ? 1 : 0), load ? 1 : 0)) return;
   const Type& own = load ? op.result()->type() : op.operand(0)->type();
   if (own != buffer->type)
-    report("an entry of " + at(*name) + " is " + to_string(buffer->type) + ", the value " + to_string(own));
+    report(fmt::format("an entry of {} is {}, the value {}", at(*name), to_string(buffer->type),
+                       to_string(own)));
   if (has_offset) {
     const Type& offset = op.operand(data)->type();
     if ((offset.dtype != DType::kI32 && offset.dtype != DType::kU32) || offset.elements() != 1)
       report("the offset is one i32 or u32");
   } else if (integer(op, "entry", 0) && op.attributes.integer("entry") >= buffer->entries) {
-    report("entry " + number(op.attributes.integer("entry")) + " of " + at(*name) + ", which has " +
-           number(buffer->entries));
+    report(fmt::format("entry {} of {}, which has {}", op.attributes.integer("entry"), at(*name),
+                       buffer->entries));
   }
 }
 
@@ -83,12 +86,12 @@ void Verifier::write(const Op& op) {
     if (value == nullptr && !op.attributes.has("sizes")) continue;
     const auto* list = value ? std::get_if<std::vector<int64_t>>(value) : nullptr;
     if (list == nullptr || list->size() != target.shape.size())
-      return report(std::string("attribute '") + name + "' is a list of " +
-                    number(static_cast<int64_t>(target.shape.size())) + " integers");
+      return report(fmt::format("attribute '{}' is a list of {} integers", name, target.shape.size()));
     if (std::string_view(name) == "sizes") region.shape = *list;
   }
   if (op.operand(1)->type() != region)
-    report("the region is " + to_string(region) + ", the source " + to_string(op.operand(1)->type()));
+    report(
+        fmt::format("the region is {}, the source {}", to_string(region), to_string(op.operand(1)->type())));
 }
 
 }  // namespace ipu::ir

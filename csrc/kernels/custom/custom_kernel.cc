@@ -1,5 +1,7 @@
 #include "kernels/custom/custom_kernel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -63,8 +65,9 @@ ipu_value value_of(const ipu_attribute& schema, const Attribute& given) {
     }
   }();
   if (!fits)
-    throw Error(ErrorCode::kTypeMismatch, "attribute mismatch: '" + std::string(schema.name) +
-                                              "' is of another kind than its operation says.");
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("attribute mismatch: '{}' is of another kind than its operation says.", schema.name));
   return value;
 }
 
@@ -130,8 +133,10 @@ class CustomKernel : public PreparedKernel {
 const ipu_custom_op& loaded(const std::string& name) {
   const ipu_custom_op* op = find_custom_kernel(name);
   if (op == nullptr)
-    throw Error(ErrorCode::kUnsupportedOps, "custom operation not loaded: '" + name +
-                                                "' comes from a library; load it before the program.");
+    throw Error(
+        ErrorCode::kUnsupportedOps,
+        fmt::format("custom operation not loaded: '{}' comes from a library; load it before the program.",
+                    name));
   return *op;
 }
 
@@ -207,7 +212,7 @@ IPU_REGISTER_KERNEL("custom", prepare, footprint_of_custom);
 void register_custom_kernel(const std::string& name, const ipu_custom_op* op) {
   IPU_CHECK(op->operand_count <= static_cast<int>(kMaxOperands) &&
                 op->result_count <= static_cast<int>(kMaxOperands),
-            "'" + name + "' has more operands or results than the loader may let through");
+            fmt::format("'{}' has more operands or results than the loader may let through", name));
   std::lock_guard lock(table().mutex);
   table().ops.emplace(name, op);
 }
@@ -234,9 +239,9 @@ CustomCall::CustomCall(const ipu_custom_op& op, const std::vector<const TensorSp
 
 ipu_type custom_type(DType dtype, const Shape& shape) {
   if (shape.size() > IPU_MAX_RANK)
-    throw Error(ErrorCode::kTypeMismatch, "shape mismatch: custom operations take up to " +
-                                              std::to_string(IPU_MAX_RANK) + " dimensions, not " +
-                                              std::to_string(shape.size()) + ".");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: custom operations take up to {} dimensions, not {}.",
+                            IPU_MAX_RANK, shape.size()));
   ipu_type type{};
   type.dtype = static_cast<int32_t>(dtype);
   type.rank = static_cast<int32_t>(shape.size());

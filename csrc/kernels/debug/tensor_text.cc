@@ -1,9 +1,10 @@
 #include "kernels/debug/tensor_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include "support/half.h"
@@ -77,12 +78,9 @@ class Writer {
                            : std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
       return {buffer, end.ptr};
     }
-    // The text says how long it is before there is room for it: 1e308 with 100 decimals has 411 characters.
-    const char* how = floats_ == FloatFormat::kFixed ? "%.*f" : "%.*e";
     const int digits = static_cast<int>(std::clamp<int64_t>(format_.digits, 0, kMaxDigits));
-    std::string text(static_cast<size_t>(std::max(0, std::snprintf(nullptr, 0, how, digits, value))), '\0');
-    std::snprintf(text.data(), text.size() + 1, how, digits, value);
-    return text;
+    return floats_ == FloatFormat::kFixed ? fmt::format("{:.{}f}", value, digits)
+                                          : fmt::format("{:.{}e}", value, digits);
   }
 
   void item(const std::string& text, size_t indent) {

@@ -1,6 +1,8 @@
 // Kernel "flat_index" (an index per dimension) {sizes}: the number of an element in row-major order. Each
 // index is checked against the size of its own dimension, before it becomes part of a number that may be in
 // range although the index was not.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -47,7 +49,7 @@ class FlatIndexKernel final : public PreparedKernel {
   void report(const KernelCall& call, size_t d, int64_t first, int64_t last) const {
     if (call.fault == nullptr) return;
     const auto* index = reinterpret_cast<const int32_t*>(call.operands[d]);
-    const std::string name = sizes_.size() == 1 ? "index" : "index " + std::to_string(d);
+    const std::string name = sizes_.size() == 1 ? "index" : fmt::format("index {}", d);
     for (int64_t i = first; i < last; ++i) {
       const int32_t given = index[i];
       if (given >= -sizes_[d] && given < sizes_[d]) continue;

@@ -2,6 +2,8 @@
 // operands of each instruction made by earlier ones, outputs in range.
 #include "kernels/pointwise/program.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstddef>
 
@@ -136,7 +138,7 @@ static_assert(
   throw Error(ErrorCode::kInvalidProgram, "invalid pointwise program: " + what);
 }
 
-std::string operand_text(int32_t reg) { return "%" + std::to_string(reg); }
+std::string operand_text(int32_t reg) { return fmt::format("%{}", reg); }
 
 }  // namespace
 
@@ -149,24 +151,23 @@ int arity(OpCode code) { return kRows[static_cast<size_t>(code)].arity; }
 void check(const PointwiseProgram& program) {
   for (size_t count : {program.code.size(), program.outputs.size()})
     if (count > kMostInstructions)
-      malformed("it has " + std::to_string(count) + " instructions or outputs; " +
-                std::to_string(kMostInstructions) + " are the most.");
+      malformed(fmt::format("it has {} instructions or outputs; {} are the most.", count, kMostInstructions));
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
-    std::string where = "instruction " + std::to_string(i);
+    std::string where = fmt::format("instruction {}", i);
     if (static_cast<size_t>(step.code) >= kRows.size()) malformed(where + " has an unknown opcode.");
-    where += " (" + std::string(to_string(step.code)) + ")";
+    where += fmt::format(" ({})", to_string(step.code));
     const int32_t sources[3] = {step.a, step.b, step.c};
     for (int k = 0; k < arity(step.code); ++k)
       if (sources[k] < 0 || sources[k] >= static_cast<int32_t>(i))
-        malformed(where + " reads register " + std::to_string(sources[k]) + ", which is not made before it.");
+        malformed(fmt::format("{} reads register {}, which is not made before it.", where, sources[k]));
     bool indexed = step.code == OpCode::kLoad || step.code == OpCode::kIota;
     if (indexed && step.immediate < 0) malformed(where + " has a negative index.");
   }
   if (program.outputs.empty()) malformed("it has no outputs.");
   for (int32_t output : program.outputs)
     if (output < 0 || output >= static_cast<int32_t>(program.code.size()))
-      malformed("output register " + std::to_string(output) + " does not exist.");
+      malformed(fmt::format("output register {} does not exist.", output));
 }
 
 Attributes PointwiseProgram::to_attributes() const {
@@ -188,24 +189,25 @@ Attributes PointwiseProgram::to_attributes() const {
 
 PointwiseProgram PointwiseProgram::from_attributes(const Attributes& attributes) {
   for (const char* name : {"code", "values", "outputs"})
-    if (!attributes.has(name)) malformed("attribute '" + std::string(name) + "' is missing.");
+    if (!attributes.has(name)) malformed(fmt::format("attribute '{}' is missing.", name));
   const auto* words = std::get_if<std::vector<int64_t>>(attributes.find("code"));
   const auto* values = std::get_if<std::vector<double>>(attributes.find("values"));
   const auto* outputs = std::get_if<std::vector<int64_t>>(attributes.find("outputs"));
   if (words == nullptr || values == nullptr || outputs == nullptr)
     malformed("'code' and 'outputs' must be lists of integers, 'values' a list of real numbers.");
   if (words->size() % 5 != 0 || words->size() / 5 != values->size())
-    malformed("'code' has " + std::to_string(words->size()) + " words and 'values' " +
-              std::to_string(values->size()) + " numbers; five words and one number make an instruction.");
+    malformed(fmt::format(
+        "'code' has {} words and 'values' {} numbers; five words and one number make an instruction.",
+        words->size(), values->size()));
   PointwiseProgram program;
   program.code.reserve(values->size());
   for (size_t i = 0; i < values->size(); ++i) {
     const int64_t* word = words->data() + 5 * i;
     if (word[0] < 0 || word[0] >= static_cast<int64_t>(kRows.size()))
-      malformed("instruction " + std::to_string(i) + " has unknown opcode " + std::to_string(word[0]) + ".");
+      malformed(fmt::format("instruction {} has unknown opcode {}.", i, word[0]));
     auto narrow = [&](int64_t value) {
       if (value < INT32_MIN || value > INT32_MAX)
-        malformed("instruction " + std::to_string(i) + " has a word out of range.");
+        malformed(fmt::format("instruction {} has a word out of range.", i));
       return static_cast<int32_t>(value);
     };
     program.code.push_back({static_cast<OpCode>(word[0]), narrow(word[1]), narrow(word[2]), narrow(word[3]),
@@ -213,7 +215,7 @@ PointwiseProgram PointwiseProgram::from_attributes(const Attributes& attributes)
   }
   for (int64_t output : *outputs) {
     if (output < 0 || output >= static_cast<int64_t>(program.code.size()))
-      malformed("output register " + std::to_string(output) + " does not exist.");
+      malformed(fmt::format("output register {} does not exist.", output));
     program.outputs.push_back(static_cast<int32_t>(output));
   }
   check(program);
@@ -224,11 +226,10 @@ std::string to_string(const PointwiseProgram& program) {
   std::string text;
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
-    text += operand_text(static_cast<int32_t>(i)) + " = " + std::string(to_string(step.code));
-    if (step.code == OpCode::kLoad || step.code == OpCode::kIota)
-      text += " " + std::to_string(step.immediate);
+    text += fmt::format("{} = {}", operand_text(static_cast<int32_t>(i)), to_string(step.code));
+    if (step.code == OpCode::kLoad || step.code == OpCode::kIota) text += fmt::format(" {}", step.immediate);
     if (step.code == OpCode::kConstF || step.code == OpCode::kConstI)
-      text += " " + std::to_string(step.value);
+      text += fmt::format(" {:f}", step.value);
     const int32_t sources[3] = {step.a, step.b, step.c};
     for (int k = 0; k < arity(step.code); ++k) text += (k ? ", " : " ") + operand_text(sources[k]);
     text += "\n";

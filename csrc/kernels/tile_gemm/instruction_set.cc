@@ -2,6 +2,7 @@
 // loops).
 #include "kernels/tile_gemm/instruction_set.h"
 
+#include <fmt/core.h>
 #include <hwy/targets.h>
 #include <libxsmm.h>
 
@@ -48,12 +49,14 @@ InstructionSet instruction_set_from(std::string_view text, InstructionSet best) 
   for (InstructionSet level : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
     if (text != to_string(level)) continue;
     if (level <= best) return level;
-    throw Error(ErrorCode::kEnvironment, "POPTORCH_ISA=" + std::string(text) +
-                                             " is not available: this machine offers up to " +
-                                             std::string(to_string(best)) + ". Unset it, or use \"native\".");
+    throw Error(ErrorCode::kEnvironment,
+                fmt::format("POPTORCH_ISA={} is not available: this machine offers up to {}. "
+                            "Unset it, or use \"native\".",
+                            text, to_string(best)));
   }
-  throw Error(ErrorCode::kEnvironment, "POPTORCH_ISA has the unknown value \"" + std::string(text) +
-                                           "\". Use \"native\", \"portable\", \"avx2\" or \"avx512\".");
+  throw Error(ErrorCode::kEnvironment, fmt::format("POPTORCH_ISA has the unknown value \"{}\". "
+                                                   "Use \"native\", \"portable\", \"avx2\" or \"avx512\".",
+                                                   text));
 }
 
 InstructionSet instruction_set() {

@@ -1,5 +1,7 @@
 // Activations x * gate(x): gelu (exact and tanh form), silu, mish, hardswish; each with its gradient as one
 // op.
+#include <fmt/core.h>
+
 #include <numbers>
 
 #include "ops/definition/family.h"
@@ -35,7 +37,7 @@ const OpRegistration gelu =
                    [](ImportCall& c) {
                      const std::string form = c.has("approximate") ? c.text("approximate") : "none";
                      if (form != "none" && form != "tanh")
-                       c.unsupported("approximate '" + form + "' is not none or tanh");
+                       c.unsupported(fmt::format("approximate '{}' is not none or tanh", form));
                      c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form}}));
                    })
         .samples(unary_samples())

@@ -1,6 +1,8 @@
 // Quotients and remainders. True division of integers is division of their f32 values (the importer casts);
 // `div` on integers truncates, `floor_divide` and `remainder` follow the sign of the divisor, `fmod` that of
 // the dividend. Integer division by zero gives 0.
+#include <fmt/core.h>
+
 #include "ops/definition/family.h"
 
 namespace ipu::ops {
@@ -16,7 +18,7 @@ void import_with_rounding(ImportCall& c) {
     return;
   }
   if (!mode.empty() && mode != "trunc")
-    c.unsupported("rounding_mode '" + mode + "' is not floor, trunc or None");
+    c.unsupported(fmt::format("rounding_mode '{}' is not floor, trunc or None", mode));
   ir::Value* quotient = c.op("div", {a, b});
   c.set_result(0, mode == "trunc" && is_floating_point(dtype) ? c.op("trunc", {quotient}) : quotient);
 }

@@ -1,5 +1,7 @@
 // all_gather and replica_slice, each the other's gradient: a value in parts on the replicas of a group, and
 // whole on each of them.
+#include <fmt/core.h>
+
 #include "ops/collective/collective_support.h"
 
 namespace ipu::ops {
@@ -17,8 +19,8 @@ ir::Type gathered_type(const InferContext& c) {
     y.shape = c.attributes.integers("shape");
     const int64_t shard = (element_count(y.shape) + size - 1) / size;
     if (c.operand(0).shape != Shape{shard})
-      shape_error("a shard of " + to_string(y.shape) + " over " + std::to_string(size) + " replicas is [" +
-                  std::to_string(shard) + "], not " + to_string(c.operand(0).shape));
+      shape_error(fmt::format("a shard of {} over {} replicas is [{}], not {}", to_string(y.shape), size,
+                              shard, to_string(c.operand(0).shape)));
   }
   return y;
 }
@@ -105,8 +107,7 @@ const OpRegistration slice =
           ir::Type y = c.operand(0);
           int64_t& extent = y.shape[static_cast<size_t>(dimension(c, "dim", y.shape.size()))];
           if (extent % size != 0)
-            shape_error(std::to_string(extent) + " elements along dim do not divide among " +
-                        std::to_string(size) + " replicas");
+            shape_error(fmt::format("{} elements along dim do not divide among {} replicas", extent, size));
           extent /= size;
           return std::vector<ir::Type>{y};
         })

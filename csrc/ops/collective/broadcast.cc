@@ -1,4 +1,6 @@
 // broadcast and all_to_all: collectives that move values and compute none.
+#include <fmt/core.h>
+
 #include "ops/collective/collective_support.h"
 
 namespace ipu::ops {
@@ -16,16 +18,16 @@ const OpRegistration broadcast =
           check_group(c);
           const int64_t root = c.attributes.integer("root"), size = c.attributes.integer("group_size");
           if (root < 0 || (size > 0 && root >= size))
-            attribute_error("root=" + std::to_string(root) + " is no member of a group of " +
-                            std::to_string(size));
+            attribute_error(fmt::format("root={} is no member of a group of {}", root, size));
           return std::vector<ir::Type>{c.operand(0)};
         })
         .gradient_refused("what the other replicas made of the value is not known on its root")
         .collective([](CollectiveCall& call) {
           const auto root = static_cast<size_t>(call.attributes.integer("root"));
           if (root >= call.members())
-            throw Error(ErrorCode::kExecution, "broadcast has no root: member " + std::to_string(root) +
-                                                   " of a group of " + std::to_string(call.members()) + ".");
+            throw Error(
+                ErrorCode::kExecution,
+                fmt::format("broadcast has no root: member {} of a group of {}.", root, call.members()));
           for (auto& results : call.results) results[0]->values = call.operands[root][0]->values;
         })
         .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
@@ -73,8 +75,8 @@ const OpRegistration exchange =
           ir::Type y = c.operand(0);
           int64_t& split = y.shape[static_cast<size_t>(dimension(c, "split_dim", y.shape.size()))];
           if (split % size != 0)
-            shape_error(std::to_string(split) + " elements along split_dim do not divide among " +
-                        std::to_string(size) + " replicas");
+            shape_error(
+                fmt::format("{} elements along split_dim do not divide among {} replicas", split, size));
           split /= size;
           y.shape[static_cast<size_t>(dimension(c, "concat_dim", y.shape.size()))] *= size;
           return std::vector<ir::Type>{y};

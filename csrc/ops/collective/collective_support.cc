@@ -1,5 +1,7 @@
 #include "ops/collective/collective_support.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace ipu::ops {
@@ -24,8 +26,8 @@ void check_reduction(const InferContext& context, bool may_be_local) {
   for (const ir::Type* operand : context.operands) {
     const DType dtype = operand->dtype;
     if (is_logical != (dtype == DType::kBool))
-      dtype_error("op=\"" + op + "\" takes " + (is_logical ? "bool" : "numbers") + ", not " +
-                  std::string(to_string(dtype)));
+      dtype_error(
+          fmt::format("op=\"{}\" takes {}, not {}", op, is_logical ? "bool" : "numbers", to_string(dtype)));
     if (op == "mean" && !is_floating_point(dtype)) dtype_error("a mean of integers would be cut off");
   }
 }
@@ -46,7 +48,7 @@ std::vector<double> reduced_over(std::string_view op, const std::vector<const Re
       } else if (op == "min") {
         total[i] = std::min(total[i], next);
       } else {
-        IPU_CHECK(op == "max" || op == "or", "no reduction '" + std::string(op) + "'");
+        IPU_CHECK(op == "max" || op == "or", fmt::format("no reduction '{}'", op));
         total[i] = std::max(total[i], next);
       }
     }
@@ -69,7 +71,7 @@ Attributes same_group(const GradientBuilder& g, Attributes more) {
 
 void refuse_gradient(const GradientBuilder& g, const std::string& why) {
   throw Error(ErrorCode::kNotDifferentiable,
-              "gradient is not offered: '" + g.forward().kind() + "' " + why + ".")
+              fmt::format("gradient is not offered: '{}' {}.", g.forward().kind(), why))
       .at(ir::user_line(g.forward().location));
 }
 

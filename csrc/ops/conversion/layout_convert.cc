@@ -1,6 +1,8 @@
 // layout.convert: the same tensor stored otherwise. Made by passes only; the one op that changes a layout.
 // packed64 of a weight [N, ...] is the matrix [elements / N, N] in panels: what linear and convolution
 // kernels read.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 #include "support/error.h"
 
@@ -11,12 +13,13 @@ std::vector<ir::Type> infer(const InferContext& c) {
   const std::optional<Layout> layout = layout_from_string(c.attributes.text("layout"));
   if (!layout)
     throw Error(ErrorCode::kTypeMismatch,
-                "unknown layout: '" + c.attributes.text("layout") + "' in layout.convert.");
+                fmt::format("unknown layout: '{}' in layout.convert.", c.attributes.text("layout")));
   ir::Type type = c.operand(0);
   const size_t rank = type.shape.size();
   if ((*layout == Layout::kNhwc && rank != 3 && rank != 4) || (*layout == Layout::kPacked64 && rank < 2))
-    throw Error(ErrorCode::kTypeMismatch, "layout does not fit: a tensor of shape " + to_string(type.shape) +
-                                              " cannot be stored as " + c.attributes.text("layout") + ".");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("layout does not fit: a tensor of shape {} cannot be stored as {}.",
+                            to_string(type.shape), c.attributes.text("layout")));
   type.layout = *layout;
   return {type};
 }

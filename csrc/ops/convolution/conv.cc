@@ -1,5 +1,7 @@
 // conv: 1-d and 2-d convolution (cross-correlation, as torch), channels in groups. Gradients are in
 // conv_gradient.cc, importers in conv_importers.cc.
+#include <fmt/core.h>
+
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -11,20 +13,21 @@ ir::Type conv_type(const InferContext& c) {
   const ir::Type &x = c.operand(0), &w = c.operand(1);
   require_same_dtype(c, 0, 1);
   if (x.shape.size() < 3 || x.shape.size() > 4 || w.shape.size() != x.shape.size()) {
-    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W] and the weight " +
-                to_string(w.shape) + " have as many dimensions");
+    shape_error(fmt::format("x {} must be [N,C,L] or [N,C,H,W] and the weight {} have as many dimensions",
+                            to_string(x.shape), to_string(w.shape)));
   }
   const int64_t groups = c.attributes.integer("groups");
   if (groups < 1 || w.shape[0] % groups != 0 || w.shape[1] * groups != x.shape[1]) {
-    shape_error("x " + to_string(x.shape) + " has " + std::to_string(x.shape[1]) + " channels; the weight " +
-                to_string(w.shape) + " with groups=" + std::to_string(groups) + " takes " +
-                std::to_string(w.shape[1] * groups) + " and gives a multiple of groups");
+    shape_error(
+        fmt::format("x {} has {} channels; "
+                    "the weight {} with groups={} takes {} and gives a multiple of groups",
+                    to_string(x.shape), x.shape[1], to_string(w.shape), groups, w.shape[1] * groups));
   }
   if (c.has(2)) {
     require_same_dtype(c, 0, 2);
     if (c.operand(2).shape != Shape{w.shape[0]}) {
-      shape_error("the bias " + to_string(c.operand(2).shape) +
-                  " must have one element per output channel, " + std::to_string(w.shape[0]));
+      shape_error(fmt::format("the bias {} must have one element per output channel, {}",
+                              to_string(c.operand(2).shape), w.shape[0]));
     }
   }
   ir::Type y{x.dtype, {x.shape[0], w.shape[0]}, x.layout};

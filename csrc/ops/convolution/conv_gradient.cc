@@ -1,5 +1,7 @@
 // Gradients of conv as ops of their own. A transposed convolution is conv_input_gradient, too. Each is linear
 // in both operands, so their own gradients are again these ops.
+#include <fmt/core.h>
+
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -10,16 +12,16 @@ std::vector<int64_t> spatial(const Shape& shape) { return {shape.begin() + 2, sh
 // x, weight and y are the shapes of a convolution; checks that they belong together.
 void check_convolution(const InferContext& c, const Shape& x, const Shape& w, const Shape& y) {
   if (x.size() < 3 || x.size() > 4 || w.size() != x.size() || y.size() != x.size()) {
-    shape_error("input " + to_string(x) + ", weight " + to_string(w) + " and output " + to_string(y) +
-                " must all have 3 or all have 4 dimensions");
+    shape_error(fmt::format("input {}, weight {} and output {} must all have 3 or all have 4 dimensions",
+                            to_string(x), to_string(w), to_string(y)));
   }
   const int64_t groups = c.attributes.integer("groups");
   Shape expected{x[0], w[0]};
   const Shape sizes = output_sizes(read_window(c, spatial(w)), spatial(x));
   expected.insert(expected.end(), sizes.begin(), sizes.end());
   if (groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1] || expected != y) {
-    shape_error("input " + to_string(x) + " and weight " + to_string(w) + " with groups=" +
-                std::to_string(groups) + " give " + to_string(expected) + ", not dy " + to_string(y));
+    shape_error(fmt::format("input {} and weight {} with groups={} give {}, not dy {}", to_string(x),
+                            to_string(w), groups, to_string(expected), to_string(y)));
   }
 }
 

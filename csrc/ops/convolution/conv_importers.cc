@@ -1,5 +1,7 @@
 // Importers of torch's convolutions: padding by number or by name, input without a batch, transposed
 // convolution.
+#include <fmt/core.h>
+
 #include "ops/convolution/volume.h"
 
 namespace ipu::ops {
@@ -12,8 +14,7 @@ void with_batch(ImportCall& call, size_t rank, Build build) {
   const Shape& shape = x->type().shape;
   if (shape.size() == rank + 2) return call.set_result(0, build(x));
   if (shape.size() != rank + 1) {
-    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) +
-                     " spatial dimensions");
+    call.unsupported(fmt::format("an input of shape {} for {} spatial dimensions", to_string(shape), rank));
   }
   Shape batched = shape;
   batched.insert(batched.begin(), 1);
@@ -23,8 +24,8 @@ void with_batch(ImportCall& call, size_t rank, Build build) {
 size_t spatial_rank(ImportCall& call) {
   const size_t rank = call.tensor("weight")->type().shape.size();
   if (rank < 3 || rank > 5) {
-    call.unsupported("a weight of shape " + to_string(call.tensor("weight")->type().shape) +
-                     "; one to three spatial dimensions are supported");
+    call.unsupported(fmt::format("a weight of shape {}; one to three spatial dimensions are supported",
+                                 to_string(call.tensor("weight")->type().shape)));
   }
   return rank - 2;
 }
@@ -66,14 +67,13 @@ void import_conv_named_padding(ImportCall& call) {
     const std::vector<int64_t> dilations = list_or(call, "dilation", rank, 1),
                                strides = list_or(call, "stride", rank, 1);
     for (size_t d = 0; d < rank; ++d) {
-      if (strides[d] != 1)
-        call.unsupported("padding=\"same\" with a stride of " + std::to_string(strides[d]));
+      if (strides[d] != 1) call.unsupported(fmt::format("padding=\"same\" with a stride of {}", strides[d]));
       const int64_t total = dilations[d] * (call.tensor("weight")->type().shape[d + 2] - 1);
       low[d] = total / 2;
       high[d] = total - low[d];
     }
   } else if (padding != "valid") {
-    call.unsupported("padding=\"" + padding + "\"");
+    call.unsupported(fmt::format("padding=\"{}\"", padding));
   }
   const Attributes attributes = conv_attributes(call, rank, low, high);
   with_batch(call, rank, [&](ir::Value* x) { return convolution(call, x, attributes); });

@@ -1,6 +1,8 @@
 // See window.h.
 #include "ops/convolution/window.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 namespace ipu::ops {
@@ -15,7 +17,7 @@ Window read_window(const Attributes& attributes, std::vector<int64_t> kernel) {
 Window read_window(const InferContext& context, std::vector<int64_t> kernel) {
   const size_t rank = kernel.size();
   for (const int64_t k : kernel) {
-    if (k < 1) attribute_error("a window of " + to_string(kernel) + " elements is empty");
+    if (k < 1) attribute_error(fmt::format("a window of {} elements is empty", to_string(kernel)));
   }
   per_dimension(context, "strides", rank, 1);
   per_dimension(context, "padding_low", rank, 0);
@@ -25,7 +27,8 @@ Window read_window(const InferContext& context, std::vector<int64_t> kernel) {
   int64_t taps = 1;
   for (const int64_t k : kernel)
     if (__builtin_mul_overflow(taps, k, &taps) || taps > kMost)
-      attribute_error("a window of " + to_string(kernel) + " has more elements than 32 bits can count");
+      attribute_error(
+          fmt::format("a window of {} has more elements than 32 bits can count", to_string(kernel)));
   return read_window(context.attributes, std::move(kernel));
 }
 
@@ -42,13 +45,14 @@ Shape output_sizes(const Window& window, std::span<const int64_t> input) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t padded = input[d] + window.padding_low[d] + window.padding_high[d];
     if (std::max(padded, window.extent(d)) > std::numeric_limits<int32_t>::max()) {
-      shape_error("a window of " + std::to_string(window.extent(d)) + " elements over " +
-                  std::to_string(padded) + " in spatial dimension " + std::to_string(d) +
-                  ": places have 32 bits, up to 2147483647");
+      shape_error(
+          fmt::format("a window of {} elements over {} in spatial dimension {}: "
+                      "places have 32 bits, up to 2147483647",
+                      window.extent(d), padded, d));
     }
     if (padded < window.extent(d)) {
-      shape_error("the padded input has " + std::to_string(padded) + " elements in spatial dimension " +
-                  std::to_string(d) + ", the window needs " + std::to_string(window.extent(d)));
+      shape_error(fmt::format("the padded input has {} elements in spatial dimension {}, the window needs {}",
+                              padded, d, window.extent(d)));
     }
     sizes[d] = window.output_size(d, input[d]);
   }

@@ -1,6 +1,7 @@
 #include "ops/custom/custom_op.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <map>
@@ -16,12 +17,12 @@ namespace {
 using kernels::CustomCall;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::kFileCorrupt, "custom operations not loaded: " + path + " " + why + ".");
+  throw Error(ErrorCode::kFileCorrupt, fmt::format("custom operations not loaded: {} {}.", path, why));
 }
 
 std::string full_name(const ipu_custom_op& op) {
-  std::string name = std::string(op.domain) + "." + op.name;
-  return op.version > 1 ? name + ".v" + std::to_string(op.version) : name;
+  std::string name = fmt::format("{}.{}", op.domain, op.name);
+  return op.version > 1 ? fmt::format("{}.v{}", name, op.version) : name;
 }
 
 TensorSpec spec_of(const ir::Type& type) { return TensorSpec::plain(type.dtype, type.shape); }
@@ -53,7 +54,7 @@ std::vector<ir::Type> infer(const ipu_custom_op& op, const InferContext& context
   char error[512] = "";
   if (op.infer(use.call.get(), types.data(), error, sizeof error) != 0) {
     error[sizeof error - 1] = '\0';
-    throw Error(ErrorCode::kTypeMismatch, "operands do not fit: " + std::string(error) + ".");
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("operands do not fit: {}.", error));
   }
   std::vector<ir::Type> results;
   for (const ipu_type& type : types) {
@@ -62,8 +63,9 @@ std::vector<ir::Type> infer(const ipu_custom_op& op, const InferContext& context
     bool is_shape = type.rank >= 0 && type.rank <= IPU_MAX_RANK;
     for (int32_t d = 0; is_shape && d < type.rank; ++d) is_shape = type.shape[d] >= 0;
     if (!is_dtype || !is_shape)
-      throw Error(ErrorCode::kTypeMismatch,
-                  "operands do not fit: the shape function of '" + full_name(op) + "' gives no type.");
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("operands do not fit: the shape function of '{}' gives no type.", full_name(op)));
     result.dtype = static_cast<DType>(type.dtype);
     result.shape.assign(type.shape, type.shape + type.rank);
     results.push_back(std::move(result));
@@ -215,11 +217,13 @@ std::string problem_of(const ipu_custom_op& op) {
   if (op.struct_size != sizeof(ipu_custom_op)) return "has an entry of another size";
   if (!is_word(op.domain) || !is_word(op.name) || op.version < 1)
     return "has an operation without a domain, name and version";
-  const std::string name = "'" + full_name(op) + "'";
+  const std::string name = fmt::format("'{}'", full_name(op));
   if (!is_count(op.operand_count, op.operands) || !is_count(op.attribute_count, op.attributes) ||
       !is_count(op.result_count, op.results) || !is_count(op.gradient_count, op.gradients))
-    return "says more than 64 operands, attributes, results or gradients of " + name +
-           ", or none where it names some";
+    return fmt::format(
+        "says more than 64 operands, attributes, results or gradients of {}, "
+        "or none where it names some",
+        name);
   if (op.infer == nullptr || op.run == nullptr) return "has no shape function or no kernel for " + name;
   bool was_optional = false;
   for (int32_t i = 0; i < op.operand_count; ++i) {
@@ -234,11 +238,11 @@ std::string problem_of(const ipu_custom_op& op) {
     const ipu_value& value = attribute.fallback;
     if (!is_word(attribute.name) || !names.insert(attribute.name).second ||
         std::strcmp(attribute.name, "op") == 0)
-      return "has an attribute without a name of its own in " + name + " ('op' is taken)";
+      return fmt::format("has an attribute without a name of its own in {} ('op' is taken)", name);
     if (value.kind < IPU_BOOLEAN || value.kind > IPU_REALS || value.count < 0 ||
         (value.count > 0 && (value.kind == IPU_INTEGERS ? static_cast<const void*>(value.integers)
                                                         : static_cast<const void*>(value.reals)) == nullptr))
-      return "has a broken default for '" + std::string(attribute.name) + "' of " + name;
+      return fmt::format("has a broken default for '{}' of {}", attribute.name, name);
   }
   for (int32_t i = 0; i < op.result_count; ++i)
     if (!is_word(op.results[i])) return "has a result without a name in " + name;
@@ -250,12 +254,12 @@ std::string problem_of(const ipu_custom_op& op) {
 // `known`: operations of the same table.
 std::string gradient_problem(const ipu_custom_op& op,
                              const std::map<std::string, const ipu_custom_op*>& known) {
-  const std::string name = "'" + full_name(op) + "'";
+  const std::string name = fmt::format("'{}'", full_name(op));
   for (int32_t n = 0; n < op.gradient_count; ++n) {
     const ipu_gradient& rule = op.gradients[n];
     if (rule.op == nullptr || (!known.contains(rule.op) && find_op(rule.op) == nullptr))
-      return "names the gradient operation '" + std::string(rule.op == nullptr ? "" : rule.op) + "' of " +
-             name + ", which does not exist";
+      return fmt::format("names the gradient operation '{}' of {}, which does not exist",
+                         rule.op == nullptr ? "" : rule.op, name);
     if (rule.input_count < 0 || rule.output_count < 0 || (rule.input_count > 0 && rule.inputs == nullptr) ||
         (rule.output_count > 0 && rule.outputs == nullptr))
       return "has a broken gradient of " + name;
@@ -264,11 +268,11 @@ std::string gradient_problem(const ipu_custom_op& op,
       const int32_t bound = input.source == IPU_OPERAND ? op.operand_count : op.result_count;
       if (input.source < IPU_OPERAND || input.source > IPU_UPSTREAM || input.index < 0 ||
           input.index >= bound)
-        return "has a gradient of " + name + " that reads what is not there";
+        return fmt::format("has a gradient of {} that reads what is not there", name);
     }
     for (int32_t i = 0; i < rule.output_count; ++i)
       if (rule.outputs[i] < 0 || rule.outputs[i] >= op.operand_count)
-        return "has a gradient of " + name + " for an operand that is not there";
+        return fmt::format("has a gradient of {} for an operand that is not there", name);
   }
   return {};
 }
@@ -289,9 +293,9 @@ std::vector<std::string> load_custom_ops(const std::string& path) {
   if (table == nullptr || table->count < 0 || (table->count > 0 && table->ops == nullptr))
     refuse(path, "gives no table");
   if (table->abi != IPU_CUSTOM_OP_ABI)
-    refuse(path, "is made for version " + std::to_string(table->abi) +
-                     " of ipu/custom_op.h, this is version " + std::to_string(IPU_CUSTOM_OP_ABI) +
-                     "; compile it again");
+    refuse(path,
+           fmt::format("is made for version {} of ipu/custom_op.h, this is version {}; compile it again",
+                       table->abi, IPU_CUSTOM_OP_ABI));
   if (auto at = loaded.find(table); at != loaded.end()) return at->second;
   std::map<std::string, const ipu_custom_op*> known;
   for (int32_t i = 0; i < table->count; ++i) {
@@ -300,7 +304,7 @@ std::vector<std::string> load_custom_ops(const std::string& path) {
     if (std::string problem = problem_of(*op); !problem.empty()) refuse(path, problem);
     const std::string name = full_name(*op);
     if (find_op(name) != nullptr || !known.emplace(name, op).second)
-      refuse(path, "defines '" + name + "', which exists already");
+      refuse(path, fmt::format("defines '{}', which exists already", name));
   }
   for (const auto& [name, op] : known)
     if (std::string problem = gradient_problem(*op, known); !problem.empty()) refuse(path, problem);

@@ -1,4 +1,6 @@
 // print_tensor: the identity that shows its value while the program runs.
+#include <fmt/core.h>
+
 #include "kernels/debug/tensor_text.h"
 #include "ops/definition/rule_support.h"
 
@@ -47,7 +49,7 @@ const OpRegistration print_tensor =
             if (c.attributes.integer(name, 1) < 0)
               attribute_error(std::string(name) + " must not be negative");
           if (c.attributes.integer("digits", 4) > kernels::kMaxDigits)
-            attribute_error("digits must be at most " + std::to_string(kernels::kMaxDigits));
+            attribute_error(fmt::format("digits must be at most {}", kernels::kMaxDigits));
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
         })
         .gradient([](GradientBuilder& g) {

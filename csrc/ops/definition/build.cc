@@ -1,11 +1,11 @@
 #include "ops/definition/build.h"
 
+#include <fmt/core.h>
+
 #include "support/error.h"
 
 namespace ipu::ops {
 namespace {
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string dtype_names(DTypeSet set) {
   std::string names;
@@ -32,7 +32,7 @@ std::string describe(std::string_view kind, const OpDef* def, std::span<const ir
 const OpDef& checked_definition(std::string_view kind) {
   const OpDef* def = find_op(kind);
   if (def == nullptr)
-    mismatch("unknown operation: " + quoted(kind) + " is not defined (docs/ops.md lists all).");
+    mismatch(fmt::format("unknown operation: '{}' is not defined (docs/ops.md lists all).", kind));
   return *def;
 }
 
@@ -42,21 +42,20 @@ void check_operands(const OpDef& def, std::span<const ir::Type* const> operands)
   for (size_t i = 0; i < def.operands.size(); ++i)
     if (!def.operands[i].optional && !def.operands[i].variadic) required = i + 1;
   if (operands.size() < required || (!variadic && operands.size() > def.operands.size()))
-    mismatch("operand count mismatch: " + def.name + " takes " +
-             (variadic ? "at least " + std::to_string(required)
-              : required == def.operands.size()
-                  ? std::to_string(required)
-                  : std::to_string(required) + " to " + std::to_string(def.operands.size())) +
-             " operands, not " + std::to_string(operands.size()) + ".");
+    mismatch(fmt::format("operand count mismatch: {} takes {} operands, not {}.", def.name,
+                         variadic ? fmt::format("at least {}", required)
+                         : required == def.operands.size()
+                             ? std::to_string(required)
+                             : fmt::format("{} to {}", required, def.operands.size()),
+                         operands.size()));
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandDef& operand = def.operands[std::min(i, def.operands.size() - 1)];
     if (operands[i] == nullptr) {
       if (!operand.optional)
-        mismatch("missing operand: " + quoted(operand.name) + " of " + def.name + " is not optional.");
+        mismatch(fmt::format("missing operand: '{}' of {} is not optional.", operand.name, def.name));
     } else if ((operand.dtypes & bit(operands[i]->dtype)) == 0) {
-      mismatch("dtype mismatch: operand " + quoted(operand.name) + " of " + def.name + " is " +
-               std::string(to_string(operands[i]->dtype)) + "; allowed are " + dtype_names(operand.dtypes) +
-               ".");
+      mismatch(fmt::format("dtype mismatch: operand '{}' of {} is {}; allowed are {}.", operand.name,
+                           def.name, to_string(operands[i]->dtype), dtype_names(operand.dtypes)));
     }
   }
 }
@@ -72,8 +71,10 @@ const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
 void check_width(const OpDef& def, const std::string& name, const Attribute& value) {
   const auto check = [&](int64_t number) {
     if (number != static_cast<int32_t>(number))
-      mismatch("attribute out of range: " + quoted(name) + " of " + def.name + " is " +
-               std::to_string(number) + "; sizes and places have 32 bits, up to 2147483647.");
+      mismatch(
+          fmt::format("attribute out of range: '{}' of {} is {}; "
+                      "sizes and places have 32 bits, up to 2147483647.",
+                      name, def.name, number));
   };
   if (const auto* number = std::get_if<int64_t>(&value)) check(*number);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
@@ -85,8 +86,10 @@ void check_extents(const OpDef& def, const std::vector<ir::Type>& types) {
     size_in_bytes(type.dtype, type.shape);  // throws on overflow
     for (const int64_t extent : type.shape)
       if (extent != static_cast<int32_t>(extent))
-        mismatch("shape out of range: a result of " + def.name + " would be " + to_string(type.shape) +
-                 "; dimensions have up to 2147483647 elements.");
+        mismatch(
+            fmt::format("shape out of range: a result of {} would be {}; "
+                        "dimensions have up to 2147483647 elements.",
+                        def.name, to_string(type.shape)));
   }
 }
 
@@ -94,15 +97,15 @@ void check_attributes(const OpDef& def, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
     const AttributeDef* attribute = find_attribute(def, name);
     if (attribute == nullptr)
-      mismatch("unknown attribute: " + def.name + " has no attribute " + quoted(name) + ".");
+      mismatch(fmt::format("unknown attribute: {} has no attribute '{}'.", def.name, name));
     if (attribute->fallback && attribute->fallback->index() != value.index())
-      mismatch("attribute mismatch: " + quoted(name) + " of " + def.name +
-               " is of another kind than its default.");
+      mismatch(
+          fmt::format("attribute mismatch: '{}' of {} is of another kind than its default.", name, def.name));
     check_width(def, name, value);
   }
   for (const AttributeDef& attribute : def.attributes)
     if (!attribute.fallback && !attributes.has(attribute.name))
-      mismatch("missing attribute: " + def.name + " needs " + quoted(attribute.name) + ".");
+      mismatch(fmt::format("missing attribute: {} needs '{}'.", def.name, attribute.name));
 }
 
 // The kind of the default decides: an integer where a real is meant becomes a real.
@@ -134,12 +137,12 @@ std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> v
     checked_definition(kind);
     check_operands(*def, operands);
     check_attributes(*def, attributes);
-    IPU_CHECK(static_cast<bool>(def->infer), "op '" + def->name + "' has no type rule");
+    IPU_CHECK(static_cast<bool>(def->infer), fmt::format("op '{}' has no type rule", def->name));
     const Attributes full = with_defaults(*def, attributes);
     std::vector<ir::Type> types = def->infer(InferContext{kind, operands, full});
     const bool variadic = !def->results.empty() && def->results.back().ends_with("...");
     IPU_CHECK(variadic || types.size() == def->results.size(),
-              "the type rule of '" + def->name + "' gives " + std::to_string(types.size()) + " types");
+              fmt::format("the type rule of '{}' gives {} types", def->name, types.size()));
     check_extents(*def, types);
     return types;
   } catch (Error& error) {
@@ -181,9 +184,8 @@ Attribute attribute_or_default(const ir::Op& op, std::string_view name) {
   if (const Attribute* value = op.attributes.find(name)) return *value;
   const OpDef* def = definition(op);
   const AttributeDef* attribute = def == nullptr ? nullptr : find_attribute(*def, name);
-  IPU_CHECK(
-      attribute != nullptr && attribute->fallback.has_value(),
-      "op '" + op.kind() + "' has neither the attribute '" + std::string(name) + "' nor a default for it");
+  IPU_CHECK(attribute != nullptr && attribute->fallback.has_value(),
+            fmt::format("op '{}' has neither the attribute '{}' nor a default for it", op.kind(), name));
   return *attribute->fallback;
 }
 

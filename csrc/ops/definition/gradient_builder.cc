@@ -1,5 +1,7 @@
 #include "ops/definition/gradient_builder.h"
 
+#include <fmt/core.h>
+
 #include "support/error.h"
 
 namespace ipu::ops {
@@ -33,8 +35,8 @@ ir::Value* GradientBuilder::upstream(int result) const { return upstream_[result
 void GradientBuilder::set(int operand, ir::Value* gradient) {
   const ir::Type& type = operand_type(operand);
   IPU_CHECK(gradient->type().shape == type.shape && gradient->type().dtype == type.dtype,
-            "the gradient of operand " + std::to_string(operand) + " of '" + forward_.kind() + "' is " +
-                ir::to_string(gradient->type()) + ", the operand " + ir::to_string(type));
+            fmt::format("the gradient of operand {} of '{}' is {}, the operand {}", operand, forward_.kind(),
+                        ir::to_string(gradient->type()), ir::to_string(type)));
   gradients_[operand] = gradient;
 }
 

@@ -1,5 +1,7 @@
 #include "ops/definition/import_call.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -23,9 +25,10 @@ DType wider(DType a, DType b) {
 }
 
 [[noreturn]] void raise_wide(std::string_view overload, std::string_view name, int64_t value) {
-  throw Error(ErrorCode::kTypeMismatch, "argument out of range: '" + std::string(name) + "' of aten::" +
-                                            std::string(overload) + " is " + std::to_string(value) +
-                                            "; the IPU has 32-bit integers, from -2147483648 to 2147483647.");
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("argument out of range: '{}' of aten::{} is {}; "
+                          "the IPU has 32-bit integers, from -2147483648 to 2147483647.",
+                          name, overload, value));
 }
 
 }  // namespace
@@ -87,16 +90,15 @@ ir::Value* ImportCall::op(std::string_view kind, std::initializer_list<ir::Value
 
 void ImportCall::unsupported(const std::string& what) {
   throw Error(ErrorCode::kUnsupportedOps,
-              "unsupported operation: aten::" + std::string(overload()) + ": " + what + ".");
+              fmt::format("unsupported operation: aten::{}: {}.", overload(), what));
 }
 
 int64_t normalize_dim(int64_t dim, size_t rank) {
   // torch lets 0-d tensors have one dimension here.
   const int64_t extent = std::max<int64_t>(static_cast<int64_t>(rank), 1);
   if (dim < -extent || dim >= extent)
-    throw Error(ErrorCode::kTypeMismatch, "dimension out of range: " + std::to_string(dim) + " is not in [" +
-                                              std::to_string(-extent) + ", " + std::to_string(extent - 1) +
-                                              "].");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("dimension out of range: {} is not in [{}, {}].", dim, -extent, extent - 1));
   return dim < 0 ? dim + extent : dim;
 }
 

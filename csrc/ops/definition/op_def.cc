@@ -3,6 +3,8 @@
 // own.
 #include "ops/definition/op_def.h"
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <utility>
 
@@ -62,10 +64,10 @@ void check_equal_dtypes(const InferContext& c, const std::vector<OperandDef>* de
     if (defs != nullptr && (*defs)[std::min(i, defs->size() - 1)].dtypes == kBoolean) continue;
     if (first == nullptr) first = c.operands[i];
     if (c.operands[i]->dtype != first->dtype)
-      throw Error(ErrorCode::kTypeMismatch, "dtype mismatch: operands are " +
-                                                std::string(to_string(first->dtype)) + " and " +
-                                                std::string(to_string(c.operands[i]->dtype)) +
-                                                "; insert a cast, nothing is converted silently.");
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("dtype mismatch: operands are {} and {}; "
+                              "insert a cast, nothing is converted silently.",
+                              to_string(first->dtype), to_string(c.operands[i]->dtype)));
   }
 }
 
@@ -160,7 +162,7 @@ Attribute attribute_from(ImportCall& call, std::string_view name, const Attribut
   if (std::holds_alternative<double>(like)) return call.real(name);
   if (std::holds_alternative<std::string>(like)) return call.text(name);
   if (std::holds_alternative<std::vector<int64_t>>(like)) return call.integers(name);
-  call.unsupported("argument '" + std::string(name) + "' has no plain importer");
+  call.unsupported(fmt::format("argument '{}' has no plain importer", name));
 }
 
 // Operands go by their names, or, where torch has other names, by place: it calls the first "self", the
@@ -203,9 +205,10 @@ void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::stri
   while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
   Attributes attributes;
   for (const AttributeDef& attribute : def.attributes) {
-    IPU_CHECK(attribute.fallback.has_value(),
-              "attribute '" + attribute.name + "' of '" + def.name +
-                  "' is required and has no kind to import it by; write an importer");
+    IPU_CHECK(
+        attribute.fallback.has_value(),
+        fmt::format("attribute '{}' of '{}' is required and has no kind to import it by; write an importer",
+                    attribute.name, def.name));
     const std::string name = aten_name(attribute.name);
     if (call.has(name)) attributes.set(attribute.name, attribute_from(call, name, *attribute.fallback));
   }
@@ -326,17 +329,18 @@ OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
 
 void register_aten_importer(std::string overload, AtenImporter importer) {
   const bool added = aten_registry().emplace(overload, std::move(importer)).second;
-  IPU_CHECK(added, "aten::" + overload + " has two importers");
+  IPU_CHECK(added, fmt::format("aten::{} has two importers", overload));
 }
 
 OpRegistration::OpRegistration(OpDefBuilder& builder) {
   auto def = std::make_unique<OpDef>(builder.take());
-  IPU_CHECK(!def->operands.empty() || !def->expression, "elementwise op '" + def->name + "' has no operands");
+  IPU_CHECK(!def->operands.empty() || !def->expression,
+            fmt::format("elementwise op '{}' has no operands", def->name));
   fill_in_defaults(def.get());
   for (const auto& [overload, importer] : def->aten) register_aten_importer(overload, importer);
   const std::string name = def->name;
   const bool added = registry().emplace(name, std::move(def)).second;
-  IPU_CHECK(added, "op '" + name + "' is defined twice");
+  IPU_CHECK(added, fmt::format("op '{}' is defined twice", name));
 }
 OpRegistration::OpRegistration(OpDefBuilder&& builder) : OpRegistration(builder) {}
 
@@ -359,7 +363,7 @@ const OpDef* find_op(std::string_view kind) {
 }
 const OpDef& get_op(std::string_view kind) {
   const OpDef* def = find_op(kind);
-  IPU_CHECK(def != nullptr, "op '" + std::string(kind) + "' is not defined");
+  IPU_CHECK(def != nullptr, fmt::format("op '{}' is not defined", kind));
   return *def;
 }
 const OpDef* definition(const ir::Op& op) { return find_op(op.kind()); }

@@ -1,35 +1,37 @@
 // See rule_support.h.
 #include "ops/definition/rule_support.h"
 
+#include <fmt/core.h>
+
 #include <numeric>
 
 namespace ipu::ops {
 
 void shape_error(const std::string& what) {
-  throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + what + ".");
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {}.", what));
 }
 
 void dtype_error(const std::string& what) {
-  throw Error(ErrorCode::kTypeMismatch, "dtype mismatch: " + what + ".");
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("dtype mismatch: {}.", what));
 }
 
 void attribute_error(const std::string& what) {
-  throw Error(ErrorCode::kTypeMismatch, "bad attribute: " + what + ".");
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("bad attribute: {}.", what));
 }
 
 void require_rank(const InferContext& context, int operand, size_t rank, std::string_view name) {
   if (context.operand(operand).shape.size() == rank) return;
-  shape_error(std::string(name) + " must have " + std::to_string(rank) + " dimensions");
+  shape_error(fmt::format("{} must have {} dimensions", name, rank));
 }
 
 void require_same_dtype(const InferContext& context, int a, int b) {
   if (context.operand(a).dtype == context.operand(b).dtype) return;
-  dtype_error("operands " + std::to_string(a) + " and " + std::to_string(b) + " must have the same dtype");
+  dtype_error(fmt::format("operands {} and {} must have the same dtype", a, b));
 }
 
 void require_same_shape(const InferContext& context, int a, int b) {
   if (context.operand(a).shape == context.operand(b).shape) return;
-  shape_error("operands " + std::to_string(a) + " and " + std::to_string(b) + " must have the same shape");
+  shape_error(fmt::format("operands {} and {} must have the same shape", a, b));
 }
 
 const std::vector<int64_t>& per_dimension(const InferContext& context, std::string_view attribute,
@@ -38,8 +40,8 @@ const std::vector<int64_t>& per_dimension(const InferContext& context, std::stri
   const bool fits = list.size() == rank &&
                     std::all_of(list.begin(), list.end(), [minimum](int64_t v) { return v >= minimum; });
   if (!fits) {
-    attribute_error(std::string(attribute) + "=" + to_string(list) + " must have " + std::to_string(rank) +
-                    " entries of at least " + std::to_string(minimum));
+    attribute_error(
+        fmt::format("{}={} must have {} entries of at least {}", attribute, to_string(list), rank, minimum));
   }
   return list;
 }
@@ -47,8 +49,7 @@ const std::vector<int64_t>& per_dimension(const InferContext& context, std::stri
 int64_t dimension(const InferContext& context, std::string_view attribute, size_t rank) {
   const int64_t dim = context.attributes.integer(attribute);
   if (dim < 0 || dim >= static_cast<int64_t>(rank)) {
-    attribute_error(std::string(attribute) + "=" + std::to_string(dim) + " is not one of the " +
-                    std::to_string(rank) + " dimensions");
+    attribute_error(fmt::format("{}={} is not one of the {} dimensions", attribute, dim, rank));
   }
   return dim;
 }
@@ -58,8 +59,8 @@ const std::vector<int64_t>& dimensions(const InferContext& context, std::string_
   int64_t previous = -1;
   for (const int64_t dim : list) {
     if (dim <= previous || dim >= static_cast<int64_t>(rank)) {
-      attribute_error(std::string(attribute) + "=" + to_string(list) +
-                      " must be ascending dimensions below " + std::to_string(rank));
+      attribute_error(
+          fmt::format("{}={} must be ascending dimensions below {}", attribute, to_string(list), rank));
     }
     previous = dim;
   }
@@ -71,8 +72,8 @@ const std::string& one_of(const InferContext& context, std::string_view attribut
   const std::string& word = context.attributes.text(attribute);
   if (std::find(words.begin(), words.end(), word) != words.end()) return word;
   std::string list;
-  for (const std::string_view w : words) list += (list.empty() ? "\"" : ", \"") + std::string(w) + "\"";
-  attribute_error(std::string(attribute) + "=\"" + word + "\" must be one of " + list);
+  for (const std::string_view w : words) list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", w);
+  attribute_error(fmt::format("{}=\"{}\" must be one of {}", attribute, word, list));
 }
 
 void read_strided(const ReferenceCall& call, int64_t start, const Strides& strides) {
@@ -136,9 +137,8 @@ std::vector<int64_t> expand_to_rank(ImportCall& call, std::string_view name, siz
   std::vector<int64_t> list = call.integers(name);
   if (list.size() == 1) list.assign(rank, list[0]);
   if (list.size() != rank) {
-    throw Error(ErrorCode::kTypeMismatch, "bad argument: " + std::string(call.overload()) + ": " +
-                                              std::string(name) + "=" + to_string(list) + " must have 1 or " +
-                                              std::to_string(rank) + " entries");
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("bad argument: {}: {}={} must have 1 or {} entries",
+                                                      call.overload(), name, to_string(list), rank));
   }
   return list;
 }

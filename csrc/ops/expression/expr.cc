@@ -2,6 +2,8 @@
 // expr_compile.cc.
 #include "ops/expression/expr.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <map>
 #include <tuple>
@@ -47,8 +49,8 @@ std::span<const Expr> Expr::arguments() const { return node_->arguments; }
 
 namespace {
 void check_equal(const Expr& a, const Expr& b) {
-  IPU_CHECK(a.dtype() == b.dtype(), "an expression mixes " + std::string(to_string(a.dtype())) + " and " +
-                                        std::string(to_string(b.dtype())));
+  IPU_CHECK(a.dtype() == b.dtype(),
+            fmt::format("an expression mixes {} and {}", to_string(a.dtype()), to_string(b.dtype())));
 }
 
 Expr compare(Func func, Expr a, Expr b) {

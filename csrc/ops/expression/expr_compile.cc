@@ -1,5 +1,7 @@
 // Expression trees to code of the pointwise VM. Registers know f32, i32, u32 and booleans only: narrower
 // types are widened on load, wrapped after arithmetic, and rounded or narrowed at the root.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <optional>
 
@@ -35,8 +37,9 @@ Register register_of(DType dtype) {
     default:
       break;
   }
-  throw Error(ErrorCode::kTypeMismatch, "unsupported dtype: elementwise arithmetic on " +
-                                            std::string(to_string(dtype)) + " does not run on the device.");
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("unsupported dtype: elementwise arithmetic on {} does not run on the device.",
+                          to_string(dtype)));
 }
 
 std::optional<OpCode> narrowing(DType dtype) {
@@ -134,7 +137,7 @@ std::optional<OpCode> code_of(Func func, Register r) {
     default:
       break;
   }
-  IPU_CHECK(f, "function " + std::to_string(static_cast<int>(func)) + " needs floating-point operands");
+  IPU_CHECK(f, fmt::format("function {} needs floating-point operands", static_cast<int>(func)));
   switch (func) {
     case Func::kAtan2:
       return OpCode::kAtan2F;
@@ -191,7 +194,7 @@ std::optional<OpCode> code_of(Func func, Register r) {
     default:
       break;
   }
-  IPU_CHECK(false, "function " + std::to_string(static_cast<int>(func)) + " has no VM code");
+  IPU_CHECK(false, fmt::format("function {} has no VM code", static_cast<int>(func)));
   return std::nullopt;
 }
 

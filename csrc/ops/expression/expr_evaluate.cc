@@ -1,5 +1,7 @@
 // The value of an expression tree for one element: f64 for floating nodes, wrapping integers for integer
 // nodes.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -86,7 +88,7 @@ int64_t integer_value(Func func, int64_t a, int64_t b) {
     default:
       break;
   }
-  IPU_CHECK(false, "function " + std::to_string(static_cast<int>(func)) + " has no integer form");
+  IPU_CHECK(false, fmt::format("function {} has no integer form", static_cast<int>(func)));
   return 0;
 }
 
@@ -185,7 +187,7 @@ double real_value(Func func, double a, double b) {
     default:
       break;
   }
-  IPU_CHECK(false, "function " + std::to_string(static_cast<int>(func)) + " has no floating-point form");
+  IPU_CHECK(false, fmt::format("function {} has no floating-point form", static_cast<int>(func)));
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // What the fusion pass makes of a group of elementwise ops: VM code as an op. Its meaning for the interpreter
 // is the code read back as expression trees, so a fused graph can be compared with the graph it came from.
+#include <fmt/core.h>
+
 #include "ops/definition/family.h"
 #include "support/error.h"
 
@@ -210,9 +212,9 @@ std::vector<Expr> trees_of(const PointwiseProgram& program, std::span<const Expr
     switch (i.code) {
       case OpCode::kLoad: {
         if (i.immediate < 0 || i.immediate >= static_cast<int32_t>(inputs.size()))
-          throw Error(ErrorCode::kInvalidProgram, "invalid code: fused_pointwise loads operand " +
-                                                      std::to_string(i.immediate) + " of " +
-                                                      std::to_string(inputs.size()) + ".");
+          throw Error(ErrorCode::kInvalidProgram,
+                      fmt::format("invalid code: fused_pointwise loads operand {} of {}.", i.immediate,
+                                  inputs.size()));
         const DType dtype = register_dtype(inputs[static_cast<size_t>(i.immediate)].dtype());
         value = Expr::input(i.immediate, dtype);
         break;
@@ -235,7 +237,7 @@ std::vector<Expr> trees_of(const PointwiseProgram& program, std::span<const Expr
       default: {
         const std::optional<Meaning> meaning = meaning_of(i.code);
         IPU_CHECK(meaning.has_value(),
-                  "VM code " + std::string(kernels::to_string(i.code)) + " has no expression");
+                  fmt::format("VM code {} has no expression", kernels::to_string(i.code)));
         std::vector<Expr> arguments{at(i.a)};
         if (i.b >= 0) arguments.push_back(at(i.b));
         const DType dtype = meaning->dtype.value_or(at(i.a).dtype());
@@ -263,14 +265,15 @@ std::vector<ir::Type> infer(const InferContext& c) {
   for (const std::string& name : c.attributes.texts("dtypes")) {
     const std::optional<DType> dtype = dtype_from_string(name);
     if (!dtype)
-      throw Error(ErrorCode::kTypeMismatch, "unknown dtype: '" + name + "' in dtypes of fused_pointwise.");
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("unknown dtype: '{}' in dtypes of fused_pointwise.", name));
     type.dtype = *dtype;
     types.push_back(type);
   }
   if (types.size() != c.attributes.integers("outputs").size())
-    throw Error(ErrorCode::kTypeMismatch, "attribute mismatch: fused_pointwise has " +
-                                              std::to_string(c.attributes.integers("outputs").size()) +
-                                              " outputs and " + std::to_string(types.size()) + " dtypes.");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("attribute mismatch: fused_pointwise has {} outputs and {} dtypes.",
+                            c.attributes.integers("outputs").size(), types.size()));
   return types;
 }
 

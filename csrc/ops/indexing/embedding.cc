@@ -1,4 +1,6 @@
 // embedding and its gradient: rows of a table by number.
+#include <fmt/core.h>
+
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -71,8 +73,8 @@ const OpRegistration embedding_gradient =
         .infer([](const InferContext& c) {
           const ir::Type &dy = c.operand(0), &index = c.operand(1);
           if (dy.shape.empty() || Shape(dy.shape.begin(), dy.shape.end() - 1) != index.shape) {
-            shape_error("dy " + to_string(dy.shape) + " must have one row per element of the index " +
-                        to_string(index.shape));
+            shape_error(fmt::format("dy {} must have one row per element of the index {}",
+                                    to_string(dy.shape), to_string(index.shape)));
           }
           return std::vector<ir::Type>{{dy.dtype, {c.attributes.integer("rows"), dy.shape.back()}}};
         })

@@ -1,5 +1,7 @@
 // Importer of embedding_bag: sums, means or maxima of rows of a table. Where a bag begins is known when the
 // model is compiled, so bags of one size are a reduction and others an addition by constant numbers.
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "ir/structure.h"
@@ -17,7 +19,7 @@ std::vector<int64_t> known_integers(ImportCall& call, std::string_view name) {
   while (op != nullptr && (op->is("expand") || op->is("cast") || op->is("reshape")))
     op = op->operand(0)->producer();
   if (op == nullptr || !op->is(ir::kind::kConstant))
-    call.unsupported("'" + std::string(name) + "' must be known when the model is compiled");
+    call.unsupported(fmt::format("'{}' must be known when the model is compiled", name));
   const ReferenceTensor known = ReferenceTensor::from_constant(*op->attributes.constant("value"));
   std::vector<int64_t> result;
   for (int64_t i = 0; i < count; ++i)
@@ -72,7 +74,7 @@ void import_embedding_bag(ImportCall& call) {
       call.unsupported(std::string(option) + "=True is not supported");
   }
   if (call.has("padding_idx") && call.integer("padding_idx") >= 0)
-    call.unsupported("padding_idx=" + std::to_string(call.integer("padding_idx")) + " is not supported");
+    call.unsupported(fmt::format("padding_idx={} is not supported", call.integer("padding_idx")));
   const int64_t mode = call.has("mode") ? call.integer("mode") : kSum;
   ir::Value* index = call.cast(call.tensor("indices"), DType::kI32);
   const int64_t count = index->type().elements();

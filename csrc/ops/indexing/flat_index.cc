@@ -1,4 +1,6 @@
 // flat_index: what x[i, :, j] with integer tensors reads its elements by.
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "ops/indexing/index_support.h"
@@ -16,11 +18,10 @@ void flat_index_reference(ReferenceCall& call) {
     for (size_t d = 0; d < sizes.size(); ++d) {
       const auto index = static_cast<int64_t>(call.operand(static_cast<int>(d)).values[i]);
       if (index < -sizes[d] || index >= sizes[d]) {
-        throw Error(ErrorCode::kExecution, "index out of range: index " + std::to_string(index) +
-                                               " (element " + std::to_string(i) + " of '" +
-                                               (sizes.size() == 1 ? "index" : "index " + std::to_string(d)) +
-                                               "') is not in [" + std::to_string(-sizes[d]) + ", " +
-                                               std::to_string(sizes[d]) + ").");
+        throw Error(
+            ErrorCode::kExecution,
+            fmt::format("index out of range: index {} (element {} of '{}') is not in [{}, {}).", index, i,
+                        sizes.size() == 1 ? "index" : fmt::format("index {}", d), -sizes[d], sizes[d]));
       }
       flat = flat * sizes[d] + (index < 0 ? index + sizes[d] : index);
     }
@@ -44,7 +45,8 @@ const OpRegistration flat_index =
           for (const int64_t size : sizes) {
             if (__builtin_mul_overflow(elements, size, &elements) ||
                 elements > std::numeric_limits<int32_t>::max()) {
-              attribute_error("sizes " + to_string(sizes) + " have more elements than 32 bits can number");
+              attribute_error(
+                  fmt::format("sizes {} have more elements than 32 bits can number", to_string(sizes)));
             }
           }
           for (int i = 1; i < static_cast<int>(c.operands.size()); ++i) require_same_shape(c, 0, i);

@@ -1,5 +1,7 @@
 // index_select and index_add: whole slices by number along one dimension; x[i, :, j] with integer tensors is
 // imported as one index_select over the merged dimensions.
+#include <fmt/core.h>
+
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -107,7 +109,8 @@ const OpRegistration index_add =
           Shape expected = x.shape;
           expected[dimension(c, "dim", x.shape.size())] = c.operand(1).shape[0];
           if (c.operand(2).shape != expected) {
-            shape_error("the source " + to_string(c.operand(2).shape) + " must be " + to_string(expected));
+            shape_error(
+                fmt::format("the source {} must be {}", to_string(c.operand(2).shape), to_string(expected)));
           }
           return std::vector<ir::Type>{{x.dtype, x.shape}};
         })

@@ -1,4 +1,6 @@
 // one_hot: class numbers as rows of zeros with a single one.
+#include <fmt/core.h>
+
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -20,7 +22,7 @@ const OpRegistration one_hot =
         .result("y")
         .infer([](const InferContext& c) {
           const int64_t classes = c.attributes.integer("classes");
-          if (classes < 1) attribute_error("classes=" + std::to_string(classes) + " must be at least 1");
+          if (classes < 1) attribute_error(fmt::format("classes={} must be at least 1", classes));
           ir::Type y{c.attributes.dtype("dtype"), c.operand(0).shape};
           y.shape.push_back(classes);
           return std::vector<ir::Type>{y};

@@ -1,6 +1,8 @@
 // scatter: elements of src put, multiplied or compared into x by index along one dimension; with scatter_add
 // the way of all torch operators that write by index: scatter in all forms, index_put, index_copy,
 // index_fill, index_reduce.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -169,7 +171,8 @@ ir::Value* reduce_into(ImportCall& call, Write w, const std::string& reduce, boo
   const DType dtype = w.x->type().dtype;
   const bool mean = reduce == "mean", sum = reduce == "sum" || reduce == "add" || mean;
   const bool product = reduce == "prod" || reduce == "multiply";
-  if (!sum && !product && reduce != "amax" && reduce != "amin") call.unsupported("reduce=\"" + reduce + "\"");
+  if (!sum && !product && reduce != "amax" && reduce != "amin")
+    call.unsupported(fmt::format("reduce=\"{}\"", reduce));
   if (!include_self) {
     const double neutral = sum ? 0.0 : product ? 1.0 : reduce == "amax" ? lowest(dtype) : highest(dtype);
     w.x = put(call, {w.x, w.index, filled(call, w.src, neutral), w.dim}, "assign");

@@ -1,5 +1,7 @@
 // Importers that take windows out of a tensor and add them back: unfold along one dimension, im2col and
 // col2im. The places are known at compile time: one index_select or index_add.
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "ops/definition/rule_support.h"
@@ -54,8 +56,8 @@ Columns read_columns(ImportCall& call, int64_t height, int64_t width) {
   if (c.width > kMost / std::max<int64_t>(1, c.height) ||
       __builtin_mul_overflow(kernel[0], kernel[1], &taps) ||
       __builtin_mul_overflow(taps, rows * columns, &count) || count > kMost) {
-    shape_error("windows of " + to_string(kernel) + " over " + to_string(Shape{c.height, c.width}) +
-                " with padding: more places than 32 bits can number");
+    shape_error(fmt::format("windows of {} over {} with padding: more places than 32 bits can number",
+                            to_string(kernel), to_string(Shape{c.height, c.width})));
   }
   for (int64_t ky = 0; ky < kernel[0]; ++ky)
     for (int64_t kx = 0; kx < kernel[1]; ++kx)

@@ -1,6 +1,8 @@
 // Importers of interpolation: nearest, linear and cubic in one to three dimensions. Resizing is separable:
 // along each dimension a result element is a sum of a few input elements, whose places and weights are known
 // at compile time. Not here: antialiasing.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -133,8 +135,8 @@ struct Registrations {
       register_aten_importer(name, [=](ImportCall& call) { import_resize(call, mode, dims); });
     };
     for (size_t dims = 1; dims <= 3; ++dims) {
-      add("upsample_nearest" + std::to_string(dims) + "d", Mode::kNearest, dims);
-      add("_upsample_nearest_exact" + std::to_string(dims) + "d", Mode::kNearestExact, dims);
+      add(fmt::format("upsample_nearest{}d", dims), Mode::kNearest, dims);
+      add(fmt::format("_upsample_nearest_exact{}d", dims), Mode::kNearestExact, dims);
     }
     add("upsample_linear1d", Mode::kLinear, 1);
     add("upsample_bilinear2d", Mode::kLinear, 2);

@@ -1,6 +1,8 @@
 // The state of an interpretation, and single ops. Running graphs: interpreter_run.cc.
 #include "ops/interpreter/interpreter.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ir/replicas.h"
@@ -30,7 +32,7 @@ Part part_of(const ir::Variable& variable, int64_t groups, int64_t replicas, int
     if (variable.shard_over > 1) part.start += (at - members[g].begin()) % variable.shard_over * part.size;
     return part;
   }
-  IPU_CHECK(false, "replica " + std::to_string(replica) + " is in no group of @" + variable.name);
+  IPU_CHECK(false, fmt::format("replica {} is in no group of @{}", replica, variable.name));
 }
 
 ReferenceTensor value_on_replica(const ir::Variable& variable, const ReferenceTensor& host, int64_t replicas,
@@ -38,9 +40,10 @@ ReferenceTensor value_on_replica(const ir::Variable& variable, const ReferenceTe
   const Shape whole = ir::host_shape(variable, replicas);
   const Shape& of_group = variable.shard_over > 1 ? variable.meta_shape : variable.type.shape;
   if (host.type.dtype != variable.type.dtype || (host.type.shape != whole && host.type.shape != of_group))
-    throw Error(ErrorCode::kExecution, "variable mismatch: the host gives " + ir::to_string(host.type) +
-                                           " for @" + variable.name + ", which takes " +
-                                           ir::to_string(ir::Type{variable.type.dtype, whole}) + ".");
+    throw Error(
+        ErrorCode::kExecution,
+        fmt::format("variable mismatch: the host gives {} for @{}, which takes {}.", ir::to_string(host.type),
+                    variable.name, ir::to_string(ir::Type{variable.type.dtype, whole})));
   const int64_t elements = element_count(of_group);
   const int64_t groups = elements == 0 ? 1 : host.size() / elements;
   const Part part = part_of(variable, groups, replicas, replica, elements);
@@ -53,7 +56,7 @@ ReferenceTensor value_on_replica(const ir::Variable& variable, const ReferenceTe
 const ir::Variable& named_variable(const ir::Module& module, const std::string& name) {
   const ir::Variable* variable = module.find_variable(name);
   if (variable == nullptr)
-    throw Error(ErrorCode::kExecution, "unknown variable: @" + name + " does not exist.");
+    throw Error(ErrorCode::kExecution, fmt::format("unknown variable: @{} does not exist.", name));
   return *variable;
 }
 
@@ -63,12 +66,14 @@ std::vector<ReferenceTensor> interpret_op(const ir::Op& op,
                                           const std::vector<const ReferenceTensor*>& operands,
                                           Arithmetic arithmetic, int64_t replica) {
   auto fail = [&](const std::string& what) {
-    throw Error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name())
+    throw Error(ErrorCode::kExecution,
+                fmt::format("{}\n  in: {} of graph @{}", what, op.kind(), op.graph()->name()))
         .at(ir::user_line(op.location));
   };
   const OpDef* def = definition(op);
-  if (def == nullptr) fail("unknown operation: '" + op.kind() + "' has no definition and cannot run.");
-  if (!def->reference) fail("no reference: '" + op.kind() + "' has no reference value.");
+  if (def == nullptr)
+    fail(fmt::format("unknown operation: '{}' has no definition and cannot run.", op.kind()));
+  if (!def->reference) fail(fmt::format("no reference: '{}' has no reference value.", op.kind()));
   std::vector<ReferenceTensor> results;
   for (int i = 0; i < op.result_count(); ++i) results.push_back(ReferenceTensor::zeros(op.result(i)->type()));
   const Attributes attributes = with_defaults(*def, op.attributes);
@@ -82,12 +87,12 @@ std::vector<ReferenceTensor> interpret_op(const ir::Op& op,
 Interpreter::Interpreter(const ir::Module& module, Arithmetic arithmetic, int64_t replicas)
     : module_(module), arithmetic_(arithmetic) {
   if (replicas == 0) replicas = ir::replica_count(module);
-  IPU_CHECK(replicas >= 1, "an interpreter of " + std::to_string(replicas) + " replicas");
+  IPU_CHECK(replicas >= 1, fmt::format("an interpreter of {} replicas", replicas));
   others_.resize(static_cast<size_t>(replicas) - 1);
 }
 
 ReplicaState& Interpreter::replica(int64_t number) {
-  IPU_CHECK(number >= 0 && number < replicas(), "there is no replica " + std::to_string(number));
+  IPU_CHECK(number >= 0 && number < replicas(), fmt::format("there is no replica {}", number));
   return number == 0 ? *this : others_[static_cast<size_t>(number) - 1];
 }
 
@@ -130,7 +135,7 @@ ReferenceTensor Interpreter::download(const std::string& name) {
     const ReferenceTensor* value = find_value(number, variable);
     if (value == nullptr)
       throw Error(ErrorCode::kExecution,
-                  "variable has no value: @" + name + " was neither uploaded nor initialised.");
+                  fmt::format("variable has no value: @{} was neither uploaded nor initialised.", name));
     for (int64_t i = 0, at = shard * value->size(); i < value->size() && at + i < elements; ++i)
       host.values[static_cast<size_t>(slot * elements + at + i)] = value->values[static_cast<size_t>(i)];
   };
@@ -172,7 +177,7 @@ void Interpreter::run_entry_point(const std::string& name) {
   auto at = module_.entry_points.find(name);
   const ir::Graph* graph = at == module_.entry_points.end() ? nullptr : module_.find_graph(at->second);
   if (graph == nullptr)
-    throw Error(ErrorCode::kExecution, "unknown entry point: '" + name + "' does not exist.");
+    throw Error(ErrorCode::kExecution, fmt::format("unknown entry point: '{}' does not exist.", name));
   run_all(*graph, {});
 }
 

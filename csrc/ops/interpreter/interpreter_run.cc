@@ -2,6 +2,8 @@
 // ir/structure.h are here.
 #include "ops/interpreter/interpreter_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/replicas.h"
@@ -16,15 +18,12 @@ namespace ipu::ops {
 namespace {
 
 [[noreturn]] void fail(const ir::Op& op, const std::string& what) {
-  throw Error(ErrorCode::kExecution, what + "\n  in: " + op.kind() + " of graph @" + op.graph()->name())
+  throw Error(ErrorCode::kExecution,
+              fmt::format("{}\n  in: {} of graph @{}", what, op.kind(), op.graph()->name()))
       .at(ir::user_line(op.location));
 }
 
-std::string names_of(const ReplicaList& replicas) {
-  std::string text;
-  for (int64_t r : replicas) text += (text.empty() ? "" : ", ") + std::to_string(r);
-  return text;
-}
+std::string names_of(const ReplicaList& replicas) { return fmt::format("{}", fmt::join(replicas, ", ")); }
 
 // The values of `from` at the replicas listed.
 void merge(ReplicaValues& to, const ReplicaValues& from, const ReplicaList& replicas) {
@@ -64,17 +63,16 @@ std::vector<ReplicaValues> InterpreterRun::graph(const ir::Graph& graph, std::ve
                                                  const ReplicaList& active,
                                                  std::vector<ReplicaValues>* final_inputs) {
   if (inputs.size() != graph.inputs().size())
-    throw Error(ErrorCode::kExecution, "input count mismatch: graph @" + graph.name() + " takes " +
-                                           std::to_string(graph.inputs().size()) + " inputs, not " +
-                                           std::to_string(inputs.size()) + ".");
+    throw Error(ErrorCode::kExecution, fmt::format("input count mismatch: graph @{} takes {} inputs, not {}.",
+                                                   graph.name(), graph.inputs().size(), inputs.size()));
   Frame frame;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ir::Value* input = graph.inputs()[i];
     const ir::Type& given = inputs[i][static_cast<size_t>(active[0])]->type;
     if (given.shape != input->type().shape || given.dtype != input->type().dtype)
-      throw Error(ErrorCode::kExecution, "input mismatch: %" + input->name() + " of graph @" + graph.name() +
-                                             " is " + ir::to_string(input->type()) + ", not " +
-                                             ir::to_string(given) + ".");
+      throw Error(ErrorCode::kExecution,
+                  fmt::format("input mismatch: %{} of graph @{} is {}, not {}.", input->name(), graph.name(),
+                              ir::to_string(input->type()), ir::to_string(given)));
     frame[input] = std::move(inputs[i]);
   }
   for (const auto& op : graph.ops()) {
@@ -98,7 +96,7 @@ void InterpreterRun::run(const ir::Op& op, Frame& frame, const ReplicaList& acti
                                        : def != nullptr && def->collective ? collective(op, operands, active)
                                                                            : defined(op, operands, active);
   IPU_CHECK(static_cast<int>(results.size()) == op.result_count(),
-            "'" + op.kind() + "' gave another number of results");
+            fmt::format("'{}' gave another number of results", op.kind()));
   for (int i = 0; i < op.result_count(); ++i) {
     ReplicaValues& result = results[static_cast<size_t>(i)];
     if (state_.on_value && active[0] == 0) state_.on_value(op, i, *result[0]);
@@ -128,7 +126,7 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
   const Attributes attributes = with_defaults(def, op.attributes);
   const ReplicaGrouping grouping{attributes.integer("group_stride"), attributes.integer("group_size"), {}};
   if (std::string problem = grouping.problem(state_.replicas()); !problem.empty())
-    fail(op, "group does not fit: a group " + problem + ".");
+    fail(op, fmt::format("group does not fit: a group {}.", problem));
   std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()),
                                      ReplicaValues(static_cast<size_t>(state_.replicas())));
   for (const ReplicaList& group : grouping.members(state_.replicas())) {
@@ -137,8 +135,9 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
                           std::back_inserter(present));
     if (present.empty()) continue;
     if (present != group)
-      fail(op, "replicas do not meet: of the group of replicas " + names_of(group) + " only " +
-                   names_of(present) + " reach this op; the others took another branch or left the loop.");
+      fail(op, fmt::format("replicas do not meet: of the group of replicas {} only {} reach this op; "
+                           "the others took another branch or left the loop.",
+                           names_of(group), names_of(present)));
     std::vector<std::vector<ReferenceTensor>> made(group.size());
     CollectiveCall call{attributes, {}, {}};
     for (size_t m = 0; m < group.size(); ++m) {
@@ -164,7 +163,7 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
 
 const ir::Graph& InterpreterRun::named(const ir::Op& op, const Symbol& symbol) const {
   const ir::Graph* graph = module_.find_graph(symbol.name);
-  if (graph == nullptr) fail(op, "unknown graph: @" + symbol.name + " does not exist.");
+  if (graph == nullptr) fail(op, fmt::format("unknown graph: @{} does not exist.", symbol.name));
   return *graph;
 }
 
@@ -325,18 +324,18 @@ TensorPtr InterpreterRun::transfer(const ir::Op& op, const std::vector<TensorPtr
   if (op.is(kind::kReplicaIndex))
     return std::make_shared<ReferenceTensor>(
         ReferenceTensor{op.result()->type(), {static_cast<double>(replica)}});
-  fail(op, "unknown operation: structural op '" + op.kind() + "' cannot run.");
+  fail(op, fmt::format("unknown operation: structural op '{}' cannot run.", op.kind()));
 }
 
 TensorPtr InterpreterRun::take(const ir::Op& op, std::deque<ReferenceTensor>& queue, bool keep,
                                const char* what, const std::string& name) {
-  if (queue.empty()) fail(op, std::string(what) + " is empty: @" + name + " has no element left.");
+  if (queue.empty()) fail(op, fmt::format("{} is empty: @{} has no element left.", what, name));
   ReferenceTensor element = queue.front();
   if (!keep) queue.pop_front();
   const ir::Type& type = op.result()->type();
   if (element.type.shape != type.shape)
-    fail(op, std::string(what) + " mismatch: @" + name + " holds " + ir::to_string(element.type) + ", not " +
-                 ir::to_string(type) + ".");
+    fail(op, fmt::format("{} mismatch: @{} holds {}, not {}.", what, name, ir::to_string(element.type),
+                         ir::to_string(type)));
   element.type.dtype = type.dtype;  // i64 is narrowed at this edge
   settle(element, state_.arithmetic_);
   return std::make_shared<ReferenceTensor>(std::move(element));
@@ -347,7 +346,7 @@ void InterpreterRun::push(const ir::Op& op, const ReferenceTensor& value, int64_
   std::deque<ReferenceTensor>& queue = state_.replica(replica).rings[name];
   const ir::Ring* ring = module_.find_ring(name);
   if (ring != nullptr && static_cast<int64_t>(queue.size()) >= ring->capacity)
-    fail(op, "ring is full: @" + name + " holds its " + std::to_string(ring->capacity) + " elements.");
+    fail(op, fmt::format("ring is full: @{} holds its {} elements.", name, ring->capacity));
   queue.push_back(value);
 }
 
@@ -355,18 +354,19 @@ ReferenceTensor& InterpreterRun::remote_entry(const ir::Op& op, const TensorPtr&
                                               bool is_read) {
   const std::string& name = op.attributes.symbol("buffer").name;
   const ir::RemoteBuffer* buffer = module_.find_remote_buffer(name);
-  if (buffer == nullptr) fail(op, "unknown remote buffer: @" + name + " does not exist.");
+  if (buffer == nullptr) fail(op, fmt::format("unknown remote buffer: @{} does not exist.", name));
   const int64_t entry =
       offset != nullptr ? static_cast<int64_t>(offset->values[0]) : op.attributes.integer("entry", 0);
   if (entry < 0 || entry >= buffer->entries)
-    fail(op, "remote buffer entry out of range: " + std::to_string(entry) + " of @" + name + ", which has " +
-                 std::to_string(buffer->entries) + " entries.");
+    fail(op, fmt::format("remote buffer entry out of range: {} of @{}, which has {} entries.", entry, name,
+                         buffer->entries));
   if (auto at = remote_variables_.find({name, entry}); at != remote_variables_.end()) {
     const ir::Variable& variable = *at->second;
     if (ReferenceTensor* value = state_.find_value(replica, variable)) return *value;
     if (is_read)
-      fail(op, "variable has no value: @" + variable.name + ", entry " + std::to_string(entry) + " of @" +
-                   name + ", was neither uploaded nor initialised.");
+      fail(op,
+           fmt::format("variable has no value: @{}, entry {} of @{}, was neither uploaded nor initialised.",
+                       variable.name, entry, name));
     return state_.replica(replica).variables[variable.name] = ReferenceTensor::zeros(buffer->type);
   }
   std::vector<ReferenceTensor>& entries = state_.replica(replica).remote_buffers[name];
@@ -380,7 +380,7 @@ TensorPtr InterpreterRun::read_variable(const ir::Op& op, int64_t replica) {
   const ir::Variable* variable = module_.find_variable(name);
   const ReferenceTensor* value = variable == nullptr ? nullptr : state_.find_value(replica, *variable);
   if (value == nullptr)
-    fail(op, "variable has no value: @" + name + " was neither uploaded nor initialised.");
+    fail(op, fmt::format("variable has no value: @{} was neither uploaded nor initialised.", name));
   return std::make_shared<ReferenceTensor>(*value);
 }
 

@@ -1,5 +1,7 @@
 // Importer of einsum for one or two operands: sums out what only one operand has, then one batched matrix
 // product. Three and more operands are contracted from left to right, as torch does without a given path.
+#include <fmt/core.h>
+
 #include <map>
 
 #include "ops/definition/rule_support.h"
@@ -24,7 +26,7 @@ struct Equation {
 Equation parse(ImportCall& call, std::string text) {
   std::erase(text, ' ');
   if (text.find('.') != std::string::npos)
-    call.unsupported("'...' in the equation \"" + text + "\"; name the dimensions");
+    call.unsupported(fmt::format("'...' in the equation \"{}\"; name the dimensions", text));
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
   Equation equation;
@@ -36,7 +38,7 @@ Equation parse(ImportCall& call, std::string text) {
   for (const std::string& letters : equation.inputs) {
     for (const char letter : letters) {
       if (std::count(letters.begin(), letters.end(), letter) > 1) {
-        call.unsupported("a diagonal (letter '" + std::string(1, letter) + "' twice in one operand)");
+        call.unsupported(fmt::format("a diagonal (letter '{}' twice in one operand)", letter));
       }
     }
   }
@@ -82,8 +84,8 @@ Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, 
     const bool stays = needed.find(letter) != std::string::npos;
     (!b.has(letter) ? rows : stays ? batch : inner) += letter;
     if (b.has(letter) && a.size(letter) != b.size(letter)) {
-      call.unsupported("letter '" + std::string(1, letter) + "' with sizes " +
-                       std::to_string(a.size(letter)) + " and " + std::to_string(b.size(letter)));
+      call.unsupported(
+          fmt::format("letter '{}' with sizes {} and {}", letter, a.size(letter), b.size(letter)));
     }
   }
   for (const char letter : b.letters) {

@@ -1,5 +1,7 @@
 // linear: x w^T + bias, whole as torch captures it, so that weights can be kept packed. Its gradients are in
 // linear_gradient.cc.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -9,14 +11,14 @@ ir::Type linear_type(const InferContext& c) {
   const ir::Type &x = c.operand(0), &w = c.operand(1);
   require_same_dtype(c, 0, 1);
   if (w.shape.size() != 2 || x.shape.empty() || x.shape.back() != w.shape[1]) {
-    shape_error("x " + to_string(x.shape) + " must end in the number of columns of the weight " +
-                to_string(w.shape));
+    shape_error(fmt::format("x {} must end in the number of columns of the weight {}", to_string(x.shape),
+                            to_string(w.shape)));
   }
   if (c.has(2)) {
     require_same_dtype(c, 0, 2);
     if (c.operand(2).shape != Shape{w.shape[0]}) {
-      shape_error("the bias " + to_string(c.operand(2).shape) +
-                  " must have one element per row of the weight " + to_string(w.shape));
+      shape_error(fmt::format("the bias {} must have one element per row of the weight {}",
+                              to_string(c.operand(2).shape), to_string(w.shape)));
     }
   }
   ir::Type y{x.dtype, x.shape};

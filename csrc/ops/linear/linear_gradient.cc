@@ -1,5 +1,7 @@
 // Gradients of linear as ops of their own, because their kernels read and write the packed weight. Each is
 // linear in both operands, so their own gradients are again linear and each other.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -30,8 +32,8 @@ const OpRegistration linear_input_gradient =
           const ir::Type &dy = c.operand(0), &w = c.operand(1);
           require_same_dtype(c, 0, 1);
           if (w.shape.size() != 2 || dy.shape.empty() || dy.shape.back() != w.shape[0]) {
-            shape_error("dy " + to_string(dy.shape) + " must end in the number of rows of the weight " +
-                        to_string(w.shape));
+            shape_error(fmt::format("dy {} must end in the number of rows of the weight {}",
+                                    to_string(dy.shape), to_string(w.shape)));
           }
           return std::vector<ir::Type>{{dy.dtype, with_last(dy.shape, w.shape[1])}};
         })
@@ -64,8 +66,8 @@ const OpRegistration linear_weight_gradient =
           const ir::Type &x = c.operand(0), &dy = c.operand(1);
           require_same_dtype(c, 0, 1);
           if (x.shape.empty() || dy.shape.empty() || with_last(x.shape, 0) != with_last(dy.shape, 0)) {
-            shape_error("x " + to_string(x.shape) + " and dy " + to_string(dy.shape) +
-                        " must agree in all but the last dimension");
+            shape_error(fmt::format("x {} and dy {} must agree in all but the last dimension",
+                                    to_string(x.shape), to_string(dy.shape)));
           }
           return std::vector<ir::Type>{{x.dtype, {dy.shape.back(), x.shape.back()}}};
         })

@@ -1,6 +1,8 @@
 // matmul: the one matrix product. Its importers (mm, bmm, aten::matmul and friends) are in
 // matmul_importers.cc; they make broadcasting explicit, so that kernels and passes see two matrices or equal
 // batches of them.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -19,14 +21,14 @@ ir::Type matmul_type(const InferContext& c) {
   require_same_dtype(c, 0, 1);
   if (a.shape.size() < 2 || a.shape.size() != b.shape.size() ||
       !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin())) {
-    shape_error("a " + to_string(a.shape) + " and b " + to_string(b.shape) +
-                " must be matrices or equal batches of matrices");
+    shape_error(fmt::format("a {} and b {} must be matrices or equal batches of matrices", to_string(a.shape),
+                            to_string(b.shape)));
   }
   const Sizes s =
       sizes_of(a.shape, b.shape, c.attributes.boolean("trans_a"), c.attributes.boolean("trans_b"));
   if (s.k_a != s.k_b) {
-    shape_error("a " + to_string(a.shape) + " has " + std::to_string(s.k_a) + " columns, b " +
-                to_string(b.shape) + " has " + std::to_string(s.k_b) + " rows (after transposition)");
+    shape_error(fmt::format("a {} has {} columns, b {} has {} rows (after transposition)", to_string(a.shape),
+                            s.k_a, to_string(b.shape), s.k_b));
   }
   ir::Type y{a.dtype, Shape(a.shape.begin(), a.shape.end() - 2)};
   y.shape.push_back(s.m);

@@ -1,5 +1,7 @@
 // Importers of torch's matrix products: ranks and broadcasting are resolved here, and a transposed operand is
 // read through matmul's flags instead of being copied.
+#include <fmt/core.h>
+
 #include <functional>
 
 #include "ops/definition/rule_support.h"
@@ -33,9 +35,8 @@ ir::Value* product(ImportCall& call, ir::Value* a, ir::Value* b) {
 }
 
 [[noreturn]] void inner_mismatch(ImportCall& call, const Shape& a, const Shape& b) {
-  throw Error(ErrorCode::kTypeMismatch, "shape mismatch: " + std::string(call.overload()) + " of " +
-                                            to_string(a) + " and " + to_string(b) +
-                                            ": the inner sizes differ");
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} and {}: the inner sizes differ",
+                                                    call.overload(), to_string(a), to_string(b)));
 }
 
 // torch.matmul: vectors become matrices, leading dimensions of the left operand are rows when the right one
@@ -44,8 +45,8 @@ ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
   if (!is_floating_point(a->type().dtype)) call.unsupported("integer operands; convert them to float first");
   if (a->type().shape.empty() || b->type().shape.empty()) {
     throw Error(ErrorCode::kTypeMismatch,
-                "shape mismatch: " + std::string(call.overload()) + " of " + to_string(a->type().shape) +
-                    " and " + to_string(b->type().shape) + ": both operands need at least one dimension");
+                fmt::format("shape mismatch: {} of {} and {}: both operands need at least one dimension",
+                            call.overload(), to_string(a->type().shape), to_string(b->type().shape)));
   }
   const Shape a_shape = a->type().shape, b_shape = b->type().shape;
   const int64_t inner = b_shape.size() == 1 ? b_shape[0] : b_shape[b_shape.size() - 2];

@@ -1,6 +1,8 @@
 // See class_targets.h.
 #include "ops/loss/class_targets.h"
 
+#include <fmt/core.h>
+
 namespace ipu::ops {
 namespace {
 
@@ -9,8 +11,8 @@ void check(const InferContext& c, int x, int target) {
   Shape expected = scores;
   if (expected.size() >= 2) expected.erase(expected.begin() + 1);
   if (scores.size() < 2 || classes != expected) {
-    shape_error("scores " + to_string(scores) + " must be [N,C,...] and the target " + to_string(classes) +
-                " the same without C");
+    shape_error(fmt::format("scores {} must be [N,C,...] and the target {} the same without C",
+                            to_string(scores), to_string(classes)));
   }
 }
 
@@ -26,8 +28,8 @@ ir::Type class_gradient_type(const InferContext& c) {
   require_same_dtype(c, 0, 1);
   const Shape loss = loss_shape(c, c.operand(2).shape);
   if (c.operand(0).shape != loss) {
-    shape_error("dy " + to_string(c.operand(0).shape) + " must have the shape of the loss, " +
-                to_string(loss));
+    shape_error(fmt::format("dy {} must have the shape of the loss, {}", to_string(c.operand(0).shape),
+                            to_string(loss)));
   }
   return {c.operand(1).dtype, c.operand(1).shape};
 }
@@ -54,9 +56,9 @@ ClassTargets::ClassTargets(const ReferenceCall& call, int x, int target)
     if (ignored(i)) continue;
     ++counted_;
     if (this->target(i) < 0 || this->target(i) >= classes()) {
-      throw Error(ErrorCode::kExecution, "index out of range: target " + std::to_string(this->target(i)) +
-                                             " at position " + std::to_string(i) + ", there are " +
-                                             std::to_string(classes()) + " classes");
+      throw Error(ErrorCode::kExecution,
+                  fmt::format("index out of range: target {} at position {}, there are {} classes",
+                              this->target(i), i, classes()));
     }
   }
 }

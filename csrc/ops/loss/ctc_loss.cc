@@ -1,5 +1,7 @@
 // ctc_loss and its gradient: the negative log-likelihood of each target over all ways to spread it over time
 // (kernels/loss/ctc.h has the algorithm). Reduction and infinite losses are composed by the importer.
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "kernels/loss/ctc.h"
@@ -18,11 +20,11 @@ void check_ctc(const InferContext& c, int first) {
   const int64_t samples = c.operand(first).shape[1];
   if (c.operand(first + 1).shape[0] != samples || c.operand(first + 2).shape != Shape{samples} ||
       c.operand(first + 3).shape != Shape{samples}) {
-    shape_error("targets and lengths must be of " + std::to_string(samples) + " samples");
+    shape_error(fmt::format("targets and lengths must be of {} samples", samples));
   }
   const int64_t blank = c.attributes.integer("blank");
   if (blank < 0 || blank >= c.operand(first).shape[2])
-    attribute_error("blank " + std::to_string(blank) + " is no class");
+    attribute_error(fmt::format("blank {} is no class", blank));
 }
 
 // One sample of a reference call with doubles of its own.
@@ -38,9 +40,9 @@ struct Sample1 {
     const auto length = [&](int operand, int64_t most) {
       const auto value = static_cast<int64_t>(call.operand(operand).values[static_cast<size_t>(n)]);
       if (value < 0 || value > most)
-        throw Error(ErrorCode::kExecution, "index out of range: length " + std::to_string(value) +
-                                               " of sample " + std::to_string(n) + " is not in [0, " +
-                                               std::to_string(most) + "]");
+        throw Error(
+            ErrorCode::kExecution,
+            fmt::format("index out of range: length {} of sample {} is not in [0, {}]", value, n, most));
       return value;
     };
     sample = {length(first + 2, x.type.shape[0]), length(first + 3, labels), call.attributes.integer("blank"),

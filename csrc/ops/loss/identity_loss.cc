@@ -1,5 +1,7 @@
 // identity_loss: marks any value as a loss; poptorch.identity_loss and all losses composed of elementwise ops
 // end in it.
+#include <fmt/core.h>
+
 #include <numeric>
 
 #include "ops/loss/loss_support.h"
@@ -25,7 +27,7 @@ std::vector<KernelChoice> identity_loss_kernels(const ir::Op& op) {
 void import_identity_loss(ImportCall& call) {
   const std::string reduction = call.text("reduction");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {
-    call.unsupported("reduction=\"" + reduction + "\"; use \"mean\", \"sum\" or \"none\"");
+    call.unsupported(fmt::format("reduction=\"{}\"; use \"mean\", \"sum\" or \"none\"", reduction));
   }
   ir::Value* x = call.tensor("x");
   if (!is_floating_point(x->type().dtype))

@@ -1,6 +1,8 @@
 // See loss_support.h.
 #include "ops/loss/loss_support.h"
 
+#include <fmt/core.h>
+
 #include <numeric>
 
 namespace ipu::ops {
@@ -14,7 +16,7 @@ std::string reduction_word(ImportCall& call) {
     case 2:
       return "sum";
     default:
-      call.unsupported("reduction " + std::to_string(call.integer("reduction")));
+      call.unsupported(fmt::format("reduction {}", call.integer("reduction")));
   }
 }
 

@@ -1,6 +1,8 @@
 // avg_pool and its gradient: 1-d and 2-d. The divisor of a window is fixed, or the number of its elements
 // inside the input, or inside the padded input. Padding that only ceil_mode adds (ceil_padding, at the end)
 // never counts.
+#include <fmt/core.h>
+
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -10,7 +12,7 @@ std::vector<int64_t> spatial(const Shape& shape) { return {shape.begin() + 2, sh
 
 ir::Type avg_pool_type(const InferContext& c, const ir::Type& x) {
   if (x.shape.size() < 3 || x.shape.size() > 4) {
-    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W]");
+    shape_error(fmt::format("x {} must be [N,C,L] or [N,C,H,W]", to_string(x.shape)));
   }
   const size_t rank = x.shape.size() - 2;
   const Window window = read_window(c, per_dimension(c, "kernel", rank, 1));
@@ -128,8 +130,8 @@ const OpRegistration avg_pool_gradient =
           const ir::Type x{c.operand(0).dtype, c.attributes.integers("input_shape"), c.operand(0).layout};
           const ir::Type y = avg_pool_type(c, x);
           if (y.shape != c.operand(0).shape) {
-            shape_error("an input of " + to_string(x.shape) + " is pooled to " + to_string(y.shape) +
-                        ", not to dy " + to_string(c.operand(0).shape));
+            shape_error(fmt::format("an input of {} is pooled to {}, not to dy {}", to_string(x.shape),
+                                    to_string(y.shape), to_string(c.operand(0).shape)));
           }
           return std::vector<ir::Type>{x};
         })

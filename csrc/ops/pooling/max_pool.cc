@@ -1,5 +1,7 @@
 // max_pool and its gradient: 1-d and 2-d, the first maximum of a window in row-major order gets the gradient,
 // NaN wins.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -13,7 +15,7 @@ std::vector<int64_t> spatial(const Shape& shape) { return {shape.begin() + 2, sh
 ir::Type max_pool_type(const InferContext& c) {
   const ir::Type& x = c.operand(0);
   if (x.shape.size() < 3 || x.shape.size() > 4) {
-    shape_error("x " + to_string(x.shape) + " must be [N,C,L] or [N,C,H,W]");
+    shape_error(fmt::format("x {} must be [N,C,L] or [N,C,H,W]", to_string(x.shape)));
   }
   const Window window = read_window(c, per_dimension(c, "kernel", x.shape.size() - 2, 1));
   const Shape sizes = output_sizes(window, spatial(x.shape));
@@ -22,7 +24,7 @@ ir::Type max_pool_type(const InferContext& c) {
     // either.
     const int64_t last = (sizes[d] - 1) * window.strides[d] - window.padding_low[d];
     if (window.extent(d) <= window.padding_low[d] || last >= x.shape[d + 2]) {
-      shape_error("a window in spatial dimension " + std::to_string(d) + " lies in the padding alone");
+      shape_error(fmt::format("a window in spatial dimension {} lies in the padding alone", d));
     }
   }
   ir::Type y{x.dtype, {x.shape[0], x.shape[1]}, x.layout};
@@ -125,7 +127,8 @@ const OpRegistration max_pool_gradient =
           require_same_dtype(c, 0, 2);
           require_same_shape(c, 1, 2);
           if (c.operand(1).shape != y.shape) {
-            shape_error("y " + to_string(c.operand(1).shape) + " is not the pooled x, " + to_string(y.shape));
+            shape_error(fmt::format("y {} is not the pooled x, {}", to_string(c.operand(1).shape),
+                                    to_string(y.shape)));
           }
           return std::vector<ir::Type>{c.operand(0)};
         })

@@ -1,5 +1,7 @@
 // Importers of torch's pooling: ceil_mode becomes padding at the end, adaptive pooling a mean or an ordinary
 // pooling.
+#include <fmt/core.h>
+
 #include "ops/convolution/window.h"
 
 namespace ipu::ops {
@@ -11,8 +13,7 @@ ir::Value* batched_input(ImportCall& call, size_t rank) {
   Shape shape = x->type().shape;
   if (shape.size() == rank + 2) return x;
   if (shape.size() != rank + 1) {
-    call.unsupported("an input of shape " + to_string(shape) + " for " + std::to_string(rank) +
-                     " spatial dimensions");
+    call.unsupported(fmt::format("an input of shape {} for {} spatial dimensions", to_string(shape), rank));
   }
   shape.insert(shape.begin(), 1);
   return reshaped(call, x, shape);
@@ -112,8 +113,7 @@ void import_adaptive(ImportCall& call, size_t rank) {
   for (size_t d = 0; d < rank; ++d) {
     const int64_t in = shape[d + 2], out = result[result.size() - rank + d];
     if (out < 1 || in % out != 0) {
-      call.unsupported("an output size of " + std::to_string(out) + " does not divide the input size " +
-                       std::to_string(in));
+      call.unsupported(fmt::format("an output size of {} does not divide the input size {}", out, in));
     }
     kernel[d] = in / out;
     dims[d] = static_cast<int64_t>(d) + 2;

@@ -1,5 +1,7 @@
 // The ops that make random tensors out of a seed, and the importers that need nothing else. Composed
 // distributions are in sampling_importers.cc.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "ops/random/random_support.h"
@@ -150,7 +152,7 @@ const OpRegistration random_permutation =
         .infer([](const InferContext& c) {
           require_seed(c, 0);
           const int64_t size = c.attributes.integer("size");
-          if (size < 0) attribute_error("size must not be negative, not " + std::to_string(size));
+          if (size < 0) attribute_error(fmt::format("size must not be negative, not {}", size));
           return std::vector<ir::Type>{{DType::kI32, {size}}};
         })
         .gradient_zero()

@@ -1,5 +1,7 @@
 // Dropout and its relatives. The mask is never stored: the gradient draws it again from the same seed and
 // stream (docs/random.md has the measurement). In evaluation, and with p = 0, all of them are the identity.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "ops/random/random_support.h"
@@ -86,7 +88,7 @@ const OpRegistration dropout =
         .infer([](const InferContext& c) {
           require_seed(c, 1);
           const double p = c.attributes.real("p");
-          if (!(p >= 0.0 && p <= 1.0)) attribute_error("p must be in [0, 1], not " + std::to_string(p));
+          if (!(p >= 0.0 && p <= 1.0)) attribute_error(fmt::format("p must be in [0, 1], not {:f}", p));
           return std::vector<ir::Type>{c.operand(0)};
         })
         .gradient([](GradientBuilder& g) {

@@ -1,6 +1,8 @@
 // Importers of sampling operators that are compositions: of uniform and normal numbers with elementwise ops,
 // and of random bits for integers. In-place forms come here as their functional twins, with the element type
 // of the memory they fill.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "ops/random/random_support.h"
@@ -22,8 +24,7 @@ void import_bernoulli(ImportCall& call) {
   if (call.overload() == "bernoulli") return set_bernoulli(call, call.tensor("self"));
   if (call.is_tensor("p")) return set_bernoulli(call, call.tensor("p"));
   const double p = call.real("p");
-  if (!(p >= 0.0 && p <= 1.0))
-    call.unsupported("a probability p=" + std::to_string(p) + "; it must be in [0, 1]");
+  if (!(p >= 0.0 && p <= 1.0)) call.unsupported(fmt::format("a probability p={:f}; it must be in [0, 1]", p));
   set_bernoulli(call, number(call, DType::kF32, p));
 }
 
@@ -35,7 +36,7 @@ ir::Value* standard_normal(ImportCall& call, const Shape& shape, double mean = 0
 
 void require_std(ImportCall& call, double std) {
   if (!(std >= 0.0))
-    call.unsupported("a standard deviation of " + std::to_string(std) + "; it must not be negative");
+    call.unsupported(fmt::format("a standard deviation of {:f}; it must not be negative", std));
 }
 
 void import_normal(ImportCall& call) {
@@ -76,7 +77,7 @@ void import_exponential(ImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const double rate = call.real("lambd");
-  if (!(rate > 0.0)) call.unsupported("a rate lambd=" + std::to_string(rate) + "; it must be positive");
+  if (!(rate > 0.0)) call.unsupported(fmt::format("a rate lambd={:f}; it must be positive", rate));
   ir::Value* y = call.op("mul", {log_of_uniform(call, type.shape), number(call, DType::kF32, -1.0 / rate)});
   call.set_result(0, call.cast(y, type.dtype));
 }
@@ -85,8 +86,7 @@ void import_geometric(ImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const double p = call.real("p");
-  if (!(p > 0.0 && p < 1.0))
-    call.unsupported("a probability p=" + std::to_string(p) + "; it must be in (0, 1)");
+  if (!(p > 0.0 && p < 1.0)) call.unsupported(fmt::format("a probability p={:f}; it must be in (0, 1)", p));
   ir::Value* y =
       call.op("div", {log_of_uniform(call, type.shape), number(call, DType::kF32, std::log1p(-p))});
   y = call.op("maximum", {call.op("ceil", {y}), number(call, DType::kF32, 1.0)});
@@ -107,12 +107,10 @@ void import_cauchy(ImportCall& call) {
 
 // In [low, high), which must fit an i32.
 ir::Value* random_integers(ImportCall& call, const ir::Type& type, int64_t low, int64_t high) {
-  if (low >= high)
-    call.unsupported("an empty range: [" + std::to_string(low) + ", " + std::to_string(high) + ")");
+  if (low >= high) call.unsupported(fmt::format("an empty range: [{}, {})", low, high));
   constexpr int64_t kLowest = -(int64_t{1} << 31), kEnd = int64_t{1} << 31;
   if (low < kLowest || high > kEnd)
-    call.unsupported("bounds beyond 32 bits: [" + std::to_string(low) + ", " + std::to_string(high) +
-                     "); integers of the IPU have 32");
+    call.unsupported(fmt::format("bounds beyond 32 bits: [{}, {}); integers of the IPU have 32", low, high));
   ir::Value* bits = drawn(call, "random_bits", {{"shape", type.shape}});
   if (high - low < int64_t{1} << 32)
     bits = call.op("remainder", {bits, number(call, DType::kU32, static_cast<double>(high - low))});

@@ -1,5 +1,7 @@
 // argmax and argmin: index of the first extreme element along a dimension; max.dim and min.dim gather by it,
 // so their gradient goes to that element alone.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "ops/definition/rule_support.h"
@@ -10,7 +12,7 @@ namespace {
 std::vector<ir::Type> arg_type(const InferContext& c) {
   const ir::Type& x = c.operand(0);
   const int64_t dim = dimension(c, "dim", x.shape.size());
-  if (x.shape[dim] == 0) shape_error("no elements along dimension " + std::to_string(dim));
+  if (x.shape[dim] == 0) shape_error(fmt::format("no elements along dimension {}", dim));
   ir::Type y{DType::kI32, x.shape};
   if (c.attributes.boolean("keep_dims"))
     y.shape[dim] = 1;

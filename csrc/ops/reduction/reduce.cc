@@ -1,5 +1,7 @@
 // reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, reduce_any, reduce_all: one family, one type
 // rule. Their importers are in reduction_importers.cc.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -25,7 +27,7 @@ std::vector<ir::Type> reduce_type(const InferContext& c) {
   const auto& dims = dimensions(c, "dims", x.shape.size());
   const bool needs_elements = c.kind == "reduce_max" || c.kind == "reduce_min";
   for (const int64_t d : dims) {
-    if (needs_elements && x.shape[d] == 0) shape_error("no elements along dimension " + std::to_string(d));
+    if (needs_elements && x.shape[d] == 0) shape_error(fmt::format("no elements along dimension {}", d));
   }
   return {{x.dtype, reduced_shape(x.shape, dims, c.attributes.boolean("keep_dims"))}};
 }

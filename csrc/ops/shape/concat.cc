@@ -1,4 +1,6 @@
 // concat: tensors one after the other along a dimension; stack and roll are made of it.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -15,7 +17,7 @@ ir::Type concat_type(const InferContext& c) {
     for (size_t d = 0; fits && d < shape.size(); ++d) {
       fits = static_cast<int64_t>(d) == dim || shape[d] == y.shape[d];
     }
-    if (!fits) shape_error("operands must agree in all dimensions but " + std::to_string(dim));
+    if (!fits) shape_error(fmt::format("operands must agree in all dimensions but {}", dim));
     y.shape[dim] += shape[dim];
   }
   return y;

@@ -1,4 +1,6 @@
 // expand: broadcasting made explicit; repeat and tile by reshape, expand, reshape.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -14,8 +16,8 @@ ir::Type expand_type(const InferContext& c) {
     fits = given == wanted || given == 1;
   }
   if (!fits) {
-    shape_error("cannot expand to " + to_string(to) +
-                ": only dimensions of size 1 grow, and new ones come first");
+    shape_error(fmt::format("cannot expand to {}: only dimensions of size 1 grow, and new ones come first",
+                            to_string(to)));
   }
   return {c.operand(0).dtype, to};
 }

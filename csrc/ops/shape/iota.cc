@@ -1,4 +1,6 @@
 // iota, and the importers of operators that create tensors: a scalar constant expanded, or an iota.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -70,8 +72,7 @@ const OpRegistration iota =
           if (is_integer(c.attributes.dtype("dtype")) &&
               (std::min(start, last) < -2147483648.0 || std::max(start, last) > 4294967295.0 ||
                (c.attributes.dtype("dtype") != DType::kU32 && std::max(start, last) > 2147483647.0))) {
-            attribute_error("numbers from " + std::to_string(start) + " to " + std::to_string(last) +
-                            " do not fit 32-bit integers");
+            attribute_error(fmt::format("numbers from {:f} to {:f} do not fit 32-bit integers", start, last));
           }
           return std::vector<ir::Type>{{c.attributes.dtype("dtype"), shape}};
         })

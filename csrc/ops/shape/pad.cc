@@ -1,5 +1,7 @@
 // pad: a constant border. Negative padding is a slice; reflected, repeated and circular borders are pieces of
 // x put together, by the importers.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -31,8 +33,7 @@ struct Border {
 };
 Border read_border(const std::vector<int64_t>& pairs, size_t rank, ImportCall& call) {
   if (pairs.size() % 2 != 0 || pairs.size() / 2 > rank) {
-    call.unsupported("padding " + to_string(pairs) + " of a tensor with " + std::to_string(rank) +
-                     " dimensions");
+    call.unsupported(fmt::format("padding {} of a tensor with {} dimensions", to_string(pairs), rank));
   }
   Border border{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
   for (size_t i = 0; i * 2 < pairs.size(); ++i) {
@@ -85,8 +86,8 @@ ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge 
                                                                            : INT64_MAX;
     if (border.low[i] == 0 && border.high[i] == 0) continue;
     if (border.low[i] < 0 || border.high[i] < 0 || border.low[i] > most || border.high[i] > most) {
-      call.unsupported("padding (" + std::to_string(border.low[i]) + ", " + std::to_string(border.high[i]) +
-                       ") of a dimension of size " + std::to_string(n) + " in this mode");
+      call.unsupported(fmt::format("padding ({}, {}) of a dimension of size {} in this mode", border.low[i],
+                                   border.high[i], n));
     }
     std::vector<ir::Value*> pieces;
     if (border.low[i] > 0) pieces.push_back(edge_of(call, x, dim, border.low[i], true, edge));
@@ -116,7 +117,7 @@ void import_pad(ImportCall& call) {
   if (mode == "reflect") return import_edge_pad(call, "pad", Edge::kReflect);
   if (mode == "replicate") return import_edge_pad(call, "pad", Edge::kReplicate);
   if (mode == "circular") return import_edge_pad(call, "pad", Edge::kCircular);
-  call.unsupported("mode=\"" + mode + "\"");
+  call.unsupported(fmt::format("mode=\"{}\"", mode));
 }
 
 const OpRegistration pad =

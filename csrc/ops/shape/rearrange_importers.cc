@@ -1,5 +1,7 @@
 // Importers made of reshapes, slices and transposes alone or with one product: pixel_shuffle,
 // repeat_interleave, glu, prelu, bilinear, diagonal.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -82,8 +84,9 @@ void import_diagonal(ImportCall& call) {
   const int64_t columns = shape.back(), elements = shape[rank - 2] * columns,
                 length = call.result_type(0).shape.back();
   if (length == 0) {
-    throw Error(ErrorCode::kTypeMismatch, "empty slice: the diagonal of " + ir::to_string(x->type()) +
-                                              " at offset " + std::to_string(offset) + " has no elements");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("empty slice: the diagonal of {} at offset {} has no elements",
+                            ir::to_string(x->type()), offset));
   }
   shape.pop_back();
   shape.back() = elements;

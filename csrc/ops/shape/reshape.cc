@@ -1,4 +1,6 @@
 // reshape, and the importers of all operators that keep the order of elements.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -9,8 +11,7 @@ ir::Type reshape_type(const InferContext& c) {
   per_dimension(c, "shape", shape.size(), 0);
   const int64_t wanted = element_count(shape), given = c.operand(0).elements();
   if (wanted != given) {
-    shape_error("shape " + to_string(shape) + " has " + std::to_string(wanted) + " elements, x has " +
-                std::to_string(given));
+    shape_error(fmt::format("shape {} has {} elements, x has {}", to_string(shape), wanted, given));
   }
   return {c.operand(0).dtype, shape};
 }

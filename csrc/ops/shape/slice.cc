@@ -1,4 +1,6 @@
 // slice: a regular region of a tensor. All operators that cut a tensor in pieces are imported as slices.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -15,8 +17,8 @@ ir::Type slice_type(const InferContext& c) {
                  per_dimension(c, "steps", rank, 1)};
   for (size_t d = 0; d < rank; ++d) {
     if (r.sizes[d] > 0 && r.starts[d] + (r.sizes[d] - 1) * r.steps[d] >= x.shape[d]) {
-      shape_error("starts=" + to_string(r.starts) + " sizes=" + to_string(r.sizes) +
-                  " steps=" + to_string(r.steps) + " reach beyond dimension " + std::to_string(d));
+      shape_error(fmt::format("starts={} sizes={} steps={} reach beyond dimension {}", to_string(r.starts),
+                              to_string(r.sizes), to_string(r.steps), d));
     }
   }
   return {x.dtype, r.sizes};
@@ -59,12 +61,11 @@ void import_slice(ImportCall& call) {
   };
   const int64_t start = call.has("start") ? place(call.clamped_integer("start")) : 0;
   const int64_t end = call.has("end") ? place(call.clamped_integer("end")) : length;
-  if (step < 1) call.unsupported("a slice with step " + std::to_string(step) + "; use torch.flip to reverse");
+  if (step < 1) call.unsupported(fmt::format("a slice with step {}; use torch.flip to reverse", step));
   if (end <= start) {
-    throw Error(ErrorCode::kTypeMismatch, "empty slice: slice of " + ir::to_string(x->type()) +
-                                              " along dimension " + std::to_string(dim) + " from " +
-                                              std::to_string(start) + " to " + std::to_string(end) +
-                                              " has no elements");
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("empty slice: slice of {} along dimension {} from {} to {} has no elements",
+                            ir::to_string(x->type()), dim, start, end));
   }
   call.set_result(0, sliced(call, x, dim, start, (end - start + step - 1) / step, step));
 }

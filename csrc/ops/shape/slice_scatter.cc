@@ -1,4 +1,6 @@
 // slice_scatter: a tensor with a regular region replaced; what a write through a slice becomes.
+#include <fmt/core.h>
+
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -15,8 +17,8 @@ ir::Type slice_scatter_type(const InferContext& c) {
     shape_error("the source must have the shape of the region, " + to_string(sizes));
   for (size_t d = 0; d < rank; ++d) {
     if (sizes[d] > 0 && starts[d] + (sizes[d] - 1) * steps[d] >= x.shape[d]) {
-      shape_error("starts=" + to_string(starts) + " sizes=" + to_string(sizes) +
-                  " steps=" + to_string(steps) + " reach beyond dimension " + std::to_string(d));
+      shape_error(fmt::format("starts={} sizes={} steps={} reach beyond dimension {}", to_string(starts),
+                              to_string(sizes), to_string(steps), d));
     }
   }
   return {x.dtype, x.shape};

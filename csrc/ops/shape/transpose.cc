@@ -1,4 +1,6 @@
 // transpose: dimensions in another order.
+#include <fmt/core.h>
+
 #include <numeric>
 
 #include "ops/definition/rule_support.h"
@@ -13,8 +15,8 @@ ir::Type transpose_type(const InferContext& c) {
   std::sort(sorted.begin(), sorted.end());
   std::iota(identity.begin(), identity.end(), 0);
   if (sorted != identity) {
-    attribute_error("perm=" + to_string(perm) + " must name each of the " + std::to_string(x.shape.size()) +
-                    " dimensions once");
+    attribute_error(
+        fmt::format("perm={} must name each of the {} dimensions once", to_string(perm), x.shape.size()));
   }
   ir::Type y{x.dtype, Shape(perm.size())};
   for (size_t i = 0; i < perm.size(); ++i) y.shape[i] = x.shape[perm[i]];

@@ -1,5 +1,7 @@
 // sort: values in order along one dimension with the places they came from; topk, argsort and median are cut
 // out of it. Equal values keep their order, NaN counts as largest.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,8 +20,7 @@ std::vector<ir::Type> sort_types(const InferContext& c) {
   const int64_t dim = dimension(c, "dim", x.shape.size());
   const int64_t count = c.attributes.integer("count");
   if (count > x.shape[dim] || count < -1) {
-    attribute_error("count " + std::to_string(count) + " of " + std::to_string(x.shape[dim]) +
-                    " elements along dimension " + std::to_string(dim));
+    attribute_error(fmt::format("count {} of {} elements along dimension {}", count, x.shape[dim], dim));
   }
   Shape shape = x.shape;
   if (count >= 0) shape[dim] = count;

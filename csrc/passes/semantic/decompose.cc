@@ -1,6 +1,8 @@
 // Replaces compounds that have no kernel of their own (mse_loss, l1_loss) by the ops they stand for.
 // Compounds keep their name through autodiff and until here; those with a kernel keep it to the end. The
 // replacement takes the names of the results and, by the compound's rule, its settings and location.
+#include <fmt/core.h>
+
 #include "ops/definition/op_def.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -19,7 +21,7 @@ class Decompose : public OpPass {
     ir::Graph* graph = op.graph();
     const std::vector<ir::Value*> values = ops::definition(op)->decompose(op);
     IPU_CHECK(static_cast<int>(values.size()) == op.result_count(),
-              "'" + op.kind() + "' decomposes to another number of results");
+              fmt::format("'{}' decomposes to another number of results", op.kind()));
     std::vector<std::string> names;
     for (int i = 0; i < op.result_count(); ++i) {
       names.push_back(op.result(i)->name());

@@ -7,6 +7,8 @@
 // variables (`variable.assign`). A pipeline does not modify its operands.
 // The proof looks from an access back to the write, through the ops listed between: linear when accesses of
 // one memory are near each other.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,7 +29,8 @@ using Values = std::vector<ir::Value*>;
 using Integers = std::vector<int64_t>;
 
 std::string where(const ir::Op& op) {
-  return "'" + op.kind() + "'" + (op.location ? " (" + ir::to_string(op.location) + ")" : "");
+  return fmt::format("'{}'{}", op.kind(),
+                     op.location ? fmt::format(" ({})", ir::to_string(op.location)) : "");
 }
 
 [[noreturn]] void refuse(const ir::Op& op, const std::string& what) {
@@ -92,11 +95,11 @@ class OrderCheck {
 
   void demand(const ir::Op& earlier, const ir::Op& later, const ir::Value* memory) {
     if (reaches(earlier, later)) return;
-    refuse(later, "ambiguous order: %" + memory->name() + " of @" + graph_.name() + " is accessed by " +
-                      where(earlier) + " and by " + where(later) +
-                      ", one of them writes to it, and neither operands nor order edges say which comes "
-                      "first. Put both in "
-                      "an in_sequence context.");
+    refuse(later, fmt::format(
+                      "ambiguous order: %{} of @{} is accessed by {} and by {}, "
+                      "one of them writes to it, and neither operands nor order edges say which comes first. "
+                      "Put both in an in_sequence context.",
+                      memory->name(), graph_.name(), where(earlier), where(later)));
   }
 
   // Whether `later` needs `earlier` to have run. Order edges first: in_sequence makes them short.
@@ -218,8 +221,8 @@ class Functionalize : public Pass {
     std::unordered_set<const ir::Value*> once;
     for (int64_t i : marks)
       if (!once.insert(memories[static_cast<size_t>(i)]).second)
-        refuse(op, "ambiguous modification: " + where(op) + " modifies %" +
-                       memories[static_cast<size_t>(i)]->name() + " through two operands.");
+        refuse(op, fmt::format("ambiguous modification: {} modifies %{} through two operands.", where(op),
+                               memories[static_cast<size_t>(i)]->name()));
     if (op.attributes.erase("modified")) sites_changed_ = true;
     return marks;
   }
@@ -263,8 +266,9 @@ class Functionalize : public Pass {
     int64_t carried = op.attributes.integer("carried");
     for (int64_t i : marks)
       if (i < carried)
-        refuse(op, "ambiguous modification: " + where(op) + " carries operand " + std::to_string(i) +
-                       " and modifies it too. Its result is the new value.");
+        refuse(op, fmt::format("ambiguous modification: {} carries operand {} and modifies it too. "
+                               "Its result is the new value.",
+                               where(op), i));
     const Integers& written = written_inputs(body);
     if (written.empty()) return &op;
     std::vector<int> order;  // operands in their new order: carried, now carried, invariant
@@ -366,8 +370,9 @@ class Functionalize : public Pass {
   void refuse_pipeline(const ir::Op& op) {
     for (const ir::Graph* stage : ir::called_graphs(op))
       if (!written_inputs(stage).empty())
-        refuse(op, "unsupported write: stage @" + stage->name() + " of " + where(op) +
-                       " writes to its inputs. Carry the value through the pipeline instead.");
+        refuse(op, fmt::format("unsupported write: stage @{} of {} writes to its inputs. "
+                               "Carry the value through the pipeline instead.",
+                               stage->name(), where(op)));
   }
 
   ir::Module* module_ = nullptr;

@@ -3,6 +3,8 @@
 // again instead. A value that a loop or an `if` only reads is copied in front of it; a carried value has one
 // home, the IPU of its start, and comes back to it at the end of the body. Not here: placement (place),
 // queues of pipelines (pipeline-to-rings), joining of conditions over several IPUs.
+#include <fmt/core.h>
+
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -244,10 +246,10 @@ class InsertIpuCopies : public Pass {
     if (touched.size() > 1)
       throw Error(
           ErrorCode::kCapture,
-          "condition over several IPUs: the loop at " + ir::to_string(op.location) + " has ops on " +
-              std::to_string(touched.size()) +
-              " IPUs and a condition that is made on one, which is not supported yet. Put the loop into one "
-              "block.");
+          fmt::format(
+              "condition over several IPUs: the loop at {} has ops on {} IPUs "
+              "and a condition that is made on one, which is not supported yet. Put the loop into one block.",
+              ir::to_string(op.location), touched.size()));
     Value* here = value_on(Surroundings{&body, {}}, condition, *touched.begin(), nullptr);
     if (here != condition) body.set_output(0, here);
   }
@@ -258,9 +260,9 @@ class InsertIpuCopies : public Pass {
     const std::set<int> touched = touched_ipus(op);
     if (touched.size() > 1 && home_.at(op.operand(0)) != kEverywhere)
       throw Error(ErrorCode::kCapture,
-                  "condition over several IPUs: the 'if' at " + ir::to_string(op.location) + " has ops on " +
-                      std::to_string(touched.size()) +
-                      " IPUs, which is not supported yet. Put both branches into one block.");
+                  fmt::format("condition over several IPUs: the 'if' at {} has ops on {} IPUs, "
+                              "which is not supported yet. Put both branches into one block.",
+                              ir::to_string(op.location), touched.size()));
     if (touched.size() == 1) op.set_operand(0, value_on(scope, op.operand(0), *touched.begin(), &op));
   }
 

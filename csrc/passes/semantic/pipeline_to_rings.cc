@@ -4,6 +4,8 @@
 // a channel between two. Stages stand in the order of falling delay, so that run one after another a consumer
 // takes what was made in an earlier cycle; stages of equal delay stand in their own order (docs/ir.md,
 // "pipeline"). Not here: choosing stages (place), copies of weights used on several IPUs (insert-ipu-copies).
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -34,7 +36,7 @@ class Rewrite {
         replicable_(find_replicable(body, body.inputs()[0])) {
     IPU_CHECK(static_cast<int>(body.inputs().size()) == op.operand_count() + 1 &&
                   static_cast<int>(body.outputs().size()) == carried_,
-              "@" + body.name() + " does not fit its pipeline");
+              fmt::format("@{} does not fit its pipeline", body.name()));
   }
 
   // Leaves the pipeline op in place, unused.
@@ -129,10 +131,11 @@ class Rewrite {
   }
 
   [[noreturn]] static void going_back(const ir::Op& op, int latest) {
-    throw Error(ErrorCode::kStageOrder,
-                "pipeline stage going back: '" + op.kind() + "' at " + ir::to_string(op.location) +
-                    " is in stage " + std::to_string(*op.settings.stage) + " and reads a value of stage " +
-                    std::to_string(latest) + ". Move it to a block of that stage or a later one.")
+    throw Error(
+        ErrorCode::kStageOrder,
+        fmt::format("pipeline stage going back: '{}' at {} is in stage {} and reads a value of stage {}. "
+                    "Move it to a block of that stage or a later one.",
+                    op.kind(), ir::to_string(op.location), *op.settings.stage, latest))
         .at(ir::user_line(op.location));
   }
 
@@ -150,12 +153,13 @@ class Rewrite {
           next->producer() == nullptr || is_everywhere(next) ? 0 : stage_.at(next->producer());
       home_[i] = first_read == INT32_MAX ? written : first_read;
       if (written > home_[i])
-        throw Error(ErrorCode::kStageOrder,
-                    "pipeline stage going back: state '" + body_.inputs()[i + 1]->name() +
-                        "' is read in stage " + std::to_string(home_[i]) +
-                        " and gets its new value in stage " + std::to_string(written) + " at " +
-                        ir::to_string(next->producer()->location) +
-                        ", when later micro-batches have been there already. Read and write it in one block.")
+        throw Error(
+            ErrorCode::kStageOrder,
+            fmt::format(
+                "pipeline stage going back: state '{}' is read in stage {} "
+                "and gets its new value in stage {} at {}, when later micro-batches have been there already. "
+                "Read and write it in one block.",
+                body_.inputs()[i + 1]->name(), home_[i], written, ir::to_string(next->producer()->location)))
             .at(ir::user_line(next->producer()->location));
       // A stage may exist only to take over state.
       ops_of_stage_.try_emplace(home_[i]);
@@ -198,7 +202,7 @@ class Rewrite {
     auto note = [&](const Value* value, int stage) {
       if (is_everywhere(value) || value == body_.inputs()[0]) return;
       const int made = stage_of(value);
-      IPU_CHECK(stage >= made, "%" + value->name() + " flows back in @" + body_.name());
+      IPU_CHECK(stage >= made, fmt::format("%{} flows back in @{}", value->name(), body_.name()));
       if (stage == made) return;
       auto [at, is_new] = readers.try_emplace(value);
       if (is_new) order[{made, position++}] = value;
@@ -223,7 +227,7 @@ class Rewrite {
         const int from = at->second;
         at->second = stage;
         ir::Ring ring;
-        ring.name = value->name() + "." + std::to_string(from) + "_" + std::to_string(stage);
+        ring.name = fmt::format("{}.{}_{}", value->name(), from, stage);
         ring.type = value->type();
         ring.capacity = delay_[stage] - delay_[from] + 1;
         ring.from_ipu = ipu_.at(from);
@@ -282,7 +286,7 @@ class Rewrite {
         stand(value->producer());
         here = builder.pop(*hop.ring);
       }
-      IPU_CHECK(here != nullptr, "no ring brings %" + value->name() + " to stage " + std::to_string(stage));
+      IPU_CHECK(here != nullptr, fmt::format("no ring brings %{} to stage {}", value->name(), stage));
       values[value] = here;
       push_on(value, here);
       return here;
@@ -303,7 +307,7 @@ class Rewrite {
   }
 
   void build_stage(int stage, const std::vector<ir::Op*>& ops, StageGraph& out) {
-    out.graph = module_.add_graph(body_.name() + "_stage" + std::to_string(stage));
+    out.graph = module_.add_graph(fmt::format("{}_stage{}", body_.name(), stage));
     Emitter emitter{*this, stage, out, ir::Builder(out.graph), {}};
     const std::vector<Value*>& inputs = body_.inputs();
     emitter.values[inputs[0]] = out.graph->add_input(inputs[0]->type(), inputs[0]->name());
@@ -431,7 +435,7 @@ ir::Graph* join_stages(const ir::Op& op, const std::vector<ir::Graph*>& stages) 
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const ir::Graph& graph = *stages[stage];
     IPU_CHECK(graph.inputs().size() == available.size(),
-              "@" + graph.name() + " does not take what flows to it");
+              fmt::format("@{} does not take what flows to it", graph.name()));
     std::unordered_map<const Value*, Value*> values;
     for (size_t i = 0; i < available.size(); ++i) values[graph.inputs()[i]] = available[i];
     for (const auto& inner : graph.ops()) {

@@ -3,6 +3,8 @@
 // Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops without
 // operands, or with only scalar constants, stand where their first user stands, and variables too. Not here:
 // copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -78,8 +80,8 @@ class Place : public Pass {
     auto at = places_.find(op.settings.block);
     if (at != places_.end()) return at->second;
     if (op.settings.block.empty()) return {};
-    throw Error(ErrorCode::kCapture, "Unknown Block: '" + op.settings.block + "' at " +
-                                         ir::to_string(op.location) + " has no stage or IPU.");
+    throw Error(ErrorCode::kCapture, fmt::format("Unknown Block: '{}' at {} has no stage or IPU.",
+                                                 op.settings.block, ir::to_string(op.location)));
   }
 
   void set_ipu(ir::Op& op, int64_t ipu) {
@@ -192,7 +194,7 @@ class Place : public Pass {
         for (const auto& op : graph->ops()) {
           if (!op->is(reads ? ir::kind::kVariableRead : ir::kind::kVariableAssign)) continue;
           ir::Variable* variable = module.find_variable(op->attributes.symbol("variable").name);
-          IPU_CHECK(variable != nullptr, "variable of '" + op->kind() + "' does not exist");
+          IPU_CHECK(variable != nullptr, fmt::format("variable of '{}' does not exist", op->kind()));
           if (!variable->ipu.has_value()) {
             const ir::Op* reader = reads ? first_reader(*op->result()) : nullptr;
             variable->ipu =
@@ -226,15 +228,17 @@ class Place : public Pass {
 
   [[noreturn]] static void going_back(const ir::Op& op, const ir::Op& producer) {
     auto describe = [](const ir::Op& it) {
-      return "'" + it.kind() + "' at " + ir::to_string(it.location) + " in block '" + it.settings.block +
-             "' (stage " + std::to_string(*it.settings.stage) +
-             (it.settings.ipu.has_value() ? ", IPU " + std::to_string(*it.settings.ipu) : "") + ")";
+      return fmt::format("'{}' at {} in block '{}' (stage {}{})", it.kind(), ir::to_string(it.location),
+                         it.settings.block, *it.settings.stage,
+                         it.settings.ipu.has_value() ? fmt::format(", IPU {}", *it.settings.ipu) : "");
     };
     throw Error(
         ErrorCode::kStageOrder,
-        "pipeline stage going back: " + describe(op) + " reads a result of " + describe(producer) +
-            ". In a pipeline data never flow to an earlier stage: give the second op a block of its own in a "
-            "later stage, which may be on the same IPU, or use poptorch.ShardedExecution.")
+        fmt::format("pipeline stage going back: {} reads a result of {}. "
+                    "In a pipeline data never flow to an earlier stage: "
+                    "give the second op a block of its own in a later stage, which may be on the same IPU, "
+                    "or use poptorch.ShardedExecution.",
+                    describe(op), describe(producer)))
         .at(ir::user_line(op.location));
   }
 

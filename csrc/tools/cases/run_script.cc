@@ -1,5 +1,7 @@
 #include "tools/cases/run_script.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -15,7 +17,7 @@ using ops::Interpreter, ops::ReferenceTensor;
 constexpr double kTolerance = 1e-6;  // f32 results of a few roundings
 
 [[noreturn]] void refuse(size_t line, const std::string& what) {
-  throw Error(ErrorCode::kParse, "parse error: line " + std::to_string(line) + ": " + what);
+  throw Error(ErrorCode::kParse, fmt::format("parse error: line {}: {}", line, what));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -32,7 +34,7 @@ std::vector<double> numbers_of(std::string_view text, size_t line) {
     double value = 0;
     auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size())
-      refuse(line, "'" + std::string(word) + "' is no number.");
+      refuse(line, fmt::format("'{}' is no number.", word));
     values.push_back(value);
     text.remove_prefix(word.size());
   }
@@ -47,7 +49,7 @@ ScriptStep step_of(ScriptStep::Kind kind, std::string_view rest, size_t line) {
   const size_t colon = rest.find(": ");
   if (!rest.starts_with("@") || colon == std::string_view::npos)
     refuse(line,
-           "expected '@name: numbers' or '@name of REPLICA: numbers' and found '" + std::string(rest) + "'.");
+           fmt::format("expected '@name: numbers' or '@name of REPLICA: numbers' and found '{}'.", rest));
   std::string_view name = rest.substr(1, colon - 1);
   if (const size_t of = name.find(" of "); of != std::string_view::npos) {
     step.replica = static_cast<int64_t>(numbers_of(name.substr(of + 4), line)[0]);
@@ -60,7 +62,7 @@ ScriptStep step_of(ScriptStep::Kind kind, std::string_view rest, size_t line) {
 
 const ir::Type& type_of_stream(const ir::Module& module, const ScriptStep& step) {
   const ir::Stream* stream = module.find_stream(step.name);
-  if (stream == nullptr) refuse(step.line, "stream @" + step.name + " does not exist.");
+  if (stream == nullptr) refuse(step.line, fmt::format("stream @{} does not exist.", step.name));
   return stream->type;
 }
 
@@ -89,10 +91,10 @@ class Player {
         queue.push_back(script_tensor(step, type));
         continue;
       }
-      const std::string where = "stream @" + step.name + " of replica " + std::to_string(r);
-      if (queue.empty()) return "line " + std::to_string(step.line) + ": " + where + " has no element left.";
+      const std::string where = fmt::format("stream @{} of replica {}", step.name, r);
+      if (queue.empty()) return fmt::format("line {}: {} has no element left.", step.line, where);
       std::string difference = script_difference(step, queue.front(), kTolerance);
-      if (!difference.empty()) return difference + " (" + where + ")";
+      if (!difference.empty()) return fmt::format("{} ({})", difference, where);
       queue.pop_front();
     }
     return {};
@@ -103,8 +105,8 @@ class Player {
       for (const auto& [name, queue] : interpreter_.replica(r).streams) {
         const ir::Stream* stream = module_.find_stream(name);
         if (!queue.empty() && !(stream != nullptr && stream->constant))
-          return "stream @" + name + " of replica " + std::to_string(r) + " still holds " +
-                 std::to_string(queue.size()) + " elements at the end.";
+          return fmt::format("stream @{} of replica {} still holds {} elements at the end.", name, r,
+                             queue.size());
       }
     return {};
   }
@@ -112,7 +114,7 @@ class Player {
  private:
   ir::Type host_type(const ScriptStep& step) const {
     const ir::Variable* variable = module_.find_variable(step.name);
-    if (variable == nullptr) refuse(step.line, "variable @" + step.name + " does not exist.");
+    if (variable == nullptr) refuse(step.line, fmt::format("variable @{} does not exist.", step.name));
     return {variable->type.dtype, ir::host_shape(*variable, interpreter_.replicas())};
   }
 
@@ -148,8 +150,8 @@ Script script_of(std::string_view text) {
 ReferenceTensor script_tensor(const ScriptStep& step, const ir::Type& type) {
   ReferenceTensor tensor = ReferenceTensor::zeros(type);
   if (step.values.size() != 1 && step.values.size() != tensor.values.size())
-    refuse(step.line, "@" + step.name + " is " + ir::to_string(type) + ", not of " +
-                          std::to_string(step.values.size()) + " elements.");
+    refuse(step.line,
+           fmt::format("@{} is {}, not of {} elements.", step.name, ir::to_string(type), step.values.size()));
   for (size_t i = 0; i < tensor.values.size(); ++i)
     tensor.values[i] = step.values.size() == 1 ? step.values[0] : step.values[i];
   return tensor;
@@ -161,8 +163,7 @@ std::string script_difference(const ScriptStep& step, const ReferenceTensor& act
     const double want = expected.values[i], have = actual.values[i];
     if (std::fabs(have - want) <= tolerance * (1 + std::fabs(want)) || (std::isnan(have) && std::isnan(want)))
       continue;
-    return "line " + std::to_string(step.line) + ": element " + std::to_string(i) + " of @" + step.name +
-           " is " + std::to_string(have) + ", not " + std::to_string(want) + ".";
+    return fmt::format("line {}: element {} of @{} is {:f}, not {:f}.", step.line, i, step.name, have, want);
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "tools/cases/text_case.h"
 
+#include <fmt/core.h>
+
 #include <optional>
 
 #include "ir/text/text.h"
@@ -67,8 +69,9 @@ std::optional<Directive> directive_of(std::string_view line, size_t number) {
       return Directive{expect, single_spaced(trimmed(rest.substr(colon + 1))), number};
   throw Error(
       ErrorCode::kParse,
-      "parse error: unknown directive in '" + std::string(trimmed(line.substr(comment))) +
-          "'; known are CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.");
+      fmt::format("parse error: unknown directive in '{}'; "
+                  "known are CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT and CHECK-ERROR, each with ': text'.",
+                  trimmed(line.substr(comment))));
 }
 
 std::vector<Directive> directives_of(std::string_view text) {
@@ -93,30 +96,30 @@ std::optional<std::vector<std::string>> run_line(std::string_view text) {
 
 std::string indented(std::string_view text) {
   std::string out;
-  for (std::string_view line : lines_of(text)) out += "    " + std::string(line) + "\n";
+  for (std::string_view line : lines_of(text)) out += fmt::format("    {}\n", line);
   return out;
 }
 
 // Runs one pass as the house demands: honest about change, legal afterwards, idempotent. Empty when it is.
 std::string run_step(ir::Module& module, const std::string& step, const PassContext& context) {
   const PassInfo* info = find_pass(step);
-  IPU_CHECK(info != nullptr, "unknown pass '" + step + "'");
+  IPU_CHECK(info != nullptr, fmt::format("unknown pass '{}'", step));
   std::string before = ir::print(module);
   bool changed = info->make()->run(module, context);
   ir::Form form = step == "functionalize" ? ir::Form::kFunctional : ir::Form::kAuthored;
   std::vector<ir::Violation> violations = ops::find_violations(module, form);
   std::string after = ir::print(module);
   if (!violations.empty())
-    return "pass '" + step + "' left an illegal module.\n" + indented(ir::describe(violations)) +
-           indented(after);
+    return fmt::format("pass '{}' left an illegal module.\n{}{}", step, indented(ir::describe(violations)),
+                       indented(after));
   if (changed != (before != after))
-    return "pass '" + step + "' says it changed " +
-           (changed ? "something and changed nothing." : "nothing and changed something.");
+    return fmt::format("pass '{}' says it changed {}", step,
+                       changed ? "something and changed nothing." : "nothing and changed something.");
   bool again = info->make()->run(module, context);
   std::string twice = ir::print(module);
   if (again || twice != after)
-    return "pass '" + step + "' is not idempotent. After the first run:\n" + indented(after) +
-           "  After the second:\n" + indented(twice);
+    return fmt::format("pass '{}' is not idempotent. After the first run:\n{}  After the second:\n{}", step,
+                       indented(after), indented(twice));
   return {};
 }
 
@@ -141,19 +144,22 @@ std::vector<std::string> steps_of(std::string_view option) {
     std::string name(option.substr(kPipeline.size()));
     auto at = named_pipelines().find(name);
     if (at == named_pipelines().end())
-      throw Error(ErrorCode::kInvalidIr, "unknown pipeline '" + name + "': ipu-opt --list names them.");
+      throw Error(ErrorCode::kInvalidIr,
+                  fmt::format("unknown pipeline '{}': ipu-opt --list names them.", name));
     return at->second;
   }
   if (!option.starts_with(kPasses))
-    throw Error(ErrorCode::kInvalidIr, "unknown option '" + std::string(option) +
-                                           "': expected --passes=A,B, --pipeline=NAME or --patterns=LEVEL.");
+    throw Error(
+        ErrorCode::kInvalidIr,
+        fmt::format("unknown option '{}': expected --passes=A,B, --pipeline=NAME or --patterns=LEVEL.",
+                    option));
   option.remove_prefix(kPasses.size());
   while (!option.empty()) {
     size_t comma = std::min(option.find(','), option.size());
     steps.emplace_back(option.substr(0, comma));
     if (find_pass(steps.back()) == nullptr)
       throw Error(ErrorCode::kInvalidIr,
-                  "unknown pass '" + steps.back() + "': ipu-opt --list names the passes.");
+                  fmt::format("unknown pass '{}': ipu-opt --list names the passes.", steps.back()));
     option.remove_prefix(std::min(comma + 1, option.size()));
   }
   return steps;
@@ -168,10 +174,10 @@ std::vector<TextCase> split_cases(std::string_view text, std::string_view source
     std::optional<std::vector<std::string>> own = run_line(piece);
     if (cases.empty()) common = own;
     if (!own && !common)
-      throw Error(ErrorCode::kParse, "parse error: " + std::string(source_name) +
-                                         " has no line '// RUN: ipu-opt --passes=...'.");
+      throw Error(ErrorCode::kParse,
+                  fmt::format("parse error: {} has no line '// RUN: ipu-opt --passes=...'.", source_name));
     test.steps = own ? *own : *common;
-    test.name = "case " + std::to_string(cases.size() + 1);
+    test.name = fmt::format("case {}", cases.size() + 1);
     for (std::string_view line : lines_of(piece)) {
       line = trimmed(line);
       if (!line.starts_with("graph @")) continue;
@@ -200,12 +206,12 @@ std::string check_expectations(std::string_view text, std::string_view output) {
   size_t line_end = 0;                    // of the line of the last match
   std::vector<const Directive*> refused;  // CHECK-NOT waiting for the next match
   auto fail = [](const Directive& d, const std::string& why) {
-    return "line " + std::to_string(d.line) + " of the case: " + why;
+    return fmt::format("line {} of the case: {}", d.line, why);
   };
   auto refuse = [&](size_t begin, size_t end) -> std::string {
     for (const Directive* d : refused)
       if (size_t at = haystack.find(d->text, begin); at != std::string::npos && at + d->text.size() <= end)
-        return fail(*d, "CHECK-NOT: '" + d->text + "' is there.");
+        return fail(*d, fmt::format("CHECK-NOT: '{}' is there.", d->text));
     refused.clear();
     return {};
   };
@@ -232,7 +238,7 @@ std::string check_expectations(std::string_view text, std::string_view output) {
     if (at == std::string::npos || at + d.text.size() > end) {
       static constexpr const char* kWhere[] = {"after the last match", "on the next line",
                                                "on the same line"};
-      return fail(d, "'" + d.text + "' is not there " + kWhere[static_cast<int>(d.expect)] + ".");
+      return fail(d, fmt::format("'{}' is not there {}.", d.text, kWhere[static_cast<int>(d.expect)]));
     }
     if (std::string why = refuse(from, at); !why.empty()) return why;
     from = at + d.text.size();
@@ -262,15 +268,15 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
     if (!result.failure.empty()) {
       result.failure += " The result:\n" + indented(result.output);
     } else if (!errors.empty())
-      result.failure = "CHECK-ERROR: '" + errors.front().text + "', and nothing was refused. The result:\n" +
-                       indented(result.output);
+      result.failure = fmt::format("CHECK-ERROR: '{}', and nothing was refused. The result:\n{}",
+                                   errors.front().text, indented(result.output));
     else if (std::string why = check_expectations(test.text, result.output); !why.empty())
-      result.failure = why + " The result:\n" + indented(result.output);
+      result.failure = fmt::format("{} The result:\n{}", why, indented(result.output));
   } catch (const Error& error) {
     std::string message = single_spaced(error.message());
     for (const Directive& d : errors)
       if (message.find(d.text) == std::string::npos)
-        result.failure += "CHECK-ERROR: '" + d.text + "' is not in the message. ";
+        result.failure += fmt::format("CHECK-ERROR: '{}' is not in the message. ", d.text);
     if (errors.empty() || !result.failure.empty())
       result.failure += "Refused with:\n" + indented(error.message());
   }
