@@ -58,6 +58,7 @@ version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.
 setup(
     version=version.replace("-open.", "+open."),
     packages=find_packages(include=["poptorch", "poptorch.*"]),
+    package_data={"poptorch": ["py.typed", "*.pyi"]},
     ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -1,21 +1,33 @@
 """Annotations and operations of the poptorch namespace. On CPU tensors they are the documented identity or reference."""
 
+from __future__ import annotations
+
+import collections.abc
 import functools
+import types
+import typing
 
 import torch
 
 from poptorch._impl import errors
 from poptorch._impl.capture import state as capture_state
 
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
+
+_Callable = typing.TypeVar("_Callable", bound=collections.abc.Callable[..., typing.Any])
+_Module = typing.TypeVar("_Module", bound=torch.nn.Module)
+_Container = typing.TypeVar("_Container", list[torch.Tensor], tuple[torch.Tensor, ...])
+
 _REDUCTIONS = ("sum", "mean", "none")
 
 
-def isRunningOnIpu():
+def isRunningOnIpu() -> bool:
     """True while `forward` is being captured, else False. Use it to branch between CPU and IPU code."""
     return capture_state.active() is not None
 
 
-def identity_loss(x, reduction):
+def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     """Marks a tensor as a loss.
 
     Args:
@@ -32,7 +44,7 @@ def identity_loss(x, reduction):
     return torch.ops.poptorch.identity_loss(x, reduction)
 
 
-def nop(tensor):
+def nop(tensor: torch.Tensor) -> torch.Tensor:
     """The same values; keeps the compiler from fusing or simplifying across it. Gradient: identity.
 
     Raises:
@@ -43,7 +55,21 @@ def nop(tensor):
     return torch.ops.poptorch.nop(tensor)
 
 
-def recomputationCheckpoint(*tensors):
+@typing.overload
+def recomputationCheckpoint(tensor: torch.Tensor, /) -> torch.Tensor: ...
+
+
+@typing.overload
+def recomputationCheckpoint(tensors: _Container, /) -> _Container: ...
+
+
+@typing.overload
+def recomputationCheckpoint(
+    first: torch.Tensor, second: torch.Tensor, /, *more: torch.Tensor
+) -> tuple[torch.Tensor, ...]: ...
+
+
+def recomputationCheckpoint(*tensors: typing.Any) -> typing.Any:
     """Keeps these tensors for the backward pass; what lies between checkpoints may be recomputed.
 
     Args:
@@ -75,7 +101,7 @@ class _AutoId:
     next_id = 0
 
     @classmethod
-    def take(cls):
+    def take(cls) -> str:
         cls.next_id += 1
         return str(cls.next_id - 1)
 
@@ -95,27 +121,32 @@ class Block(torch.nn.Module):
         ...     y = self.head(x)
     """
 
-    def __init__(self, user_id=None, ipu_id=None):
+    def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
         super().__init__()
         self._user_id = user_id
         self._ipu_id = ipu_id
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         Block.start(self._user_id, self._ipu_id)
         return self
 
-    def __exit__(self, exc_type, exc_value, traceback):
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: types.TracebackType | None,
+    ) -> None:
         capture = capture_state.active()
         if capture is not None:
             capture.clear_block()
 
     @staticmethod
-    def useAutoId():
+    def useAutoId() -> None:
         """Restarts automatic ids at 0. Call it first in `forward` when automatic ids are used."""
         _AutoId.next_id = 0
 
     @staticmethod
-    def start(user_id=None, ipu_id=None):
+    def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
         """Starts a block that lasts until the next one starts."""
         capture = capture_state.active()
         if capture is not None:
@@ -125,37 +156,54 @@ class Block(torch.nn.Module):
 class _BeginBlockHook:
     """Forward-pre-hook that starts a block when its module is called."""
 
-    def __init__(self, user_id, ipu_id):
+    def __init__(self, user_id: str | None, ipu_id: int | None) -> None:
         self.user_id = user_id
         self.ipu_id = ipu_id
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: torch.nn.Module, inputs: typing.Any) -> None:
         if self.user_id is None and capture_state.active() is not None:
             self.user_id = _AutoId.take()  # fixed at first use
         Block.start(self.user_id, self.ipu_id)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"BeginBlock(user_id={self.user_id}, ipu_id={self.ipu_id})"
 
 
-def _block_hooks(module):
+def _block_hooks(module: torch.nn.Module) -> dict[int, _BeginBlockHook]:
     return {key: hook for key, hook in module._forward_pre_hooks.items() if isinstance(hook, _BeginBlockHook)}
 
 
 class LegacyBeginBlockFn(torch.nn.Module):
     """A callable whose call starts a block. Arguments as `BeginBlock`."""
 
-    def __init__(self, layer_to_call, user_id=None, ipu_id=None):
+    def __init__(
+        self,
+        layer_to_call: collections.abc.Callable[..., typing.Any],
+        user_id: str | None = None,
+        ipu_id: int | None = None,
+    ) -> None:
         super().__init__()
         self._layer_to_call = layer_to_call
         self._hook = _BeginBlockHook(user_id, ipu_id)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         self._hook(self, args)
         return self._layer_to_call(*args, **kwargs)
 
 
-def BeginBlock(layer_to_call, user_id=None, ipu_id=None):
+# A module is callable, too: the first one counts for it.
+@typing.overload
+def BeginBlock(  # type: ignore[overload-overlap]
+    layer_to_call: _Module, user_id: str | None = None, ipu_id: int | None = None) -> _Module: ...
+
+
+@typing.overload
+def BeginBlock(
+    layer_to_call: collections.abc.Callable[..., typing.Any], user_id: str | None = None, ipu_id: int | None = None
+) -> LegacyBeginBlockFn: ...
+
+
+def BeginBlock(layer_to_call: typing.Any, user_id: str | None = None, ipu_id: int | None = None) -> typing.Any:
     """Makes a block start whenever `layer_to_call` is called; it lasts until another block starts.
 
     Args:
@@ -183,22 +231,24 @@ def BeginBlock(layer_to_call, user_id=None, ipu_id=None):
     return layer_to_call
 
 
-def BlockFunction(user_id=None, ipu_id=None):
+def BlockFunction(
+    user_id: str | None = None, ipu_id: int | None = None
+) -> collections.abc.Callable[[_Callable], _Callable]:
     """Decorator: the body of the function or method runs inside `Block(user_id, ipu_id)`."""
 
-    def decorate(function):
+    def decorate(function: _Callable) -> _Callable:
 
         @functools.wraps(function)
-        def run(*args, **kwargs):
+        def run(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
             with Block(user_id, ipu_id):
                 return function(*args, **kwargs)
 
-        return run
+        return typing.cast(_Callable, run)
 
     return decorate
 
 
-def removeBlocks(module):
+def removeBlocks(module: torch.nn.Module) -> None:
     """Deletes every `BeginBlock` annotation in the module tree. AssertionError if `module` is not a module."""
     assert isinstance(module, torch.nn.Module), f"removeBlocks needs a torch.nn.Module, got {type(module).__name__}"
     for part in module.modules():
@@ -209,23 +259,28 @@ def removeBlocks(module):
 class NameScope:
     """Prefixes debug names of the operations created inside with `name/`. Nests. AssertionError unless `name` is a str."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         assert isinstance(name, str), f"NameScope needs a str, got {type(name).__name__}"
         self._name = name
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         capture = capture_state.active()
         if capture is not None:
             capture.push_scope(self._name)
         return self
 
-    def __exit__(self, exc_type, exc_value, traceback):
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: types.TracebackType | None,
+    ) -> None:
         capture = capture_state.active()
         if capture is not None:
             capture.pop_scope()
 
 
-def module_repr(m):
+def module_repr(m: torch.nn.Module) -> str:
     """Like `repr(m)`, with the block annotation shown in front of the sub-modules that have one (str)."""
     names = {}
     for _name, part in m.named_modules():
@@ -233,7 +288,7 @@ def module_repr(m):
         if hooks:
             names[id(part)] = next(iter(hooks.values()))
 
-    def show(part, indent):
+    def show(part: torch.nn.Module, indent: int) -> str:
         mark = f"{names[id(part)]!r} " if id(part) in names else ""
         children = [f"({name}): {show(child, indent + 2)}" for name, child in part.named_children()]
         extra = part.extra_repr()

@@ -3,9 +3,17 @@
 Update equations, state names and what differs from torch: docs/optimizers.md.
 """
 
+from __future__ import annotations
+
+import collections.abc
+import typing
+
 import torch
 
 from poptorch._impl.optimizer.state import DeviceState, device_state_from, state_dict_of
+
+if typing.TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
 
 __all__ = ["LAMB", "SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "VariableAttributes"]
 
@@ -35,36 +43,54 @@ class VariableAttributes:
         >>> optimizer.variable_attrs.markAsConstant("momentum")
     """
 
-    def __init__(self, variable, allowed):
+    def __init__(self, variable: collections.abc.Iterable[str], allowed: collections.abc.Iterable[str]) -> None:
         self._variable = set(variable)
         self._allowed = set(allowed)
 
-    def isConstant(self, attr):
+    def isConstant(self, attr: str) -> bool:
         """True when `attr` (str) is compiled as a constant. Names are not validated."""
         return attr not in self._variable
 
-    def markAsConstant(self, attr):
+    def markAsConstant(self, attr: str) -> None:
         """Compile `attr` as a constant. AssertionError for an unknown name. Call before the first compilation."""
         self._check(attr)
         self._variable.discard(attr)
 
-    def markAsVariable(self, attr):
+    def markAsVariable(self, attr: str) -> None:
         """Let `attr` change through `setOptimizer`. AssertionError for an unknown name. Call before compiling."""
         self._check(attr)
         self._variable.add(attr)
 
-    def _check(self, attr):
+    def _check(self, attr: str) -> None:
         assert attr in self._allowed, (
             f"Unknown attribute '{attr}'. Valid attributes are: {', '.join(sorted(self._allowed))}"
         )
 
 
-class Optimizer:
+# A mix-in that always stands in front of one of torch's optimizers.
+if typing.TYPE_CHECKING:
+    _Mixed = torch.optim.Optimizer
+else:
+    _Mixed = object
+
+
+class Optimizer(_Mixed):
     """Mix-in of all PopTorch optimizers: marks of hyper-parameters, and state dictionaries with the device's part."""
 
-    variable_attrs = None
+    variable_attrs: VariableAttributes = None  # type: ignore[assignment] # while torch's constructor runs
+    loss_scaling: float
+    max_grad_norm: float
+    accum_type: torch.dtype
+    _device_state: DeviceState
 
-    def _finish(self, given, loss_scaling, types, max_grad_norm=None, **attributes):
+    def _finish(
+        self,
+        given: dict[str, typing.Any],
+        loss_scaling: float | None,
+        types: dict[str, torch.dtype | None],
+        max_grad_norm: float | None = None,
+        **attributes: typing.Any,
+    ) -> None:
         """Sets what torch's constructor knows nothing of.
 
         `given`: group arguments by name, None when left out. Explicit ones are variable, the others constants.
@@ -86,14 +112,14 @@ class Optimizer:
         )
         self._device_state = DeviceState()
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, typing.Any]:
         """torch's state dictionary with `ipu_state` and `ipu_param`, tensors by back-end name as they are on the device.
 
         Both are None before the model is compiled and attached. The device is read once after a run.
         """
         return state_dict_of(self._device_state, super().state_dict())
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, typing.Any]) -> None:
         """Loads a dictionary that `state_dict()` gave; the device gets it before the next run.
 
         Hyper-parameters come from `param_groups`, the loss scaling from `ipu_param`. Entries the compiled model does not
@@ -105,11 +131,11 @@ class Optimizer:
         """
         super().load_state_dict(state_dict)
         loaded = device_state_from(state_dict)
-        if "lossScaling_FLOAT" in loaded.param:
+        if loaded.param is not None and "lossScaling_FLOAT" in loaded.param:
             self.loss_scaling = loaded.param["lossScaling_FLOAT"].item()
         self._device_state.load(loaded)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, typing.Any]:
         state = super().__getstate__()
         for name, value in self.__dict__.items():
             is_of_torch = name.startswith(("_optimizer_", "_zero_grad_")) or callable(value)
@@ -121,7 +147,7 @@ class Optimizer:
         return state
 
 
-def _given(**arguments):
+def _given(**arguments: typing.Any) -> dict[str, typing.Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
@@ -156,22 +182,22 @@ class SGD(Optimizer, torch.optim.SGD):
 
     def __init__(
         self,
-        params,
-        lr,
-        momentum=None,
-        dampening=None,
-        weight_decay=None,
-        nesterov=None,
-        maximize=None,
-        foreach=None,
-        differentiable=None,
-        loss_scaling=None,
-        velocity_scaling=None,
-        use_combined_accum=None,
-        accum_type=None,
-        velocity_accum_type=None,
-        max_grad_norm=None,
-    ):
+        params: ParamsT,
+        lr: float,
+        momentum: float | None = None,
+        dampening: float | None = None,
+        weight_decay: float | None = None,
+        nesterov: bool | None = None,
+        maximize: bool | None = None,
+        foreach: bool | None = None,
+        differentiable: bool | None = None,
+        loss_scaling: float | None = None,
+        velocity_scaling: float | None = None,
+        use_combined_accum: bool | None = None,
+        accum_type: torch.dtype | None = None,
+        velocity_accum_type: torch.dtype | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None:
         numbers = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
         torch.optim.SGD.__init__(
             self,
@@ -221,23 +247,23 @@ class Adam(Optimizer, torch.optim.Adam):
 
     def __init__(
         self,
-        params,
-        lr=None,
-        betas=None,
-        eps=None,
-        weight_decay=None,
-        amsgrad=None,
-        foreach=None,
-        maximize=None,
-        capturable=None,
-        differentiable=None,
-        fused=None,
-        loss_scaling=None,
-        accum_type=None,
-        first_order_momentum_accum_type=None,
-        second_order_momentum_accum_type=None,
-        max_grad_norm=None,
-    ):
+        params: ParamsT,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        amsgrad: bool | None = None,
+        foreach: bool | None = None,
+        maximize: bool | None = None,
+        capturable: bool | None = None,
+        differentiable: bool | None = None,
+        fused: bool | None = None,
+        loss_scaling: float | None = None,
+        accum_type: torch.dtype | None = None,
+        first_order_momentum_accum_type: torch.dtype | None = None,
+        second_order_momentum_accum_type: torch.dtype | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None:
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         torch.optim.Adam.__init__(
             self,
@@ -291,24 +317,24 @@ class AdamW(Optimizer, torch.optim.AdamW):
 
     def __init__(
         self,
-        params,
-        lr=None,
-        betas=None,
-        eps=None,
-        weight_decay=None,
-        amsgrad=None,
-        maximize=None,
-        foreach=None,
-        capturable=None,
-        differentiable=None,
-        fused=None,
-        loss_scaling=None,
-        bias_correction=None,
-        accum_type=None,
-        first_order_momentum_accum_type=None,
-        second_order_momentum_accum_type=None,
-        max_grad_norm=None,
-    ):
+        params: ParamsT,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        amsgrad: bool | None = None,
+        maximize: bool | None = None,
+        foreach: bool | None = None,
+        capturable: bool | None = None,
+        differentiable: bool | None = None,
+        fused: bool | None = None,
+        loss_scaling: float | None = None,
+        bias_correction: bool | None = None,
+        accum_type: torch.dtype | None = None,
+        first_order_momentum_accum_type: torch.dtype | None = None,
+        second_order_momentum_accum_type: torch.dtype | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None:
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         torch.optim.AdamW.__init__(
             self,
@@ -364,22 +390,22 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
 
     def __init__(
         self,
-        params,
-        lr=None,
-        alpha=None,
-        eps=None,
-        weight_decay=None,
-        momentum=None,
-        centered=None,
-        foreach=None,
-        maximize=None,
-        differentiable=None,
-        loss_scaling=None,
-        accum_type=None,
-        first_order_momentum_accum_type=None,
-        second_order_momentum_accum_type=None,
-        use_tf_variant=None,
-    ):
+        params: ParamsT,
+        lr: float | None = None,
+        alpha: float | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        momentum: float | None = None,
+        centered: bool | None = None,
+        foreach: bool | None = None,
+        maximize: bool | None = None,
+        differentiable: bool | None = None,
+        loss_scaling: float | None = None,
+        accum_type: torch.dtype | None = None,
+        first_order_momentum_accum_type: torch.dtype | None = None,
+        second_order_momentum_accum_type: torch.dtype | None = None,
+        use_tf_variant: bool | None = None,
+    ) -> None:
         numbers = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
         torch.optim.RMSprop.__init__(
             self,
@@ -423,20 +449,22 @@ class LAMB(Optimizer, torch.optim.Optimizer):
     `step()` works on the CPU too.
     """
 
+    bias_correction: bool
+
     def __init__(
         self,
-        params,
-        lr=None,
-        betas=None,
-        eps=None,
-        weight_decay=None,
-        bias_correction=None,
-        loss_scaling=None,
-        max_weight_norm=None,
-        accum_type=None,
-        first_order_momentum_accum_type=None,
-        second_order_momentum_accum_type=None,
-    ):
+        params: ParamsT,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        bias_correction: bool | None = None,
+        loss_scaling: float | None = None,
+        max_weight_norm: float | None = None,
+        accum_type: torch.dtype | None = None,
+        first_order_momentum_accum_type: torch.dtype | None = None,
+        second_order_momentum_accum_type: torch.dtype | None = None,
+    ) -> None:
         numbers = {
             "lr": lr,
             "betas": betas,
@@ -444,7 +472,13 @@ class LAMB(Optimizer, torch.optim.Optimizer):
             "weight_decay": weight_decay,
             "max_weight_norm": max_weight_norm,
         }
-        defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2, "max_weight_norm": 65500.0}
+        defaults: dict[str, typing.Any] = {
+            "lr": 1e-3,
+            "betas": (0.9, 0.999),
+            "eps": 1e-8,
+            "weight_decay": 1e-2,
+            "max_weight_norm": 65500.0,
+        }
         defaults.update(_given(**numbers))
         for name in ("lr", "eps", "weight_decay", "max_weight_norm"):
             if not defaults[name] >= 0.0:
@@ -463,7 +497,7 @@ class LAMB(Optimizer, torch.optim.Optimizer):
         del self.max_grad_norm
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: collections.abc.Callable[[], typing.Any] | None = None) -> typing.Any:
         """One update on the CPU.
 
         Args:
@@ -482,7 +516,7 @@ class LAMB(Optimizer, torch.optim.Optimizer):
                     self._step_of(parameter, group)
         return loss
 
-    def _step_of(self, parameter, group):
+    def _step_of(self, parameter: torch.Tensor, group: dict[str, typing.Any]) -> None:
         gradient = parameter.grad
         state = self.state[parameter]
         if not state:

@@ -1,8 +1,11 @@
 """Options of a wrapper or data loader. Setters check, store and return the object, so calls chain."""
 
+from __future__ import annotations
+
 import copy
 import json
 import os
+import typing
 
 import torch
 
@@ -11,13 +14,20 @@ from poptorch._impl import environment
 from poptorch._impl.options import config_file, names as option_names
 from poptorch._impl.options import replication
 from poptorch._impl.options.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
-from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings  # noqa: F401 (public here)
+from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings as TensorLocationSettings
 from poptorch._impl.log import logger
 from poptorch._impl.options.container import OptionContainer
-from poptorch._impl.options.popart_options import PopartOptions as _PopartOptions
-from poptorch._impl.options.strategies import PipelinedExecution, ShardedExecution, Stage  # noqa: F401 (public here)
+from poptorch._impl.options import popart_options
+from poptorch._impl.options.strategies import (
+    PipelinedExecution as PipelinedExecution,
+    ShardedExecution as ShardedExecution,
+    Stage as Stage,
+)
 
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
 
+_PopartOptions = popart_options.PopartOptions
 _TensorLocationOptions = TensorLocationOptions  # published name
 
 
@@ -28,7 +38,7 @@ class ConfigFileError(Exception):
 class _JitOptions(OptionContainer):
     """Options of the removed tracing front end."""
 
-    def traceModel(self, trace_model):
+    def traceModel(self, trace_model: bool) -> Self:
         """Deprecated. False has no effect; True raises ValueError."""
         logger.warning("traceModel is deprecated: programs are always captured by the dispatcher.")
         if trace_model:
@@ -39,24 +49,26 @@ class _JitOptions(OptionContainer):
 class _PrecisionOptions(OptionContainer):
     """Numeric behaviour. Deprecated settings warn and do nothing, as published."""
 
-    def __init__(self, popart):
+    _popart: _PopartOptions
+
+    def __init__(self, popart: _PopartOptions) -> None:
         super().__init__()
         object.__setattr__(self, "_popart", popart)
 
-    def enableFloatingPointExceptions(self, enabled):
+    def enableFloatingPointExceptions(self, enabled: bool) -> Self:
         """Stop with a poptorch.Error when an operation gives an invalid result or overflows its format (bool)."""
         assert isinstance(enabled, bool), f"enabled must be a bool, got {type(enabled).__name__}"
         self._check_writable()
         self._popart.set("enableFloatingPointChecks", enabled)
         return self
 
-    def enableStochasticRounding(self, enabled):
+    def enableStochasticRounding(self, enabled: bool) -> Self:
         """Round float16 results up or down at random. Accepted; the emulator rounds to nearest and warns once."""
         self._check_writable()
         self._popart.set("enableStochasticRounding", bool(enabled))
         return self
 
-    def setPartialsType(self, dtype):
+    def setPartialsType(self, dtype: torch.dtype) -> Self:
         """Type of the partial sums of products and convolutions: torch.float32 or torch.float16; ValueError otherwise.
 
         Partial sums are float32 here whatever is asked for. Replaces all convolution options.
@@ -69,12 +81,12 @@ class _PrecisionOptions(OptionContainer):
         self._popart.set("convolutionOptions", {"partialsType": names[dtype]})
         return self
 
-    def halfFloatCasting(self, half_float_casting):
+    def halfFloatCasting(self, half_float_casting: enums.HalfFloatCastingBehavior) -> Self:
         """Deprecated, ignored with a warning: mixed operands are computed in float32."""
         logger.warning("halfFloatCasting is deprecated and ignored: mixed operands are computed in float32.")
         return self
 
-    def runningStatisticsAlwaysFloat(self, value):
+    def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
         """Deprecated, ignored with a warning. ValueError when `value` is not a bool."""
         if not isinstance(value, bool):
             raise ValueError("runningStatisticsAlwaysFloat needs True or False.")
@@ -85,7 +97,12 @@ class _PrecisionOptions(OptionContainer):
 class _TrainingOptions(OptionContainer):
     """How gradients become updates."""
 
-    def __init__(self, popart):
+    gradient_accumulation: int
+    accumulation_and_replication_reduction_type: enums.ReductionType
+    meanAccumulationAndReplicationReductionStrategy: enums.MeanReductionStrategy
+    _popart: _PopartOptions
+
+    def __init__(self, popart: _PopartOptions) -> None:
         super().__init__(
             gradient_accumulation=1,
             accumulation_and_replication_reduction_type=enums.ReductionType.Mean,
@@ -93,7 +110,7 @@ class _TrainingOptions(OptionContainer):
         )
         object.__setattr__(self, "_popart", popart)
 
-    def gradientAccumulation(self, gradient_accumulation):
+    def gradientAccumulation(self, gradient_accumulation: int) -> Self:
         """Micro-batches whose gradients are combined before one weight update (int >= 1)."""
         assert isinstance(gradient_accumulation, int), (
             f"gradient_accumulation must be an int, got {type(gradient_accumulation).__name__}"
@@ -101,7 +118,7 @@ class _TrainingOptions(OptionContainer):
         assert gradient_accumulation >= 1, f"gradient_accumulation must be at least 1, got {gradient_accumulation}"
         return self._set("gradient_accumulation", gradient_accumulation)
 
-    def accumulationAndReplicationReductionType(self, reduction_type):
+    def accumulationAndReplicationReductionType(self, reduction_type: enums.ReductionType) -> Self:
         """Combine gradients of micro-batches and replicas by `ReductionType.Mean` or `Sum`; ValueError otherwise."""
         if reduction_type not in (enums.ReductionType.Sum, enums.ReductionType.Mean):
             raise ValueError(
@@ -110,7 +127,9 @@ class _TrainingOptions(OptionContainer):
             )
         return self._set("accumulation_and_replication_reduction_type", enums.ReductionType(reduction_type))
 
-    def setMeanAccumulationAndReplicationReductionStrategy(self, mean_reduction_strategy):
+    def setMeanAccumulationAndReplicationReductionStrategy(
+        self, mean_reduction_strategy: enums.MeanReductionStrategy
+    ) -> Self:
         """How means over micro-batches are taken (`MeanReductionStrategy`): `Post` divides the sum at the end,
         `Running` keeps the mean so far, whose magnitude never exceeds that of a gradient. Half precision accumulators
         always take `Running`."""
@@ -122,13 +141,13 @@ class _TrainingOptions(OptionContainer):
             logger.warning("MeanReductionStrategy.PostAndLoss is deprecated: it gives what Post gives.")
         return self._set("meanAccumulationAndReplicationReductionStrategy", mean_reduction_strategy)
 
-    def setAutomaticLossScaling(self, enabled):
+    def setAutomaticLossScaling(self, enabled: bool) -> Self:
         """Let the back end adapt the loss scaling. Accepted; the loss scaling of the optimizer is used and a warning says so."""
         self._check_writable()
         self._popart.set("automaticLossScalingSettings.enabled", bool(enabled))
         return self
 
-    def setConvolutionDithering(self, enabled):
+    def setConvolutionDithering(self, enabled: bool) -> Self:
         """Spread small convolutions over different tiles: changes placement on the machine, never results.
 
         Replaces all convolution options.
@@ -141,36 +160,40 @@ class _TrainingOptions(OptionContainer):
 class _DistributedOptions(OptionContainer):
     """The processes of one job, which train one model with `replicationFactor` replicas each."""
 
-    def __init__(self):
+    num_distributed_processes: int
+    distributed_process_id: int
+    ipuof_configs: dict[typing.Any, typing.Any]
+
+    def __init__(self) -> None:
         super().__init__(num_distributed_processes=1, distributed_process_id=0, ipuof_configs={})
         self.setEnvVarNames("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 
     @property
-    def processId(self):
+    def processId(self) -> int:
         """Rank of this process."""
         return self.distributed_process_id
 
     @property
-    def numProcesses(self):
+    def numProcesses(self) -> int:
         """Number of processes."""
         return self.num_distributed_processes
 
-    def disable(self):
+    def disable(self) -> Self:
         """Back to one process with id 0. Returns self."""
         return self.configureProcessId(0, 1)
 
-    def configureProcessId(self, process_id, num_processes):
+    def configureProcessId(self, process_id: int, num_processes: int) -> Self:
         """Sets rank and number of processes (ints). Returns self."""
         self._set("distributed_process_id", process_id)
         return self._set("num_distributed_processes", num_processes)
 
-    def setEnvVarNames(self, var_num_processes, var_process_id):
+    def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
         """Reads both numbers from these environment variables (missing: 1 and 0); ValueError when not integers."""
         self._set("num_distributed_processes", environment.integer(var_num_processes, 1))
         return self._set("distributed_process_id", environment.integer(var_process_id, 0))
 
 
-class Options(DeviceOptions, OptionContainer):
+class Options(DeviceOptions):
     """All settings of a wrapper or a data loader.
 
     The object handed to a wrapper or to `poptorch.DataLoader` is frozen; use `clone()` to derive a variant.
@@ -180,7 +203,34 @@ class Options(DeviceOptions, OptionContainer):
         >>> options.Training.gradientAccumulation(8)
     """
 
-    def __init__(self):
+    replication_factor: int
+    input_group_size: int
+    input_cgt: enums.CommGroupType
+    broadcast_buffers: bool
+    device_iterations: int
+    log_dir: str
+    max_repeat_logs: int
+    auto_round_num_ipus: bool
+    connection_type: int
+    sync_pattern: int
+    available_memory_proportion: dict[int, float]
+    # Options only once they were set.
+    random_seed: int
+    model_name: str
+    ipu_version: int
+    updatable_named_buffers: list[str]
+    # What is no option by name.
+    _training: _TrainingOptions
+    _precision: _PrecisionOptions
+    _distributed: _DistributedOptions
+    _locations: TensorLocationOptions
+    _jit: _JitOptions
+    _strategy: PipelinedExecution
+    _relax_optimizer_checks: bool
+    _show_progress_bar: bool
+    _module_namescope: bool
+
+    def __init__(self) -> None:
         self._set_defaults()
         if os.environ.get("POPTORCH_CACHE_DIR"):
             self.enableExecutableCaching(os.environ["POPTORCH_CACHE_DIR"])
@@ -189,13 +239,13 @@ class Options(DeviceOptions, OptionContainer):
         self.from_json(defaults)
 
     @classmethod
-    def _plain(cls):
+    def _plain(cls) -> Self:
         """Options with the defaults of this version, whatever the environment says."""
         made = object.__new__(cls)
         made._set_defaults()
         return made
 
-    def _set_defaults(self):
+    def _set_defaults(self) -> None:
         super().__init__(
             replication_factor=1,
             input_group_size=1,
@@ -225,7 +275,7 @@ class Options(DeviceOptions, OptionContainer):
         object.__setattr__(self, "_module_namescope", True)
         object.__setattr__(self, "_location_excludes", list(DEFAULT_LOCATION_EXCLUDES))
 
-    def _parts(self):
+    def _parts(self) -> dict[str, typing.Any]:
         return {
             "Distributed": self._distributed,
             "Jit": self._jit,
@@ -236,36 +286,36 @@ class Options(DeviceOptions, OptionContainer):
         }
 
     @property
-    def Training(self):
+    def Training(self) -> _TrainingOptions:
         """Options of training (read-only property; set through its methods)."""
         return self._training
 
     @property
-    def Precision(self):
+    def Precision(self) -> _PrecisionOptions:
         """Options of numeric behaviour."""
         return self._precision
 
     @property
-    def Distributed(self):
+    def Distributed(self) -> _DistributedOptions:
         """Options of multi-process jobs."""
         return self._distributed
 
     @property
-    def TensorLocations(self):
+    def TensorLocations(self) -> TensorLocationOptions:
         """Options of memory placement."""
         return self._locations
 
     @property
-    def Jit(self):
+    def Jit(self) -> _JitOptions:
         """Options of the removed tracing front end."""
         return self._jit
 
     @property
-    def _Popart(self):
+    def _Popart(self) -> _PopartOptions:
         """Back-end settings."""
         return self._popart
 
-    def deviceIterations(self, device_iterations):
+    def deviceIterations(self, device_iterations: int) -> Self:
         """Micro-batch loops (training: weight updates) per call: an int >= 1. Default 1."""
         assert isinstance(device_iterations, int), (
             f"device_iterations must be an int, got {type(device_iterations).__name__}"
@@ -273,7 +323,7 @@ class Options(DeviceOptions, OptionContainer):
         assert device_iterations >= 1, f"device_iterations must be at least 1, got {device_iterations}"
         return self._set("device_iterations", device_iterations)
 
-    def replicationFactor(self, replication_factor):
+    def replicationFactor(self, replication_factor: int) -> Self:
         """Data-parallel copies of the model (int >= 1) that this process drives. Default 1.
 
         Each replica has micro-batches of its own; gradients are summed over replicas (or averaged, see
@@ -285,7 +335,7 @@ class Options(DeviceOptions, OptionContainer):
         assert replication_factor >= 1, f"replication_factor must be at least 1, got {replication_factor}"
         return self._set("replication_factor", replication_factor)
 
-    def inputReplicaGrouping(self, input_group_size, input_group_type):
+    def inputReplicaGrouping(self, input_group_size: int, input_group_type: enums.CommGroupType) -> Self:
         """Replicas of one group are fed the same input. Set `replicationFactor` first.
 
         Args:
@@ -300,14 +350,14 @@ class Options(DeviceOptions, OptionContainer):
         self._set("input_group_size", size)
         return self._set("input_cgt", kind)
 
-    def broadcastBuffers(self, broadcast_buffers=True):
+    def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self:
         """True (default): buffers are equal on all replicas, so none may be written. False: each replica keeps its own."""
         assert isinstance(broadcast_buffers, bool), (
             f"broadcast_buffers must be True or False, got {type(broadcast_buffers).__name__}"
         )
         return self._set("broadcast_buffers", broadcast_buffers)
 
-    def setExecutionStrategy(self, strategy):
+    def setExecutionStrategy(self, strategy: PipelinedExecution) -> Self:
         """How blocks map to IPUs and time: `PipelinedExecution` (default) or `ShardedExecution`."""
         assert isinstance(strategy, PipelinedExecution), (
             f"strategy must be a PipelinedExecution or ShardedExecution, got {type(strategy).__name__}"
@@ -316,12 +366,12 @@ class Options(DeviceOptions, OptionContainer):
         object.__setattr__(self, "_strategy", strategy)
         return self
 
-    def autoRoundNumIPUs(self, auto_round_num_ipus=True):
+    def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
         """Reserve the next power of two of IPUs instead of failing; the surplus stays idle."""
         assert isinstance(auto_round_num_ipus, bool), "auto_round_num_ipus must be True or False"
         return self._set("auto_round_num_ipus", auto_round_num_ipus)
 
-    def outputMode(self, output_mode, output_return_period=None):
+    def outputMode(self, output_mode: enums.OutputMode, output_return_period: int | None = None) -> Self:
         """Which micro-batch results come back.
 
         Args:
@@ -338,50 +388,50 @@ class Options(DeviceOptions, OptionContainer):
         self._set("output_mode", int(output_mode))
         return self._set("output_return_period", output_return_period or 1)
 
-    def defaultOutputMode(self):
+    def defaultOutputMode(self) -> bool:
         """True while no output mode was chosen: the wrapper then takes Final (training) or All (inference)."""
         return self.output_mode == enums.OutputMode.Default
 
-    def randomSeed(self, random_seed):
+    def randomSeed(self, random_seed: int) -> Self:
         """Seeds the device generators and, at once, `torch.manual_seed`."""
         assert isinstance(random_seed, int), f"random_seed must be an int, got {type(random_seed).__name__}"
         self._register("random_seed", random_seed)
         torch.manual_seed(random_seed)
         return self
 
-    def modelName(self, name):
+    def modelName(self, name: str) -> Self:
         """Name shown in reports; default "inference" or "training"."""
         return self._register("model_name", name)
 
-    def relaxOptimizerAttributesChecks(self, relax=True):
+    def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Self:
         """Log unexpected optimizer attributes at DEBUG rather than WARN."""
         self._check_writable()
         object.__setattr__(self, "_relax_optimizer_checks", bool(relax))
         return self
 
-    def showCompilationProgressBar(self, show=True):
+    def showCompilationProgressBar(self, show: bool = True) -> Self:
         """Show a progress bar on stderr while compiling; also enables `compilationTime()`."""
         self._check_writable()
         object.__setattr__(self, "_show_progress_bar", bool(show))
         return self
 
-    def connectionType(self, connection_type):
+    def connectionType(self, connection_type: enums.ConnectionType) -> Self:
         """When the device is attached: `ConnectionType` Always (before compiling), OnDemand (right before running), Never."""
         assert isinstance(connection_type, enums.ConnectionType), "connection_type must be a poptorch.ConnectionType"
         return self._set("connection_type", int(connection_type))
 
-    def useOfflineIpuTarget(self, ipu_version=2):
+    def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
         """Compile only, for an IPU of version 1, 2 or 21; sets `ConnectionType.Never`."""
         assert ipu_version in (1, 2, 21), f"ipu_version must be 1, 2 or 21, got {ipu_version!r}"
         self.connectionType(enums.ConnectionType.Never)
         return self._register("ipu_version", ipu_version)
 
-    def syncPattern(self, sync_pattern):
+    def syncPattern(self, sync_pattern: enums.SyncPattern) -> Self:
         """Which IPUs wait for each other (`SyncPattern`). Changes timing on the machine, never results."""
         assert isinstance(sync_pattern, enums.SyncPattern), "sync_pattern must be a poptorch.SyncPattern"
         return self._set("sync_pattern", int(sync_pattern))
 
-    def setAvailableMemoryProportion(self, available_memory_proportion):
+    def setAvailableMemoryProportion(self, available_memory_proportion: dict[str, float]) -> Self:
         """Share of tile memory (0..1) that matmuls and convolutions may use, by IPU: `{"IPU0": 0.3}`.
 
         Changes how the machine would cut these operations, never results.
@@ -396,7 +446,7 @@ class Options(DeviceOptions, OptionContainer):
             proportions[int(name[3:])] = float(value)
         return self._set("available_memory_proportion", proportions)
 
-    def enableExecutableCaching(self, path):
+    def enableExecutableCaching(self, path: str | os.PathLike[str] | None) -> Self:
         """Folder (str) in which compiled programs are kept and looked for; None: no cache.
 
         Default: the environment variable POPTORCH_CACHE_DIR. Entries are never deleted. A program is found again when
@@ -410,36 +460,36 @@ class Options(DeviceOptions, OptionContainer):
             self._popart.options["cachePath"] = os.fspath(path)
         return self
 
-    def enableStableNorm(self, enabled):
+    def enableStableNorm(self, enabled: bool) -> Self:
         """Two-pass variance in normalisation layers. Always on here: the emulator's kernels are stable ones."""
         self._check_writable()
         self._popart.set("enableStableNorm", bool(enabled))
         return self
 
-    def logDir(self, log_dir):
+    def logDir(self, log_dir: str) -> Self:
         """Folder (str) for the logs of the back end."""
         assert isinstance(log_dir, str), f"log_dir must be a str, got {type(log_dir).__name__}"
         return self._set("log_dir", log_dir)
 
-    def maxRepeatLogs(self, max_lines):
+    def maxRepeatLogs(self, max_lines: int | None) -> Self:
         """Identical consecutive log lines that are kept (int), or None for all."""
         assert max_lines is None or isinstance(max_lines, int), f"max_lines must be an int or None, got {max_lines!r}"
         return self._set("max_repeat_logs", 2**64 - 1 if max_lines is None else int(max_lines))
 
-    def disableModuleNamescope(self):
+    def disableModuleNamescope(self) -> Self:
         """Do not add module names to the names of operations."""
         self._check_writable()
         object.__setattr__(self, "_module_namescope", False)
         return self
 
-    def updatableNamedBuffers(self, buffers):
+    def updatableNamedBuffers(self, buffers: list[str]) -> Self:
         """Names (list of str, as in `named_buffers()`) that `copyNamedBuffersToDevice()` refreshes."""
         assert isinstance(buffers, list) and all(isinstance(name, str) for name in buffers), (
             "buffers must be a list of buffer names"
         )
         return self._register("updatable_named_buffers", list(buffers))
 
-    def loadFromFile(self, filepath):
+    def loadFromFile(self, filepath: str | os.PathLike[str]) -> Self:
         """Applies an options file: one call per line, such as `deviceIterations(4)`; `#` starts a comment.
 
         Raises:
@@ -450,7 +500,7 @@ class Options(DeviceOptions, OptionContainer):
         config_file.load(filepath, self, ConfigFileError)
         return self
 
-    def from_json(self, string):
+    def from_json(self, string: str) -> Self:
         """Applies options from one JSON object: dotted setter name → argument, or list of arguments.
 
         A string such as "OutputMode.All" becomes that enum member; strings inside lists stay strings.
@@ -476,7 +526,7 @@ class Options(DeviceOptions, OptionContainer):
             target(value)
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         flags = (
@@ -490,11 +540,11 @@ class Options(DeviceOptions, OptionContainer):
 
     __hash__ = OptionContainer.__hash__
 
-    def clone(self):
+    def clone(self) -> Self:
         """A deep copy that is not frozen."""
         return copy.deepcopy(self)
 
-    def toDict(self):
+    def toDict(self) -> dict[str, typing.Any]:
         """All values as one flat dict. AssertionError while the output mode is undecided or two parts share a name."""
         assert not self.defaultOutputMode(), "the output mode must be decided before toDict()"
         merged = dict(self._values)

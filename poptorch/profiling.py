@@ -3,7 +3,13 @@
 The published contract: without the tracing library, or without PVTI_OPTIONS, channels are no-ops.
 """
 
+from __future__ import annotations
+
+import collections.abc
 import contextlib
+import typing
+
+_T = typing.TypeVar("_T")
 
 
 class Channel:
@@ -18,15 +24,15 @@ class Channel:
         ...     load()
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = name
 
     @contextlib.contextmanager
-    def tracepoint(self, name):
+    def tracepoint(self, name: str) -> collections.abc.Iterator[None]:
         """Context manager that records `<channel>.<name>`."""
         yield
 
-    def instrument(self, obj, *method_names):
+    def instrument(self, obj: _T, *method_names: str) -> _T:
         """Records every call of these methods of `obj`. Returns `obj`."""
         for name in method_names:
             getattr(obj, name)  # a name that does not exist is a mistake, traced or not

@@ -1,13 +1,17 @@
 """Helpers for tests of user programs: comparing structures, and faults of the machine on demand."""
 
+from __future__ import annotations
+
+import collections.abc
 import contextlib
+import typing
 
 import torch
 
 from poptorch import poptorch_core
 
 
-def allclose(ref, other):
+def allclose(ref: typing.Any, other: typing.Any) -> bool:
     """Recursive `torch.allclose(other, ref)` over tensors and nested lists or tuples (bool).
 
     Different container types or lengths give False.
@@ -20,7 +24,7 @@ def allclose(ref, other):
 
 
 @contextlib.contextmanager
-def faults(rules):
+def faults(rules: str) -> collections.abc.Iterator[None]:
     """Faults of the machine while the block runs; runs are counted from its start.
 
     Blocks nest: faults of `POPTORCH_FAULTS` and of blocks around this one go on to happen. Afterwards the system is
@@ -43,7 +47,7 @@ def faults(rules):
         poptorch_core.remove_faults(number)
 
 
-def recover(action):
+def recover(action: str) -> None:
     """Says that a reset was made: what an administrator's tool does on a real system.
 
     Args:

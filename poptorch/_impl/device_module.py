@@ -23,20 +23,22 @@ def _make_module():
         def __exit__(self, *unused):
             return False
 
-    module.device = device
-    module.is_available = lambda: True
-    module.is_initialized = lambda: True
-    module._is_in_bad_fork = lambda: False
-    module.device_count = lambda: 1
-    module.current_device = lambda: 0
-    module.set_device = lambda index: None
-    module.synchronize = lambda index=None: None
-    module.manual_seed = lambda seed: None
-    module.manual_seed_all = lambda seed: None
-    module.get_rng_state = lambda device="ipu": torch.get_rng_state()
-    module.set_rng_state = lambda state, device="ipu": None
-    module.get_amp_supported_dtype = lambda: [torch.float16]
-    module.__doc__ = "Device module of the emulated IPUs: one device, index 0."
+    vars(module).update(
+        device=device,
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        _is_in_bad_fork=lambda: False,
+        device_count=lambda: 1,
+        current_device=lambda: 0,
+        set_device=lambda index: None,
+        synchronize=lambda index=None: None,
+        manual_seed=lambda seed: None,
+        manual_seed_all=lambda seed: None,
+        get_rng_state=lambda device="ipu": torch.get_rng_state(),
+        set_rng_state=lambda state, device="ipu": None,
+        get_amp_supported_dtype=lambda: [torch.float16],
+        __doc__="Device module of the emulated IPUs: one device, index 0.",
+    )
     return module
 
 
@@ -59,5 +61,5 @@ def install():
         """This tensor on the ipu device."""
         return self.to(torch.device("ipu", _index(device)), non_blocking=non_blocking, memory_format=memory_format)
 
-    torch.Tensor.ipu = to_ipu
-    torch.Tensor.is_ipu = property(lambda tensor: tensor.device.type == "ipu")
+    setattr(torch.Tensor, "ipu", to_ipu)
+    setattr(torch.Tensor, "is_ipu", property(lambda tensor: tensor.device.type == "ipu"))

@@ -5,7 +5,7 @@ from poptorch import poptorch_core
 PY_ERROR = "poptorch_py_error"
 
 
-def create_error(message: str) -> Exception:
+def create_error(message: str) -> poptorch_core.Error:
     """Builds (does not raise) a `poptorch.Error` of type `poptorch_py_error`."""
     error = poptorch_core.Error(f"'{PY_ERROR}': {message}")
     error.message = message
@@ -14,9 +14,9 @@ def create_error(message: str) -> Exception:
     return error
 
 
-def foreign(text, limit=160):
+def foreign(text: object, limit: int = 160) -> str:
     """A text of a file for a message: on one line, what is not printable escaped, cut after `limit` characters."""
-    text = str(text)
-    cut = text[:limit]
+    whole = str(text)
+    cut = whole[:limit]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
-    return shown if len(cut) == len(text) else f"{shown}... ({len(text)} characters)"
+    return shown if len(cut) == len(whole) else f"{shown}... ({len(whole)} characters)"

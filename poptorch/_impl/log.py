@@ -1,5 +1,7 @@
 """The `poptorch::python` logger: level from POPTORCH_LOG_LEVEL, format of the published documentation."""
 
+from __future__ import annotations
+
 import logging
 import os
 import sys
@@ -47,8 +49,8 @@ class _RepeatFilter(logging.Filter):
 
     def __init__(self):
         super().__init__()
-        self.limit = None
-        self._last = None
+        self.limit: int | None = None
+        self._last: tuple[int, str] | None = None
         self._count = 0
 
     def filter(self, record):
@@ -57,10 +59,10 @@ class _RepeatFilter(logging.Filter):
             self._count += 1
             return self.limit is None or self._count <= self.limit
         left_out = self._count - self.limit if self.limit is not None else 0
-        level = self._last[0] if self._last else None
+        before = self._last
         self._last, self._count = line, 1
-        if left_out > 0:
-            logger.log(level, "(the line above was repeated %d more times)", left_out)
+        if before is not None and left_out > 0:
+            logger.log(before[0], "(the line above was repeated %d more times)", left_out)
             self._last, self._count = line, 1
         return True
 
@@ -68,7 +70,7 @@ class _RepeatFilter(logging.Filter):
 _repeats = _RepeatFilter()
 
 
-def set_max_repeat_logs(count):
+def set_max_repeat_logs(count: int | None) -> None:
     """Of identical consecutive lines, Python and native, only `count` (at least 1; None: all) are written."""
     from poptorch import poptorch_core
 
@@ -76,7 +78,7 @@ def set_max_repeat_logs(count):
     poptorch_core.setMaxRepeatLogs(2**64 - 1 if count is None else count)
 
 
-def install():
+def install() -> None:
     """Attaches the handler once; applies POPTORCH_LOG_LEVEL (default WARN) and POPTORCH_LOG_DEST (native lines)."""
     from poptorch import poptorch_core
 
@@ -93,7 +95,7 @@ def install():
         setPopartLogLevel(backend)
 
 
-def set_level(level):
+def set_level(level: str | int) -> None:
     """Sets the level of Python and native logs.
 
     Args:
@@ -116,7 +118,7 @@ def set_level(level):
     logger.setLevel(python)
 
 
-def setPopartLogLevel(level):
+def setPopartLogLevel(level: str) -> None:
     """Sets the level of native logs alone: a name of `LEVELS`; ValueError otherwise."""
     from poptorch import poptorch_core
 
@@ -125,10 +127,10 @@ def setPopartLogLevel(level):
     poptorch_core.setPopartLogLevel(LEVELS[level][0])
 
 
-_warned = set()
+_warned: set[object] = set()
 
 
-def warn_once(key, message):
+def warn_once(key: object, message: str) -> None:
     """Logs a warning the first time `key` is seen in this process."""
     if key not in _warned:
         _warned.add(key)

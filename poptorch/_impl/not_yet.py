@@ -24,7 +24,7 @@ PACKAGE_NAMES = frozenset(
 )
 
 
-def package_attribute(name: str):
+def package_attribute(name: str) -> AttributeError:
     """The AttributeError of `poptorch.<name>`."""
     if name in PACKAGE_NAMES:
         return AttributeError(
@@ -34,7 +34,7 @@ def package_attribute(name: str):
     return AttributeError(f"module 'poptorch' has no attribute '{name}'")
 
 
-def option(name: str):
+def option(name: str) -> Exception:
     """The poptorch.Error of an option or method that is not there yet."""
     from poptorch._impl.errors import create_error
 

@@ -1,29 +1,35 @@
 """Nested arguments and results: taking tensors out in a fixed order and putting others in their place."""
 
+from __future__ import annotations
+
 import abc
 import collections
+import collections.abc
+import typing
 
 import torch
 
 from poptorch._impl import errors
 from poptorch._impl.log import logger
 
-_parsers = {}
+_parsers: dict[type, ICustomArgParser] = {}
 
 
 class ICustomArgParser(abc.ABC):
     """Says how the tensors of a custom type are found and how an object is rebuilt around other tensors."""
 
     @abc.abstractmethod
-    def yieldTensors(self, struct):
+    def yieldTensors(self, struct: typing.Any) -> collections.abc.Iterator[torch.Tensor]:
         """Yields the tensors of `struct` in a fixed order."""
 
     @abc.abstractmethod
-    def reconstruct(self, original_structure, tensor_iterator):
+    def reconstruct(
+        self, original_structure: typing.Any, tensor_iterator: collections.abc.Iterator[torch.Tensor]
+    ) -> typing.Any:
         """A new object of the same kind, with tensors taken from the iterator in the same order."""
 
 
-def registerCustomArgParser(arg_data_type, arg_parser):
+def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | None) -> None:
     """Registers a parser for a type of inputs and outputs; None removes it.
 
     Raises:
@@ -37,7 +43,7 @@ def registerCustomArgParser(arg_data_type, arg_parser):
     _parsers[arg_data_type] = arg_parser
 
 
-def parser_of(value):
+def parser_of(value: object) -> ICustomArgParser | None:
     """The registered parser of a value's type (exact, then first registered base), or None."""
     exact = _parsers.get(type(value))
     if exact is not None:
@@ -45,7 +51,7 @@ def parser_of(value):
     return next((parser for kind, parser in _parsers.items() if isinstance(value, kind)), None)
 
 
-def tensors_of(value):
+def tensors_of(value: typing.Any) -> collections.abc.Iterator[torch.Tensor]:
     """All tensors in a structure, in canonical order (generator)."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -63,7 +69,7 @@ def tensors_of(value):
             yield from parser.yieldTensors(value)
 
 
-def rebuild(value, tensors):
+def rebuild(value: typing.Any, tensors: collections.abc.Iterator[torch.Tensor]) -> typing.Any:
     """The same structure with its tensors replaced by those of the iterator `tensors`."""
     if isinstance(value, torch.Tensor):
         return next(tensors)
@@ -148,7 +154,7 @@ class Signature:
                 f"Number of positional arguments mismatch: expected {len(self._values)} ({', '.join(self._names)}), "
                 f"got {len(values)}. {_ADVICE}"
             )
-        tensors = []
+        tensors: list[torch.Tensor] = []
         for name, value, expected in zip(self._names, values, self._values):
             self._check(name, value, expected, tensors)
         return tensors
@@ -170,7 +176,7 @@ class Signature:
         elif kind == "dict":
             self._check_dict(name, value, expected, tensors)
         elif kind == "custom":
-            found = list(parser_of(value).yieldTensors(value))
+            found = list(tensors_of(value))
             if len(found) != len(expected[2]):
                 raise mismatch("Length", name, f"expected {len(expected[2])} tensors, got {len(found)}.")
             for i, (member, wanted) in enumerate(zip(found, expected[2])):

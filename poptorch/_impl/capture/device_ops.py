@@ -1,5 +1,9 @@
 """Operations that say how the device computes: printing, memory hints, products in slices. On the CPU: their values."""
 
+from __future__ import annotations
+
+import functools
+
 import torch
 
 from poptorch import enums
@@ -13,18 +17,18 @@ _LIMITS = (2**31 - 1, 2**31 - 1, 2**31 - 1, 100)  # elements at which to summari
 
 
 def ipu_print_tensor(
-    tensor,
-    title="",
-    print_gradient=True,
-    summarise_threshold=1000,
-    edge_items=3,
-    max_line_width=80,
-    digits=4,
-    float_format="auto",
-    separator=", ",
-    open_bracket="(",
-    close_bracket=")",
-):
+    tensor: torch.Tensor,
+    title: str = "",
+    print_gradient: bool = True,
+    summarise_threshold: int = 1000,
+    edge_items: int = 3,
+    max_line_width: int = 80,
+    digits: int = 4,
+    float_format: str = "auto",
+    separator: str = ", ",
+    open_bracket: str = "(",
+    close_bracket: str = ")",
+) -> torch.Tensor:
     """The same values; the device writes them to stderr whenever the program passes here. Use the result.
 
     Args:
@@ -69,7 +73,7 @@ def ipu_print_tensor(
     )
 
 
-def set_available_memory(tensor, available_memory_proportion):
+def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float) -> torch.Tensor:
     """Says how much tile memory the operation that made `tensor` may use for temporary values.
 
     Args:
@@ -97,7 +101,13 @@ def set_available_memory(tensor, available_memory_proportion):
     return tensor
 
 
-def serializedMatMul(lhs, rhs, mode, factor=0, keep_precision=False):
+def serializedMatMul(
+    lhs: torch.Tensor,
+    rhs: torch.Tensor,
+    mode: enums.MatMulSerializationMode,
+    factor: int = 0,
+    keep_precision: bool = False,
+) -> torch.Tensor:
     """`torch.matmul(lhs, rhs)`, computed in `factor` slices one after the other, which needs less memory at a time.
 
     Args:
@@ -142,10 +152,6 @@ def serializedMatMul(lhs, rhs, mode, factor=0, keep_precision=False):
         return torch.cat([torch.matmul(part, rhs) for part in lhs.chunk(factor, -2)], -2)
     if mode == modes.OutputChannels:
         return torch.cat([torch.matmul(lhs, part) for part in rhs.chunk(factor, -1)], -1)
-    total = None
-    for left, right in zip(lhs.chunk(factor, -1), rhs.chunk(factor, -2)):
-        part = torch.matmul(left, right)
-        if keep_precision:
-            part = part.float()
-        total = part if total is None else total + part
-    return total.to(lhs.dtype)
+    products = (torch.matmul(left, right) for left, right in zip(lhs.chunk(factor, -1), rhs.chunk(factor, -2)))
+    parts = (part.float() if keep_precision else part for part in products)
+    return functools.reduce(torch.add, parts).to(lhs.dtype)

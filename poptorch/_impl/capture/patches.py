@@ -4,8 +4,11 @@ Replacements stand where all threads see them, and somebody may keep one: each c
 thread is the one that captures (`capture_state.active`).
 """
 
+from __future__ import annotations
+
 import functools
 import sys
+import typing
 
 import torch
 import torch.utils.checkpoint
@@ -104,7 +107,7 @@ def _is_tracing(original):
     return is_tracing
 
 
-def _inline_checkpoint(original):
+def _inline_checkpoint(original: typing.Any) -> type:
     """Stands for CheckpointFunction during capture: runs the function so that its operations are seen as written."""
 
     class CheckpointInline(original):
@@ -170,7 +173,8 @@ def _marked_loss(original, only_weighted):
         is_composed = is_composed and capture_state.active() is not None
         return torch.ops.poptorch.identity_loss(value, "none") if is_composed else value
 
-    loss.__original_fn, loss.__script_if_tracing_wrapper = original, True  # what torch.jit.script compiles
+    setattr(loss, "__original_fn", original)  # what torch.jit.script compiles
+    setattr(loss, "__script_if_tracing_wrapper", True)
     return loss
 
 

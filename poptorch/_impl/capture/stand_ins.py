@@ -6,6 +6,8 @@ stand-ins leave and the real module is loaded and asked. Nothing of them is left
 one as a variable is passed on to the real module.
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -32,10 +34,10 @@ class StandIn(types.ModuleType):
 
 def _torch_asks():
     """Whether the code that reads an attribute of a stand-in, or imports from it, is torch's."""
-    frame = sys._getframe(2)
-    while frame.f_globals.get("__name__") == "importlib._bootstrap":
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
         frame = frame.f_back
-    return frame.f_globals.get("__name__", "").split(".")[0] == "torch"
+    return frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "torch"
 
 
 def load_real(name):

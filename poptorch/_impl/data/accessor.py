@@ -1,6 +1,9 @@
 """Loads data in another process while the device works."""
 
+from __future__ import annotations
+
 import atexit
+import collections.abc
 import contextlib
 import multiprocessing
 import os
@@ -8,6 +11,7 @@ import pickle
 import signal
 import tempfile
 import time
+import typing
 import weakref
 
 import torch
@@ -17,6 +21,9 @@ from poptorch import enums
 from poptorch._impl import errors
 from poptorch._impl.data import shared_files, worker as async_worker
 from poptorch._impl.structures import parser_of
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
 
 _START_METHODS = {
     enums.SharingStrategy.SharedMemory: "spawn",
@@ -70,7 +77,12 @@ class ElementStructures:
             return list(tensors)
         if kind == "dict":
             return dict(zip(detail, tensors))
-        return parser_of(detail).reconstruct(detail, iter(tensors))
+        parser = parser_of(detail)
+        if parser is None:
+            raise errors.create_error(
+                f"The parser of {type(detail).__name__} was removed while its elements are loaded."
+            )
+        return parser.reconstruct(detail, iter(tensors))
 
 
 def _stop(owner, process, ring, seconds=10):
@@ -138,15 +150,15 @@ class AsynchronousDataAccessor:
 
     def __init__(
         self,
-        dataset,
-        buffer_size=3,
-        miss_sleep_time_in_ms=0.1,
-        load_indefinitely=True,
-        early_preload=False,
-        sharing_strategy=enums.SharingStrategy.ForkServer,
-        rebatched_size=None,
-    ):
-        self._process = None  # first: terminate() may run on a half-made object
+        dataset: collections.abc.Iterable[typing.Any],
+        buffer_size: int = 3,
+        miss_sleep_time_in_ms: float = 0.1,
+        load_indefinitely: bool = True,
+        early_preload: bool = False,
+        sharing_strategy: enums.SharingStrategy = enums.SharingStrategy.ForkServer,
+        rebatched_size: int | None = None,
+    ) -> None:
+        self._process: typing.Any = None  # first: terminate() may run on a half-made object
         if hasattr(dataset, "_check_accessor"):  # a poptorch.DataLoader
             dataset._check_accessor(rebatched_size)
         assert rebatched_size is None or rebatched_size > 1, (
@@ -162,9 +174,9 @@ class AsynchronousDataAccessor:
         self._rebatched_size = rebatched_size
         self._structures = ElementStructures()
         self._ring = async_worker.Ring(buffer_size, getattr(dataset, "num_workers", 0))
-        self._tensors = None
+        self._tensors: list[list[torch.Tensor]] | None = None
         self._slot = 0
-        self._held = None  # slot whose tensors the caller has
+        self._held: int | None = None  # slot whose tensors the caller has
         self._epoch = 0
         self._consumed = 0
         self._is_over = False  # the epoch that was begun last
@@ -175,8 +187,9 @@ class AsynchronousDataAccessor:
         if early_preload:
             self._begin_epoch()
 
-    def _start(self, strategy, arguments):
-        context = multiprocessing.get_context(_START_METHODS[strategy])
+    def _start(self, strategy: enums.SharingStrategy, arguments: tuple[typing.Any, ...]) -> None:
+        # Each of the kinds of contexts has its Process; their common base has none.
+        context: typing.Any = multiprocessing.get_context(_START_METHODS[strategy])
         receiver, sender = context.Pipe(duplex=False)
         payload = ("object", self._dataset)
         if strategy == enums.SharingStrategy.FileSystem:
@@ -190,23 +203,24 @@ class AsynchronousDataAccessor:
         self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._process, self._ring)
         atexit.register(self._finalizer)
 
-    def __len__(self):
+    def __len__(self) -> int:
+        elements = len(typing.cast(collections.abc.Sized, self._dataset))
         if self._rebatched_size is None:
-            return len(self._dataset)
-        return len(self._dataset) * (getattr(self._dataset, "batch_size", None) or 1) // self._rebatched_size
+            return elements
+        return elements * (getattr(self._dataset, "batch_size", None) or 1) // self._rebatched_size
 
-    def _begin_epoch(self):
+    def _begin_epoch(self) -> None:
         self._epoch += 1
         self._consumed = 0
         self._is_over = False
         self._ring.control[async_worker.REQUESTED_EPOCH] = self._epoch
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         if self._epoch == 0 or self._consumed > 0:
             self._begin_epoch()
         return self
 
-    def _check_process(self):
+    def _check_process(self) -> None:
         if self._process is None:
             raise errors.create_error("The data accessor was terminated.")
         if self._process.is_alive():
@@ -217,30 +231,33 @@ class AsynchronousDataAccessor:
             raise errors.create_error("The data loading process failed to start: see its traceback above.")
         raise AssertionError("An error occurred in the data fetcher: see its traceback above.")
 
-    def _receive_tensors(self):
+    def _receive_tensors(self) -> list[list[torch.Tensor]]:
         while not self._connection.poll(0.05):
             self._check_process()
         try:
-            self._description, self._tensors = self._connection.recv()
+            self._description, self._tensors = received = self._connection.recv()
             self._ring.control[async_worker.RECEIVED] = 1
+            return received[1]
         except EOFError:
-            self._process.join()
+            if self._process is not None:
+                self._process.join()
             self._check_process()
             raise
 
-    def _release_held(self):
+    def _release_held(self) -> None:
         if self._held is not None:
             self._ring.status[self._held] = async_worker.EMPTY
             self._held = None
 
-    def __next__(self):
+    def __next__(self) -> typing.Any:
         if self._epoch == 0:
             self._begin_epoch()
         if self._is_over:
             raise StopIteration
         self._release_held()
-        if self._tensors is None:
-            self._receive_tensors()
+        received = self._tensors
+        if received is None:
+            received = self._receive_tensors()
         while True:
             slot, waited = self._slot, 0
             while self._ring.status[slot] == async_worker.EMPTY:
@@ -263,12 +280,12 @@ class AsynchronousDataAccessor:
         self._held = slot
         self._consumed += 1
         rows = int(self._ring.rows[slot])
-        tensors = self._tensors[slot]
+        tensors = received[slot]
         if self._rebatched_size is not None:
             tensors = [tensor[:rows] for tensor in tensors]
         return self._structures.restore(self._description, tensors)
 
-    def terminate(self):
+    def terminate(self) -> None:
         """Stops the process: asks, then interrupts after 10 s, then kills after 10 more."""
         if self._process is not None:
             self._finalizer()

@@ -1,6 +1,10 @@
 """poptorch.DataLoader: a torch DataLoader whose items are exactly one call's worth of rows."""
 
+from __future__ import annotations
+
+import collections.abc
 import copy
+import typing
 
 import torch
 import torch.utils.data
@@ -64,20 +68,20 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def __init__(
         self,
-        options,
-        dataset,
-        batch_size=1,
-        shuffle=None,
-        num_workers=0,
-        drop_last=True,
-        persistent_workers=None,
-        auto_distributed_partitioning=True,
-        mode=enums.DataLoaderMode.Sync,
-        async_options=None,
-        rebatched_worker_size=None,
-        batch_sampler=None,
-        **kwargs,
-    ):
+        options: Options,
+        dataset: typing.Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        num_workers: int = 0,
+        drop_last: bool = True,
+        persistent_workers: bool | None = None,
+        auto_distributed_partitioning: bool = True,
+        mode: enums.DataLoaderMode = enums.DataLoaderMode.Sync,
+        async_options: dict[str, typing.Any] | None = None,
+        rebatched_worker_size: int | None = None,
+        batch_sampler: collections.abc.Iterable[list[int]] | None = None,
+        **kwargs: typing.Any,
+    ) -> None:
         assert isinstance(options, Options), f"options must be a poptorch.Options, got {type(options).__name__}"
         options._freeze()
         assert "rebatched_size" not in (async_options or {}), (
@@ -106,7 +110,7 @@ class DataLoader(torch.utils.data.DataLoader):
                     "batch_sampler cannot be combined with batch_size or shuffle: it decides both."
                 )
             combined = getattr(batch_sampler, "batch_size", 1) * count
-            if drop_last and hasattr(batch_sampler, "__len__") and len(batch_sampler) % count:
+            if drop_last and isinstance(batch_sampler, collections.abc.Sized) and len(batch_sampler) % count:
                 self._log_dropped(
                     len(batch_sampler) % count, len(batch_sampler), "micro-batches", f"a call takes {count}"
                 )
@@ -150,7 +154,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._combined_batch_size = combined
         self._drop_rest = drop_last
         self._rows = part  # of this process, when it loads a part
-        self._accessor = None
+        self._accessor: AsynchronousDataAccessor | None = None
         super().__init__(dataset, **arguments)
         if asynchronous:
             # A copy: without a circle of references the loading process ends with the last user of the loader.
@@ -192,18 +196,18 @@ class DataLoader(torch.utils.data.DataLoader):
             )
 
     @property
-    def combinedBatchSize(self):
+    def combinedBatchSize(self) -> int | None:
         """Rows of one item (int), or None when `batch_size=None`."""
         return self._combined_batch_size
 
     @property
-    def options(self):
+    def options(self) -> Options:
         """The options this loader was made with."""
         if self._combined_batch_size is None:
             raise AttributeError("options are not available with batch_size=None")
         return self._poptorch_options
 
-    def _check_accessor(self, rebatched_size):
+    def _check_accessor(self, rebatched_size: int | None) -> None:
         """Can an `AsynchronousDataAccessor` load this? It asks before it does."""
         if self._accessor is not None:
             raise errors.create_error("The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync.")
@@ -212,23 +216,23 @@ class DataLoader(torch.utils.data.DataLoader):
             "or use DataLoaderMode.AsyncRebatched."
         )
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, typing.Any]:
         state = dict(self.__dict__)
         state["_accessor"] = None  # the copy in the loading process loads by itself
         state["_iterator"] = None
         return state
 
-    def __iter__(self):
+    def __iter__(self) -> typing.Any:
         return super().__iter__() if self._accessor is None else iter(self._accessor)
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self._accessor is None or self._accessor._rebatched_size is None:
             return super().__len__()
-        rows = len(self.dataset if self._rows is None else self._rows)
-        whole, rest = divmod(rows, self._combined_batch_size)
+        rows = len(typing.cast(collections.abc.Sized, self.dataset) if self._rows is None else self._rows)
+        whole, rest = divmod(rows, self._accessor._rebatched_size)
         return whole + (1 if rest and not self._drop_rest else 0)
 
-    def terminate(self):
+    def terminate(self) -> None:
         """Stops the loading process of the asynchronous modes; nothing to stop in Sync mode."""
         if self._accessor is not None:
             self._accessor.terminate()

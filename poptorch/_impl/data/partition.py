@@ -1,5 +1,9 @@
 """Which elements of a map-style data set each process of a job loads."""
 
+from __future__ import annotations
+
+import collections.abc
+
 import torch
 import torch.utils.data
 
@@ -23,7 +27,7 @@ class PartSampler(torch.utils.data.Sampler):
         self._elements = elements
         self._seed = seed
         self._epoch = 0
-        self._generator = None
+        self._generator: torch.Generator | None = None
         if drop_last:
             self._count = combined * (elements // (combined * processes))
             if self._count == 0:
@@ -44,7 +48,7 @@ class PartSampler(torch.utils.data.Sampler):
     def __iter__(self):
         offset = self._offset
         if self._seed is None:
-            order = range(self._elements)
+            order: collections.abc.Sequence[int] = range(self._elements)
         else:
             if self._generator is None:
                 self._generator = torch.Generator().manual_seed(self._seed)

@@ -188,7 +188,7 @@ def _end_with(program):
         time.sleep(0.001)
     shared_files.remove_left_by([program, *numbers])
     shared_files.remove_of(os.getpid())
-    multiprocessing.util._run_finalizers(0)  # semaphores
+    multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined] # private; removes semaphores
     os._exit(0)
 
 

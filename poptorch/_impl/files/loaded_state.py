@@ -9,6 +9,7 @@ its class; no `__setstate__`, no setter and no property runs.
 import collections
 import enum
 import types
+import typing
 import weakref
 
 import numpy
@@ -48,7 +49,7 @@ class _Walk:
         self._known = {}  # id → (depth, size)
 
     def run(self, root):
-        stack = [(root, None)]
+        stack: list[tuple[object, list | None]] = [(root, None)]
         path = set()
         while stack:
             self._check_time()
@@ -232,7 +233,7 @@ def _check_recurrent(kind, state):
 _NUMERIC = (bool, int, float, str, torch.Tensor, type(None))
 # What torch adds to groups of optimizers that older versions of it wrote.
 _GROUP_DEFAULTS = {"maximize": False, "foreach": None, "differentiable": False}
-_GROUP_DEFAULTS_OF = {
+_GROUP_DEFAULTS_OF: dict[str, dict[str, typing.Any]] = {
     "SGD": {"nesterov": False, "fused": None},
     "Adam": {"amsgrad": False, "capturable": False, "decoupled_weight_decay": False, "fused": None},
     "AdamW": {"decoupled_weight_decay": True},
@@ -265,7 +266,7 @@ def _check_optimizer(optimizer, state):
             for group in groups:
                 for name, value in {**_GROUP_DEFAULTS, **_GROUP_DEFAULTS_OF[base.__name__]}.items():
                     group.setdefault(name, value)
-    hooks = {
+    hooks: dict[str, typing.Any] = {
         name: collections.OrderedDict() for name in torch.optim.Optimizer.__annotations__ if name.endswith("_hooks")
     }
     torch.optim.Optimizer._patch_step_function(optimizer)
@@ -284,13 +285,15 @@ def _is_texts(value, kinds):
 
 def _check_ours(instance, state):
     """Attributes of poptorch's own classes: those of a new object, each of the same type."""
-    from poptorch import ops, optim
+    from poptorch import enums, ops, optim
     from poptorch._impl.options import strategies
 
     kind = type(instance)
+    fields: tuple[str, ...]
     if kind is ops._BeginBlockHook:
-        fields = {"user_id": (int, str, type(None)), "ipu_id": (int, type(None))}
-        fits = all(type(state.get(name)) in kinds for name, kinds in fields.items())
+        kinds = {"user_id": (int, str, type(None)), "ipu_id": (int, type(None))}
+        fields = tuple(kinds)
+        fits = all(type(state.get(name)) in kinds[name] for name in fields)
     elif kind is optim.VariableAttributes:
         fields = ("_variable", "_allowed")
         fits = all(_is_texts(state.get(name), (set,)) for name in fields)
@@ -307,7 +310,7 @@ def _check_ours(instance, state):
         )
     elif issubclass(kind, strategies.PipelinedExecution):
         fields = ("_auto", "_stages")
-        auto = (type(None), strategies.enums.AutoStage)
+        auto = (type(None), enums.AutoStage)
         fits = type(state.get("_auto")) in auto and _is_list(state.get("_stages"), strategies.Stage)
     else:
         return _check_options(kind, state)

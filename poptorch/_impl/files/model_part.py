@@ -128,7 +128,7 @@ def _groupings(groupings):
     _require(groupings is None or type(groupings) is dict, "odd groupings of replicas")
     for name, grouping in (groupings or {}).items():
         fits = type(name) is str and type(grouping) is tuple and len(grouping) == 2 and type(grouping[1]) is bool
-        sizes = grouping[0] if fits else None
+        sizes = grouping[0] if fits else ()
         fits = fits and type(sizes) is tuple and len(sizes) == 2
         _require(fits and all(type(n) is int and 0 <= n <= _MAX_REPLICAS for n in sizes), "odd groupings of replicas")
     return dict(groupings or {})

@@ -5,6 +5,8 @@ disk: such options are left out, whoever wrote the file, and the caller is told.
 the rules of this process (its environment included), to which the options on the list below are copied, each checked.
 """
 
+import enum
+
 from poptorch import enums
 from poptorch._impl.options import strategies
 from poptorch._impl.files.loaded_state import Damaged
@@ -136,7 +138,7 @@ def _copy_values(part, allowed, given, own):
             continue
         _require(check(value), name)
         current = own.get(name)
-        own[name] = type(current)(value) if isinstance(current, enums.enum.IntEnum) else value
+        own[name] = type(current)(value) if isinstance(current, enum.IntEnum) else value
     return dropped
 
 

@@ -323,7 +323,7 @@ def enum_member(kind, value):
     return member
 
 
-_HASHES = (enum.Enum.__hash__, int.__hash__, str.__hash__)
+_HASHES: tuple[object, ...] = (enum.Enum.__hash__, int.__hash__, str.__hash__)
 
 
 def check_key(key, depth=2):

@@ -43,13 +43,14 @@ class _Writer(pickle.Pickler):
         key = self._keys.setdefault((untyped._cdata, dtype), len(self._keys))
         if key == len(self._storages):
             flat = torch.empty(0, dtype=dtype)
-            self._storages.append(flat.set_(untyped, 0, (untyped.nbytes() // flat.element_size(),)))
+            self._storages.append(flat.set_(untyped, 0, (untyped.nbytes() // flat.element_size(),), (1,)))
         return ("storage", str(dtype).split(".")[-1], key)
 
 
 def write(value):
     """(bytes of the pickle, list of flat CPU tensors: the storages it refers to)."""
-    file, storages = io.BytesIO(), []
+    file = io.BytesIO()
+    storages: list[torch.Tensor] = []
     _Writer(file, storages).dump(value)
     return file.getvalue(), storages
 
@@ -66,6 +67,17 @@ def _storage(identity, storages):
     return torch.storage.TypedStorage(wrap_storage=flat.untyped_storage(), dtype=flat.dtype, _internal=True)
 
 
+class _TrustedReader(pickle.Unpickler):
+    """Python's own."""
+
+    def __init__(self, content, storages):
+        super().__init__(io.BytesIO(content))
+        self._storages = storages
+
+    def persistent_load(self, identity):
+        return _storage(identity, self._storages)
+
+
 def read(content, storages, source, trusted=False):
     """The object of a pickle.
 
@@ -80,9 +92,7 @@ def read(content, storages, source, trusted=False):
     """
     try:
         if trusted:
-            reader = pickle.Unpickler(io.BytesIO(content))
-            reader.persistent_load = lambda identity: _storage(identity, storages)
-            return reader.load()
+            return _TrustedReader(content, storages).load()
         return _Reader(content, storages).load()
     except Refused as refused:
         raise errors.create_error(

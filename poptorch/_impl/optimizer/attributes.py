@@ -1,6 +1,7 @@
 """From a torch or poptorch optimizer to what the compiler needs: kind, groups, values, constant or variable marks."""
 
 import dataclasses
+import typing
 
 import torch
 
@@ -178,7 +179,7 @@ class OptimizerReader:
 
     @staticmethod
     def _hypers(group, index, family, constant, kind):
-        hypers = {}
+        hypers: dict[str, typing.Any] = {}
         for name in family.hypers:
             if name == "betas":
                 betas = _value(group, index, name)
@@ -330,6 +331,7 @@ def _sgd_scalars(description, group):
         return any(not values[name][1] for name in names)
 
     undamped = 1 - dampening
+    table: dict[str, tuple[float, tuple[str, ...]]]
     if values["momentum"] == (0.0, True):
         table = {
             "scaledLearningRate0": (lr * undamped / loss_scaling, ("lr", "dampening", "loss_scaling")),

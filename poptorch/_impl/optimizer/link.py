@@ -43,7 +43,7 @@ class OptimizerLink:
 
     def before_run(self):
         """Called when the host's copy is pending: it goes to the device, weights are synchronised first."""
-        self._executor().copyWeightsToHostIfNeeded()
+        self._living().copyWeightsToHostIfNeeded()
         self._upload()
         self.host.follow(self, is_current=True)
 
@@ -64,7 +64,7 @@ class OptimizerLink:
 
     def set_optimizer(self, optimizer):
         """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""
-        executable = self._executor()._executable
+        executable = self._living()._executable
         description = self._reader.read(optimizer)
         if executable is not None:
             self._reader.require_known_parameters()
@@ -90,6 +90,12 @@ class OptimizerLink:
         if self.is_attached():
             new.follow(self, is_current=False)
 
+    def _living(self):
+        """The executor, for what is called by it or while somebody holds it."""
+        executor = self._executor()
+        assert executor is not None, "the executor of this optimizer is gone"
+        return executor
+
     # --- the device ---
     def hold(self, function, *args):
         """`function(*args)` with the lock of the executor, which may look at the device without being disturbed."""
@@ -101,23 +107,26 @@ class OptimizerLink:
         return executor is not None and executor.isAttachedToDevice()
 
     def version(self):
-        return self._executor()._weights_version
+        executor = self._executor()
+        return executor._weights_version if executor is not None else None  # gone since is_attached()
 
     def read_device(self):
         """(state, param) as they are on the device."""
-        state = self._executor()._executable.read_optimizer_state()
+        state = self._living()._executable.read_optimizer_state()
         return state, optimizer_attributes.device_scalars(self.description)
 
     def _upload(self):
-        executable = self._executor()._executable
+        executable = self._living()._executable
+        state, param = self.host.state, self.host.param
+        assert state is not None and param is not None, "only state that is there goes to the device"
         if self.host.pending:
             description = self._reader.read(self.optimizer)
             executable.set_optimizer(description)
             self.description = description
-            _warn_differences("parameter", self.host.param, optimizer_attributes.device_scalars(description))
+            _warn_differences("parameter", param, optimizer_attributes.device_scalars(description))
         wanted = executable.read_optimizer_state()
-        _warn_differences("state", self.host.state, wanted)
-        executable.write_optimizer_state({name: self.host.state[name] for name in wanted if name in self.host.state})
+        _warn_differences("state", state, wanted)
+        executable.write_optimizer_state({name: state[name] for name in wanted if name in state})
         self.host.pending = False
 
 

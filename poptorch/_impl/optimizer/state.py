@@ -5,9 +5,15 @@ an executor makes one for a torch optimizer. It is read when somebody asks for i
 not again until the next run. The device's side is `optimizer_link`.
 """
 
+from __future__ import annotations
+
+import typing
 import weakref
 
 import torch
+
+
+_Tensors = typing.Optional[dict[str, torch.Tensor]]
 
 
 class DeviceState:
@@ -17,38 +23,39 @@ class DeviceState:
     reach the device before the next run.
     """
 
-    def __init__(self, state=None, param=None, pending=False):
+    def __init__(self, state: _Tensors = None, param: _Tensors = None, pending: bool = False) -> None:
         self.state = state
         self.param = param
         self.pending = pending
-        self._link = None  # weak reference to the link of the executor that has the state on its device
-        self._version = None  # runs of that executor when the copy was made
+        # The link of the executor that has the state on its device.
+        self._link: weakref.ref[typing.Any] | None = None
+        self._version: int | None = None  # runs of that executor when the copy was made
 
-    def follow(self, link, is_current):
+    def follow(self, link: typing.Any, is_current: bool) -> None:
         """From now on the device of `link` has the newest state; `is_current`: the copy here equals it."""
         self._link = weakref.ref(link)
         self._version = link.version() if is_current else None
 
-    def leave(self, link):
+    def leave(self, link: typing.Any) -> None:
         """The device of `link` does not have the newest state any more."""
         if self._current_link() is link:
             self._link = None
 
-    def fetch(self):
+    def fetch(self) -> None:
         """Brings the copy up to date if the device has run since it was made."""
         link = self._current_link()
         if link is None or self.pending or not link.is_attached() or self._version == link.version():
             return
         link.hold(self._read, link)
 
-    def _read(self, link):
+    def _read(self, link: typing.Any) -> None:
         if self._current_link() is not link or self.pending or not link.is_attached():
             return  # another thread changed it meanwhile
         version = link.version()
         self.state, self.param = link.read_device()
         self._version = version
 
-    def load(self, loaded):
+    def load(self, loaded: DeviceState) -> None:
         """Takes over `loaded`, which waits for the device."""
         link = self._current_link()
         if link is None:
@@ -56,38 +63,38 @@ class DeviceState:
         else:
             link.hold(self._take, loaded)
 
-    def _take(self, loaded):
+    def _take(self, loaded: DeviceState) -> None:
         self.state, self.param, self.pending = loaded.state, loaded.param, True
 
-    def _current_link(self):
+    def _current_link(self) -> typing.Any:
         link = self._link
         return link() if link is not None else None
 
-    def snapshot(self):
+    def snapshot(self) -> DeviceState:
         """An independent copy without a device; its state, if any, waits for upload."""
         self.fetch()
         return DeviceState(self.state, self.param, self.state is not None)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, _Tensors]:
         return {"state": self.state, "param": self.param}
 
-    def __setstate__(self, saved):
-        self.__init__(saved["state"], saved["param"], saved["state"] is not None)
+    def __setstate__(self, saved: dict[str, _Tensors]) -> None:
+        DeviceState.__init__(self, saved["state"], saved["param"], saved["state"] is not None)
 
 
-def device_state_of(optimizer):
+def device_state_of(optimizer: object) -> DeviceState | None:
     """The `DeviceState` of a poptorch optimizer; None for one of torch."""
     return getattr(optimizer, "_device_state", None)
 
 
-def state_dict_of(host, torch_part):
+def state_dict_of(host: DeviceState, torch_part: dict[str, typing.Any]) -> dict[str, typing.Any]:
     """The state dictionary of a poptorch optimizer."""
     host.fetch()
     copied = [dict(part) if part is not None else None for part in (host.state, host.param)]
     return {"ipu_state": copied[0], "ipu_param": copied[1], **torch_part}
 
 
-def device_state_from(state_dict):
+def device_state_from(state_dict: dict[str, typing.Any]) -> DeviceState:
     """A pending `DeviceState` of the IPU part of a state dictionary.
 
     Raises:

@@ -5,15 +5,19 @@ or an assignment; arguments are literals, lists, tuples, dicts, keyword argument
 poptorch's enumerations, strategies and tensor locations.
 """
 
+from __future__ import annotations
+
 import ast
+import collections.abc
 import operator
 import os
+import typing
 
 from poptorch import enums
 from poptorch._impl import regular_files
 from poptorch._impl.options import names as option_names
 
-_open_files = []  # real paths: a file that loads itself would not end
+_open_files: list[str] = []  # real paths: a file that loads itself would not end
 
 _ARITHMETIC = {
     ast.Add: operator.add,
@@ -85,7 +89,8 @@ def _calls(node):
     """`options.name.name(arguments).name(arguments)...` as a function of the options; ValueError says what is wrong."""
     if not isinstance(node, ast.Call):
         raise ValueError("expected a call such as deviceIterations(4)")
-    names, inner = [], node.func
+    names: list[str] = []
+    inner = node.func
     while isinstance(inner, ast.Attribute):
         names.insert(0, _option_name(inner.attr))
         inner = inner.value
@@ -131,15 +136,15 @@ def _dotted(node):
 def _value(node):
     """A literal or a poptorch name; ValueError says what is not allowed."""
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
-        return kind(_value(member) for member in node.elts)
+        container = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+        return container(_value(member) for member in node.elts)
     if isinstance(node, ast.Dict) and None not in node.keys:
         return {_value(key): _value(value) for key, value in zip(node.keys, node.values)}
     name = _dotted(node) if isinstance(node, ast.Attribute) else None
     if name is not None and name[0] == "poptorch" and len(name) == 3:
-        kind = getattr(enums, name[1], None)
-        if isinstance(kind, type) and name[2] in getattr(kind, "__members__", {}):
-            return kind[name[2]]
+        members = getattr(getattr(enums, name[1], None), "__members__", {})
+        if name[2] in members:
+            return members[name[2]]
         raise ValueError(f"{'.'.join(name)} is not a member of a poptorch enumeration")
     if isinstance(node, ast.Call):
         return _object(node)
@@ -175,6 +180,7 @@ def _object(node):
         "TensorLocationSettings": locations.TensorLocationSettings,
     }
     name = _dotted(node.func)
+    make: collections.abc.Callable[..., typing.Any] | None
     if name is not None and len(name) == 2 and name[0] == "poptorch" and name[1] in kinds:
         make = kinds[name[1]]
     elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):

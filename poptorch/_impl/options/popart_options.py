@@ -1,6 +1,12 @@
 """`Options._Popart`: settings of the back end by name. Nothing is checked here; compiling checks names and types."""
 
+from __future__ import annotations
+
 import copy
+import typing
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
 
 _FROZEN = "Can't modify frozen Options"
 
@@ -8,23 +14,26 @@ _FROZEN = "Can't modify frozen Options"
 class PopartOptions:
     """Back-end settings by name. Names and types are those of the back end, which checks them when compiling."""
 
-    def __init__(self):
-        self.options = {"instrumentWithHardwareCycleCounter": False, "rearrangeAnchorsOnHost": False}
-        self.patterns = {}
-        self.patterns_level = None
+    def __init__(self) -> None:
+        self.options: dict[str, typing.Any] = {
+            "instrumentWithHardwareCycleCounter": False,
+            "rearrangeAnchorsOnHost": False,
+        }
+        self.patterns: dict[str, bool] = {}
+        self.patterns_level: int | None = None
         self._is_frozen = False
 
-    def _freeze(self):
+    def _freeze(self) -> None:
         self._is_frozen = True
 
-    def _thaw(self):
+    def _thaw(self) -> None:
         self._is_frozen = False
 
-    def _check_writable(self):
+    def _check_writable(self) -> None:
         if self._is_frozen:
             raise AttributeError(_FROZEN)
 
-    def set(self, key, value):
+    def set(self, key: str, value: typing.Any) -> Self:
         """Stores a setting; an unknown name or a value of another type is an error when compiling.
 
         Example:
@@ -35,7 +44,7 @@ class PopartOptions:
         self.options[key] = value
         return self
 
-    def setPatterns(self, patterns, level=2):
+    def setPatterns(self, patterns: dict[str, bool], level: int = 2) -> Self:
         """Enables or disables graph rewrites by name.
 
         Args:
@@ -51,21 +60,21 @@ class PopartOptions:
         self.patterns_level = level
         return self
 
-    def setEngineOptions(self, engine_options):
+    def setEngineOptions(self, engine_options: dict[str, str]) -> Self:
         """Replaces the options of the engine (dict of str to str): short for `set("engineOptions", ...)`."""
         return self.set("engineOptions", engine_options)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, PopartOptions) and (self.options, self.patterns, self.patterns_level) == (
             other.options,
             other.patterns,
             other.patterns_level,
         )
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(PopartOptions)
 
-    def __deepcopy__(self, memory):
+    def __deepcopy__(self, memory: dict[int, typing.Any]) -> PopartOptions:
         twin = PopartOptions()
         memory[id(self)] = twin
         twin.options = copy.deepcopy(self.options, memory)
@@ -73,5 +82,5 @@ class PopartOptions:
         twin.patterns_level = self.patterns_level
         return twin
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PopartOptions({self.options!r})"

@@ -1,5 +1,8 @@
 """Groups of replicas: which share inputs, and which hold the same value of a parameter."""
 
+from __future__ import annotations
+
+import typing
 import weakref
 
 import torch
@@ -8,7 +11,7 @@ from poptorch import enums
 from poptorch._impl import errors
 
 
-def groups(kind, shards, replicas):
+def groups(kind: enums.CommGroupType, shards: int, replicas: int) -> tuple[int, int]:
     """(size, stride) of the groups `kind` makes of `replicas` replicas; size 0 stands for one group of all.
 
     Args:
@@ -24,7 +27,7 @@ def groups(kind, shards, replicas):
     return shards, replicas // shards
 
 
-def check_input_grouping(size, kind, replicas):
+def check_input_grouping(size: int, kind: enums.CommGroupType, replicas: int) -> tuple[int, enums.CommGroupType]:
     """Raises what `Options.inputReplicaGrouping` documents; returns the (size, kind) to store."""
     assert isinstance(size, int) and not isinstance(size, bool), (
         f"input_group_size must be an int, got {type(size).__name__} ({size!r})"
@@ -51,7 +54,7 @@ def check_input_grouping(size, kind, replicas):
     return size, kind
 
 
-def input_group_count(options):
+def input_group_count(options: typing.Any) -> int:
     """Groups of replicas that are fed inputs of their own."""
     return options.replication_factor // options.input_group_size
 
@@ -59,15 +62,20 @@ def input_group_count(options):
 class ReplicaGroupingSetter:
     """What `executor.<parameter>.replicaGrouping` is: callable once per parameter, before the first compilation."""
 
-    def __init__(self, executor, name, parameter):
+    def __init__(self, executor: typing.Any, name: str, parameter: torch.nn.Parameter) -> None:
         self._executor = weakref.ref(executor)
         self._name = name
         self._parameter = weakref.ref(parameter)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[typing.Any, ...]:
         return type(None), ()  # copies of the parameter belong to no wrapper
 
-    def __call__(self, comm_group_type, shards, variable_retrieval_mode):
+    def __call__(
+        self,
+        comm_group_type: enums.CommGroupType,
+        shards: int,
+        variable_retrieval_mode: enums.VariableRetrievalMode,
+    ) -> None:
         """The parameter holds another value for each group of replicas.
 
         Args:
@@ -87,6 +95,8 @@ class ReplicaGroupingSetter:
         what = f"replicaGrouping of '{self._name}'"
         if executor is None:
             raise errors.create_error(f"{what}: its wrapper is gone. Keep the wrapper and call it through that one.")
+        if parameter is None:
+            raise errors.create_error(f"{what}: its parameter is gone. Take replicaGrouping of the one in its place.")
         if executor.isCompiled():
             raise errors.create_error(f"{what}: call it before the first compilation.")
         if executor.options.Distributed.numProcesses > 1:
@@ -114,7 +124,7 @@ class ReplicaGroupingSetter:
         executor._groupings[self._name] = ((size or replicas, stride), all_replicas)
 
 
-def with_setter(executor, name, value):
+def with_setter(executor: typing.Any, name: str, value: typing.Any) -> typing.Any:
     """`value`; a parameter gets the method `replicaGrouping` of this executor."""
     if isinstance(value, torch.nn.Parameter):
         object.__setattr__(value, "replicaGrouping", ReplicaGroupingSetter(executor, name, value))

@@ -1,6 +1,14 @@
 """Execution strategies: which stage and IPU each block of the captured program belongs to."""
 
+from __future__ import annotations
+
+import collections.abc
+import typing
+
 from poptorch import enums
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Stage:
@@ -16,30 +24,30 @@ class Stage:
         >>> poptorch.Stage("encoder", "head").ipu(1)
     """
 
-    def __init__(self, *block_ids):
+    def __init__(self, *block_ids: str) -> None:
         assert all(isinstance(block, str) for block in block_ids), f"Block ids must be strings, got {block_ids!r}"
         self._blocks = block_ids
-        self._ipu = None
-        self._stage_id = None
+        self._ipu: int | None = None
+        self._stage_id: int | None = None
 
     @property
-    def blocks(self):
+    def blocks(self) -> tuple[str, ...]:
         """Ids of the blocks (tuple of str)."""
         return self._blocks
 
-    def ipu(self, ipu):
+    def ipu(self, ipu: int) -> Self:
         """Fixes the IPU (int, counted within the replica). Returns self."""
         assert isinstance(ipu, int), f"ipu must be an int, got {type(ipu).__name__}"
         self._ipu = ipu
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Stage) and (self._blocks, self._ipu) == (other._blocks, other._ipu)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._blocks)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Stage({', '.join(map(repr, self._blocks))}, ipu={self._ipu})"
 
 
@@ -59,9 +67,9 @@ class PipelinedExecution:
 
     _schedule = "pipelined"
 
-    def __init__(self, *args):
-        self._auto = None
-        self._stages = []
+    def __init__(self, *args: Stage | str | list[str] | tuple[str, ...] | enums.AutoStage) -> None:
+        self._auto: enums.AutoStage | None = None
+        self._stages: list[Stage] = []
         if not args:
             self._auto = enums.AutoStage.SameAsIpu
         elif len(args) == 1 and isinstance(args[0], enums.AutoStage):
@@ -70,7 +78,7 @@ class PipelinedExecution:
             for argument in args:
                 self._add(argument)
 
-    def _add(self, argument):
+    def _add(self, argument: object) -> None:
         if isinstance(argument, Stage):
             stage = argument
         elif isinstance(argument, str):
@@ -85,10 +93,10 @@ class PipelinedExecution:
         stage._stage_id = len(self._stages)
         self._stages.append(stage)
 
-    def _known(self):
+    def _known(self) -> list[str]:
         return [block for stage in self._stages for block in stage.blocks]
 
-    def stage(self, block_id):
+    def stage(self, block_id: str) -> Stage:
         """The `Stage` that holds this block; AssertionError for an unknown one."""
         for stage in self._stages:
             if block_id in stage.blocks:
@@ -99,7 +107,7 @@ class PipelinedExecution:
             return stage
         raise AssertionError(f"Unknown block '{block_id}': expected one of {self._known()}")
 
-    def _place(self, blocks):
+    def _place(self, blocks: collections.abc.Iterable[tuple[str, int | None]]) -> dict[str, tuple[int, int]]:
         """Stage and IPU of each captured block.
 
         Args:
@@ -110,41 +118,40 @@ class PipelinedExecution:
         """
         places = {"": (0, 0)}
         next_auto = 1
-        latest = (-1, None)  # stage and IPU of the block before, for SameAsIpu
+        latest: tuple[int, int | None] = (-1, None)  # stage and IPU of the block before, for SameAsIpu
         for block, ipu in blocks:
-            fixed = next((stage for stage in self._stages if block in stage.blocks), None)
+            number, fixed = next(((i, s) for i, s in enumerate(self._stages) if block in s.blocks), (0, None))
+            where = fixed._ipu if fixed is not None and fixed._ipu is not None else ipu
             if self._auto is None:
                 assert fixed is not None, (
                     f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
                 )
-                stage = fixed._stage_id
+                stage = number  # not what the stage says: other strategies may have it, too
             elif self._auto == enums.AutoStage.SameAsIpu:
-                assert ipu is not None or (fixed is not None and fixed._ipu is not None), (
+                assert where is not None, (
                     f"poptorch.AutoStage.SameAsIpu needs an ipu_id: block '{block}' has none. Pass ipu_id to the block, "
                     "or use poptorch.AutoStage.AutoIncrement."
                 )
-                on_ipu = fixed._ipu if fixed is not None and fixed._ipu is not None else ipu
-                stage = _stage_on(on_ipu, latest)
-                latest = (stage, on_ipu)
+                stage = _stage_on(where, latest)
+                latest = (stage, where)
             else:
                 stage = next_auto
                 next_auto += 1
-            where = fixed._ipu if fixed is not None and fixed._ipu is not None else ipu
             places[block] = (stage, stage if where is None else where)
         return places
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and (self._auto, self._stages) == (other._auto, other._stages)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(type(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inside = [repr(self._auto)] if self._auto is not None else []
         return f"{type(self).__name__}({', '.join(inside + [repr(stage) for stage in self._stages])})"
 
 
-def _stage_on(ipu, latest):
+def _stage_on(ipu: int, latest: tuple[int, int | None]) -> int:
     """Stage of a new block: the number of its IPU, or the next one when that would go back (IPUs 0, 1, 0: 0, 1, 2)."""
     stage, previous_ipu = latest
     if ipu == previous_ipu:

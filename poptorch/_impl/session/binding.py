@@ -71,10 +71,11 @@ class ArgumentBinder:
             names.append(name)
             found.append(value)
             keywords.append(name)
-        for name, value in kwargs.items():
-            names.append(f"**{self._var_keyword.name}[{name!r}]")
-            found.append(value)
-            keywords.append(name)
+        if self._var_keyword is not None:
+            for name, value in kwargs.items():
+                names.append(f"**{self._var_keyword.name}[{name!r}]")
+                found.append(value)
+                keywords.append(name)
         return names, found, keywords
 
     def align(self, names, values, wanted, was_given):
@@ -88,15 +89,14 @@ class ArgumentBinder:
             poptorch.Error: the keys of `**kwargs` differ from those of the first call.
         """
         given = dict(zip(names, values))
-        prefix = f"**{self._var_keyword.name}[" if self._var_keyword is not None else None
-        keys, first_keys = ({n for n in some if prefix and n.startswith(prefix)} for some in (names, wanted))
-        if keys != first_keys:
-            missing, unexpected = (
-                sorted(n[len(prefix) + 1 : -2] for n in some) for some in (first_keys - keys, keys - first_keys)
-            )
-            raise structures.mismatch(
-                "Keys", f"**{self._var_keyword.name}", f"unexpected {unexpected}, missing {missing}."
-            )
+        if self._var_keyword is not None:
+            of_all = f"**{self._var_keyword.name}"
+            keys, first_keys = ({n for n in some if n.startswith(f"{of_all}[")} for some in (names, wanted))
+            if keys != first_keys:
+                missing, unexpected = (
+                    sorted(n[len(of_all) + 2 : -2] for n in some) for some in (first_keys - keys, keys - first_keys)
+                )
+                raise structures.mismatch("Keys", of_all, f"unexpected {unexpected}, missing {missing}.")
         defaults = {p.name: p.default for p in self._ordinary + self._keyword_only if p.default is not _EMPTY}
         surplus = [name for name in names if name not in set(wanted)]
         if any(name not in defaults or structures.differ(given[name], defaults[name]) for name in surplus):

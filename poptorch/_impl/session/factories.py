@@ -1,5 +1,12 @@
 """The two factories that wrap a module."""
 
+from __future__ import annotations
+
+import collections.abc
+import typing
+
+import torch
+
 from poptorch import enums, optim
 from poptorch._impl import errors, log
 from poptorch._impl.session import weight_hooks
@@ -7,7 +14,7 @@ from poptorch._impl.session.executor import PoplarExecutor
 from poptorch.options import Options
 
 
-def _prepared_options(options, default_output_mode):
+def _prepared_options(options: Options | None, default_output_mode: enums.OutputMode) -> Options:
     if not options:
         options = Options()
     if not isinstance(options, Options):
@@ -22,11 +29,15 @@ def _prepared_options(options, default_output_mode):
     return own
 
 
-def _user_model(model):
+def _user_model(model: typing.Any) -> typing.Any:
     return model.model if isinstance(model, PoplarExecutor) else model
 
 
-def trainingModel(model, options=None, optimizer=None):
+def trainingModel(
+    model: torch.nn.Module | PoplarExecutor,
+    options: Options | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> PoplarExecutor:
     """Wraps a module for training: each call runs forward, backward and the weight updates on the IPUs.
 
     Args:
@@ -58,7 +69,10 @@ def trainingModel(model, options=None, optimizer=None):
     return PoplarExecutor(model, own, training=True, optimizer=optimizer)
 
 
-def inferenceModel(model, options=None):
+def inferenceModel(
+    model: torch.nn.Module | collections.abc.Callable[..., typing.Any],
+    options: Options | None = None,
+) -> PoplarExecutor:
     """Wraps a module (or another wrapper's module, sharing its weights) for inference.
 
     Args:

@@ -1,21 +1,29 @@
 """What can be looked into after a call: counters, latencies, cycles, internal tensors. Mixed into PoplarExecutor."""
 
+from __future__ import annotations
+
+import collections.abc
 import json
 import os
+import typing
+
+import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
 from poptorch._impl.log import logger
+from poptorch._impl.session.compiled import Compiled
+from poptorch.options import Options
 
 
-def uses_ipu_model(options):
+def uses_ipu_model(options: Options) -> bool:
     """Does a wrapper with these options run on the IPU model rather than on the emulated hardware?"""
     if options.exists("use_model"):
         return options.use_model
     return environment.flag("POPTORCH_IPU_MODEL") or environment.flag("POPTORCH_SMALL_IPU_MODEL")
 
 
-def check_device_options(options):
+def check_device_options(options: Options) -> None:
     """poptorch.Error for device options that exclude each other, and for back-end options that do not exist."""
     popart = options._Popart
     poptorch_core.check_popart_options(popart.options)
@@ -34,7 +42,7 @@ def check_device_options(options):
             logger.warning("%s is accepted but not emulated: %s.", key, what)
 
 
-def compile_settings(options):
+def compile_settings(options: Options) -> dict[str, typing.Any]:
     """The part of the native compile options that comes from here."""
     return {
         "anchors": [(short, *anchor) for short, anchor in options.anchored_tensors.items()],
@@ -42,7 +50,7 @@ def compile_settings(options):
     }
 
 
-def run_settings(options):
+def run_settings(options: Options) -> dict[str, typing.Any]:
     """What the native executor is told after compiling or loading."""
     small = environment.flag("POPTORCH_SMALL_IPU_MODEL") and not environment.flag("POPTORCH_IPU_MODEL")
     model = uses_ipu_model(options)
@@ -60,14 +68,14 @@ def run_settings(options):
     return settings
 
 
-def engine_options(options):
+def engine_options(options: Options) -> dict[str, typing.Any]:
     """Engine options by name; those of POPLAR_ENGINE_OPTIONS win."""
     given = dict(options._Popart.options.get("engineOptions", {}))
     given.update(json.loads(os.environ.get("POPLAR_ENGINE_OPTIONS") or "{}"))
     return given
 
 
-def write_reports(executor, options, name):
+def write_reports(executor: poptorch_core.Executor, options: Options, name: str) -> str | None:
     """Reports of a compiled model, when `autoReport.all` asks for them: program, memory, statistics.
 
     Returns the folder they were written to, or None.
@@ -90,7 +98,7 @@ def write_reports(executor, options, name):
     return folder
 
 
-def _latency(starts, ends):
+def _latency(starts: list[float], ends: list[float]) -> tuple[float, float, float]:
     """(min, max, mean) of end minus start per step; several starts for one end count as their earliest."""
     if not starts or not ends:
         return (0.0, 0.0, 0.0)
@@ -103,7 +111,16 @@ def _latency(starts, ends):
 class Inspection:
     """Methods of `PoplarExecutor`; see there."""
 
-    def getPerfCounters(self):
+    _options: Options
+
+    if typing.TYPE_CHECKING:  # what the executor has
+
+        @property
+        def _executable(self) -> poptorch_core.Executor | None: ...
+
+        def _require_compiled(self, what: str) -> Compiled: ...
+
+    def getPerfCounters(self) -> dict[str, list[list[float]]]:
         """Time stamps of the last call, in seconds.
 
         Returns:
@@ -118,29 +135,35 @@ class Inspection:
             counters[f"{name}_complete"] = [[end for _, end in tensor] for tensor in tensors] or [[]]
         return counters
 
-    def _interval(self, start, end, start_choice, end_choice):
+    def _interval(
+        self,
+        start: str,
+        end: str,
+        start_choice: collections.abc.Callable[[tuple[float, ...]], float],
+        end_choice: collections.abc.Callable[[tuple[float, ...]], float],
+    ) -> tuple[float, float, float]:
         counters = self.getPerfCounters()
         return _latency(
             [start_choice(step) for step in zip(*counters[start])], [end_choice(step) for step in zip(*counters[end])]
         )
 
-    def getLatency(self):
+    def getLatency(self) -> tuple[float, float, float]:
         """(min, max, mean) seconds from asking for the inputs of a step to having its outputs, in the last call."""
         return self._interval("input", "output_complete", min, max)
 
-    def getHostIpuLatency(self):
+    def getHostIpuLatency(self) -> tuple[float, float, float]:
         """(min, max, mean) seconds of moving inputs to the device, in the last call."""
         return self._interval("input", "input_complete", min, max)
 
-    def getComputeLatency(self):
+    def getComputeLatency(self) -> tuple[float, float, float]:
         """(min, max, mean) seconds between having inputs and beginning to write outputs, in the last call."""
         return self._interval("input_complete", "output", max, max)
 
-    def getIpuHostLatency(self):
+    def getIpuHostLatency(self) -> tuple[float, float, float]:
         """(min, max, mean) seconds of moving outputs to the host, in the last call."""
         return self._interval("output", "output_complete", min, max)
 
-    def cycleCount(self):
+    def cycleCount(self) -> int:
         """Device cycles of the last call (int): the time of the emulation in cycles of the device's clock.
 
         Raises:
@@ -151,13 +174,13 @@ class Inspection:
             raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
         return executable.cycles()
 
-    def getTensorNames(self):
+    def getTensorNames(self) -> list[str]:
         """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
         executable = self._executable
         assert executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
         return executable.tensor_names()
 
-    def getAnchoredTensor(self, short_name):
+    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
         """Value of an anchored tensor in the last call; AssertionError when there is none."""
         executable = self._executable
         assert executable is not None, (
@@ -171,6 +194,6 @@ class Inspection:
         assert value is not None, f"getAnchoredTensor: '{short_name}' has no value yet. Call the model first."
         return value
 
-    def _debugGetPopartIR(self):
+    def _debugGetPopartIR(self) -> str:
         """The program after all passes, as text (str)."""
         return self._require_compiled("_debugGetPopartIR").executable.ir_text()

@@ -1,12 +1,24 @@
 """`poptorch.load`: a wrapper from a file alone."""
 
+from __future__ import annotations
+
+import collections.abc
+import os
+import typing
+
 from poptorch import enums
 from poptorch._impl.session import precompiled
 from poptorch._impl.session import factories as wrappers, rng
 from poptorch._impl.files.model_part import blaming
+from poptorch._impl.session.executor import PoplarExecutor
+from poptorch.options import Options
 
 
-def load(filename, edit_opts_fn=None, trusted=False):
+def load(
+    filename: str | os.PathLike[str],
+    edit_opts_fn: collections.abc.Callable[[Options], typing.Any] | None = None,
+    trusted: bool = False,
+) -> PoplarExecutor:
     """The wrapper that `save` or `compileAndExport` wrote, with model, weights, optimizer state and executable.
 
     Nothing is compiled, and no code of the file runs: its pickled model may name only classes this program has imported
@@ -45,7 +57,8 @@ def load(filename, edit_opts_fn=None, trusted=False):
     with blaming(read.path):
         if part.training:
             executor = wrappers.trainingModel(part.model, options, part.optimizer)
-            executor._optimizer_link.restore(part.optimizer_state)
+            if executor._optimizer_link is not None:
+                executor._optimizer_link.restore(part.optimizer_state)
         else:
             executor = wrappers.inferenceModel(part.model, options)
         precompiled.adopt(executor, read)

@@ -4,6 +4,8 @@ The container, the program and its checks are native (docs/file-format.md). The 
 checked by `model_part`; `model`, `optimizer` and `optimizer_state` are there when the model was exported.
 """
 
+from __future__ import annotations
+
 import os
 
 from poptorch import enums, poptorch_core
@@ -207,6 +209,6 @@ def warn_about_options(mine, compiled, path):
             )
 
 
-def metadata_bytes(filename):
+def metadata_bytes(filename: str | os.PathLike[str]) -> bytes:
     """`poptorch.importPoptorchMetadataFromFile`."""
     return poptorch_core.ExecutableFile(os.fsencode(filename)).model()

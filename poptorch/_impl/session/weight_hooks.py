@@ -5,8 +5,11 @@ All of it is undone by `unwrap`. Pickles hold the original classes, so they load
 keep the model's class and its link to the wrapper, around ordinary parameters.
 """
 
+from __future__ import annotations
+
 import copy
 import copyreg
+import typing
 import weakref
 
 import torch
@@ -94,7 +97,7 @@ def _unhook(tensor):
         tensor.__class__ = kind._poptorch_plain_class
 
 
-def _wrapped_class(original):
+def _wrapped_class(original: typing.Any) -> type:
     """The subclass of `original` that a wrapped model gets."""
 
     class Wrapped(original):
@@ -130,7 +133,7 @@ def _wrapped_class(original):
 
         def _plain_state_dict(self, *args, **kwargs):
             state = super().state_dict(*args, **kwargs)
-            plain = {}  # one object for each distinct tensor
+            plain: dict[typing.Any, torch.Tensor] = {}  # one object for each distinct tensor
             for key, tensor in state.items():
                 if isinstance(tensor, torch.Tensor):
                     tensor = plain_copy(tensor)
@@ -162,7 +165,8 @@ def _wrapped_class(original):
         def __reduce_ex__(self, protocol):
             # An ordinary object of the original class: loading it needs no poptorch.
             state = {key: value for key, value in self.__dict__.items() if key != _OWNER}
-            return copyreg._reconstructor, (original, object, None), state
+            reconstruct = copyreg._reconstructor  # type: ignore[attr-defined] # private, and in every pickle
+            return reconstruct, (original, object, None), state
 
     Wrapped.__name__ = f"Poptorch{original.__name__}"
     Wrapped.__qualname__ = Wrapped.__name__
@@ -172,7 +176,7 @@ def _wrapped_class(original):
 
 def plain_model(model):
     """A shallow copy of the original class, which shares parameters, buffers and submodules."""
-    kind = type(model)._poptorch_original_class if is_wrapped(model) else type(model)
+    kind: typing.Any = type(model)._poptorch_original_class if is_wrapped(model) else type(model)
     if hasattr(kind, "__copy__"):
         made = copy.copy(model)
         unwrap_class(made)
