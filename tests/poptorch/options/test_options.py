@@ -469,3 +469,12 @@ def test_on_demand_attaches_at_the_first_call():
     assert not wrapper.isAttachedToDevice()
     wrapper(torch.ones(1, 2))
     assert wrapper.isAttachedToDevice()
+
+
+def test_a_stage_in_two_strategies_has_its_place_in_each():
+    a, b = poptorch.Stage("a").ipu(0), poptorch.Stage("b").ipu(1)
+    first = poptorch.PipelinedExecution(a, b)
+    second = poptorch.PipelinedExecution(b, a)
+    blocks = [("a", None), ("b", None)]
+    assert first._place(blocks) == {"": (0, 0), "a": (0, 0), "b": (1, 1)}
+    assert second._place(blocks) == {"": (0, 0), "a": (1, 0), "b": (0, 1)}

@@ -363,3 +363,14 @@ def test_an_output_that_is_not_on_the_ipu_is_a_python_warning():
     with pytest.warns(UserWarning, match="not on the IPU"):
         got = poptorch.inferenceModel(lambda t: (t, constant))(x())
     torch.testing.assert_close(got[1], constant)
+
+
+def test_a_parser_that_was_removed_after_the_first_call_is_an_error():
+    poptorch.registerCustomArgParser(Box, BoxParser())
+    try:
+        double = poptorch.inferenceModel(lambda box: box.tensor * 2)
+        assert double(Box(torch.ones(2))).tolist() == [2, 2]
+    finally:
+        poptorch.registerCustomArgParser(Box, None)
+    with pytest.raises(poptorch.Error, match="Length mismatch for box: expected 1 tensors, got 0"):
+        double(Box(torch.ones(2)))

@@ -282,3 +282,12 @@ def test_buffers_written_in_inference_come_back_when_asked_for():
     assert model.count.item() == 0
     wrapper.copyWeightsToHost()
     assert model.count.item() == 2
+
+
+def test_grouping_of_a_parameter_that_was_replaced_is_an_error():
+    model = torch.nn.Linear(2, 2)
+    predict = poptorch.inferenceModel(model)
+    grouping = predict.weight.replicaGrouping
+    model.weight = torch.nn.Parameter(torch.ones(2, 2))
+    with pytest.raises(poptorch.Error, match="replicaGrouping of 'weight': its parameter is gone"):
+        grouping(poptorch.CommGroupType.All, 0, poptorch.VariableRetrievalMode.OnePerGroup)
