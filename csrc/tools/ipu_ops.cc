@@ -1,9 +1,5 @@
 // ipu-ops: what the op definitions say, for documentation and for comparison with torch. No torch, no device.
-//   ipu-ops --catalogue   prints docs/ops.md
-//   ipu-ops --importers   the ATen overloads that can be imported, one a line
-//   ipu-ops --run         reads one JSON object a line, an ATen call on given tensors; imports it, interprets
-//                         it in f64, differentiates it, and prints one JSON object a line
-// It reads
+// `ipu-ops --help` says how. --run reads
 //     {"overload": "add.Tensor",
 //      "arguments": {"self": {"tensor": 0}, "other": {"real": 2.5}},
 //      "tensors": [{"dtype": "f32", "shape": [2], "values": [1, 2]}],
@@ -11,6 +7,9 @@
 //      "upstream": [[...], null]}
 // and prints
 //     {"results": [[...]], "gradients": [[...]]}   or   {"error": "..."}
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -29,7 +28,8 @@ using nlohmann::json;
 
 DType dtype_of(const json& name) {
   const std::optional<DType> dtype = dtype_from_string(name.get<std::string>());
-  if (!dtype) throw Error(ErrorCode::kTypeMismatch, "unknown dtype: '" + name.get<std::string>() + "'.");
+  if (!dtype)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown dtype: '{}'.", name.get<std::string>()));
   return *dtype;
 }
 
@@ -145,13 +145,21 @@ int run_lines() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string mode = argc == 2 ? argv[1] : "";
-  if (mode == "--catalogue") return std::cout << ops::catalogue(), 0;
-  if (mode == "--run") return run_lines();
-  if (mode == "--importers") {
-    for (const std::string& overload : ops::aten_overloads()) std::cout << overload << "\n";
-    return 0;
+  CLI::App app("What the op definitions say, for documentation and for comparison with torch.", "ipu-ops");
+  app.require_option(1);
+  bool is_catalogue = false, is_importers = false, is_run = false;
+  app.add_flag("--catalogue", is_catalogue, "Print docs/ops.md");
+  app.add_flag("--importers", is_importers, "Print the ATen overloads that can be imported, one a line");
+  app.add_flag("--run", is_run,
+               "Read one JSON object a line, an ATen call on given tensors; import it, interpret it in f64, "
+               "differentiate it, and print one JSON object a line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   }
-  std::cerr << "usage: ipu-ops --catalogue | --importers | --run\n";
-  return 2;
+  if (is_catalogue) return std::cout << ops::catalogue(), 0;
+  if (is_run) return run_lines();
+  for (const std::string& overload : ops::aten_overloads()) std::cout << overload << "\n";
+  return 0;
 }
