@@ -99,6 +99,11 @@ class Checker {
             fmt::format("{} has {} bytes, not {}", what, operand.spec.stored_bytes(), bytes));
   }
 
+  void check_grouping(const ReplicaGrouping& grouping) const {
+    const std::string problem = grouping.problem(program_.replicas);
+    require(problem.empty(), fmt::format("its grouping {}", problem));
+  }
+
   const Ring& ring(const Instruction& step) const {
     require(step.object >= 0 && step.object < static_cast<int>(program_.rings.size()), "no such ring");
     return program_.rings[step.object];
@@ -218,9 +223,8 @@ class Checker {
         require((step.operands[0].spec.layout != Layout::kPlain || step.operands[0].spec.is_contiguous()) &&
                     step.operands[0].spec == step.results[0].spec,
                 "operand and result differ or are not contiguous");
-        require(divide({step.attributes.integer("group_size", 0), step.attributes.integer("group_stride", 1)},
-                       program_.replicas),
-                "the replicas cannot be cut into its groups");
+        check_grouping(
+            {step.attributes.integer("group_stride", 1), step.attributes.integer("group_size", 0), {}});
         break;
     }
   }
@@ -260,17 +264,19 @@ void check_program(const Program& program) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
   const int ipus = static_cast<int>(program.ipus.size());
-  require(divide(program.input_groups, program.replicas),
-          "the replicas cannot be cut into the groups of the inputs");
   require(program.replicas >= 1 && program.device_iterations >= 1 && program.accumulation >= 1,
           "replicas, device iterations and accumulation are at least 1");
+  auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
+    const std::string problem = grouping.problem(program.replicas);
+    require(problem.empty(), fmt::format("the grouping of {} {}", of_what, problem));
+  };
+  require_groups(program.input_groups, "the inputs");
   for (const Variable& variable : program.variables) {
     require(variable.ipu >= 0 && variable.ipu < ipus,
             fmt::format("variable {} is on no IPU of the program", variable.name));
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
             fmt::format("variable {} starts from a constant that is not there", variable.name));
-    const std::string problem = variable.groups.problem(program.replicas);
-    require(problem.empty(), fmt::format("the grouping of variable {} {}", variable.name, problem));
+    require_groups(variable.groups, "variable " + variable.name);
   }
   check_variables(program);
   for (const Ring& ring : program.rings) {
