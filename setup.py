@@ -29,7 +29,7 @@ def check_torch():
 
 
 class CMakeBuild(build_ext):
-    """Runs CMake once; both shared libraries land in the package folder."""
+    """Runs CMake once; the shared libraries land in the folders of the packages."""
 
     def build_extension(self, extension):
         check_torch()
@@ -51,13 +51,13 @@ class CMakeBuild(build_ext):
             ],
             check=True,
         )
-        subprocess.run(["ninja", "-C", str(build), "poptorch_core"], check=True)
+        subprocess.run(["ninja", "-C", str(build), "poptorch_core", "ipu_core"], check=True)
 
 
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]
 setup(
     version=version.replace("-open.", "+open."),
-    packages=find_packages(include=["poptorch", "poptorch.*"]),
+    packages=find_packages(include=["poptorch", "poptorch.*", "ipu_core"]),
     package_data={"poptorch": ["py.typed", "*.pyi"]},
     ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

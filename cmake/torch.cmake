@@ -1,4 +1,4 @@
-# The rooms that see torch headers, and the Python module poptorch.poptorch_core.
+# The Python modules: poptorch.poptorch_core with the rooms that see torch headers, and ipu_core without torch.
 find_package(Python3 COMPONENTS Interpreter Development.Module REQUIRED)
 execute_process(
   COMMAND ${Python3_EXECUTABLE} -c "import os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD']='0'; import torch; print(torch.__version__); print(torch.utils.cmake_prefix_path)"
@@ -18,6 +18,7 @@ find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib
 file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
      ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc
      ${CMAKE_SOURCE_DIR}/csrc/bindings/*.cc)
+list(FILTER IPU_TORCH_SOURCES EXCLUDE REGEX "/bindings/core/")
 if(IPU_TORCH_SOURCES)
   Python3_add_library(poptorch_core MODULE WITH_SOABI ${IPU_TORCH_SOURCES})
   target_include_directories(poptorch_core BEFORE PRIVATE ${TORCH_INCLUDE_DIRS})
@@ -30,3 +31,11 @@ if(IPU_TORCH_SOURCES)
   set_target_properties(poptorch_core PROPERTIES BUILD_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib"
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 endif()
+
+# pybind11 is torch's own; nothing of torch is linked.
+file(GLOB IPU_CORE_MODULE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/bindings/core/*.cc)
+Python3_add_library(ipu_core MODULE WITH_SOABI ${IPU_CORE_MODULE_SOURCES})
+target_include_directories(ipu_core PRIVATE ${TORCH_INSTALL_PREFIX}/include ${FMT_INCLUDE})
+target_link_libraries(ipu_core PRIVATE ipu)
+set_target_properties(ipu_core PROPERTIES OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR}/../ipu_core
+                      BUILD_RPATH "$ORIGIN/../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch")

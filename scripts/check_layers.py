@@ -12,8 +12,10 @@ import sys
 
 ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
-TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|caffe2)/")
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
+PYTHON_HEADER = re.compile(r"^(pybind11/|Python\.h)")
 TORCH_ROOMS = {"frontends/torch", "bindings"}
+PYTHON_ROOMS = TORCH_ROOMS | {"bindings/core"}
 # torch carries versions of its own: no translation unit sees both.
 APART_FROM_TORCH = re.compile(r"^(fmt|CLI)/")
 
@@ -63,6 +65,9 @@ def violations(root):
             if TORCH_HEADER.match(found[2]):
                 if room not in TORCH_ROOMS:
                     yield f"{where}\n    torch headers belong in {', '.join(sorted(TORCH_ROOMS))} only"
+            elif PYTHON_HEADER.match(found[2]):
+                if room not in PYTHON_ROOMS:
+                    yield f"{where}\n    Python's headers belong in {', '.join(sorted(PYTHON_ROOMS))} only"
             elif APART_FROM_TORCH.match(found[2]):
                 if room in TORCH_ROOMS or file.suffix == ".h":
                     yield f"{where}\n    only source files of rooms without torch may include this: torch has a version of its own"

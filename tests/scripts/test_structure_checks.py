@@ -45,6 +45,12 @@ def test_torch_header_outside_the_torch_rooms_is_refused(tree):
     assert result.returncode != 0 and "torch headers belong in" in result.stdout
 
 
+def test_python_header_outside_the_bindings_is_refused(tree):
+    (tree / "csrc" / "ir" / "a.cc").write_text("#include <pybind11/pybind11.h>\n")
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0 and "Python's headers belong in" in result.stdout
+
+
 @pytest.mark.parametrize("file", ["ir/a.h", "bindings/a.cc"])
 def test_fmt_where_torch_headers_may_meet_it_is_refused(tree, file):
     (tree / "csrc" / file).write_text("#include <fmt/core.h>\n")

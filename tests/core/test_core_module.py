@@ -1,0 +1,147 @@
+"""ipu_core: programs in IR text, compiled and run without torch."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import ipu_core
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+SCALE = """
+variable @w: f32[3] {initial=dense<f32[3]: [1.0, 2.0, 3.0]>}
+stream @x: f32[3]
+stream @y: f32[3] {direction="device_to_host"}
+entry main = @main
+graph @main() -> () {
+  %x = host_load() {stream=@x} : f32[3]
+  %w = variable.read() {variable=@w} : f32[3]
+  %y = mul(%x, %w) : f32[3]
+  host_store(%y) {stream=@y}
+  %n = add(%w, %x) : f32[3]
+  variable.assign(%n) {variable=@w}
+  return
+}
+"""
+
+
+def f32(*values):
+    return numpy.array(values, numpy.float32)
+
+
+def test_torch_is_not_loaded():
+    program = "import ipu_core; ipu_core.compile(open(0).read()); import sys; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program],
+        input=SCALE,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.strip() == "False"
+    imported = [line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert "ipu_core._native" in imported and not [name for name in imported if name.split(".")[0] == "torch"]
+
+
+def test_arrays_in_and_out_and_variables_between_runs():
+    session = ipu_core.compile(SCALE)
+    assert session.streams() == {
+        "x": ("input", numpy.dtype("float32"), (3,)),
+        "y": ("output", numpy.dtype("float32"), (3,)),
+    }
+    assert session.variables() == {"w": (numpy.dtype("float32"), (3,))}
+    assert not session.is_attached and session.first_ipu is None
+    numpy.testing.assert_array_equal(session.run({"x": f32(1, 1, 2)})["y"], f32(1, 2, 6))
+    assert session.is_attached and session.first_ipu == 0 and session.ipus == 1
+    numpy.testing.assert_array_equal(session.read("w"), f32(2, 3, 5))
+    session.write("w", f32(0, 1, 0))
+    numpy.testing.assert_array_equal(session.run({"x": f32(7, 7, 7)})["y"], f32(0, 7, 0))
+    session.detach()
+    numpy.testing.assert_array_equal(session.run({"x": f32(1, 1, 2)})["y"], f32(1, 2, 6))  # anew
+
+
+def test_several_elements_a_run_and_replicas_have_a_dimension_in_front():
+    text = """
+    module {replicas=2}
+    variable @w: f32[] {group_size=1}
+    stream @x: f32[2]
+    stream @y: f32[2] {direction="device_to_host", mode="all"}
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f32[]
+      %n = loop(%w) {body=@body, trip=3, carried=1} : f32[]
+      return
+    }
+    graph @body(%i: i32[], %w: f32[]) -> f32[] {
+      %x = host_load() {stream=@x} : f32[2]
+      %y = mul(%x, %w) : f32[2]
+      host_store(%y) {stream=@y}
+      return %w
+    }
+    """
+    session = ipu_core.compile(text, replicas=2, device_iterations=3)
+    assert session.streams()["x"][2] == (6, 2) and session.variables()["w"][1] == (2,)
+    session.attach()
+    session.write("w", f32(2, 10))
+    x = numpy.arange(12, dtype=numpy.float32).reshape(6, 2)
+    numpy.testing.assert_array_equal(session.run({"x": x})["y"], x * numpy.tile(f32(2, 10), 3)[:, None])
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ({}, r"input x is missing: it takes \[3\] of f32"),
+        ({"x": f32(1, 2)}, r"Shape mismatch: input x takes \[3\], got \[2\]"),
+        ({"x": numpy.zeros(3)}, "Data type mismatch: input x takes float32, got float64"),
+        ({"x": f32(1, 2, 3), "z": f32(1)}, "the program has no input z"),
+        ({"x": f32(1, 2, 3), "y": f32(1, 2, 3)}, "the program has no input y"),
+    ],
+)
+def test_wrong_inputs_are_refused_and_the_session_stays_usable(inputs, message):
+    session = ipu_core.compile(SCALE)
+    with pytest.raises(ipu_core.Error, match=message):
+        session.run(inputs)
+    numpy.testing.assert_array_equal(session.run({"x": f32(1, 1, 2)})["y"], f32(1, 2, 6))
+
+
+def test_other_errors_say_what_and_where():
+    with pytest.raises(ipu_core.Error, match="prog.ir"):
+        ipu_core.compile("graph @main(", source="prog.ir")
+    with pytest.raises(ipu_core.Error, match="replicas is 0: it must be at least 1"):
+        ipu_core.compile(SCALE, replicas=0)
+    session = ipu_core.compile(SCALE)
+    with pytest.raises(ipu_core.Error, match="reading a variable needs a device"):
+        session.read("w")
+    session.attach()
+    with pytest.raises(ipu_core.Error, match="the program has no variable v"):
+        session.read("v")
+    with pytest.raises(ipu_core.Error, match=r"Shape mismatch: variable w takes \[3\], got \[1,3\]"):
+        session.write("w", f32(1, 2, 3)[None])
+
+
+def test_arrays_of_any_strides_are_taken():
+    session = ipu_core.compile(SCALE)
+    numpy.testing.assert_array_equal(session.run({"x": f32(2, 9, 1, 9, 1, 9)[::2]})["y"], f32(2, 2, 3))
+    backwards = f32(3, 2, 1)[::-1]
+    session.write("w", backwards)
+    numpy.testing.assert_array_equal(session.read("w"), f32(1, 2, 3))
+
+
+def test_threads_share_a_session():
+    session = ipu_core.compile(SCALE)
+    session.attach()
+    session.write("w", f32(0, 0, 0))
+    threads = [
+        threading.Thread(target=lambda: [session.run({"x": f32(1, 2, 3)}) for _ in range(50)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    numpy.testing.assert_array_equal(session.read("w"), f32(200, 400, 600))
