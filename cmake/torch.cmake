@@ -32,10 +32,13 @@ if(IPU_TORCH_SOURCES)
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 endif()
 
-# pybind11 is torch's own; nothing of torch is linked.
+# pybind11 is torch's own, seen through a link: beside it lie torch's versions of other libraries. Nothing of torch is linked.
+set(IPU_PYBIND_INCLUDE ${CMAKE_BINARY_DIR}/pybind11_include)
+file(MAKE_DIRECTORY ${IPU_PYBIND_INCLUDE})
+file(CREATE_LINK ${TORCH_INSTALL_PREFIX}/include/pybind11 ${IPU_PYBIND_INCLUDE}/pybind11 SYMBOLIC)
 file(GLOB IPU_CORE_MODULE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/bindings/core/*.cc)
 Python3_add_library(ipu_core MODULE WITH_SOABI ${IPU_CORE_MODULE_SOURCES})
-target_include_directories(ipu_core PRIVATE ${TORCH_INSTALL_PREFIX}/include ${FMT_INCLUDE})
+target_include_directories(ipu_core PRIVATE ${IPU_PYBIND_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu_core PRIVATE ipu)
 set_target_properties(ipu_core PROPERTIES OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR}/../ipu_core
                       BUILD_RPATH "$ORIGIN/../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch")

@@ -96,9 +96,9 @@ def test_several_elements_a_run_and_replicas_have_a_dimension_in_front():
 @pytest.mark.parametrize(
     "inputs, message",
     [
-        ({}, r"input x is missing: it takes \[3\] of f32"),
-        ({"x": f32(1, 2)}, r"Shape mismatch: input x takes \[3\], got \[2\]"),
-        ({"x": numpy.zeros(3)}, "Data type mismatch: input x takes float32, got float64"),
+        ({}, r"input x is missing \[IPU-E201\]: it takes \[3\] of f32"),
+        ({"x": f32(1, 2)}, r"Shape mismatch \[IPU-E201\]: input x takes \[3\], got \[2\]"),
+        ({"x": numpy.zeros(3)}, r"Data type mismatch \[IPU-E201\]: input x takes float32, got float64"),
         ({"x": f32(1, 2, 3), "z": f32(1)}, "the program has no input z"),
         ({"x": f32(1, 2, 3), "y": f32(1, 2, 3)}, "the program has no input y"),
     ],
@@ -121,7 +121,7 @@ def test_other_errors_say_what_and_where():
     session.attach()
     with pytest.raises(ipu_core.Error, match="the program has no variable v"):
         session.read("v")
-    with pytest.raises(ipu_core.Error, match=r"Shape mismatch: variable w takes \[3\], got \[1,3\]"):
+    with pytest.raises(ipu_core.Error, match=r"Shape mismatch \[IPU-E201\]: variable w takes \[3\], got \[1,3\]"):
         session.write("w", f32(1, 2, 3)[None])
 
 

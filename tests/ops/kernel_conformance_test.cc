@@ -32,10 +32,13 @@ std::unique_ptr<ir::Module> program_of(const OpDef& def, const Sample& sample) {
                                                        ir::StreamDirection::kHostToDevice))
                             : nullptr);
   ir::Op* op = build_op(builder, def.name, operands, sample.attributes);
-  for (int i = 0; i < op->result_count(); ++i)
-    builder.host_store(
-        stream("y" + std::to_string(i), op->result(i)->type(), ir::StreamDirection::kDeviceToHost),
-        op->result(i));
+  for (int i = 0; i < op->result_count(); ++i) {
+    ir::Value* result = op->result(i);
+    if (result->type().layout != Layout::kPlain)  // the host takes plain values
+      result = build(builder, "layout.convert", {result}, {{"layout", std::string("plain")}});
+    builder.host_store(stream("y" + std::to_string(i), result->type(), ir::StreamDirection::kDeviceToHost),
+                       result);
+  }
   return module;
 }
 

@@ -106,7 +106,7 @@ TEST(Session, says_what_needs_a_device) {
   Session session(compiled(kAddsToItsVariable), {}, {});
   EXPECT_FALSE(session.is_attached());
   EXPECT_EQ(message_of([&] { session.detach(); }),
-            "not attached: detaching needs a device.\n  try:      attachToDevice(), or call the model");
+            "not attached [IPU-E407]: detaching needs a device.\n  try:      attachToDevice(), or call the model");
   EXPECT_NE(message_of([&] { Session::Access(session, "reading weights"); }).find("reading weights needs"),
             std::string::npos);
   EXPECT_NE(message_of([&] { session.cycles(); }).find("has not run yet"), std::string::npos);
@@ -152,7 +152,7 @@ TEST(Session, waiting_for_ipus_ends_with_an_interruption) {
   waiter.configure(same);
   int asked = 0;
   waiter.set_interrupted([&] { return ++asked == 3; });
-  EXPECT_NE(message_of([&] { waiter.attach(); }).find("interrupted: while waiting for IPUs"),
+  EXPECT_NE(message_of([&] { waiter.attach(); }).find(": while waiting for IPUs"),
             std::string::npos);
   EXPECT_EQ(asked, 3);
 }
@@ -196,27 +196,27 @@ TEST(Session, refuses_values_of_another_type_or_size) {
   EXPECT_EQ(message_of([&] {
               write(session, "w", {1, 2, 3}, {3});
             }),
-            "Shape mismatch: w is [2] on the device and [3] on the host");
+            "Shape mismatch [IPU-E201]: w is [2] on the device and [3] on the host");
   EXPECT_EQ(message_of([&] {
               write(session, "w", {1, 2, 3, 4}, {4});
             }),
-            "Shape mismatch: w is [2] on the device and [4] on the host");
+            "Shape mismatch [IPU-E201]: w is [2] on the device and [4] on the host");
   EXPECT_EQ(message_of([&] { write(session, "w", {1}, {2}); }),  // fewer bytes than the shape says
-            "Shape mismatch: w is [2] on the device and [2] on the host");
+            "Shape mismatch [IPU-E201]: w is [2] on the device and [2] on the host");
   const std::vector<int32_t> integers{1, 2};
   EXPECT_EQ(message_of([&] {
               Session::Access(session, "writing")
                   .write(*session.variables().find("w"),
                          {DType::kI32, {2}, std::as_bytes(std::span(integers))});
             }),
-            "Data type mismatch: w is f32 on the device and i32 on the host");
+            "Data type mismatch [IPU-E201]: w is f32 on the device and i32 on the host");
   Floats short_of_one(1);
   EXPECT_EQ(message_of([&] {
               Session::Access(session, "reading")
                   .read(*session.variables().find("w"),
                         {DType::kF32, {1}, std::as_writable_bytes(std::span(short_of_one))});
             }),
-            "Shape mismatch: w is [2] on the device and [1] on the host");
+            "Shape mismatch [IPU-E201]: w is [2] on the device and [1] on the host");
 }
 
 TEST(Session, streams_hyper_parameters_and_takes_new_ones) {
