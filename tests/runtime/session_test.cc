@@ -105,8 +105,9 @@ TEST(Session, takes_no_call_before_it_is_told_to) {
 TEST(Session, says_what_needs_a_device) {
   Session session(compiled(kAddsToItsVariable), {}, {});
   EXPECT_FALSE(session.is_attached());
-  EXPECT_EQ(message_of([&] { session.detach(); }),
-            "not attached [IPU-E407]: detaching needs a device.\n  try:      attachToDevice(), or call the model");
+  EXPECT_EQ(
+      message_of([&] { session.detach(); }),
+      "not attached [IPU-E407]: detaching needs a device.\n  try:      attachToDevice(), or call the model");
   EXPECT_NE(message_of([&] { Session::Access(session, "reading weights"); }).find("reading weights needs"),
             std::string::npos);
   EXPECT_NE(message_of([&] { session.cycles(); }).find("has not run yet"), std::string::npos);
@@ -152,8 +153,7 @@ TEST(Session, waiting_for_ipus_ends_with_an_interruption) {
   waiter.configure(same);
   int asked = 0;
   waiter.set_interrupted([&] { return ++asked == 3; });
-  EXPECT_NE(message_of([&] { waiter.attach(); }).find(": while waiting for IPUs"),
-            std::string::npos);
+  EXPECT_NE(message_of([&] { waiter.attach(); }).find(": while waiting for IPUs"), std::string::npos);
   EXPECT_EQ(asked, 3);
 }
 
