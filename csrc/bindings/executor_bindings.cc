@@ -11,6 +11,7 @@
 #include "frontends/torch/executor/executor.h"
 #include "support/interruption.h"
 #include "support/owned_lock.h"
+#include "target/system.h"
 
 namespace ipu::bindings {
 namespace {
@@ -137,6 +138,20 @@ using Results = std::optional<std::vector<at::Tensor>>;
 
 Results run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
   return without_gil([&] { return executor.run(inputs); });
+}
+
+// Wrappers that nobody reaches any more may still hold IPUs: an exception keeps the frames it went through, and they
+// what stood in them, until the garbage is collected.
+void attach(tf::Executor& executor) {
+  auto once = [&] { stoppable([&] { executor.session().attach(); }); };
+  if (target::DevicePool::instance().free_count() < executor.session().executable().ipus_reserved)
+    PyGC_Collect();
+  try {
+    once();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNoDevice || PyGC_Collect() == 0) throw;
+    once();
+  }
 }
 
 // A wait for a lock of ours, without the interpreter lock if this thread has it: the holder may need it to go
@@ -356,7 +371,7 @@ void define_executor(py::module_& m) {
           "run", [](tf::Executor& e, const std::vector<at::Tensor>& inputs) { return run(e, inputs); },
           py::arg("inputs"), "Runs once; None without a device.")
       .def("counted_run", &counted_run, py::arg("inputs"))
-      .def("attach", [](tf::Executor& e) { stoppable([&] { e.session().attach(); }); })
+      .def("attach", &attach)
       .def("detach", on_session(&Session::detach))
       .def("accept_calls", on_session(&Session::accept_calls), py::arg("accept"),
            "Whether call() and run() run; returns whether they did before.")

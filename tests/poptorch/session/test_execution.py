@@ -1,5 +1,6 @@
 """How programs run: same bits for any number of threads, overlap of stages, warm calls, memory per IPU."""
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -145,6 +146,29 @@ def test_devices_run_out_and_come_back(monkeypatch):
     extra.destroy()
     for wrapper in held:
         wrapper.destroy()
+
+
+def test_a_wrapper_that_nobody_reaches_gives_its_ipus_to_who_needs_them():
+    def raises_with_a_model_in_its_frame():
+        everything = poptorch.inferenceModel(
+            torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(poptorch_ipus())
+        )
+        everything(torch.ones(poptorch_ipus(), 2))
+        try:
+            everything(torch.ones(3, 3))
+        except poptorch.Error as error:
+            seen = error  # a circle: the error keeps this frame, the frame keeps the error
+        return len(seen.args)
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        raises_with_a_model_in_its_frame()
+        other = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(poptorch_ipus()))
+        assert other(torch.ones(poptorch_ipus(), 2)).shape == (poptorch_ipus(), 2)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def poptorch_ipus():
