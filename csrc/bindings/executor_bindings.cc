@@ -144,12 +144,13 @@ Results run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
 // what stood in them, until the garbage is collected.
 void attach(tf::Executor& executor) {
   auto once = [&] { stoppable([&] { executor.session().attach(); }); };
-  if (target::DevicePool::instance().free_count() < executor.session().executable().ipus_reserved)
-    PyGC_Collect();
+  auto collect = [] { py::module_::import("gc").attr("collect")(); };
+  if (target::DevicePool::instance().free_count() < executor.session().executable().ipus_reserved) collect();
   try {
     once();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNoDevice || PyGC_Collect() == 0) throw;
+    if (error.code() != ErrorCode::kNoDevice) throw;
+    collect();
     once();
   }
 }

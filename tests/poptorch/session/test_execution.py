@@ -149,13 +149,16 @@ def test_devices_run_out_and_come_back(monkeypatch):
 
 
 def test_a_wrapper_that_nobody_reaches_gives_its_ipus_to_who_needs_them():
+    ipus = poptorch_ipus()
+
+    def model_on_all():
+        return poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(ipus))
+
     def raises_with_a_model_in_its_frame():
-        everything = poptorch.inferenceModel(
-            torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(poptorch_ipus())
-        )
-        everything(torch.ones(poptorch_ipus(), 2))
+        model = model_on_all()
+        model(torch.ones(ipus, 2))
         try:
-            everything(torch.ones(3, 3))
+            model(torch.ones(3, 3))
         except poptorch.Error as error:
             seen = error  # a circle: the error keeps this frame, the frame keeps the error
         return len(seen.args)
@@ -164,8 +167,7 @@ def test_a_wrapper_that_nobody_reaches_gives_its_ipus_to_who_needs_them():
     gc.disable()
     try:
         raises_with_a_model_in_its_frame()
-        other = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(poptorch_ipus()))
-        assert other(torch.ones(poptorch_ipus(), 2)).shape == (poptorch_ipus(), 2)
+        assert model_on_all()(torch.ones(ipus, 2)).shape == (ipus, 2)
     finally:
         if was_enabled:
             gc.enable()
