@@ -23,21 +23,17 @@ from ipu_core._native import Error as Error, Session as Session
 from ipu_core import _native
 
 
-def compile(
-    text: str, *, source: str = "<text>", replicas: int = 1, device_iterations: int = 1, accumulation: int = 1
-) -> Session:
-    """Compiles a module with entry point `main` for the attached system.
+def compile(text: str, *, source: str = "<text>", replicas: int = 1) -> Session:
+    """Compiles all entry points of a module for the attached system.
 
     Args:
         text: a module in the text form of the IR.
         source: what messages call the text, a file name for instance.
         replicas: copies of the program that run side by side; a positive number.
-        device_iterations, accumulation: how often streams deliver an element in one run: their product.
 
     Raises:
         Error: the text cannot be read, is no legal module, or cannot be compiled.
     """
-    for name, value in (("replicas", replicas), ("device_iterations", device_iterations), ("accumulation", accumulation)):
-        if value < 1:
-            raise Error(f"{name} is {value}: it must be at least 1")
-    return _native.compile(text, source, replicas, device_iterations, accumulation)
+    if replicas < 1:
+        raise Error(f"replicas is {replicas}: it must be at least 1")
+    return _native.compile(text, source, replicas)

@@ -176,16 +176,18 @@ bool Engine::Impl::meet(Actor& actor, const Step& step, int at) {
   return true;
 }
 
-void Engine::Impl::raise_ended(int stream) const {
-  throw Error(
-      ErrorCode::kExecution,
-      fmt::format("stream ended: '{}' has {} elements per replica and run, and one more was asked for",
-                  program->streams[stream].name, program->device_iterations * program->accumulation));
+void Engine::Impl::raise_ended(int stream, int replica) const {
+  const program::Stream& of = program->streams[stream];
+  throw Error(ErrorCode::kExecution,
+              fmt::format("stream ended: '{}' {} one more element on replica {} than the host {}", of.name,
+                          of.is_input() ? "was asked for" : "gives", replica,
+                          of.is_input() ? "gave" : "has room for"));
 }
 
 Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
   const std::vector<Step>& steps = actor.code->steps;
-  const int end = static_cast<int>(steps.size());
+  const std::vector<program::HostElements>& moved = elements[entry];
+  const int end = actor.end;
   const bool polls = worker == 0 && options.interrupted, has_faults = faulty_run != 0;
   const bool watched = polls || has_faults, checks_floats = options.check_floating_point;
   int at = actor.at;
@@ -250,33 +252,45 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           at = step.target - 1;
           break;
         case Opcode::kStreamLoad: {
-          const HostStream& stream = streams[step.object];
-          const int64_t cursor = actor.cursors[step.object]++;
-          if (!stream.has_element(cursor)) raise_ended(step.object);
-          const TransferClock clock(actor.times[step.object], stream.position(cursor));
-          const std::byte* from = stream.load_address(bindings[step.object], cursor, actor.replica);
+          const EdgeConversion& stream = streams[step.object];
+          StreamPort& port = *ports[step.object];
+          StreamTimes& times = actor.times[step.object];
+          const TransferClock clock(times, std::min(times.next++, moved[step.object].arrivals() - 1));
+          const std::byte* from = port.fetch(actor.replica, stops[worker]);
+          if (from == nullptr) raise_ended(step.object, actor.replica);
           if (has_faults)
-            fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run, stream.element(from));
-          if (step.in_place) {
+            fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run,
+                              {from, static_cast<size_t>(stream.host_bytes())});
+          if (step.in_place && port.stays()) {
             set_external(actor, step, const_cast<std::byte*>(from));
-          } else {
-            const int64_t changed = stream.load(from, pointers[0]);
-            if (changed == HostStream::kUnfit) {
-              at = first_reader(program->ipus[actor.ipu].instructions, at);
-              stream.raise_unfit(bindings[step.object], from);
-            }
-            actor.narrowed += changed;
+            break;
           }
+          std::byte* to = step.in_place ? actor.landings[step.external].data() : pointers[0];
+          const int64_t changed = stream.load(from, to);
+          if (changed == EdgeConversion::kUnfit) {
+            at = first_reader(program->ipus[actor.ipu].instructions, at);
+            stream.raise_unfit(from, port.number_of(from));
+          }
+          actor.narrowed += changed;
+          if (step.in_place) set_external(actor, step, to);
+          if (!port.stays()) port.complete(actor.replica);
           break;
         }
         case Opcode::kStreamStore: {
-          const int64_t cursor = actor.cursors[step.object]++;
-          if (!streams[step.object].has_element(cursor)) raise_ended(step.object);
-          const TransferClock clock(actor.times[step.object], streams[step.object].position(cursor));
+          const EdgeConversion& stream = streams[step.object];
+          StreamPort& port = *ports[step.object];
+          const StreamPort::Slot slot = port.reserve(actor.replica, stops[worker]);
+          if (slot.kind == StreamPort::Slot::Kind::kNone) raise_ended(step.object, actor.replica);
+          const bool arrives = slot.kind != StreamPort::Slot::Kind::kUnwanted;
+          StreamTimes& times = actor.times[step.object];
+          const TransferClock clock(  // a place that takes several elements keeps the last
+              times, arrives ? std::min(times.next++, moved[step.object].arrivals() - 1) : -1);
           if (has_faults)
             fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run,
-                              {pointers[0], static_cast<size_t>(streams[step.object].device_bytes())});
-          streams[step.object].store(bindings[step.object], cursor, actor.replica, pointers[0]);
+                              {pointers[0], static_cast<size_t>(stream.device_bytes())});
+          if (!arrives) break;
+          stream.store(pointers[0], slot);
+          if (!port.stays()) port.commit(actor.replica);
           break;
         }
         case Opcode::kPush: {

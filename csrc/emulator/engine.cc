@@ -43,8 +43,8 @@ int threads_from_environment() {
 }
 
 // Transfers that are timed: the first million of a run. Later ones take no memory.
-int64_t timed_positions(const HostStream& stream) {
-  return std::min<int64_t>(stream.positions(), int64_t{1} << 20);
+int64_t timed_arrivals(const program::HostElements& elements) {
+  return std::min<int64_t>(elements.arrivals(), int64_t{1} << 20);
 }
 
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -65,7 +65,9 @@ Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOpt
   const int ipu_count = static_cast<int>(program->ipus.size());
   actor_count = ipu_count * program->replicas;
   ring_count = static_cast<int>(program->rings.size());
-  for (const program::Stream& stream : program->streams) streams.emplace_back(stream, *program);
+  for (const program::Stream& stream : program->streams) streams.emplace_back(stream);
+  for (size_t e = 0; e < program->entry_points.size(); ++e)
+    elements.push_back(program::host_elements(*program, static_cast<int>(e)));
   ipus.resize(ipu_count);
   for (const program::IpuProgram& ipu : program->ipus)
     for (const Instruction& step : ipu.instructions) collective_count += step.opcode == Opcode::kCollective;
@@ -192,6 +194,9 @@ void Engine::Impl::allocate() {
   ring_memory = HostMemory(ring_bytes * program->replicas, "rings between IPUs");
   scratch = HostMemory(scratch_stride * threads, "scratch memory of kernels");
 
+  arrays = std::vector<ArrayPort>(program->streams.size());
+  for (ArrayPort& array : arrays) array_ports.push_back(&array);
+
   actors = std::make_unique<Actor[]>(actor_count);
   const int ipu_count = static_cast<int>(ipus.size());
   std::byte* slots = ring_memory.data();
@@ -205,15 +210,17 @@ void Engine::Impl::allocate() {
       actor.times.resize(program->streams.size());
       for (const Step& step : ipus[i].steps) {
         if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamStore) continue;
+        int64_t most = 0;
+        for (const auto& of_entry : elements) most = std::max(most, timed_arrivals(of_entry[step.object]));
         StreamTimes& times = actor.times[step.object];
-        times.begin_ns.assign(static_cast<size_t>(timed_positions(streams[step.object])), 0);
+        times.begin_ns.assign(static_cast<size_t>(most), 0);
         times.end_ns = times.begin_ns;
       }
       fault_before_allocation(i);
       actor.arena = HostMemory(program->ipus[i].arena_bytes, fmt::format("the arena of IPU {}", i));
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
-      actor.cursors.assign(program->streams.size(), 0);
+      actor.landings.resize(ipus[i].externals.size());
       resolve_pointers(actor);
     }
     for (int q = 0; q < ring_count; ++q) {
@@ -269,7 +276,24 @@ Engine::Engine(std::shared_ptr<const program::Program> program, EngineOptions op
     : impl_(std::make_unique<Impl>(std::move(program), std::move(options))) {}
 Engine::~Engine() = default;
 
-void Engine::run(std::span<const StreamBinding> bindings) { impl_->run(bindings); }
+void Engine::run(std::span<StreamPort* const> ports, int entry) {
+  std::lock_guard lock(impl_->run_mutex);
+  impl_->run(ports, entry);
+}
+
+void Engine::run(std::span<const StreamBinding> arrays, int entry) {
+  std::lock_guard lock(impl_->run_mutex);
+  if (arrays.size() != impl_->arrays.size())
+    throw Error(ErrorCode::kExecution, fmt::format("wrong number of streams: {} bound, {} expected",
+                                                   arrays.size(), impl_->arrays.size()));
+  for (size_t s = 0; s < arrays.size(); ++s) impl_->arrays[s].bind(arrays[s].data, arrays[s].elements);
+  impl_->run(impl_->array_ports, entry);
+}
+
+std::span<const program::HostElements> Engine::elements(int entry) const {
+  return impl_->elements.at(static_cast<size_t>(entry));
+}
+
 const program::Program& Engine::program() const { return *impl_->program; }
 
 void Engine::write_variable(int variable, const std::byte* plain, int replica) {
@@ -302,7 +326,7 @@ std::vector<TraceEvent> Engine::take_trace() {
 std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
   std::lock_guard lock(impl_->run_mutex);
   const int ipus = static_cast<int>(impl_->ipus.size());
-  const int64_t positions = timed_positions(impl_->streams[stream]);
+  const int64_t positions = timed_arrivals(impl_->elements[impl_->entry].at(stream));
   std::vector<std::pair<double, double>> times;
   for (int64_t p = 0; p < positions; ++p) {
     for (int r = 0; r < impl_->program->replicas; ++r) {

@@ -12,12 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "program/host_elements.h"
 #include "program/program.h"
 
 namespace ipu::emulator {
 
-// One host tensor bound to a stream for one run: contiguous, `elements` elements of the stream's spec in host
-// dtype.
+class StreamPort;
+
+// One host array for a stream in one run: contiguous, `elements` elements of the stream's spec in host dtype.
 struct StreamBinding {
   std::byte* data = nullptr;
   int64_t elements = 0;
@@ -52,9 +54,14 @@ class Engine {
   Engine(std::shared_ptr<const program::Program> program, EngineOptions options);
   ~Engine();
 
-  // Runs once. `bindings` is indexed like program.streams. Not re-entrant: a second thread waits. On an error
-  // all actors stop, rings are emptied, and the engine can run again.
-  void run(std::span<const StreamBinding> bindings);
+  // Runs an entry point once. `ports` is indexed like program.streams; those of streams that the entry point
+  // does not use may be nullptr. Not re-entrant: a second thread waits. On an error all actors stop, rings are
+  // emptied, and the engine can run again.
+  void run(std::span<StreamPort* const> ports, int entry = 0);
+  // The same with arrays for all streams.
+  void run(std::span<const StreamBinding> arrays, int entry = 0);
+  // What a run of the entry point moves, by stream.
+  std::span<const program::HostElements> elements(int entry) const;
 
   // Variables in stored layout of one replica; read and write convert to and from plain.
   void write_variable(int variable, const std::byte* plain, int replica = -1);  // -1: to all replicas

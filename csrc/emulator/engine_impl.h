@@ -20,7 +20,9 @@
 #include "emulator/float_check.h"
 #include "emulator/helper_pool.h"
 #include "emulator/host_memory.h"
-#include "emulator/host_stream.h"
+#include "emulator/streams/array_port.h"
+#include "emulator/streams/edge_conversion.h"
+#include "emulator/streams/stream_port.h"
 #include "kernels/kernel_table.h"
 #include "support/device_error.h"
 
@@ -89,6 +91,7 @@ struct LaneJob {
 // stream.
 struct StreamTimes {
   std::vector<int64_t> begin_ns, end_ns;
+  int64_t next = 0;  // element of the run
 };
 
 struct alignas(64) Actor {
@@ -97,8 +100,9 @@ struct alignas(64) Actor {
   int at = 0;  // program counter
   std::vector<std::byte*> pointers;
   std::vector<int64_t> counters;
-  std::vector<int64_t> cursors;    // per stream of the program
-  std::vector<StreamTimes> times;  // per stream of the program
+  std::vector<StreamTimes> times;    // per stream of the program
+  std::vector<HostMemory> landings;  // per external: where elements of ports go that do not let them stay
+  int end = 0;                       // of the code of this run
   HostMemory arena;
   std::vector<TraceEvent> trace;
   std::exception_ptr error;
@@ -152,7 +156,11 @@ struct Engine::Impl final : HelpedRun {
   std::byte* variable_address(int variable, int replica) const;
 
   // --- a run (scheduler.cc)
-  void run(std::span<const StreamBinding> bindings);
+  void run(std::span<StreamPort* const> ports, int entry);
+  void execute();
+  void begin_ports();
+  void end_ports(bool completed);
+  void make_landings(int stream);
   void reset();
   void help(int worker) override { work(worker); }
   bool has_work() const override;
@@ -164,7 +172,7 @@ struct Engine::Impl final : HelpedRun {
   void fail(Actor& actor, int step);
   [[noreturn]] void raise();
   [[noreturn]] void report_stuck() const;
-  [[noreturn]] void raise_ended(int stream) const;
+  [[noreturn]] void raise_ended(int stream, int replica) const;
   void run_lanes(Actor& actor, const Step& step, int worker);
   bool help_lanes(int worker);
   bool run_one_lane(Actor& actor, int worker);
@@ -188,7 +196,8 @@ struct Engine::Impl final : HelpedRun {
   int threads = 1;
   int actor_count = 0, ring_count = 0, collective_count = 0;
   std::vector<CompiledIpu> ipus;
-  std::vector<HostStream> streams;
+  std::vector<EdgeConversion> streams;
+  std::vector<std::vector<program::HostElements>> elements;  // [entry point][stream]
   std::unique_ptr<Actor[]> actors;  // replica-major
   std::unique_ptr<Ring[]> rings;    // replica-major
   std::unique_ptr<Collective[]> collectives;
@@ -200,7 +209,11 @@ struct Engine::Impl final : HelpedRun {
 
   // State of the current run.
   std::mutex run_mutex;  // one run, or one access to variables, at a time
-  std::span<const StreamBinding> bindings;
+  std::span<StreamPort* const> ports;  // by stream
+  std::vector<ArrayPort> arrays;       // for run(arrays)
+  std::vector<StreamPort*> array_ports;
+  int entry = 0;  // of this or the last run
+  size_t begun_ports = 0;
   std::atomic<int> active{0};
   std::atomic<bool> stop{false}, finished{false}, called_helpers{false};
   std::vector<std::atomic<uint64_t>> ready, open_lanes;  // bit per actor

@@ -24,21 +24,67 @@ int64_t now_ns() {
 
 }  // namespace
 
-void Engine::Impl::run(std::span<const StreamBinding> bindings_in) {
-  std::lock_guard lock(run_mutex);
-  require_usable();
-  if (bindings_in.size() != streams.size())
-    throw Error(ErrorCode::kExecution, fmt::format("wrong number of streams: {} bound, {} expected",
-                                                   bindings_in.size(), streams.size()));
-  for (size_t s = 0; s < streams.size(); ++s) {
-    if (bindings_in[s].elements != streams[s].elements_per_run() ||
-        (bindings_in[s].data == nullptr && bindings_in[s].elements * streams[s].host_bytes() > 0))
-      throw Error(
-          ErrorCode::kExecution,
-          fmt::format("wrong tensor for stream '{}': {} elements bound, {} expected",
-                      program->streams[s].name, bindings_in[s].elements, streams[s].elements_per_run()));
+// Where elements of streams whose port does not let them stay are read in place.
+void Engine::Impl::make_landings(int stream) {
+  for (int a = 0; a < actor_count; ++a) {
+    Actor& actor = actors[a];
+    if (program->streams[stream].ipu != actor.ipu) continue;
+    const program::CodeRange range = program::code_of(program->ipus[actor.ipu], entry);
+    for (int n = range.begin; n < range.end; ++n) {
+      const Step& step = actor.code->steps[n];
+      if (step.opcode != program::Opcode::kStreamLoad || step.object != stream || !step.in_place) continue;
+      HostMemory& landing = actor.landings[step.external];
+      if (landing.data() == nullptr)
+        landing = HostMemory(streams[stream].device_bytes(),
+                             fmt::format("elements of stream '{}'", program->streams[stream].name));
+    }
   }
-  bindings = bindings_in;
+}
+
+void Engine::Impl::begin_ports() {
+  begun_ports = 0;
+  for (size_t s = 0; s < streams.size(); ++s, ++begun_ports) {
+    const program::HostElements& moved = elements[entry][s];
+    if (!moved.is_used()) continue;
+    StreamPort* port = ports[s];
+    const program::Stream& stream = program->streams[s];
+    if (port == nullptr)
+      throw Error(ErrorCode::kExecution,
+                  fmt::format("nothing is bound to stream '{}': entry point '{}' {} {} elements", stream.name,
+                              program->entry_points[entry], stream.is_input() ? "takes" : "gives",
+                              moved.count()));
+    port->begin({stream, moved, program->replicas, streams[s].host_bytes()});
+    if (!port->stays() && stream.is_input()) make_landings(static_cast<int>(s));
+  }
+}
+
+void Engine::Impl::end_ports(bool completed) {
+  for (size_t s = 0; s < begun_ports; ++s)
+    if (elements[entry][s].is_used()) ports[s]->end(completed);
+  begun_ports = 0;
+}
+
+// With the run's lock.
+void Engine::Impl::run(std::span<StreamPort* const> ports_in, int entry_in) {
+  require_usable();
+  if (ports_in.size() != streams.size())
+    throw Error(ErrorCode::kExecution, fmt::format("wrong number of streams: {} bound, {} expected",
+                                                   ports_in.size(), streams.size()));
+  if (entry_in < 0 || static_cast<size_t>(entry_in) >= elements.size())
+    throw Error(ErrorCode::kExecution, fmt::format("the program has no entry point {}", entry_in));
+  ports = ports_in;
+  entry = entry_in;
+  try {
+    begin_ports();
+    execute();
+  } catch (...) {
+    end_ports(false);
+    throw;
+  }
+  end_ports(true);
+}
+
+void Engine::Impl::execute() {
   faulty_run = faults_are_set() ? begin_faulty_run() : 0;
   reset();
   const int64_t began = now_ns();
@@ -67,12 +113,14 @@ void Engine::Impl::run(std::span<const StreamBinding> bindings_in) {
 void Engine::Impl::reset() {
   for (int a = 0; a < actor_count; ++a) {
     Actor& actor = actors[a];
-    actor.at = 0;
+    const program::CodeRange range = program::code_of(program->ipus[actor.ipu], entry);
+    actor.at = range.begin;
+    actor.end = range.end;
     actor.narrowed = 0;
     actor.error = nullptr;
     actor.error_at = -1;
     if (actor.fault.raised()) actor.fault.clear();
-    std::fill(actor.cursors.begin(), actor.cursors.end(), 0);
+    for (StreamTimes& times : actor.times) times.next = 0;
     actor.state.store(kReady, std::memory_order_relaxed);
   }
   for (int c = 0; c < ring_count * program->replicas; ++c) {
@@ -292,7 +340,7 @@ void Engine::Impl::report_stuck() const {
     if (actor.state.load() == kDone) continue;
     text += "\n  waits: " + program::describe(*program, actor.ipu, actor.at);
     const std::vector<Step>& steps = actor.code->steps;
-    if (actor.at >= static_cast<int>(steps.size())) continue;  // behind a meeting that ends the program
+    if (actor.at >= actor.end) continue;  // behind a meeting that ends the program
     program::Opcode opcode = steps[actor.at].opcode;
     if (opcode == program::Opcode::kPush || opcode == program::Opcode::kPop)
       text += ", ring " + program->rings[steps[actor.at].object].name;

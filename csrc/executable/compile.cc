@@ -79,8 +79,6 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   lowering::LowerOptions lower_options;
   lower_options.replicas = options.replicas;
   lower_options.input_groups = options.input_groups;
-  lower_options.device_iterations = options.device_iterations;
-  lower_options.accumulation = options.accumulation;
   {
     ErrorContext activity("lowering");
     result.program = std::make_shared<const program::Program>(lowering::lower(module, lower_options));

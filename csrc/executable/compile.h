@@ -1,4 +1,4 @@
-// The front door: a module with an entry point in, something an engine can run out.
+// The front door: a module with entry points in, something an engine can run out.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,6 @@ struct CompileOptions {
   std::string pipeline = "default";  // named pass pipeline
   int replicas = 1;
   ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
-  int64_t device_iterations = 1, accumulation = 1;
   bool auto_round_num_ipus = false;  // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;        // models and offline targets: no rounding
   bool verify = true;                // verify the module after each pass

@@ -9,6 +9,7 @@
 #include "executable/format/program_fields.h"
 #include "executable/format/signature_fields.h"
 #include "kernels/kernel_table.h"
+#include "program/host_elements.h"
 #include "support/foreign_text.h"
 
 namespace ipu::executable {
@@ -19,6 +20,7 @@ constexpr int64_t kMaxSize = int64_t{1} << 46;  // bytes; below it sums of sizes
 constexpr int64_t kMaxCount = int64_t{1} << 31;
 constexpr int64_t kMaxPlanBits = int64_t{1} << 30;  // check_plan keeps a bit per buffer and basic block
 constexpr int kMaxReplicas = 4096;
+constexpr size_t kMaxEntryPoints = 1024;
 
 // The scalars of an Executable; program and text have sections of their own.
 struct Summary {
@@ -46,8 +48,7 @@ void check_ranges(const Container& container, const program::Program& program) {
   auto count = [](int64_t n) { return n >= 0 && n <= kMaxCount; };
   require(program.replicas >= 1 && program.replicas <= kMaxReplicas,
           "the number of replicas is out of range");
-  require(count(program.device_iterations) && count(program.accumulation),
-          "device iterations or accumulation are out of range");
+  require(program.entry_points.size() <= kMaxEntryPoints, "too many entry points");
   require(!program.ipus.empty(), "it has no IPU");
   auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
     const std::string problem = grouping.problem(program.replicas);
@@ -59,6 +60,9 @@ void check_ranges(const Container& container, const program::Program& program) {
   for (const program::Ring& ring : program.rings)
     require(size(ring.bytes) && count(ring.capacity) && ring.bytes * 1.0 * ring.capacity <= kMaxSize,
             fmt::format("the size of ring {} is out of range", ring.name));
+  for (const program::Stream& stream : program.streams)
+    require(count(stream.period) && count(stream.block),
+            fmt::format("the period of stream {} is out of range", stream.name));
   for (const ConstantPtr& constant : program.constants) require(constant != nullptr, "a constant is missing");
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const program::IpuProgram& ipu = program.ipus[i];
@@ -105,11 +109,14 @@ T read_section(const Container& container, const std::string& section) {
   return result;
 }
 
-// The engine's own arithmetic: bytes of `items` elements of a stream in host memory.
-bool fits(int64_t items, const program::Stream& stream, const Shape& shape, const std::string& dtype) {
+// The engine's own arithmetic: bytes of `items` elements of a stream in host memory, as many as a run moves.
+bool fits(int64_t items, const program::HostElements& elements, const program::Stream& stream,
+          const Shape& shape, const std::string& dtype) {
   // bfloat16 crosses the edge as float32.
   const int64_t width = dtype == "BF16" ? 4 : file_dtype_bytes(dtype);
-  if (width != size_in_bytes(stream.host_dtype) || items < 0 || items > kMaxCount) return false;
+  if (width != size_in_bytes(stream.host_dtype) || items < 0 || items > kMaxCount ||
+      items != elements.count())
+    return false;
   double whole = 1;
   for (int64_t extent : shape) {
     if (extent < 0) return false;
@@ -179,11 +186,13 @@ void check_signature(const Container& container, const Signature& signature,
     require(bound[stream]++ == 0, what + " names a stream that is taken");
     return program->streams[stream];
   };
+  const std::vector<program::HostElements> elements =
+      program == nullptr ? std::vector<program::HostElements>() : program::host_elements(*program, 0);
   auto check_output = [&](const Signature::Output& output, const std::string& what) {
     const program::Stream& stream = bind(output.stream, what);
     require(stream.mode != program::StreamMode::kInput && stream.mode != program::StreamMode::kConstantInput,
             what + " names an input stream");
-    require(fits(output.items, stream, output.shape, output.dtype) && output.dtype != "BF16",
+    require(fits(output.items, elements[output.stream], stream, output.shape, output.dtype) && output.dtype != "BF16",
             what + " has another size than its stream");
   };
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
@@ -195,7 +204,7 @@ void check_signature(const Container& container, const Signature& signature,
     for (int s : input.streams) {
       const program::Stream& stream = bind(s, what);
       require(stream.mode == program::StreamMode::kInput, what + " names no input stream");
-      require(fits(input.items, stream, input.shape, input.dtype),
+      require(fits(input.items, elements[s], stream, input.shape, input.dtype),
               what + " has another size than its stream");
     }
   }
@@ -256,7 +265,7 @@ void check_signature(const Container& container, const Signature& signature,
     bound[s] = 1;
   }
   for (size_t s = 0; s < streams; ++s)
-    require(bound[s] != 0, fmt::format("stream {} is bound to nothing", program->streams[s].name));
+    require(bound[s] != 0 || !elements[s].is_used(), fmt::format("stream {} is bound to nothing", program->streams[s].name));
 }
 
 }  // namespace ipu::executable

@@ -187,7 +187,8 @@ struct Stream {
   Type type;                       // of one element (one micro-batch of one replica), as the device sees it
   DType host_dtype = DType::kF32;  // as the host gives or takes it (i64 is narrowed at this edge)
   OutputMode mode = OutputMode::kAll;  // which elements of a device-to-host stream come back (spec 4.3)
-  int64_t period = 1;                  // EveryN: counts device iterations
+  int64_t period = 1;                  // EveryN: of so many blocks the last comes to the host
+  int64_t block = 1;                   // EveryN: elements of a block (micro-batches of a device iteration)
   bool constant = false;  // the same element for every fetch of a run (streamed hyper-parameters)
   std::optional<int> ipu;
 };

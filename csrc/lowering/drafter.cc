@@ -22,6 +22,21 @@ int SharedTables::constant(const ConstantPtr& data) {
   return at->second;
 }
 
+int SharedTables::stream(const ir::Op& op, int ipu) {
+  const int number = streams.at(op.attributes.symbol("stream").name);
+  placed_streams.resize(program->streams.size(), 0);
+  program::Stream& stream = program->streams[number];
+  if (placed_streams[number] != 0 && stream.ipu != ipu)
+    throw Error(ErrorCode::kUnsupportedOps,
+                fmt::format("unsupported stream: @{} is moved on IPU {} and on IPU {}, and has one cursor.\n"
+                            "  try:      move it on one of them and copy the value to the other",
+                            stream.name, stream.ipu, ipu))
+        .at(ir::user_line(op.location));
+  placed_streams[number] = 1;
+  stream.ipu = ipu;
+  return number;
+}
+
 int SharedTables::origin(const ir::Op& op) {
   auto [at, added] = origins.try_emplace(&op, static_cast<int>(program->origins.size()));
   if (!added) return at->second;
@@ -265,12 +280,11 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     return;
   }
   if (op.is(kind::kHostLoad)) {
-    const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
+    const int stream = shared_.stream(op, ipu_);
     const program::Stream& from = shared_.program->streams[stream];
     Storage storage = from.host_dtype == from.spec.dtype ? Storage::kExternal : Storage::kArena;
     TensorSpec spec = spec_of(op.result()->type());
     View place = new_buffer(spec, op.result()->name(), storage);
-    shared_.program->streams[stream].ipu = ipu_;
     DraftStep& step = add(Opcode::kStreamLoad, origin);
     step.object = stream;
     step.results.push_back(place);
@@ -280,8 +294,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kHostStore)) {
     DraftOperand operand;
     static_cast<View&>(operand) = contiguous(scope, op.operand(0));
-    const int stream = shared_.streams.at(op.attributes.symbol("stream").name);
-    shared_.program->streams[stream].ipu = ipu_;
+    const int stream = shared_.stream(op, ipu_);
     DraftStep& step = add(Opcode::kStreamStore, origin);
     step.object = stream;
     step.operands.push_back(std::move(operand));

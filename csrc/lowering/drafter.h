@@ -19,7 +19,11 @@ struct SharedTables {
   std::unordered_map<const ConstantData*, int> constants;
   std::unordered_map<const ir::Op*, int> origins;
 
+  std::vector<char> placed_streams;  // by stream: an IPU moves it
+
   int constant(const ConstantPtr& data);
+  // The stream that `op` moves on `ipu`. Error when another IPU moves it too: a stream has one cursor.
+  int stream(const ir::Op& op, int ipu);
   int origin(const ir::Op& op);
   int copy_ring(const Scope& scope, const ir::Op& copy);
 };

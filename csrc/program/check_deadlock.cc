@@ -1,4 +1,4 @@
-// Runs control and rings of a program without data, all IPUs in turn, until all end or all wait.
+// Runs control and rings of each entry point of a program without data, all IPUs in turn, until all end or all wait.
 // Rings are first-in first-out with one writer and one reader, so whether the program ends does not depend
 // on the order in which IPUs run: one order proves all. Instructions that neither move control nor touch a
 // ring are dropped first, and so are loops without rings in them.
@@ -27,12 +27,12 @@ struct Track {
 };
 
 // Only what can block or decide; targets renumbered. A loop without ring steps inside is left out.
-Track reduce(const IpuProgram& program) {
+Track reduce(const IpuProgram& program, CodeRange range) {
   const std::vector<Instruction>& all = program.instructions;
-  const int n = static_cast<int>(all.size());
-  std::vector<int> queue_steps(n + 1, 0);  // before instruction i
+  const int begin = range.begin, n = range.end - range.begin;  // targets below count from `begin`
+  std::vector<int> queue_steps(n + 1, 0);                      // before instruction i
   for (int i = 0; i < n; ++i) {
-    Opcode code = all[i].opcode;
+    Opcode code = all[begin + i].opcode;
     queue_steps[i + 1] =
         queue_steps[i] + (code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease);
   }
@@ -41,8 +41,9 @@ Track reduce(const IpuProgram& program) {
   std::vector<int> position(n + 1, 0);
   for (int i = 0; i < n; ++i) {
     position[i] = static_cast<int>(track.steps.size());
-    const Instruction& step = all[i];
-    int low = std::min(i, step.target), high = std::max(i, step.target);
+    const Instruction& step = all[begin + i];
+    const int target = step.target - begin;
+    int low = std::min(i, target), high = std::max(i, target);
     bool matters = false;
     switch (step.opcode) {
       case Opcode::kPush:
@@ -64,7 +65,7 @@ Track reduce(const IpuProgram& program) {
     }
     if (matters)
       track.steps.push_back(
-          {step.opcode, step.object, step.counter, step.target, step.trip, step.low, step.high, i});
+          {step.opcode, step.object, step.counter, target, step.trip, step.low, step.high, begin + i});
   }
   position[n] = static_cast<int>(track.steps.size());
   for (Step& step : track.steps)
@@ -78,8 +79,9 @@ struct RingState {
 
 class Simulation {
  public:
-  Simulation(const Program& program, bool take_unknown) : program_(program), take_unknown_(take_unknown) {
-    for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu));
+  Simulation(const Program& program, int entry, bool take_unknown)
+      : program_(program), take_unknown_(take_unknown) {
+    for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu, code_of(ipu, entry)));
     rings_.resize(program.rings.size());
     shorten();
   }
@@ -219,8 +221,10 @@ void check_deadlock(const Program& program) {
   bool unknown = false;
   for (const IpuProgram& ipu : program.ipus)
     for (const Instruction& step : ipu.instructions) unknown |= step.opcode == Opcode::kBranchIfNot;
-  Simulation(program, false).run();
-  if (unknown) Simulation(program, true).run();
+  for (int entry = 0; entry < static_cast<int>(program.entry_points.size()); ++entry) {
+    Simulation(program, entry, false).run();
+    if (unknown) Simulation(program, entry, true).run();
+  }
 }
 
 }  // namespace ipu::program

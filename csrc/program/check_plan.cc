@@ -29,11 +29,11 @@ struct Block {
 
 class PlanChecker {
  public:
-  explicit PlanChecker(const IpuProgram& program)
-      : program_(program), words_((program.buffers.size() + 63) / 64) {}
+  PlanChecker(const IpuProgram& program, CodeRange range)
+      : program_(program), range_(range), words_((program.buffers.size() + 63) / 64) {}
 
   void run() {
-    if (program_.instructions.empty()) return;
+    if (range_.begin == range_.end) return;
     make_blocks();
     solve();
     std::vector<char> reachable(blocks_.size(), 0);
@@ -61,33 +61,33 @@ class PlanChecker {
 
   void make_blocks() {
     const std::vector<Instruction>& steps = program_.instructions;
-    const int n = static_cast<int>(steps.size());
-    std::vector<char> starts(n + 1, 0);
+    const int begin = range_.begin, end = range_.end;
+    std::vector<char> starts(end - begin + 1, 0);
     starts[0] = 1;
-    for (int i = 0; i < n; ++i) {
+    for (int i = begin; i < end; ++i) {
       switch (steps[i].opcode) {
         case Opcode::kLoop:
         case Opcode::kEndLoop:
-          starts[i + 1] = 1;
-          starts[steps[i].target + 1] = 1;
+          starts[i + 1 - begin] = 1;
+          starts[steps[i].target + 1 - begin] = 1;
           break;
         case Opcode::kBranchIfNot:
         case Opcode::kBranchUnlessCounter:
         case Opcode::kJump:
-          starts[i + 1] = 1;
-          starts[steps[i].target] = 1;
+          starts[i + 1 - begin] = 1;
+          starts[steps[i].target - begin] = 1;
           break;
         default:
           break;
       }
     }
-    std::vector<int> block_at(n + 1, -1);
-    for (int i = 0; i < n; ++i) {
-      if (starts[i]) {
+    std::vector<int> block_at(end - begin, -1);
+    for (int i = begin; i < end; ++i) {
+      if (starts[i - begin]) {
         blocks_.emplace_back();
         blocks_.back().first = i;
       }
-      block_at[i] = static_cast<int>(blocks_.size()) - 1;
+      block_at[i - begin] = static_cast<int>(blocks_.size()) - 1;
       blocks_.back().last = i + 1;
     }
     for (size_t b = 0; b < blocks_.size(); ++b) {
@@ -95,9 +95,10 @@ class PlanChecker {
       Block& block = blocks_[b];
       const Instruction& last = steps[block.last - 1];
       auto link = [&](int instruction) {
-        if (instruction >= n) return;
-        block.successors.push_back(block_at[instruction]);
-        blocks_[block_at[instruction]].predecessors.push_back(static_cast<int>(b));
+        if (instruction >= end) return;
+        const int to = block_at[instruction - begin];
+        block.successors.push_back(to);
+        blocks_[to].predecessors.push_back(static_cast<int>(b));
       };
       switch (last.opcode) {
         case Opcode::kJump:
@@ -238,12 +239,16 @@ class PlanChecker {
   }
 
   const IpuProgram& program_;
+  const CodeRange range_;
   const size_t words_;
   std::vector<Block> blocks_;
 };
 
 }  // namespace
 
-void check_plan(const IpuProgram& program) { PlanChecker(program).run(); }
+void check_plan(const IpuProgram& program) {
+  const int entries = std::max(1, static_cast<int>(program.entries.size()));
+  for (int entry = 0; entry < entries; ++entry) PlanChecker(program, code_of(program, entry)).run();
+}
 
 }  // namespace ipu::program

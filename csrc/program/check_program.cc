@@ -2,9 +2,11 @@
 // is check_plan, order of rings check_deadlock.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 #include "program/check_variables.h"
+#include "program/host_elements.h"
 #include "program/program.h"
 #include "support/checked.h"
 #include "support/error.h"
@@ -19,13 +21,15 @@ class Checker {
 
   void run() {
     for (size_t b = 0; b < code_.buffers.size(); ++b) check_buffer(static_cast<int>(b));
-    for (size_t i = 0; i < code_.instructions.size(); ++i) {
-      poll_interruption();
-      at_ = static_cast<int>(i);
-      check_instruction(code_.instructions[i]);
+    check_entries();
+    for (int entry = 0; entry < static_cast<int>(program_.entry_points.size()); ++entry) {
+      range_ = code_of(code_, entry);
+      for (at_ = range_.begin; at_ < range_.end; ++at_) {
+        poll_interruption();
+        check_instruction(code_.instructions[at_]);
+      }
+      require(loops_.empty(), "a loop has no end");
     }
-    at_ = static_cast<int>(code_.instructions.size());
-    require(loops_.empty(), "a loop has no end");
     check_targets();
   }
 
@@ -34,6 +38,20 @@ class Checker {
     if (!condition)
       throw Error(ErrorCode::kInvalidProgram,
                   fmt::format("invalid program: {}: {}", describe(program_, ipu_, at_), what));
+  }
+
+  void check_entries() const {
+    auto fits = [&](bool condition, const std::string& what) {
+      if (!condition)
+        throw Error(ErrorCode::kInvalidProgram, fmt::format("invalid program: IPU {}: {}", ipu_, what));
+    };
+    if (code_.entries.empty()) return fits(program_.entry_points.size() == 1, "its entry points do not begin");
+    fits(code_.entries.size() == program_.entry_points.size(),
+         fmt::format("{} entry points begin, the program has {}", code_.entries.size(),
+                     program_.entry_points.size()));
+    fits(code_.entries.front() == 0 && std::is_sorted(code_.entries.begin(), code_.entries.end()) &&
+             code_.entries.back() <= static_cast<int>(code_.instructions.size()),
+         "its entry points are not one behind the other");
   }
 
   void check_buffer(int b) const {
@@ -115,8 +133,7 @@ class Checker {
     return result;
   }
   const Instruction& target(const Instruction& step) const {
-    require(step.target >= 0 && step.target < static_cast<int>(code_.instructions.size()),
-            "target out of range");
+    require(step.target >= range_.begin && step.target < range_.end, "target out of range");
     return code_.instructions[step.target];
   }
 
@@ -232,25 +249,28 @@ class Checker {
   // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target. A
   // branch may leave its loop for what follows it.
   void check_targets() {
-    for (size_t i = 0; i < code_.instructions.size(); ++i) {
-      poll_interruption();
-      const Instruction& step = code_.instructions[i];
-      at_ = static_cast<int>(i);
-      if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter &&
-          step.opcode != Opcode::kJump)
-        continue;
-      require(step.target > at_ && step.target <= static_cast<int>(code_.instructions.size()),
-              "target is not ahead");
-      int loop_there = step.target < static_cast<int>(inside_.size()) ? inside_[step.target] : -1;
-      const bool leaves = step.opcode == Opcode::kBranchIfNot && inside_[i] >= 0 &&
-                          step.target == code_.instructions[inside_[i]].target + 1;
-      require(loop_there == inside_[i] || leaves, "target is in another loop");
+    for (int entry = 0; entry < static_cast<int>(program_.entry_points.size()); ++entry) {
+      range_ = code_of(code_, entry);
+      for (at_ = range_.begin; at_ < range_.end; ++at_) check_target(code_.instructions[at_]);
     }
+  }
+
+  void check_target(const Instruction& step) const {
+    poll_interruption();
+    if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter &&
+        step.opcode != Opcode::kJump)
+      return;
+    require(step.target > at_ && step.target <= range_.end, "target is not ahead");
+    const int loop_here = inside_[at_], loop_there = step.target < range_.end ? inside_[step.target] : -1;
+    const bool leaves = step.opcode == Opcode::kBranchIfNot && loop_here >= 0 &&
+                        step.target == code_.instructions[loop_here].target + 1;
+    require(loop_there == loop_here || leaves, "target is in another loop");
   }
 
   const Program& program_;
   const int ipu_;
   const IpuProgram& code_;
+  CodeRange range_;  // of the entry point at hand
   int at_ = 0;
   std::vector<int> loops_;   // open kLoop instructions
   std::vector<int> inside_;  // per instruction: the loop around it
@@ -264,8 +284,11 @@ void check_program(const Program& program) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
   const int ipus = static_cast<int>(program.ipus.size());
-  require(program.replicas >= 1 && program.device_iterations >= 1 && program.accumulation >= 1,
-          "replicas, device iterations and accumulation are at least 1");
+  require(program.replicas >= 1, "replicas are at least 1");
+  require(!program.entry_points.empty(), "it has no entry point");
+  require(std::set(program.entry_points.begin(), program.entry_points.end()).size() ==
+              program.entry_points.size(),
+          "two entry points have one name");
   auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
     const std::string problem = grouping.problem(program.replicas);
     require(problem.empty(), fmt::format("the grouping of {} {}", of_what, problem));
@@ -284,19 +307,23 @@ void check_program(const Program& program) {
             fmt::format("ring {} ends on no IPU of the program", ring.name));
     require(ring.capacity >= 1 && ring.bytes >= 0, fmt::format("ring {} holds nothing", ring.name));
   }
-  // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
-  const Checked elements = Checked(program.device_iterations) * program.accumulation * program.replicas;
   for (const Stream& stream : program.streams) {
-    static_cast<void>(elements * size_in_bytes(stream.host_dtype, stream.spec.shape));
     require(stream.ipu >= 0 && stream.ipu < ipus,
             fmt::format("stream {} is on no IPU of the program", stream.name));
     require(stream.spec.is_contiguous(),
             fmt::format("elements of stream {} are not contiguous", stream.name));
-    if (stream.mode == StreamMode::kEveryN)
-      require(stream.period >= 1 && program.device_iterations % stream.period == 0,
-              fmt::format("the period of stream {} does not divide the device iterations", stream.name));
+    require(stream.period >= 1 && stream.block >= 1,
+            fmt::format("stream {} has period {} of blocks of {} elements", stream.name, stream.period,
+                        stream.block));
   }
   for (int i = 0; i < ipus; ++i) Checker(program, i).run();
+  // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
+  for (int entry = 0; entry < static_cast<int>(program.entry_points.size()); ++entry) {
+    const std::vector<HostElements> elements = host_elements(program, entry);
+    for (size_t s = 0; s < elements.size(); ++s)
+      static_cast<void>(Checked(elements[s].count()) *
+                        size_in_bytes(program.streams[s].host_dtype, program.streams[s].spec.shape));
+  }
 }
 
 }  // namespace ipu::program

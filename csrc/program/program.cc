@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "support/checked.h"
@@ -133,6 +134,18 @@ std::string_view to_string(Opcode opcode) {
   return "?";
 }
 
+int Program::find_entry(std::string_view name) const {
+  const auto at = std::find(entry_points.begin(), entry_points.end(), name);
+  return at == entry_points.end() ? -1 : static_cast<int>(at - entry_points.begin());
+}
+
+CodeRange code_of(const IpuProgram& ipu, int entry) {
+  const int all = static_cast<int>(ipu.instructions.size());
+  if (ipu.entries.empty()) return {0, all};
+  const auto next = static_cast<size_t>(entry) + 1;
+  return {ipu.entries.at(static_cast<size_t>(entry)), next < ipu.entries.size() ? ipu.entries[next] : all};
+}
+
 std::string describe(const Program& program, int ipu, int instruction) {
   std::string text = fmt::format("IPU {}, instruction {}", ipu, instruction);
   const std::vector<Instruction>& steps = program.ipus[ipu].instructions;
@@ -166,8 +179,7 @@ int64_t extent_bytes(const TensorSpec& spec) {
 std::string print(const Program& program) {
   std::string out;
   auto add = std::back_inserter(out);
-  fmt::format_to(add, "program replicas {} device_iterations {} accumulation {}\n", program.replicas,
-                 program.device_iterations, program.accumulation);
+  fmt::format_to(add, "program replicas {}\n", program.replicas);
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const Variable& variable = program.variables[v];
     fmt::format_to(add, "variable {} {} {} {} ipu {}{}", v, variable.name, spec_text(variable.spec),
@@ -193,7 +205,11 @@ std::string print(const Program& program) {
       if (buffer.index >= 0) fmt::format_to(add, " of {}", buffer.index);
       out += "\n";
     }
+    size_t entry = 0;
     for (size_t n = 0; n < ipu.instructions.size(); ++n) {
+      for (; entry < ipu.entries.size() && ipu.entries[entry] == static_cast<int>(n); ++entry)
+        if (program.entry_points.size() > 1)
+          fmt::format_to(add, "  entry point {}:\n", program.entry_points[entry]);
       fmt::format_to(add, "  {}: ", n);
       print_instruction(out, program, ipu, ipu.instructions[n]);
       out += "\n";

@@ -1,5 +1,5 @@
 // The machine-level program: per IPU of one replica, a flat list of instructions over byte buffers, plus the
-// rings and streams that connect them. Plain data: it can be written by hand in a test, saved, loaded and
+// rings and streams that connect them. One run carries out one entry point; entry points share variables. Plain data: it can be written by hand in a test, saved, loaded and
 // checked without a compiler. Execution: emulator/. Made by: lowering/.
 #pragma once
 
@@ -67,8 +67,11 @@ struct Stream {
   StreamMode mode = StreamMode::kInput;
   TensorSpec spec;  // one element as the device sees it
   DType host_dtype = DType::kF32;
-  int64_t period = 1;  // EveryN
+  int64_t period = 1;  // EveryN: of so many blocks the last comes to the host
+  int64_t block = 1;   // EveryN: elements of a block
   int ipu = 0;
+
+  bool is_input() const { return mode == StreamMode::kInput || mode == StreamMode::kConstantInput; }
 };
 
 enum class Opcode : uint8_t {
@@ -119,6 +122,9 @@ struct Origin {
 struct IpuProgram {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
+  // Where the code of each entry point begins, in their order; it ends where the next begins. Empty: there is
+  // one entry point, and all is its code.
+  std::vector<int> entries;
   int64_t arena_bytes = 0;
   int counters = 0;
   // Statistics of the plan.
@@ -134,20 +140,29 @@ struct Program {
   std::vector<Stream> streams;
   std::vector<Origin> origins;
   int replicas = 1;
-  ReplicaGrouping input_groups{1, 1};               // replicas of a group are fed the same elements
-  int64_t device_iterations = 1, accumulation = 1;  // how streams count
+  ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same elements
+  std::vector<std::string> entry_points{"main"};
+
+  int find_entry(std::string_view name) const;  // -1: there is none
 };
 
-// Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest; a
-// step names only buffers of its own IPU; specs fit their buffers; ring and stream elements have the
-// declared size.
+// Instructions of an entry point, half open.
+struct CodeRange {
+  int begin = 0, end = 0;
+};
+CodeRange code_of(const IpuProgram& ipu, int entry);
+
+// Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest and
+// end within their entry point; a step names only buffers of its own IPU; specs fit their buffers; ring and
+// stream elements have the declared size; what a run moves through a stream can be counted.
 void check_program(const Program& program);
 
 // Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena. Liveness
-// is computed anew from the instructions, loops included.
+// is computed anew from the instructions, loops included. Nothing in an arena lives from one run to the next.
 void check_plan(const IpuProgram& program);
 
-// Runs the program's control and rings without data. Throws Error(kDeadlock) naming who waits for whom.
+// Runs the control and rings of each entry point without data. Throws Error(kDeadlock) naming who waits for
+// whom.
 // kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is
 // run once with all of them taken and once with none.
 void check_deadlock(const Program& program);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/engine.h"
+#include "emulator/streams/array_port.h"
 #include "program/program.h"
 #include "support/shape.h"
 
@@ -30,7 +30,7 @@ class Anchors {
   // Of the last run. Later runs leave it alone: each has memory of its own.
   HostArray value(const std::string& name) const;
   // New memory for the next run.
-  void bind(std::span<emulator::StreamBinding> bindings);
+  void bind(std::span<emulator::ArrayPort> arrays);
 
  private:
   struct Anchor {

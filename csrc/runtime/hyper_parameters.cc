@@ -33,9 +33,9 @@ void HyperParameters::update() {
   }
 }
 
-void HyperParameters::bind(std::span<emulator::StreamBinding> bindings) {
+void HyperParameters::bind(std::span<emulator::ArrayPort> arrays) {
   for (size_t i = 0; i < streams_.size(); ++i)
-    bindings[static_cast<size_t>(streams_[i].stream)] = {reinterpret_cast<std::byte*>(&values_[i]), 1};
+    arrays[static_cast<size_t>(streams_[i].stream)].bind(reinterpret_cast<std::byte*>(&values_[i]), 1);
 }
 
 }  // namespace ipu::runtime

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "emulator/engine.h"
+#include "emulator/streams/array_port.h"
 #include "executable/signature.h"
 #include "optimizers/optimizer.h"
 
@@ -17,8 +17,9 @@ class HyperParameters {
   // Values for the next runs. Marks are those of the compiled program: what it streams stays streamed.
   // Error(kOptimizer) when constants, kind or groups differ from the compiled ones.
   void set(const optimizers::Spec& next);
+  const std::vector<executable::Signature::HyperStream>& streams() const { return streams_; }
   // Binds the streams to the values, for good.
-  void bind(std::span<emulator::StreamBinding> bindings);
+  void bind(std::span<emulator::ArrayPort> arrays);
 
  private:
   void update();

@@ -13,9 +13,29 @@ Session::Session(executable::Executable executable, ServedStreams served, optimi
       hypers_(std::move(served.hypers), std::move(optimizer)),
       anchors_(program_.get(), served.anchors) {
   if (!program_) return;
-  bindings_.resize(program_->streams.size());
-  hypers_.bind(bindings_);
-  if (served.seed >= 0) bindings_[served.seed] = {reinterpret_cast<std::byte*>(run_seed_.data()), 1};
+  for (size_t e = 0; e < program_->entry_points.size(); ++e)
+    elements_.push_back(program::host_elements(*program_, static_cast<int>(e)));
+  arrays_ = std::vector<emulator::ArrayPort>(program_->streams.size());
+  ports_.resize(arrays_.size());
+  owned_ports_.resize(arrays_.size());
+  const auto serve = [&](int stream) { ports_[stream] = &arrays_[stream]; };
+  hypers_.bind(arrays_);
+  for (const executable::Signature::HyperStream& hyper : hypers_.streams()) serve(hyper.stream);
+  for (const auto& [name, stream] : served.anchors) serve(stream);
+  if (served.seed >= 0) {
+    arrays_[served.seed].bind(reinterpret_cast<std::byte*>(run_seed_.data()), 1);
+    serve(served.seed);
+  }
+}
+
+int Session::find_entry(const std::string& name) const {
+  const int entry = program_ ? program_->find_entry(name) : -1;
+  if (entry >= 0) return entry;
+  std::string known;
+  if (program_)
+    for (const std::string& other : program_->entry_points) known += (known.empty() ? "" : ", ") + other;
+  throw Error(ErrorCode::kExecution,
+              fmt::format("no entry point: the program has none called '{}'; it has {}", name, known));
 }
 
 Session::~Session() {  // nobody else has it any more
@@ -111,13 +131,13 @@ uint64_t Session::first_version() {
   return ++sessions << 40;
 }
 
-void Session::Call::run() {
+void Session::Call::run(int entry) {
   Session& s = session_;
   s.run_seed_ = seed_of_run(s.random_state_.seed, s.random_state_.runs);
-  s.anchors_.bind(s.bindings_);
+  if (entry == 0) s.anchors_.bind(s.arrays_);
   // Before: a run that fails may have updated some.
   s.weights_version_.fetch_add(1, std::memory_order_release);
-  if (s.engine_ != nullptr) s.engine_->run(s.bindings_);
+  if (s.engine_ != nullptr) s.engine_->run(s.ports_, entry);
   ++s.random_state_.runs;
   s.has_run_ = true;
 }

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "emulator/engine.h"
+#include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "executable/signature.h"
 #include "optimizers/optimizer.h"
+#include "program/host_elements.h"
 #include "runtime/anchors.h"
 #include "runtime/device_lease.h"
 #include "runtime/device_variables.h"
@@ -36,7 +38,8 @@ struct RunSettings {
   bool check_floating_point = false;
 };
 
-// Streams of the program that the session serves itself; the others are the caller's to bind.
+// Streams of the program that the session serves itself, in every run of the first entry point; the others are
+// the caller's to bind.
 struct ServedStreams {
   int seed = -1;  // u32[2], constant in a run; -1: none
   std::vector<executable::Signature::HyperStream> hypers;
@@ -53,6 +56,9 @@ class Session {
 
   const executable::Executable& executable() const { return executable_; }
   const program::Program* program() const { return program_.get(); }
+  // What a run of an entry point moves, by stream. Error(kExecution) when the program has none of that name.
+  int find_entry(const std::string& name) const;
+  const std::vector<program::HostElements>& elements(int entry) const { return elements_.at(entry); }
   std::string program_text() const;
 
   // --- the device
@@ -90,12 +96,28 @@ class Session {
   class Call : public Held {
    public:
     explicit Call(Session& session) : Held(session) {}
-    bool is_accepted() const { return !session_.program_ || session_.accepts_calls_; }
-    // `elements` elements in host dtype, one behind the other, until the end of the run.
-    void bind(int stream, std::byte* data, int64_t elements) {
-      session_.bindings_[stream] = {data, elements};
+    ~Call() {
+      for (int stream : session_.bound_now_) session_.ports_[stream] = session_.owned_ports_[stream].get();
+      session_.bound_now_.clear();
     }
-    void run();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    bool is_accepted() const { return !session_.program_ || session_.accepts_calls_; }
+    // `elements` elements in host dtype, one behind the other, for this call.
+    void bind(int stream, std::byte* data, int64_t elements) {
+      session_.arrays_[stream].bind(data, elements);
+      session_.ports_[stream] = &session_.arrays_[stream];
+      session_.bound_now_.push_back(stream);
+    }
+    // Elements of such an array that the run has filled.
+    int64_t filled(int stream) const { return session_.arrays_[stream].filled(); }
+    // What stands behind the stream in all calls that bind nothing else to it; nullptr: nothing.
+    void bind(int stream, std::shared_ptr<emulator::StreamPort> port) {
+      session_.ports_[stream] = port.get();
+      session_.owned_ports_[stream] = std::move(port);
+    }
+    // Streams that the entry point does not use need not be bound.
+    void run(int entry = 0);
     // Finite f64 values of the host that became infinite in this run.
     int64_t take_narrowed_values() { return session_.engine_ ? session_.engine_->take_narrowed_values() : 0; }
   };
@@ -152,13 +174,17 @@ class Session {
 
   executable::Executable executable_;
   std::shared_ptr<const program::Program> program_;
+  std::vector<std::vector<program::HostElements>> elements_;  // [entry point][stream]
   DeviceVariables variables_;
   HyperParameters hypers_;
   Anchors anchors_;
   OwnedLock device_{"the device of the model", OwnedLock::Again::kRefused};
   std::unique_ptr<DeviceLease> lease_;  // only with the lock of the device, as all that follows
   std::unique_ptr<emulator::Engine> engine_;
-  std::vector<emulator::StreamBinding> bindings_;  // by stream of the program
+  std::vector<emulator::ArrayPort> arrays_;   // by stream of the program, as the next two
+  std::vector<emulator::StreamPort*> ports_;  // nullptr: nothing was ever bound
+  std::vector<std::shared_ptr<emulator::StreamPort>> owned_ports_;
+  std::vector<int> bound_now_;  // streams of the call
   RunSettings settings_;
   std::function<bool()> interrupted_;
   int first_replica_ = 0;

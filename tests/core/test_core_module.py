@@ -85,7 +85,7 @@ def test_several_elements_a_run_and_replicas_have_a_dimension_in_front():
       return %w
     }
     """
-    session = ipu_core.compile(text, replicas=2, device_iterations=3)
+    session = ipu_core.compile(text, replicas=2)
     assert session.streams()["x"][2] == (6, 2) and session.variables()["w"][1] == (2,)
     session.attach()
     session.write("w", f32(2, 10))

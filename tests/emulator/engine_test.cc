@@ -154,7 +154,6 @@ Error error_of(Action action) {
 Program pipeline(int ipus, int64_t rounds, int64_t n, int64_t ns = 0, int64_t lanes = 1) {
   Program p;
   p.ipus.resize(ipus);
-  p.device_iterations = rounds;
   int x = add_stream(p, "x", StreamMode::kInput, f32({n}));
   int y = add_stream(p, "y", StreamMode::kAll, f32({n}), ipus - 1);
   p.origins.push_back({"affine", "model.py:12 [layer]", 0, false});
@@ -363,7 +362,6 @@ TEST(Engine, StashReturnsElementsInOrder) {
   // y[i] = x[i] + x[i-2]: a stash of capacity 3 is filled two elements ahead.
   Program p;
   p.ipus.resize(1);
-  p.device_iterations = 6;
   int x = add_stream(p, "x", StreamMode::kInput, f32({2})),
       y = add_stream(p, "y", StreamMode::kAll, f32({2}));
   int q = add_ring(p, "stash", 8, 3, 0, 0);
@@ -392,8 +390,6 @@ TEST(Engine, StashReturnsElementsInOrder) {
 TEST(Engine, BranchesOnDataAndCountersOfNestedLoops) {
   Program p;
   p.ipus.resize(1);
-  p.device_iterations = 2;
-  p.accumulation = 3;
   int x = add_stream(p, "x", StreamMode::kInput, f32({1})),
       y = add_stream(p, "y", StreamMode::kAll, f32({1}));
   IpuWriter w(p, 0);
@@ -441,10 +437,9 @@ TEST(Engine, OutputModesPickElementsInTheDocumentedOrder) {
     Program p;
     p.ipus.resize(1);
     p.replicas = 2;
-    p.device_iterations = 4;
-    p.accumulation = 3;
     int x = add_stream(p, "x", StreamMode::kInput, f32({})),
         y = add_stream(p, "y", test.mode, f32({}), 0, test.period);
+    p.streams[y].block = 3;
     IpuWriter w(p, 0);
     Operand v = w.external(f32({}), "v");
     w.loop(12);
@@ -571,7 +566,6 @@ TEST(Engine, ReplicasAddInReplicaOrder) {
     Program p;
     p.ipus.resize(1);
     p.replicas = replicas;
-    p.device_iterations = 3;
     int x = add_stream(p, "x", StreamMode::kInput, f32({1500})),
         y = add_stream(p, "y", StreamMode::kAll, f32({1500}));
     IpuWriter w(p, 0);
@@ -638,7 +632,6 @@ TEST(Engine, ConstantInputsAreTheSameForEveryFetch) {
   Program p;
   p.ipus.resize(1);
   p.replicas = 2;
-  p.device_iterations = 2;
   int x = add_stream(p, "rate", StreamMode::kConstantInput, f32({})),
       y = add_stream(p, "y", StreamMode::kAll, f32({}));
   IpuWriter w(p, 0);

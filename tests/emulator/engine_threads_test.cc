@@ -38,7 +38,6 @@ const kernels::KernelRegistration add_two({"test.add_two",
 std::shared_ptr<const Program> counting_program() {
   Program p;
   p.ipus.resize(2);
-  p.device_iterations = 10;
   p.variables.push_back({"state", "buffer", f32({2}), 0, -1, true});
   const int x = add_stream(p, "x", StreamMode::kInput, f32({2}));
   const int y = add_stream(p, "y", StreamMode::kAll, f32({2}), 1);

@@ -201,7 +201,6 @@ TEST(Prove, AnExternalBufferMustBeDefinedOnEveryWay) {
 
 TEST(Prove, AnExternalBufferDefinedInBothArmsIsDefined) {
   Copy c;
-  c.program.device_iterations = 2;
   IpuWriter w = c.writer();
   Operand x = w.external(f32({4}), "x"), y = w.arena(f32({4}), "y"),
           condition = w.arena(program::boolean(), "condition");
@@ -214,64 +213,6 @@ TEST(Prove, AnExternalBufferDefinedInBothArmsIsDefined) {
   w.kernel("test.copy_four", {x}, {y});
   w.store(c.out, y);
   prove_program(c.program);
-}
-
-TEST(Prove, MoreLoadsAndStoresThanTheStreamHasElementsAreRefused) {
-  for (bool stores : {false, true}) {
-    Copy c;
-    c.program.device_iterations = 3;
-    IpuWriter w = c.writer();
-    Operand x = w.arena(f32({4}), "x");
-    w.loop(4);
-    if (stores)
-      w.store(c.out, x);
-    else
-      w.load(c.in, x);
-    w.end_loop();
-    expect_refused(c.program, std::string("stream ") + (stores ? "out" : "in") +
-                                  " is used 4 times in a run and has 3 elements");
-  }
-}
-
-TEST(Prove, GuardsOnCountersCutTheTrips) {
-  Copy c;
-  c.program.device_iterations = 3;
-  IpuWriter w = c.writer();
-  Operand x = w.arena(f32({4}), "x");
-  w.loop(5);
-  const int fill = w.branch_unless(w.counter(), 0, 3);
-  w.load(c.in, x);
-  w.land(fill);
-  const int drain = w.branch_unless(w.counter(), 2, 9);
-  w.store(c.out, x);
-  w.land(drain);
-  w.end_loop();
-  prove_program(c.program);
-}
-
-// What the proof cannot count is counted while running: the stream's cursor knows its end.
-TEST(Prove, AStreamThatEndsWhileRunningIsAnError) {
-  Copy c;
-  IpuWriter w = c.writer();
-  Operand x = w.arena(f32({4}), "x"), condition = w.arena(program::boolean(), "condition");
-  w.loop(1000);
-  w.load(c.in, x);
-  const int skip = w.branch_if_not(condition);
-  w.land(skip);
-  w.end_loop();
-  prove_program(c.program);
-  Engine engine(std::make_shared<const Program>(c.program), {.threads = 1});
-  std::vector<float> in(4), out(4);
-  const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in.data()), 1},
-                                    {reinterpret_cast<std::byte*>(out.data()), 1}};
-  try {
-    engine.run(bindings);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("'in' has 1 elements per replica and run, and one more was asked for"),
-              std::string::npos)
-        << error.message();
-  }
 }
 
 TEST(Prove, ASlotThatWasNotTakenCannotBeReleased) {

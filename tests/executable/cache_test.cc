@@ -34,7 +34,7 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
   using Parts = std::vector<std::string>;
   const target::System& pod16 = target::find_system("pod16");
   CompileOptions options, more;
-  more.device_iterations = 3;
+  more.replicas = 2;
   const CacheKey key = cache_key(*sample(), pod16, options, "1");
   EXPECT_EQ(differing(key, cache_key(*sample(), pod16, options, "1")), Parts{});
   EXPECT_EQ(differing(key, cache_key(*sample(0.5f, "tanh", "b.py"), pod16, options, "1")), Parts{});

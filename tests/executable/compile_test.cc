@@ -151,8 +151,6 @@ std::unique_ptr<ir::Module> make_step(const Case& c) {
 
 Executable compile_case(ir::Module& module, const Case& c, int replicas = 1) {
   CompileOptions options;
-  options.device_iterations = c.device_iterations;
-  options.accumulation = c.accumulation;
   options.auto_round_num_ipus = true;
   options.replicas = replicas;
   return compile(module, target::find_system("pod16"), options);

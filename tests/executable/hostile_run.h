@@ -12,6 +12,7 @@
 
 #include "emulator/engine.h"
 #include "executable/file.h"
+#include "program/host_elements.h"
 #include "support/error.h"
 #include "tests/executable/guarded_memory.h"
 
@@ -49,9 +50,12 @@ inline bool is_small(const program::Program& program, const executable::Signatur
   for (const auto& input : signature.inputs) tensor(input.shape, input.dtype);
   for (const auto& output : signature.outputs) tensor(output.shape, output.dtype);
   for (const auto& mutated : signature.mutated) tensor(mutated.output.shape, mutated.output.dtype);
-  for (const program::Stream& stream : program.streams)  // times of transfers, and anchored tensors
-    bytes += static_cast<double>(program.device_iterations) * static_cast<double>(program.accumulation) *
-             (16 + static_cast<double>(stream.spec.stored_bytes())) * program.replicas;
+  for (size_t e = 0; e < program.entry_points.size(); ++e) {
+    const std::vector<program::HostElements> elements = program::host_elements(program, static_cast<int>(e));
+    for (size_t s = 0; s < elements.size(); ++s)  // times of transfers, and anchored tensors
+      bytes += static_cast<double>(elements[s].count()) *
+               (16 + static_cast<double>(program.streams[s].spec.stored_bytes()));
+  }
   return bytes <= limit && program.replicas <= 16;
 }
 
@@ -126,6 +130,7 @@ class HostileRun {
       fill(value, DType::kF32);
       bindings[hyper.stream] = {value.read_only, 1};
     }
+    const std::vector<program::HostElements> elements = program::host_elements(*program, 0);
     for (size_t s = 0; s < program->streams.size(); ++s) {
       const program::Stream& stream = program->streams[s];
       if (stream.name == "rng.seed") {
@@ -133,7 +138,7 @@ class HostileRun {
         fill(seed, DType::kU32);
         bindings[s] = {seed.read_only, 1};
       } else if (bindings[s].data == nullptr && stream.name.starts_with("anchor.")) {
-        int64_t items = anchored_items(*program, stream);
+        const int64_t items = elements[s].count();
         bind_output(static_cast<int>(s), items * size_in_bytes(stream.host_dtype, stream.spec.shape), items);
       }
     }
@@ -142,6 +147,7 @@ class HostileRun {
       for (size_t s = 0; s < program->streams.size(); ++s) engine.stream_times(static_cast<int>(s));
       if (random_() % 4 != 0) break;
     }
+    for (int entry = 1; entry < static_cast<int>(program->entry_points.size()); ++entry) run(engine, entry);
     for (size_t i = 0; i < program->variables.size(); ++i) {
       const program::Variable& v = program->variables[i];
       if (!v.written && random_() % 4 != 0) continue;
@@ -151,16 +157,18 @@ class HostileRun {
     }
   }
 
-  static int64_t anchored_items(const program::Program& program, const program::Stream& stream) {
-    const int64_t all = program.device_iterations * program.accumulation;
-    switch (stream.mode) {
-      case program::StreamMode::kAll:
-        return all * program.replicas;
-      case program::StreamMode::kEveryN:
-        return all / stream.period * program.replicas;
-      default:
-        return program.replicas;
+  // An entry point that no signature knows.
+  void run(emulator::Engine& engine, int entry) {
+    std::vector<emulator::StreamBinding> arrays;
+    const std::span<const program::HostElements> elements = engine.elements(entry);
+    for (size_t s = 0; s < elements.size(); ++s) {
+      const program::Stream& stream = engine.program().streams[s];
+      GuardedTensor tensor =
+          memory_.take(elements[s].count() * size_in_bytes(stream.host_dtype, stream.spec.shape));
+      fill(tensor, stream.host_dtype);
+      arrays.push_back({stream.is_input() ? tensor.read_only : tensor.fill, elements[s].count()});
     }
+    engine.run(arrays, entry);
   }
 
   // Mostly ordinary values; sometimes those that kernels fear: NaN, infinities, indices out of range.

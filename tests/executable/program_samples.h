@@ -10,6 +10,7 @@
 #include "executable/format/json_fields.h"
 #include "lowering/lower.h"
 #include "passes/pass.h"
+#include "program/host_elements.h"
 #include "support/error.h"
 #include "tests/executable/program_mutator.h"
 #include "tests/executable/sample_file.h"
@@ -22,16 +23,12 @@ using executable::file_dtype;
 // A signature that binds every stream of a program.
 inline executable::Signature signature_of(const program::Program& program) {
   executable::Signature signature;
-  const int64_t steps = program.device_iterations * program.accumulation;
+  const std::vector<program::HostElements> elements = program::host_elements(program, 0);
   for (size_t s = 0; s < program.streams.size(); ++s) {
     const program::Stream& stream = program.streams[s];
     const bool is_input = stream.mode == program::StreamMode::kInput;
-    const int64_t items = is_input || stream.mode == program::StreamMode::kAll ? steps : 1;
-    Shape shape = stream.spec.shape;
-    if (!shape.empty())
-      shape[0] *= items;
-    else if (items > 1)
-      shape.push_back(items);
+    const int64_t items = elements[s].count();
+    const Shape shape = elements[s].shape(stream.spec.shape);
     if (is_input) {
       signature.inputs.push_back(
           {stream.name, shape, file_dtype(stream.host_dtype), items, {static_cast<int>(s)}});

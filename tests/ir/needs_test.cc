@@ -88,7 +88,6 @@ class Emulation {
     const auto replicas = static_cast<int>(ir::replica_count(*module_));
     executable::CompileOptions options;
     options.replicas = replicas;
-    options.device_iterations = elements_of_a_run();
     options.auto_round_num_ipus = true;
     std::unique_ptr<ir::Module> consumed = ir::parse(text);
     executable_ = executable::compile(*consumed, target::find_system("pod16"), options);
@@ -96,7 +95,6 @@ class Emulation {
     engine_options.threads = threads;
     engine_ = std::make_unique<emulator::Engine>(executable_.program, engine_options);
     replicas_ = replicas;
-    iterations_ = options.device_iterations;
   }
 
   std::string play() {
@@ -105,8 +103,7 @@ class Emulation {
       if (step.kind == cases::ScriptStep::Kind::kFeed) {
         feeds_[step.name].push_back(&step);
       } else if (step.kind == cases::ScriptStep::Kind::kDo) {
-        EXPECT_EQ(step.name, "main") << "only main runs on the emulator so far";
-        run();
+        run(executable_.program->find_entry(step.name));
       } else if (step.kind == cases::ScriptStep::Kind::kOut) {
         for (int r = 0; r < replicas_; ++r) {
           if (step.replica && *step.replica != r) continue;
@@ -126,41 +123,36 @@ class Emulation {
  private:
   ir::Type type_of(const std::string& stream) const { return module_->find_stream(stream)->type; }
 
-  // The most elements one replica takes from or gives to a stream between two runs.
-  int64_t elements_of_a_run() const {
-    std::map<std::string, int64_t> counts;
-    int64_t runs = 0, most = 1;
-    for (const cases::ScriptStep& step : script_.steps) {
-      if (step.kind == cases::ScriptStep::Kind::kDo) ++runs;
-      if ((step.kind == cases::ScriptStep::Kind::kFeed || step.kind == cases::ScriptStep::Kind::kOut) &&
-          step.replica.value_or(0) == 0)
-        most = std::max(most, ++counts[step.name]);
-    }
-    return (most + runs - 1) / std::max<int64_t>(runs, 1);
-  }
-
   std::byte* element(const std::string& stream, int64_t iteration, int replica) {
     return memory_[stream].data() + (iteration * replicas_ + replica) * type_of(stream).bytes();
   }
 
-  void run() {
+  // Feeds that no run has taken go to the first entry point that uses their stream.
+  void run(int entry) {
+    ASSERT_GE(entry, 0);
     memory_.clear();
     taken_.clear();
+    const std::span<const program::HostElements> elements = engine_->elements(entry);
     std::vector<emulator::StreamBinding> bindings;
-    for (const program::Stream& stream : executable_.program->streams) {
+    for (size_t s = 0; s < elements.size(); ++s) {
+      const program::Stream& stream = executable_.program->streams[s];
+      const int64_t per_replica = elements[s].is_constant() ? 1 : elements[s].per_replica();
       memory_[stream.name].resize(
-          static_cast<size_t>(type_of(stream.name).bytes() * iterations_ * replicas_));
+          static_cast<size_t>(type_of(stream.name).bytes() * per_replica * replicas_));
       std::map<int, int64_t> given;
-      for (const cases::ScriptStep* step : feeds_[stream.name])
-        for (int r = 0; r < replicas_; ++r) {
-          if (step->replica && *step->replica != r) continue;
-          const ConstantPtr data = cases::script_tensor(*step, type_of(stream.name)).to_constant();
-          std::memcpy(element(stream.name, given[r]++, r), data->bytes.data(), data->bytes.size());
-        }
-      bindings.push_back({memory_[stream.name].data(), iterations_ * replicas_});
+      if (elements[s].is_used()) {
+        for (const cases::ScriptStep* step : feeds_[stream.name])
+          for (int r = 0; r < replicas_; ++r) {
+            if (step->replica && *step->replica != r) continue;
+            ASSERT_LT(given[r], per_replica) << "too many elements for " << stream.name;
+            const ConstantPtr data = cases::script_tensor(*step, type_of(stream.name)).to_constant();
+            std::memcpy(element(stream.name, given[r]++, r), data->bytes.data(), data->bytes.size());
+          }
+        feeds_[stream.name].clear();
+      }
+      bindings.push_back({memory_[stream.name].data(), elements[s].count()});
     }
-    feeds_.clear();
-    engine_->run(bindings);
+    engine_->run(bindings, entry);
   }
 
   std::string variable(const cases::ScriptStep& step) {
@@ -181,7 +173,6 @@ class Emulation {
   executable::Executable executable_;
   std::unique_ptr<emulator::Engine> engine_;
   int replicas_ = 1;
-  int64_t iterations_ = 1;
   std::map<std::string, std::vector<const cases::ScriptStep*>> feeds_;
   std::map<std::string, std::vector<std::byte>> memory_;
   std::map<std::pair<std::string, int>, int64_t> taken_;
@@ -191,7 +182,7 @@ TEST_P(Needs, run_on_the_emulator_or_are_refused_as_they_say) {
   const cases::Script script = cases::script_of(GetParam().text);
   ASSERT_NE(script.emulator, "")
       << "the case does not say '// EMULATOR: runs' or '// EMULATOR: refuses TEXT'";
-  for (int threads : {1, 2}) {
+  for (int threads : {1, 2, 8}) {
     std::string outcome;
     try {
       outcome = Emulation(GetParam().text, threads).play();

@@ -93,7 +93,6 @@ TEST(Lower, UpdatesVariablesInPlaceInLoops) {
       return %w1, %m1
     })");
   LowerOptions options;
-  options.device_iterations = 3;
   program::Program p = compare(*module, options);
   EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "copy"), 0);
   EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // only %p
@@ -119,7 +118,6 @@ TEST(Lower, KeepsTheOldValueWhenItIsReadAfterTheUpdate) {
       return %o
     })");
   LowerOptions options;
-  options.device_iterations = 3;
   compare(*module, options);
 }
 
@@ -239,7 +237,6 @@ TEST(Lower, BranchesOnData) {
       return %w, %n
     })");
   LowerOptions options;
-  options.device_iterations = 4;
   program::Program p = compare(*module, options);
   EXPECT_EQ(count(p.ipus[0], Opcode::kBranchIfNot), 1);
 }
@@ -303,7 +300,6 @@ TEST(Lower, ScattersOverIpusWithQueuesAndNothingElse) {
       return %w1
     })");
   LowerOptions options;
-  options.device_iterations = 5;
   program::Program p = compare(*module, options);
   ASSERT_EQ(p.ipus.size(), 2u);
   EXPECT_EQ(count(p.ipus[0], Opcode::kPush), 2);
@@ -364,7 +360,6 @@ TEST(Lower, RingsAreQueuesAndStashesFillAhead) {
       return
     })");
   LowerOptions options;
-  options.device_iterations = 4;
   program::Program p = compare(*module, options);
   EXPECT_EQ(p.rings.size(), 2u);
   EXPECT_EQ(p.rings[0].capacity, 2);
@@ -429,7 +424,6 @@ TEST(Lower, OutputModesReachTheStreams) {
       return
     })");
   LowerOptions options;
-  options.device_iterations = 4;
   program::Program p = lower(*module, options);
   EXPECT_EQ(p.streams[1].mode, program::StreamMode::kEveryN);
   EXPECT_EQ(p.streams[1].period, 2);

@@ -187,8 +187,14 @@ TEST(CheckProgram, RefusesViewsLargerThanTheirBuffer) {
 TEST(CheckProgram, RefusesStreamsLargerThanAnyMemory) {
   Program p;
   p.ipus.resize(1);
-  p.device_iterations = p.accumulation = int64_t{1} << 31;
-  add_stream(p, "in", StreamMode::kInput, f32({4}));
+  const int in = add_stream(p, "in", StreamMode::kInput, f32({4}));
+  IpuWriter w(p, 0);
+  const Operand x = w.arena(f32({4}), "x");
+  w.loop(int64_t{1} << 31);
+  w.loop(int64_t{1} << 31);
+  w.load(in, x);
+  w.end_loop();
+  w.end_loop();
   expect_message([&] { check_program(p); }, "size overflow");
 }
 

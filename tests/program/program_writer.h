@@ -130,7 +130,7 @@ class IpuWriter {
 inline int add_stream(Program& program, std::string name, StreamMode mode, TensorSpec spec, int ipu = 0,
                       int64_t period = 1) {
   DType dtype = spec.dtype;
-  program.streams.push_back({std::move(name), mode, std::move(spec), dtype, period, ipu});
+  program.streams.push_back({std::move(name), mode, std::move(spec), dtype, period, 1, ipu});
   return static_cast<int>(program.streams.size()) - 1;
 }
 inline int add_ring(Program& program, std::string name, int64_t bytes, int64_t capacity, int from, int to) {

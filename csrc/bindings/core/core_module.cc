@@ -6,7 +6,9 @@
 
 #include <optional>
 
-#include "emulator/host_stream.h"
+#include "bindings/core/numpy_arrays.h"
+#include "bindings/core/python_port.h"
+#include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
@@ -21,17 +23,7 @@ namespace {
 namespace py = pybind11;
 using runtime::Session;
 
-// NumPy's names of the types that cross the edge of a program.
-constexpr std::pair<DType, const char*> kNumpyNames[] = {
-    {DType::kF32, "float32"}, {DType::kF16, "float16"}, {DType::kF64, "float64"}, {DType::kI32, "int32"},
-    {DType::kU32, "uint32"},  {DType::kI16, "int16"},   {DType::kU16, "uint16"},  {DType::kI8, "int8"},
-    {DType::kU8, "uint8"},    {DType::kI64, "int64"},   {DType::kBool, "bool"}};
-
-py::dtype numpy_type(DType dtype) {
-  for (const auto& [known, name] : kNumpyNames)
-    if (known == dtype) return py::dtype(name);
-  throw Error(ErrorCode::kTypeMismatch, fmt::format("unsupported type: NumPy has no {}", to_string(dtype)));
-}
+PyObject* error_class = nullptr;
 
 // Asked by native code that runs without the interpreter lock.
 bool interrupted() {
@@ -51,44 +43,28 @@ void outside_the_interpreter(const std::function<void()>& wait) {
   wait();
 }
 
-// The array as the device takes it; Error instead of a cast.
-py::array plain_array(const std::string& name, const py::object& value, DType dtype, const Shape& shape) {
-  py::array array = py::array::ensure(value, py::array::c_style);
-  if (!array) {
-    PyErr_Clear();
-    throw Error(ErrorCode::kTypeMismatch, fmt::format("{} takes a NumPy array", name));
-  }
-  const Shape given(array.shape(), array.shape() + array.ndim());
-  const py::dtype wanted = numpy_type(dtype);
-  if (!array.dtype().is(wanted) && !array.dtype().equal(wanted))
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("Data type mismatch: {} takes {}, got {}", name, std::string(py::str(wanted)),
-                            std::string(py::str(array.dtype()))));
-  if (given != shape)
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("Shape mismatch: {} takes {}, got {}", name, to_string(shape), to_string(given)));
-  return array;
-}
-
 // One session, and the streams of its program by name.
 class CoreSession {
  public:
   explicit CoreSession(executable::Executable executable)
       : session_(std::move(executable), {}, {}), program_(*session_.program()) {
     session_.set_interrupted(&interrupted);
-    for (const program::Stream& stream : program_.streams)
-      elements_.push_back(emulator::HostStream(stream, program_).elements_per_run());
+    bound_.resize(program_.streams.size());
   }
 
   Session& session() { return session_; }
 
-  py::dict streams() const {
+  std::vector<std::string> entry_points() const { return program_.entry_points; }
+
+  py::dict streams(const std::string& entry_name) const {
+    const int entry = session_.find_entry(entry_name);
     py::dict result;
     for (size_t s = 0; s < program_.streams.size(); ++s) {
       const program::Stream& stream = program_.streams[s];
+      if (!session_.elements(entry)[s].is_used()) continue;
       result[py::str(stream.name)] =
-          py::make_tuple(is_input(stream) ? "input" : "output", numpy_type(stream.host_dtype),
-                         py::tuple(py::cast(shape(s))));
+          py::make_tuple(stream.is_input() ? "input" : "output", numpy_type(stream.host_dtype),
+                         py::tuple(py::cast(shape(s, count(entry, s)))));
     }
     return result;
   }
@@ -121,50 +97,143 @@ class CoreSession {
     without_gil([&] { Session::Access(session_, "writing a variable").write(v, view); });
   }
 
-  py::dict run(const std::map<std::string, py::object>& inputs) {
-    for (const auto& [name, value] : inputs) require_input(name);
+  // For all runs to come.
+  void bind(const std::string& name, const py::object& value, bool wrap) {
+    const size_t s = find_stream(name);
+    const program::Stream& stream = program_.streams[s];
+    Bound next;
+    if (PyCallable_Check(value.ptr()) != 0) {
+      if (wrap)
+        throw Error(ErrorCode::kTypeMismatch,
+                    fmt::format("stream {} cannot wrap: a function goes on as long as it gives", name));
+      next.port = python_port(stream, value, failure_);
+    } else if (!value.is_none()) {
+      if (!stream.is_input())
+        throw Error(ErrorCode::kTypeMismatch,
+                    fmt::format("output {} takes a function, or None: run() gives arrays of outputs", name));
+      next.array = typed_array("input " + name, value, stream.host_dtype);
+      auto port = std::make_shared<emulator::ArrayPort>();
+      port->bind_for_good(static_cast<std::byte*>(const_cast<void*>(next.array.data())),
+                          elements_of(next.array, stream),
+                          wrap ? emulator::AtEnd::kWrap : emulator::AtEnd::kStop);
+      next.port = std::move(port);
+    }
+    // A run may have the old one: it ends first.
+    without_gil([&] { Session::Call(session_).bind(static_cast<int>(s), next.port); });
+    bound_[s] = std::move(next);
+  }
+
+  py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name) {
+    const int entry = session_.find_entry(entry_name);
+    for (const auto& [name, value] : inputs) require_input(name, entry, entry_name);
+    struct Array {
+      int stream;
+      std::byte* data;
+      int64_t elements;
+    };
     std::vector<py::array> arrays;
+    std::vector<Array> bindings;
     py::dict outputs;
     for (size_t s = 0; s < program_.streams.size(); ++s) {
       const program::Stream& stream = program_.streams[s];
-      if (is_input(stream)) {
-        auto given = inputs.find(stream.name);
+      if (!session_.elements(entry)[s].is_used()) continue;
+      auto given = inputs.find(stream.name);
+      if (given == inputs.end() && bound_[s].port != nullptr) continue;
+      if (stream.is_input()) {
         if (given == inputs.end())
           throw Error(ErrorCode::kTypeMismatch,
-                      fmt::format("input {} is missing: it takes {} of {}", stream.name, to_string(shape(s)),
-                                  to_string(stream.host_dtype)));
-        arrays.push_back(plain_array("input " + stream.name, given->second, stream.host_dtype, shape(s)));
+                      fmt::format("input {} is missing: it takes {} of {}", stream.name,
+                                  to_string(shape(s, count(entry, s))), to_string(stream.host_dtype)));
+        arrays.push_back(input_array(s, entry, given->second));
       } else {
-        arrays.emplace_back(numpy_type(stream.host_dtype), shape(s));
+        arrays.emplace_back(numpy_type(stream.host_dtype), shape(s, count(entry, s)));
         outputs[py::str(stream.name)] = arrays.back();
       }
+      // The engine only reads inputs.
+      bindings.push_back({static_cast<int>(s),
+                          static_cast<std::byte*>(const_cast<void*>(arrays.back().data())),
+                          elements_of(arrays.back(), stream)});
     }
     if (!session_.is_attached()) without_gil([&] { session_.attach(); });
-    std::vector<std::byte*> data;
-    for (py::array& array : arrays)  // the engine only reads inputs
-      data.push_back(static_cast<std::byte*>(const_cast<void*>(array.data())));
-    without_gil([&] {
-      Session::Call call(session_);
-      for (size_t s = 0; s < data.size(); ++s) call.bind(static_cast<int>(s), data[s], elements_[s]);
-      call.run();
-    });
+    try {
+      without_gil([&] {
+        Session::Call call(session_);
+        for (const Array& array : bindings) call.bind(array.stream, array.data, array.elements);
+        call.run(entry);
+        for (Array& array : bindings) array.elements = call.filled(array.stream);
+      });
+    } catch (const Error& error) {
+      raise_python_failure(error);
+      throw;
+    }
+    for (const Array& array : bindings) keep_filled(array.stream, entry, array.elements, outputs);
     return outputs;
   }
 
  private:
-  static bool is_input(const program::Stream& stream) {
-    return stream.mode == program::StreamMode::kInput || stream.mode == program::StreamMode::kConstantInput;
-  }
+  struct Bound {  // for all runs
+    std::shared_ptr<emulator::StreamPort> port;
+    py::array array;
+  };
 
   static std::span<std::byte> bytes_of(py::array& array) {
     return {static_cast<std::byte*>(array.mutable_data()), static_cast<size_t>(array.nbytes())};
   }
 
-  // Of all elements of a run: one element as it is, several with a dimension in front.
-  Shape shape(size_t stream) const {
+  int64_t count(int entry, size_t stream) const { return session_.elements(entry)[stream].count(); }
+
+  // Of several elements: one element as it is, else with a dimension in front.
+  Shape shape(size_t stream, int64_t elements) const {
     Shape shape = program_.streams[stream].spec.shape;
-    if (elements_[stream] != 1) shape.insert(shape.begin(), elements_[stream]);
+    if (elements != 1) shape.insert(shape.begin(), elements);
     return shape;
+  }
+
+  // Error(kTypeMismatch) when the array does not consist of elements of the stream.
+  static int64_t elements_of(const py::array& array, const program::Stream& stream) {
+    const Shape given = shape_of(array), &one = stream.spec.shape;
+    if (given == one) return 1;
+    if (given.size() == one.size() + 1 && std::equal(one.begin(), one.end(), given.begin() + 1))
+      return given[0];
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("Shape mismatch: stream {} takes elements of {}, got {}", stream.name,
+                            to_string(one), to_string(given)));
+  }
+
+  // As many elements as the run takes; any number where values decide about that.
+  py::array input_array(size_t s, int entry, const py::object& value) const {
+    const program::Stream& stream = program_.streams[s];
+    const std::string what = "input " + stream.name;
+    if (session_.elements(entry)[s].is_exact())
+      return plain_array(what, value, stream.host_dtype, shape(s, count(entry, s)));
+    return typed_array(what, value, stream.host_dtype);
+  }
+
+  // Of an output whose number of elements was not known before, what the run gave.
+  void keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const {
+    const program::Stream& stream = program_.streams[s];
+    if (stream.is_input() || session_.elements(entry)[s].is_exact() || count(entry, s) == 1) return;
+    const py::str name(stream.name);
+    outputs[name] = py::object(outputs[name])[py::slice(0, filled, 1)];
+  }
+
+  // What a function of a stream raised, as the cause of `error`; an exception that is no Exception, as it is.
+  void raise_python_failure(const Error& error) {
+    const std::exception_ptr raised = failure_->take();
+    if (raised == nullptr) return;
+    try {
+      std::rethrow_exception(raised);
+    } catch (py::error_already_set& cause) {
+      if (!cause.matches(PyExc_Exception)) throw;
+      py::raise_from(cause, error_class, error.message().c_str());
+      throw py::error_already_set();
+    }
+  }
+
+  size_t find_stream(const std::string& name) const {
+    for (size_t s = 0; s < program_.streams.size(); ++s)
+      if (program_.streams[s].name == name) return s;
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no stream {}", name));
   }
 
   const program::Variable& variable(const std::string& name) const {
@@ -174,31 +243,31 @@ class CoreSession {
     return *found;
   }
 
-  void require_input(const std::string& name) const {
-    for (const program::Stream& stream : program_.streams)
-      if (stream.name == name && is_input(stream)) return;
+  void require_input(const std::string& name, int entry, const std::string& entry_name) const {
+    for (size_t s = 0; s < program_.streams.size(); ++s) {
+      if (program_.streams[s].name != name || !program_.streams[s].is_input()) continue;
+      if (session_.elements(entry)[s].is_used()) return;
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("entry point {} does not read input {}", entry_name, name));
+    }
     throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no input {}", name));
   }
 
+  std::shared_ptr<PythonFailure> failure_ = std::make_shared<PythonFailure>();
   Session session_;
   const program::Program& program_;
-  std::vector<int64_t> elements_;  // of one run, by stream
+  std::vector<Bound> bound_;  // by stream
 };
 
-std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas,
-                                     int64_t device_iterations, int64_t accumulation) {
+std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas) {
   return without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = ir::parse(text, source);
     executable::CompileOptions options;
     options.replicas = replicas;
-    options.device_iterations = device_iterations;
-    options.accumulation = accumulation;
     return std::make_unique<CoreSession>(executable::compile(*module, target::attached_system(), options));
   });
 }
-
-PyObject* error_class = nullptr;
 
 void translate(std::exception_ptr pointer) {
   try {
@@ -227,18 +296,26 @@ PYBIND11_MODULE(_native, m) {
                                return first < 0 ? std::optional<int>() : first;
                              })
       .def_property_readonly("ipus", [](CoreSession& s) { return s.session().executable().ipus_reserved; })
-      .def("streams", &CoreSession::streams, "name -> (\"input\" or \"output\", dtype, shape in one run)")
+      .def_property_readonly("entry_points", &CoreSession::entry_points)
+      .def("streams", &CoreSession::streams, py::arg("entry") = "main",
+           "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "
+           "run). Where values decide how many elements there are, the shape is that of the most.")
       .def("variables", &CoreSession::variables, "name -> (dtype, shape on the host)")
       .def("read", &CoreSession::read, py::arg("variable"), "Value of a variable, as an array.")
       .def("write", &CoreSession::write, py::arg("variable"), py::arg("value"))
-      .def("run", &CoreSession::run, py::arg("inputs"),
-           "Runs once; arrays of all outputs by name. Attaches if needed.")
+      .def("bind", &CoreSession::bind, py::arg("stream"), py::arg("value"), py::arg("wrap") = false,
+           "What stands behind a stream in all runs to come in which run() is not given it: an array of which "
+           "each run takes the next elements (`wrap`: from the front again, after the last), a function, or "
+           "None for neither. A function of an input gives f(replica) -> array, or None at the end; one of an "
+           "output takes f(array, replica), for every element, whatever the output's mode.")
+      .def("run", &CoreSession::run, py::arg("inputs") = std::map<std::string, py::object>(),
+           py::arg("entry") = "main",
+           "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed.")
       .def(
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
           "The IR after all passes.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
-  m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"),
-        py::arg("device_iterations"), py::arg("accumulation"));
+  m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"));
 }
 
 }  // namespace ipu::bindings

@@ -136,7 +136,6 @@ class Prover {
 void prove_program(const Program& program) {
   for (const program::Variable& variable : program.variables) prove_forms(variable);
   for (size_t i = 0; i < program.ipus.size(); ++i) Prover(program, static_cast<int>(i)).run();
-  prove_stream_counts(program);
 }
 
 }  // namespace ipu::emulator

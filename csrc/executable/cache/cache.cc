@@ -16,6 +16,7 @@
 #include "executable/cache/cache_lock.h"
 #include "executable/digest.h"
 #include "executable/file.h"
+#include "lowering/lower.h"
 #include "ir/text/text.h"
 #include "passes/host_limits.h"
 #include "support/error.h"
@@ -85,10 +86,8 @@ const std::string& library_digest() {
 
 std::string options_text(const CompileOptions& options) {
   return fmt::format(
-      "pipeline={} replicas={} device_iterations={} accumulation={} "
-      "auto_round_num_ipus={:d} any_ipu_count={:d}",
-      options.pipeline, options.replicas, options.device_iterations, options.accumulation,
-      options.auto_round_num_ipus, options.any_ipu_count);
+      "pipeline={} replicas={} auto_round_num_ipus={:d} any_ipu_count={:d}", options.pipeline,
+      options.replicas, options.auto_round_num_ipus, options.any_ipu_count);
 }
 
 std::string machine_text(const target::System& system) {
@@ -169,17 +168,16 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
   require(found.program != nullptr, "it has no code");
   const program::Program& program = *found.program;
   require(found.ipu_version == system.ipu_version, "its machine differs");
-  require(program.replicas == options.replicas && program.input_groups == options.input_groups &&
-              program.device_iterations == options.device_iterations &&
-              program.accumulation == options.accumulation,
-          "its replicas or iterations differ");
+  require(program.replicas == options.replicas && program.input_groups == options.input_groups,
+          "its replicas differ");
+  require(program.entry_points == lowering::entry_points_of(module), "its entry points differ");
   require(program.streams.size() == module.streams().size(), "its number of streams differs");
   auto stream = program.streams.begin();
   for (const ir::Stream& wanted : module.streams()) {
     const program::Stream& s = *stream++;
     require(s.name == wanted.name && s.mode == mode_of(wanted) &&
                 s.spec == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
-                s.host_dtype == wanted.host_dtype && s.period == wanted.period,
+                s.host_dtype == wanted.host_dtype && s.period == wanted.period && s.block == wanted.block,
             fmt::format("stream {} differs", quotation(s.name)));
   }
   require(program.variables.size() == module.variables().size(), "its number of variables differs");

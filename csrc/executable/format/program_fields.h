@@ -25,7 +25,8 @@ IPU_FIELDS(program::Variable, field("name", &T::name), field("role", &T::role), 
 IPU_FIELDS(program::Ring, field("name", &T::name), field("bytes", &T::bytes), field("capacity", &T::capacity),
            field("from_ipu", &T::from_ipu), field("to_ipu", &T::to_ipu));
 IPU_FIELDS(program::Stream, field("name", &T::name), field("mode", &T::mode), field("spec", &T::spec),
-           field("host_dtype", &T::host_dtype), field("period", &T::period), field("ipu", &T::ipu));
+           field("host_dtype", &T::host_dtype), field("period", &T::period), field("block", &T::block),
+           field("ipu", &T::ipu));
 IPU_FIELDS(program::Operand, field("buffer", &T::buffer), field("byte_offset", &T::byte_offset),
            field("spec", &T::spec));
 IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T::kernel),
@@ -36,12 +37,11 @@ IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T
 IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("stage", &T::stage),
            field("backward", &T::backward));
 IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
-           field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
+           field("entries", &T::entries), field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
            field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
            field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
            field("origins", &T::origins), field("replicas", &T::replicas),
-           field("input_groups", &T::input_groups), field("device_iterations", &T::device_iterations),
-           field("accumulation", &T::accumulation));
+           field("input_groups", &T::input_groups), field("entry_points", &T::entry_points));
 
 }  // namespace ipu::executable

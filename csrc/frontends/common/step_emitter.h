@@ -71,6 +71,7 @@ class StepEmitter {
   const ir::Stream& stream(const std::string& name, ir::StreamDirection direction, const ir::Type& type,
                            DType host);
   void make_streams();
+  void thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t period) const;
   void make_anchor_streams();
   std::set<int> written_slots() const;
 

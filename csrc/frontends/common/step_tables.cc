@@ -165,6 +165,14 @@ const ir::Stream& StepEmitter::stream(const std::string& name, ir::StreamDirecti
   return module_.add_stream(std::move(added));
 }
 
+// A period counts device iterations.
+void StepEmitter::thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t period) const {
+  stream.mode = mode;
+  if (mode != ir::OutputMode::kEveryN) return;
+  stream.period = period;
+  stream.block = options_.accumulation;
+}
+
 void StepEmitter::make_streams() {
   for (size_t i = 0; i < forward_.inputs.size(); ++i) {
     const ForwardGraph::Input& input = forward_.inputs[i];
@@ -178,8 +186,7 @@ void StepEmitter::make_streams() {
     stream(output.name, ir::StreamDirection::kDeviceToHost, forward_.graph->outputs()[i]->type(),
            output.host_dtype);
     ir::Stream& added = *module_.find_stream(output.name);
-    added.mode = output.mode;
-    added.period = output.period;
+    thin_out(added, output.mode, output.period);
   }
   if (seed_input_ >= 0) {
     stream(kSeedStream, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
@@ -215,8 +222,7 @@ void StepEmitter::make_anchor_streams() {
                         anchor.parameter));
       stream(anchor.stream, ir::StreamDirection::kDeviceToHost, parameter->type, parameter->type.dtype);
       ir::Stream& added = *module_.find_stream(anchor.stream);
-      added.mode = anchor.mode;
-      added.period = anchor.period;
+      thin_out(added, anchor.mode, anchor.period);
     }
   }
 }

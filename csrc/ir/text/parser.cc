@@ -108,6 +108,7 @@ class Parser {
     s.host_dtype = r.fields.take<DType>("host_dtype", r.type.dtype);
     s.mode = static_cast<OutputMode>(r.fields.take_choice("mode", kOutputModes, 2));
     s.period = r.fields.take<int64_t>("period", 1);
+    s.block = r.fields.take<int64_t>("block", 1);
     s.constant = r.fields.take<bool>("constant", false);
     s.ipu = r.fields.take_index("ipu");
     r.fields.finish();

@@ -236,6 +236,7 @@ class Printer {
     if (s.mode != OutputMode::kAll)
       fields.set("mode", std::string(kOutputModes[static_cast<size_t>(s.mode)]));
     if (s.period != 1) fields.set("period", s.period);
+    if (s.block != 1) fields.set("block", s.block);
     if (s.constant) fields.set("constant", true);
     if (s.ipu) fields.set("ipu", int64_t{*s.ipu});
     row("stream", s.name, s.type, fields);

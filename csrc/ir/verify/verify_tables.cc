@@ -31,8 +31,10 @@ void Verifier::tables() {
   for (const RemoteBuffer& b : module_.remote_buffers())
     if (b.entries < 1) report(fmt::format("remote buffer {} has {} entries", at(b.name), b.entries));
   for (const Variable& v : module_.variables()) variable(v);
-  for (const Stream& s : module_.streams())
+  for (const Stream& s : module_.streams()) {
     if (s.period < 1) report(fmt::format("stream {} has period {}", at(s.name), s.period));
+    if (s.block < 1) report(fmt::format("stream {} has blocks of {} elements", at(s.name), s.block));
+  }
   for (const Ring& r : module_.rings())
     if (r.capacity < 1) report(fmt::format("ring {} has capacity {}", at(r.name), r.capacity));
 }

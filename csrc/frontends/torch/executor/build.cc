@@ -128,8 +128,6 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   executable::CompileOptions options;
   options.replicas = settings.replicas;
   options.input_groups = settings.input_groups;
-  options.device_iterations = settings.device_iterations;
-  options.accumulation = settings.accumulation;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
   options.any_ipu_count = settings.any_ipu_count;
   executable::Executable executable =

@@ -133,7 +133,8 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
     if (mutated_[i].replicas.defined()) {  // replicas of a group wrote the same
       const at::Tensor& target = inputs[mutated_[i].input];
       const program::Program& program = *session_->program();
-      value = value.unflatten(0, {program.device_iterations * program.accumulation, program.replicas, -1})
+      const int64_t per_replica = mutated_[i].output.items / program.replicas;
+      value = value.unflatten(0, {per_replica, program.replicas, -1})
                   .index_select(1, mutated_[i].replicas)
                   .view(target.sizes());
     }

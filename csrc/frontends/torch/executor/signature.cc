@@ -9,6 +9,7 @@
 #include "executable/digest.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "program/host_elements.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -28,29 +29,6 @@ constexpr std::array<std::pair<at::ScalarType, const char*>, 14> kFileDtypes{{{a
                                                                               {at::kUInt32, "U32"},
                                                                               {at::kUInt64, "U64"},
                                                                               {at::kFloat8_e5m2, "F8_E5M2"}}};
-
-// Items of an output that come back from one call (the table of output modes).
-int64_t items_of(const CompileSettings& s, ir::OutputMode mode) {
-  switch (mode) {
-    case ir::OutputMode::kAll:
-      return s.replicas * s.device_iterations * s.accumulation;
-    case ir::OutputMode::kEveryN:
-      return s.replicas * s.accumulation * (s.device_iterations / s.output_period);
-    case ir::OutputMode::kFinal:
-    case ir::OutputMode::kSum:
-      return s.replicas;
-  }
-  return 1;
-}
-
-// A scalar becomes a vector of items when there are several; otherwise dimension 0 is multiplied.
-std::vector<int64_t> whole_shape(std::vector<int64_t> shape, int64_t items) {
-  if (!shape.empty())
-    shape[0] *= items;
-  else if (items > 1)
-    shape.push_back(items);
-  return shape;
-}
 
 int find_stream(const program::Program* program, const std::string& name) {
   if (program == nullptr) return -1;
@@ -128,6 +106,9 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   executable::Signature signature;
   signature.training = settings.training;
   signature.optimizer = settings.optimizer;
+  // What crosses the edge is counted by the program; an input it does not read is as large as the others.
+  const std::vector<program::HostElements> elements =
+      program == nullptr ? std::vector<program::HostElements>() : program::host_elements(*program, 0);
   const int64_t micro_batches =
       settings.input_groups.count(settings.replicas) * settings.device_iterations * settings.accumulation;
   for (const InputSpec& spec : captured.inputs) {
@@ -137,8 +118,11 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     if (!input.shape.empty()) input.shape[0] *= micro_batches;
     input.dtype = file_dtype(spec.dtype);
     input.items = micro_batches;
-    int stream = find_stream(program, spec.name);
-    if (stream >= 0) input.streams.push_back(stream);
+    if (int stream = find_stream(program, spec.name); stream >= 0) {
+      IPU_CHECK(!elements[stream].is_used() || elements[stream].count() == micro_batches,
+                "the program reads another number of elements of input " + spec.name);
+      if (elements[stream].is_used()) input.streams.push_back(stream);
+    }
     signature.inputs.push_back(std::move(input));
   }
   std::vector<int> first_with(static_cast<size_t>(std::max(captured.host_outputs, 0)), -1);
@@ -151,9 +135,9 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
       output.constant = static_cast<int>(signature.constants.size());
       signature.constants.push_back(host_tensor(spec.constant));
     } else {
-      output.items = items_of(settings, settings.output_mode);
-      output.shape = whole_shape(spec.shape, output.items);
       output.stream = find_output(program, spec.index);
+      output.items = elements[output.stream].count();
+      output.shape = program::repeated_shape(spec.shape, output.items);
       int& first = first_with[spec.index];
       if (first >= 0)
         output.same_as = first;
@@ -166,9 +150,9 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     executable::Signature::Mutated mutated;
     mutated.input = m.input;
     mutated.also = m.also;
-    mutated.output.items = items_of(settings, ir::OutputMode::kAll);
-    mutated.output.shape = whole_shape(m.shape, mutated.output.items);
     mutated.output.stream = find_output(program, m.output);
+    mutated.output.items = elements[mutated.output.stream].count();
+    mutated.output.shape = program::repeated_shape(m.shape, mutated.output.items);
     mutated.output.dtype = file_dtype(scalar_type(program->streams[mutated.output.stream].host_dtype));
     signature.mutated.push_back(std::move(mutated));
   }

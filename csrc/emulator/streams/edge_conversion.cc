@@ -1,4 +1,4 @@
-#include "emulator/host_stream.h"
+#include "emulator/streams/edge_conversion.h"
 
 #include <fmt/core.h>
 
@@ -11,8 +11,6 @@
 
 namespace ipu::emulator {
 namespace {
-
-using program::StreamMode;
 
 // Both loops have no branch, so that the check is as wide as the copy. Users' tensors are aligned to their
 // element only.
@@ -67,72 +65,22 @@ bool can_convert(DType device, DType host) {
 
 }  // namespace
 
-int64_t HostStream::elements_per_replica(const program::Stream& stream, const program::Program& program) {
-  return stream.mode == StreamMode::kConstantInput ? INT64_MAX
-                                                   : program.device_iterations * program.accumulation;
-}
-
-HostStream::HostStream(const program::Stream& stream, const program::Program& program)
+EdgeConversion::EdgeConversion(const program::Stream& stream)
     : name_(stream.name),
       shape_(stream.spec.shape),
-      mode_(stream.mode),
       device_(stream.spec.dtype),
       host_(stream.host_dtype),
       count_(element_count(stream.spec.shape)),
       device_bytes_(stream.spec.stored_bytes()),
       host_bytes_(size_in_bytes(stream.host_dtype, stream.spec.shape)),
-      period_(stream.period),
-      accumulation_(program.accumulation),
-      last_(program.device_iterations * program.accumulation - 1),
-      elements_per_replica_(elements_per_replica(stream, program)),
-      replicas_(program.replicas),
-      input_groups_(program.input_groups.count(program.replicas)),
-      groups_(program.input_groups),
-      constant_(stream.mode == StreamMode::kConstantInput),
       converts_(stream.host_dtype != stream.spec.dtype) {
   if (converts_ && !can_convert(device_, host_))
     throw Error(ErrorCode::kExecution,
                 fmt::format("stream cannot convert: '{}' is {} on the device and {} on the host", stream.name,
                             to_string(device_), to_string(host_)));
-  int64_t per_replica = program.device_iterations * program.accumulation;
-  switch (mode_) {
-    case StreamMode::kConstantInput:
-      elements_ = 1;
-      break;
-    case StreamMode::kInput:
-      elements_ = per_replica * input_groups_;
-      break;
-    case StreamMode::kAll:
-      elements_ = per_replica * replicas_;
-      break;
-    case StreamMode::kEveryN:
-      elements_ = per_replica / period_ * replicas_;
-      break;
-    case StreamMode::kFinal:
-    case StreamMode::kSum:
-      elements_ = replicas_;
-      break;
-  }
 }
 
-int64_t HostStream::position(int64_t cursor) const {
-  switch (mode_) {
-    case StreamMode::kConstantInput:
-      return -1;
-    case StreamMode::kInput:
-    case StreamMode::kAll:
-      return cursor;
-    case StreamMode::kEveryN: {
-      int64_t iteration = cursor / accumulation_;
-      return (iteration + 1) % period_ != 0 ? -1
-                                            : iteration / period_ * accumulation_ + cursor % accumulation_;
-    }
-    default:
-      return cursor == last_ ? 0 : -1;
-  }
-}
-
-int64_t HostStream::load(const std::byte* from, std::byte* to) const {
+int64_t EdgeConversion::load(const std::byte* from, std::byte* to) const {
   if (count_ == 0) return 0;  // neither side need have memory
   if (!converts_) {
     std::memcpy(to, from, static_cast<size_t>(device_bytes_));
@@ -142,12 +90,12 @@ int64_t HostStream::load(const std::byte* from, std::byte* to) const {
   return narrow_integers(from, to, count_) ? 0 : kUnfit;
 }
 
-void HostStream::raise_unfit(const StreamBinding& binding, const std::byte* from) const {
+void EdgeConversion::raise_unfit(const std::byte* from, int64_t number) const {
   constexpr int64_t low = std::numeric_limits<int32_t>::min(), high = std::numeric_limits<int32_t>::max();
   int64_t i = 0;
   while (i + 1 < count_ && read<int64_t>(from, i) >= low && read<int64_t>(from, i) <= high) ++i;
   // The elements of a stream lie one behind the other along the first dimension of the user's tensor.
-  int64_t rest = (from - binding.data) / static_cast<int64_t>(sizeof(int64_t)) + i;
+  int64_t rest = number * count_ + i;
   Shape at(shape_.size());
   for (size_t d = at.size(); d-- > 1; rest /= shape_[d]) at[d] = rest % shape_[d];
   if (!at.empty()) at[0] = rest;
@@ -157,29 +105,10 @@ void HostStream::raise_unfit(const StreamBinding& binding, const std::byte* from
                           to_string(at), name_, read<int64_t>(from, i), low, high));
 }
 
-void HostStream::store(const StreamBinding& binding, int64_t cursor, int replica,
-                       const std::byte* from) const {
+void EdgeConversion::store(const std::byte* from, const StreamPort::Slot& slot) const {
   if (count_ == 0) return;  // neither side need have memory
-  int64_t element = replica;
-  bool add = false;
-  switch (mode_) {
-    case StreamMode::kAll:
-      element += cursor * replicas_;
-      break;
-    case StreamMode::kFinal:
-      if (cursor != last_) return;
-      break;
-    case StreamMode::kEveryN: {
-      int64_t iteration = cursor / accumulation_;
-      if ((iteration + 1) % period_ != 0) return;
-      element += (iteration / period_ * accumulation_ + cursor % accumulation_) * replicas_;
-      break;
-    }
-    default:
-      add = cursor > 0;
-      break;
-  }
-  std::byte* to = binding.data + element * host_bytes_;
+  const bool add = slot.kind == StreamPort::Slot::Kind::kAdd;
+  std::byte* to = slot.at;
   if (converts_) {
     if (host_ == DType::kI64) {
       widen<int64_t, int32_t>(from, to, count_, add);
