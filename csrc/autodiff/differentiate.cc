@@ -15,7 +15,7 @@
 #include "autodiff/regions.h"
 #include "autodiff/stitch.h"
 #include "ir/builder.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "ops/definition/gradient_builder.h"
 #include "support/error.h"
@@ -36,11 +36,16 @@ using ir::Value;
       .at(ir::user_line(op.location));
 }
 
+// Call sites get their new results when all is done, in one sweep.
+GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, GrownGraphs& grown);
+
 class Differentiation {
  public:
-  Differentiation(ir::Graph& graph, DifferentiateOptions& options)
+  // `grown` gets the graphs that return more than before.
+  Differentiation(ir::Graph& graph, DifferentiateOptions& options, GrownGraphs& grown)
       : graph_(graph),
         options_(options),
+        grown_(grown),
         activity_(find_activity(graph, options.required)),
         backward_(graph.module()->add_graph(graph.name() + "_gradient")),
         builder_(backward_) {
@@ -48,9 +53,10 @@ class Differentiation {
   }
 
   // Into the forward graph itself, where the builder stands.
-  Differentiation(const ir::Builder& builder, DifferentiateOptions& options)
+  Differentiation(const ir::Builder& builder, DifferentiateOptions& options, GrownGraphs& grown)
       : graph_(*builder.graph()),
         options_(options),
+        grown_(grown),
         activity_(find_activity(graph_, options.required)),
         backward_(&graph_),
         builder_(builder),
@@ -81,7 +87,7 @@ class Differentiation {
       backward_->append_output(gradient_of_input(input));
     }
     if (options_.stitch == Stitch::kAppendOutputs) {
-      append_missing_outputs(graph_, info_);
+      if (append_missing_outputs(graph_, info_)) grown_.insert(&graph_);
     } else {
       recompute_forward_values(graph_, info_);
     }
@@ -163,7 +169,7 @@ class Differentiation {
     if (op.is(kCustomGradient)) return custom_gradients(op, upstream);
     if (op.is(ir::kind::kIf)) return if_gradients(op, upstream, needs, builder_, fetcher);
     if (op.is(ir::kind::kLoop)) {
-      if (op.attributes.boolean("while", false))
+      if (ir::Region(op).condition_output() >= 0)
         not_differentiable(op, "a loop with a condition computed at run time");
       return loop_gradients(op, upstream, needs, builder_, fetcher);
     }
@@ -213,7 +219,7 @@ class Differentiation {
 
   std::vector<Value*> call_gradients(ir::Op& op, const std::vector<Value*>& upstream,
                                      const std::vector<bool>& needs) {
-    ir::Graph& callee = *ir::called_graphs(op).at(0);
+    ir::Graph& callee = ir::Region(op).body();
     const GradInfo info = callee_info(callee, upstream, needs);
     std::vector<Value*> arguments;
     for (const Connection& input : info.expected_inputs) {
@@ -239,9 +245,9 @@ class Differentiation {
   }
 
   // The value of the caller that stands for `inner` of the callee: an operand or a result of the call site.
-  static Value* at_site(const ir::Op& site, const ir::Graph& callee, const Value* inner) {
-    if (inner->producer() == nullptr) return site.operand(inner->index());
-    return site.result(output_index(callee, inner));
+  static Value* at_site(ir::Op& site, const ir::Graph& callee, const Value* inner) {
+    if (inner->producer() == nullptr) return site.operand(ir::Region(site).operand(inner->index()));
+    return ir::result_for_output(site, callee, output_index(callee, inner));
   }
 
   // The gradient of the callee's output `value`, which the callee may return several times.
@@ -281,7 +287,7 @@ class Differentiation {
     auto cached = options_.callee_infos.find(&callee);
     if (cached != options_.callee_infos.end() && covers(cached->second)) return cached->second;
     inner.callee_infos = options_.callee_infos;
-    GradInfo made = differentiate(callee, inner);
+    GradInfo made = differentiate_one(callee, inner, grown_);
     options_.callee_infos = std::move(inner.callee_infos);
     options_.callee_infos[&callee] = made;
     return made;
@@ -289,6 +295,7 @@ class Differentiation {
 
   ir::Graph& graph_;
   DifferentiateOptions& options_;
+  GrownGraphs& grown_;
   Activity activity_;
   ir::Graph* backward_;
   ir::Builder builder_;
@@ -312,6 +319,24 @@ void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, c
     }
 }
 
+GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, GrownGraphs& grown) {
+  auto floating = [](const std::vector<Value*>& values) {
+    std::vector<Value*> chosen;
+    std::unordered_set<const Value*> seen;
+    for (Value* value : values)
+      if (is_floating_point(value->type().dtype) && seen.insert(value).second) chosen.push_back(value);
+    return chosen;
+  };
+  DifferentiateOptions filled = options;
+  if (filled.provided.empty()) filled.provided = floating(graph.outputs());
+  if (filled.required.empty()) filled.required = floating(graph.inputs());
+  check_floating(filled.provided, graph, "output");
+  check_floating(filled.required, graph, "input");
+  GradInfo info = Differentiation(graph, filled, grown).run();
+  options.callee_infos = std::move(filled.callee_infos);
+  return info;
+}
+
 }  // namespace
 
 std::vector<Value*> gradients_in_graph(ir::Builder& builder,
@@ -319,7 +344,10 @@ std::vector<Value*> gradients_in_graph(ir::Builder& builder,
                                        const std::vector<Value*>& required) {
   DifferentiateOptions options;
   options.required = required;
-  return Differentiation(builder, options).run_in_graph(provided);
+  GrownGraphs grown;
+  const std::vector<Value*> gradients = Differentiation(builder, options, grown).run_in_graph(provided);
+  if (!grown.empty()) complete_call_sites(*builder.module(), grown);
+  return gradients;
 }
 
 void drop_custom_gradients(ir::Graph& graph) {
@@ -338,20 +366,9 @@ bool takes_gradient(const ir::Op& op, int i) {
 }
 
 GradInfo differentiate(ir::Graph& graph, DifferentiateOptions& options) {
-  auto floating = [](const std::vector<Value*>& values) {
-    std::vector<Value*> chosen;
-    std::unordered_set<const Value*> seen;
-    for (Value* value : values)
-      if (is_floating_point(value->type().dtype) && seen.insert(value).second) chosen.push_back(value);
-    return chosen;
-  };
-  DifferentiateOptions filled = options;
-  if (filled.provided.empty()) filled.provided = floating(graph.outputs());
-  if (filled.required.empty()) filled.required = floating(graph.inputs());
-  check_floating(filled.provided, graph, "output");
-  check_floating(filled.required, graph, "input");
-  GradInfo info = Differentiation(graph, filled).run();
-  options.callee_infos = std::move(filled.callee_infos);
+  GrownGraphs grown;
+  GradInfo info = differentiate_one(graph, options, grown);
+  if (!grown.empty()) complete_call_sites(*graph.module(), grown);
   return info;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "autodiff/differentiate.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 
@@ -48,17 +48,19 @@ std::vector<Value*> region_gradient(ir::Builder& builder, ir::Graph& region,
 std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream,
                                  const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch) {
   std::vector<Value*> arguments, gradients(op.operand_count());
-  for (int i = 1; i < op.operand_count(); ++i) arguments.push_back(fetch(op.operand(i)));
+  const ir::Region branching(op);
+  for (int i = branching.first_operand(); i < op.operand_count(); ++i)
+    arguments.push_back(fetch(op.operand(i)));
   const size_t forward_arguments = arguments.size();
   for (Value* gradient : upstream)
     if (gradient != nullptr) arguments.push_back(gradient);
   std::vector<int> required;
-  for (int i = 1; i < op.operand_count(); ++i)
-    if (needs[i]) required.push_back(i - 1);
+  for (int i = branching.first_operand(); i < op.operand_count(); ++i)
+    if (needs[i]) required.push_back(branching.input(i));
   if (required.empty()) return gradients;
 
   std::vector<ir::Graph*> branches;
-  for (ir::Graph* region : ir::called_graphs(op)) {
+  for (ir::Graph* region : branching.bodies()) {
     ir::Graph* graph = builder.module()->add_graph(region->name() + "_backward");
     std::vector<Value*> inputs;
     for (const Value* argument : arguments)
@@ -75,16 +77,17 @@ std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream
     branches.push_back(graph);
   }
   const std::vector<Value*> results =
-      builder.branch(fetch(op.operand(0)), branches[0], branches[1], arguments);
-  for (size_t i = 0; i < required.size(); ++i) gradients[required[i] + 1] = results[i];
+      builder.branch(fetch(op.operand(branching.condition_operand())), branches[0], branches[1], arguments);
+  for (size_t i = 0; i < required.size(); ++i) gradients[branching.operand(required[i])] = results[i];
   return gradients;
 }
 
 std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstream,
                                    const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch) {
-  ir::Graph& body = *ir::called_graphs(op).at(0);
+  const ir::Region loop(op);
+  ir::Graph& body = loop.body();
   const int64_t trip = op.attributes.integer("trip");
-  const int carried = static_cast<int>(op.attributes.integer("carried"));
+  const int carried = loop.carried();
   const int operands = op.operand_count();
   std::vector<Value*> forward;
   for (int i = 0; i < operands; ++i) forward.push_back(fetch(op.operand(i)));
@@ -158,7 +161,7 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
   std::vector<int> body_required;
   for (size_t i = 0; i < required.size(); ++i) {
     if (required[i] < carried) body_upstream[required[i]] = sums[i];
-    body_required.push_back(required[i] + 1);
+    body_required.push_back(loop.input(required[i]));
   }
   const std::vector<Value*> gradients_here =
       region_gradient(inner, body, arguments, body_upstream, body_required);

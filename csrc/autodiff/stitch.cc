@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "support/error.h"
 
 namespace ipu::autodiff {
@@ -18,38 +18,36 @@ ir::Op* clone_op(const ir::Op& op, ir::Graph& into, ir::Op* before,
   std::vector<ir::Value*> operands;
   for (int i = 0; i < op.operand_count(); ++i)
     operands.push_back(op.operand(i) == nullptr ? nullptr : values.at(op.operand(i)));
-  ir::Op* copy = into.create(op.kind(), operands, op.attributes, {}, before);
-  copy->settings = op.settings;
+  ir::Op* copy = into.copy(op, operands, before);
   copy->settings.context = ir::Context::kBackward;
   copy->settings.recompute = ir::Recompute::kRecompute;
   copy->settings.stage.reset();
-  copy->location = op.location;
-  copy->origin = op.origin;
-  for (int i = 0; i < op.result_count(); ++i)
-    values[op.result(i)] = copy->append_result(op.result(i)->type(), op.result(i)->name());
+  for (int i = 0; i < op.result_count(); ++i) values[op.result(i)] = copy->result(i);
   return copy;
 }
 
 }  // namespace
 
-void append_missing_outputs(ir::Graph& graph, const GradInfo& info) {
-  std::vector<ir::Value*> added;
+bool append_missing_outputs(ir::Graph& graph, const GradInfo& info) {
+  bool appended = false;
   for (const Connection& input : info.expected_inputs) {
     if (input.kind != ConnectionKind::kForward) continue;
     if (input.forward->producer() == nullptr || input.forward->is_output()) continue;
     graph.append_output(input.forward);
-    added.push_back(input.forward);
+    appended = true;
   }
-  if (added.empty()) return;
-  for (const auto& caller : graph.module()->graphs())
-    for (const auto& op : caller->ops()) {
-      bool is_site = false;
-      for (const ir::Graph* callee : ir::called_graphs(*op)) is_site |= callee == &graph;
-      if (!is_site) continue;
-      IPU_CHECK(op->is(ir::kind::kCall),
-                fmt::format("@{} is a body of '{}', its outputs are fixed", graph.name(), op->kind()));
-      for (const ir::Value* value : added) op->append_result(value->type(), value->name());
-    }
+  return appended;
+}
+
+void complete_call_sites(ir::Module& module, const GrownGraphs& grown) {
+  for (const auto& caller : module.graphs())
+    for (const auto& op : caller->ops())
+      for (const ir::Graph* callee : ir::called_graphs(*op)) {
+        if (!grown.contains(callee)) continue;
+        IPU_CHECK(op->is(ir::kind::kCall),
+                  fmt::format("@{} is a body of '{}', its outputs are fixed", callee->name(), op->kind()));
+        ir::result_for_output(*op, *callee, static_cast<int>(callee->outputs().size()) - 1);
+      }
 }
 
 void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {

@@ -57,16 +57,27 @@ std::vector<Value*> Builder::call(Graph* callee, std::span<Value* const> argumen
       *create(kind::kCall, arguments, {{"callee", Symbol{callee->name()}}}, types_of(callee->outputs())));
 }
 
-std::vector<Value*> Builder::loop(Graph* body, std::span<Value* const> carried,
-                                  std::span<Value* const> invariant, int64_t trip) {
+std::vector<Value*> Builder::repeat(std::string_view kind, std::span<Value* const> carried,
+                                    std::span<Value* const> invariant, Attributes attributes) {
   std::vector<Value*> operands(carried.begin(), carried.end());
   operands.insert(operands.end(), invariant.begin(), invariant.end());
   std::vector<Type> types;
   for (const Value* value : carried) types.push_back(value->type());
-  return results_of(*create(
-      kind::kLoop, operands,
-      {{"body", Symbol{body->name()}}, {"trip", trip}, {"carried", static_cast<int64_t>(carried.size())}},
-      types));
+  attributes.set("carried", static_cast<int64_t>(carried.size()));
+  return results_of(*create(kind, operands, std::move(attributes), types));
+}
+
+std::vector<Value*> Builder::loop(Graph* body, std::span<Value* const> carried,
+                                  std::span<Value* const> invariant, int64_t trip) {
+  return repeat(kind::kLoop, carried, invariant, {{"body", Symbol{body->name()}}, {"trip", trip}});
+}
+
+std::vector<Value*> Builder::pipeline(Graph* stage, std::span<Value* const> carried,
+                                      std::span<Value* const> invariant, int64_t micro_batches) {
+  return repeat(kind::kPipeline, carried, invariant,
+                {{"stages", std::vector<Symbol>{Symbol{stage->name()}}},
+                 {"schedule", std::string("grouped")},
+                 {"micro_batches", micro_batches}});
 }
 
 std::vector<Value*> Builder::branch(Value* condition, Graph* then_graph, Graph* else_graph,

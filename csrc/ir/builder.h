@@ -34,6 +34,9 @@ class Builder {
   std::vector<Value*> call(Graph* callee, std::span<Value* const> arguments);
   std::vector<Value*> loop(Graph* body, std::span<Value* const> carried, std::span<Value* const> invariant,
                            int64_t trip);
+  // One stage graph, the whole body of the loop over micro-batches; schedule "grouped".
+  std::vector<Value*> pipeline(Graph* stage, std::span<Value* const> carried,
+                               std::span<Value* const> invariant, int64_t micro_batches);
   std::vector<Value*> branch(Value* condition, Graph* then_graph, Graph* else_graph,
                              std::span<Value* const> arguments);
   Value* read_variable(const Variable& variable);
@@ -45,6 +48,8 @@ class Builder {
   Value* replica_index();
 
  private:
+  std::vector<Value*> repeat(std::string_view kind, std::span<Value* const> carried,
+                             std::span<Value* const> invariant, Attributes attributes);
   Graph* graph_;
   Op* before_;
 };

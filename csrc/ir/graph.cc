@@ -3,25 +3,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+#include <functional>
+#include <map>
+#include <mutex>
 
-#include "ir/module.h"
+#include "ir/structure.h"
 #include "support/error.h"
 #include "support/fork.h"
 #include "support/interruption.h"
 
 namespace ipu::ir {
 namespace {
-
-// Kinds are interned for the life of the process: their number is bounded by the ops programs use.
-const std::string* intern_kind(std::string_view kind) {
-  static auto& mutex = *new ForkSafe<std::mutex>;
-  static auto& kinds = *new std::set<std::string, std::less<>>;
-  std::lock_guard lock(mutex);
-  auto at = kinds.find(kind);
-  if (at == kinds.end()) at = kinds.emplace(kind).first;
-  return &*at;
-}
 
 // Names in the text are [A-Za-z0-9_.$/-]; other characters become '_' so that any hint can be printed.
 std::string clean_name(std::string_view hint) {
@@ -34,6 +26,17 @@ std::string clean_name(std::string_view hint) {
 }
 
 }  // namespace
+
+// Kinds are interned for the life of the process: their number is bounded by the ops programs use.
+const Op::Kind* Op::intern(std::string_view kind) {
+  static auto& mutex = *new ForkSafe<std::mutex>;
+  static auto& kinds = *new std::map<std::string, Kind, std::less<>>;
+  std::lock_guard lock(mutex);
+  auto at = kinds.find(kind);
+  if (at == kinds.end())
+    at = kinds.emplace(std::string(kind), Kind{std::string(kind), structural_kind(kind)}).first;
+  return &at->second;
+}
 
 std::string Graph::unique_name(std::string_view hint) {
   std::string base = clean_name(hint);
@@ -113,8 +116,10 @@ Op* Graph::create(std::string_view kind, std::span<Value* const> operands, Attri
   Op* op = position->get();
   op->position_ = position;
   op->graph_ = this;
-  op->kind_ = intern_kind(kind);
+  op->kind_ = Op::intern(kind);
   op->id_ = next_op_id_++;
+  is_numbered_ = is_numbered_ && before == nullptr;
+  if (is_numbered_) op->number_ = position == ops_.begin() ? 0 : (*std::prev(position))->number_ + 1;
   op->attributes = std::move(attributes);
   op->operands_.reserve(operands.size());
   for (Value* operand : operands) op->append_operand(operand);
@@ -129,10 +134,12 @@ void Graph::erase(Op* op) {
               fmt::format("result '{}' of '{}' is still used", result->name(), op->kind()));
   for (int i = 0; i < op->operand_count(); ++i) op->unlink(i);
   for (Value* result : op->results_) release(result);
+  bridge(op);
   ops_.erase(op->position_);
 }
 
 void Graph::move_before(Op* op, Op* before) {
+  is_numbered_ = false;
   ops_.splice(before == nullptr ? ops_.end() : before->position_, ops_, op->position_);
 }
 

@@ -54,38 +54,6 @@ void Module::erase_graph(Graph* graph) {
   graphs_.remove_if([&](const std::unique_ptr<Graph>& owned) { return owned.get() == graph; });
 }
 
-Graph* Module::clone_graph(const Graph& graph, std::string_view name_hint,
-                           std::unordered_map<const Value*, Value*>* map) {
-  std::unordered_map<const Value*, Value*> own;
-  std::unordered_map<const Value*, Value*>& values = map != nullptr ? *map : own;
-  std::unordered_map<const Op*, Op*> ops;
-  Graph* copy = add_graph(name_hint);
-  copy->attributes = graph.attributes;
-  for (const Value* input : graph.inputs()) {
-    Value* twin = copy->add_input(input->type(), input->name());
-    twin->ipu = input->ipu;
-    twin->by_reference = input->by_reference;
-    values[input] = twin;
-  }
-  for (const auto& op : graph.ops()) {
-    std::vector<Value*> operands;
-    for (int i = 0; i < op->operand_count(); ++i)
-      operands.push_back(op->operand(i) == nullptr ? nullptr : values.at(op->operand(i)));
-    Op* twin = copy->create(op->kind(), operands, op->attributes, {});
-    twin->settings = op->settings;
-    twin->location = op->location;
-    twin->origin = op->origin;
-    for (const Op* earlier : op->after) twin->after.push_back(ops.at(earlier));
-    for (int i = 0; i < op->result_count(); ++i) {
-      const Value* result = op->result(i);
-      values[result] = twin->append_result(result->type(), result->name());
-    }
-    ops[op.get()] = twin;
-  }
-  for (const Value* output : graph.outputs()) copy->append_output(values.at(output));
-  return copy;
-}
-
 Variable& Module::add_variable(Variable variable) {
   return add(variables_, variable_by_name_, std::move(variable), "variable");
 }

@@ -5,7 +5,9 @@
 // is erased. All edits are O(1) in the size of the graph unless said.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -25,6 +27,7 @@ namespace ipu::ir {
 class Graph;
 class Module;
 class Op;
+struct StructuralKind;  // structure.h
 
 // One reading of a value: operand `index` of `user`. Graph outputs are not uses; see Value::is_output().
 struct Use {
@@ -68,12 +71,63 @@ class Value {
   int output_count_ = 0;
 };
 
+// The order edges of one op: the ops of the same graph that run before it (authored form). Reads like a list of
+// them. Each edge is known at both ends, so no edge outlives an op: see Graph::erase. All edits are O(1).
+class OrderEdges {
+  struct Edge {
+    Op* op;
+    size_t twin;  // position of this edge in the other list of `op`
+  };
+
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Op*;
+    using difference_type = std::ptrdiff_t;
+    using pointer = Op* const*;
+    using reference = Op*;
+    Iterator() = default;
+    explicit Iterator(const Edge* at) : at_(at) {}
+    Op* operator*() const { return at_->op; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(at_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Edge* at_ = nullptr;
+  };
+
+  OrderEdges(const OrderEdges&) = delete;
+  OrderEdges& operator=(const OrderEdges&) = delete;
+  Iterator begin() const { return Iterator(earlier_.data()); }
+  Iterator end() const { return Iterator(earlier_.data() + earlier_.size()); }
+  size_t size() const { return earlier_.size(); }
+  bool empty() const { return earlier_.empty(); }
+  Op* operator[](size_t i) const { return earlier_[i].op; }
+  void push_back(Op* earlier);  // IPU_CHECK: another op of the same graph
+  void clear();
+  bool has_later() const { return !later_.empty(); }  // whether an op is ordered after this one
+
+ private:
+  friend class Graph;
+  friend class Op;
+  explicit OrderEdges(Op* owner) : owner_(owner) {}
+  void unlink(size_t i);  // the edge of earlier_[i]; the last edge takes its place
+  Op* owner_;
+  std::vector<Edge> earlier_, later_;
+};
+
 // An operation. `kind` names a definition in ops/ ("matmul"), a structural op (structure.h), or something
 // unknown (opaque: parses, prints, verifies structurally, cannot run).
 class Op {
  public:
-  const std::string& kind() const { return *kind_; }  // interned: equal kinds share one string object
-  bool is(std::string_view kind) const { return *kind_ == kind; }
+  const std::string& kind() const { return kind_->name; }  // interned: equal kinds share one string object
+  bool is(std::string_view kind) const { return kind_->name == kind; }
+  const StructuralKind* structure() const { return kind_->structure; }  // nullptr: not a structural op
   int64_t id() const { return id_; }  // stable within the graph, never reused
   Graph* graph() const { return graph_; }
 
@@ -91,8 +145,7 @@ class Op {
   Settings settings;
   Location location;
   OriginPtr origin;
-  // Order edges of the authored form: these ops of the same graph run before this one.
-  std::vector<Op*> after;
+  OrderEdges after;
 
  private:
   friend class Graph;
@@ -101,10 +154,16 @@ class Op {
     Value* value = nullptr;
     size_t use = 0;  // position in value->uses_
   };
-  Op() = default;
+  struct Kind {
+    std::string name;
+    const StructuralKind* structure;
+  };
+  Op() : after(this) {}
+  static const Kind* intern(std::string_view kind);
   void unlink(int i);
-  const std::string* kind_ = nullptr;
+  const Kind* kind_ = nullptr;
   int64_t id_ = 0;
+  int64_t number_ = 0;  // place in the list, when graph_->is_numbered_
   Graph* graph_ = nullptr;
   std::vector<Operand> operands_;
   std::vector<Value*> results_;
@@ -120,7 +179,9 @@ class Graph {
   Value* add_input(Type type, std::string_view name_hint = "");
   void erase_input(int i);  // IPU_CHECK: must be unused. Call sites are the caller's business. O(inputs)
   const std::vector<Value*>& inputs() const { return inputs_; }
-  int append_output(Value* value);  // returns its index
+  // Returns its index. Legal after the graph was called: call sites keep the results they have until
+  // complete_calls (regions.h) gives them the new ones.
+  int append_output(Value* value);
   void set_output(int i, Value* value);
   void erase_output(int i);
   const std::vector<Value*>& outputs() const { return outputs_; }
@@ -131,7 +192,14 @@ class Graph {
   // Creates an op before `before` (nullptr: at the end). Result names: hint, or %N; made unique.
   Op* create(std::string_view kind, std::span<Value* const> operands, Attributes attributes,
              std::span<const Type> result_types, Op* before = nullptr, std::string_view name_hint = "");
-  void erase(Op* op);  // IPU_CHECK: results unused. Order edges from it are the caller's business
+  // A copy of `op`, which may be of another graph, on `operands` of this one, before `before` (nullptr: at the
+  // end): attributes, settings, location, origin. Results keep their names as hints; order edges stay behind.
+  Op* copy(const Op& op, std::span<Value* const> operands, Op* before = nullptr);
+  // IPU_CHECK: results unused. The order of the other ops among each other stays as it was: what was ordered
+  // after `op` is now ordered after what `op` was ordered after. Where that would make more than 64 edges, the
+  // last listed of the earlier ops becomes the meeting point: the later ops are ordered after it, and it after
+  // the other earlier ones. So an erasure costs O(operands + results + edges), and edges do not pile up.
+  void erase(Op* op);
   void move_before(Op* op, Op* before);  // nullptr: to the end
   Op* next(const Op* op) const;          // nullptr at the end
   Op* previous(const Op* op) const;
@@ -146,6 +214,10 @@ class Graph {
   Graph() = default;
   Value* new_value(Type type, std::string_view name_hint);
   void release(Value* value);
+  void bridge(Op* op);  // order edges around an op that goes
+  Op* last_listed(const OrderEdges& edges);
+  // Makes this empty graph a copy of `from`; names, ids and the order of uses are the same.
+  void copy_contents(const Graph& from, std::unordered_map<const Value*, Value*>& values);
   std::string unique_name(std::string_view hint);
   std::string name_;
   Module* module_ = nullptr;
@@ -155,6 +227,7 @@ class Graph {
       values_;  // by name; the key views value->name_
   std::unordered_map<std::string, int> next_suffix_;
   int64_t next_op_id_ = 0;
+  bool is_numbered_ = false;  // ops' numbers rise in order of the list; appending and erasing keep that
 };
 
 // --- tables of a module
@@ -220,8 +293,11 @@ class Module {
   Graph* find_graph(std::string_view name) const;
   void erase_graph(Graph* graph);
   const std::list<std::unique_ptr<Graph>>& graphs() const { return graphs_; }
-  // A copy of `graph` under a new name, with its ops, settings, locations; `map` (optional) gets old → new
-  // values.
+  // A module with the same text that shares nothing with this one but constants, locations and origins, which
+  // never change. Graphs have the same names, ops the same ids: handles made of them serve both. Linear.
+  std::unique_ptr<Module> clone() const;
+  // A copy of `graph`, of this module or another, under a new name, with its ops, ids, settings, locations and
+  // order edges; graphs and tables it names are those of this module. `map` (optional) gets old → new values.
   Graph* clone_graph(const Graph& graph, std::string_view name_hint,
                      std::unordered_map<const Value*, Value*>* map = nullptr);
 

@@ -1,43 +1,75 @@
 #include "ir/structure.h"
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
-namespace ipu::ir {
+#include "ir/verify/verifier_rules.h"
 
-bool is_structural(const Op& op) {
-  using namespace kind;
-  constexpr std::array kinds{kCall,           kLoop,          kIf,          kPipeline,    kVariableRead,
-                             kVariableAssign, kHostLoad,      kHostStore,   kRingPush,    kRingPop,
-                             kIpuCopy,        kRemoteLoad,    kRemoteStore, kConstant,    kRngContext,
-                             kWrite,          kMultiExchange, kCodeLoad,    kReplicaIndex};
-  return std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end();
+namespace ipu::ir {
+namespace {
+
+constexpr StructuralKind kRows[] = {
+    {.name = kind::kCall, .check = &Verifier::call, .bodies = {"callee"}, .is_call = true},
+    {.name = kind::kMultiExchange,
+     .check = &Verifier::call,
+     .bodies = {"callee"},
+     .is_call = true,
+     .is_transfer = true},
+    {.name = kind::kCodeLoad, .check = &Verifier::code_load, .is_transfer = true, .has_side_effects = true},
+    {.name = kind::kLoop, .check = &Verifier::loop, .bodies = {"body"}, .repeats = true, .may_stop = true},
+    {.name = kind::kIf, .check = &Verifier::branch, .bodies = {"then", "else"}, .has_condition = true},
+    {.name = kind::kPipeline,
+     .check = &Verifier::pipeline,
+     .bodies = {"stages"},
+     .has_body_list = true,
+     .repeats = true},
+    {.name = kind::kVariableRead, .check = &Verifier::variable_access, .is_entry_only = true},
+    {.name = kind::kVariableAssign,
+     .check = &Verifier::variable_access,
+     .has_side_effects = true,
+     .is_entry_only = true},
+    {.name = kind::kHostLoad, .check = &Verifier::host_access, .is_transfer = true, .has_side_effects = true},
+    {.name = kind::kHostStore,
+     .check = &Verifier::host_access,
+     .is_transfer = true,
+     .has_side_effects = true},
+    {.name = kind::kRingPush, .check = &Verifier::ring_access, .has_side_effects = true},
+    {.name = kind::kRingPop, .check = &Verifier::ring_access, .has_side_effects = true},
+    {.name = kind::kIpuCopy, .check = &Verifier::ipu_copy},
+    {.name = kind::kRemoteLoad, .check = &Verifier::remote_access, .is_transfer = true},
+    {.name = kind::kRemoteStore,
+     .check = &Verifier::remote_access,
+     .is_transfer = true,
+     .has_side_effects = true},
+    {.name = kind::kConstant, .check = &Verifier::constant},
+    {.name = kind::kRngContext, .check = &Verifier::seed},
+    {.name = kind::kReplicaIndex, .check = &Verifier::replica_number},
+    {.name = kind::kWrite, .check = &Verifier::write, .has_side_effects = true, .is_authored_only = true},
+};
+
+bool has_own_effects(const Op& op) {
+  return (is_structural(op) && op.structure()->has_side_effects) || op.attributes.has("modified");
 }
 
-bool is_call(const Op& op) { return op.is(kind::kCall) || op.is(kind::kMultiExchange); }
+}  // namespace
 
-bool is_transfer(const Op& op) {
-  using namespace kind;
-  return op.is(kHostLoad) || op.is(kHostStore) || op.is(kRemoteLoad) || op.is(kRemoteStore) ||
-         op.is(kCodeLoad) || op.is(kMultiExchange);
+const StructuralKind* structural_kind(std::string_view name) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                 [&](const StructuralKind& candidate) { return candidate.name == name; });
+  return row == std::end(kRows) ? nullptr : row;
 }
 
 bool has_side_effects(const Op& op) {
-  using namespace kind;
-  constexpr std::array kinds{kVariableAssign, kHostLoad,    kHostStore, kRingPush,
-                             kRingPop,        kRemoteStore, kWrite,     kCodeLoad};
-  if (std::find(kinds.begin(), kinds.end(), op.kind()) != kinds.end()) return true;
-  if (op.attributes.has("modified")) return true;
+  if (has_own_effects(op)) return true;
+  if (!is_region(op)) return false;
   // Each called graph once, with a list instead of recursion: graphs may share callees and call each other
   // deeply.
   std::vector<Graph*> graphs = called_graphs(op);
   std::unordered_set<const Graph*> seen(graphs.begin(), graphs.end());
   for (size_t i = 0; i < graphs.size(); ++i) {
     for (const auto& inner : graphs[i]->ops()) {
-      if (std::find(kinds.begin(), kinds.end(), inner->kind()) != kinds.end() ||
-          inner->attributes.has("modified"))
-        return true;
+      if (has_own_effects(*inner)) return true;
+      if (!is_region(*inner)) continue;
       for (Graph* callee : called_graphs(*inner))
         if (seen.insert(callee).second) graphs.push_back(callee);
     }
@@ -47,22 +79,21 @@ bool has_side_effects(const Op& op) {
 
 std::vector<Graph*> called_graphs(const Op& op) {
   std::vector<Graph*> graphs;
-  auto add = [&](std::string_view name) {
-    if (const Attribute* value = op.attributes.find(name))
-      if (const auto* symbol = std::get_if<Symbol>(value))
-        if (Graph* graph = op.graph()->module()->find_graph(symbol->name)) graphs.push_back(graph);
+  if (!is_region(op)) return graphs;
+  const StructuralKind& row = *op.structure();
+  auto add = [&](const Symbol& symbol) {
+    if (Graph* graph = op.graph()->module()->find_graph(symbol.name)) graphs.push_back(graph);
   };
-  if (is_call(op)) add("callee");
-  if (op.is(kind::kLoop)) add("body");
-  if (op.is(kind::kIf)) {
-    add("then");
-    add("else");
-  }
-  if (op.is(kind::kPipeline))
-    if (const Attribute* value = op.attributes.find("stages"))
+  for (std::string_view name : row.bodies) {
+    const Attribute* value = name.empty() ? nullptr : op.attributes.find(name);
+    if (value == nullptr) continue;
+    if (row.has_body_list) {
       if (const auto* symbols = std::get_if<std::vector<Symbol>>(value))
-        for (const Symbol& symbol : *symbols)
-          if (Graph* graph = op.graph()->module()->find_graph(symbol.name)) graphs.push_back(graph);
+        for (const Symbol& symbol : *symbols) add(symbol);
+    } else if (const auto* symbol = std::get_if<Symbol>(value)) {
+      add(*symbol);
+    }
+  }
   return graphs;
 }
 

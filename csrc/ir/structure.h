@@ -2,6 +2,7 @@
 // All other kinds are defined in ops/. Operands → results and attributes:
 //
 //   call            (args...) → (callee outputs...)   {callee=@g, modified=[i...]}   modified: authored form
+//                     authored form: a site may have fewer results, those of the first outputs
 //   multi_exchange  (args...) → (callee outputs...)   {callee=@g, modified=[i...]}
 //                     a call whose callee holds nothing but transfers (is_transfer); they happen in one
 //                     exchange, in no order
@@ -38,6 +39,7 @@
 // Collectives and io_tile_copy are ordinary definitions in ops/.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -56,9 +58,38 @@ inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kP
                                   kReplicaIndex = "replica_index";
 }  // namespace kind
 
-bool is_structural(const Op& op);
-bool is_call(const Op& op);      // call or multi_exchange: one callee, taken with the operands as they stand
-bool is_transfer(const Op& op);  // what a multi_exchange may hold: between host, streaming memory and tiles
+class Verifier;
+
+// What the IR knows of a kind: one row of the table in structure.cc. How operands and results of a region meet
+// the inputs and outputs of its bodies is read by regions.h.
+struct StructuralKind {
+  std::string_view name;
+  void (Verifier::*check)(const Op&) = nullptr;  // its rule of a legal module
+
+  // Graphs it runs, in the order of their meaning: attributes that hold one symbol each, or a list of symbols.
+  std::array<std::string_view, 2> bodies{};
+  bool has_body_list = false;
+  bool has_condition = false;  // operand 0 chooses the body and is not handed on
+  bool repeats = false;        // input 0 of a body is the index; the first operands are carried
+  bool may_stop = false;       // {while}: output 0 of the body says whether to go on
+  bool is_call = false;        // one callee, taken with the operands as they stand
+
+  bool is_transfer = false;       // what a multi_exchange may hold: between host, streaming memory and tiles
+  bool has_side_effects = false;  // itself; graphs it runs have their own
+  bool is_entry_only = false;     // stands in entry graphs only
+  bool is_authored_only = false;  // not in the functional form
+};
+
+const StructuralKind* structural_kind(
+    std::string_view name);  // nullptr: none; Op::structure() knows it at once
+
+inline bool is_structural(const Op& op) { return op.structure() != nullptr; }
+// Runs graphs: call, multi_exchange, loop, if, pipeline (regions.h).
+inline bool is_region(const Op& op) { return is_structural(op) && !op.structure()->bodies[0].empty(); }
+inline bool is_call(const Op& op) { return is_structural(op) && op.structure()->is_call; }
+inline bool is_transfer(const Op& op) { return is_structural(op) && op.structure()->is_transfer; }
+// variable.read, variable.assign
+inline bool touches_variable(const Op& op) { return is_structural(op) && op.structure()->is_entry_only; }
 // Writes or reads something other than its operands and results: never folded, merged, dropped or reordered
 // against another op with effects on the same object. Structural kinds only; ops/ adds traits for the others.
 bool has_side_effects(const Op& op);

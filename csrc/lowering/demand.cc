@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -59,24 +59,22 @@ void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir:
 void Demand::activate(const Scope& scope, int ipu) {
   for (const Scope* s = &scope; s != nullptr && mark(scopes_, s->number, ipu); s = s->parent) {
     if (s->site == nullptr) continue;
-    if (s->site->is(kind::kIf) && !conditions_.at({s->parent, s->site}))
-      want(*s->parent, s->site->operand(0), ipu, s->site);
-    if (leading_outputs(*s->site) > 0) want(*s, s->graph->outputs()[0], ipu, s->site);
+    const ir::Region region(*s->site);
+    const int asked = region.condition_operand(), goes_on = region.condition_output();
+    if (asked >= 0 && !conditions_.at({s->parent, s->site}))
+      want(*s->parent, s->site->operand(asked), ipu, s->site);
+    if (goes_on >= 0) want(*s, s->graph->outputs()[goes_on], ipu, s->site);
   }
 }
 
 void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
   IPU_CHECK(scope.site != nullptr, fmt::format("the entry graph @{} has inputs", scope.graph->name()));
   const ir::Op& site = *scope.site;
-  int operand = input->index();
-  if (site.is(kind::kIf)) operand += 1;
-  if (site.is(kind::kLoop)) {
-    activate(scope, ipu);
-    if (operand == 0) return;
-    operand -= 1;
-    if (operand < site.attributes.integer("carried"))
-      want(scope, scope.graph->outputs()[operand + leading_outputs(site)], ipu, &site);
-  }
+  const ir::Region region(site);
+  if (region.repeats()) activate(scope, ipu);
+  if (input->index() == region.index_input()) return;
+  const int operand = region.operand(input->index());
+  if (region.is_carried(operand)) want(scope, scope.graph->outputs()[region.output(operand)], ipu, &site);
   want(*scope.parent, site.operand(operand), ipu, &site);
 }
 
@@ -86,13 +84,15 @@ void Demand::follow(const Want& w) {
   activate(*w.scope, w.ipu);
   auto at = w.scope->called.find(op);
   if (at != w.scope->called.end()) {
+    const ir::Region region(*op);
+    const int result = w.value->index();
     for (const Scope* called : at->second) {
-      if (op->is(kind::kLoop)) {
-        want(*called, called->graph->inputs()[w.value->index() + 1], w.ipu, op);
+      if (region.is_carried(result)) {
+        want(*called, called->graph->inputs()[region.input(result)], w.ipu, op);
         continue;
       }
       if (op->is(kind::kIf)) activate(*called, w.ipu);
-      want(*called, called->graph->outputs()[w.value->index()], w.ipu, op);
+      want(*called, called->graph->outputs()[region.output(result)], w.ipu, op);
     }
     return;
   }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "lowering/kernel_choice.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
@@ -126,7 +126,7 @@ bool readers_take_splat(const ir::Value& value) {
   if (value.is_output()) return false;
   for (const ir::Use& use : value.uses()) {
     const ir::Op& user = *use.user;
-    const bool starts_loop = user.is(kind::kLoop) && use.index < user.attributes.integer("carried");
+    const bool starts_loop = ir::is_region(user) && ir::Region(user).is_carried(use.index);
     if (!starts_loop && !user.is(kind::kVariableAssign) && !ops::has_trait(user, ops::kAnyLayout))
       return false;
   }

@@ -44,8 +44,7 @@ class Drafter {
   void emit_call(const Scope& scope, const ir::Op& op);
   void emit_loop(const Scope& scope, const ir::Op& op);
   void emit_if(const Scope& scope, const ir::Op& op);
-  void hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called,
-                 int first_input);
+  void hand_over(const Scope& scope, const ir::Op& op, const Scope& called);
   int emit_condition(const Scope& body, const std::vector<int>& carried_buffers);
   void settle_carried(const Scope& body, const std::vector<int>& carried_buffers);
 

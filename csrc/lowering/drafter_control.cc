@@ -2,7 +2,7 @@
 // of them.
 #include <algorithm>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "lowering/drafter.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -32,12 +32,11 @@ void Drafter::emit_scope(const Scope& scope) {
   take_pending(scope, nullptr);
 }
 
-// Inputs of a called graph lie where the operands of the site lie.
-void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand, const Scope& called,
-                        int first_input) {
-  const std::vector<ir::Value*>& inputs = called.graph->inputs();
-  for (int i = first_operand; i < op.operand_count(); ++i) {
-    const ir::Value* input = inputs[i - first_operand + first_input];
+// Inputs of a called graph that are not carried lie where the operands of the site lie.
+void Drafter::hand_over(const Scope& scope, const ir::Op& op, const Scope& called) {
+  const ir::Region region(op);
+  for (int i = std::max(region.first_operand(), region.carried()); i < op.operand_count(); ++i) {
+    const ir::Value* input = called.graph->inputs()[region.input(i)];
     if (!needed(called, input)) continue;
     View place = ensure(scope, op.operand(i));
     place_of(called, input) = std::move(place);
@@ -47,7 +46,7 @@ void Drafter::hand_over(const Scope& scope, const ir::Op& op, int first_operand,
 void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
   const Scope& called = *scope.called.at(&op)[0];
   if (!demand_.is_active(ipu_, called)) return;
-  hand_over(scope, op, 0, called, 0);
+  hand_over(scope, op, called);
   emit_scope(called);
   for (int i = 0; i < op.result_count(); ++i) {
     if (!needed(scope, op.result(i))) continue;
@@ -59,7 +58,8 @@ void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
 void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   const Scope& body = *scope.called.at(&op)[0];
   if (!demand_.is_active(ipu_, body)) return;
-  const int carried = static_cast<int>(op.attributes.integer("carried"));
+  const ir::Region region(op);
+  const int carried = region.carried();
   if (op.attributes.integer("trip") == 0) {
     for (int k = 0; k < carried; ++k) {
       if (!needed(scope, op.result(k))) continue;
@@ -70,7 +70,7 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   }
   std::vector<int> buffers(carried, -1);
   for (int k = 0; k < carried; ++k) {
-    const ir::Value* input = body.graph->inputs()[k + 1];
+    const ir::Value* input = body.graph->inputs()[region.input(k)];
     if (!needed(body, input)) continue;
     View start = ensure(scope, op.operand(k));
     View place = new_buffer(spec_of(input->type()), input->name());
@@ -78,7 +78,7 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
     buffers[k] = place.buffer;
     place_of(body, input) = std::move(place);
   }
-  hand_over(scope, op, carried, body, carried + 1);
+  hand_over(scope, op, body);
   const int counter = depth_++;
   draft_.counters = std::max(draft_.counters, depth_);
   counters_[&body] = counter;
@@ -108,11 +108,12 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
 // loop, whose number is returned (-1: none). The condition is of this iteration, so carried values must not
 // run over it.
 int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) {
-  if (leading_outputs(*body.site) == 0) {
+  const int goes_on = ir::Region(*body.site).condition_output();
+  if (goes_on < 0) {
     settle_carried(body, buffers);
     return -1;
   }
-  const ir::Value* value = body.graph->outputs()[0];
+  const ir::Value* value = body.graph->outputs()[goes_on];
   DraftOperand condition;
   static_cast<View&>(condition) = contiguous(body, value);
   if (std::find(buffers.begin(), buffers.end(), condition.buffer) != buffers.end())
@@ -126,8 +127,8 @@ int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) 
 // All outputs of the body become the carried values of the next iteration at the same moment: an output that
 // lies in the memory of another carried value is set aside first.
 void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers) {
-  const auto leading = static_cast<size_t>(leading_outputs(*body.site));
-  auto output = [&](size_t k) { return body.graph->outputs()[k + leading]; };
+  const ir::Region region(*body.site);
+  auto output = [&](size_t k) { return body.graph->outputs()[region.output(static_cast<int>(k))]; };
   std::vector<View> outputs(buffers.size());
   for (size_t k = 0; k < buffers.size(); ++k)
     if (buffers[k] >= 0) outputs[k] = ensure(body, output(k));
@@ -151,7 +152,7 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
   const Scope &then_scope = *branches[0], &else_scope = *branches[1];
   if (!demand_.is_active(ipu_, then_scope) && !demand_.is_active(ipu_, else_scope)) return;
   const std::optional<StaticCondition>& condition = demand_.condition(scope, op);
-  for (const Scope* branch : branches) hand_over(scope, op, 1, *branch, 0);
+  for (const Scope* branch : branches) hand_over(scope, op, *branch);
   if (condition && condition->loop == nullptr) {  // always the same branch
     const Scope& taken = condition->low != 0 ? then_scope : else_scope;
     emit_scope(taken);
@@ -163,7 +164,8 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
     return;
   }
   DraftOperand value;
-  if (!condition) static_cast<View&>(value) = contiguous(scope, op.operand(0));
+  if (!condition)
+    static_cast<View&>(value) = contiguous(scope, op.operand(ir::Region(op).condition_operand()));
   const int branch = static_cast<int>(draft_.steps.size());
   DraftStep& test = add(condition ? Opcode::kBranchUnlessCounter : Opcode::kBranchIfNot, shared_.origin(op));
   if (condition) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ir/structure.h"
-#include "ops/definition/op_def.h"
+#include "ir/regions.h"
+#include "ops/replicable.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -15,22 +15,7 @@ namespace {
 namespace kind = ir::kind;
 constexpr int kMaxDepth = 100;  // of nested graphs; more is recursion
 
-bool is_region(const ir::Op& op) { return ir::is_call(op) || op.is(kind::kLoop) || op.is(kind::kIf); }
-
-// Scalars made of nothing but scalars that are known everywhere are computed wherever they are needed.
-bool is_replicable(const ir::Op& op) {
-  const ops::OpDef* def = ops::definition(op);
-  if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom)) return false;
-  for (int i = 0; i < op.result_count(); ++i)
-    if (op.settings.ipu.has_value() && op.result(i)->type().elements() > 1) return false;
-  return true;
-}
-
 }  // namespace
-
-int leading_outputs(const ir::Op& op) {
-  return op.is(kind::kLoop) && op.attributes.boolean("while", false) ? 1 : 0;
-}
 
 bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
 
@@ -79,7 +64,7 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
                   fmt::format("unsupported operation: '{}' cannot be lowered{}", op->kind(),
                               op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
           .at(ir::user_line(op->location));
-    if (!is_region(*op)) continue;
+    if (!ir::is_region(*op)) continue;
     std::vector<Scope*> called;
     for (const ir::Graph* callee : ir::called_graphs(*op))
       called.push_back(add_scope(*callee, op.get(), scope));
@@ -97,12 +82,11 @@ bool Nest::set_home(int value, int home) {
 }
 
 int Nest::home_of(const Scope& scope, const ir::Op& op) const {
-  if (op.is(kind::kConstant) || op.is(kind::kReplicaIndex)) return kAnywhere;
   if (op.is(kind::kIpuCopy)) return static_cast<int>(op.attributes.integer("to"));
   int inherited = kAnywhere;
   for (int i = 0; i < op.operand_count() && inherited == kAnywhere; ++i)
     if (op.operand(i) != nullptr) inherited = home(scope, op.operand(i));
-  if (inherited == kAnywhere && !ir::is_structural(op) && is_replicable(op)) return kAnywhere;
+  if (inherited == kAnywhere && ops::is_replicable(op)) return kAnywhere;
   if (op.settings.ipu.has_value()) return *op.settings.ipu;
   if (inherited != kAnywhere) return inherited;
   if (op.is(kind::kVariableRead) || op.is(kind::kVariableAssign)) {
@@ -128,17 +112,20 @@ bool Nest::find_homes(Scope& scope) {
       for (int i = 0; i < op->result_count(); ++i) set_home(scope.value(op->result(i)), home);
       continue;
     }
-    const int shift = op->is(kind::kLoop) ? 1 : op->is(kind::kIf) ? -1 : 0;  // operand number → input number
+    const ir::Region region(*op);
     for (Scope* called : at->second) {
       const std::vector<ir::Value*>& inputs = called->graph->inputs();
-      for (int i = 0; i < op->operand_count(); ++i)
-        if (i + shift >= 0) set_home(called->value(inputs[i + shift]), home(scope, op->operand(i)));
+      for (int i = region.first_operand(); i < op->operand_count(); ++i)
+        set_home(called->value(inputs[region.input(i)]), home(scope, op->operand(i)));
       again |= find_homes(*called);
       const std::vector<ir::Value*>& outputs = called->graph->outputs();
       for (int i = 0; i < op->result_count(); ++i) {
-        int produced = home(*called, outputs[i + leading_outputs(*op)]);
-        if (op->is(kind::kLoop)) again |= set_home(called->value(inputs[i + 1]), produced);
-        if (op->is(kind::kLoop) && produced == kAnywhere) produced = home(*called, inputs[i + 1]);
+        int produced = home(*called, outputs[region.output(i)]);
+        if (region.is_carried(i)) {
+          const int input = called->value(inputs[region.input(i)]);
+          again |= set_home(input, produced);
+          if (produced == kAnywhere) produced = home(input);
+        }
         set_home(scope.value(op->result(i)), produced);
       }
     }

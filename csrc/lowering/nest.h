@@ -14,7 +14,7 @@
 namespace ipu::lowering {
 
 inline constexpr int kAnywhere =
-    -1;  // constants, loop indices and scalars that follow from them: computed where needed
+    -1;  // loop indices and what is replicable (ops/replicable.h): computed where needed
 
 struct Scope {
   const ir::Graph* graph = nullptr;
@@ -63,8 +63,5 @@ class Nest {
   std::vector<int> homes_;
   int ipu_count_ = 1;
 };
-
-// Outputs of a loop's body in front of the carried values: whether to go on, with a run-time condition.
-int leading_outputs(const ir::Op& op);
 
 }  // namespace ipu::lowering

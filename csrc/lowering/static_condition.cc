@@ -2,7 +2,7 @@
 // iteration at compile time, so that a counter compare replaces the ops that compute them.
 #include <unordered_map>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "lowering/nest.h"
 #include "ops/definition/op_def.h"
 #include "ops/interpreter/interpreter.h"
@@ -21,20 +21,17 @@ class Evaluator {
     const ir::Op* op = value->producer();
     if (op == nullptr) {
       if (scope.site == nullptr) return false;
-      if (!scope.is_loop_body()) {
-        int operand = value->index() + (scope.site->is(ir::kind::kIf) ? 1 : 0);
-        alias_.emplace(value, scope.site->operand(operand));
-        return trace(*scope.parent, scope.site->operand(operand));
-      }
-      if (value->index() == 0) {
+      const ir::Region region(*scope.site);
+      if (value->index() == region.index_input()) {
         if (loop != nullptr && loop != &scope) return false;
         loop = &scope;
         known_.emplace(value, true);
         return true;
       }
-      if (value->index() <= scope.site->attributes.integer("carried")) return false;
-      alias_.emplace(value, scope.site->operand(value->index() - 1));
-      return trace(*scope.parent, scope.site->operand(value->index() - 1));
+      const int operand = region.operand(value->index());
+      if (region.is_carried(operand)) return false;
+      alias_.emplace(value, scope.site->operand(operand));
+      return trace(*scope.parent, scope.site->operand(operand));
     }
     const ops::OpDef* def = ops::definition(*op);
     if (!op->is(ir::kind::kConstant) &&

@@ -1,7 +1,6 @@
 #include "passes/effects.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
@@ -58,18 +57,6 @@ void erase_stale_code_loads(ir::Module& module) {
     for (const auto& op : graph->ops())
       if (op->is(ir::kind::kCodeLoad) && module.find_graph(op->attributes.symbol("graph").name) == nullptr)
         stale.push_back(op.get());
-    if (stale.empty()) continue;
-    const std::unordered_set<const ir::Op*> gone(stale.begin(), stale.end());
-    for (const auto& op : graph->ops()) {  // in order: the edges of an earlier load are final already
-      std::vector<ir::Op*> after;
-      for (ir::Op* earlier : op->after) {
-        if (gone.contains(earlier))
-          after.insert(after.end(), earlier->after.begin(), earlier->after.end());
-        else
-          after.push_back(earlier);
-      }
-      op->after = std::move(after);
-    }
     for (ir::Op* op : stale) graph->erase(op);
   }
 }

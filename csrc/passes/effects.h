@@ -16,12 +16,11 @@ std::vector<ir::Graph*> callees_first(const ir::Module& module);
 using CallSites = std::unordered_map<const ir::Graph*, std::vector<ir::Op*>>;
 CallSites find_call_sites(const ir::Module& module);
 
-// Order edges belong to the authored form. Rewrites leave graphs that have some alone: erasing an op would
-// lose its edges.
+// Order edges belong to the authored form. Rewrites leave graphs that have some alone: what they merge or move
+// would have to keep them.
 bool has_order_edges(const ir::Graph& graph);
 
-// Erases each code_load of a graph that is gone: its code now stands where it was called, or nowhere. What
-// was ordered after the load is ordered after what the load was ordered after.
+// Erases each code_load of a graph that is gone: its code now stands where it was called, or nowhere.
 void erase_stale_code_loads(ir::Module& module);
 
 // Computed once for a module; stays valid while no op with effects is added to a graph.

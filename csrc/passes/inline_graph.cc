@@ -33,13 +33,11 @@ std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
     std::vector<ir::Value*> operands;
     for (int i = 0; i < op->operand_count(); ++i)
       operands.push_back(op->operand(i) == nullptr ? nullptr : values.at(op->operand(i)));
-    ir::Op* copy = graph->create(op->kind(), operands, op->attributes, {}, &site);
+    ir::Op* copy = graph->copy(*op, operands, &site);
     copy->settings = inherited(op->settings, site.settings);
-    copy->location = op->location ? op->location : site.location;
-    copy->origin = op->origin;
+    if (!op->location) copy->location = site.location;
     for (const ir::Op* earlier : op->after) copy->after.push_back(copies.at(earlier));
-    for (int i = 0; i < op->result_count(); ++i)
-      values[op->result(i)] = copy->append_result(op->result(i)->type(), op->result(i)->name());
+    for (int i = 0; i < op->result_count(); ++i) values[op->result(i)] = copy->result(i);
     copies[op.get()] = copy;
   }
   std::vector<ir::Value*> outputs;

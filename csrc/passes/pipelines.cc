@@ -85,6 +85,13 @@ bool dump_wanted(std::string_view moment) {
   return found;
 }
 
+// Outputs were appended to its callee after the call.
+bool lacks_results(const ir::Op& op) {
+  if (!ir::is_call(op)) return false;
+  const std::vector<ir::Graph*> callee = ir::called_graphs(op);
+  return !callee.empty() && op.result_count() < static_cast<int>(callee[0]->outputs().size());
+}
+
 // Authored form until a pass has made it functional; a module without authored constructs is functional
 // already.
 ir::Form form_of(const ir::Module& module) {
@@ -92,7 +99,8 @@ ir::Form form_of(const ir::Module& module) {
     for (const ir::Value* input : graph->inputs())
       if (input->by_reference) return ir::Form::kAuthored;
     for (const auto& op : graph->ops())
-      if (!op->after.empty() || op->attributes.has("modified") || op->is(ir::kind::kWrite))
+      if (!op->after.empty() || op->attributes.has("modified") ||
+          (ir::is_structural(*op) && op->structure()->is_authored_only) || lacks_results(*op))
         return ir::Form::kAuthored;
   }
   return ir::Form::kFunctional;

@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/structure.h"
 #include "ir/text/text.h"
+#include "ir/verify/verifier.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 #include "tests/autodiff/gradient_check.h"
@@ -154,6 +155,25 @@ graph @f(%x: f32[3]) -> (f32[3], f32[3], f32[3]) {
   return %t, %t, %x
 })");
   check_gradients(*m.module, m.graph("forward"));
+}
+
+TEST(Differentiate, SitesThatLackResultsOfAppendedOutputsGetThem) {
+  Parsed m = parsed(R"(
+graph @forward(%x: f32[3]) -> f32[3] {
+  %a = call(%x) {callee=@f} : f32[3]
+  %b = call(%a) {callee=@f} : f32[3]
+  return %b
+}
+graph @f(%x: f32[3]) -> f32[3] {
+  %t = tanh(%x) : f32[3]
+  %s = sigmoid(%t) : f32[3]
+  return %s
+})");
+  ir::Graph& callee = m.graph("f");
+  callee.append_output(callee.inputs()[0]);
+  check_gradients(*m.module, m.graph("forward"));
+  EXPECT_EQ(callee.outputs().size(), 3u);
+  EXPECT_NO_THROW(ir::verify(*m.module, ir::Form::kFunctional)) << ir::print(*m.module);
 }
 
 TEST(Differentiate, CalleeInfosAreReturnedAndReused) {

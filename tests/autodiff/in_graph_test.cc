@@ -5,6 +5,7 @@
 #include "autodiff/differentiate.h"
 #include "ir/structure.h"
 #include "ir/text/text.h"
+#include "ir/verify/verifier.h"
 
 namespace ipu::autodiff {
 namespace {
@@ -35,6 +36,31 @@ graph @forward(%x: f32[3], %other: f32[3]) -> f32[] {
   EXPECT_TRUE(found[1]->producer()->settings.no_grad);
   EXPECT_EQ(found[2], nullptr);
   EXPECT_GT(graph.op_count(), before);
+}
+
+TEST(GradientsInGraph, GoThroughCallsWhoseSitesThenLackNothing) {
+  std::unique_ptr<ir::Module> module = ir::parse(R"(
+graph @forward(%x: f32[3]) -> f32[3] {
+  %y = call(%x) {callee=@layer} : f32[3]
+  return %y
+}
+graph @other(%x: f32[3]) -> f32[3] {
+  %y = call(%x) {callee=@layer} : f32[3]
+  return %y
+}
+graph @layer(%x: f32[3]) -> f32[3] {
+  %t = tanh(%x) : f32[3]
+  %s = sigmoid(%t) : f32[3]
+  return %s
+})");
+  ir::Graph& graph = *module->find_graph("forward");
+  ir::Builder builder(&graph);
+  const auto found = gradients_in_graph(
+      builder, {{graph.find_value("y"), builder.splat({DType::kF32, {3}}, 1.0)}}, {graph.inputs()[0]});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0], nullptr);
+  EXPECT_EQ(module->find_graph("layer")->outputs().size(), 2u);
+  EXPECT_NO_THROW(ir::verify(*module, ir::Form::kFunctional)) << ir::print(*module);
 }
 
 constexpr char kCustom[] = R"(

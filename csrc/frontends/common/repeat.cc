@@ -2,8 +2,6 @@
 // ones.
 #include "frontends/common/repeat.h"
 
-#include "ir/structure.h"
-
 namespace ipu::frontends {
 
 void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int>& changed, bool as_pipeline,
@@ -15,11 +13,9 @@ void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int
   std::vector<int> carried(changed.begin(), changed.end()), invariant;
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
     if (slots[slot] != nullptr && !changed.contains(slot)) invariant.push_back(slot);
-  std::vector<ir::Value*> operands;
-  std::vector<ir::Type> types;
+  std::vector<ir::Value*> start, constant;
   for (int slot : carried) {
-    operands.push_back(slots[slot]);
-    types.push_back(slots[slot]->type());
+    start.push_back(slots[slot]);
     inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
   }
   for (int slot : invariant) inner[slot] = graph->add_input(slots[slot]->type(), slots[slot]->name());
@@ -28,23 +24,14 @@ void repeat(ir::Builder& builder, Slots& slots, int64_t trip, const std::set<int
   for (int slot : carried) graph->append_output(inner[slot]);
   // Invariants nobody read would be carried to every IPU for nothing.
   for (int slot : invariant)
-    if (!inner[slot]->is_unused()) operands.push_back(slots[slot]);
+    if (!inner[slot]->is_unused()) constant.push_back(slots[slot]);
   for (auto slot = invariant.rbegin(); slot != invariant.rend(); ++slot)
     if (inner[*slot]->is_unused()) graph->erase_input(inner[*slot]->index());
   builder.settings = {};
   builder.location = nullptr;
-  const auto carried_count = static_cast<int64_t>(carried.size());
-  ir::Op* op =
-      as_pipeline ? builder.create(ir::kind::kPipeline, operands,
-                                   {{"stages", std::vector<Symbol>{Symbol{graph->name()}}},
-                                    {"schedule", std::string("grouped")},
-                                    {"micro_batches", trip},
-                                    {"carried", carried_count}},
-                                   types)
-                  : builder.create(
-                        ir::kind::kLoop, operands,
-                        {{"body", Symbol{graph->name()}}, {"trip", trip}, {"carried", carried_count}}, types);
-  for (size_t i = 0; i < carried.size(); ++i) slots[carried[i]] = op->result(static_cast<int>(i));
+  const std::vector<ir::Value*> ends = as_pipeline ? builder.pipeline(graph, start, constant, trip)
+                                                   : builder.loop(graph, start, constant, trip);
+  for (size_t i = 0; i < carried.size(); ++i) slots[carried[i]] = ends[i];
 }
 
 }  // namespace ipu::frontends

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ir/structure.h"
+#include "ops/replicable.h"
 #include "support/error.h"
 
 namespace ipu::frontends {
@@ -16,17 +16,6 @@ namespace {
 
 std::string count_of(int64_t n, const std::string& noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
-}
-
-// Constants, and what reads only constants, stand wherever they are used (pass `place`).
-bool stands_with_its_user(const ir::Op& op) {
-  for (int i = 0; i < op.operand_count(); ++i) {
-    const ir::Value* operand = op.operand(i);
-    if (operand != nullptr &&
-        (operand->producer() == nullptr || !operand->producer()->is(ir::kind::kConstant)))
-      return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -37,7 +26,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
   std::vector<StepOptions::Placement> wanted;
   int previous_ipu = -1;
   for (const auto& op : forward.ops()) {
-    if (stands_with_its_user(*op)) continue;
+    if (ops::stands_with_users(*op)) continue;
     const std::string& block = op->settings.block;
     auto [at, is_new] = known.try_emplace(block, static_cast<int>(plan.blocks.size()));
     if (is_new) {

@@ -65,44 +65,13 @@ void Verifier::check_op(const Op& op) {
   if (form_ == Form::kFunctional) {
     if (!op.after.empty()) report("has order edges; the functional form has none");
     if (op.attributes.has("modified")) report("modifies its operands; the functional form has no writes");
-    if (op.is(kind::kWrite)) report("writes to a value; the functional form has no writes");
+    if (is_structural(op) && op.structure()->is_authored_only)
+      report("writes to a value; the functional form has no writes");
   }
   if (!is_structural(op)) return;
   for (int i = 0; i < op.operand_count(); ++i)
     if (op.operand(i) == nullptr) return report(fmt::format("operand {} is absent", i));
-  structural(op);
-}
-
-void Verifier::structural(const Op& op) {
-  using namespace kind;
-  if (is_call(op))
-    call(op);
-  else if (op.is(kLoop))
-    loop(op);
-  else if (op.is(kIf))
-    branch(op);
-  else if (op.is(kPipeline))
-    pipeline(op);
-  else if (op.is(kVariableRead) || op.is(kVariableAssign))
-    variable_access(op);
-  else if (op.is(kHostLoad) || op.is(kHostStore))
-    host_access(op);
-  else if (op.is(kRingPush) || op.is(kRingPop))
-    ring_access(op);
-  else if (op.is(kIpuCopy))
-    ipu_copy(op);
-  else if (op.is(kRemoteLoad) || op.is(kRemoteStore))
-    remote_access(op);
-  else if (op.is(kConstant))
-    constant(op);
-  else if (op.is(kRngContext) && counts(op, 0, 1) && op.result()->type() != Type{DType::kU32, {2}})
-    report("the result is u32[2]");
-  else if (op.is(kReplicaIndex) && counts(op, 0, 1) && op.result()->type() != Type{DType::kI32, {}})
-    report("the result is i32[]");
-  else if (op.is(kWrite))
-    write(op);
-  else if (op.is(kCodeLoad))
-    code_load(op);
+  (this->*op.structure()->check)(op);
 }
 
 void Verifier::recursion() {

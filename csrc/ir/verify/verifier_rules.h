@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/regions.h"
 #include "ir/verify/verifier.h"
 
 namespace ipu::ir {
@@ -18,12 +19,33 @@ class Verifier {
   Verifier(const Module& module, Form form) : module_(module), form_(form) {}
   std::vector<Violation> run();
 
+  // The rules of the structural kinds, named in their rows (structure.cc).
+  // verify_calls.cc: call sites against what they call
+  void call(const Op& op);
+  void code_load(const Op& op);
+  void loop(const Op& op);
+  void branch(const Op& op);
+  // Every stage takes (index, carried, invariant, flows of all earlier stages) and returns (carried, its
+  // flows).
+  void pipeline(const Op& op);
+  // verify_transfers.cc: ops that touch tables, move or write
+  void variable_access(const Op& op);
+  void host_access(const Op& op);
+  void ring_access(const Op& op);
+  void ipu_copy(const Op& op);
+  void remote_access(const Op& op);
+  void constant(const Op& op);
+  void seed(const Op& op);
+  void replica_number(const Op& op);
+  // write(target, source) {starts, sizes, steps}: the region of target, all of it without attributes, takes
+  // source.
+  void write(const Op& op);
+
  private:
   // verifier.cc
   void report(std::string what);
   void check(const Graph& graph);
   void check_op(const Op& op);
-  void structural(const Op& op);
   // Depth first with a stack of its own. An edge back to a graph still on the stack closes a cycle.
   void recursion();
   std::vector<const Graph*> callees(const Graph& graph);
@@ -35,36 +57,18 @@ class Verifier {
   void replicas(const Variable& v, const std::string& name);
   void entry_points();
 
-  // verify_calls.cc: call sites against what they call
-  void call(const Op& op);
-  void code_load(const Op& op);
+  // verify_calls.cc
   void modified(const Op& op);
-  void loop(const Op& op);
-  void loop_body(const Op& op, const Graph& body, int64_t carried, int64_t leading);
+  void loop_body(const Region& region, const Graph& body);
   void index_input(const Graph& body);
-  void carried_types(const Op& op, const Graph& body, int64_t carried, int64_t leading);
-  void carried_results(const Op& op, int64_t carried);
-  void branch(const Op& op);
-  // Every stage takes (index, carried, invariant, flows of all earlier stages) and returns (carried, its
-  // flows).
-  void pipeline(const Op& op);
-  // Operands from `first` on are the inputs of `callee` from `skip` on; `extra` inputs more come from
-  // elsewhere.
-  void arguments(const Op& op, int first, const Graph& callee, int skip, int extra = 0);
-  void results(const Op& op, const Graph& callee, size_t skip);
+  void carried_types(const Region& region, const Graph& body);
+  void carried_results(const Region& region);
+  // Operands that are handed on against the inputs of `body`; `extra` inputs more come from elsewhere.
+  void arguments(const Region& region, const Graph& body, int extra = 0);
+  void results(const Region& region, const Graph& body);
 
-  // verify_transfers.cc: ops that touch tables, move or write
-  void variable_access(const Op& op);
-  void host_access(const Op& op);
-  void ring_access(const Op& op);
-  // One result of the table's type, or one operand of it.
+  // verify_transfers.cc: one result of the table's type, or one operand of it.
   void transfer(const Op& op, bool reads, const Type& type, const std::string& table);
-  void ipu_copy(const Op& op);
-  void remote_access(const Op& op);
-  void constant(const Op& op);
-  // write(target, source) {starts, sizes, steps}: the region of target, all of it without attributes, takes
-  // source.
-  void write(const Op& op);
 
   // verify_attributes.cc: what the others ask; a false, -1 or nullptr has been reported
   bool counts(const Op& op, int operands, int results);

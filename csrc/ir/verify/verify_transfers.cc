@@ -77,6 +77,14 @@ void Verifier::constant(const Op& op) {
   same(op, Type{(*data)->dtype, (*data)->shape}, op.result()->type());
 }
 
+void Verifier::seed(const Op& op) {
+  if (counts(op, 0, 1) && op.result()->type() != Type{DType::kU32, {2}}) report("the result is u32[2]");
+}
+
+void Verifier::replica_number(const Op& op) {
+  if (counts(op, 0, 1) && op.result()->type() != Type{DType::kI32, {}}) report("the result is i32[]");
+}
+
 void Verifier::write(const Op& op) {
   if (!counts(op, 2, 0)) return;
   const Type& target = op.operand(0)->type();

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "ir/regions.h"
 #include "ir/replicas.h"
-#include "ir/structure.h"
 #include "ops/definition/build.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
@@ -181,6 +181,7 @@ std::vector<ReplicaValues> InterpreterRun::call(const ir::Op& op, const std::vec
       graph(named(op, op.attributes.symbol("callee")), operands, active, &final_inputs);
   for (int64_t i : op.attributes.integers("modified", {}))
     frame[op.operand(static_cast<int>(i))] = final_inputs[static_cast<size_t>(i)];
+  results.resize(static_cast<size_t>(op.result_count()));  // outputs may have been appended after the call
   return results;
 }
 
@@ -188,8 +189,7 @@ std::vector<ReplicaValues> InterpreterRun::call(const ir::Op& op, const std::vec
 std::vector<ReplicaValues> InterpreterRun::loop(const ir::Op& op, std::vector<ReplicaValues> operands,
                                                 Frame& frame, const ReplicaList& active) {
   const ir::Graph& body = named(op, op.attributes.symbol("body"));
-  const auto carried_count = static_cast<size_t>(op.attributes.integer("carried"));
-  const size_t leading = op.attributes.boolean("while", false) ? 1 : 0;
+  const ir::Region region(op);
   const std::vector<int64_t> modified = op.attributes.integers("modified", {});
   ReplicaList running = active;
   for (int64_t i = 0, trip = op.attributes.integer("trip"); i < trip && !running.empty(); ++i) {
@@ -199,14 +199,16 @@ std::vector<ReplicaValues> InterpreterRun::loop(const ir::Op& op, std::vector<Re
     std::vector<ReplicaValues> final_inputs;
     std::vector<ReplicaValues> outputs = graph(body, std::move(inputs), running, &final_inputs);
     counters_.pop_back();
-    for (size_t k = 0; k < carried_count; ++k) merge(operands[k], outputs[k + leading], running);
+    for (int k = 0; k < region.carried(); ++k)
+      merge(operands[static_cast<size_t>(k)], outputs[static_cast<size_t>(region.output(k))], running);
     for (int64_t k : modified)
-      merge(operands[static_cast<size_t>(k)], final_inputs[static_cast<size_t>(k) + 1], running);
-    if (leading == 1)
+      merge(operands[static_cast<size_t>(k)],
+            final_inputs[static_cast<size_t>(region.input(static_cast<int>(k)))], running);
+    if (region.condition_output() == 0)
       std::erase_if(running, [&](int64_t r) { return outputs[0][static_cast<size_t>(r)]->values[0] == 0; });
   }
   for (int64_t k : modified) frame[op.operand(static_cast<int>(k))] = operands[static_cast<size_t>(k)];
-  operands.resize(carried_count);
+  operands.resize(static_cast<size_t>(region.carried()));
   return operands;
 }
 
@@ -214,17 +216,20 @@ std::vector<ReplicaValues> InterpreterRun::branch(const ir::Op& op,
                                                   const std::vector<ReplicaValues>& operands, Frame& frame,
                                                   const ReplicaList& active) {
   std::vector<ReplicaValues> results(static_cast<size_t>(op.result_count()));
+  const ir::Region region(op);
   for (const char* side : {"then", "else"}) {
     ReplicaList here;
     for (int64_t r : active)
       if ((operands[0][static_cast<size_t>(r)]->values[0] != 0) == (side[0] == 't')) here.push_back(r);
     if (here.empty()) continue;
     std::vector<ReplicaValues> final_inputs;
-    const std::vector<ReplicaValues> own = graph(named(op, op.attributes.symbol(side)),
-                                                 {operands.begin() + 1, operands.end()}, here, &final_inputs);
+    const std::vector<ReplicaValues> own =
+        graph(named(op, op.attributes.symbol(side)),
+              {operands.begin() + region.first_operand(), operands.end()}, here, &final_inputs);
     for (size_t i = 0; i < own.size(); ++i) merge(results[i], own[i], here);
     for (int64_t i : op.attributes.integers("modified", {}))
-      merge(frame[op.operand(static_cast<int>(i))], final_inputs[static_cast<size_t>(i) - 1], here);
+      merge(frame[op.operand(static_cast<int>(i))],
+            final_inputs[static_cast<size_t>(region.input(static_cast<int>(i)))], here);
   }
   return results;
 }
@@ -234,7 +239,7 @@ std::vector<ReplicaValues> InterpreterRun::branch(const ir::Op& op,
 std::vector<ReplicaValues> InterpreterRun::pipeline(const ir::Op& op,
                                                     const std::vector<ReplicaValues>& operands,
                                                     const ReplicaList& active) {
-  const auto carried_count = static_cast<ptrdiff_t>(op.attributes.integer("carried"));
+  const ptrdiff_t carried_count = ir::Region(op).carried();
   std::vector<ReplicaValues> carried(operands.begin(), operands.begin() + carried_count);
   for (int64_t i = 0, count = op.attributes.integer("micro_batches"); i < count; ++i) {
     std::vector<ReplicaValues> flows;

@@ -5,7 +5,7 @@
 // a single stage graph, one if; and only in graphs somebody calls.
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
 #include "support/interruption.h"
@@ -78,8 +78,9 @@ class Dce : public Pass {
     if (at == sites_.end() || at->second.size() != 1 || entries_.contains(graph.name())) return nullptr;
     return at->second[0];
   }
-  bool is_body(const ir::Op& op) {
-    return op.is(ir::kind::kLoop) || (op.is(ir::kind::kPipeline) && ir::called_graphs(op).size() == 1);
+  bool runs_one_body(const ir::Op& op) {
+    const ir::Region region(op);
+    return region.repeats() && region.bodies().size() == 1;
   }
   bool is_called_only(const ir::Graph& graph) {
     auto at = sites_.find(&graph);
@@ -95,7 +96,7 @@ class Dce : public Pass {
     if (is_called_only(graph)) return shrink_call_results(graph);
     ir::Op* site = only_site(graph);
     if (site == nullptr || site->attributes.has("modified")) return false;
-    if (is_body(*site)) return drop_dead_carried(*site, graph);
+    if (runs_one_body(*site)) return drop_dead_carried(*site, graph);
     if (site->is(ir::kind::kIf)) return shrink_if_results(*site, graph);
     return false;
   }
@@ -104,9 +105,11 @@ class Dce : public Pass {
     bool changed = false;
     for (int i = static_cast<int>(graph.outputs().size()) - 1; i >= 0; --i) {
       bool read = false;
-      for (const ir::Op* site : sites_[&graph]) read = read || !site->result(i)->is_unused();
+      for (const ir::Op* site : sites_[&graph])
+        read = read || (i < site->result_count() && !site->result(i)->is_unused());
       if (read) continue;
-      for (ir::Op* site : sites_[&graph]) site->erase_result(i);
+      for (ir::Op* site : sites_[&graph])
+        if (i < site->result_count()) site->erase_result(i);
       graph.erase_output(i);
       context_->count("results removed");
       changed = true;
@@ -134,8 +137,9 @@ class Dce : public Pass {
   // A carried value lives if its result is read, or if it is needed for a carried value that lives, for the
   // condition or for an effect.
   bool drop_dead_carried(ir::Op& op, ir::Graph& body) {
-    int carried = static_cast<int>(op.attributes.integer("carried")),
-        leading = op.attributes.boolean("while", false) ? 1 : 0;
+    const ir::Region region(op);
+    const int carried = region.carried();
+    auto next_value = [&](int i) { return body.outputs()[static_cast<size_t>(region.output(i))]; };
     bool all_read = true;
     for (int i = 0; i < carried; ++i) all_read = all_read && !op.result(i)->is_unused();
     if (all_read) return false;
@@ -149,33 +153,33 @@ class Dce : public Pass {
     };
     for (const auto& inner : body.ops())
       if (!effects_->is_removable(*inner)) need_operands(*inner);
-    if (leading == 1) need(body.outputs()[0]);
+    if (region.condition_output() >= 0) need(body.outputs()[static_cast<size_t>(region.condition_output())]);
     for (int i = 0; i < carried; ++i)
-      if (!op.result(i)->is_unused()) need(body.outputs()[static_cast<size_t>(leading + i)]);
+      if (!op.result(i)->is_unused()) need(next_value(i));
     while (!queue.empty()) {
       const ir::Value* value = queue.back();
       queue.pop_back();
       if (value->producer() != nullptr)
         need_operands(*value->producer());
-      else if (int i = value->index() - 1; i >= 0 && i < carried)
-        need(body.outputs()[static_cast<size_t>(leading + i)]);
+      else if (region.is_carried_input(value->index()))
+        need(next_value(region.operand(value->index())));
     }
     if (has_order_edges(body)) return false;
     std::vector<bool> dead(static_cast<size_t>(carried));
     bool changed = false;
     for (int i = 0; i < carried; ++i) {
       dead[static_cast<size_t>(i)] =
-          op.result(i)->is_unused() && !needed.contains(body.inputs()[static_cast<size_t>(i + 1)]);
+          op.result(i)->is_unused() && !needed.contains(body.inputs()[static_cast<size_t>(region.input(i))]);
       changed = changed || dead[static_cast<size_t>(i)];
     }
     for (int i = carried - 1; i >= 0; --i)
-      if (dead[static_cast<size_t>(i)]) body.erase_output(leading + i);
+      if (dead[static_cast<size_t>(i)]) body.erase_output(region.output(i));
     if (!changed) return false;
     erase_unused(body);  // what made them: now the inputs have no reader left
     int left = carried;
     for (int i = carried - 1; i >= 0; --i) {
       if (!dead[static_cast<size_t>(i)]) continue;
-      body.erase_input(i + 1);
+      body.erase_input(region.input(i));
       op.erase_operand(i);
       op.erase_result(i);
       --left;
@@ -191,7 +195,7 @@ class Dce : public Pass {
     if (is_called_only(graph)) return shrink_call_inputs(graph);
     ir::Op* site = only_site(graph);
     if (site == nullptr || site->attributes.has("modified")) return false;
-    if (is_body(*site)) return shrink_invariants(*site, graph);
+    if (runs_one_body(*site)) return shrink_invariants(*site, graph);
     if (site->is(ir::kind::kIf)) return shrink_if_inputs(*site);
     return false;
   }
@@ -210,11 +214,12 @@ class Dce : public Pass {
   }
 
   bool shrink_invariants(ir::Op& op, ir::Graph& body) {
-    int carried = static_cast<int>(op.attributes.integer("carried"));
+    const ir::Region region(op);
     bool changed = false;
-    for (int i = op.operand_count() - 1; i >= carried; --i) {
-      if (!body.inputs()[static_cast<size_t>(i + 1)]->is_unused()) continue;
-      body.erase_input(i + 1);
+    for (int i = op.operand_count() - 1; region.is_invariant(i); --i) {
+      const int input = region.input(i);
+      if (!body.inputs()[static_cast<size_t>(input)]->is_unused()) continue;
+      body.erase_input(input);
       op.erase_operand(i);
       context_->count("inputs removed");
       changed = true;
@@ -228,12 +233,14 @@ class Dce : public Pass {
         only_site(*branches[1]) != &op)
       return false;
     bool changed = false;
-    for (int i = op.operand_count() - 1; i >= 1; --i) {
+    const ir::Region region(op);
+    for (int i = op.operand_count() - 1; region.is_invariant(i); --i) {
+      const int input = region.input(i);
       bool read = false;
       for (ir::Graph* branch : branches)
-        read = read || !branch->inputs()[static_cast<size_t>(i - 1)]->is_unused();
+        read = read || !branch->inputs()[static_cast<size_t>(input)]->is_unused();
       if (read) continue;
-      for (ir::Graph* branch : branches) branch->erase_input(i - 1);
+      for (ir::Graph* branch : branches) branch->erase_input(input);
       op.erase_operand(i);
       context_->count("inputs removed");
       changed = true;

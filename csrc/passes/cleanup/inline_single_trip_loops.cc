@@ -2,7 +2,7 @@
 // Leaves loops with a condition (`while`) alone: whether they run is known on the device only. Leaves
 // pipelines alone.
 #include "ir/builder.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 
@@ -17,21 +17,22 @@ class InlineSingleTripLoops : public OpPass {
   }
 
   void apply(ir::Op& op, const PassContext& context) override {
-    std::vector<ir::Value*> values;
-    for (int i = 0; i < op.operand_count(); ++i) values.push_back(op.operand(i));
-    if (op.attributes.integer("trip") == 1) {
-      const ir::Graph* body = ir::called_graphs(op).at(0);
-      if (body->inputs()[0]->is_unused()) {
-        values.insert(values.begin(), values.empty() ? nullptr : values[0]);  // nobody reads the index
-      } else {
+    const ir::Region loop(op);
+    if (op.attributes.integer("trip") == 0) {
+      std::vector<ir::Value*> start = loop.arguments();
+      start.erase(start.begin(), start.begin() + loop.input(0));
+      replace_op(op, start);
+    } else {
+      const ir::Graph& body = loop.body();
+      ir::Value* index = nullptr;  // nobody reads it
+      if (!body.inputs()[loop.index_input()]->is_unused()) {
         ir::Builder builder(op.graph(), &op);
         builder.settings = op.settings;
         builder.location = op.location;
-        values.insert(values.begin(), builder.scalar(DType::kI32, 0));
+        index = builder.scalar(DType::kI32, 0);
       }
-      values = inline_before(op, *body, values);
+      replace_op(op, inline_before(op, body, loop.arguments(index)));
     }
-    replace_op(op, values);
     context.count("loops inlined");
   }
 };

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ir/builder.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "ops/reference_tensor.h"
 #include "passes/inline_graph.h"
@@ -206,10 +206,10 @@ class Simplify : public OpPass {
   void apply(ir::Op& op, const PassContext& context) override {
     context.count("ops simplified");
     if (op.is(ir::kind::kIf)) {
-      std::vector<ir::Value*> arguments;
-      for (int i = 1; i < op.operand_count(); ++i) arguments.push_back(op.operand(i));
-      const ir::Graph* taken = ir::called_graphs(op).at(*splat_of(op.operand(0)) != 0.0 ? 0 : 1);
-      replace_op(op, inline_before(op, *taken, arguments));
+      const ir::Region branches(op);
+      const double condition = *splat_of(op.operand(branches.condition_operand()));
+      replace_op(op,
+                 inline_before(op, *branches.bodies().at(condition != 0.0 ? 0 : 1), branches.arguments()));
       return;
     }
     Simpler to = simpler(op);

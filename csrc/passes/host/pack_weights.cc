@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
@@ -132,28 +132,23 @@ class PackWeights : public Pass {
     for (int i = 0; i < op.result_count(); ++i) refuse(op.result(i));
   }
 
-  // Operand i of the site is input i + shift of the graph; outputs beginning at `first_output` are its
-  // results.
-  void connect(const ir::Op& op, const ir::Graph& graph, int shift, size_t first_output) {
-    for (int i = 0; i < op.operand_count(); ++i)
-      if (i + shift >= 0 && op.operand(i) != nullptr) unite(op.operand(i), graph.inputs()[i + shift]);
-    for (int i = 0; i < op.result_count() && i + first_output < graph.outputs().size(); ++i)
-      unite(op.result(i), graph.outputs()[i + first_output]);
+  void connect(const ir::Region& region) {
+    const ir::Op& op = region.op();
+    for (const ir::Graph* body : region.bodies()) {
+      for (int i = region.first_operand(); i < op.operand_count(); ++i)
+        if (op.operand(i) != nullptr) unite(op.operand(i), body->inputs()[region.input(i)]);
+      for (int i = 0; i < op.result_count(); ++i) unite(op.result(i), body->outputs()[region.output(i)]);
+      for (int i = 0; i < region.carried(); ++i)
+        unite(body->outputs()[region.output(i)], body->inputs()[region.input(i)]);
+    }
   }
 
   void visit(ir::Module& module, const ir::Op& op) {
-    if (op.is(kind::kLoop) || op.is(kind::kPipeline)) {
-      const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
-      if (graphs.size() != 1) return refuse_all(op);  // a pipeline already cut into stages
-      const size_t first = op.attributes.boolean("while", false) ? 1 : 0;
-      connect(op, *graphs[0], 1, first);
-      for (int64_t k = 0; k < op.attributes.integer("carried"); ++k)
-        unite(graphs[0]->outputs()[k + first], graphs[0]->inputs()[k + 1]);
-      return;
-    }
-    if (op.is(kind::kIf) || ir::is_call(op)) {
-      for (const ir::Graph* graph : ir::called_graphs(op)) connect(op, *graph, op.is(kind::kIf) ? -1 : 0, 0);
-      return;
+    if (ir::is_region(op)) {
+      const ir::Region region(op);
+      if (region.repeats() && region.bodies().size() != 1)
+        return refuse_all(op);  // a pipeline already cut into stages
+      return connect(region);
     }
     if (op.is(kind::kVariableRead) || op.is(kind::kVariableAssign)) {
       const ir::Value* value = op.is(kind::kVariableRead) ? op.result() : op.operand(0);

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "ir/builder.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
@@ -135,7 +135,7 @@ class Functionalize : public Pass {
     module_ = &module;
     context_ = &context;
     written_.clear();
-    bool changed = false;
+    bool changed = ir::complete_calls(module);
     for (const auto& graph : module.graphs()) OrderCheck(*graph).run();
     std::vector<ir::Graph*> order = callees_first(module);  // before wrappers are added
     for (ir::Graph* graph : order) changed = rewrite(*graph) || changed;
@@ -263,9 +263,10 @@ class Functionalize : public Pass {
   ir::Op* rewrite_loop(ir::Op& op, const Values& memories, Contents& contents) {
     std::unordered_set<int64_t> marks = take_marks(op, memories);
     ir::Graph* body = ir::called_graphs(op).at(0);
-    int64_t carried = op.attributes.integer("carried");
+    const ir::Region loop(op);
+    const int carried = loop.carried();
     for (int64_t i : marks)
-      if (i < carried)
+      if (loop.is_carried(static_cast<int>(i)))
         refuse(op, fmt::format("ambiguous modification: {} carries operand {} and modifies it too. "
                                "Its result is the new value.",
                                where(op), i));
@@ -274,11 +275,11 @@ class Functionalize : public Pass {
     std::vector<int> order;  // operands in their new order: carried, now carried, invariant
     std::vector<int> now_carried;
     for (int64_t input : written)
-      if (int64_t i = input - 1; i >= carried && marks.contains(i))
-        now_carried.push_back(static_cast<int>(i));
+      if (int i = loop.operand(static_cast<int>(input)); loop.is_invariant(i) && marks.contains(i))
+        now_carried.push_back(i);
     for (int i = 0; i < carried; ++i) order.push_back(i);
     order.insert(order.end(), now_carried.begin(), now_carried.end());
-    for (int i = static_cast<int>(carried); i < op.operand_count(); ++i)
+    for (int i = carried; i < op.operand_count(); ++i)
       if (std::find(now_carried.begin(), now_carried.end(), i) == now_carried.end()) order.push_back(i);
 
     ir::Graph* wrapper = module_->add_graph(body->name() + "_functional");
@@ -286,20 +287,21 @@ class Functionalize : public Pass {
     arguments[0] = wrapper->add_input(body->inputs()[0]->type(), body->inputs()[0]->name());
     Values operands;
     for (int i : order) {
-      const ir::Value* input = body->inputs()[static_cast<size_t>(i) + 1];
-      arguments[static_cast<size_t>(i) + 1] = wrapper->add_input(input->type(), input->name());
+      const ir::Value* input = body->inputs()[static_cast<size_t>(loop.input(i))];
+      arguments[static_cast<size_t>(loop.input(i))] = wrapper->add_input(input->type(), input->name());
       operands.push_back(op.operand(i));
     }
     Values results = call_from(*wrapper, *body, arguments, op);
     size_t own = body->outputs().size() - written.size();
     for (size_t i = 0; i < own; ++i) wrapper->append_output(results[i]);
     for (size_t k = 0; k < written.size(); ++k)
-      if (std::find(now_carried.begin(), now_carried.end(), written[k] - 1) != now_carried.end())
+      if (std::find(now_carried.begin(), now_carried.end(), loop.operand(static_cast<int>(written[k]))) !=
+          now_carried.end())
         wrapper->append_output(results[own + k]);
 
     Attributes attributes = op.attributes;
     attributes.set("body", Symbol{wrapper->name()});
-    attributes.set("carried", carried + static_cast<int64_t>(now_carried.size()));
+    attributes.set("carried", static_cast<int64_t>(carried) + static_cast<int64_t>(now_carried.size()));
     std::vector<ir::Type> types;
     std::vector<std::string> names;
     for (int i : now_carried) {
@@ -308,8 +310,7 @@ class Functionalize : public Pass {
     }
     ir::Op* fresh = replace(op, operands, std::move(attributes), types, names);
     for (size_t k = 0; k < now_carried.size(); ++k)
-      contents[memories[static_cast<size_t>(now_carried[k])]] =
-          fresh->result(static_cast<int>(carried) + static_cast<int>(k));
+      contents[memories[static_cast<size_t>(now_carried[k])]] = fresh->result(carried + static_cast<int>(k));
     return fresh;
   }
 

@@ -4,7 +4,7 @@
 // every graph may be meant).
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "passes/effects.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
@@ -24,11 +24,10 @@ class InlineCalls : public Pass {
            op = next) {
         next = graph->next(op);
         if (!ir::is_call(*op) || op->attributes.has("modified")) continue;
-        ir::Graph* callee = ir::called_graphs(*op).at(0);
-        std::vector<ir::Value*> arguments;
-        for (int i = 0; i < op->operand_count(); ++i) arguments.push_back(op->operand(i));
-        replace_op(*op, inline_before(*op, *callee, arguments));
-        inlined.insert(callee);
+        const ir::Region call(*op);
+        ir::Graph& callee = call.body();
+        replace_op(*op, inline_before(*op, callee, call.arguments()));
+        inlined.insert(&callee);
         context.count("calls inlined");
       }
     }

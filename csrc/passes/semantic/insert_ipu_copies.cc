@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
+#include "ops/replicable.h"
 #include "passes/pass.h"
-#include "passes/semantic/replicable.h"
 #include "support/error.h"
 
 namespace ipu::passes {
@@ -21,16 +21,6 @@ namespace {
 using ir::Value;
 
 constexpr int kEverywhere = -1;  // home of a loop index: every IPU counts for itself
-
-bool is_region(const ir::Op& op) {
-  return ir::is_call(op) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
-}
-// Input of a called graph that takes operand `operand`; -1: none (the condition of an `if`).
-int input_of_operand(const ir::Op& op, int operand) {
-  if (ir::is_call(op)) return operand;
-  if (op.is(ir::kind::kIf)) return operand - 1;
-  return operand + 1;
-}
 
 class InsertIpuCopies : public Pass {
  public:
@@ -66,38 +56,33 @@ class InsertIpuCopies : public Pass {
     if (!is_new) return at->second;
     std::set<int> wanted;
     for (const ir::Use& use : value.uses()) {
-      if (!is_region(*use.user)) {
+      if (!ir::is_region(*use.user)) {
         if (use.user->settings.ipu.has_value())
           wanted.insert(use.user->is(ir::kind::kIpuCopy)
                             ? static_cast<int>(use.user->attributes.integer("from"))
                             : *use.user->settings.ipu);
         continue;
       }
-      const int input = input_of_operand(*use.user, use.index);
-      if (input < 0) {
+      const ir::Region region(*use.user);
+      if (use.index == region.condition_operand()) {
         const std::set<int> touched = touched_ipus(*use.user);
         wanted.insert(touched.begin(), touched.end());
         continue;
       }
-      if (is_carried(*use.user, use.index)) continue;
-      for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
-        const std::set<int>& inner = demand(*graph->inputs()[input]);
+      if (region.is_carried(use.index)) continue;
+      for (const ir::Graph* graph : region.bodies()) {
+        const std::set<int>& inner = demand(*graph->inputs()[region.input(use.index)]);
         wanted.insert(inner.begin(), inner.end());
       }
     }
     return demand_[&value] = std::move(wanted);
   }
 
-  static bool is_carried(const ir::Op& op, int operand) {
-    return (op.is(ir::kind::kLoop) || op.is(ir::kind::kPipeline)) &&
-           operand < op.attributes.integer("carried");
-  }
-
   static std::set<int> touched_ipus(const ir::Op& op) {
     std::set<int> ipus;
     for (const ir::Graph* graph : ir::called_graphs(op))
       for (const auto& inner : graph->ops()) {
-        if (is_region(*inner)) {
+        if (ir::is_region(*inner)) {
           ipus.merge(touched_ipus(*inner));
         } else if (inner->settings.ipu.has_value()) {
           ipus.insert(*inner->settings.ipu);
@@ -126,7 +111,7 @@ class InsertIpuCopies : public Pass {
       for (int i = 0; i < producer->operand_count(); ++i)
         operands.push_back(
             producer->operand(i) == nullptr ? nullptr : value_on(scope, producer->operand(i), ipu, before));
-      op = clone_onto(*producer, operands, *scope.graph, before);
+      op = scope.graph->copy(*producer, operands, before);
     } else {
       const ir::Type type = value->type();
       op = scope.graph->create(ir::kind::kIpuCopy, {&value, 1},
@@ -151,10 +136,10 @@ class InsertIpuCopies : public Pass {
 
   // Homes of the graph's inputs, and their variants, are known.
   void process(ir::Graph& graph, const Value* index) {
-    Surroundings scope{&graph, find_replicable(graph, index)};
+    Surroundings scope{&graph, ops::find_replicable(graph, index)};
     for (auto at = graph.ops().begin(); at != graph.ops().end();) {
       ir::Op& op = **at++;
-      if (is_region(op)) {
+      if (ir::is_region(op)) {
         process_region(scope, op);
       } else {
         process_op(scope, op);
@@ -197,14 +182,13 @@ class InsertIpuCopies : public Pass {
 
   void process_region(const Surroundings& scope, ir::Op& op) {
     own_graphs(op);
-    const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
     IPU_CHECK(!op.is(ir::kind::kPipeline), "pipelines become loops before copies are inserted");
-    const bool has_index = op.is(ir::kind::kLoop);
+    const ir::Region region(op);
+    const std::vector<ir::Graph*> graphs = region.bodies();
     const int operands = op.operand_count();
-    if (op.is(ir::kind::kIf)) place_condition(scope, op);
-    for (int i = 0; i < operands; ++i) {
-      const int input = input_of_operand(op, i);
-      if (input < 0) continue;
+    if (region.condition_operand() >= 0) place_condition(scope, op);
+    for (int i = region.first_operand(); i < operands; ++i) {
+      const int input = region.input(i);
       Value* operand = op.operand(i);
       const int home = home_.at(operand);
       std::set<int> wanted;
@@ -213,7 +197,7 @@ class InsertIpuCopies : public Pass {
         const std::set<int>& inner = demand(*graph->inputs()[input]);
         wanted.insert(inner.begin(), inner.end());
       }
-      if (home == kEverywhere || is_carried(op, i)) continue;
+      if (home == kEverywhere || region.is_carried(i)) continue;
       for (int ipu : wanted) {
         if (ipu == home) continue;
         Value* here = value_on(scope, operand, ipu, &op);
@@ -227,21 +211,21 @@ class InsertIpuCopies : public Pass {
     }
     for (ir::Graph* graph : graphs) {
       const Value* index = nullptr;
-      if (has_index) {
-        index = graph->inputs()[0];
+      if (region.repeats()) {
+        index = graph->inputs()[region.index_input()];
         home_[index] = kEverywhere;
       }
       process(*graph, index);
     }
-    if (op.attributes.boolean("while", false)) place_loop_condition(op, *graphs[0]);
-    settle_outputs(op, graphs);
+    if (region.condition_output() >= 0) place_loop_condition(region, *graphs[0]);
+    settle_outputs(region, graphs);
     erase_unread_inputs(op, graphs);
   }
 
   // As that of an `if`: every IPU of the loop asks it, so it must be known on all of them.
-  void place_loop_condition(const ir::Op& op, ir::Graph& body) {
-    const std::set<int> touched = touched_ipus(op);
-    Value* condition = body.outputs()[0];
+  void place_loop_condition(const ir::Region& loop, ir::Graph& body) {
+    const std::set<int> touched = touched_ipus(loop.op());
+    Value* condition = body.outputs()[loop.condition_output()];
     if (home_.at(condition) == kEverywhere) return;
     if (touched.size() > 1)
       throw Error(
@@ -249,9 +233,9 @@ class InsertIpuCopies : public Pass {
           fmt::format(
               "condition over several IPUs: the loop at {} has ops on {} IPUs "
               "and a condition that is made on one, which is not supported yet. Put the loop into one block.",
-              ir::to_string(op.location), touched.size()));
+              ir::to_string(loop.op().location), touched.size()));
     Value* here = value_on(Surroundings{&body, {}}, condition, *touched.begin(), nullptr);
-    if (here != condition) body.set_output(0, here);
+    if (here != condition) body.set_output(loop.condition_output(), here);
   }
 
   // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to
@@ -267,11 +251,13 @@ class InsertIpuCopies : public Pass {
   }
 
   // Outputs come back to the home of the carried value; those of an `if` to where the first graph has them.
-  void settle_outputs(ir::Op& op, const std::vector<ir::Graph*>& graphs) {
+  void settle_outputs(const ir::Region& region, const std::vector<ir::Graph*>& graphs) {
+    const ir::Op& op = region.op();
     for (int i = 0; i < op.result_count(); ++i) {
-      const int home = op.is(ir::kind::kLoop) ? home_.at(op.operand(i)) : home_.at(graphs[0]->outputs()[i]);
+      const int output = region.output(i);
+      const int home =
+          region.is_carried(i) ? home_.at(op.operand(i)) : home_.at(graphs[0]->outputs()[output]);
       for (ir::Graph* graph : graphs) {
-        const int output = i + (op.attributes.boolean("while", false) ? 1 : 0);
         Value* value = graph->outputs()[output];
         const Surroundings scope{graph, {}};
         Value* settled = home == kEverywhere ? value : value_on(scope, value, home, nullptr);
@@ -282,9 +268,9 @@ class InsertIpuCopies : public Pass {
   }
 
   void erase_unread_inputs(ir::Op& op, const std::vector<ir::Graph*>& graphs) {
-    for (int i = op.operand_count() - 1; i >= 0; --i) {
-      const int input = input_of_operand(op, i);
-      if (input < 0 || is_carried(op, i)) continue;
+    const ir::Region region(op);
+    for (int i = op.operand_count() - 1; region.is_invariant(i); --i) {
+      const int input = region.input(i);
       bool is_unread = true;
       bool was_split = false;
       for (const ir::Graph* graph : graphs) {
@@ -299,18 +285,16 @@ class InsertIpuCopies : public Pass {
 
   // Copies differ from site to site, so each site gets graphs of its own.
   void own_graphs(ir::Op& op) {
-    auto own = [&](Symbol symbol) {
-      ir::Graph* graph = op.graph()->module()->find_graph(symbol.name);
-      if (--sites_[graph] == 0) return symbol;
+    const std::vector<ir::Graph*> graphs = ir::called_graphs(op);
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      if (--sites_[graphs[i]] == 0) continue;
       ++changes_;
-      ir::Graph* copy = op.graph()->module()->clone_graph(*graph, graph->name());
+      ir::Graph* copy = op.graph()->module()->clone_graph(*graphs[i], graphs[i]->name());
       sites_[copy] = 1;
       for (const auto& inner : copy->ops())
         for (const ir::Graph* callee : ir::called_graphs(*inner)) ++sites_[callee];
-      return Symbol{copy->name()};
-    };
-    for (const char* name : {"callee", "body", "then", "else"})
-      if (op.attributes.has(name)) op.attributes.set(name, own(op.attributes.symbol(name)));
+      ir::set_body(op, static_cast<int>(i), *copy);
+    }
   }
 
   std::unordered_map<const Value*, int> home_;

@@ -12,10 +12,10 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/build.h"
+#include "ops/replicable.h"
 #include "passes/pass.h"
-#include "passes/semantic/replicable.h"
 #include "support/error.h"
 
 namespace ipu::passes {
@@ -29,12 +29,14 @@ class Rewrite {
  public:
   Rewrite(ir::Op& op, ir::Graph& body)
       : op_(op),
+        pipeline_(op),
         body_(body),
         module_(*body.module()),
-        carried_(static_cast<int>(op.attributes.integer("carried"))),
+        carried_(pipeline_.carried()),
         micro_batches_(op.attributes.integer("micro_batches")),
-        replicable_(find_replicable(body, body.inputs()[0])) {
-    IPU_CHECK(static_cast<int>(body.inputs().size()) == op.operand_count() + 1 &&
+        index_(body.inputs()[pipeline_.index_input()]),
+        replicable_(ops::find_replicable(body, index_)) {
+    IPU_CHECK(static_cast<int>(body.inputs().size()) == pipeline_.first_flow_input() &&
                   static_cast<int>(body.outputs().size()) == carried_,
               fmt::format("@{} does not fit its pipeline", body.name()));
   }
@@ -71,15 +73,20 @@ class Rewrite {
 
   bool is_everywhere(const Value* value) const {
     if (replicable_.contains(value)) return true;
-    return value->producer() == nullptr && (value->index() > carried_ || is_unchanged(value->index() - 1));
+    if (value->producer() != nullptr) return false;
+    const int operand = pipeline_.operand(value->index());
+    return pipeline_.is_invariant(operand) || is_unchanged(operand);
   }
   // A carried value the body returns as it came is an invariant.
   bool is_unchanged(int carried) const {
-    return carried >= 0 && carried < carried_ && body_.outputs()[carried] == body_.inputs()[carried + 1];
+    return pipeline_.is_carried(carried) && next_value(carried) == carried_input(carried);
   }
   int stage_of(const Value* value) const {
-    return value->producer() != nullptr ? stage_.at(value->producer()) : home_.at(value->index() - 1);
+    return value->producer() != nullptr ? stage_.at(value->producer())
+                                        : home_.at(pipeline_.operand(value->index()));
   }
+  Value* carried_input(int carried) const { return body_.inputs()[pipeline_.input(carried)]; }
+  Value* next_value(int carried) const { return body_.outputs()[pipeline_.output(carried)]; }
 
   // --- stages of ops
 
@@ -145,9 +152,9 @@ class Rewrite {
     home_.assign(carried_, 0);
     for (int i = 0; i < carried_; ++i) {
       if (is_unchanged(i)) continue;
-      const Value* next = body_.outputs()[i];
+      const Value* next = next_value(i);
       int first_read = INT32_MAX;
-      for (const ir::Use& use : body_.inputs()[i + 1]->uses())
+      for (const ir::Use& use : carried_input(i)->uses())
         first_read = std::min(first_read, stage_.at(use.user));
       const int written =
           next->producer() == nullptr || is_everywhere(next) ? 0 : stage_.at(next->producer());
@@ -159,7 +166,7 @@ class Rewrite {
                 "pipeline stage going back: state '{}' is read in stage {} "
                 "and gets its new value in stage {} at {}, when later micro-batches have been there already. "
                 "Read and write it in one block.",
-                body_.inputs()[i + 1]->name(), home_[i], written, ir::to_string(next->producer()->location)))
+                carried_input(i)->name(), home_[i], written, ir::to_string(next->producer()->location)))
             .at(ir::user_line(next->producer()->location));
       // A stage may exist only to take over state.
       ops_of_stage_.try_emplace(home_[i]);
@@ -200,7 +207,7 @@ class Rewrite {
     std::unordered_map<const Value*, std::set<int>> readers;
     int position = 0;
     auto note = [&](const Value* value, int stage) {
-      if (is_everywhere(value) || value == body_.inputs()[0]) return;
+      if (is_everywhere(value) || value == index_) return;
       const int made = stage_of(value);
       IPU_CHECK(stage >= made, fmt::format("%{} flows back in @{}", value->name(), body_.name()));
       if (stage == made) return;
@@ -215,7 +222,7 @@ class Rewrite {
         if (op->operand(i) != nullptr) note(op->operand(i), at->second);
     }
     for (int i = 0; i < carried_; ++i)
-      if (!is_unchanged(i)) note(body_.outputs()[i], home_[i]);
+      if (!is_unchanged(i)) note(next_value(i), home_[i]);
 
     for (const auto& [key, value] : order) {
       // On each IPU the first stage that needs the value gets it from its maker, the next ones from that
@@ -275,7 +282,7 @@ class Rewrite {
         std::vector<Value*> operands;
         for (int i = 0; i < op.operand_count(); ++i)
           operands.push_back(op.operand(i) == nullptr ? nullptr : get(op.operand(i)));
-        ir::Op* copy = clone_onto(op, operands, *out.graph, nullptr);
+        ir::Op* copy = out.graph->copy(op, operands);
         copy->settings.stage = stage;
         copy->settings.ipu = rewrite.ipu_.at(stage);
         for (int i = 0; i < op.result_count(); ++i) values[op.result(i)] = copy->result(i);
@@ -297,12 +304,12 @@ class Rewrite {
   std::vector<int> invariants_read(const std::vector<ir::Op*>& ops, const std::vector<int>& carried) const {
     std::set<int> read;
     auto note = [&](const Value* value) {
-      if (value != nullptr && value->producer() == nullptr && value->index() > 0 && is_everywhere(value))
+      if (value != nullptr && value->producer() == nullptr && value != index_ && is_everywhere(value))
         read.insert(value->index());
     };
     for (const ir::Op* op : ops)
       for (int i = 0; i < op->operand_count(); ++i) note(op->operand(i));
-    for (int i : carried) note(body_.outputs()[i]);
+    for (int i : carried) note(next_value(i));
     return {read.begin(), read.end()};
   }
 
@@ -310,20 +317,21 @@ class Rewrite {
     out.graph = module_.add_graph(fmt::format("{}_stage{}", body_.name(), stage));
     Emitter emitter{*this, stage, out, ir::Builder(out.graph), {}};
     const std::vector<Value*>& inputs = body_.inputs();
-    emitter.values[inputs[0]] = out.graph->add_input(inputs[0]->type(), inputs[0]->name());
+    emitter.values[index_] = out.graph->add_input(index_->type(), index_->name());
     for (int i = 0; i < carried_; ++i)
       if (home_[i] == stage && !is_unchanged(i)) out.carried.push_back(i);
     for (int i : out.carried)
-      emitter.values[inputs[i + 1]] = out.graph->add_input(inputs[i + 1]->type(), inputs[i + 1]->name());
+      emitter.values[carried_input(i)] =
+          out.graph->add_input(carried_input(i)->type(), carried_input(i)->name());
     out.inputs = invariants_read(ops, out.carried);
     for (int i : out.inputs)
       emitter.values[inputs[i]] = out.graph->add_input(inputs[i]->type(), inputs[i]->name());
-    for (int i : out.carried) emitter.push_on(inputs[i + 1], emitter.values[inputs[i + 1]]);
+    for (int i : out.carried) emitter.push_on(carried_input(i), emitter.values[carried_input(i)]);
     for (const ir::Op* op : ops) {
       std::vector<Value*> operands;
       for (int i = 0; i < op->operand_count(); ++i)
         operands.push_back(op->operand(i) == nullptr ? nullptr : emitter.get(op->operand(i)));
-      ir::Op* copy = clone_onto(*op, operands, *out.graph, nullptr);
+      ir::Op* copy = out.graph->copy(*op, operands);
       copy->settings.stage = stage;
       if (copy->settings.ipu.has_value()) copy->settings.ipu = ipu_.at(stage);
       for (int i = 0; i < op->result_count(); ++i) {
@@ -331,7 +339,7 @@ class Rewrite {
         emitter.push_on(op->result(i), copy->result(i));
       }
     }
-    for (int i : out.carried) out.graph->append_output(emitter.get(body_.outputs()[i]));
+    for (int i : out.carried) out.graph->append_output(emitter.get(next_value(i)));
     out.reads_index = !out.graph->inputs()[0]->is_unused();
     if (!out.reads_index) out.graph->erase_input(0);
   }
@@ -355,7 +363,7 @@ class Rewrite {
     Value* cycle = loop_body->add_input({DType::kI32, {}}, "cycle");
     std::unordered_map<int, Value*> values;  // by number of the body's input
     for (int i : carried)
-      values[i + 1] = loop_body->add_input(body_.inputs()[i + 1]->type(), body_.inputs()[i + 1]->name());
+      values[pipeline_.input(i)] = loop_body->add_input(carried_input(i)->type(), carried_input(i)->name());
     for (int i : invariant)
       values[i] = loop_body->add_input(body_.inputs()[i]->type(), body_.inputs()[i]->name());
     std::vector<int> order;
@@ -363,11 +371,11 @@ class Rewrite {
       if (stages[stage].graph != nullptr) order.push_back(stage);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return delay_[a] > delay_[b]; });
     for (int stage : order) emit_stage(builder, cycle, stage, stages[stage], values);
-    for (int i : carried) loop_body->append_output(values.at(i + 1));
+    for (int i : carried) loop_body->append_output(values.at(pipeline_.input(i)));
 
     std::vector<Value*> start, constant;
     for (int i : carried) start.push_back(op_.operand(i));
-    for (int i : invariant) constant.push_back(op_.operand(i - 1));
+    for (int i : invariant) constant.push_back(op_.operand(pipeline_.operand(i)));
     ir::Builder outer(op_.graph(), &op_);
     outer.settings = op_.settings;
     outer.location = op_.location;
@@ -397,21 +405,23 @@ class Rewrite {
     std::vector<Value*> arguments;
     if (graph.reads_index)
       arguments.push_back(delay == 0 ? cycle : ops::build(builder, "sub", {cycle, integer(builder, delay)}));
-    for (int i : graph.carried) arguments.push_back(values.at(i + 1));
+    for (int i : graph.carried) arguments.push_back(values.at(pipeline_.input(i)));
     for (int i : graph.inputs) arguments.push_back(values.at(i));
     ir::Graph* otherwise = module_.add_graph(graph.graph->name() + "_idle");
     for (const Value* argument : arguments) otherwise->add_input(argument->type(), argument->name());
     for (size_t i = 0; i < graph.carried.size(); ++i)
       otherwise->append_output(otherwise->inputs()[i + (graph.reads_index ? 1 : 0)]);
     const std::vector<Value*> results = builder.branch(is_active, graph.graph, otherwise, arguments);
-    for (size_t i = 0; i < graph.carried.size(); ++i) values[graph.carried[i] + 1] = results[i];
+    for (size_t i = 0; i < graph.carried.size(); ++i) values[pipeline_.input(graph.carried[i])] = results[i];
   }
 
   ir::Op& op_;
+  const ir::Region pipeline_;
   ir::Graph& body_;
   ir::Module& module_;
   const int carried_;
   const int64_t micro_batches_;
+  const Value* const index_;
   const std::unordered_set<const Value*> replicable_;
   std::unordered_map<const ir::Op*, int> stage_;
   std::map<int, std::vector<ir::Op*>> ops_of_stage_;
@@ -427,10 +437,9 @@ class Rewrite {
 // A pipeline written as several stage graphs, joined to the one body the rewrite works on.
 ir::Graph* join_stages(const ir::Op& op, const std::vector<ir::Graph*>& stages) {
   ir::Graph* body = op.graph()->module()->add_graph(stages[0]->name() + "_body");
-  const auto carried = static_cast<size_t>(op.attributes.integer("carried"));
-  const size_t shared = static_cast<size_t>(op.operand_count()) + 1;  // index, carried, invariant
-  std::vector<Value*> available;
-  for (size_t i = 0; i < shared; ++i)
+  const ir::Region pipeline(op);
+  std::vector<Value*> available;  // index, carried, invariant, flows of the stages so far
+  for (int i = 0; i < pipeline.first_flow_input(); ++i)
     available.push_back(body->add_input(stages[0]->inputs()[i]->type(), stages[0]->inputs()[i]->name()));
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const ir::Graph& graph = *stages[stage];
@@ -442,19 +451,16 @@ ir::Graph* join_stages(const ir::Op& op, const std::vector<ir::Graph*>& stages) 
       std::vector<Value*> operands;
       for (int i = 0; i < inner->operand_count(); ++i)
         operands.push_back(inner->operand(i) == nullptr ? nullptr : values.at(inner->operand(i)));
-      ir::Op* copy = clone_onto(*inner, operands, *body, nullptr);
+      ir::Op* copy = body->copy(*inner, operands);
       copy->settings.stage = static_cast<int>(stage);
       for (int i = 0; i < inner->result_count(); ++i) values[inner->result(i)] = copy->result(i);
     }
-    for (size_t i = 0; i < graph.outputs().size(); ++i) {
-      if (i < carried) {
-        available[i + 1] = values.at(graph.outputs()[i]);
-      } else {
-        available.push_back(values.at(graph.outputs()[i]));
-      }
-    }
+    for (int i = 0; i < pipeline.carried(); ++i)
+      available[pipeline.input(i)] = values.at(graph.outputs()[pipeline.output(i)]);
+    for (size_t i = pipeline.first_flow_output(); i < graph.outputs().size(); ++i)
+      available.push_back(values.at(graph.outputs()[i]));
   }
-  for (size_t i = 0; i < carried; ++i) body->append_output(available[i + 1]);
+  for (int i = 0; i < pipeline.carried(); ++i) body->append_output(available[pipeline.input(i)]);
   return body;
 }
 

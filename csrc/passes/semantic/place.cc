@@ -1,7 +1,7 @@
 // Gives every op its IPU and, in pipelines, its stage: block → place by the tables in the module's attributes
 // ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder.
-// Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops without
-// operands, or with only scalar constants, stand where their first user stands, and variables too. Not here:
+// Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops that
+// stand with their users (ops/replicable.h) get the place of the first, and variables too. Not here:
 // copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
 #include <fmt/core.h>
 
@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
+#include "ops/replicable.h"
 #include "passes/pass.h"
 #include "support/error.h"
 
@@ -18,27 +19,6 @@ namespace ipu::passes {
 namespace {
 
 constexpr int64_t kNoStage = INT64_MAX;
-
-bool is_region(const ir::Op& op) {
-  return ir::is_call(op) || op.is(ir::kind::kLoop) || op.is(ir::kind::kIf) || op.is(ir::kind::kPipeline);
-}
-bool touches_variable(const ir::Op& op) {
-  return op.is(ir::kind::kVariableRead) || op.is(ir::kind::kVariableAssign);
-}
-
-// Has nothing to say about where it is: no operands, or scalar constants only.
-bool follows_users(const ir::Op& op) {
-  if (is_region(op) || touches_variable(op) || op.result_count() == 0) return false;
-  for (int i = 0; i < op.operand_count(); ++i) {
-    const ir::Value* operand = op.operand(i);
-    if (operand == nullptr) continue;
-    const bool is_scalar_constant = operand->producer() != nullptr &&
-                                    operand->producer()->is(ir::kind::kConstant) &&
-                                    operand->type().shape.empty();
-    if (!is_scalar_constant) return false;
-  }
-  return true;
-}
 
 struct BlockPlace {
   int64_t stage = 0, ipu = 0;
@@ -98,16 +78,16 @@ class Place : public Pass {
 
   // Updates run when the pipeline has drained.
   static bool belongs_to_stage(const ir::Op& op) {
-    return !touches_variable(op) &&
+    return !ir::touches_variable(op) &&
            (op.settings.context == ir::Context::kForward || op.settings.context == ir::Context::kBackward);
   }
 
   void place_by_block(ir::Op& op) {
     const bool has_stage = belongs_to_stage(op);
     // Captured ops that hold graphs belong to a stage; their IPUs are those of the ops inside.
-    if (is_region(op) && (op.settings.block.empty() || !has_stage)) return;
+    if (ir::is_region(op) && (op.settings.block.empty() || !has_stage)) return;
     const BlockPlace place = place_of_block(op);
-    if (!is_region(op)) set_ipu(op, place.ipu);
+    if (!ir::is_region(op)) set_ipu(op, place.ipu);
     if (!has_stage) return;
     set_stage(op, op.settings.context == ir::Context::kForward ? place.stage
                                                                : 2 * forward_stages_ - 2 - place.stage);
@@ -117,7 +97,8 @@ class Place : public Pass {
     int64_t position = 0;
     for (const auto& op : graph.ops()) {
       positions_[op.get()] = position++;
-      if (!follows_users(*op) && !touches_variable(*op) && !follow_operand(*op)) place_by_block(*op);
+      if (!ops::stands_with_users(*op) && !ir::touches_variable(*op) && !follow_operand(*op))
+        place_by_block(*op);
     }
   }
 
@@ -129,7 +110,7 @@ class Place : public Pass {
       for (ir::Graph* callee : ir::called_graphs(*op)) place_followers(*callee, done);
     for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
       ir::Op& op = **at;
-      if (!follows_users(op)) continue;
+      if (!ops::stands_with_users(op)) continue;
       const ir::Op* first = nullptr;
       for (int i = 0; i < op.result_count(); ++i) offer(first, first_reader(*op.result(i)));
       if (first == nullptr) {
@@ -145,7 +126,7 @@ class Place : public Pass {
   bool follow_operand(ir::Op& op) {
     if (!op.is(ir::kind::kHostStore) && !op.is(ir::kind::kRingPush)) return false;
     const ir::Op* producer = op.operand(0)->producer();
-    if (producer == nullptr || !producer->settings.ipu.has_value() || is_region(*producer)) return false;
+    if (producer == nullptr || !producer->settings.ipu.has_value() || ir::is_region(*producer)) return false;
     set_ipu(op, *producer->settings.ipu);
     if (producer->settings.stage.has_value()) set_stage(op, *producer->settings.stage);
     return true;
@@ -171,18 +152,15 @@ class Place : public Pass {
     });
     const ir::Op* first = nullptr;
     for (const ir::Use& use : uses) {
-      if (!is_region(*use.user)) {
-        if (!touches_variable(*use.user)) offer(first, use.user);
+      if (!ir::is_region(*use.user)) {
+        if (!ir::touches_variable(*use.user)) offer(first, use.user);
         continue;
       }
-      for (const ir::Graph* graph : ir::called_graphs(*use.user)) {
-        // `call`: operand i is input i; `if`: after the condition; loops and pipelines: inputs start with the
-        // index.
-        const bool has_index = use.user->is(ir::kind::kLoop) || use.user->is(ir::kind::kPipeline);
-        const int input = use.index + (has_index ? 1 : use.user->is(ir::kind::kIf) ? -1 : 0);
+      const ir::Region region(*use.user);
+      const int input = region.input(use.index);
+      for (const ir::Graph* graph : region.bodies())
         if (input >= 0 && input < static_cast<int>(graph->inputs().size()))
           offer(first, first_reader(*graph->inputs()[input]));
-      }
     }
     first_places_[&value] = first;
     return first;

@@ -14,12 +14,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/structure.h"
+#include "ir/regions.h"
 #include "ops/definition/op_def.h"
+#include "ops/replicable.h"
 #include "passes/host_limits.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
-#include "passes/semantic/replicable.h"
 #include "support/error.h"
 
 namespace ipu::passes {
@@ -119,13 +119,14 @@ class Recompute : public Pass {
   // Each backward stage repeats its forward stage; the last forward stage, which is the first backward one,
   // keeps nothing from cycle to cycle.
   void plan_pipeline(const ir::Op& pipeline, ir::Graph& body) {
-    const auto carried = static_cast<size_t>(pipeline.attributes.integer("carried"));
-    const std::unordered_set<const Value*> replicable = find_replicable(body, body.inputs()[0]);
+    const ir::Region loop(pipeline);
+    const std::unordered_set<const Value*> replicable =
+        ops::find_replicable(body, body.inputs()[static_cast<size_t>(loop.index_input())]);
     auto is_free = [&](const Value* value) {
       if (replicable.contains(value)) return true;
       if (value->producer() != nullptr) return false;
-      const auto input = static_cast<size_t>(value->index());
-      return input == 0 || input > carried || body.outputs()[input - 1] == value;
+      if (!loop.is_carried_input(value->index())) return true;
+      return body.outputs()[static_cast<size_t>(loop.output(loop.operand(value->index())))] == value;
     };
     std::map<int, Region> regions;
     std::map<int, std::unordered_set<const Value*>> seen;
@@ -188,7 +189,7 @@ class Recompute : public Pass {
     const bool has_backward =
         std::any_of(graph.ops().begin(), graph.ops().end(), [](const auto& op) { return is_backward(*op); });
     if (!has_backward) return;
-    const std::unordered_set<const Value*> replicable = find_replicable(graph, nullptr);
+    const std::unordered_set<const Value*> replicable = ops::find_replicable(graph, nullptr);
     auto is_free = [&](const Value* value) {
       return value->producer() == nullptr || replicable.contains(value);
     };
@@ -286,7 +287,7 @@ class Recompute : public Pass {
         }
       }
       if (work.size() > depth) continue;  // operands first
-      ir::Op* copy = clone_onto(op, operands, graph, &reader);
+      ir::Op* copy = graph.copy(op, operands, &reader);
       copy->settings.context = ir::Context::kBackward;
       copy->settings.stage = reader.settings.stage;
       copy->settings.recompute = ir::Recompute::kRecompute;

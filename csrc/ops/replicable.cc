@@ -1,32 +1,26 @@
-// One forward sweep per graph; the question of what is cheap is answered once, here.
-#include "passes/semantic/replicable.h"
+#include "ops/replicable.h"
 
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
 
-namespace ipu::passes {
-namespace {
+namespace ipu::ops {
 
-bool is_cheap(const ir::Op& op) {
+bool is_replicable(const ir::Op& op) {
   if (op.is(ir::kind::kConstant) || op.is(ir::kind::kReplicaIndex)) return true;
   if (ir::is_structural(op)) return false;
-  const ops::OpDef* def = ops::definition(op);
-  if (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom) || def->has(ops::kExpensive))
-    return false;
-  // Of larger results only those that are spread from a scalar or counted out.
+  const OpDef* def = definition(op);
+  if (def == nullptr || def->has(kSideEffects) || def->has(kRandom) || def->has(kExpensive)) return false;
   if (op.result_count() == 1 && (op.is("expand") || op.is("iota"))) return true;
   for (int i = 0; i < op.result_count(); ++i)
     if (!op.result(i)->type().shape.empty()) return false;
   return op.result_count() > 0;
 }
 
-}  // namespace
-
 std::unordered_set<const ir::Value*> find_replicable(const ir::Graph& graph, const ir::Value* index) {
   std::unordered_set<const ir::Value*> replicable;
   if (index != nullptr) replicable.insert(index);
   for (const auto& op : graph.ops()) {
-    if (!is_cheap(*op)) continue;
+    if (!is_replicable(*op)) continue;
     bool is_known = true;
     for (int i = 0; i < op->operand_count() && is_known; ++i)
       is_known = op->operand(i) == nullptr || replicable.contains(op->operand(i));
@@ -36,14 +30,17 @@ std::unordered_set<const ir::Value*> find_replicable(const ir::Graph& graph, con
   return replicable;
 }
 
-ir::Op* clone_onto(const ir::Op& op, const std::vector<ir::Value*>& operands, ir::Graph& graph,
-                   ir::Op* before) {
-  ir::Op* copy = graph.create(op.kind(), operands, op.attributes, {}, before);
-  copy->settings = op.settings;
-  copy->location = op.location;
-  copy->origin = op.origin;
-  for (int i = 0; i < op.result_count(); ++i) copy->append_result(op.result(i)->type(), op.result(i)->name());
-  return copy;
+bool stands_with_users(const ir::Op& op) {
+  if (ir::is_region(op) || ir::touches_variable(op) || op.result_count() == 0) return false;
+  for (int i = 0; i < op.operand_count(); ++i) {
+    const ir::Value* operand = op.operand(i);
+    if (operand == nullptr) continue;
+    const bool is_scalar_constant = operand->producer() != nullptr &&
+                                    operand->producer()->is(ir::kind::kConstant) &&
+                                    operand->type().shape.empty();
+    if (!is_scalar_constant) return false;
+  }
+  return true;
 }
 
-}  // namespace ipu::passes
+}  // namespace ipu::ops

@@ -1,0 +1,88 @@
+// Order edges: links known at both ends, and what becomes of them when an op goes (Graph::erase in module.h).
+// The numbers of ops, which say who comes first in the list, are made only when an erasure needs them.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ir/module.h"
+#include "support/error.h"
+
+namespace ipu::ir {
+namespace {
+
+constexpr size_t kMostCrossings = 64;  // edges that one erasure may make
+constexpr size_t kShortList = 16;      // edges that are compared to find one twice
+
+}  // namespace
+
+void OrderEdges::push_back(Op* earlier) {
+  IPU_CHECK(earlier != owner_, fmt::format("'{}' is ordered after itself", owner_->kind()));
+  IPU_CHECK(earlier->graph() == owner_->graph(),
+            fmt::format("'{}' is ordered after an op of another graph", owner_->kind()));
+  earlier_.push_back({earlier, earlier->after.later_.size()});
+  earlier->after.later_.push_back({owner_, earlier_.size() - 1});
+}
+
+void OrderEdges::unlink(size_t i) {
+  const Edge edge = earlier_[i];
+  std::vector<Edge>& later = edge.op->after.later_;
+  if (edge.twin + 1 != later.size()) {
+    later[edge.twin] = later.back();
+    const Edge& moved = later[edge.twin];
+    moved.op->after.earlier_[moved.twin].twin = edge.twin;
+  }
+  later.pop_back();
+  if (i + 1 != earlier_.size()) {
+    earlier_[i] = earlier_.back();
+    const Edge& moved = earlier_[i];
+    moved.op->after.later_[moved.twin].twin = i;
+  }
+  earlier_.pop_back();
+}
+
+void OrderEdges::clear() {
+  while (!earlier_.empty()) unlink(earlier_.size() - 1);
+}
+
+Op* Graph::last_listed(const OrderEdges& edges) {
+  if (!is_numbered_) {
+    int64_t number = 0;
+    for (const auto& op : ops_) op->number_ = number++;
+    is_numbered_ = true;
+  }
+  return *std::max_element(edges.begin(), edges.end(),
+                           [](const Op* a, const Op* b) { return a->number_ < b->number_; });
+}
+
+void Graph::bridge(Op* op) {
+  OrderEdges& edges = op->after;
+  // One edge is enough; it is looked for where that is cheap, and harmless when it is there twice.
+  auto order = [](Op* later, Op* earlier) {
+    if (later == earlier) return;
+    const OrderEdges& known = later->after;
+    const std::vector<OrderEdges::Edge>& others = earlier->after.later_;
+    const bool by_later = known.size() <= kShortList;
+    const bool is_known =
+        by_later ? std::find(known.begin(), known.end(), earlier) != known.end()
+                 : others.size() <= kShortList && std::any_of(others.begin(), others.end(),
+                                                              [&](const auto& e) { return e.op == later; });
+    if (!is_known) later->after.push_back(earlier);
+  };
+  Op* meeting_point = nullptr;
+  if (edges.size() > 1 && edges.later_.size() > 1 && edges.size() > kMostCrossings / edges.later_.size()) {
+    meeting_point = last_listed(edges);
+    for (Op* earlier : edges) order(meeting_point, earlier);
+  }
+  while (!edges.later_.empty()) {
+    Op* later = edges.later_.back().op;
+    later->after.unlink(edges.later_.back().twin);
+    if (meeting_point != nullptr) {
+      order(later, meeting_point);
+    } else {
+      for (Op* earlier : edges) order(later, earlier);
+    }
+  }
+  edges.clear();
+}
+
+}  // namespace ipu::ir
