@@ -18,6 +18,14 @@ if(IPU_TEST_SOURCES)
   add_test(NAME ipu_tests COMMAND ipu_tests WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endif()
 
+# The C++ examples, which tests/examples runs.
+file(GLOB IPU_EXAMPLES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
+foreach(source ${IPU_EXAMPLES})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(example_${name} ${source})
+  target_link_libraries(example_${name} PRIVATE ipu)
+endforeach()
+
 # Libraries of custom operations that the tests load, as a user would build them.
 if(TARGET ipu_tests)
   set(IPU_CUSTOM_LIBRARIES custom_ops_example)

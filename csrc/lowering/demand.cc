@@ -10,6 +10,16 @@
 namespace ipu::lowering {
 
 namespace kind = ir::kind;
+namespace {
+
+// A load that moves no cursor: nobody misses it where nobody reads its result.
+bool is_constant_load(const ir::Module& module, const ir::Op& op) {
+  if (!op.is(kind::kHostLoad)) return false;
+  const ir::Stream* stream = module.find_stream(op.attributes.symbol("stream").name);
+  return stream != nullptr && stream->constant;
+}
+
+}  // namespace
 
 Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) / 64) {
   values_.assign(static_cast<size_t>(nest.value_count()) * words_, 0);
@@ -19,8 +29,8 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
       if (site->is(kind::kIf)) conditions_[{scope.get(), site}] = nest.static_condition(*scope, *site);
   for (const std::unique_ptr<Scope>& scope : nest.scopes()) {
     for (const auto& op : scope->graph->ops()) {
-      if (scope->called.contains(op.get()) || op->is(kind::kHostLoad) || op->is(kind::kVariableRead) ||
-          op->is(kind::kIpuCopy))
+      if (scope->called.contains(op.get()) || op->is(kind::kVariableRead) || op->is(kind::kIpuCopy) ||
+          is_constant_load(nest.module(), *op))
         continue;
       const ops::OpDef* def = ops::definition(*op);
       bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(*op);

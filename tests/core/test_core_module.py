@@ -145,3 +145,135 @@ def test_threads_share_a_session():
     for thread in threads:
         thread.join()
     numpy.testing.assert_array_equal(session.read("w"), f32(200, 400, 600))
+
+
+TWO = """
+variable @w: f32[] {initial=dense<f32[]: 1.0>}
+stream @x: f32[2]
+stream @factor: f32[]
+stream @y: f32[2] {direction="device_to_host"}
+entry main = @main
+entry scale = @scale
+graph @main() -> () {
+  %w = variable.read() {variable=@w} : f32[]
+  %n = loop(%w) {body=@body, trip=3, carried=1} : f32[]
+  return
+}
+graph @body(%i: i32[], %w: f32[]) -> f32[] {
+  %x = host_load() {stream=@x} : f32[2]
+  %y = mul(%x, %w) : f32[2]
+  host_store(%y) {stream=@y}
+  return %w
+}
+graph @scale() -> () {
+  %w = variable.read() {variable=@w} : f32[]
+  %f = host_load() {stream=@factor} : f32[]
+  %n = mul(%w, %f) : f32[]
+  variable.assign(%n) {variable=@w}
+  return
+}
+"""
+THREE = numpy.arange(6, dtype=numpy.float32).reshape(3, 2)
+
+
+def test_entry_points_take_their_own_streams_and_share_variables():
+    session = ipu_core.compile(TWO)
+    assert session.entry_points == ["main", "scale"]
+    assert session.streams() == {
+        "x": ("input", numpy.dtype("float32"), (3, 2)),
+        "y": ("output", numpy.dtype("float32"), (3, 2)),
+    }
+    assert session.streams(entry="scale") == {"factor": ("input", numpy.dtype("float32"), ())}
+    assert session.run({"factor": numpy.float32(10)}, entry="scale") == {}
+    numpy.testing.assert_array_equal(session.run({"x": THREE})["y"], 10 * THREE)
+    with pytest.raises(ipu_core.Error, match="entry point main does not read input factor"):
+        session.run({"x": THREE, "factor": numpy.float32(1)})
+    with pytest.raises(ipu_core.Error, match="the program has none called 'other'; it has main, scale"):
+        session.run({}, entry="other")
+
+
+def test_functions_stand_behind_streams():
+    session = ipu_core.compile(TWO, replicas=2)
+    seen = {0: [], 1: []}
+    counts = [0, 0]
+
+    def give(replica):
+        counts[replica] += 1
+        return f32(counts[replica], replica)
+
+    session.bind("x", give)
+    session.bind("y", lambda array, replica: seen[replica].append(array.tolist()))
+    assert session.run() == {}
+    assert seen == {0: [[1, 0], [2, 0], [3, 0]], 1: [[1, 1], [2, 1], [3, 1]]}
+    session.bind("y", None)
+    assert session.run()["y"].shape == (6, 2)
+
+
+def test_what_a_function_raises_is_the_cause_of_the_error():
+    session = ipu_core.compile(TWO)
+
+    def fails(replica):
+        raise ValueError("no more data")
+
+    session.bind("x", fails)
+    with pytest.raises(ipu_core.Error, match="the function of stream 'x' raised ValueError") as raised:
+        session.run()
+    assert isinstance(raised.value.__cause__, ValueError) and str(raised.value.__cause__) == "no more data"
+
+    def interrupted(replica):
+        raise KeyboardInterrupt
+
+    session.bind("x", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.run()
+    session.bind("x", lambda replica: f32(1, 2, 3))
+    with pytest.raises(ipu_core.Error, match=r"Shape mismatch .*the function of stream 'x' takes \[2\], got \[3\]"):
+        session.run()
+    session.bind("x", lambda replica: None)
+    with pytest.raises(ipu_core.Error, match="stream ended"):
+        session.run()
+    numpy.testing.assert_array_equal(session.run({"x": THREE})["y"], THREE)
+
+
+def test_an_array_that_is_bound_goes_on_from_run_to_run():
+    session = ipu_core.compile(TWO)
+    session.bind("x", numpy.arange(8, dtype=numpy.float32).reshape(4, 2), wrap=True)
+    assert session.run()["y"][:, 0].tolist() == [0, 2, 4]
+    assert session.run()["y"][:, 0].tolist() == [6, 0, 2]
+    session.bind("x", THREE)
+    session.run()
+    with pytest.raises(ipu_core.Error, match="stream ended"):
+        session.run()
+    with pytest.raises(ipu_core.Error, match="stream x takes elements of"):
+        session.bind("x", f32(1, 2, 3))
+    with pytest.raises(ipu_core.Error, match="output y takes a function, or None"):
+        session.bind("y", THREE)
+    with pytest.raises(ipu_core.Error, match="stream x cannot wrap"):
+        session.bind("x", lambda replica: None, wrap=True)
+    with pytest.raises(ipu_core.Error, match="the program has no stream z"):
+        session.bind("z", None)
+
+
+def test_outputs_are_as_long_as_the_values_decide():
+    session = ipu_core.compile(
+        """
+        stream @x: f32[]
+        stream @y: f32[] {direction="device_to_host"}
+        entry main = @main
+        graph @main() -> () {
+          %zero = constant() {value=dense<f32[]: 0.0>} : f32[]
+          %n = loop(%zero) {body=@body, trip=5, carried=1, while=true} : f32[]
+          return
+        }
+        graph @body(%i: i32[], %c: f32[]) -> (bool[], f32[]) {
+          %x = host_load() {stream=@x} : f32[]
+          host_store(%x) {stream=@y}
+          %zero = constant() {value=dense<f32[]: 0.0>} : f32[]
+          %more = greater(%x, %zero) : bool[]
+          return %more, %x
+        }"""
+    )
+    assert session.run({"x": f32(4, 3, -1, 5)})["y"].tolist() == [4, 3, -1]
+    assert session.run({"x": f32(1, 2, 3, 4, 5)})["y"].tolist() == [1, 2, 3, 4, 5]
+    with pytest.raises(ipu_core.Error, match="stream ended .*'x' was asked for one more element"):
+        session.run({"x": f32(1, 2)})

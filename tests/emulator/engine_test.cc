@@ -681,7 +681,7 @@ TEST(Engine, ReportsARuntimeDeadlockInsteadOfHanging) {
   b.pop(q, b.arena(f32({}), "v"));
   for (int threads : {1, 2}) {
     Engine engine(std::make_shared<const Program>(p), {.threads = threads});  // not checked
-    Error error = error_of([&] { engine.run({}); });
+    Error error = error_of([&] { engine.run(std::span<const StreamBinding>()); });
     EXPECT_EQ(error.code(), ErrorCode::kDeadlock);
     EXPECT_NE(error.message().find("ring q"), std::string::npos);
   }

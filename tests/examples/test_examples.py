@@ -25,6 +25,25 @@ def test_the_lines_in_the_readme_train_a_model():
     run("-c", code + "\nassert out.shape == (16, 3) and loss.shape == ()")
 
 
+TWO_PROGRAMS = """mean of 1, 2, 3: 2
+total: 6
+total after reset: 0
+mean of 100 and 4, 5, 6 over three: 38.333
+"""
+
+
+def test_two_entry_points_and_a_function_behind_a_stream_without_torch():
+    text = run(ROOT / "examples" / "two_programs.py")
+    assert text == "entry points: main, reset\n" + re.sub(r": (\d+)$", r": \1.0", TWO_PROGRAMS, flags=re.M)
+
+
+def test_the_same_in_cpp():
+    tools = pathlib.Path(os.environ.get("IPU_OPT", ROOT / "build" / "release" / "ipu-opt")).parent
+    result = subprocess.run([tools / "example_two_programs"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == TWO_PROGRAMS.replace("38.333", "38.3333")
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))

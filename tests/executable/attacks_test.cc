@@ -94,7 +94,7 @@ TEST(Attacks, more_loads_than_the_stream_has_elements) {
         const int load = find(program, [](const Instruction& i) { return i.opcode == Opcode::kStreamLoad; });
         steps.insert(steps.begin() + load, 40, steps[load]);
       },
-      "instruction");
+      "input 0 has another size than its stream");
 }
 
 TEST(Attacks, more_stores_than_the_stream_has_elements) {
@@ -106,7 +106,7 @@ TEST(Attacks, more_stores_than_the_stream_has_elements) {
             find(program, [](const Instruction& i) { return i.opcode == Opcode::kStreamStore; });
         steps.insert(steps.begin() + store, 40, steps[store]);
       },
-      "instruction");
+      "output 0 has another size than its stream");
 }
 
 TEST(Attacks, loops_with_more_trips_than_the_streams_have_elements) {
@@ -114,7 +114,7 @@ TEST(Attacks, loops_with_more_trips_than_the_streams_have_elements) {
     expect_refused(
         one_op("tanh", {f32({4})}),
         [&](Program& program) { put_in_loop(code(program), 0, code(program).instructions.size(), trip); },
-        "instruction");
+        trip < int64_t{1} << 40 ? "has another size than its stream" : "size overflow");
 }
 
 // --- memory of the device

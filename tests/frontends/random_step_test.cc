@@ -180,8 +180,6 @@ TEST(RandomStep, TheEmulatorGivesTheNumbersOfTheInterpreter) {
       make(compiled, seed, training);
       const Results expected = run(built, seed);
       executable::CompileOptions options;
-      options.device_iterations = compiled.options.device_iterations;
-      options.accumulation = compiled.options.accumulation;
       options.auto_round_num_ipus = true;
       const executable::Executable executable =
           executable::compile(compiled.module, target::find_system("pod16"), options);
@@ -204,7 +202,7 @@ TEST(RandomStep, TheEmulatorGivesTheNumbersOfTheInterpreter) {
         if (index_of(variables, name) >= 0)
           engine.write_variable(index_of(variables, name), reinterpret_cast<const std::byte*>(values));
       }
-      const int64_t elements = options.device_iterations * options.accumulation;
+      const int64_t elements = compiled.options.device_iterations * compiled.options.accumulation;
       Results results;
       for (int run = 0; run < 2; ++run) {
         std::map<std::string, std::vector<float>> host;

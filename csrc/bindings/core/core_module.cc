@@ -111,11 +111,11 @@ class CoreSession {
       if (!stream.is_input())
         throw Error(ErrorCode::kTypeMismatch,
                     fmt::format("output {} takes a function, or None: run() gives arrays of outputs", name));
-      next.array = typed_array("input " + name, value, stream.host_dtype);
+      const py::array array = typed_array("input " + name, value, stream.host_dtype);
+      next.array = array;
       auto port = std::make_shared<emulator::ArrayPort>();
-      port->bind_for_good(static_cast<std::byte*>(const_cast<void*>(next.array.data())),
-                          elements_of(next.array, stream),
-                          wrap ? emulator::AtEnd::kWrap : emulator::AtEnd::kStop);
+      port->bind_for_good(static_cast<std::byte*>(const_cast<void*>(array.data())),
+                          elements_of(array, stream), wrap ? emulator::AtEnd::kWrap : emulator::AtEnd::kStop);
       next.port = std::move(port);
     }
     // A run may have the old one: it ends first.
@@ -173,7 +173,7 @@ class CoreSession {
  private:
   struct Bound {  // for all runs
     std::shared_ptr<emulator::StreamPort> port;
-    py::array array;
+    py::object array;  // that the port reads
   };
 
   static std::span<std::byte> bytes_of(py::array& array) {
@@ -260,13 +260,14 @@ class CoreSession {
 };
 
 std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas) {
-  return without_gil([&] {
+  executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = ir::parse(text, source);
     executable::CompileOptions options;
     options.replicas = replicas;
-    return std::make_unique<CoreSession>(executable::compile(*module, target::attached_system(), options));
+    return executable::compile(*module, target::attached_system(), options);
   });
+  return std::make_unique<CoreSession>(std::move(executable));
 }
 
 void translate(std::exception_ptr pointer) {
@@ -303,11 +304,12 @@ PYBIND11_MODULE(_native, m) {
       .def("variables", &CoreSession::variables, "name -> (dtype, shape on the host)")
       .def("read", &CoreSession::read, py::arg("variable"), "Value of a variable, as an array.")
       .def("write", &CoreSession::write, py::arg("variable"), py::arg("value"))
-      .def("bind", &CoreSession::bind, py::arg("stream"), py::arg("value"), py::arg("wrap") = false,
-           "What stands behind a stream in all runs to come in which run() is not given it: an array of which "
-           "each run takes the next elements (`wrap`: from the front again, after the last), a function, or "
-           "None for neither. A function of an input gives f(replica) -> array, or None at the end; one of an "
-           "output takes f(array, replica), for every element, whatever the output's mode.")
+      .def(
+          "bind", &CoreSession::bind, py::arg("stream"), py::arg("value"), py::arg("wrap") = false,
+          "What stands behind a stream in all runs to come in which run() is not given it: an array of which "
+          "each run takes the next elements (`wrap`: from the front again, after the last), a function, or "
+          "None for neither. A function of an input gives f(replica) -> array, or None at the end; one of an "
+          "output takes f(array, replica), for every element, whatever the output's mode.")
       .def("run", &CoreSession::run, py::arg("inputs") = std::map<std::string, py::object>(),
            py::arg("entry") = "main",
            "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed.")
