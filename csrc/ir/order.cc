@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/module.h"
 #include "support/error.h"
@@ -56,33 +57,42 @@ Op* Graph::last_listed(const OrderEdges& edges) {
 
 void Graph::bridge(Op* op) {
   OrderEdges& edges = op->after;
+  if (edges.later_.empty()) return edges.clear();
+  // An edge that is there twice must not become four.
+  auto once = [](const std::vector<OrderEdges::Edge>& list) {
+    std::vector<Op*> ops;
+    std::unordered_set<const Op*> seen;
+    for (const OrderEdges::Edge& edge : list)
+      if (seen.insert(edge.op).second) ops.push_back(edge.op);
+    return ops;
+  };
+  const std::vector<Op*> earlier_ops = once(edges.earlier_), later_ops = once(edges.later_);
+  const size_t crossings = earlier_ops.size() * later_ops.size();
+  const bool is_crowded = earlier_ops.size() > 1 && later_ops.size() > 1 && crossings > kMostCrossings;
+  Op* meeting_point = is_crowded ? last_listed(edges) : nullptr;
+  while (!edges.later_.empty()) edges.later_.back().op->after.unlink(edges.later_.back().twin);
+  edges.clear();
+
   // One edge is enough; it is looked for where that is cheap, and harmless when it is there twice.
   auto order = [](Op* later, Op* earlier) {
     if (later == earlier) return;
     const OrderEdges& known = later->after;
     const std::vector<OrderEdges::Edge>& others = earlier->after.later_;
-    const bool by_later = known.size() <= kShortList;
-    const bool is_known =
-        by_later ? std::find(known.begin(), known.end(), earlier) != known.end()
-                 : others.size() <= kShortList && std::any_of(others.begin(), others.end(),
-                                                              [&](const auto& e) { return e.op == later; });
-    if (!is_known) later->after.push_back(earlier);
-  };
-  Op* meeting_point = nullptr;
-  if (edges.size() > 1 && edges.later_.size() > 1 && edges.size() > kMostCrossings / edges.later_.size()) {
-    meeting_point = last_listed(edges);
-    for (Op* earlier : edges) order(meeting_point, earlier);
-  }
-  while (!edges.later_.empty()) {
-    Op* later = edges.later_.back().op;
-    later->after.unlink(edges.later_.back().twin);
-    if (meeting_point != nullptr) {
-      order(later, meeting_point);
-    } else {
-      for (Op* earlier : edges) order(later, earlier);
+    if (known.size() <= kShortList) {
+      if (std::find(known.begin(), known.end(), earlier) != known.end()) return;
+    } else if (others.size() <= kShortList) {
+      if (std::any_of(others.begin(), others.end(), [&](const auto& edge) { return edge.op == later; }))
+        return;
     }
+    later->after.push_back(earlier);
+  };
+  if (meeting_point != nullptr) {
+    for (Op* earlier : earlier_ops) order(meeting_point, earlier);
+    for (Op* later : later_ops) order(later, meeting_point);
+    return;
   }
-  edges.clear();
+  for (Op* later : later_ops)
+    for (Op* earlier : earlier_ops) order(later, earlier);
 }
 
 }  // namespace ipu::ir

@@ -169,6 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"neg(%a) loc(\"m.py\":99999999999)", "2:20: this number does not fit 32 bits."},
                     Case{"neg(%a) origin(\"aten\")", "2:22: expected ',' and found ')'."},
                     Case{"neg(%a) after(#3)", "2:15: no op of @f has the label #3."},
+                    Case{"#0: neg(%a) after(#0)", "2:19: op #0 is ordered after itself."},
                     Case{"neg(%a) after(%a)", "2:15: expected a label such as '#0' and found '%a'."},
                     Case{"#1: neg(%a)\n#1: neg(%a)", "3:1: label #1 is given twice."}));
 

@@ -57,8 +57,8 @@ TEST(Replicable, lowering_agrees_on_every_sample_of_every_op) {
       expect_lowering_agrees(*s.module, *s.graph, def->name);
       ++(find_replicable(*s.graph, nullptr).contains(s.op->result()) ? replicable : others);
     }
-  EXPECT_GT(replicable, 20);
-  EXPECT_GT(others, 200);
+  EXPECT_GT(replicable, 5);
+  EXPECT_GT(others, 100);
 }
 
 const char* kProgram = R"(

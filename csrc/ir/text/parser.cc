@@ -171,6 +171,7 @@ class Parser {
       auto at = labels_.find(label.text);
       if (at == labels_.end())
         lexer_.fail(label, fmt::format("no op of @{} has the label {}", name, label.text));
+      if (at->second == op) lexer_.fail(label, fmt::format("op {} is ordered after itself", label.text));
       op->after.push_back(at->second);
     }
   }
