@@ -15,6 +15,17 @@ endif()
 find_package(Torch REQUIRED PATHS ${IPU_TORCH_PREFIX} NO_DEFAULT_PATH)
 find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
 
+# pybind11 is torch's own, seen through a link: beside it lie torch's versions of other libraries. Nothing of torch is linked.
+set(IPU_PYBIND_INCLUDE ${CMAKE_BINARY_DIR}/pybind11_include)
+file(MAKE_DIRECTORY ${IPU_PYBIND_INCLUDE})
+file(CREATE_LINK ${TORCH_INSTALL_PREFIX}/include/pybind11 ${IPU_PYBIND_INCLUDE}/pybind11 SYMBOLIC)
+
+# What both modules share: room "python".
+file(GLOB IPU_PYTHON_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/python/*.cc)
+add_library(ipu_python STATIC ${IPU_PYTHON_SOURCES})
+target_include_directories(ipu_python PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${IPU_PYBIND_INCLUDE})
+target_link_libraries(ipu_python PUBLIC Python3::Module)
+
 file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
      ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc
      ${CMAKE_SOURCE_DIR}/csrc/bindings/*.cc)
@@ -25,20 +36,16 @@ if(IPU_TORCH_SOURCES)
   target_compile_options(poptorch_core PRIVATE -Wno-unused-variable -Wno-comment)
   target_precompile_headers(poptorch_core PRIVATE
     <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <torch/library.h> <torch/csrc/utils/pybind.h>)
-  target_link_libraries(poptorch_core PRIVATE ipu ${TORCH_LIBRARIES} ${TORCH_PYTHON_LIBRARY})
+  target_link_libraries(poptorch_core PRIVATE ipu ipu_python ${TORCH_LIBRARIES} ${TORCH_PYTHON_LIBRARY})
   set(IPU_MODULE_DIR ${CMAKE_SOURCE_DIR}/poptorch CACHE PATH "Where the Python module and libipu.so go")
   set_target_properties(poptorch_core ipu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR})
   set_target_properties(poptorch_core PROPERTIES BUILD_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib"
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 endif()
 
-# pybind11 is torch's own, seen through a link: beside it lie torch's versions of other libraries. Nothing of torch is linked.
-set(IPU_PYBIND_INCLUDE ${CMAKE_BINARY_DIR}/pybind11_include)
-file(MAKE_DIRECTORY ${IPU_PYBIND_INCLUDE})
-file(CREATE_LINK ${TORCH_INSTALL_PREFIX}/include/pybind11 ${IPU_PYBIND_INCLUDE}/pybind11 SYMBOLIC)
 file(GLOB IPU_CORE_MODULE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/bindings/core/*.cc)
 Python3_add_library(ipu_core MODULE WITH_SOABI ${IPU_CORE_MODULE_SOURCES})
 target_include_directories(ipu_core PRIVATE ${IPU_PYBIND_INCLUDE} ${FMT_INCLUDE})
-target_link_libraries(ipu_core PRIVATE ipu)
+target_link_libraries(ipu_core PRIVATE ipu ipu_python)
 set_target_properties(ipu_core PROPERTIES OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR}/../ipu_core
                       BUILD_RPATH "$ORIGIN/../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch")

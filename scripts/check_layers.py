@@ -15,7 +15,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 PYTHON_HEADER = re.compile(r"^(pybind11/|Python\.h)")
 TORCH_ROOMS = {"frontends/torch", "bindings"}
-PYTHON_ROOMS = TORCH_ROOMS | {"bindings/core"}
+PYTHON_ROOMS = TORCH_ROOMS | {"bindings/core", "python"}
 # torch carries versions of its own: no translation unit sees both.
 APART_FROM_TORCH = re.compile(r"^(fmt|CLI)/")
 

@@ -11,6 +11,7 @@ namespace {
 
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
+using Tensors = std::vector<at::Tensor>;
 
 py::object dtype_object(at::ScalarType type) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
@@ -114,32 +115,57 @@ void define_capture(py::module_& m) {
       .def(py::init<bool>(), py::arg("training"))
       .def("begin", &tf::Capture::begin)
       .def("add_input", &tf::Capture::add_input, py::arg("name"), py::arg("example"), py::arg("whole"))
-      .def("add_state", &tf::Capture::add_state, py::arg("name"), py::arg("tensor"), py::arg("is_parameter"),
-           py::arg("trainable"), py::arg("updatable") = false)
-      .def("set_block", &tf::Capture::set_block, py::arg("block_id"), py::arg("ipu_id") = -1)
-      .def("clear_block", &tf::Capture::clear_block)
-      .def("push_module", &tf::Capture::push_module, py::arg("name"))
-      .def("pop_module", &tf::Capture::pop_module)
+      .def(
+          "add_state",
+          [](tf::Capture& c, const std::string& name, const at::Tensor& tensor, bool is_parameter,
+             bool trainable, bool updatable) {
+            return c.memory().add_state(name, tensor, is_parameter, trainable, updatable);
+          },
+          py::arg("name"), py::arg("tensor"), py::arg("is_parameter"), py::arg("trainable"),
+          py::arg("updatable") = false)
+      .def(
+          "set_block",
+          [](tf::Capture& c, const std::string& id, int ipu) { c.annotations().set_block(id, ipu); },
+          py::arg("block_id"), py::arg("ipu_id") = -1)
+      .def("clear_block", [](tf::Capture& c) { c.annotations().clear_block(); })
+      .def(
+          "push_module", [](tf::Capture& c, const std::string& path) { c.annotations().push_module(path); },
+          py::arg("name"))
+      .def("pop_module", [](tf::Capture& c) { c.annotations().pop_module(); })
       .def("push_attributes",
-           [](tf::Capture& c, const py::dict& values) { c.push_attributes(attributes_of(values)); })
-      .def("pop_attributes", &tf::Capture::pop_attributes)
-      .def("set_available_memory", &tf::Capture::set_available_memory, py::arg("tensor"),
-           py::arg("proportion"))
-      .def("gradients", &tf::Capture::gradients, py::arg("outputs"), py::arg("upstream"), py::arg("inputs"),
-           py::arg("create_graph"))
-      .def("leaves", &tf::Capture::leaves)
-      .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.is_graph_value(t); })
-      .def("begin_custom_gradient", &tf::Capture::begin_custom_gradient, py::arg("results"))
-      .def("end_custom_gradient", &tf::Capture::end_custom_gradient, py::arg("results"), py::arg("arguments"),
-           py::arg("gradients"))
-      .def("write",
-           [](tf::Capture& c, const at::Tensor& to, const at::Tensor& from) { c.write(to, c.read(from)); })
-      .def("begin_multi_conv", &tf::Capture::begin_multi_conv)
+           [](tf::Capture& c, const py::dict& v) { c.annotations().push_attributes(attributes_of(v)); })
+      .def("pop_attributes", [](tf::Capture& c) { c.annotations().pop_attributes(); })
+      .def(
+          "set_available_memory",
+          [](tf::Capture& c, const at::Tensor& t, double proportion) {
+            return tf::Annotations::set_available_memory(c.memory().read(t), proportion);
+          },
+          py::arg("tensor"), py::arg("proportion"))
+      .def("begin_multi_conv", [](tf::Capture& c) { c.annotations().begin_multi_conv(); })
       .def("end_multi_conv",
-           [](tf::Capture& c, const py::dict& settings) { return c.end_multi_conv(attributes_of(settings)); })
+           [](tf::Capture& c, const py::dict& v) { return c.annotations().end_multi_conv(attributes_of(v)); })
+      .def(
+          "gradients",
+          [](tf::Capture& c, const Tensors& outputs, const Tensors& upstream, const Tensors& inputs,
+             bool create_graph) { return c.gradients().of(outputs, upstream, inputs, create_graph); },
+          py::arg("outputs"), py::arg("upstream"), py::arg("inputs"), py::arg("create_graph"))
+      .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
+      .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
+      .def(
+          "begin_custom_gradient",
+          [](tf::Capture& c, const Tensors& results) { return c.gradients().begin_custom(results); },
+          py::arg("results"))
+      .def(
+          "end_custom_gradient",
+          [](tf::Capture& c, const Tensors& results, const Tensors& arguments, const Tensors& gradients) {
+            return c.gradients().end_custom(results, arguments, gradients);
+          },
+          py::arg("results"), py::arg("arguments"), py::arg("gradients"))
+      .def("write", [](tf::Capture& c, const at::Tensor& to,
+                       const at::Tensor& from) { c.memory().write(to, c.memory().read(from)); })
       .def(
           "finish",
-          [](tf::Capture& self, const std::vector<at::Tensor>& outputs) {
+          [](tf::Capture& self, const Tensors& outputs) {
             torch::PyWarningHandler to_python;  // a constant that does not fit
             try {
               return self.finish(outputs);

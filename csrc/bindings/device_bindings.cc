@@ -3,11 +3,11 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
-#include "bindings/interpreter.h"
 #include "bindings/on_session.h"
 #include "emulator/faults/faults.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/popart_options.h"
+#include "python/without_lock.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -15,6 +15,8 @@ namespace {
 
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
+using python::unlocked;
+using python::without_gil;
 
 tf::PopartKind kind_of(const std::string& name, const py::handle& value) {
   if (PyBool_Check(value.ptr()) != 0) return tf::PopartKind::kBool;

@@ -3,10 +3,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
-#include "bindings/interpreter.h"
 #include "executable/file.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
+#include "python/without_lock.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -15,6 +15,8 @@ namespace {
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
 using executable::Container;
+using python::interrupted;
+using python::without_gil;
 
 const std::string kModel = std::string(executable::kFrontendPrefix) + "model";
 

@@ -1,8 +1,8 @@
 // Methods of an executor's session as methods of the executor, for pybind11.
 #pragma once
 
-#include "bindings/interpreter.h"
 #include "frontends/torch/executor/executor.h"
+#include "python/without_lock.h"
 
 namespace ipu::bindings {
 
@@ -10,7 +10,7 @@ namespace ipu::bindings {
 template <typename Result, typename... Arguments>
 auto on_session(Result (runtime::Session::*method)(Arguments...)) {
   return [method](frontends::torch_frontend::Executor& executor, std::decay_t<Arguments>... arguments) {
-    return without_gil([&]() -> Result { return (executor.session().*method)(arguments...); });
+    return python::without_gil([&]() -> Result { return (executor.session().*method)(arguments...); });
   };
 }
 

@@ -98,6 +98,7 @@ PYBIND11_MODULE(poptorch_core, m) {
   m.doc() = "Native part of poptorch: capture, compilation, execution.";
   define_errors(m);
   find_libraries();
+  define_locks(m);
   define_capture(m);
   define_executor(m);
   define_executables(m);

@@ -10,12 +10,13 @@
 #include <thread>
 
 #include "bindings/bindings.h"
-#include "bindings/interpreter.h"
+#include "python/without_lock.h"
 
 namespace ipu::bindings {
 namespace {
 
 namespace py = pybind11;
+using python::without_gil;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
 

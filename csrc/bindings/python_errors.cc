@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "frontends/torch/errors.h"
-#include "frontends/torch/interpreter.h"
+#include "python/interpreter_lock.h"
 #include "support/device_error.h"
 #include "support/foreign_text.h"
 
@@ -95,7 +95,7 @@ void set_error(PyObject* kind, const std::string& user_line, const std::string& 
 [[noreturn]] void raise_in_torch(const Error& error) {
   python_error carried;
   {
-    frontends::torch_frontend::InsideInterpreter inside;
+    python::InsideInterpreter inside;
     set_python_error(error);
     carried.persist();
   }

@@ -277,3 +277,36 @@ def test_outputs_are_as_long_as_the_values_decide():
     assert session.run({"x": f32(1, 2, 3, 4, 5)})["y"].tolist() == [1, 2, 3, 4, 5]
     with pytest.raises(ipu_core.Error, match="stream ended .*'x' was asked for one more element"):
         session.run({"x": f32(1, 2)})
+
+
+def test_a_program_ends_while_a_thread_of_it_runs():
+    program = """if True:
+        import threading, time, numpy, ipu_core
+
+        class Slow:  # the end of the interpreter takes a while
+            def __del__(self, sleep=time.sleep):
+                sleep(0.3)
+
+        slow = Slow()
+        session = ipu_core.compile(open(0).read())
+        session.attach()
+        x = numpy.ones(3, numpy.float32)
+
+        def run():
+            while True:
+                session.run({"x": x})
+
+        for _ in range(4):
+            threading.Thread(target=run, daemon=True).start()
+        time.sleep(0.2)
+    """
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=SCALE,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The checks of layers, circles and sizes fail on the trees they must fail on, with the line and the arrow."""
+"""The checks of layers, circles, private names and sizes fail on the trees they must fail on, with the line and the arrow."""
 
 import pathlib
 import subprocess
@@ -25,7 +25,7 @@ def tree(tmp_path):
 
 
 @pytest.mark.tiny
-@pytest.mark.parametrize("script", ["check_layers.py", "check_circles.py", "check_sizes.py"])
+@pytest.mark.parametrize("script", ["check_layers.py", "check_circles.py", "check_private.py", "check_sizes.py"])
 def test_this_repository_passes(script):
     result = run(script, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -117,3 +117,26 @@ def test_a_circle_of_modules_is_shown_even_when_one_imports_late(tree):
     assert line[0] == line[-1] and set(line[::2]) == {f"poptorch._impl.{name}" for name in "abc"}
     (inner / "c.py").write_text("def g(): pass\n")
     assert run("check_circles.py", tree).returncode == 0
+
+
+@pytest.fixture
+def package(tmp_path):
+    inner = tmp_path / "poptorch" / "_impl"
+    inner.mkdir(parents=True)
+    text = "class Held:\n    def __init__(self):\n        self._state = 1\n    def _go(self): pass\n    _kind = 2\n"
+    (inner / "held.py").write_text(text)
+    return inner
+
+
+@pytest.mark.parametrize("use", ["held._state", "held._go()", "held.part._kind"])
+def test_a_private_attribute_of_another_module_is_refused(package, use):
+    (package / "user.py").write_text(f"def f(held):\n    return {use}\n")
+    result = run("check_private.py", package.parents[1])
+    assert result.returncode != 0 and "poptorch/_impl/user.py:2: " + use.removesuffix("()") in result.stdout
+    assert "is private to poptorch/_impl/held.py" in result.stdout
+
+
+def test_own_private_attributes_and_those_of_other_packages_pass(package):
+    text = "class Own:\n    _mine = 1\n    def f(self, other, torch):\n        return self._state, other._mine, torch._C, other.__dict__\n"
+    (package / "user.py").write_text(text + "def g(options):\n    return options._Popart\n")
+    assert run("check_private.py", package.parents[1]).returncode == 0

@@ -12,6 +12,7 @@
 #include "executable/compile.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
+#include "python/without_lock.h"
 #include "runtime/session.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -21,27 +22,11 @@ namespace ipu::bindings {
 namespace {
 
 namespace py = pybind11;
+using python::interrupted;
+using python::without_gil;
 using runtime::Session;
 
 PyObject* error_class = nullptr;
-
-// Asked by native code that runs without the interpreter lock.
-bool interrupted() {
-  py::gil_scoped_acquire inside;
-  return PyErr_CheckSignals() != 0;
-}
-
-template <typename Work>
-auto without_gil(Work work) {
-  py::gil_scoped_release outside;
-  return work();
-}
-
-void outside_the_interpreter(const std::function<void()>& wait) {
-  if (PyGILState_Check() == 0) return wait();
-  py::gil_scoped_release outside;
-  wait();
-}
 
 // One session, and the streams of its program by name.
 class CoreSession {
@@ -282,7 +267,7 @@ void translate(std::exception_ptr pointer) {
 
 PYBIND11_MODULE(_native, m) {
   m.doc() = "Native part of ipu_core.";
-  set_wait_hooks({&outside_the_interpreter, &interrupted});
+  set_wait_hooks({&python::wait_outside, &interrupted});
   error_class = PyErr_NewExceptionWithDoc(
       "ipu_core.Error", "What the compiler, the device or a check found wrong.", PyExc_RuntimeError, nullptr);
   m.add_object("Error", py::reinterpret_borrow<py::object>(error_class));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bindings/core/numpy_arrays.h"
+#include "python/interpreter_lock.h"
 #include "support/error.h"
 
 namespace ipu::bindings {
@@ -16,14 +17,14 @@ namespace py = pybind11;
 // A Python object that may be let go on any thread.
 std::shared_ptr<py::object> held(py::object object) {
   return {new py::object(std::move(object)), [](py::object* of) {
-            py::gil_scoped_acquire inside;
+            python::InsideInterpreter inside;
             delete of;
           }};
 }
 
 template <typename Work>
 void call(const std::string& stream, PythonFailure& failure, Work work) {
-  py::gil_scoped_acquire inside;
+  python::InsideInterpreter inside;
   try {
     work();
   } catch (const py::error_already_set& error) {

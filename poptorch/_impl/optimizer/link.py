@@ -13,9 +13,9 @@ from poptorch._impl.optimizer.state import DeviceState, device_state_of
 class OptimizerLink:
     """The optimizer of one training executor: its object, what was read of it, and its state on the device."""
 
-    def __init__(self, executor, optimizer, parameter_names, options):
+    def __init__(self, state, optimizer, parameter_names, options):
         """Reads the optimizer. Raises what `OptimizerReader.read` and `choose_mean_strategy` raise."""
-        self._executor = weakref.ref(executor)
+        self._state = weakref.ref(state)  # of the executor
         self._options = options
         scales_losses = bool(options._Popart.options.get("automaticLossScalingSettings.enabled", False))
         self._reader = optimizer_attributes.OptimizerReader(
@@ -42,8 +42,7 @@ class OptimizerLink:
         self.host.follow(self, is_current=has_state)
 
     def before_run(self):
-        """Called when the host's copy is pending: it goes to the device, weights are synchronised first."""
-        self._living().copyWeightsToHostIfNeeded()
+        """Called when the host's copy is pending, with the host's weights up to date: it goes to the device."""
         self._upload()
         self.host.follow(self, is_current=True)
 
@@ -64,7 +63,7 @@ class OptimizerLink:
 
     def set_optimizer(self, optimizer):
         """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""
-        executable = self._living()._executable
+        executable = self._living().executable
         description = self._reader.read(optimizer)
         if executable is not None:
             self._reader.require_known_parameters()
@@ -91,32 +90,32 @@ class OptimizerLink:
             new.follow(self, is_current=False)
 
     def _living(self):
-        """The executor, for what is called by it or while somebody holds it."""
-        executor = self._executor()
-        assert executor is not None, "the executor of this optimizer is gone"
-        return executor
+        """The executor's state, for what is called by it or while somebody holds it."""
+        state = self._state()
+        assert state is not None, "the executor of this optimizer is gone"
+        return state
 
     # --- the device ---
     def hold(self, function, *args):
         """`function(*args)` with the lock of the executor, which may look at the device without being disturbed."""
-        executor = self._executor()
-        return function(*args) if executor is None else executor._lock.hold(function, *args)
+        state = self._state()
+        return function(*args) if state is None else state.lock.hold(function, *args)
 
     def is_attached(self):
-        executor = self._executor()
-        return executor is not None and executor.isAttachedToDevice()
+        state = self._state()
+        return state is not None and state.is_attached()
 
     def version(self):
-        executor = self._executor()
-        return executor._weights_version if executor is not None else None  # gone since is_attached()
+        state = self._state()
+        return state.weights_version if state is not None else None  # gone since is_attached()
 
     def read_device(self):
         """(state, param) as they are on the device."""
-        state = self._living()._executable.read_optimizer_state()
+        state = self._living().executable.read_optimizer_state()
         return state, optimizer_attributes.device_scalars(self.description)
 
     def _upload(self):
-        executable = self._living()._executable
+        executable = self._living().executable
         state, param = self.host.state, self.host.param
         assert state is not None and param is not None, "only state that is there goes to the device"
         if self.host.pending:

@@ -62,8 +62,8 @@ def input_group_count(options: typing.Any) -> int:
 class ReplicaGroupingSetter:
     """What `executor.<parameter>.replicaGrouping` is: callable once per parameter, before the first compilation."""
 
-    def __init__(self, executor: typing.Any, name: str, parameter: torch.nn.Parameter) -> None:
-        self._executor = weakref.ref(executor)
+    def __init__(self, state: typing.Any, name: str, parameter: torch.nn.Parameter) -> None:
+        self._state = weakref.ref(state)  # of the wrapper
         self._name = name
         self._parameter = weakref.ref(parameter)
 
@@ -87,25 +87,25 @@ class ReplicaGroupingSetter:
             poptorch.Error: compiled already, a scalar parameter, groups that do not fit the replicas, or a first
                 dimension that is not the number of groups.
         """
-        executor, parameter = self._executor(), self._parameter()
+        state, parameter = self._state(), self._parameter()
         assert isinstance(comm_group_type, enums.CommGroupType), "comm_group_type must be a poptorch.CommGroupType"
         assert isinstance(variable_retrieval_mode, enums.VariableRetrievalMode), (
             "variable_retrieval_mode must be a poptorch.VariableRetrievalMode"
         )
         what = f"replicaGrouping of '{self._name}'"
-        if executor is None:
+        if state is None:
             raise errors.create_error(f"{what}: its wrapper is gone. Keep the wrapper and call it through that one.")
         if parameter is None:
             raise errors.create_error(f"{what}: its parameter is gone. Take replicaGrouping of the one in its place.")
-        if executor.isCompiled():
+        if state.compiled is not None:
             raise errors.create_error(f"{what}: call it before the first compilation.")
-        if executor.options.Distributed.numProcesses > 1:
+        if state.options.Distributed.numProcesses > 1:
             raise errors.create_error(f"{what}: groups of replicas over several processes are not available.")
         if parameter.dim() == 0:
             raise errors.create_error(
                 f"{what}: a scalar parameter has no dimension for the groups. Give it a leading dimension."
             )
-        replicas = executor.options.replication_factor
+        replicas = state.options.replication_factor
         all_replicas = variable_retrieval_mode == enums.VariableRetrievalMode.AllReplicas
         grouped = comm_group_type in (enums.CommGroupType.Consecutive, enums.CommGroupType.Orthogonal)
         if grouped and (not isinstance(shards, int) or shards < 1 or replicas % shards != 0):
@@ -121,11 +121,11 @@ class ReplicaGroupingSetter:
                 f"{list(parameter.shape)}."
             )
         # One group of all replicas is stored as such with a leading dimension, too.
-        executor._groupings[self._name] = ((size or replicas, stride), all_replicas)
+        state.groupings[self._name] = ((size or replicas, stride), all_replicas)
 
 
-def with_setter(executor: typing.Any, name: str, value: typing.Any) -> typing.Any:
-    """`value`; a parameter gets the method `replicaGrouping` of this executor."""
+def with_setter(state: typing.Any, name: str, value: typing.Any) -> typing.Any:
+    """`value`; a parameter gets the method `replicaGrouping` of the wrapper with this state."""
     if isinstance(value, torch.nn.Parameter):
-        object.__setattr__(value, "replicaGrouping", ReplicaGroupingSetter(executor, name, value))
+        object.__setattr__(value, "replicaGrouping", ReplicaGroupingSetter(state, name, value))
     return value

@@ -12,7 +12,7 @@ import torch
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
 from poptorch._impl.log import logger
-from poptorch._impl.session.compiled import Compiled
+from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
 
 
@@ -111,14 +111,7 @@ def _latency(starts: list[float], ends: list[float]) -> tuple[float, float, floa
 class Inspection:
     """Methods of `PoplarExecutor`; see there."""
 
-    _options: Options
-
-    if typing.TYPE_CHECKING:  # what the executor has
-
-        @property
-        def _executable(self) -> poptorch_core.Executor | None: ...
-
-        def _require_compiled(self, what: str) -> Compiled: ...
+    _state: WrapperState
 
     def getPerfCounters(self) -> dict[str, list[list[float]]]:
         """Time stamps of the last call, in seconds.
@@ -127,7 +120,7 @@ class Inspection:
             dict with "input", "input_complete", "output", "output_complete": one list per tensor, one time per transfer;
             `[[]]` when nothing was transferred.
         """
-        executable = self._executable
+        executable = self._state.executable
         counters = {}
         for name, is_input in (("input", True), ("output", False)):
             tensors = executable.transfer_times(is_input) if executable is not None else []
@@ -169,26 +162,26 @@ class Inspection:
         Raises:
             poptorch.Error: `Options.logCycleCount(True)` was not used, or nothing has run yet.
         """
-        executable = self._require_compiled("cycleCount").executable
-        if not self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
+        executable = self._state.require_compiled("cycleCount").executable
+        if not self._state.options._Popart.options["instrumentWithHardwareCycleCounter"]:
             raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
         return executable.cycles()
 
     def getTensorNames(self) -> list[str]:
         """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
-        executable = self._executable
+        executable = self._state.executable
         assert executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
         return executable.tensor_names()
 
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
         """Value of an anchored tensor in the last call; AssertionError when there is none."""
-        executable = self._executable
+        executable = self._state.executable
         assert executable is not None, (
             "getAnchoredTensor: the model has not been compiled or has been destroyed. Call it or compile() first."
         )
         assert executable.has_anchor(short_name), (
             f"getAnchoredTensor: '{short_name}' was not anchored. Anchored are "
-            f"{sorted(self._options.anchored_tensors)}: use Options.anchorTensor before compiling."
+            f"{sorted(self._state.options.anchored_tensors)}: use Options.anchorTensor before compiling."
         )
         value = executable.anchored(short_name)
         assert value is not None, f"getAnchoredTensor: '{short_name}' has no value yet. Call the model first."
@@ -196,4 +189,4 @@ class Inspection:
 
     def _debugGetPopartIR(self) -> str:
         """The program after all passes, as text (str)."""
-        return self._require_compiled("_debugGetPopartIR").executable.ir_text()
+        return self._state.require_compiled("_debugGetPopartIR").executable.ir_text()

@@ -10,7 +10,7 @@ from poptorch import enums
 from poptorch._impl.session import precompiled
 from poptorch._impl.session import factories as wrappers, rng
 from poptorch._impl.files.model_part import blaming
-from poptorch._impl.session.executor import PoplarExecutor
+from poptorch._impl.session.executor import PoplarExecutor, adopt, state_of
 from poptorch.options import Options
 
 
@@ -57,11 +57,12 @@ def load(
     with blaming(read.path):
         if part.training:
             executor = wrappers.trainingModel(part.model, options, part.optimizer)
-            if executor._optimizer_link is not None:
-                executor._optimizer_link.restore(part.optimizer_state)
+            link = state_of(executor).optimizer_link
+            if link is not None:
+                link.restore(part.optimizer_state)
         else:
             executor = wrappers.inferenceModel(part.model, options)
-        precompiled.adopt(executor, read)
+        adopt(executor, read)
         if rng.seed_option(options) == rng.seed_option(compiled):  # else the caller asked for another seed
-            precompiled.restore_random_state(executor, part)
+            precompiled.restore_random_state(state_of(executor), part)
     return executor

@@ -57,29 +57,28 @@ def target_of(filename):
     return path
 
 
-def save(executor, filename, export_model, save_rng_state):
-    """Writes the executable of a compiled wrapper."""
-    if executor._executable.program_text() == "":
+def save(state, filename, export_model, save_rng_state):
+    """Writes the executable of a compiled wrapper, whose weights on the host are up to date."""
+    if state.executable.program_text() == "":
         raise errors.create_error("there is nothing to export: all outputs of the model are constants, it uses no IPU.")
-    executor.copyWeightsToHostIfNeeded()
-    link = executor._optimizer_link
+    link = state.optimizer_link
     contents = {
         "version": _package_version(),
-        "training": executor._training,
-        "options": executor._options.clone(),
-        "inputs": executor._compiled.example_inputs,
-        "groupings": executor._groupings,
-        "rng_state": rng.state(executor._executable, executor._options) if save_rng_state else None,
+        "training": state.training,
+        "options": state.options.clone(),
+        "inputs": state.compiled.example_inputs,
+        "groupings": state.groupings,
+        "rng_state": rng.state(state.executable, state.options) if save_rng_state else None,
     }
     if export_model:
-        contents["model"] = executor._user_model
+        contents["model"] = state.user_model
         if link is not None:
             link.host.fetch()
             contents["optimizer"] = link.optimizer
             contents["optimizer_state"] = link.host.snapshot()
     model, storages = unpickler.write(contents)
     metadata = {_VERSION: _package_version()}
-    poptorch_core.save_executable(executor._executable, target_of(filename), metadata, model, storages)
+    poptorch_core.save_executable(state.executable, target_of(filename), metadata, model, storages)
 
 
 def example_inputs(values):
@@ -148,41 +147,41 @@ def assertion(message):
     return AssertionError(message)
 
 
-def load_into(executor, filename, trusted):
-    """`executor.loadExecutable`."""
+def load_into(state, compile_program, filename, trusted):
+    """`loadExecutable` of a wrapper; `compile_program(*inputs, from_file=...)` makes a program its own."""
     read = Precompiled(filename, trusted, errors.create_error)
     part = read.part
-    if part.training != executor._training:
+    if part.training != state.training:
         kinds = {True: "trainingModel", False: "inferenceModel"}
         raise errors.create_error(
             f"{read.path} holds the executable of a poptorch.{kinds[part.training]}; this wrapper is a "
-            f"poptorch.{kinds[executor._training]}."
+            f"poptorch.{kinds[state.training]}."
         )
-    check_job(executor._options, part.options, read.path)
-    warn_about_options(executor._options, part.options, read.path)
+    check_job(state.options, part.options, read.path)
+    warn_about_options(state.options, part.options, read.path)
 
     def take():
         with blaming(read.path, AssertionError):  # what the wrapper's own options and model say
-            adopt(executor, read)
-            if rng.seed_option(executor._options) in (None, rng.seed_option(part.options)):
-                restore_random_state(executor, part)
+            adopt(state, compile_program, read)
+            if rng.seed_option(state.options) in (None, rng.seed_option(part.options)):
+                restore_random_state(state, part)
 
     changes = poptorch_core.Changes()  # with its random state, or not at all
-    changes.keep_on_failure(executor.__dict__, ["_compiled", "_groupings"])
+    changes.keep_on_failure(state.__dict__, ["compiled", "groupings"])
     changes.run(take)
 
 
-def restore_random_state(executor, part):
+def restore_random_state(state, part):
     if part.rng_state is not None:
-        rng.restore(executor._executable, part.rng_state)
+        rng.restore(state.executable, part.rng_state)
 
 
-def adopt(executor, read):
-    before, executor._groupings = executor._groupings, read.part.groupings
+def adopt(state, compile_program, read):
+    before, state.groupings = state.groupings, read.part.groupings
     try:
-        executor._compile(*read.part.inputs, from_file=read.file)
+        compile_program(*read.part.inputs, from_file=read.file)
     except BaseException:
-        executor._groupings = before  # a wrapper that could not take the file is as it was
+        state.groupings = before  # a wrapper that could not take the file is as it was
         raise
 
 

@@ -97,8 +97,8 @@ def _unhook(tensor):
         tensor.__class__ = kind._poptorch_plain_class
 
 
-def _wrapped_class(original: typing.Any) -> type:
-    """The subclass of `original` that a wrapped model gets."""
+def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
+    """The subclass of `original` that a wrapped model gets; `lock` is that of its executor."""
 
     class Wrapped(original):
         _poptorch_original_class = original
@@ -129,7 +129,7 @@ def _wrapped_class(original: typing.Any) -> type:
             executor = trainer_of(self)
             if executor is None:
                 return self._plain_state_dict(*args, **kwargs)
-            return executor._lock.hold(self._plain_state_dict, *args, **kwargs)
+            return lock.hold(self._plain_state_dict, *args, **kwargs)
 
         def _plain_state_dict(self, *args, **kwargs):
             state = super().state_dict(*args, **kwargs)
@@ -211,10 +211,10 @@ def wrap_tensors(model, executor):
         raise
 
 
-def wrap_class(model, executor):
-    """Gives the module its `Poptorch<Name>` class."""
+def wrap_class(model, executor, lock):
+    """Gives the module its `Poptorch<Name>` class. `lock`: held while the executor changes what the model has."""
     model.__dict__[_OWNER] = weakref.ref(executor)
-    model.__class__ = _wrapped_class(type(model))
+    model.__class__ = _wrapped_class(type(model), lock)
 
 
 def unwrap_tensors(model):

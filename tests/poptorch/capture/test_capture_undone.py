@@ -10,7 +10,8 @@ import torch
 
 import poptorch
 from poptorch._impl.capture import state as capture_state, gradients, patches, stand_ins
-from poptorch._impl.session import executor
+from poptorch._impl.session import compilation
+from poptorch._impl.session.executor import state_of
 
 
 class Double(torch.autograd.Function):
@@ -77,7 +78,7 @@ def undone():
         assert [entry for entry in sys.meta_path if isinstance(entry, stand_ins._Inside)] == []
         assert [name for name, module in sys.modules.items() if isinstance(module, stand_ins.StandIn)] == []
         assert capture_state.active() is None
-        assert not executor._capturing.is_held()
+        assert not compilation.capturing.is_held()
         assert torch.is_grad_enabled() and torch._C._is_torch_function_enabled()
         assert torch.ones(1).device.type == "cpu"
         assert not torch._C._dispatch_tls_is_dispatch_key_included("PrivateUse1")
@@ -156,7 +157,8 @@ def test_an_interrupt_at_any_instruction_leaves_nothing(undone, training, tries)
         tracer = compile_or_stop(wrapper, x, number)
         assert "made" not in net._buffers
         undone(net, kinds)
-        assert not wrapper._lock.is_held() and not wrapper._fixed_host.is_held()
+        state = state_of(wrapper)
+        assert not state.lock.is_held() and not state.fixed_host.is_held()
         if tracer.where is None or wrapper.isCompiled():  # it came through: the moment was after the compilation
             wrapper.destroy()
             net, wrapper = wrapped()

@@ -11,6 +11,7 @@ import torch
 import poptorch
 from poptorch import MatMulSerializationMode as Mode
 from poptorch._impl.capture.graph_capture import GraphCapture
+from poptorch._impl.session.executor import state_of
 
 
 def captured_text(model, *inputs):
@@ -28,9 +29,9 @@ def module_of(function):
 
 
 def captured_before_passes(model, *inputs):
-    runner = poptorch.inferenceModel(model)
-    capture = GraphCapture(runner._traced_model, False, runner._options, set(), {})
-    names, values, keywords = runner._binder.bind(inputs, {})
+    state = state_of(poptorch.inferenceModel(model))
+    capture = GraphCapture(state.traced_model, False, state.options, set(), {})
+    names, values, keywords = state.binder.bind(inputs, {})
     return capture.run(names, values, keywords, 1, {}).ir_text(False)
 
 

@@ -11,21 +11,23 @@ import torch
 import poptorch
 from poptorch import poptorch_core
 from poptorch._impl.files import unpickler
+from poptorch._impl.session.executor import state_of
 
 WRITTEN = {"poptorch_version": poptorch.__version__}
 
 
 def contents_of(executor):
     """The dict of the model part that `executor.save` would write."""
-    link = executor._optimizer_link
+    state = state_of(executor)
+    link = state.optimizer_link
     contents = {
         "version": poptorch.__version__,
-        "training": executor._training,
-        "options": executor._options.clone(),
-        "inputs": executor._compiled.example_inputs,
-        "groupings": executor._groupings,
+        "training": state.training,
+        "options": state.options.clone(),
+        "inputs": state.compiled.example_inputs,
+        "groupings": state.groupings,
         "rng_state": None,
-        "model": executor._user_model,
+        "model": state.user_model,
     }
     if link is not None:
         contents |= {"optimizer": link.optimizer, "optimizer_state": link.host.snapshot()}
@@ -40,7 +42,7 @@ def forge(executor, path, **changes):
 
 def forge_bytes(executor, path, model, storages=()):
     """The same with any bytes as the model part."""
-    poptorch_core.save_executable(executor._compiled.executable, str(path), WRITTEN, model, list(storages))
+    poptorch_core.save_executable(executor._executable, str(path), WRITTEN, model, list(storages))
     return path
 
 

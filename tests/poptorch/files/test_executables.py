@@ -11,6 +11,7 @@ import torch
 from models import Cnn, Mlp
 
 import poptorch
+from poptorch._impl.session.executor import state_of
 
 
 def fresh(code, *arguments, timeout=240):
@@ -277,7 +278,7 @@ def test_a_wrapper_that_could_not_take_a_file_is_as_it_was(tmp_path, predictor):
     other = poptorch.inferenceModel(Scale().eval(), options(1))
     with pytest.raises(poptorch.Error):
         other.loadExecutable(predictor[0])
-    assert not other.isCompiled() and other._groupings == {}
+    assert not other.isCompiled() and state_of(other).groupings == {}
     assert torch.equal(other(torch.ones(2, 4)), torch.ones(2, 4))
 
 

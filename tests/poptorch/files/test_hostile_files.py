@@ -15,6 +15,7 @@ from models import Mlp
 import poptorch
 from poptorch._impl.files import unpickler
 from poptorch._impl.optimizer.state import DeviceState
+from poptorch._impl.session.executor import state_of
 
 RAN = []
 
@@ -197,7 +198,7 @@ def test_a_dict_of_something_else_is_an_error(wrapper, tmp_path):
 
 
 def test_what_goes_wrong_while_capturing_names_the_file(wrapper, tmp_path):
-    names, values, keywords = wrapper._compiled.example_inputs
+    names, values, keywords = state_of(wrapper).compiled.example_inputs
     for inputs in ((names, [None], keywords), (names * 2, values * 2, keywords * 2), (names, values, ["nothing"])):
         message = loading(forge(wrapper, tmp_path / "e.poptorch", inputs=inputs))
         assert message.startswith(
@@ -446,7 +447,7 @@ def test_shared_example_inputs_end(wrapper, tmp_path):
     shared = [torch.zeros(2, 4)]
     for _ in range(60):
         shared = [shared, shared]
-    names, _, keywords = wrapper._compiled.example_inputs
+    names, _, keywords = state_of(wrapper).compiled.example_inputs
     assert "endless text" in loading(forge(wrapper, tmp_path / "e.poptorch", inputs=(names, [shared], keywords)))
     wide = [[torch.zeros(1)] * 1000] * 1000
     assert "too many parts" in loading(forge(wrapper, tmp_path / "e.poptorch", inputs=(names, [wide], keywords)))
@@ -525,7 +526,7 @@ except poptorch.Error as error:
 
 def test_example_inputs_take_no_memory(tmp_path):
     executor = predictor()
-    names, _, keywords = executor._compiled.example_inputs
+    names, _, keywords = state_of(executor).compiled.example_inputs
 
     def file_with(rows):
         return forge(executor, tmp_path / "e", inputs=(names, [torch.zeros(()).expand(rows, 4)], keywords))

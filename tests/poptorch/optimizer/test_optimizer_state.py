@@ -13,6 +13,7 @@ import torch
 
 import poptorch
 from poptorch._impl import log
+from poptorch._impl.session.executor import state_of
 
 
 class Net(torch.nn.Module):
@@ -189,7 +190,8 @@ def test_the_device_is_read_once_after_a_run(adam, monkeypatch):
         def __getattr__(self, name):
             return getattr(native, name)
 
-    monkeypatch.setattr(trainer, "_compiled", trainer._compiled._replace(executable=Counting()))
+    state = state_of(trainer)
+    monkeypatch.setattr(state, "compiled", state.compiled._replace(executable=Counting()))
     first = optimizer.state_dict()["ipu_state"]
     assert equal(optimizer.state_dict()["ipu_state"], first) and len(reads) == 1
     run(trainer, 2, 3)

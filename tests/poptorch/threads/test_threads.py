@@ -13,6 +13,7 @@ from thread_harness import Caller, Long, Worker, inputs, options, trainer, watch
 
 import poptorch
 from poptorch import poptorch_core
+from poptorch._impl.session.executor import state_of
 
 
 @pytest.fixture(autouse=True)
@@ -99,8 +100,8 @@ def test_every_native_call_ends_while_another_thread_runs_the_program():
     """The bindings below the wrapper: none waits with the interpreter lock."""
     wrapper, x = trainer(), inputs()
     wrapper.compile(x)
-    native, spec = wrapper._executable, wrapper._optimizer_link.description
-    states = wrapper._compiled.states
+    state = state_of(wrapper)
+    native, spec, states = state.executable, state.optimizer_link.description, state.compiled.states
     calls = {
         "accept_calls": lambda: native.accept_calls(True),
         "accepts_calls": native.accepts_calls,

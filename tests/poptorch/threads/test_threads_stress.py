@@ -10,6 +10,7 @@ import torch
 from thread_harness import Long, Worker, inputs, options, trainer, watchdog
 
 import poptorch
+from poptorch._impl.session.executor import state_of
 
 # The default tier tries for moments, the slow one for a minute; IPU_STRESS_SECONDS is for longer searches.
 SECONDS = float(os.environ.get("IPU_STRESS_SECONDS", 0))
@@ -95,7 +96,7 @@ def stress(wrappers, seconds, folder):
 
     def work(seed):
         rng = random.Random(seed)
-        calls = [call for w in wrappers for call in wrapper_calls(w, x, folder, w._training)]
+        calls = [call for w in wrappers for call in wrapper_calls(w, x, folder, state_of(w).training)]
         made, errors = 0, {}
         while time.monotonic() < end:
             call = rng.choice(calls)

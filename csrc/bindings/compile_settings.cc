@@ -1,0 +1,114 @@
+#include "bindings/compile_settings.h"
+
+#include "support/error.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+
+optimizers::HyperParameter hyper_of(const py::handle& value) {
+  auto pair = value.cast<std::pair<double, bool>>();
+  return {pair.first, pair.second};
+}
+
+DType state_dtype(const py::dict& d, const char* key) {
+  if (!d.contains(key) || d[key].is_none()) return DType::kF32;
+  auto text = d[key].cast<std::string>();
+  if (text == "float32") return DType::kF32;
+  if (text == "float16") return DType::kF16;
+  std::optional<DType> dtype = dtype_from_string(text);
+  if (!dtype || !is_floating_point(*dtype)) {
+    throw Error(ErrorCode::kOptimizer,
+                std::string("unsupported type: ") + key + " = " + text + "; float32 or float16");
+  }
+  return *dtype;
+}
+
+}  // namespace
+
+optimizers::Spec optimizer_of(const py::dict& d) {
+  optimizers::Spec spec;
+  spec.kind = static_cast<optimizers::Kind>(d["kind"].cast<int>());
+  for (const py::handle& entry : d["groups"]) {
+    optimizers::Group group;
+    for (const auto& [key, value] : entry.cast<py::dict>()) {
+      auto name = key.cast<std::string>();
+      if (name == "nesterov")
+        group.nesterov = value.cast<bool>();
+      else
+        group.hyper[name] = hyper_of(value);
+    }
+    spec.groups.push_back(std::move(group));
+  }
+  spec.group_of = d["group_of"].cast<std::map<std::string, int>>();
+  if (d.contains("loss_scaling")) spec.loss_scaling = hyper_of(d["loss_scaling"]);
+  spec.accum_dtype = state_dtype(d, "accum_dtype");
+  spec.velocity_dtype = state_dtype(d, "velocity_dtype");
+  spec.second_dtype = state_dtype(d, "second_dtype");
+  if (d.contains("max_grad_norm")) spec.max_grad_norm = d["max_grad_norm"].cast<double>();
+  if (d.contains("tf_variant")) spec.tf_variant = d["tf_variant"].cast<bool>();
+  return spec;
+}
+
+tf::CompileSettings settings_of(const py::dict& d) {
+  tf::CompileSettings s;
+  auto number = [&](const char* key, int64_t fallback) {
+    return d.contains(key) ? d[key].cast<int64_t>() : fallback;
+  };
+  auto flag = [&](const char* key, bool fallback) {
+    return d.contains(key) ? d[key].cast<bool>() : fallback;
+  };
+  s.training = flag("training", false);
+  s.device_iterations = number("device_iterations", 1);
+  s.accumulation = number("gradient_accumulation", 1);
+  s.replicas = static_cast<int>(number("replication_factor", 1));
+  s.processes = static_cast<int>(number("processes", 1));
+  auto groups_of = [](const py::handle& value) {
+    auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
+    return ReplicaGrouping{stride, size, {}};
+  };
+  if (d.contains("input_groups")) s.input_groups = groups_of(d["input_groups"]);
+  s.broadcast_buffers = flag("broadcast_buffers", true);
+  if (d.contains("replica_groupings")) {
+    for (const auto& [name, value] : d["replica_groupings"].cast<py::dict>()) {
+      auto grouping = value.cast<py::tuple>();
+      s.groupings[name.cast<std::string>()] = {groups_of(grouping[0]), grouping[1].cast<bool>()};
+    }
+  }
+  s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.training ? 0 : 2));
+  s.output_period = number("output_period", 1);
+  if (d.contains("schedule")) {
+    auto schedule = d["schedule"].cast<std::string>();
+    if (schedule == "sharded") {
+      s.schedule = frontends::Schedule::kSharded;
+    } else if (schedule != "pipelined") {
+      throw Error(ErrorCode::kEnvironment, "unknown schedule: " + schedule + "; pipelined or sharded");
+    }
+  }
+  if (d.contains("places")) {
+    for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::pair<int, int>>>()) {
+      s.places[id] = {place.first, place.second};
+    }
+  }
+  s.mean_reduction = flag("mean_reduction", true);
+  s.running_mean = flag("running_mean", false);
+  s.recomputation = number("recomputation", 0);
+  s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
+  auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
+  s.cache_directory = text("cache_directory");
+  s.version = text("version");
+  s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
+  s.any_ipu_count = flag("any_ipu_count", false);
+  if (d.contains("anchors")) {
+    using Entry = std::tuple<std::string, std::string, int, int64_t>;
+    for (const auto& [short_name, long_name, mode, period] : d["anchors"].cast<std::vector<Entry>>())
+      s.anchors.push_back({short_name, long_name, static_cast<ir::OutputMode>(mode), period});
+  }
+  if (d.contains("optimizer") && !d["optimizer"].is_none())
+    s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
+  return s;
+}
+
+}  // namespace ipu::bindings

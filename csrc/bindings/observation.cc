@@ -1,0 +1,131 @@
+// What can be looked at in a compiled program and its runs: texts, sizes, memory, traces, and the counters of
+// tests. Nothing here changes what a run computes.
+#include "bindings/observation.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings/on_session.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace tf = frontends::torch_frontend;
+using python::without_gil;
+using runtime::Session;
+
+struct AllocationCounter final : c10::MemoryReportingInfoBase {
+  int64_t count = 0;
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+    count += size > 0 ? 1 : 0;
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+thread_local int64_t dispatches = 0, depth = 0;
+
+// A call with the number of top-level ATen operators and of tensor allocations made inside it by the calling
+// thread.
+py::dict counted_run(tf::Executor& executor, const std::vector<at::Tensor>& inputs) {
+  dispatches = depth = 0;
+  auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(
+                                     [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+                                       if (depth++ == 0) ++dispatches;
+                                       return nullptr;
+                                     },
+                                     [](const at::RecordFunction&, at::ObserverContext*) { --depth; })
+                                     .scopes({at::RecordScope::FUNCTION}));
+  auto counter = std::make_shared<AllocationCounter>();
+  std::optional<std::vector<at::Tensor>> results;
+  try {
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+    results = without_gil([&] { return executor.run(inputs); });
+  } catch (...) {
+    at::removeCallback(handle);
+    throw;
+  }
+  at::removeCallback(handle);
+  py::dict d;
+  d["dispatches"] = dispatches;
+  d["allocations"] = counter->count;
+  d["outputs"] = results;
+  return d;
+}
+
+std::vector<py::dict> take_trace(tf::Executor& executor) {
+  std::vector<py::dict> events;
+  for (const emulator::TraceEvent& e : without_gil([&] { return executor.session().take_trace(); })) {
+    py::dict d;
+    d["replica"] = e.replica;
+    d["ipu"] = e.ipu;
+    d["instruction"] = e.instruction;
+    d["iteration"] = e.iteration;
+    d["begin_ns"] = e.begin_ns;
+    d["end_ns"] = e.end_ns;
+    const program::Program& p = *executor.session().program();
+    const program::Instruction& instruction = p.ipus.at(e.ipu).instructions.at(e.instruction);
+    d["kernel"] = instruction.kernel;
+    if (instruction.origin >= 0) {
+      const program::Origin& origin = p.origins.at(instruction.origin);
+      d["op"] = origin.op;
+      d["location"] = origin.location;
+      d["stage"] = origin.stage;
+      d["backward"] = origin.backward;
+    }
+    events.push_back(std::move(d));
+  }
+  return events;
+}
+
+// What the program keeps on each IPU of one replica: for reports and tests.
+std::vector<py::dict> memory(tf::Executor& executor) {
+  std::vector<py::dict> ipus;
+  runtime::Session& session = executor.session();
+  if (session.program() == nullptr) return ipus;
+  const program::Program& p = *session.program();
+  const std::vector<int64_t> host_bytes = without_gil([&] { return session.host_bytes(); });
+  for (size_t i = 0; i < p.ipus.size(); ++i) {
+    py::dict d;
+    std::vector<std::string> variables;
+    for (const program::Variable& v : p.variables) {
+      if (v.ipu == static_cast<int>(i)) variables.push_back(v.name);
+    }
+    d["variables"] = variables;
+    d["arena_bytes"] = p.ipus[i].arena_bytes;
+    d["peak_bytes"] = p.ipus[i].peak_bytes;
+    if (!host_bytes.empty()) d["host_bytes"] = host_bytes[i];
+    ipus.push_back(std::move(d));
+  }
+  return ipus;
+}
+
+}  // namespace
+
+void define_observation(py::class_<tf::Executor>& executor) {
+  executor.def("counted_run", &counted_run, py::arg("inputs"))
+      .def_property_readonly("ipus_reserved",
+                             [](const tf::Executor& e) { return e.session().executable().ipus_reserved; })
+      .def_property_readonly("first_ipu",
+                             [](const tf::Executor& e) {
+                               const int first = e.session().first_ipu();
+                               return first < 0 ? py::object(py::none()) : py::object(py::int_(first));
+                             })
+      .def_property_readonly("compile_seconds",
+                             [](const tf::Executor& e) { return e.session().executable().compile_seconds; })
+      .def_property_readonly("from_cache",
+                             [](const tf::Executor& e) { return e.session().executable().from_cache; })
+      .def(
+          "ir_text", [](const tf::Executor& e) { return e.session().executable().ir_text; },
+          "The IR after all passes.")
+      .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
+      .def("trace", on_session(&Session::set_trace), py::arg("enable"))
+      .def("take_trace", &take_trace)
+      .def("memory", &memory)
+      .def("statistics", [](const tf::Executor& e) { return e.session().executable().statistics.counts; });
+}
+
+}  // namespace ipu::bindings

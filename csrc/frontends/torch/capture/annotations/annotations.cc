@@ -1,0 +1,125 @@
+#include "frontends/torch/capture/annotations/annotations.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ops/definition/op_def.h"
+#include "support/error.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+bool takes_memory_hint(const ir::Op& op) {
+  static const std::unordered_set<std::string> others = {"gather", "index_select", "embedding",
+                                                         "slice_scatter"};
+  return ops::has_trait(op, ops::kMatmul) || ops::has_trait(op, ops::kConvolution) ||
+         others.contains(op.kind());
+}
+
+}  // namespace
+
+void Annotations::start_op(const OpInfo& info, ir::Builder& builder) {
+  if (block_state_ == BlockState::kEnded) {
+    std::string line = current_user_line();
+    throw Error(ErrorCode::kNoActiveBlock,
+                "No active Block, all the ops must belong to a Block: " + info.domain + "::" + info.overload +
+                    " comes after a Block has ended." + from_line(line, current_module()) +
+                    "\n  try:      put the operation into a poptorch.Block, or start the block with "
+                    "poptorch.Block.start or poptorch.BeginBlock, which last until the next one")
+        .at(line);
+  }
+  builder.settings.block = block_;
+  builder.settings.outline = outlines_.empty() ? Attributes() : outlines_.back();
+  builder.location = lines_.here(current_module());
+  builder.origin = info.origin;
+}
+
+void Annotations::set_block(const std::string& id, int ipu) {
+  block_ = id;
+  block_state_ = BlockState::kActive;
+  auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const BlockSpec& b) { return b.id == id; });
+  if (found == blocks_.end())
+    blocks_.push_back({id, ipu});
+  else if (found->ipu < 0)
+    found->ipu = ipu;
+}
+
+void Annotations::clear_block() {
+  block_.clear();
+  block_state_ = BlockState::kEnded;
+}
+
+void Annotations::push_module(const std::string& path) { modules_.push_back(path); }
+void Annotations::pop_module() {
+  if (!modules_.empty()) modules_.pop_back();
+}
+
+void Annotations::push_attributes(const Attributes& attributes) {
+  Attributes merged = outlines_.empty() ? Attributes() : outlines_.back();
+  for (const auto& [name, value] : attributes) merged.set(name, value);
+  outlines_.push_back(std::move(merged));
+}
+
+void Annotations::pop_attributes() {
+  IPU_CHECK(!outlines_.empty(), "no attributes to leave");
+  outlines_.pop_back();
+}
+
+bool Annotations::set_available_memory(ir::Value* value, double proportion) {
+  for (int back = 0; back < 3; ++back) {
+    ir::Op* op = value->producer();
+    if (op == nullptr) return false;
+    if (takes_memory_hint(*op)) {
+      op->settings.available_memory = proportion;
+      return true;
+    }
+    if (op->operand_count() == 0 || op->operand(0) == nullptr) return false;
+    value = op->operand(0);
+  }
+  return false;
+}
+
+void Annotations::begin_multi_conv() {
+  if (multi_conv_start_)
+    throw Error(
+        ErrorCode::kAnnotation,
+        "nested MultiConv: a poptorch.MultiConv is entered inside another.\n  try:      leave the outer "
+        "one first");
+  multi_conv_start_ = graph_->ops().size();
+}
+
+int64_t Annotations::end_multi_conv(const Attributes& settings) {
+  IPU_CHECK(multi_conv_start_.has_value(), "no MultiConv to leave");
+  const size_t start = *multi_conv_start_;
+  multi_conv_start_.reset();
+  std::vector<ir::Op*> convolutions;
+  std::unordered_set<const ir::Value*> made;  // from their results
+  size_t position = 0;
+  for (const auto& op : graph_->ops()) {
+    if (position++ < start) continue;
+    bool depends = false;
+    for (int i = 0; i < op->operand_count(); ++i) depends |= made.contains(op->operand(i));
+    const bool is_convolution = ops::has_trait(*op, ops::kConvolution);
+    if (is_convolution && depends)
+      throw Error(ErrorCode::kAnnotation,
+                  "MultiConv cannot be fused: a convolution needs the result of another one in the same "
+                  "poptorch.MultiConv.\n  from:     " +
+                      to_string(op->location) + "\n  try:      leave the MultiConv before it");
+    if (is_convolution) convolutions.push_back(op.get());
+    if (is_convolution || depends)
+      for (int i = 0; i < op->result_count(); ++i) made.insert(op->result(i));
+  }
+  if (convolutions.empty())
+    throw Error(
+        ErrorCode::kAnnotation,
+        "empty MultiConv: no convolution was captured inside a poptorch.MultiConv.\n  try:      call the "
+        "convolutions inside the with statement");
+  for (ir::Op* op : convolutions) {
+    op->settings.outline.set("multi_conv", multi_convs_);
+    for (const auto& [name, value] : settings) op->settings.outline.set("multi_conv." + name, value);
+  }
+  ++multi_convs_;
+  return static_cast<int64_t>(convolutions.size());
+}
+
+}  // namespace ipu::frontends::torch_frontend

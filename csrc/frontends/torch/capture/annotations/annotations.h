@@ -1,0 +1,61 @@
+// What the program says about its operators that does not change their values: the block they belong to, the
+// module they are called in, back-end attributes, memory hints, fused convolutions. Stage and phase are not
+// here: the placement derives them from blocks. Nor are tensors: hints are about the operator behind a value.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/torch/capture/annotations/user_lines.h"
+#include "frontends/torch/capture/captured.h"
+#include "frontends/torch/capture/operators/op_info.h"
+#include "ir/builder.h"
+
+namespace ipu::frontends::torch_frontend {
+
+class Annotations {
+ public:
+  explicit Annotations(ir::Graph* graph) : graph_(graph) {}
+
+  // --- blocks
+  void set_block(const std::string& id, int ipu);
+  void clear_block();  // the next operator without a block is an error
+  const std::string& block() const { return block_; }
+  std::vector<BlockSpec> take_blocks() { return std::move(blocks_); }
+
+  // --- scopes
+  void push_module(const std::string& path);
+  void pop_module();
+  // Back-end attributes of the operators captured until pop_attributes(); inner values win.
+  void push_attributes(const Attributes& attributes);
+  void pop_attributes();
+  // Convolutions captured between the two become one fused operation; returns how many. Error(kCapture):
+  // nested, none captured, or one that needs the result of another.
+  void begin_multi_conv();
+  int64_t end_multi_conv(const Attributes& settings);
+
+  // The share of tile memory for the operator that made `value`, looked for up to two producers back; whether
+  // there is one that takes the hint.
+  static bool set_available_memory(ir::Value* value, double proportion);
+
+  // Sets block, attributes, location and origin for the ops that `builder` builds next, which stand for a call
+  // of `info`. Error(kNoActiveBlock).
+  void start_op(const OpInfo& info, ir::Builder& builder);
+  UserLines& lines() { return lines_; }
+
+ private:
+  std::string current_module() const { return modules_.empty() ? std::string() : modules_.back(); }
+
+  ir::Graph* graph_;
+  enum class BlockState : uint8_t { kBeforeFirst, kActive, kEnded } block_state_ = BlockState::kBeforeFirst;
+  std::string block_;
+  std::vector<BlockSpec> blocks_;  // in order of first appearance
+  std::vector<std::string> modules_;
+  std::vector<Attributes> outlines_;        // of nested poptorch.Attribute contexts, merged
+  std::optional<size_t> multi_conv_start_;  // ops of the graph when the open MultiConv began
+  int64_t multi_convs_ = 0;
+  UserLines lines_;
+};
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,137 @@
+// The boxed kernel: decides for each call whether it is captured, runs on the host, or goes on to the CPU.
+//   an ipu tensor of the graph, or memory that became one, among the arguments → captured (recording.h)
+//   only ipu tensors with known values, or an ipu device argument              → on the host, results are ipu
+//                                                                                tensors (host_call.h)
+//   only CPU tensors (they come here while PrivateUse1 is included)            → the CPU kernel
+// Operators about memory, devices and values are treated by themselves (specials.h); all others by their
+// importers.
+#include <algorithm>
+
+#include "frontends/torch/capture/capture.h"
+#include "frontends/torch/capture/kernel/host_call.h"
+#include "frontends/torch/capture/kernel/recording.h"
+#include "frontends/torch/capture/kernel/specials.h"
+#include "frontends/torch/capture/operators/mixed_types.h"
+#include "frontends/torch/capture/operators/stack.h"
+#include "frontends/torch/errors.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+using torch::jit::Stack;
+using Arguments = at::ArrayRef<c10::IValue>;
+
+struct Scan {
+  bool ours = false;     // an ipu tensor
+  bool foreign = false;  // a tensor that says ipu but is not ours: a fake tensor
+  bool graph = false;    // a value of the graph
+  bool device = false;   // an ipu device argument
+  bool tensors = false;
+};
+
+[[noreturn]] void raise_stale(const OpInfo& info) {
+  throw Error(ErrorCode::kCapture,
+              "tensor of a finished capture: aten::" + info.overload +
+                  " reads an IPU tensor that was made while a model was captured; it has no data.\n"
+                  "  try:      return it from forward(), or make it anew in each forward()");
+}
+
+[[noreturn]] void raise_other_thread(const OpInfo& info) {
+  throw Error(
+      ErrorCode::kOtherThread,
+      "operation from another thread: aten::" + info.overload +
+          " uses a tensor of a model that another thread is capturing.\n"
+          "  try:      run forward() in one thread; let others use the model's parameters before or after "
+          "its first call or compile()");
+}
+
+Scan scan(const OpInfo& info, Arguments arguments, Capture* capture) {
+  Scan s;
+  for (const c10::IValue& a : arguments) {
+    if (a.isDevice()) {
+      s.device = s.device || a.toDevice().type() == kDeviceType;
+      continue;
+    }
+    for_each_tensor(a, [&](const at::Tensor& t) {
+      s.tensors = true;
+      if (IpuTensorImpl* impl = impl_of(t)) {
+        s.ours = true;
+        const Base& base = *impl->slot->base;
+        if (base.on_host) return;
+        if (base.capture == 0 || base.capture != Capture::current_id()) {
+          if (Capture::is_settling(base.capture)) raise_other_thread(info);
+          raise_stale(info);
+        }
+        if (capture == nullptr) raise_other_thread(info);
+        s.graph = true;
+      } else if (is_ours(t)) {
+        s.foreign = true;
+      } else if (capture != nullptr && capture->memory().has_storages() &&
+                 capture->memory().is_graph_value(t)) {
+        s.graph = true;
+      }
+    });
+  }
+  return s;
+}
+
+void require_allowed_outside(const OpInfo& info, Arguments arguments, const Scan& s) {
+  if (!s.tensors || info.special != Special::kNone || info.viewed >= 0 || info.moves_view) return;
+  const std::string& name = info.overload;
+  std::string base = name.substr(0, name.find('.'));
+  if (base.rfind("new_", 0) == 0 || (base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0))
+    return;
+  if (base == "resize_" || base == "_reshape_alias" || base == "_unsafe_view") return;
+  // Initialisers: in-place ops that read nothing but what they write.
+  if (!info.written.empty()) {
+    bool only_written = true;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      bool is_written = std::find(info.written.begin(), info.written.end(), i) != info.written.end();
+      if (!is_written) for_each_tensor(arguments[i], [&](const at::Tensor&) { only_written = false; });
+    }
+    if (only_written) return;
+  }
+  throw Error(ErrorCode::kCapture, "operation outside a model: aten::" + name +
+                                       " cannot run on an ipu tensor here; outside forward() of a wrapped "
+                                       "model ipu tensors are only made, "
+                                       "moved, copied, printed and saved.\n"
+                                       "  try:      wrap the model with poptorch.inferenceModel or "
+                                       "poptorch.trainingModel and call that, or "
+                                       "move the tensor with .cpu() first");
+}
+
+void dispatch(const OpInfo& info, Stack* stack) {
+  Capture* c = Capture::current();
+  Arguments arguments(stack->data() + stack->size() - info.arguments(), info.arguments());
+  Scan s = scan(info, arguments, c);
+  if (s.foreign && !s.ours) return forward_to_meta(info, stack);
+  // Reading an IPU value into CPU memory makes that memory part of the graph; so does any other write.
+  if (!s.ours && !s.device && !s.graph) return forward_to_cpu(info, stack);
+  if (info.moves_view && info.twin != nullptr && info.special == Special::kNone &&
+      impl_of(arguments[0].toTensor()) != nullptr) {
+    return move_view(info, stack);
+  }
+  if (run_special(c, info, s.graph, stack)) return;
+  if (s.graph) settle_mixed_types(info, stack);
+  if (s.graph || (c != nullptr && info.random)) return record(*c, info, stack);
+  if (c == nullptr) require_allowed_outside(info, arguments, s);
+  run_on_host(info, stack);
+}
+
+}  // namespace
+
+void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  try {
+    dispatch(op_info(op), stack);
+  } catch (const Error& e) {
+    if (!e.user_line().empty()) raise_through_torch(e);
+    Error located = e;
+    raise_through_torch(located.at(current_user_line()));
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorCode::kHostMemory, "out of host memory: while capturing aten::" + op_info(op).overload +
+                                            ".\n  try:      smaller sizes");
+    raise_through_torch(error.at(current_user_line()));
+  }
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,220 @@
+#include "frontends/torch/capture/memory/memory.h"
+
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "frontends/torch/capture/annotations/user_lines.h"
+#include "frontends/torch/capture/memory/without_capture.h"
+#include "ops/definition/build.h"
+#include "support/error.h"
+
+namespace ipu::frontends::torch_frontend {
+
+Memory::Memory(uint64_t capture, bool training, ir::Builder& builder)
+    : capture_(capture),
+      training_(training),
+      builder_(builder),
+      constants_(builder),
+      views_(builder),
+      leaves_(builder),
+      inputs_(capture, builder.graph()),
+      states_(builder.graph()) {}
+
+at::Tensor Memory::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
+                             bool trainable, bool updatable) {
+  required_device_dtype((is_parameter ? "parameter " : "buffer ") + name, tensor.scalar_type());
+  std::shared_ptr<Slot> slot = graph_slot(capture_, nullptr);
+  slot->base->state = static_cast<int>(states_.size());
+  IpuTensorImpl* impl = impl_of(tensor);
+  slot->host = impl == nullptr ? tensor.detach() : impl->slot->host;
+  if (slot->host.defined() && slot->host.has_storage()) {
+    storages_.emplace(slot->host.storage().unsafeGetStorageImpl(), slot);
+  }
+  StateSpec spec;
+  spec.name = name;
+  spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.dtype = tensor.scalar_type();
+  spec.is_parameter = is_parameter;
+  spec.trainable = trainable && tensor.requires_grad();
+  states_.add(std::move(spec), slot, updatable);
+  at::Tensor counterpart = make_tensor(tensor.sizes(), tensor.strides(), 0, tensor.scalar_type(), slot);
+  if (tensor.requires_grad()) counterpart.set_requires_grad(true);
+  return counterpart;
+}
+
+bool Memory::is_graph_value(const at::Tensor& t) const {
+  if (IpuTensorImpl* impl = impl_of(t)) return !impl->slot->base->on_host;
+  return t.device().is_cpu() && !storages_.empty() && t.has_storage() &&
+         storages_.count(t.storage().unsafeGetStorageImpl()) > 0;
+}
+
+std::shared_ptr<Slot> Memory::slot_of(const at::Tensor& t) const {
+  if (IpuTensorImpl* impl = impl_of(t)) return impl->slot;
+  if (!is_graph_value(t)) return nullptr;
+  const std::shared_ptr<Slot>& root = storages_.at(t.storage().unsafeGetStorageImpl());
+  const at::Tensor& whole = root->host;
+  if (whole.sizes() == t.sizes() && whole.strides() == t.strides() &&
+      whole.storage_offset() == t.storage_offset() && whole.scalar_type() == t.scalar_type()) {
+    return root;
+  }
+  if (whole.scalar_type() != t.scalar_type()) {
+    throw Error(ErrorCode::kCapture,
+                "reinterpreted memory: a CPU tensor that the model writes is read with another "
+                "element type")
+        .at(current_user_line());
+  }
+  std::shared_ptr<Slot> view = view_slot(root, Views::window(t));  // any other view of that memory
+  view->host = t;
+  return view;
+}
+
+at::Tensor Memory::host_value(const at::Tensor& t) const {
+  std::shared_ptr<Slot> slot = slot_of(t);
+  if (slot == nullptr) return t;
+  const Base& base = *slot->base;
+  if (base.on_host) return slot->host;
+  // Integer states keep their value until they are written.
+  if (base.state >= 0 && base.generation == 1 && slot->host.defined() &&
+      !at::isFloatingType(slot->host.scalar_type()) && !states_[base.state].updatable) {
+    return slot->host;
+  }
+  return {};
+}
+
+ir::Value* Memory::read(const at::Tensor& t) {
+  IpuTensorImpl* impl = impl_of(t);
+  std::shared_ptr<Slot> slot = slot_of(t);
+  if (slot == nullptr) return constants_.value_of(t);
+  ir::Value* value = value_of(slot);
+  if (impl == nullptr || slot->base->on_host || !is_floating_point(value->type().dtype)) return value;
+  if (t.requires_grad() && t.is_leaf()) return leaves_.read(t, *impl, value);
+  return impl->detached ? ops::build(builder_, "detach", {value}) : value;
+}
+
+ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
+  const Base& base = *slot->base;
+  if (base.on_host) return constants_.value_of(slot->host);
+  if (slot->is_current()) return slot->value;
+  if (slot->parent == nullptr) {
+    IPU_CHECK(base.state >= 0, "a root that is not a state always has its value");
+    slot->value = states_.enter(base.state);
+  } else {
+    ViewStep& step = *slot->step;
+    if (!step.is_current(base.generation)) views_.look(step, value_of(slot->parent), base.generation);
+    slot->value = step.values[slot->result];
+  }
+  slot->generation = base.generation;
+  return slot->value;
+}
+
+at::Tensor Memory::new_tensor(const TensorMeta& meta, ir::Value* value) {
+  return make_tensor(meta.sizes, meta.strides, meta.storage_offset, meta.dtype, graph_slot(capture_, value));
+}
+
+at::Tensor Memory::new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
+                            size_t result, ir::Value* value) {
+  std::shared_ptr<Slot> slot = view_slot(slot_of(of), std::move(step), result);
+  slot->value = value;
+  slot->generation = slot->base->generation;
+  at::Tensor view = make_tensor(meta.sizes, meta.strides, meta.storage_offset, meta.dtype, std::move(slot));
+  IpuTensorImpl* from = impl_of(of);
+  impl_of(view)->detached = from != nullptr && from->detached;
+  return view;
+}
+
+// The tensor gets memory of its own of another shape; whoever looks at the old memory would have to see it
+// change.
+bool Memory::resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh) {
+  IpuTensorImpl* impl = impl_of(t);
+  if (impl == nullptr || impl->slot->parent != nullptr || impl->slot->base->state >= 0 || impl->detached)
+    return false;
+  const long owners = inputs_.holds(impl->slot) ? 2 : 1;
+  if (impl->slot.use_count() != owners || impl->slot->base.use_count() != 1) return false;
+  const std::shared_ptr<Slot>& slot = impl_of(fresh)->slot;
+  inputs_.replace(impl->slot, slot);
+  impl->become(sizes, fresh.strides(), 0, slot);
+  return true;
+}
+
+// A CPU tensor is written with a value of the graph: from now on its whole memory is one.
+const std::shared_ptr<Slot>& Memory::adopt(const at::Tensor& cpu) {
+  WithoutCapture below;
+  int64_t elements = static_cast<int64_t>(cpu.storage().nbytes() / cpu.element_size());
+  auto root = std::make_shared<Slot>();
+  root->base = std::make_shared<Base>();
+  root->host = at::empty({0}, cpu.options()).set_(cpu.storage(), 0, {elements}, {1});
+  kept_.push_back(cpu);
+  promote(root);
+  return storages_.emplace(cpu.storage().unsafeGetStorageImpl(), std::move(root)).first->second;
+}
+
+void Memory::promote(const std::shared_ptr<Slot>& slot) {
+  const std::shared_ptr<Slot>& root = root_of(slot);
+  ir::Value* value = constants_.value_of(root->host);
+  enter_graph(root->base);
+  root->value = value;
+  root->generation = root->base->generation;
+}
+
+void Memory::enter_graph(const std::shared_ptr<Base>& base) {
+  base->on_host = false;
+  base->capture = capture_;
+  ++base->generation;
+  promoted_.push_back(base);
+}
+
+void Memory::write(const at::Tensor& t, ir::Value* value) {
+  std::shared_ptr<Slot> slot = slot_of(t);
+  bool replaces_all = false;
+  if (slot == nullptr) {
+    adopt(t);
+    slot = slot_of(t);
+  } else if (slot->base->on_host) {
+    if (slot->parent != nullptr)
+      promote(slot);
+    else
+      enter_graph(slot->base);  // all of it is written: what it held is not needed
+    replaces_all = slot->parent == nullptr;
+  }
+  // With gradients off, or through a detached tensor, memory changes behind the back of the gradient: what
+  // was there before goes on getting it.
+  IpuTensorImpl* impl = impl_of(t);
+  const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
+  if (!training_ || !unseen || replaces_all || !is_floating_point(value->type().dtype))
+    return write_slot(slot, value);
+  const std::shared_ptr<Slot>& root = root_of(slot);
+  ir::Value* before = value_of(root);
+  write_slot(slot, value);
+  const bool no_grad = std::exchange(builder_.settings.no_grad, false);
+  write_slot(root, ops::build(builder_, "straight_through", {before, root->value}));
+  builder_.settings.no_grad = no_grad;
+}
+
+void Memory::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {
+  Base& base = *slot->base;
+  if (slot->parent == nullptr) {
+    if (base.state >= 0 && slot->value == nullptr) value_of(slot);  // a written state is also an input
+    slot->value = value;
+    slot->generation = ++base.generation;
+    return;
+  }
+  // The way back goes through the shape operators that make the view of its parent. A value written to the
+  // view does not show them, so the view is made anew unless that has just been done.
+  ir::Value* parent = value_of(slot->parent);
+  ViewStep& step = *slot->step;
+  if (!step.is_current(base.generation)) views_.look(step, parent, base.generation);
+  write_slot(slot->parent, views_.write_back(step, slot->result, parent, value));
+  slot->value = value;
+  slot->generation = base.generation;
+}
+
+void Memory::leave() {
+  for (const std::shared_ptr<Base>& base : promoted_) {
+    base->on_host = true;
+    base->capture = 0;
+  }
+  promoted_.clear();
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,81 @@
+// What tensors mean as values of the graph of one capture: which memory each lies in, states entering at first
+// use, reads that replay views, writes that fold back through them, and host memory that becomes a graph value
+// when one is written to it. Not here: what an operator is or where it stands in the model (annotations.h),
+// and how views are computed (views.h).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontends/torch/capture/memory/constants.h"
+#include "frontends/torch/capture/memory/inputs.h"
+#include "frontends/torch/capture/memory/ipu_tensor.h"
+#include "frontends/torch/capture/memory/leaves.h"
+#include "frontends/torch/capture/memory/states.h"
+#include "frontends/torch/capture/memory/views.h"
+#include "frontends/torch/capture/operators/tensor_meta.h"
+
+namespace ipu::frontends::torch_frontend {
+
+class Memory {
+ public:
+  // `builder` builds in the graph of capture `capture`, and lives longer.
+  Memory(uint64_t capture, bool training, ir::Builder& builder);
+
+  // A counterpart of `tensor` for the caller to swap in; `tensor` itself and everything over its storage is
+  // captured as this state too.
+  // `updatable`: the host may change it between runs, so that an integer one is no constant either.
+  at::Tensor add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter, bool trainable,
+                       bool updatable);
+  Inputs& inputs() { return inputs_; }
+  States& states() { return states_; }
+  const std::vector<at::Tensor>& leaves() const { return leaves_.in_order_of_use(); }
+
+  // --- questions
+  // Whether `t` is a value of the graph (an ipu tensor, or a CPU tensor over memory that has become one).
+  bool is_graph_value(const at::Tensor& t) const;
+  bool has_storages() const { return !storages_.empty(); }
+  std::shared_ptr<Slot> slot_of(const at::Tensor& t) const;  // nullptr: a plain CPU tensor
+  // Value of a tensor the program wants to see now, if it is known; undefined otherwise.
+  at::Tensor host_value(const at::Tensor& t) const;
+
+  // --- values
+  ir::Value* read(const at::Tensor& t);
+  void write(const at::Tensor& t, ir::Value* value);
+  ir::Value* value_of(const std::shared_ptr<Slot>& slot);  // of memory, whatever the tensor over it is
+  at::Tensor new_tensor(const TensorMeta& meta, ir::Value* value);
+  at::Tensor new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
+                      size_t result, ir::Value* value);
+  // Gives `t` the memory of `fresh`, as out= of another shape does; false where others share its memory, or
+  // where it is a parameter or buffer.
+  bool resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh);
+
+  // --- the end
+  void fold_integer_states() { states_.fold_integers(builder_, constants_); }
+  void leave();  // host memory that became graph values is host memory again; idempotent
+
+ private:
+  const std::shared_ptr<Slot>& adopt(const at::Tensor& cpu);
+  void promote(const std::shared_ptr<Slot>& slot);
+  void enter_graph(const std::shared_ptr<Base>& base);
+  void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
+
+  uint64_t capture_;
+  bool training_;
+  ir::Builder& builder_;
+  Constants constants_;
+  Views views_;
+  Leaves leaves_;
+  Inputs inputs_;
+  States states_;
+  std::unordered_map<const c10::StorageImpl*, std::shared_ptr<Slot>>
+      storages_;                                 // of states and written tensors
+  std::vector<at::Tensor> kept_;                 // written tensors, whose storages are keys
+  std::vector<std::shared_ptr<Base>> promoted_;  // host memory that became graph values
+};
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,51 @@
+// The model's parameters and buffers in one capture: which memory each is, and what becomes of it. One enters
+// the graph when it is first read; one whose value changed becomes an update of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/torch/capture/captured.h"
+#include "frontends/torch/capture/memory/constants.h"
+#include "frontends/torch/capture/memory/slot.h"
+
+namespace ipu::frontends::torch_frontend {
+
+struct ModelTensor {
+  StateSpec spec;
+  std::shared_ptr<Slot> slot;
+  at::Tensor tensor;           // the caller's; keeps its storage alive, which is a key of Memory
+  ir::Value* input = nullptr;  // its value at entry, once read
+  bool updatable = false;      // the host may change it between runs
+
+  // A written state is read first, so that it is also an input.
+  bool is_written() const { return slot->value != input; }
+};
+
+class States {
+ public:
+  explicit States(ir::Graph* graph) : graph_(graph) {}
+
+  // `slot`: all of its memory in the graph, with the caller's tensor as `host`.
+  void add(StateSpec spec, std::shared_ptr<Slot> slot, bool updatable);
+  size_t size() const { return states_.size(); }
+  const ModelTensor& operator[](size_t i) const { return states_[i]; }
+  auto begin() const { return states_.begin(); }
+  auto end() const { return states_.end(); }
+
+  // The value of state `i` at entry: from now on it is an input of the graph.
+  ir::Value* enter(size_t i);
+  // Appends new values to the graph's outputs.
+  void append_outputs();
+  // Integer states that neither the program nor the host writes become constants of the program.
+  void fold_integers(ir::Builder& builder, Constants& constants);
+  // What became of all of them, in the order they were added.
+  std::vector<StateSpec> specs();
+
+ private:
+  ir::Graph* graph_;
+  std::vector<ModelTensor> states_;
+};
+
+}  // namespace ipu::frontends::torch_frontend

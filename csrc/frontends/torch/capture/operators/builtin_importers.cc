@@ -1,0 +1,100 @@
+// Importers of operators that are about memory rather than mathematics: views by shape and stride, and the
+// identities of library "poptorch".
+#include <algorithm>
+#include <unordered_map>
+
+#include "frontends/torch/capture/operators/op_info.h"
+#include "ops/definition/build.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+void import_reshape(ops::ImportCall& call) {
+  call.set_result(0, call.op("reshape", {call.tensor("self")}, {{"shape", call.result_type(0).shape}}));
+}
+
+// A view of memory by sizes and strides, where it can be said with slices, reshapes and a transposition:
+// sorted by stride, each dimension must step over whole blocks of the next.
+void import_as_strided(ops::ImportCall& call) {
+  std::vector<int64_t> size = call.integers("size"), stride = call.integers("stride");
+  int64_t offset = call.has("storage_offset") ? call.integer("storage_offset") : 0;
+  ir::Value* base = call.tensor("self");
+  int64_t elements = element_count(base->type().shape);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] > 1) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return stride[a] > stride[b]; });
+  // The flat memory seen as blocks: outer[k] blocks of stride[k] elements each.
+  Shape blocks;
+  std::vector<int64_t> starts, sizes;
+  int64_t rest = offset, extent = elements;
+  for (size_t i : order) {
+    if (stride[i] <= 0 || extent % stride[i] != 0)
+      call.unsupported("memory seen with these sizes and strides");
+    blocks.push_back(extent / stride[i]);
+    starts.push_back(rest / stride[i]);
+    sizes.push_back(size[i]);
+    rest %= stride[i];
+    extent = stride[i];
+    if (starts.back() + size[i] > blocks.back()) call.unsupported("overlapping memory");
+  }
+  if (extent > 1) {  // one element of each innermost block
+    blocks.push_back(extent);
+    starts.push_back(rest);
+    sizes.push_back(1);
+  }
+  ir::Value* value = call.op("reshape", {base}, {{"shape", blocks}});
+  value =
+      call.op("slice", {value}, {{"starts", starts}, {"sizes", sizes}, {"steps", Shape(blocks.size(), 1)}});
+  Shape ordered;
+  for (size_t i : order) ordered.push_back(size[i]);
+  if (!std::is_sorted(order.begin(), order.end())) {
+    value = call.op("reshape", {value}, {{"shape", ordered}});
+    std::vector<int64_t> perm(
+        order.size());  // position in `ordered` of each kept dimension, in torch's order
+    std::vector<size_t> kept(order);
+    std::sort(kept.begin(), kept.end());
+    for (size_t d = 0; d < kept.size(); ++d) {
+      perm[d] = std::find(order.begin(), order.end(), kept[d]) - order.begin();
+    }
+    value = call.op("transpose", {value}, {{"perm", perm}});
+  }
+  call.set_result(0, call.op("reshape", {value}, {{"shape", call.result_type(0).shape}}));
+}
+
+template <const char* kKind>
+void import_identity(ops::ImportCall& call) {
+  call.set_result(0, call.op(kKind, {call.tensor("x")}));
+}
+
+void import_identity_loss(ops::ImportCall& call) {
+  call.set_result(0, call.op("identity_loss", {call.tensor("x")}, {{"reduction", call.text("reduction")}}));
+}
+
+constexpr char kNop[] = "nop";
+
+// The checkpoint itself is the op's setting: its result is kept for the backward pass.
+void import_recomputation_checkpoint(ops::ImportCall& call) {
+  call.builder().settings.recompute = ir::Recompute::kCheckpoint;
+  import_identity<kNop>(call);
+  call.builder().settings.recompute = ir::Recompute::kDefault;
+}
+
+}  // namespace
+
+const Importer* find_builtin_importer(const std::string& overload) {
+  static const std::unordered_map<std::string, Importer> table = {
+      {"_reshape_alias", import_reshape},
+      {"_unsafe_view", import_reshape},
+      {"view", import_reshape},
+      {"as_strided", import_as_strided},
+      {"poptorch::nop", import_identity<kNop>},
+      {"poptorch::identity_loss", import_identity_loss},
+      {"poptorch::recomputation_checkpoint", import_recomputation_checkpoint},
+  };
+  auto found = table.find(overload);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,211 @@
+// Reads schemas, and registers the boxed kernel: as fallback of the key, and for every aten operator that
+// would otherwise decompose before the fallback sees it (composite kernels win over a fallback).
+#include "frontends/torch/capture/operators/op_info.h"
+
+#include <ATen/core/enum_tag.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "frontends/torch/device_key.h"
+#include "support/fork.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+Special special_of(const std::string& overload) {
+  static const std::unordered_map<std::string, Special> table = {
+      {"_to_copy", Special::kToCopy},
+      {"copy_", Special::kCopy},
+      {"_local_scalar_dense", Special::kItem},
+      {"equal", Special::kValue},
+      {"allclose", Special::kValue},
+      {"detach", Special::kDetach},
+      {"alias", Special::kAlias},
+      {"lift", Special::kAlias},
+      {"lift_fresh", Special::kAlias},
+      {"clone", Special::kClone},
+      {"lift_fresh_copy", Special::kClone},
+      {"detach_copy", Special::kClone},
+      {"alias_copy", Special::kClone},
+      {"fill_.Scalar", Special::kFill},
+      {"fill_.Tensor", Special::kFill},
+      {"zero_", Special::kFill},
+      {"set_.source_Storage", Special::kSetStorage},
+      {"set_.source_Storage_storage_offset", Special::kSetStorage},
+  };
+  auto found = table.find(overload);
+  return found == table.end() ? Special::kNone : found->second;
+}
+
+// CompositeImplicit operators kept whole even without an importer: an error that names the layer says more
+// than one that names the cells and products it falls into.
+bool is_kept_whole(const std::string& overload) {
+  static const std::unordered_set<std::string> names = {
+      "lstm.input",      "lstm.data",        "gru.input", "gru.data",        "rnn_tanh.input",
+      "rnn_relu.input",  "lstm_cell",        "gru_cell",  "rnn_tanh_cell",   "rnn_relu_cell",
+      "ctc_loss.Tensor", "ctc_loss.IntList", "dropout",   "feature_dropout", "alpha_dropout",
+      "batch_norm",      "instance_norm",
+  };
+  return names.count(overload) > 0;
+}
+
+std::string full_overload(const c10::OperatorName& name) {
+  std::string domain = name.name.substr(0, name.name.find("::"));
+  std::string base = domain == "aten" ? name.name.substr(6) : name.name;
+  return name.overload_name.empty() ? base : base + "." + name.overload_name;
+}
+
+bool returns_alias(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& r : schema.returns()) {
+    if (r.alias_info() != nullptr) return true;
+  }
+  return false;
+}
+
+bool same_arguments(const c10::FunctionSchema& functional, const c10::FunctionSchema& other) {
+  size_t n = functional.arguments().size(), m = 0;
+  for (const c10::Argument& a : other.arguments()) {
+    if (a.is_out()) continue;
+    if (m >= n || a.name() != functional.arguments()[m].name() ||
+        *a.type() != *functional.arguments()[m].type()) {
+      return false;
+    }
+    ++m;
+  }
+  return m == n;
+}
+
+// "add_.Tensor" → "add.Tensor"; "add.out" → the functional overload with the same arguments.
+const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
+  const c10::OperatorName& name = op.operator_name();
+  auto& dispatcher = c10::Dispatcher::singleton();
+  if (!has_out) {
+    // Two that go by another name.
+    const bool is_normal = name.name == "aten::normal_",
+               is_bernoulli = name.name == "aten::bernoulli_" && name.overload_name == "float";
+    if (is_normal) return find_op_info("aten::normal_functional", "");
+    if (is_bernoulli) return find_op_info("aten::bernoulli", "p");
+    if (name.name.size() < 2 || name.name.back() != '_') return nullptr;
+    auto twin = dispatcher.findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
+    return twin && twin->schema().arguments().size() == op.schema().arguments().size() ? &op_info(*twin)
+                                                                                       : nullptr;
+  }
+  static const auto by_name = [] {
+    std::unordered_map<std::string, std::vector<c10::OperatorName>> map;
+    for (const c10::OperatorName& n : c10::Dispatcher::singleton().getAllOpNames()) map[n.name].push_back(n);
+    return map;
+  }();
+  auto found = by_name.find(name.name);
+  if (found == by_name.end()) return nullptr;
+  for (const c10::OperatorName& candidate : found->second) {
+    auto handle = dispatcher.findSchema(candidate);
+    if (!handle || candidate == name) continue;
+    bool writes = false;
+    for (const c10::Argument& a : handle->schema().arguments()) {
+      writes = writes || (a.alias_info() != nullptr && a.alias_info()->isWrite());
+    }
+    if (!writes && same_arguments(handle->schema(), op.schema())) return &op_info(*handle);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
+  const c10::OperatorName& name = op.operator_name();
+  domain = name.name.substr(0, name.name.find("::"));
+  overload = full_overload(name);
+  special = special_of(overload);
+  random = op.hasTag(at::Tag::nondeterministic_seeded);
+  moves_view = op.hasTag(at::Tag::inplace_view);
+  dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
+
+  const auto& args = op.schema().arguments();
+  bool has_out = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].alias_info() == nullptr) continue;
+    if (args[i].alias_info()->isWrite()) {
+      written.push_back(i);
+      has_out = has_out || args[i].is_out();
+    }
+  }
+  size_t next_written = 0;
+  for (const c10::Argument& r : op.schema().returns()) {
+    int same = -1;
+    if (r.alias_info() != nullptr) {
+      if (r.alias_info()->isWrite()) {
+        if (next_written < written.size()) same = static_cast<int>(written[next_written++]);
+      } else {
+        for (size_t i = 0; i < args.size() && viewed < 0; ++i) {
+          if (args[i].alias_info() != nullptr && !args[i].alias_info()->isWrite())
+            viewed = static_cast<int>(i);
+        }
+      }
+    }
+    same_as.push_back(same);
+  }
+  if (!written.empty()) twin = find_twin(op, has_out);
+  if (written.empty()) mixed_types = mixed_types_of(overload);
+  const std::string& imported = twin != nullptr ? twin->overload : overload;
+  importer = ops::find_aten_importer(imported);
+  if (importer == nullptr) importer = find_builtin_importer(imported);
+  auto from = std::make_shared<ir::Origin>();
+  from->domain = domain;
+  from->type = overload;
+  origin = from;
+}
+
+const OpInfo& op_info(const c10::OperatorHandle& op) {
+  static auto& mutex = *new ForkSafe<std::shared_mutex>;
+  static std::unordered_map<c10::OperatorHandle, std::unique_ptr<OpInfo>> table;
+  {
+    std::shared_lock lock(mutex);
+    auto found = table.find(op);
+    if (found != table.end()) return *found->second;
+  }
+  auto info = std::make_unique<OpInfo>(op);  // outside the lock: looking for a twin comes back here
+  std::unique_lock lock(mutex);
+  return *table.try_emplace(op, std::move(info)).first->second;
+}
+
+const OpInfo* find_op_info(const char* name, const char* overload) {
+  auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+  return op ? &op_info(*op) : nullptr;
+}
+
+namespace {
+
+bool comes_whole(const c10::OperatorHandle& op) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
+    return true;
+  }
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return true;
+  // Views decompose into the few true view operators; the rest stays whole when something takes it whole.
+  std::string overload = full_overload(op.operator_name());
+  if (special_of(overload) != Special::kNone || is_kept_whole(overload)) return true;
+  if (returns_alias(op.schema())) return false;
+  return ops::find_aten_importer(overload) != nullptr;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
+}
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    auto op = dispatcher.findSchema(name);
+    if (!op || !comes_whole(*op)) continue;
+    std::string key = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+    m.impl(key.c_str(), torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
+  }
+}
+
+}  // namespace ipu::frontends::torch_frontend

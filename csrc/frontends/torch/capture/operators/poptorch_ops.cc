@@ -1,0 +1,73 @@
+// The operators of library "poptorch": on CPU tensors the documented identity or reduction, on ipu tensors
+// captured by the boxed kernel like all others.
+#include <ATen/ops/alias.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/sum.h>
+#include <torch/library.h>
+
+#include "frontends/torch/capture/operators/op_info.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+at::Tensor identity_loss(const at::Tensor& x, c10::string_view reduction) {
+  if (reduction == "sum") return x.sum();
+  if (reduction == "mean") return x.mean();
+  TORCH_CHECK_VALUE(reduction == "none", "identity_loss: reduction must be \"sum\", \"mean\" or \"none\"");
+  return x.alias();
+}
+
+at::Tensor identity(const at::Tensor& x) { return x.alias(); }
+
+at::Tensor print_tensor(const at::Tensor& x, c10::string_view, bool, int64_t, int64_t, int64_t, int64_t,
+                        c10::string_view, c10::string_view, c10::string_view, c10::string_view) {
+  return x.alias();
+}
+
+at::Tensor print_tensor_meta(const at::Tensor& x, c10::string_view, bool, int64_t, int64_t, int64_t, int64_t,
+                             c10::string_view, c10::string_view, c10::string_view, c10::string_view) {
+  return at::empty_like(x);
+}
+
+at::Tensor identity_loss_meta(const at::Tensor& x, c10::string_view reduction) {
+  return reduction == "none" ? at::empty_like(x) : at::empty({}, x.options());
+}
+
+at::Tensor identity_meta(const at::Tensor& x) { return at::empty_like(x); }
+
+}  // namespace
+
+TORCH_LIBRARY(poptorch, m) {
+  m.def("identity_loss(Tensor x, str reduction) -> Tensor");
+  m.def("nop(Tensor x) -> Tensor");
+  m.def("recomputation_checkpoint(Tensor x) -> Tensor");
+  m.def(
+      "print_tensor(Tensor x, str title, bool print_gradient, int summarise_threshold, int edge_items, "
+      "int max_line_width, int digits, str float_format, str separator, str open_bracket, "
+      "str close_bracket) -> Tensor");
+}
+
+// Differentiable on the CPU: composites of differentiable operators.
+TORCH_LIBRARY_IMPL(poptorch, CompositeImplicitAutograd, m) {
+  m.impl("identity_loss", identity_loss);
+  m.impl("nop", identity);
+  m.impl("recomputation_checkpoint", identity);
+  m.impl("print_tensor", print_tensor);
+}
+
+TORCH_LIBRARY_IMPL(poptorch, PrivateUse1, m) {
+  for (const char* name : {"identity_loss", "nop", "recomputation_checkpoint", "print_tensor"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
+  }
+}
+
+TORCH_LIBRARY_IMPL(poptorch, Meta, m) {
+  m.impl("identity_loss", identity_loss_meta);
+  m.impl("nop", identity_meta);
+  m.impl("recomputation_checkpoint", identity_meta);
+  m.impl("print_tensor", print_tensor_meta);
+}
+
+}  // namespace ipu::frontends::torch_frontend

@@ -1,0 +1,189 @@
+"""One compilation of a wrapper: cleans the inputs, records forward, and compiles, or takes the program of a file."""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import datetime
+import typing
+
+import torch
+
+from poptorch import enums, poptorch_core
+from poptorch._impl.capture import state as capture_state, compile_hooks
+from poptorch._impl.capture.graph_capture import GraphCapture
+from poptorch._impl.log import logger
+from poptorch._impl.options import popart_choices, replication
+from poptorch._impl.session import inspection, job, precompiled, rng
+from poptorch._impl.session.compiled import Compiled
+from poptorch._impl.session.progress import compilation_progress
+from poptorch._impl.session.state import WrapperState
+from poptorch._impl.structures import Signature, rebuild, tensors_of
+
+# One forward is recorded at a time in a process; who comes second waits.
+capturing = poptorch_core.WaitLock("the capture of a model")
+
+
+def _native_call(executable, result, values, keywords):
+    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others."""
+    flat_result = isinstance(result, torch.Tensor) or (
+        type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
+    )
+    flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
+    return executable.call if flat else None
+
+
+def _factors(state: WrapperState) -> dict[str, int]:
+    options = state.options
+    factors = {
+        "Options.deviceIterations": options.device_iterations,
+        "Options.replicationFactor": options.replication_factor,
+    }
+    if options.input_group_size != 1:
+        del factors["Options.replicationFactor"]
+        factors["Options.replicationFactor / input group size"] = replication.input_group_count(options)
+    if state.training:
+        factors["Options.Training.gradientAccumulation"] = options.Training.gradient_accumulation
+    return factors
+
+
+def clean_inputs(state: WrapperState, values: list[typing.Any]) -> list[typing.Any]:
+    """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
+
+    def clean(tensor):
+        if tensor.requires_grad:
+            _warn_once(
+                state,
+                "requires_grad",
+                "An input has requires_grad=True: it is detached. Call requires_grad_() inside forward instead.",
+            )
+            tensor = tensor.detach()
+        if tensor.layout == torch.strided and not tensor.is_contiguous():
+            _warn_once(
+                state,
+                "contiguous",
+                "An input is not contiguous: it is copied at every call. Pass tensor.contiguous().",
+            )
+        return tensor
+
+    return [rebuild(value, map(clean, tensors_of(value))) for value in values]
+
+
+def _warn_once(state: WrapperState, key: str, text: str) -> None:
+    if key not in state.warned:
+        state.warned.add(key)
+        logger.warning(text)
+
+
+def _alone_in_capturing(state, body):
+    """Others wait for the capture and for this wrapper, but not for ever if forward waits for them."""
+    if capture_state.active() is not None:  # the capture itself will refuse
+        return body()
+    return capturing.hold_for_capture(lambda: state.lock.hold_for_capture(body))
+
+
+def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
+    options = state.options
+    places = options._strategy._place(captured.blocks())
+    popart_choices.warn(options, places, state.training)
+    native = {
+        "training": state.training,
+        "device_iterations": options.device_iterations,
+        "gradient_accumulation": options.Training.gradient_accumulation if state.training else 1,
+        "replication_factor": options.replication_factor,
+        "processes": job.number_of_processes(options),
+        "input_groups": replication.groups(options.input_cgt, options.input_group_size, options.replication_factor),
+        "broadcast_buffers": options.broadcast_buffers,
+        **precompiled.native_options(options),
+        "replica_groupings": state.groupings,
+        "output_mode": int(options.output_mode),
+        "output_period": options.output_return_period,
+        "schedule": options._strategy._schedule,
+        "places": places,
+        "mean_reduction": (
+            options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
+        ),
+        "running_mean": (
+            options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running
+        ),
+        "auto_round_num_ipus": options.auto_round_num_ipus,
+        **inspection.compile_settings(options),
+    }
+    if state.optimizer_link is not None:
+        native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
+        native["optimizer"] = state.optimizer_link.description
+    return native
+
+
+def compile_program(
+    state: WrapperState,
+    names: list[str],
+    values: list[typing.Any],
+    keywords: list[str | None],
+    hook_tensors: collections.abc.Callable[[], None],
+    from_file: poptorch_core.ExecutableFile | None = None,
+) -> Compiled:
+    """Compiles for these arguments of `forward`, attaches as the options say, and makes it the program of the wrapper.
+
+    Args:
+        hook_tensors: called for a model whose parameters and buffers must show current weights again.
+        from_file: its program is taken if it was compiled from the same graph.
+    """
+    inspection.check_device_options(state.options)
+    factors = _factors(state)
+    count = 1
+    for value in factors.values():
+        count *= value
+    started = datetime.datetime.now()
+    with compilation_progress(state.options._show_progress_bar) as progress:
+        values = clean_inputs(state, values)
+        trainable: set[str] = set()
+        link = state.optimizer_link
+        if link is not None:
+            if not state.class_wrapped:  # called again after destroy(): tensors are hooked, the class stays
+                hook_tensors()
+            link.before_compile()
+            trainable = set(link.description["group_of"])
+        capture = GraphCapture(state.traced_model, state.training, state.options, trainable, state.groupings)
+        cache_directory = precompiled.cache_directory(state.options) if from_file is None else ""
+        with contextlib.ExitStack() as stack:
+            if from_file is None:
+                stack.enter_context(job.compiling(state.traced_model, state.options, cache_directory))
+
+            def record():
+                compile_hooks.run_before()
+                try:
+                    return capture.run(names, values, keywords, count, factors)
+                finally:
+                    compile_hooks.run_after()
+
+            captured = _alone_in_capturing(state, record)
+            progress.advance("capture")
+            if from_file is None:
+                native = _native_options(state, captured)
+                executable = poptorch_core.compile(captured, {**native, "cache_directory": cache_directory})
+            else:
+                executable = from_file.executor(poptorch_core.graph_digest(captured))
+                if link is not None:
+                    executable.set_optimizer(link.description)
+        executable.configure(inspection.run_settings(state.options))
+        job.join(executable, state.options, state.training)
+        progress.advance("compile")
+        if state.options.connection_type == enums.ConnectionType.Always:
+            executable.attach()
+        progress.advance("attach")
+    rng.start(executable, state.options)
+    state.compilation_time = datetime.datetime.now() - started
+    # From here on there is a program, whatever interrupts: calls attach it anew until the device takes them. Calls of
+    # other threads wait for the lock.
+    compiled = state.compiled = Compiled(
+        executable=executable,
+        captured=captured,
+        signature=Signature(names, values),
+        argument_names=names,
+        example_inputs=(names, precompiled.example_inputs(values), keywords),
+        result_structure=capture.output_structure,
+        states=capture.states,
+        call=_native_call(executable, capture.output_structure, values, keywords),
+    )
+    return compiled

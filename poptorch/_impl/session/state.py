@@ -1,0 +1,99 @@
+"""What one wrapper holds, for the modules that work for it: they are handed this object, not the wrapper."""
+
+from __future__ import annotations
+
+import datetime
+import typing
+import weakref
+
+import torch
+
+from poptorch import poptorch_core
+from poptorch._impl import errors
+from poptorch._impl.session import job, weight_hooks
+from poptorch._impl.session.binding import ArgumentBinder
+from poptorch._impl.session.compiled import Compiled
+from poptorch.options import Options
+
+if typing.TYPE_CHECKING:
+    from poptorch._impl.optimizer.link import OptimizerLink
+
+# Wrappers of one model have one lock: while one of them records forward, the model's tensors are symbols.
+_locks: weakref.WeakKeyDictionary[typing.Any, poptorch_core.WaitLock] = weakref.WeakKeyDictionary()
+
+
+def _lock_of(model: typing.Any) -> poptorch_core.WaitLock:
+    try:
+        return _locks.setdefault(model, poptorch_core.WaitLock("the wrapped model"))
+    except TypeError:  # a callable of a class without weak references, or without a hash
+        return poptorch_core.WaitLock("the wrapped model")
+
+
+class _CallableModule(torch.nn.Module):
+    """A plain callable as a module without state."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+
+class WrapperState:
+    """The state of one `PoplarExecutor`, which alone keeps it: others look at it weakly, or for the time of a call.
+
+    Whatever changes it holds `lock`. A call of the model only reads it.
+    """
+
+    def __init__(self, model: typing.Any, options: Options, training: bool) -> None:
+        self.user_model = model
+        self.options = options
+        self.training = training
+        self.in_job = job.number_of_processes(options) > 1
+        self.binder = ArgumentBinder(model)
+        self.traced_model = (
+            weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
+        )
+        self.lock = _lock_of(model)
+        self.compiled: Compiled | None = None
+        self.compilation_time = datetime.timedelta()  # the last one took
+        self.warned: set[str] = set()  # kinds of inputs this wrapper has warned of
+        self.optimizer_link: OptimizerLink | None = None  # training only
+        self.host_version = 0  # the version the host has; another one: the device's weights are newer
+        # Held while weights move between the two, by the holder of the lock: nobody fetches them then.
+        self.fixed_host = poptorch_core.WaitLock("the weights on the host")
+        self.seen_version: int | None = None  # of the trainer, for inference wrappers
+        self.class_wrapped = False
+        # Of parameters by name: ((size, stride), one value per replica is read back).
+        self.groupings: dict[str, tuple[tuple[int, int], bool]] = {}
+
+    @property
+    def executable(self) -> poptorch_core.Executor | None:
+        compiled = self.compiled
+        return compiled.executable if compiled is not None else None
+
+    @property
+    def weights_version(self) -> int:
+        """Of the weights on the device. Counted where the runs are: a run that has just ended counts for all threads."""
+        compiled = self.compiled
+        if compiled is None or not self.training:
+            return self.host_version
+        return compiled.executable.weights_version()
+
+    def is_attached(self) -> bool:
+        executable = self.executable
+        return executable is not None and executable.is_attached()
+
+    def require_compiled(self, what: str) -> Compiled:
+        """The compilation. poptorch.Error naming `what` when there is none."""
+        compiled = self.compiled
+        if compiled is None:
+            raise errors.create_error(
+                f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first."
+            )
+        return compiled
+
+    def model_name(self) -> str:
+        options = self.options
+        return options.model_name if options.exists("model_name") else "training" if self.training else "inference"
