@@ -5,6 +5,7 @@
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
+#include "passes/pass.h"
 #include "support/interruption.h"
 #include "support/log.h"
 #include "target/system.h"
@@ -121,6 +122,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
   add_anchors(forward, step, settings.anchors);
+  passes::dump(*captured.module, "at:Captured");
   build_step(forward, step);
 
   poll_interruption();
