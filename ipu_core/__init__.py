@@ -19,6 +19,10 @@ The front ends stand on this. A program is written in the text form of the IR (d
     array([3., 8.], dtype=float32)
 """
 
+from collections.abc import Mapping, Sequence
+
+import numpy
+
 from ipu_core._native import Error as Error, Session as Session
 from ipu_core import _native
 
@@ -37,3 +41,30 @@ def compile(text: str, *, source: str = "<text>", replicas: int = 1) -> Session:
     if replicas < 1:
         raise Error(f"replicas is {replicas}: it must be at least 1")
     return _native.compile(text, source, replicas)
+
+
+def interpret(
+    text: str,
+    inputs: Mapping[str, Sequence[numpy.ndarray]] | None = None,
+    *,
+    source: str = "<text>",
+    passes: Sequence[str] = (),
+) -> tuple[dict[str, list[numpy.ndarray]], dict[str, numpy.ndarray]]:
+    """What a module means: runs its entry point `main` once in the interpreter, single-threaded, in float64
+    rounded to the types of the program. No device, no compiler.
+
+    Args:
+        text: a module in the text form of the IR, in authored or functional form.
+        inputs: elements of the input streams, in order.
+        source: what messages call the text.
+        passes: run on the module before, by name (`ipu-opt --list`).
+
+    Returns:
+        The elements that each output stream got, and the values of all variables at the end.
+    """
+    return _native.interpret(text, dict(inputs or {}), source, list(passes))
+
+
+def run_passes(text: str, passes: Sequence[str], *, source: str = "<text>") -> str:
+    """The text of a module after passes, each result verified. Raises Error where a pass refuses the module."""
+    return _native.run_passes(text, source, list(passes))

@@ -17,6 +17,7 @@
 #include "ir/builder.h"
 #include "ir/regions.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "ops/definition/gradient_builder.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -33,6 +34,19 @@ using ir::Value;
       fmt::format("not differentiable: a gradient is needed through '{}' at {}, {}. "
                   "Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.",
                   op.kind(), where, reason))
+      .at(ir::user_line(op.location));
+}
+
+// The gradient of an op needs what its operands held when it ran. Views in place are fine.
+void refuse_writing(const ir::Op& op) {
+  const ir::Effects effects = ops::effects(op);
+  if (effects.writes.empty()) return;
+  throw Error(
+      ErrorCode::kNotDifferentiable,
+      fmt::format("not differentiable: '{}' at {} writes to %{} of @{}, and gradients need what it held "
+                  "before. Differentiate a graph that writes to no value, and update afterwards.",
+                  op.kind(), ir::to_string(op.location), op.operand(effects.writes[0].operand)->name(),
+                  op.graph()->name()))
       .at(ir::user_line(op.location));
 }
 
@@ -147,6 +161,7 @@ class Differentiation {
   }
 
   void visit(ir::Op& op) {
+    refuse_writing(op);
     std::vector<Value*> upstream(op.result_count());
     bool is_reached = false;
     for (int i = 0; i < op.result_count(); ++i) is_reached |= contributions_.contains(op.result(i));

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ops/definition/effects.h"
 #include "support/error.h"
 
 namespace ipu::autodiff {
@@ -68,7 +69,7 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
     const ir::Op& op = **at;
     if (!wanted.contains(&op)) continue;
-    IPU_CHECK(!ir::has_side_effects(op), fmt::format("cannot recompute '{}'", op.kind()));
+    IPU_CHECK(!ops::has_side_effects(op), fmt::format("cannot recompute '{}'", op.kind()));
     order.push_back(&op);
     for (int i = 0; i < op.operand_count(); ++i) {
       ir::Value* operand = op.operand(i);

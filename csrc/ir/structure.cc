@@ -1,7 +1,6 @@
 #include "ir/structure.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "ir/verify/verifier_rules.h"
 
@@ -23,7 +22,10 @@ constexpr StructuralKind kRows[] = {
      .bodies = {"stages"},
      .has_body_list = true,
      .repeats = true},
-    {.name = kind::kVariableRead, .check = &Verifier::variable_access, .is_entry_only = true},
+    {.name = kind::kVariableRead,
+     .check = &Verifier::variable_access,
+     .reads_state = true,
+     .is_entry_only = true},
     {.name = kind::kVariableAssign,
      .check = &Verifier::variable_access,
      .has_side_effects = true,
@@ -36,20 +38,16 @@ constexpr StructuralKind kRows[] = {
     {.name = kind::kRingPush, .check = &Verifier::ring_access, .has_side_effects = true},
     {.name = kind::kRingPop, .check = &Verifier::ring_access, .has_side_effects = true},
     {.name = kind::kIpuCopy, .check = &Verifier::ipu_copy},
-    {.name = kind::kRemoteLoad, .check = &Verifier::remote_access, .is_transfer = true},
+    {.name = kind::kRemoteLoad, .check = &Verifier::remote_access, .is_transfer = true, .reads_state = true},
     {.name = kind::kRemoteStore,
      .check = &Verifier::remote_access,
      .is_transfer = true,
      .has_side_effects = true},
     {.name = kind::kConstant, .check = &Verifier::constant},
-    {.name = kind::kRngContext, .check = &Verifier::seed},
+    {.name = kind::kRngContext, .check = &Verifier::seed, .reads_state = true},
     {.name = kind::kReplicaIndex, .check = &Verifier::replica_number},
-    {.name = kind::kWrite, .check = &Verifier::write, .has_side_effects = true, .is_authored_only = true},
+    {.name = kind::kWrite, .check = &Verifier::write, .is_authored_only = true},
 };
-
-bool has_own_effects(const Op& op) {
-  return (is_structural(op) && op.structure()->has_side_effects) || op.attributes.has("modified");
-}
 
 }  // namespace
 
@@ -57,24 +55,6 @@ const StructuralKind* structural_kind(std::string_view name) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const StructuralKind& candidate) { return candidate.name == name; });
   return row == std::end(kRows) ? nullptr : row;
-}
-
-bool has_side_effects(const Op& op) {
-  if (has_own_effects(op)) return true;
-  if (!is_region(op)) return false;
-  // Each called graph once, with a list instead of recursion: graphs may share callees and call each other
-  // deeply.
-  std::vector<Graph*> graphs = called_graphs(op);
-  std::unordered_set<const Graph*> seen(graphs.begin(), graphs.end());
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    for (const auto& inner : graphs[i]->ops()) {
-      if (has_own_effects(*inner)) return true;
-      if (!is_region(*inner)) continue;
-      for (Graph* callee : called_graphs(*inner))
-        if (seen.insert(callee).second) graphs.push_back(callee);
-    }
-  }
-  return false;
 }
 
 std::vector<Graph*> called_graphs(const Op& op) {

@@ -75,7 +75,8 @@ struct StructuralKind {
   bool is_call = false;        // one callee, taken with the operands as they stand
 
   bool is_transfer = false;       // what a multi_exchange may hold: between host, streaming memory and tiles
-  bool has_side_effects = false;  // itself; graphs it runs have their own
+  bool has_side_effects = false;  // itself; graphs it runs have their own (ir/effects.h)
+  bool reads_state = false;       // its results depend on more than its operands
   bool is_entry_only = false;     // stands in entry graphs only
   bool is_authored_only = false;  // not in the functional form
 };
@@ -90,9 +91,6 @@ inline bool is_call(const Op& op) { return is_structural(op) && op.structure()->
 inline bool is_transfer(const Op& op) { return is_structural(op) && op.structure()->is_transfer; }
 // variable.read, variable.assign
 inline bool touches_variable(const Op& op) { return is_structural(op) && op.structure()->is_entry_only; }
-// Writes or reads something other than its operands and results: never folded, merged, dropped or reordered
-// against another op with effects on the same object. Structural kinds only; ops/ adds traits for the others.
-bool has_side_effects(const Op& op);
 // callee, body, then and else, stages; in that order. A code_load calls nothing.
 std::vector<Graph*> called_graphs(const Op& op);
 

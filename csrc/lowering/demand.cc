@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "ir/regions.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -32,9 +32,7 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
       if (scope->called.contains(op.get()) || op->is(kind::kVariableRead) || op->is(kind::kIpuCopy) ||
           is_constant_load(nest.module(), *op))
         continue;
-      const ops::OpDef* def = ops::definition(*op);
-      bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(*op);
-      if (!has_effects) continue;
+      if (!ops::has_side_effects(*op)) continue;
       int ipu = nest.home_of(*scope, *op);
       if (ipu == kAnywhere) ipu = 0;
       activate(*scope, ipu);

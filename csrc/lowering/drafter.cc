@@ -7,7 +7,7 @@
 
 #include "ir/regions.h"
 #include "lowering/kernel_choice.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "support/error.h"
 
 namespace ipu::lowering {
@@ -254,7 +254,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   bool is_needed = false;
   for (int i = 0; i < op.result_count(); ++i) is_needed |= needed(scope, op.result(i));
   const ops::OpDef* def = ops::definition(op);
-  bool has_effects = def != nullptr ? def->has(ops::kSideEffects) : ir::has_side_effects(op);
+  const bool has_effects = ops::has_side_effects(op);
   if (op.result_count() > 0 && !is_needed) return;
   if (op.result_count() == 0 && (!has_effects || (home == kAnywhere && ipu_ != 0))) return;
 
@@ -322,7 +322,8 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (def != nullptr && def->collective) return emit_all_reduce(scope, op);
   if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
     std::optional<View> view = view_of(op, ensure(scope, op.operand(0)));
-    if (!view && def != nullptr && def->has(ops::kView)) view = view_of(op, contiguous(scope, op.operand(0)));
+    if (const ir::ViewRule* rule = ops::view_rule(op); !view && rule != nullptr && rule->keeps_order)
+      view = view_of(op, contiguous(scope, op.operand(0)));
     if (view) {
       place_of(scope, op.result()) = *view;
       return;

@@ -4,7 +4,7 @@
 
 #include "ir/regions.h"
 #include "lowering/nest.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "ops/interpreter/interpreter.h"
 
 namespace ipu::lowering {
@@ -33,10 +33,7 @@ class Evaluator {
       alias_.emplace(value, scope.site->operand(operand));
       return trace(*scope.parent, scope.site->operand(operand));
     }
-    const ops::OpDef* def = ops::definition(*op);
-    if (!op->is(ir::kind::kConstant) &&
-        (def == nullptr || def->has(ops::kSideEffects) || def->has(ops::kRandom)))
-      return false;
+    if (!op->is(ir::kind::kConstant) && !ops::is_function(*op)) return false;
     if (value->type().elements() > 16 || static_cast<int>(order_.size()) >= kMaxOps) return false;
     for (int i = 0; i < op->operand_count(); ++i)
       if (op->operand(i) != nullptr && !trace(scope, op->operand(i))) return false;

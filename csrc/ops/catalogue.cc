@@ -81,22 +81,18 @@ std::string gradient(const OpDef& def) {
 
 std::string traits(const OpDef& def) {
   static constexpr std::pair<Trait, const char*> kNames[] = {
-      {kElementwise, "elementwise"},
-      {kMayReuseFirstOperand, "may reuse its first operand"},
-      {kView, "view"},
-      {kCommutative, "commutative"},
-      {kSideEffects, "side effects"},
-      {kRandom, "random"},
-      {kLoss, "loss"},
-      {kCompound, "compound"},
-      {kReadsShapeOnly, "reads the shape only"},
-      {kConvolution, "convolution"},
-      {kPooling, "pooling"},
-      {kMatmul, "matmul"},
-      {kExpensive, "expensive"}};
+      {kElementwise, "elementwise"}, {kMayReuseFirstOperand, "may reuse its first operand"},
+      {kCommutative, "commutative"}, {kSideEffects, "side effects"},
+      {kRandom, "random"},           {kLoss, "loss"},
+      {kCompound, "compound"},       {kReadsShapeOnly, "reads the shape only"},
+      {kConvolution, "convolution"}, {kPooling, "pooling"},
+      {kMatmul, "matmul"},           {kExpensive, "expensive"}};
   std::vector<std::string> names;
   for (const auto& [trait, name] : kNames)
     if (def.has(trait)) names.emplace_back(name);
+  if (def.view) names.emplace_back(def.view->write ? "view" : "view that cannot be written");
+  if (def.modifies)
+    names.push_back(fmt::format("modifies {}", def.operands[static_cast<size_t>(*def.modifies)].name));
   return joined(names);
 }
 

@@ -1,15 +1,13 @@
 #include "ops/replicable.h"
 
 #include "ir/structure.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 
 namespace ipu::ops {
 
 bool is_replicable(const ir::Op& op) {
   if (op.is(ir::kind::kConstant) || op.is(ir::kind::kReplicaIndex)) return true;
-  if (ir::is_structural(op)) return false;
-  const OpDef* def = definition(op);
-  if (def == nullptr || def->has(kSideEffects) || def->has(kRandom) || def->has(kExpensive)) return false;
+  if (!is_function(op) || has_trait(op, kExpensive)) return false;
   if (op.result_count() == 1 && (op.is("expand") || op.is("iota"))) return true;
   for (int i = 0; i < op.result_count(); ++i)
     if (!op.result(i)->type().shape.empty()) return false;

@@ -7,6 +7,7 @@
 #include "ir/structure.h"
 #include "ir/text/text.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -14,9 +15,12 @@ namespace ipu::ops {
 namespace {
 
 // Empty when the op agrees with its definition.
-std::string disagreement(const ir::Op& op) {
+std::string disagreement(const ir::Op& op, ir::Form form) {
+  if (std::string problem = in_place_problem(op); !problem.empty()) return problem;
   const OpDef* def = definition(op);
   if (def == nullptr) return {};  // structural ops are checked by ir, opaque ones have no rules
+  if (form == ir::Form::kFunctional && def->modifies)
+    return fmt::format("modifies operand {}; the functional form has no writes", *def->modifies);
   std::vector<ir::Value*> operands;
   for (int i = 0; i < op.operand_count(); ++i) operands.push_back(op.operand(i));
   std::vector<ir::Type> types;
@@ -52,7 +56,7 @@ std::vector<ir::Violation> find_violations(const ir::Module& module, ir::Form fo
   for (const auto& graph : module.graphs())
     for (const auto& op : graph->ops()) {
       poll_interruption();
-      if (std::string what = disagreement(*op); !what.empty())
+      if (std::string what = disagreement(*op, form); !what.empty())
         violations.push_back({graph->name(), ir::print(*op, brief), std::move(what)});
     }
   return violations;

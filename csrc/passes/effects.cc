@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/structure.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 
 namespace ipu::passes {
 
@@ -48,7 +48,7 @@ CallSites find_call_sites(const ir::Module& module) {
 
 bool has_order_edges(const ir::Graph& graph) {
   return std::any_of(graph.ops().begin(), graph.ops().end(),
-                     [](const auto& op) { return !op->after.empty(); });
+                     [](const auto& op) { return !op->after.empty() || op->attributes.has(ir::kInPlace); });
 }
 
 void erase_stale_code_loads(ir::Module& module) {
@@ -70,18 +70,11 @@ Effects::Effects(const ir::Module& module) {
 }
 
 Effects::Level Effects::level(const ir::Op& op) const {
-  using namespace ir::kind;
-  if (op.attributes.has("modified")) return Level::kEffects;
-  if (!ir::is_structural(op)) {
-    const ops::OpDef* def = ops::definition(op);
-    return def == nullptr || def->has(ops::kSideEffects) ? Level::kEffects : Level::kPure;
-  }
-  if (op.is(kConstant) || op.is(kReplicaIndex) || op.is(kIpuCopy)) return Level::kPure;
-  if (op.is(kVariableRead) || op.is(kRemoteLoad) || op.is(kRngContext)) return Level::kReadsState;
-  std::vector<ir::Graph*> callees = ir::called_graphs(op);
-  if (callees.empty()) return Level::kEffects;
-  Level worst = Level::kPure;
-  for (const ir::Graph* callee : callees) {
+  const ir::Effects alone = ops::effects(op);
+  if (alone.state >= ir::StateEffect::kChanges || !alone.writes.empty() || !alone.aliases.empty())
+    return Level::kEffects;
+  Level worst = alone.state == ir::StateEffect::kReads ? Level::kReadsState : Level::kPure;
+  for (const ir::Graph* callee : ir::called_graphs(op)) {
     auto at = graphs_.find(callee);
     worst = std::max(worst, at == graphs_.end() ? Level::kEffects : at->second);
   }

@@ -1,4 +1,4 @@
-// What passes may assume about an op, graphs it calls included. Asks structure and traits, never names.
+// What passes may assume about an op, graphs it calls included: the closure of ops::effects over a module.
 // Opaque ops (no definition) may do anything, so they are neither merged nor dropped.
 #pragma once
 
@@ -16,8 +16,8 @@ std::vector<ir::Graph*> callees_first(const ir::Module& module);
 using CallSites = std::unordered_map<const ir::Graph*, std::vector<ir::Op*>>;
 CallSites find_call_sites(const ir::Module& module);
 
-// Order edges belong to the authored form. Rewrites leave graphs that have some alone: what they merge or move
-// would have to keep them.
+// Order edges and ops in place belong to the authored form. Rewrites leave graphs that have some alone: what
+// they merge or move would have to keep the edges, and equal ops may read different contents.
 bool has_order_edges(const ir::Graph& graph);
 
 // Erases each code_load of a graph that is gone: its code now stands where it was called, or nowhere.

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "ir/structure.h"
 #include "ir/text/text.h"
+#include "ops/definition/effects.h"
 #include "ops/verify.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -24,6 +24,7 @@ const std::map<std::string, std::vector<std::string>> kPipelines = {
     // What compile() runs on every module before lowering.
     {"default",
      {"@Fwd0",
+      "expand",
       "functionalize",
       "@Fwd1",
       "place",
@@ -85,27 +86,6 @@ bool dump_wanted(std::string_view moment) {
   return found;
 }
 
-// Outputs were appended to its callee after the call.
-bool lacks_results(const ir::Op& op) {
-  if (!ir::is_call(op)) return false;
-  const std::vector<ir::Graph*> callee = ir::called_graphs(op);
-  return !callee.empty() && op.result_count() < static_cast<int>(callee[0]->outputs().size());
-}
-
-// Authored form until a pass has made it functional; a module without authored constructs is functional
-// already.
-ir::Form form_of(const ir::Module& module) {
-  for (const auto& graph : module.graphs()) {
-    for (const ir::Value* input : graph->inputs())
-      if (input->by_reference) return ir::Form::kAuthored;
-    for (const auto& op : graph->ops())
-      if (!op->after.empty() || op->attributes.has("modified") ||
-          (ir::is_structural(*op) && op->structure()->is_authored_only) || lacks_results(*op))
-        return ir::Form::kAuthored;
-  }
-  return ir::Form::kFunctional;
-}
-
 }  // namespace
 
 const std::map<std::string, std::vector<std::string>>& named_pipelines() { return kPipelines; }
@@ -133,7 +113,7 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
   Statistics statistics;
   PassContext inner = context;
   inner.statistics = &statistics;
-  if (verify) ops::verify(module, form_of(module));
+  if (verify) ops::verify(module, ops::form_of(module));
   for (const std::string& step : steps) {
     if (step.starts_with("@")) {
       dump(module, "at:" + step.substr(1));
@@ -151,7 +131,7 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     dump(module, "after:" + step);
     if (!verify) continue;
     try {
-      ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : form_of(module));
+      ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : ops::form_of(module));
     } catch (const Error& error) {
       throw Error(ErrorCode::kInternal, fmt::format("internal error: pass '{}' left an illegal module.\n{}",
                                                     step, error.message()));

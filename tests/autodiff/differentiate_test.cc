@@ -7,6 +7,7 @@
 #include "ops/definition/build.h"
 #include "support/error.h"
 #include "tests/autodiff/gradient_check.h"
+#include "tests/thrown.h"
 
 namespace ipu::autodiff {
 namespace {
@@ -105,6 +106,27 @@ TEST(Differentiate, RandomGraphsMatchCentralDifferences) {
     check_gradients(module, *graph, {}, seed);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST(Differentiate, GraphsThatWriteAreRefusedByNameAndViewsAreNot) {
+  auto gradient_of = [](const std::string& body) {
+    std::unique_ptr<ir::Module> module =
+        ir::parse("graph @forward(%x: f32[4], %u: f32[4]) -> f32[4] { " + body + " return %y }");
+    ir::Graph& graph = *module->find_graph("forward");
+    DifferentiateOptions options;
+    options.provided = {graph.outputs()[0]};
+    options.required = {graph.inputs()[0]};
+    return message_of([&] { differentiate(graph, options); });
+  };
+  EXPECT_EQ(
+      gradient_of("%y = mul(%x, %x) : f32[4] %z = add(%u, %x) {in_place=0} : f32[4] loc(\"m.py\":3)"),
+      "not differentiable [IPU-E107]: 'add' at m.py:3 writes to %u of @forward, and gradients need what it "
+      "held before. Differentiate a graph that writes to no value, and update afterwards.");
+  EXPECT_NE(gradient_of("%y = mul(%x, %x) : f32[4] write(%u, %y)"), "no error");
+  EXPECT_NE(gradient_of("%y = mul(%x, %x) : f32[4] %z = accumulator_zero(%u) : f32[4]"), "no error");
+  EXPECT_EQ(gradient_of("%v = reshape(%x) {in_place=0, shape=[2,2]} : f32[2,2] %w = mul(%v, %v) : f32[2,2] "
+                        "%y = reshape(%w) {shape=[4]} : f32[4]"),
+            "no error");
 }
 
 TEST(Differentiate, RecomputeStitchNeedsForwardInputsOnly) {

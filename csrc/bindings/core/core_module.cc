@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "bindings/core/interpreter_binding.h"
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/python_port.h"
 #include "emulator/streams/array_port.h"
@@ -302,6 +303,7 @@ PYBIND11_MODULE(_native, m) {
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
           "The IR after all passes.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
+  bind_interpreter(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"));
 }
 

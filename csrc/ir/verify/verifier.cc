@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "ir/effects.h"
 #include "ir/structure.h"
 #include "ir/text/text.h"
 #include "ir/verify/verifier_rules.h"
@@ -65,6 +66,7 @@ void Verifier::check_op(const Op& op) {
   if (form_ == Form::kFunctional) {
     if (!op.after.empty()) report("has order edges; the functional form has none");
     if (op.attributes.has("modified")) report("modifies its operands; the functional form has no writes");
+    if (op.attributes.has(kInPlace)) report("works in place; in the functional form each value is its own");
     if (is_structural(op) && op.structure()->is_authored_only)
       report("writes to a value; the functional form has no writes");
   }

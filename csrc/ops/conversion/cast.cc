@@ -8,6 +8,15 @@ namespace {
 
 void import_cast(ImportCall& c) { c.set_result(0, c.cast(c.tensor("self"), c.result_type(0).dtype)); }
 
+// The operand itself, in its memory.
+ir::ViewRule same_view() {
+  ir::ViewRule rule;
+  rule.write = [](ir::Builder&, const ir::Op&, int, ir::Value*, ir::Value* contents) { return contents; };
+  rule.strides = [](const ir::Op&, const ir::StridedView& operand) { return std::optional(operand); };
+  rule.is_same = rule.keeps_order = true;
+  return rule;
+}
+
 const OpRegistration cast =
     define_op("cast", "conversion")
         .doc(
@@ -36,6 +45,7 @@ const OpRegistration nop = define_op("nop", "conversion")
                                .operand("x", kAnything)
                                .result("y")
                                .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+                               .view(same_view())
                                .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
                                .samples(unary_samples());
 
@@ -45,6 +55,7 @@ const OpRegistration detach =
         .operand("x", kAnything)
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+        .view(same_view())
         .gradient_zero()
         .from_aten({"detach", "detach_copy"},
                    [](ImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })

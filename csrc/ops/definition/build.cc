@@ -95,6 +95,7 @@ void check_extents(const OpDef& def, const std::vector<ir::Type>& types) {
 
 void check_attributes(const OpDef& def, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
+    if (name == ir::kInPlace) continue;  // of any op in authored form: ops/definition/effects.h
     const AttributeDef* attribute = find_attribute(def, name);
     if (attribute == nullptr)
       mismatch(fmt::format("unknown attribute: {} has no attribute '{}'.", def.name, name));
@@ -191,6 +192,7 @@ Attribute attribute_or_default(const ir::Op& op, std::string_view name) {
 
 Attributes with_defaults(const OpDef& def, const Attributes& attributes) {
   Attributes full = normalized(def, attributes);
+  full.erase(ir::kInPlace);  // says where results go, not what they are
   for (const AttributeDef& attribute : def.attributes)
     if (attribute.fallback && !full.has(attribute.name)) full.set(attribute.name, *attribute.fallback);
   return full;

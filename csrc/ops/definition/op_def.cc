@@ -141,6 +141,8 @@ void fill_in_elementwise(OpDef* def) {
 
 void fill_in_defaults(OpDef* def) {
   if (def->expression) fill_in_elementwise(def);
+  if (def->expand)
+    def->kernels = [](const ir::Op&) { return std::vector<KernelChoice>{}; };  // gone before lowering
   if (!def->kernels)
     def->kernels = [def](const ir::Op& op) {
       return std::vector<KernelChoice>{{def->name, with_defaults(*def, op.attributes)}};
@@ -309,6 +311,18 @@ OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
 OpDefBuilder& OpDefBuilder::decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule) {
   def_.traits |= kCompound;
   def_.decompose = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::view(ir::ViewRule rule) {
+  def_.view = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::modifies(int operand) {
+  def_.modifies = operand;
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::expand(std::function<std::vector<ir::Value*>(ir::Builder&, const ir::Op&)> rule) {
+  def_.expand = std::move(rule);
   return *this;
 }
 OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/effects.h"
 #include "ir/module.h"
 #include "ops/expression/expr.h"
 #include "ops/reference_tensor.h"
@@ -23,18 +24,17 @@ class ImportCall;       // ops/definition/import_call.h
 enum Trait : uint32_t {
   kElementwise = 1u << 0,           // has an expression; operands broadcast to the result's shape
   kMayReuseFirstOperand = 1u << 1,  // result may overwrite operand 0's memory (same bytes, same layout)
-  kView = 1u << 2,         // result is operand 0's memory seen differently, same order of elements (reshape)
-  kCommutative = 1u << 3,  // of the first two operands
-  kSideEffects = 1u << 4,  // never folded, merged, dropped
-  kRandom = 1u << 5,       // takes a seed operand; never merged unless seed and stream_id are equal
-  kLoss = 1u << 6,         // recognised as a loss (spec 7)
-  kAnyLayout = 1u << 7,    // works in any layout if all operands agree (elementwise ops have it)
-  kCompound = 1u << 8,     // has a `decompose` rule and keeps its name through autodiff
-  kReadsShapeOnly = 1u << 9,  // needs no operand values (zeros_like)
-  kConvolution = 1u << 10,    // wants nhwc activations
-  kPooling = 1u << 11,        // follows nhwc when its input has it
-  kMatmul = 1u << 12,         // operand 1 may be packed64
-  kExpensive = 1u << 13,      // never recomputed or duplicated for free
+  kCommutative = 1u << 3,           // of the first two operands
+  kSideEffects = 1u << 4,           // never folded, merged, dropped
+  kRandom = 1u << 5,                // takes a seed operand; never merged unless seed and stream_id are equal
+  kLoss = 1u << 6,                  // recognised as a loss (spec 7)
+  kAnyLayout = 1u << 7,             // works in any layout if all operands agree (elementwise ops have it)
+  kCompound = 1u << 8,              // has a `decompose` rule and keeps its name through autodiff
+  kReadsShapeOnly = 1u << 9,        // needs no operand values (zeros_like)
+  kConvolution = 1u << 10,          // wants nhwc activations
+  kPooling = 1u << 11,              // follows nhwc when its input has it
+  kMatmul = 1u << 12,               // operand 1 may be packed64
+  kExpensive = 1u << 13,            // never recomputed or duplicated for free
 };
 
 // Which dtypes an operand accepts.
@@ -121,11 +121,23 @@ struct OpDef {
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results.
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
+  // How result 0 lies in the memory of its operands; nullopt: it is computed.
+  std::optional<ir::ViewRule> view;
+  // Kinds of the authored form alone: result 0 always lives in the memory of this operand, which it changes.
+  std::optional<int> modifies;
+  // Builds the ordinary ops (with `in_place` where the kind modifies) before `op` and returns the
+  // replacements of its results; run by the pass `expand` and by the interpreter.
+  std::function<std::vector<ir::Value*>(ir::Builder& builder, const ir::Op& op)> expand;
   // aten overload ("leaky_relu", "add.Tensor", without the domain) → importer.
   std::map<std::string, std::function<void(ImportCall&)>> aten;
   std::vector<Sample> samples;
 
   bool has(Trait trait) const { return (traits & trait) != 0; }
+  // What the op does besides computing results: from `view`, `modifies`, the traits and its `in_place`.
+  ir::Effects effects(const ir::Op& op) const;
+  ir::StateEffect state() const {
+    return has(kSideEffects) ? ir::StateEffect::kChanges : ir::StateEffect::kNone;
+  }
 };
 
 // Fluent construction: define_op("tanh", "activation").doc("...").operand("x", kAnyFloat)...;  registers
@@ -154,6 +166,9 @@ class OpDefBuilder {
   OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
+  OpDefBuilder& view(ir::ViewRule rule);
+  OpDefBuilder& modifies(int operand);
+  OpDefBuilder& expand(std::function<std::vector<ir::Value*>(ir::Builder&, const ir::Op&)> rule);
   // Plain case: operands and attributes are taken from the aten arguments of the same name; `rename` maps
   // "our name" → "aten name". A trailing underscore overload is imported as its functional twin by the
   // frontend.

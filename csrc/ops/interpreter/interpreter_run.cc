@@ -9,6 +9,7 @@
 #include "ir/regions.h"
 #include "ir/replicas.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -73,34 +74,46 @@ std::vector<ReplicaValues> InterpreterRun::graph(const ir::Graph& graph, std::ve
       throw Error(ErrorCode::kExecution,
                   fmt::format("input mismatch: %{} of graph @{} is {}, not {}.", input->name(), graph.name(),
                               ir::to_string(input->type()), ir::to_string(given)));
-    frame[input] = std::move(inputs[i]);
+    frame.define(input, std::move(inputs[i]));
   }
   for (const auto& op : graph.ops()) {
     poll_interruption();
     run(*op, frame, active);
   }
   std::vector<ReplicaValues> outputs;
-  for (const ir::Value* value : graph.outputs()) outputs.push_back(frame.at(value));
+  for (const ir::Value* value : graph.outputs()) outputs.push_back(frame.read(value));
   if (final_inputs != nullptr)
-    for (const ir::Value* value : graph.inputs()) final_inputs->push_back(frame.at(value));
+    for (const ir::Value* value : graph.inputs()) final_inputs->push_back(frame.read(value));
   return outputs;
 }
 
 void InterpreterRun::run(const ir::Op& op, Frame& frame, const ReplicaList& active) {
+  const int in_place = in_place_operand(op);
+  if (in_place >= 0 && view_rule(op) != nullptr) {
+    frame.define_view(op);
+    if (state_.on_value && active[0] == 0) state_.on_value(op, 0, *frame.read(op.result())[0]);
+    return;
+  }
   std::vector<ReplicaValues> operands;
   for (int i = 0; i < op.operand_count(); ++i)
     operands.push_back(op.operand(i) == nullptr ? ReplicaValues(static_cast<size_t>(state_.replicas()))
-                                                : frame.at(op.operand(i)));
+                                                : frame.read(op.operand(i)));
   const OpDef* def = definition(op);
   std::vector<ReplicaValues> results = ir::is_structural(op) ? structural(op, operands, frame, active)
                                        : def != nullptr && def->collective ? collective(op, operands, active)
+                                       : def != nullptr && def->expand     ? expanded(op, operands, active)
                                                                            : defined(op, operands, active);
   IPU_CHECK(static_cast<int>(results.size()) == op.result_count(),
             fmt::format("'{}' gave another number of results", op.kind()));
   for (int i = 0; i < op.result_count(); ++i) {
     ReplicaValues& result = results[static_cast<size_t>(i)];
     if (state_.on_value && active[0] == 0) state_.on_value(op, i, *result[0]);
-    frame[op.result(i)] = std::move(result);
+    if (i == 0 && in_place >= 0) {
+      frame.write(op, op.operand(in_place), result, active);
+      frame.define_same(op.result(), op.operand(in_place));
+    } else {
+      frame.define(op.result(i), std::move(result));
+    }
   }
 }
 
@@ -159,6 +172,31 @@ std::vector<ReplicaValues> InterpreterRun::collective(const ir::Op& op,
   return results;
 }
 
+std::vector<ReplicaValues> InterpreterRun::expanded(const ir::Op& op,
+                                                    const std::vector<ReplicaValues>& operands,
+                                                    const ReplicaList& active) {
+  std::unique_ptr<ir::Module>& module = expansions_[&op];
+  if (module == nullptr) {
+    module = std::make_unique<ir::Module>();
+    ir::Graph* graph = module->add_graph(op.kind());
+    std::vector<ir::Value*> inputs;
+    std::vector<ir::Type> types;
+    for (int i = 0; i < op.operand_count(); ++i) inputs.push_back(graph->add_input(op.operand(i)->type()));
+    for (int i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
+    ir::Op* copy = graph->create(op.kind(), inputs, op.attributes, types);
+    ir::Builder builder(graph, copy);
+    for (ir::Value* result : definition(op)->expand(builder, *copy)) graph->append_output(result);
+    graph->erase(copy);
+  }
+  struct Unwatched {  // whoever watches knows the op, not what it stands for
+    explicit Unwatched(Interpreter& state) : state(state), watcher(std::exchange(state.on_value, nullptr)) {}
+    ~Unwatched() { state.on_value = std::move(watcher); }
+    Interpreter& state;
+    decltype(Interpreter::on_value) watcher;
+  } unwatched(state_);
+  return graph(*module->graphs().front(), operands, active);
+}
+
 // --- control
 
 const ir::Graph& InterpreterRun::named(const ir::Op& op, const Symbol& symbol) const {
@@ -180,7 +218,7 @@ std::vector<ReplicaValues> InterpreterRun::call(const ir::Op& op, const std::vec
   std::vector<ReplicaValues> results =
       graph(named(op, op.attributes.symbol("callee")), operands, active, &final_inputs);
   for (int64_t i : op.attributes.integers("modified", {}))
-    frame[op.operand(static_cast<int>(i))] = final_inputs[static_cast<size_t>(i)];
+    frame.write(op, op.operand(static_cast<int>(i)), final_inputs[static_cast<size_t>(i)], active);
   results.resize(static_cast<size_t>(op.result_count()));  // outputs may have been appended after the call
   return results;
 }
@@ -207,7 +245,8 @@ std::vector<ReplicaValues> InterpreterRun::loop(const ir::Op& op, std::vector<Re
     if (region.condition_output() == 0)
       std::erase_if(running, [&](int64_t r) { return outputs[0][static_cast<size_t>(r)]->values[0] == 0; });
   }
-  for (int64_t k : modified) frame[op.operand(static_cast<int>(k))] = operands[static_cast<size_t>(k)];
+  for (int64_t k : modified)
+    frame.write(op, op.operand(static_cast<int>(k)), operands[static_cast<size_t>(k)], active);
   operands.resize(static_cast<size_t>(region.carried()));
   return operands;
 }
@@ -228,8 +267,8 @@ std::vector<ReplicaValues> InterpreterRun::branch(const ir::Op& op,
               {operands.begin() + region.first_operand(), operands.end()}, here, &final_inputs);
     for (size_t i = 0; i < own.size(); ++i) merge(results[i], own[i], here);
     for (int64_t i : op.attributes.integers("modified", {}))
-      merge(frame[op.operand(static_cast<int>(i))],
-            final_inputs[static_cast<size_t>(region.input(static_cast<int>(i)))], here);
+      frame.write(op, op.operand(static_cast<int>(i)),
+                  final_inputs[static_cast<size_t>(region.input(static_cast<int>(i)))], here);
   }
   return results;
 }
@@ -282,10 +321,11 @@ std::vector<ReplicaValues> InterpreterRun::structural(const ir::Op& op,
     std::vector<TensorPtr> own;
     for (const ReplicaValues& operand : operands) own.push_back(operand[static_cast<size_t>(r)]);
     if (op.is(kind::kWrite))
-      frame[op.operand(0)][static_cast<size_t>(r)] = written(op, own);
+      result[static_cast<size_t>(r)] = written(op, own);
     else
       result[static_cast<size_t>(r)] = transfer(op, own, r);
   }
+  if (op.is(kind::kWrite)) frame.write(op, op.operand(0), result, active);
   if (op.result_count() == 0) return {};
   return {result};
 }

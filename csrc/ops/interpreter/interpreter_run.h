@@ -8,13 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ops/interpreter/frame.h"
 #include "ops/interpreter/interpreter.h"
 
 namespace ipu::ops {
-
-using TensorPtr = std::shared_ptr<const ReferenceTensor>;
-using ReplicaValues = std::vector<TensorPtr>;  // by replica; nullptr where it takes no part
-using ReplicaList = std::vector<int64_t>;      // those that take part, ascending
 
 void settle(ReferenceTensor& tensor, Arithmetic arithmetic);
 
@@ -29,11 +26,12 @@ class InterpreterRun {
                                    std::vector<ReplicaValues>* final_inputs = nullptr);
 
  private:
-  using Frame = std::unordered_map<const ir::Value*, ReplicaValues>;
-
   void run(const ir::Op& op, Frame& frame, const ReplicaList& active);
   std::vector<ReplicaValues> defined(const ir::Op& op, const std::vector<ReplicaValues>& operands,
                                      const ReplicaList& active);
+  // An authored kind: the ordinary ops it stands for.
+  std::vector<ReplicaValues> expanded(const ir::Op& op, const std::vector<ReplicaValues>& operands,
+                                      const ReplicaList& active);
   std::vector<ReplicaValues> collective(const ir::Op& op, const std::vector<ReplicaValues>& operands,
                                         const ReplicaList& active);
   std::vector<ReplicaValues> structural(const ir::Op& op, const std::vector<ReplicaValues>& operands,
@@ -62,6 +60,7 @@ class InterpreterRun {
   const ir::Module& module_;
   std::map<std::pair<std::string, int64_t>, const ir::Variable*> remote_variables_;  // by buffer and entry
   std::vector<int64_t> counters_;  // of the loops being run, outermost first
+  std::unordered_map<const ir::Op*, std::unique_ptr<ir::Module>> expansions_;  // one graph each
 };
 
 }  // namespace ipu::ops

@@ -53,6 +53,22 @@ void concat_gradient(GradientBuilder& g) {
   }
 }
 
+// In place it lies in the memory of all operands, one piece in each.
+ir::ViewRule concat_view() {
+  ir::ViewRule rule;
+  rule.all_operands = true;
+  rule.write = [](ir::Builder& builder, const ir::Op& view, int operand, ir::Value* base,
+                  ir::Value* contents) {
+    const Shape& shape = base->type().shape;
+    const int64_t dim = view.attributes.integer("dim");
+    std::vector<int64_t> starts(shape.size(), 0);
+    for (int i = 0; i < operand; ++i) starts[dim] += view.operand(i)->type().shape[dim];
+    return build(builder, "slice", {contents},
+                 {{"starts", starts}, {"sizes", shape}, {"steps", Shape(shape.size(), 1)}});
+  };
+  return rule;
+}
+
 // Tensors in the dtype of the result. Empty one-dimensional ones are skipped, as torch does for old programs.
 std::vector<ir::Value*> pieces_of(ImportCall& call) {
   std::vector<ir::Value*> pieces;
@@ -113,6 +129,7 @@ const OpRegistration concat =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{concat_type(c)}; })
         .gradient(concat_gradient)
         .reference(concat_reference)
+        .view(concat_view())
         .from_aten({"cat", "concat", "concatenate"},
                    [](ImportCall& call) {
                      const int64_t dim = call.has("dim") ? call.integer("dim") : 0;

@@ -22,6 +22,25 @@ ir::Type expand_type(const InferContext& c) {
   return {c.operand(0).dtype, to};
 }
 
+ir::ViewRule expand_view() {
+  ir::ViewRule rule;
+  rule.write = [](ir::Builder& builder, const ir::Op& view, int, ir::Value* base,
+                  ir::Value* contents) -> ir::Value* {
+    if (view.result()->type().elements() != base->type().elements()) return nullptr;
+    return build(builder, "reshape", {contents}, {{"shape", base->type().shape}});
+  };
+  rule.unwritable = "repeats elements of its operand";
+  rule.strides = [](const ir::Op& view, const ir::StridedView& operand) {
+    const Shape &from = operand.shape, &to = view.result()->type().shape;
+    ir::StridedView result{operand.offset, to, Strides(to.size(), 0)};
+    const size_t shift = to.size() - from.size();
+    for (size_t d = 0; d < from.size(); ++d)
+      if (from[d] == to[d + shift]) result.strides[d + shift] = operand.strides[d];
+    return std::optional(result);
+  };
+  return rule;
+}
+
 // Dimension d of size n, r times: [n] → [1, n] → [r, n] → [r * n], for all dimensions at once.
 void import_repeat(ImportCall& call, std::vector<int64_t> repeats) {
   ir::Value* x = call.tensor("self");
@@ -52,6 +71,7 @@ const OpRegistration expand =
         .reference([](ReferenceCall& call) {
           read_strided(call, 0, broadcast_strides(call.operand(0).type.shape, call.result().type.shape));
         })
+        .view(expand_view())
         .kernels([](const ir::Op& op) {
           return std::vector{
               strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};

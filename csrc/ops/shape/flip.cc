@@ -14,6 +14,15 @@ std::pair<int64_t, Strides> flip_view(const Shape& x, const std::vector<int64_t>
   return {offset, strides};
 }
 
+// Of negative strides, which no kernel reads in place: `strides` stays empty.
+ir::ViewRule flip_rule() {
+  ir::ViewRule rule;
+  rule.write = [](ir::Builder& builder, const ir::Op& view, int, ir::Value*, ir::Value* contents) {
+    return build(builder, "flip", {contents}, {{"dims", view.attributes.integers("dims")}});
+  };
+  return rule;
+}
+
 const OpRegistration flip =
     define_op("flip", "shape")
         .doc("x with the order of elements reversed along each of dims.")
@@ -32,6 +41,7 @@ const OpRegistration flip =
               flip_view(call.operand(0).type.shape, call.attributes.integers("dims"));
           read_strided(call, offset, strides);
         })
+        .view(flip_rule())
         .from_aten({"flip"},
                    [](ImportCall& call) {
                      ir::Value* x = call.tensor("self");

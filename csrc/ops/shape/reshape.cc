@@ -16,6 +16,66 @@ ir::Type reshape_type(const InferContext& c) {
   return {c.operand(0).dtype, shape};
 }
 
+// Strides of a view seen with another shape, if there are any: runs of source dimensions that lie one behind
+// the other are split or joined at will.
+std::optional<Strides> reshaped_strides(const ir::StridedView& from, const Shape& to) {
+  if (element_count(to) == 0) return contiguous_strides(to);
+  Strides strides(to.size(), 0);
+  size_t done = 0;  // dimensions of `to` that have strides
+  int64_t chunk = 1, chunk_stride = 1;
+  bool open = false;
+  // From the innermost: source dimensions are gathered into a chunk until the next one does not continue it.
+  int64_t filled = 1;
+  for (size_t i = from.shape.size(); i-- > 0;) {
+    if (!open) {
+      chunk = 1;
+      chunk_stride = from.strides[i];
+      filled = 1;
+      open = true;
+    }
+    chunk *= from.shape[i];
+    size_t outer = i;
+    while (outer > 0 && from.shape[outer - 1] == 1) --outer;
+    bool last = outer == 0;
+    if (from.shape[i] == 1 && chunk == 1 && !last) {  // a leading 1 says nothing about strides
+      open = false;
+      continue;
+    }
+    if (!last && from.strides[outer - 1] == chunk * chunk_stride) continue;
+    while (done < to.size() && (filled < chunk || to[to.size() - 1 - done] == 1)) {
+      size_t d = to.size() - 1 - done;
+      strides[d] = filled * chunk_stride;
+      filled *= to[d];
+      ++done;
+    }
+    if (filled != chunk) return std::nullopt;
+    open = false;
+    if (last) break;
+  }
+  for (; done < to.size(); ++done) {
+    if (to[to.size() - 1 - done] != 1) return std::nullopt;
+    strides[to.size() - 1 - done] = 1;
+  }
+  return strides;
+}
+
+ir::ViewRule reshape_view() {
+  ir::ViewRule rule;
+  rule.keeps_order = true;
+  rule.write = [](ir::Builder& builder, const ir::Op&, int, ir::Value* base, ir::Value* contents) {
+    return build(builder, "reshape", {contents}, {{"shape", base->type().shape}});
+  };
+  rule.strides = [](const ir::Op& view, const ir::StridedView& operand) -> std::optional<ir::StridedView> {
+    const Shape& to = view.result()->type().shape;
+    if (operand.strides == contiguous_strides(operand.shape))
+      return ir::StridedView{operand.offset, to, contiguous_strides(to)};
+    std::optional<Strides> strides = reshaped_strides(operand, to);
+    if (!strides) return std::nullopt;
+    return ir::StridedView{operand.offset, to, std::move(*strides)};
+  };
+  return rule;
+}
+
 // Sizes, dims and strides arguments are already resolved in the type of the result.
 void import_reshape(ImportCall& call) {
   call.set_result(0, reshaped(call, call.tensor("self"), call.result_type(0).shape));
@@ -30,7 +90,7 @@ const OpRegistration reshape =
         .operand("x", kAnything)
         .attribute("shape")
         .result("y")
-        .traits(kView)
+        .view(reshape_view())
         .infer([](const InferContext& c) { return std::vector<ir::Type>{reshape_type(c)}; })
         .gradient([](GradientBuilder& g) { g.set(0, g.reshape(g.upstream(), g.operand_type(0).shape)); })
         .reference([](ReferenceCall& call) { call.result().values = call.operand(0).values; })

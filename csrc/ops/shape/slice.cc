@@ -35,6 +35,29 @@ std::pair<int64_t, Strides> slice_view(const Shape& x, const Attributes& attribu
   return {offset, strides};
 }
 
+ir::ViewRule slice_rule() {
+  ir::ViewRule rule;
+  rule.write = [](ir::Builder& builder, const ir::Op& view, int, ir::Value* base, ir::Value* contents) {
+    const Attributes& a = view.attributes;
+    return build(
+        builder, "slice_scatter", {base, contents},
+        {{"starts", a.integers("starts")}, {"sizes", a.integers("sizes")}, {"steps", a.integers("steps")}});
+  };
+  rule.strides = [](const ir::Op& view, const ir::StridedView& operand) {
+    const Region r{view.attributes.integers("starts"), view.attributes.integers("sizes"),
+                   view.attributes.integers("steps")};
+    ir::StridedView result = operand;
+    result.shape = r.sizes;
+    for (size_t d = 0; d < r.sizes.size(); ++d) {
+      result.offset += r.starts[d] * operand.strides[d];
+      result.strides[d] *= r.steps[d];
+    }
+    if (element_count(r.sizes) == 0) result.offset = operand.offset;  // a place that is there
+    return std::optional(result);
+  };
+  return rule;
+}
+
 void slice_gradient(GradientBuilder& g) {
   const Region r{g.attributes().integers("starts"), g.attributes().integers("sizes"),
                  g.attributes().integers("steps")};
@@ -119,6 +142,7 @@ const OpRegistration slice =
           const auto [offset, strides] = slice_view(call.operand(0).type.shape, call.attributes);
           read_strided(call, offset, strides);
         })
+        .view(slice_rule())
         .kernels([](const ir::Op& op) {
           auto [offset, strides] = slice_view(op.operand(0)->type().shape, op.attributes);
           return std::vector{strided_copy(offset, std::move(strides))};

@@ -36,6 +36,19 @@ std::vector<int64_t> inverse(const std::vector<int64_t>& perm) {
   return result;
 }
 
+ir::ViewRule transpose_view() {
+  ir::ViewRule rule;
+  rule.write = [](ir::Builder& builder, const ir::Op& view, int, ir::Value*, ir::Value* contents) {
+    return build(builder, "transpose", {contents}, {{"perm", inverse(view.attributes.integers("perm"))}});
+  };
+  rule.strides = [](const ir::Op& view, const ir::StridedView& operand) {
+    ir::StridedView result{operand.offset, view.result()->type().shape, {}};
+    for (const int64_t d : view.attributes.integers("perm")) result.strides.push_back(operand.strides[d]);
+    return std::optional(result);
+  };
+  return rule;
+}
+
 void import_permutation(ImportCall& call, std::vector<int64_t> perm) {
   call.set_result(0, transposed(call, call.tensor("self"), std::move(perm)));
 }
@@ -96,6 +109,7 @@ const OpRegistration transpose =
           read_strided(call, 0,
                        transpose_strides(call.operand(0).type.shape, call.attributes.integers("perm")));
         })
+        .view(transpose_view())
         .kernels([](const ir::Op& op) {
           return std::vector{strided_copy(
               0, transpose_strides(op.operand(0)->type().shape, op.attributes.integers("perm")))};

@@ -4,7 +4,7 @@
 // for dce.
 #include "ir/builder.h"
 #include "ir/structure.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "ops/interpreter/interpreter.h"
 #include "passes/pass.h"
 
@@ -23,9 +23,7 @@ const ConstantData* constant_of(const ir::Value* value) {
 class FoldConstants : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr || !def->reference || def->has(ops::kSideEffects) || def->has(ops::kRandom))
-      return false;
+    if (!ops::is_function(op) || !ops::definition(op)->reference) return false;
     int64_t given = 0, made = 0;
     for (int i = 0; i < op.operand_count(); ++i) {
       const ConstantData* data = constant_of(op.operand(i));

@@ -11,6 +11,7 @@
 
 #include "ir/structure.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "ops/expression/expr_rounding.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
@@ -75,9 +76,7 @@ class GraphFusion {
 
  private:
   static bool is_candidate(const ir::Op& op) {
-    const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr || !def->expression || def->has(ops::kSideEffects) || def->has(ops::kRandom))
-      return false;
+    if (!ops::is_function(op) || !ops::definition(op)->expression) return false;
     const ir::Type& type = op.result()->type();
     if (type.elements() <= 1 && !is_floating_point(type.dtype)) return false;  // control
     for (int i = 0; i < op.result_count(); ++i)

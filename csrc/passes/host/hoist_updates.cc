@@ -3,13 +3,13 @@
 // backward pass, and are still in the cache when they are used. The tail are the elementwise ops that lead
 // only to outputs of the graph and to variable.assign. One that reads state (an input of the graph, a
 // variable) stays behind the last other reader of it, so that the new value can take the place of the old
-// one. Only the order of the list changes.
+// one; where that reader comes after the assignment, before the assignment. Only the order of the list changes.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/structure.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "passes/pass.h"
 
 namespace ipu::passes {
@@ -55,6 +55,7 @@ class HoistUpdates : public Pass {
         ++last;
       }
     }
+    const std::unordered_map<const ir::Op*, int64_t> latest = latest_places(moving, tail, anchor);
     int64_t hoisted = 0;
     std::unordered_map<const ir::Value*, int64_t> last_readers;
     for (ir::Op* op : moving) {
@@ -66,7 +67,7 @@ class HoistUpdates : public Pass {
         if (is_state(*operand))
           earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
       }
-      anchor[op] = earliest;
+      anchor[op] = std::min(earliest, latest.at(op));
     }
     let_light_ops_wait(moving, anchor);
     for (const ir::Op* op : moving) hoisted += anchor.at(op) != now.at(op);
@@ -82,9 +83,23 @@ class HoistUpdates : public Pass {
     return hoisted;
   }
 
+  // Before the assignments that wait for it, directly or through other ops of the tail.
+  static std::unordered_map<const ir::Op*, int64_t> latest_places(
+      const std::vector<ir::Op*>& moving, const std::unordered_set<const ir::Op*>& tail,
+      const std::unordered_map<const ir::Op*, int64_t>& anchor) {
+    std::unordered_map<const ir::Op*, int64_t> latest;
+    for (auto op = moving.rbegin(); op != moving.rend(); ++op) {
+      int64_t place = INT64_MAX;
+      for (int i = 0; i < (*op)->result_count(); ++i)
+        for (const ir::Use& use : (*op)->result(i)->uses())
+          place = std::min(place, tail.contains(use.user) ? latest.at(use.user) : anchor.at(use.user) - 1);
+      latest[*op] = place;
+    }
+    return latest;
+  }
+
   static bool is_tail(const ir::Op& op, const std::unordered_set<const ir::Op*>& tail) {
-    const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr || !def->has(ops::kElementwise) || def->has(ops::kSideEffects) || !op.after.empty())
+    if (!ops::has_trait(op, ops::kElementwise) || ops::has_side_effects(op) || !op.after.empty())
       return false;
     bool is_read = false;
     for (int i = 0; i < op.result_count(); ++i) {

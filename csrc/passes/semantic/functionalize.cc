@@ -1,12 +1,11 @@
-// Authored form → functional form: what an op wrote into the memory of a value becomes a new value; graphs
-// that write to their inputs return the new contents as further results, and call sites that marked the
-// operand as modified go on with them. Order edges are spent: the list keeps their order. First proves that
-// the program says in which order each write and every other access of that memory happen, by operands or
-// order edges; a program that leaves it open is refused (enableInplaceAmbiguityChecking of PopART). Not here:
-// views that share memory (results of ops are memory of their own in the authored form), and writes to
-// variables (`variable.assign`). A pipeline does not modify its operands.
-// The proof looks from an access back to the write, through the ops listed between: linear when accesses of
-// one memory are near each other.
+// Authored form → functional form: what an op wrote into the memory of a value becomes a new value, of the
+// base and of all views that lie in it (memory_map.h); graphs that write to their inputs return the new
+// contents as further results, and call sites that marked the operand as modified go on with them. Order edges
+// are spent: the list keeps their order. First proves that the program says in which order accesses happen
+// (order_check.h). Not here: kinds of the authored form alone (`expand` comes before), and writes to variables
+// (`variable.assign`). A pipeline does not modify its operands.
+// An op without a definition may write anything: in a module of the authored form it is refused. In one of the
+// functional form it stays, for there nothing writes to a value.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,8 +16,11 @@
 #include "ir/builder.h"
 #include "ir/regions.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
+#include "passes/semantic/memory_map.h"
+#include "passes/semantic/order_check.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -28,106 +30,11 @@ namespace {
 using Values = std::vector<ir::Value*>;
 using Integers = std::vector<int64_t>;
 
-std::string where(const ir::Op& op) {
-  return fmt::format("'{}'{}", op.kind(),
-                     op.location ? fmt::format(" ({})", ir::to_string(op.location)) : "");
-}
-
-[[noreturn]] void refuse(const ir::Op& op, const std::string& what) {
-  throw Error(ErrorCode::kInvalidIr, what).at(ir::user_line(op.location));
-}
-
 Values operands_of(const ir::Op& op) {
   Values values;
   for (int i = 0; i < op.operand_count(); ++i) values.push_back(op.operand(i));
   return values;
 }
-
-// Operands whose memory the op changes.
-Integers written_operands(const ir::Op& op) {
-  if (op.is(ir::kind::kWrite)) return {0};
-  return op.attributes.integers("modified", {});
-}
-
-// --- the proof of order
-
-class OrderCheck {
- public:
-  explicit OrderCheck(const ir::Graph& graph) : graph_(graph) {}
-
-  void run() {
-    std::unordered_set<const ir::Value*> memories;  // those that are written at all
-    for (const auto& op : graph_.ops())
-      for (int64_t i : written_operands(*op)) memories.insert(op->operand(static_cast<int>(i)));
-    if (memories.empty()) return;
-    int64_t position = 0;
-    for (const auto& op : graph_.ops()) position_[op.get()] = position++;
-    for (const auto& op : graph_.ops()) {
-      poll_interruption();
-      Integers written = written_operands(*op);
-      std::unordered_set<const ir::Value*> seen;
-      for (int i = 0; i < op->operand_count(); ++i) {
-        const ir::Value* memory = op->operand(i);
-        if (!memories.contains(memory) || !seen.insert(memory).second) continue;
-        bool writes = false;
-        for (int64_t w : written) writes = writes || op->operand(static_cast<int>(w)) == memory;
-        access(*op, memory, writes);
-      }
-    }
-  }
-
- private:
-  struct Accesses {
-    const ir::Op* last_write = nullptr;
-    std::vector<const ir::Op*> reads;  // since then
-  };
-
-  void access(const ir::Op& op, const ir::Value* memory, bool writes) {
-    Accesses& known = accesses_[memory];
-    if (known.last_write != nullptr) demand(*known.last_write, op, memory);
-    if (!writes) {
-      known.reads.push_back(&op);
-      return;
-    }
-    for (const ir::Op* read : known.reads) demand(*read, op, memory);
-    known = {&op, {}};
-  }
-
-  void demand(const ir::Op& earlier, const ir::Op& later, const ir::Value* memory) {
-    if (reaches(earlier, later)) return;
-    refuse(later, fmt::format(
-                      "ambiguous order: %{} of @{} is accessed by {} and by {}, "
-                      "one of them writes to it, and neither operands nor order edges say which comes first. "
-                      "Put both in an in_sequence context.",
-                      memory->name(), graph_.name(), where(earlier), where(later)));
-  }
-
-  // Whether `later` needs `earlier` to have run. Order edges first: in_sequence makes them short.
-  bool reaches(const ir::Op& earlier, const ir::Op& later) {
-    std::unordered_set<const ir::Op*> seen{&later};
-    std::vector<const ir::Op*> stack{&later};
-    int64_t oldest = position_.at(&earlier);
-    while (!stack.empty()) {
-      const ir::Op* op = stack.back();
-      stack.pop_back();
-      if (op == &earlier) return true;
-      auto look = [&](const ir::Op* before) {
-        if (before != nullptr && position_.at(before) >= oldest && seen.insert(before).second)
-          stack.push_back(before);
-      };
-      for (int i = 0; i < op->operand_count(); ++i)
-        if (op->operand(i) != nullptr) look(op->operand(i)->producer());
-      for (const ir::Op* before : op->after) look(before);
-    }
-    return false;
-  }
-
-  const ir::Graph& graph_;
-  std::unordered_map<const ir::Op*, int64_t> position_;
-  std::unordered_map<const ir::Value*, Accesses> accesses_;
-};
-
-// --- the rewrite
 
 class Functionalize : public Pass {
  public:
@@ -135,19 +42,30 @@ class Functionalize : public Pass {
     module_ = &module;
     context_ = &context;
     written_.clear();
+    const bool is_authored = ops::form_of(module) == ir::Form::kAuthored;
     bool changed = ir::complete_calls(module);
-    for (const auto& graph : module.graphs()) OrderCheck(*graph).run();
+    if (is_authored)
+      for (const auto& graph : module.graphs()) {
+        refuse_unknown(*graph);
+        check_order(*graph);
+      }
     std::vector<ir::Graph*> order = callees_first(module);  // before wrappers are added
     for (ir::Graph* graph : order) changed = rewrite(*graph) || changed;
     return changed;
   }
 
  private:
-  // Current contents of each memory, while the ops of a graph are walked in order.
-  using Contents = std::unordered_map<ir::Value*, ir::Value*>;
-  static ir::Value* current(const Contents& contents, ir::Value* value) {
-    auto at = contents.find(value);
-    return at == contents.end() ? value : at->second;
+  static void refuse_unknown(const ir::Graph& graph) {
+    for (const auto& op : graph.ops()) {
+      if (ops::state_effect(*op) == ir::StateEffect::kUnknown && op->operand_count() > 0)
+        refuse(*op, fmt::format(
+                        "unknown effects: nobody knows whether {} of @{} writes to its operands: it has no "
+                        "definition. Load the library that defines it (ops::load_custom_ops) first.",
+                        described(*op), graph.name()));
+      if (const ops::OpDef* def = ops::definition(*op); def != nullptr && def->modifies)
+        refuse(*op, fmt::format("authored op: {} of @{} stands for several ops. Run the pass expand first.",
+                                described(*op), graph.name()));
+    }
   }
 
   bool rewrite(ir::Graph& graph) {
@@ -160,41 +78,46 @@ class Functionalize : public Pass {
       changed = changed || input->by_reference;
       input->by_reference = false;
     }
-    Contents contents;
+    MemoryMap map;
     ir::Op* next = nullptr;
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().front().get(); op != nullptr; op = next) {
       poll_interruption();
       next = graph.next(op);
+      const ir::Effects effects = ops::effects(*op);
       Values memories = operands_of(*op);
-      for (int i = 0; i < op->operand_count(); ++i)
-        if (ir::Value* value = op->operand(i); value != nullptr && current(contents, value) != value)
-          op->set_operand(i, current(contents, value));
-      if (op->is(ir::kind::kWrite))
-        contents[memories[0]] = written_value(*op);
-      else if (ir::is_call(*op))
-        rewrite_call(*op, memories, contents);
-      else if (op->is(ir::kind::kLoop))
-        op = rewrite_loop(*op, memories, contents);
-      else if (op->is(ir::kind::kIf))
-        op = rewrite_if(*op, memories, contents);
-      else if (op->is(ir::kind::kPipeline))
-        refuse_pipeline(*op);
+      const bool replaces_all = op->is(ir::kind::kWrite) && !op->attributes.has("sizes");
+      for (int i = replaces_all ? 1 : 0; i < op->operand_count(); ++i)
+        if (ir::Value* value = op->operand(i); value != nullptr)
+          if (ir::Value* contents = map.read(value, op); contents != value) op->set_operand(i, contents);
       if (op->is(ir::kind::kWrite)) {
+        map.write(memories[0], written_value(*op), *op, op);
         graph.erase(op);
         context_->count("writes replaced");
         changed = true;
+      } else if (!effects.aliases.empty()) {
+        rewrite_in_place(*op, effects, memories, map, next);
+        changed = true;
+      } else if (ir::is_call(*op)) {
+        rewrite_call(*op, memories, map, next);
+      } else if (op->is(ir::kind::kLoop)) {
+        rewrite_loop(*op, memories, map, next);
+      } else if (op->is(ir::kind::kIf)) {
+        rewrite_if(*op, memories, map, next);
+      } else if (op->is(ir::kind::kPipeline)) {
+        refuse_pipeline(*op);
       }
     }
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
       ir::Value* output = graph.outputs()[i];
-      if (current(contents, output) != output)
-        graph.set_output(static_cast<int>(i), current(contents, output));
+      if (ir::Value* contents = map.read(output, nullptr); contents != output)
+        graph.set_output(static_cast<int>(i), contents);
     }
     // New contents of inputs become further outputs.
     Integers& written = written_[&graph];
     for (ir::Value* input : graph.inputs()) {
-      if (current(contents, input) == input) continue;
-      graph.append_output(current(contents, input));
+      ir::Value* contents = map.read(input, nullptr);
+      if (contents == input) continue;
+      graph.append_output(contents);
       written.push_back(input->index());
     }
     return std::exchange(sites_changed_, false) || changed;
@@ -212,28 +135,51 @@ class Functionalize : public Pass {
                       op.operand(0)->name());
   }
 
+  // A view is an ordinary op on what its operands hold now; any other op in place gives its operand new contents.
+  void rewrite_in_place(ir::Op& op, const ir::Effects& effects, const Values& memories, MemoryMap& map,
+                        ir::Op* next) {
+    op.attributes.erase(ir::kInPlace);
+    map.add(op, effects, memories);
+    for (const ir::Write& write : effects.writes)
+      map.write(memories[static_cast<size_t>(write.operand)], op.result(), op, next);
+    context_->count(effects.writes.empty() ? "views separated" : "writes replaced");
+  }
+
   const Integers& written_inputs(const ir::Graph* graph) { return written_[graph]; }
 
-  // The marks of a site as operand numbers; the attribute goes.
-  std::unordered_set<int64_t> take_marks(ir::Op& op, const Values& memories) {
+  // The marks of a site as operand numbers; the attribute goes. What a marked operand lies in may reach the
+  // callee once only: through two operands, nothing says which of them holds what was written. Operands before
+  // `first` do not count: conditions, carried values.
+  std::unordered_set<int64_t> take_marks(ir::Op& op, const Values& memories, size_t first, MemoryMap& map) {
     Integers list = op.attributes.integers("modified", {});
     std::unordered_set<int64_t> marks(list.begin(), list.end());
-    std::unordered_set<const ir::Value*> once;
-    for (int64_t i : marks)
-      if (!once.insert(memories[static_cast<size_t>(i)]).second)
-        refuse(op, fmt::format("ambiguous modification: {} modifies %{} through two operands.", where(op),
-                               memories[static_cast<size_t>(i)]->name()));
     if (op.attributes.erase("modified")) sites_changed_ = true;
+    if (marks.empty()) return marks;
+    std::unordered_map<const MemoryMap::Place*, size_t> marked;
+    for (size_t i = first; i < memories.size(); ++i)
+      if (marks.contains(static_cast<int64_t>(i)))
+        for (const MemoryMap::Place* memory : map.place(memories[i]).memories)
+          if (auto [at, is_new] = marked.emplace(memory, i); !is_new && at->second != i)
+            refuse(op, fmt::format("ambiguous modification: {} modifies %{} through two operands.",
+                                   described(op), memory->value->name()));
+    for (size_t i = first; i < memories.size(); ++i)
+      for (const MemoryMap::Place* memory : map.place(memories[i]).memories)
+        if (auto at = marked.find(memory); at != marked.end() && at->second != i)
+          refuse(op, fmt::format(
+                         "ambiguous modification: {} modifies %{} through operand {} and takes it through "
+                         "operand {} as well. Pass a copy to one of them.",
+                         described(op), memory->value->name(), at->second, i));
     return marks;
   }
 
-  void rewrite_call(ir::Op& op, const Values& memories, Contents& contents) {
-    std::unordered_set<int64_t> marks = take_marks(op, memories);
+  void rewrite_call(ir::Op& op, const Values& memories, MemoryMap& map, ir::Op* next) {
+    std::unordered_set<int64_t> marks = take_marks(op, memories, 0, map);
     for (int64_t input : written_inputs(ir::called_graphs(op).at(0))) {
       size_t i = static_cast<size_t>(input);
       ir::Value* result = op.append_result(op.operand(static_cast<int>(input))->type(), memories[i]->name());
       sites_changed_ = true;
-      if (marks.contains(input)) contents[memories[i]] = result;  // else the callee worked on a copy
+      if (marks.contains(input))
+        map.write(memories[i], result, op, next);  // else the callee worked on a copy
     }
   }
 
@@ -260,8 +206,9 @@ class Functionalize : public Pass {
 
   // An invariant the body writes to and the loop marks is carried from one iteration to the next; unmarked,
   // every iteration works on a copy. The body keeps its interface and is called from a new one.
-  ir::Op* rewrite_loop(ir::Op& op, const Values& memories, Contents& contents) {
-    std::unordered_set<int64_t> marks = take_marks(op, memories);
+  void rewrite_loop(ir::Op& op, const Values& memories, MemoryMap& map, ir::Op* next) {
+    std::unordered_set<int64_t> marks =
+        take_marks(op, memories, static_cast<size_t>(ir::Region(op).carried()), map);
     ir::Graph* body = ir::called_graphs(op).at(0);
     const ir::Region loop(op);
     const int carried = loop.carried();
@@ -269,9 +216,9 @@ class Functionalize : public Pass {
       if (loop.is_carried(static_cast<int>(i)))
         refuse(op, fmt::format("ambiguous modification: {} carries operand {} and modifies it too. "
                                "Its result is the new value.",
-                               where(op), i));
+                               described(op), i));
     const Integers& written = written_inputs(body);
-    if (written.empty()) return &op;
+    if (written.empty()) return;
     std::vector<int> order;  // operands in their new order: carried, now carried, invariant
     std::vector<int> now_carried;
     for (int64_t input : written)
@@ -310,13 +257,13 @@ class Functionalize : public Pass {
     }
     ir::Op* fresh = replace(op, operands, std::move(attributes), types, names);
     for (size_t k = 0; k < now_carried.size(); ++k)
-      contents[memories[static_cast<size_t>(now_carried[k])]] = fresh->result(carried + static_cast<int>(k));
-    return fresh;
+      map.write(memories[static_cast<size_t>(now_carried[k])], fresh->result(carried + static_cast<int>(k)),
+                *fresh, next);
   }
 
   // Marked operands that one of the branches writes to become results of both.
-  ir::Op* rewrite_if(ir::Op& op, const Values& memories, Contents& contents) {
-    std::unordered_set<int64_t> marks = take_marks(op, memories);
+  void rewrite_if(ir::Op& op, const Values& memories, MemoryMap& map, ir::Op* next) {
+    std::unordered_set<int64_t> marks = take_marks(op, memories, 1, map);
     std::vector<ir::Graph*> branches = ir::called_graphs(op);
     std::vector<int> written;  // operands, those marked and written by a branch
     bool any = false;
@@ -327,7 +274,7 @@ class Functionalize : public Pass {
             marks.contains(i) && std::find(written.begin(), written.end(), i) == written.end())
           written.push_back(i);
     }
-    if (!any) return &op;
+    if (!any) return;
     std::sort(written.begin(), written.end());
     Attributes attributes = op.attributes;
     for (size_t b = 0; b < branches.size(); ++b) {
@@ -356,8 +303,8 @@ class Functionalize : public Pass {
     int before = op.result_count();
     ir::Op* fresh = replace(op, operands_of(op), std::move(attributes), types, names);
     for (size_t k = 0; k < written.size(); ++k)
-      contents[memories[static_cast<size_t>(written[k])]] = fresh->result(before + static_cast<int>(k));
-    return fresh;
+      map.write(memories[static_cast<size_t>(written[k])], fresh->result(before + static_cast<int>(k)),
+                *fresh, next);
   }
 
   static Values call_from(ir::Graph& wrapper, ir::Graph& callee, const Values& arguments,
@@ -373,7 +320,7 @@ class Functionalize : public Pass {
       if (!written_inputs(stage).empty())
         refuse(op, fmt::format("unsupported write: stage @{} of {} writes to its inputs. "
                                "Carry the value through the pipeline instead.",
-                               stage->name(), where(op)));
+                               stage->name(), described(op)));
   }
 
   ir::Module* module_ = nullptr;
@@ -384,7 +331,7 @@ class Functionalize : public Pass {
 };
 
 IPU_REGISTER_PASS(Functionalize, "functionalize", "Turns writes to values into new values.",
-                  {"writes replaced"});
+                  {"views separated", "writes replaced"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -15,7 +15,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
-#include "ops/definition/op_def.h"
+#include "ops/definition/effects.h"
 #include "ops/replicable.h"
 #include "passes/host_limits.h"
 #include "passes/inline_graph.h"
@@ -74,8 +74,7 @@ class Recompute : public Pass {
   static bool may_repeat(const ir::Op& op) {
     if (op.settings.context != ir::Context::kForward || op.settings.recompute == ir::Recompute::kCheckpoint)
       return false;
-    const ops::OpDef* def = ops::definition(op);
-    return !ir::is_structural(op) && def != nullptr && !def->has(ops::kSideEffects);
+    return !ir::is_structural(op) && !ops::has_side_effects(op);
   }
 
   // `repeatable` says which forward ops this region may do again; values of `free` cost nothing to have.
