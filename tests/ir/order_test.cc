@@ -86,7 +86,7 @@ std::vector<std::set<int64_t>> before(const Graph& graph) {
 }
 
 TEST(OrderEdges, random_erasures_keep_the_order_of_the_rest) {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
     Module module;
     Graph* graph = ops_of(module, 30);
@@ -124,7 +124,8 @@ TEST(OrderEdges, where_many_meet_many_the_last_of_the_earlier_ones_is_the_meetin
   EXPECT_EQ(ops[98]->after.size(), 99u);
   EXPECT_EQ(numbers(*ops[101]), "98 ");
   EXPECT_TRUE(find_violations(module, Form::kAuthored).empty());
-  for (int later = 101; later <= 200; ++later) EXPECT_EQ(before(*graph)[later - 1].size(), 100u);
+  const std::vector<std::set<int64_t>> sets = before(*graph);
+  for (int later = 101; later <= 200; ++later) EXPECT_EQ(sets[later - 1].size(), 100u);
 }
 
 // Erases all but the ends of a graph where everything is ordered with everything near it.
