@@ -62,11 +62,9 @@ constexpr int64_t kVectorWidth = 16;
 // Few channels fill a part of the vectors only, and images are moved besides.
 double microseconds(const ConvGeometry& g, const TapProductShape& shape) {
   const int64_t channels = std::max<int64_t>(1, shape.out.channels / shape.groups);
+  const int64_t lanes = (channels + kVectorWidth - 1) / kVectorWidth * kVectorWidth;
   const double filled =
-      is_depthwise(shape)
-          ? 1.0
-          : static_cast<double>(channels) /
-                static_cast<double>((channels + kVectorWidth - 1) / kVectorWidth * kVectorWidth);
+      is_depthwise(shape) ? 1.0 : static_cast<double>(channels) / static_cast<double>(lanes);
   return g.flops() / filled / kFlopsPerMicrosecond +
          static_cast<double>(shape.batch * (shape.in.elements() + shape.out.elements())) /
              kElementsPerMicrosecond;
