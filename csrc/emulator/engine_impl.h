@@ -198,8 +198,8 @@ struct Engine::Impl final : HelpedRun {
   std::vector<CompiledIpu> ipus;
   std::vector<EdgeConversion> streams;
   std::vector<std::vector<program::HostElements>> elements;  // [entry point][stream]
-  std::unique_ptr<Actor[]> actors;  // replica-major
-  std::unique_ptr<Ring[]> rings;    // replica-major
+  std::unique_ptr<Actor[]> actors;                           // replica-major
+  std::unique_ptr<Ring[]> rings;                             // replica-major
   std::unique_ptr<Collective[]> collectives;
   std::vector<HostMemory> shared_variables;                // never written: one for all replicas
   std::vector<std::vector<HostMemory>> replica_variables;  // [replica][variable]
@@ -208,7 +208,7 @@ struct Engine::Impl final : HelpedRun {
   int64_t scratch_stride = 0;
 
   // State of the current run.
-  std::mutex run_mutex;  // one run, or one access to variables, at a time
+  std::mutex run_mutex;                // one run, or one access to variables, at a time
   std::span<StreamPort* const> ports;  // by stream
   std::vector<ArrayPort> arrays;       // for run(arrays)
   std::vector<StreamPort*> array_ports;

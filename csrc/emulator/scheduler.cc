@@ -49,10 +49,10 @@ void Engine::Impl::begin_ports() {
     StreamPort* port = ports[s];
     const program::Stream& stream = program->streams[s];
     if (port == nullptr)
-      throw Error(ErrorCode::kExecution,
-                  fmt::format("nothing is bound to stream '{}': entry point '{}' {} {} elements", stream.name,
-                              program->entry_points[entry], stream.is_input() ? "takes" : "gives",
-                              moved.count()));
+      throw Error(
+          ErrorCode::kExecution,
+          fmt::format("nothing is bound to stream '{}': entry point '{}' {} {} elements", stream.name,
+                      program->entry_points[entry], stream.is_input() ? "takes" : "gives", moved.count()));
     port->begin({stream, moved, program->replicas, streams[s].host_bytes()});
     if (!port->stays() && stream.is_input()) make_landings(static_cast<int>(s));
   }

@@ -192,7 +192,8 @@ void check_signature(const Container& container, const Signature& signature,
     const program::Stream& stream = bind(output.stream, what);
     require(stream.mode != program::StreamMode::kInput && stream.mode != program::StreamMode::kConstantInput,
             what + " names an input stream");
-    require(fits(output.items, elements[output.stream], stream, output.shape, output.dtype) && output.dtype != "BF16",
+    require(fits(output.items, elements[output.stream], stream, output.shape, output.dtype) &&
+                output.dtype != "BF16",
             what + " has another size than its stream");
   };
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
@@ -265,7 +266,8 @@ void check_signature(const Container& container, const Signature& signature,
     bound[s] = 1;
   }
   for (size_t s = 0; s < streams; ++s)
-    require(bound[s] != 0 || !elements[s].is_used(), fmt::format("stream {} is bound to nothing", program->streams[s].name));
+    require(bound[s] != 0 || !elements[s].is_used(),
+            fmt::format("stream {} is bound to nothing", program->streams[s].name));
 }
 
 }  // namespace ipu::executable

@@ -45,7 +45,8 @@ class Checker {
       if (!condition)
         throw Error(ErrorCode::kInvalidProgram, fmt::format("invalid program: IPU {}: {}", ipu_, what));
     };
-    if (code_.entries.empty()) return fits(program_.entry_points.size() == 1, "its entry points do not begin");
+    if (code_.entries.empty())
+      return fits(program_.entry_points.size() == 1, "its entry points do not begin");
     fits(code_.entries.size() == program_.entry_points.size(),
          fmt::format("{} entry points begin, the program has {}", code_.entries.size(),
                      program_.entry_points.size()));

@@ -72,9 +72,8 @@ std::unique_ptr<Session> session_of(const std::string& text, int replicas = 1) {
   std::unique_ptr<ir::Module> module = ir::parse(text);
   executable::CompileOptions options;
   options.replicas = replicas;
-  auto session = std::make_unique<Session>(
-      executable::compile(*module, target::attached_system(), options), ServedStreams{},
-      optimizers::Spec{});
+  auto session = std::make_unique<Session>(executable::compile(*module, target::attached_system(), options),
+                                           ServedStreams{}, optimizers::Spec{});
   session->attach();
   return session;
 }
@@ -101,9 +100,13 @@ TEST(Streams, a_run_takes_as_many_elements_as_the_loops_around_its_loads_say) {
   const auto session = session_of(adds());
   EXPECT_EQ(session->elements(0)[0].count(), 3);
   EXPECT_EQ(run(*session, {1, 2, 3, 4, 5, 6}), (Floats{2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(message_of([&] { run(*session, {1, 2, 3, 4}); }),
+  EXPECT_EQ(message_of([&] {
+              run(*session, {1, 2, 3, 4});
+            }),
             "wrong tensor for stream 'x' [IPU-E407]: 2 elements bound, 3 expected");
-  EXPECT_EQ(message_of([&] { run(*session, {1, 2, 3, 4, 5, 6, 7, 8}); }),
+  EXPECT_EQ(message_of([&] {
+              run(*session, {1, 2, 3, 4, 5, 6, 7, 8});
+            }),
             "wrong tensor for stream 'x' [IPU-E407]: 4 elements bound, 3 expected");
   EXPECT_EQ(run(*session, {1, 2, 3, 4, 5, 6}), (Floats{2, 3, 4, 5, 6, 7}));
 }
@@ -137,9 +140,11 @@ TEST(Streams, an_array_for_good_goes_on_where_the_last_run_ended) {
   EXPECT_EQ(out->filled(), 3);
   run_bound(*session);
   EXPECT_EQ(y, (Floats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
-  EXPECT_NE(message_of([&] { run_bound(*session); })
-                .find("stream ended [IPU-E407]: 'x' was asked for one more element on replica 0 than the host gave"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] {
+        run_bound(*session);
+      }).find("stream ended [IPU-E407]: 'x' was asked for one more element on replica 0 than the host gave"),
+      std::string::npos);
 }
 
 TEST(Streams, an_array_wraps_where_its_front_end_says_so) {
@@ -164,8 +169,8 @@ TEST(Streams, a_run_that_fails_leaves_the_cursor_of_an_array_where_it_was) {
   Session::Call(*session).bind(0, in);
   int given = 0;
   bind<FunctionPort>(*session, 1, FunctionPort::Take([&](int, std::span<const std::byte>) {
-                       if (++given == 2) throw Error(ErrorCode::kExecution, "full");
-                     }));
+    if (++given == 2) throw Error(ErrorCode::kExecution, "full");
+  }));
   EXPECT_NE(message_of([&] { run_bound(*session); }).find("full [IPU-E407]"), std::string::npos);
   Session::Call call(*session);
   call.bind(1, bytes(y), 3);
@@ -178,18 +183,18 @@ TEST(Streams, functions_give_and_take_every_element_of_each_replica) {
     const auto session = session_of(adds("", mode), 2);
     std::vector<Floats> given(2), next(2, Floats{0, 0});
     bind<FunctionPort>(*session, 0, FunctionPort::Give([&](int replica, std::span<std::byte> element) {
-                         Floats& value = next[static_cast<size_t>(replica)];
-                         value[0] += 1;
-                         value[1] = 10.0f * static_cast<float>(replica);
-                         std::memcpy(element.data(), value.data(), element.size());
-                         return true;
-                       }));
+      Floats& value = next[static_cast<size_t>(replica)];
+      value[0] += 1;
+      value[1] = 10.0f * static_cast<float>(replica);
+      std::memcpy(element.data(), value.data(), element.size());
+      return true;
+    }));
     bind<FunctionPort>(*session, 1, FunctionPort::Take([&](int replica, std::span<const std::byte> element) {
-                         Floats value(2);
-                         std::memcpy(value.data(), element.data(), element.size());
-                         Floats& to = given[static_cast<size_t>(replica)];
-                         to.insert(to.end(), value.begin(), value.end());
-                       }));
+      Floats value(2);
+      std::memcpy(value.data(), element.data(), element.size());
+      Floats& to = given[static_cast<size_t>(replica)];
+      to.insert(to.end(), value.begin(), value.end());
+    }));
     run_bound(*session);
     EXPECT_EQ(given[0], (Floats{2, 1, 3, 1, 4, 1})) << mode;
     EXPECT_EQ(given[1], (Floats{2, 11, 3, 11, 4, 11})) << mode;
@@ -252,8 +257,9 @@ TEST(Streams, a_queue_of_another_program_is_refused) {
   Session::Call(*session).bind(0, in);
   bind<FunctionPort>(*session, 1, FunctionPort::Take([](int, std::span<const std::byte>) {}));
   in->push(0, std::vector<std::byte>(3));
-  EXPECT_NE(message_of([&] { run_bound(*session); })
-                .find("wrong element in a queue [IPU-E407]: 3 bytes, the stream takes 8"),
+  EXPECT_NE(message_of([&] {
+              run_bound(*session);
+            }).find("wrong element in a queue [IPU-E407]: 3 bytes, the stream takes 8"),
             std::string::npos);
 }
 
@@ -291,23 +297,25 @@ TEST(Streams, where_values_decide_any_number_may_be_bound_and_the_rest_stays_emp
 TEST(Streams, one_element_too_many_is_an_error) {
   const auto session = session_of(kUntilNegative);
   Floats x{3, 2}, y(5);
-  EXPECT_NE(message_of([&] {
-              Session::Call call(*session);
-              call.bind(0, bytes(x), 2);
-              call.bind(1, bytes(y), 5);
-              call.run();
-            }).find("stream ended [IPU-E407]: 'x' was asked for one more element on replica 0 than the host gave"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] {
+        Session::Call call(*session);
+        call.bind(0, bytes(x), 2);
+        call.bind(1, bytes(y), 5);
+        call.run();
+      }).find("stream ended [IPU-E407]: 'x' was asked for one more element on replica 0 than the host gave"),
+      std::string::npos);
   Floats all{1, 2, 3, 4, 5}, few(2);
   auto out = std::make_shared<ArrayPort>();
   out->bind_for_good(bytes(few), 2, AtEnd::kStop);
   Session::Call(*session).bind(1, out);
-  EXPECT_NE(message_of([&] {
-              Session::Call call(*session);
-              call.bind(0, bytes(all), 5);
-              call.run();
-            }).find("stream ended [IPU-E407]: 'y' gives one more element on replica 0 than the host has room for"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] {
+        Session::Call call(*session);
+        call.bind(0, bytes(all), 5);
+        call.run();
+      }).find("stream ended [IPU-E407]: 'y' gives one more element on replica 0 than the host has room for"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -26,11 +26,12 @@ void ArrayPort::bind_for_good(std::byte* data, int64_t elements, AtEnd at_end) {
 void ArrayPort::check_bound(const StreamRun& run) const {
   const int64_t wanted = run.elements.count();
   const bool is_open = goes_on_ || (!run.elements.is_exact() && run.stream.is_input());
-  const bool fits = is_open ? bound_ % run.elements.per_step() == 0 || run.elements.is_constant()
-                            : bound_ == wanted;
+  const bool fits =
+      is_open ? bound_ % run.elements.per_step() == 0 || run.elements.is_constant() : bound_ == wanted;
   if (fits && (data_ != nullptr || bound_ * element_bytes_ == 0)) return;
-  throw Error(ErrorCode::kExecution, fmt::format("wrong tensor for stream '{}': {} elements bound, {} expected",
-                                                 run.stream.name, bound_, wanted));
+  throw Error(ErrorCode::kExecution,
+              fmt::format("wrong tensor for stream '{}': {} elements bound, {} expected", run.stream.name,
+                          bound_, wanted));
 }
 
 void ArrayPort::begin(const StreamRun& run) {

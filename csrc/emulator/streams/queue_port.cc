@@ -16,8 +16,9 @@ constexpr std::byte kNothing{};                         // stands for an element
 
 QueuePort::QueuePort(int64_t capacity, int replicas) : StreamPort(false), capacity_(capacity) {
   if (capacity < 1 || replicas < 1)
-    throw Error(ErrorCode::kExecution,
-                fmt::format("a queue of {} elements for {} replicas: both are at least 1", capacity, replicas));
+    throw Error(
+        ErrorCode::kExecution,
+        fmt::format("a queue of {} elements for {} replicas: both are at least 1", capacity, replicas));
   lanes_.resize(static_cast<size_t>(replicas));
 }
 
@@ -66,7 +67,8 @@ void QueuePort::wait(std::unique_lock<std::mutex>& lock, kernels::StopSignal& st
     lock.unlock();  // the answer may be a call into a front end
     const bool ends = stop.raised();
     lock.lock();
-    if (ends) throw Error(ErrorCode::kInterrupted, "interrupted: the run was stopped while a queue was waited for");
+    if (ends)
+      throw Error(ErrorCode::kInterrupted, "interrupted: the run was stopped while a queue was waited for");
   }
 }
 

@@ -43,7 +43,8 @@ class QueuePort final : public StreamPort {
   Lane& lane(int replica) { return lanes_.at(static_cast<size_t>(replica)); }
   bool is_full(const Lane& lane) const { return static_cast<int64_t>(lane.elements.size()) >= capacity_; }
   // The device's wait; throws Error(kInterrupted) when the run is to end.
-  void wait(std::unique_lock<std::mutex>& lock, kernels::StopSignal& stop, const std::function<bool()>& until);
+  void wait(std::unique_lock<std::mutex>& lock, kernels::StopSignal& stop,
+            const std::function<bool()>& until);
 
   const int64_t capacity_;
   int64_t element_bytes_ = -1;  // -1: no run yet

@@ -16,8 +16,8 @@
 #include "executable/cache/cache_lock.h"
 #include "executable/digest.h"
 #include "executable/file.h"
-#include "lowering/lower.h"
 #include "ir/text/text.h"
+#include "lowering/lower.h"
 #include "passes/host_limits.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
@@ -85,9 +85,8 @@ const std::string& library_digest() {
 }
 
 std::string options_text(const CompileOptions& options) {
-  return fmt::format(
-      "pipeline={} replicas={} auto_round_num_ipus={:d} any_ipu_count={:d}", options.pipeline,
-      options.replicas, options.auto_round_num_ipus, options.any_ipu_count);
+  return fmt::format("pipeline={} replicas={} auto_round_num_ipus={:d} any_ipu_count={:d}", options.pipeline,
+                     options.replicas, options.auto_round_num_ipus, options.any_ipu_count);
 }
 
 std::string machine_text(const target::System& system) {

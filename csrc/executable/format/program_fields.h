@@ -37,8 +37,9 @@ IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T
 IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("stage", &T::stage),
            field("backward", &T::backward));
 IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
-           field("entries", &T::entries), field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
-           field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
+           field("entries", &T::entries), field("arena_bytes", &T::arena_bytes),
+           field("counters", &T::counters), field("peak_bytes", &T::peak_bytes),
+           field("live_at_peak", &T::live_at_peak));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
            field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
            field("origins", &T::origins), field("replicas", &T::replicas),
