@@ -33,22 +33,6 @@ foreach(room ${IPU_CORE_ROOMS})
 endforeach()
 
 add_library(ipu SHARED ${IPU_CORE_SOURCES})
-if(IPU_UNITS)
-  # Sources that translate together; asked for anew whenever one of them changes, since their names decide.
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/source_units.py ${IPU_CORE_SOURCES}
-                  OUTPUT_VARIABLE IPU_SOURCE_UNITS OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  string(REPLACE ";" "\\;" IPU_SOURCE_UNITS "${IPU_SOURCE_UNITS}")
-  string(REPLACE "\n" ";" IPU_SOURCE_UNITS "${IPU_SOURCE_UNITS}")
-  set(unit_number 0)
-  foreach(unit IN LISTS IPU_SOURCE_UNITS)
-    math(EXPR unit_number "${unit_number} + 1")
-    set_source_files_properties(${unit} PROPERTIES UNITY_GROUP unit${unit_number})
-  endforeach()
-  set_target_properties(ipu PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-               ${CMAKE_SOURCE_DIR}/scripts/source_units.py ${IPU_CORE_SOURCES})
-endif()
 target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${XSMM_INCLUDE} ${HWY_INCLUDE} ${JSON_INCLUDE} ${XXHASH_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu PUBLIC Threads::Threads
                       PRIVATE ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY} ${HWY_LIBRARY} ${CMAKE_DL_LIBS} m)
