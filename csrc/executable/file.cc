@@ -20,7 +20,7 @@ constexpr int64_t kMaxSize = int64_t{1} << 46;  // bytes; below it sums of sizes
 constexpr int64_t kMaxCount = int64_t{1} << 31;
 constexpr int64_t kMaxPlanBits = int64_t{1} << 30;  // check_plan keeps a bit per buffer and basic block
 constexpr int kMaxReplicas = 4096;
-constexpr size_t kMaxEntryPoints = 1024;
+constexpr double kMaxCounted = 1 << 24;  // places where elements are counted: entry point, stream, replica
 
 // The scalars of an Executable; program and text have sections of their own.
 struct Summary {
@@ -48,7 +48,11 @@ void check_ranges(const Container& container, const program::Program& program) {
   auto count = [](int64_t n) { return n >= 0 && n <= kMaxCount; };
   require(program.replicas >= 1 && program.replicas <= kMaxReplicas,
           "the number of replicas is out of range");
-  require(program.entry_points.size() <= kMaxEntryPoints, "too many entry points");
+  require(1.0 * static_cast<double>(program.entry_points.size()) *
+                  static_cast<double>(program.streams.size()) * program.replicas <=
+              kMaxCounted,
+          fmt::format("{} entry points with {} streams for {} replicas are too many",
+                      program.entry_points.size(), program.streams.size(), program.replicas));
   require(!program.ipus.empty(), "it has no IPU");
   auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
     const std::string problem = grouping.problem(program.replicas);

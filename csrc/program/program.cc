@@ -208,7 +208,7 @@ std::string print(const Program& program) {
     size_t entry = 0;
     for (size_t n = 0; n < ipu.instructions.size(); ++n) {
       for (; entry < ipu.entries.size() && ipu.entries[entry] == static_cast<int>(n); ++entry)
-        if (program.entry_points.size() > 1)
+        if (program.entry_points.size() > 1 && entry < program.entry_points.size())
           fmt::format_to(add, "  entry point {}:\n", program.entry_points[entry]);
       fmt::format_to(add, "  {}: ", n);
       print_instruction(out, program, ipu, ipu.instructions[n]);

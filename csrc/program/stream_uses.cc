@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/interruption.h"
+
 namespace ipu::program {
 namespace {
 
@@ -28,6 +30,7 @@ class UseCounter {
   void run() {
     find_early_ends();
     for (int at = range_.begin; at < range_.end; ++at) {
+      poll_interruption();
       while (!guards_.empty() && guards_.back().end <= at) guards_.pop_back();
       const Instruction& step = code_.instructions[at];
       switch (step.opcode) {

@@ -13,6 +13,7 @@
 #include "emulator/engine.h"
 #include "executable/digest.h"
 #include "executable/format/json_text.h"
+#include "ir/text/text.h"
 #include "support/foreign_text.h"
 #include "tests/executable/sample_file.h"
 #include "tests/lowering/oracle.h"
@@ -73,6 +74,76 @@ TEST(ExecutableFile, a_program_that_was_read_computes_the_same) {
     Container container = Container::parse(writer.bytes(), "FILE");
     testing_oracle::compare(*module, *read_executable(container).program, 2e-4, 0.25);
   }
+}
+
+// One adds to the variable, the other gives it.
+const char* const kTwoEntryPoints = R"(
+  variable @w: f32[] {initial=dense<f32[]: 1.0>}
+  stream @y: f32[] {direction="device_to_host"}
+  entry main = @main
+  entry grow = @grow
+  graph @main() -> () {
+    %w = variable.read() {variable=@w | ipu=0} : f32[]
+    host_store(%w) {stream=@y | ipu=0}
+    return
+  }
+  graph @grow() -> () {
+    %w = variable.read() {variable=@w | ipu=0} : f32[]
+    %n = add(%w, %w) {| ipu=0} : f32[]
+    variable.assign(%n) {variable=@w | ipu=0}
+    return
+  })";
+
+TEST(ExecutableFile, entry_points_come_back) {
+  Executable executable;
+  executable.program =
+      std::make_shared<const program::Program>(lowering::lower(*ir::parse(kTwoEntryPoints), {}));
+  ASSERT_EQ(executable.program->entry_points, (std::vector<std::string>{"main", "grow"}));
+  ContainerWriter writer;
+  add_executable(writer, executable, kNoSignature);
+  const Executable after = read_executable(Container::parse(writer.bytes(), "FILE"));
+  EXPECT_EQ(program::print(*after.program), program::print(*executable.program));
+  emulator::Engine engine(after.program, {.threads = 1});
+  float y = 0;
+  const emulator::StreamBinding none[] = {{nullptr, 0}};
+  const emulator::StreamBinding arrays[] = {{reinterpret_cast<std::byte*>(&y), 1}};
+  for (int i = 0; i < 3; ++i) engine.run(none, 1);
+  engine.run(arrays);
+  EXPECT_EQ(y, 8.0f);
+}
+
+TEST(ExecutableFile, entry_points_that_are_none_are_refused) {
+  ContainerWriter writer;
+  Executable executable;
+  executable.program =
+      std::make_shared<const program::Program>(lowering::lower(*ir::parse(kTwoEntryPoints), {}));
+  add_executable(writer, executable, kNoSignature);
+  const Container container = Container::parse(writer.bytes(), "FILE");
+  const auto changed = [&](const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json json = nlohmann::json::parse(container.section("program"));
+    change(json);
+    return message_of(resealed(container, "program", json.dump()));
+  };
+  const std::string invalid = "corrupt file [IPU-E501]: FILE: program: invalid program [IPU-E411]: ";
+  EXPECT_EQ(changed([](auto& json) {
+              json["entry_points"] = {"main", "main"};
+            }),
+            invalid + "two entry points have one name.");
+  EXPECT_EQ(changed([](auto& json) { json["entry_points"] = {"main"}; }),
+            invalid + "IPU 0: 2 entry points begin, the program has 1.");
+  EXPECT_EQ(changed([](auto& json) {
+              json["ipus"][0]["entries"] = {0, 77};
+            }),
+            invalid + "IPU 0: its entry points are not one behind the other.");
+  EXPECT_EQ(changed([](auto& json) { json["ipus"][0]["entries"] = nlohmann::json::array(); }),
+            invalid + "IPU 0: its entry points do not begin.");
+  EXPECT_EQ(
+      changed([](auto& json) {
+        json["replicas"] = 4096;
+        for (int i = 0; i < 5000; ++i) json["entry_points"].push_back(std::to_string(i));
+      }),
+      "corrupt file [IPU-E501]: FILE: program: 5002 entry points with 1 streams for 4096 replicas are too "
+      "many.");
 }
 
 TEST(ExecutableFile, attributes_of_every_kind_and_every_double_come_back) {
