@@ -230,3 +230,21 @@ def test_out_that_others_see_is_not_resized():
 
     with pytest.raises(poptorch.Error, match="output shape mismatch"):
         poptorch.inferenceModel(function)(torch.randn(4), torch.randn(4, 3))
+
+
+def test_a_write_through_an_expansion_reaches_the_tensor_unless_it_repeats_elements():
+    def same(x):
+        y = x + 1
+        y.expand(2, 3).mul_(2)
+        return y
+
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(poptorch.inferenceModel(same)(x), (x + 1) * 2)
+
+    def repeated(x):
+        y = x + 1
+        y.expand(4, 2, 3).mul_(2)
+        return y
+
+    with pytest.raises(poptorch.Error, match="write through a view .*aten::expand makes a view that cannot be written"):
+        poptorch.inferenceModel(repeated)(x)

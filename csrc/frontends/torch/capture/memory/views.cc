@@ -5,7 +5,7 @@
 #include "frontends/torch/capture/annotations/user_lines.h"
 #include "frontends/torch/capture/operators/aten_call.h"
 #include "frontends/torch/capture/operators/tensor_meta.h"
-#include "ops/definition/build.h"
+#include "ops/definition/effects.h"
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -72,30 +72,25 @@ void Views::look(ViewStep& step, ir::Value* parent, uint64_t generation) {
   step.generation = generation;
 }
 
-// The view was made from its parent by shape operators: applies their inverses to `value`, outermost first.
+// The view was made from its parent by ops that are views: writes through each, the last one first.
 ir::Value* Views::write_back(const ViewStep& step, size_t result, ir::Value* parent, ir::Value* value) {
   ir::Value* view = step.values[result];
   while (view != parent) {
-    ir::Op* op = view->producer();
+    const ir::Op* op = view->producer();
     IPU_CHECK(op != nullptr && op->operand_count() > 0, "a view leads back to what it views");
     ir::Value* from = op->operand(0);
-    if (op->is("reshape")) {
-      value = ops::build(builder_, "reshape", {value}, {{"shape", from->type().shape}});
-    } else if (op->is("transpose")) {
-      const std::vector<int64_t>& perm = op->attributes.integers("perm");
-      std::vector<int64_t> inverse(perm.size());
-      for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
-      value = ops::build(builder_, "transpose", {value}, {{"perm", inverse}});
-    } else if (op->is("slice")) {
-      value = ops::build(builder_, "slice_scatter", {from, value}, op->attributes);
-    } else if (!op->is("nop") && !op->is("detach")) {
+    const ir::ViewRule* rule = ops::view_rule(*op);
+    // A concatenation lies in several tensors, and no view of torch does.
+    value = rule == nullptr || !rule->write || rule->all_operands
+                ? nullptr
+                : rule->write(builder_, *op, 0, from, value);
+    if (value == nullptr)
       throw Error(ErrorCode::kCapture,
                   "write through a view: aten::" + step.op->overload +
                       " makes a view that cannot be written on the IPU; plain slices, selections, "
                       "reshapes and transpositions can.\n"
                       "  try:      torch.where, masks, or index_put on the whole tensor")
           .at(current_user_line());
-    }
     view = from;
   }
   return value;
