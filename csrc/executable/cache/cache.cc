@@ -266,7 +266,8 @@ Executable compile_cached(ir::Module& module, const target::System& system, cons
   if (cache.directory.empty()) return compile(module, system, options);
   const auto begin = std::chrono::steady_clock::now();
   make_folder(cache.directory);
-  const CacheKey key = cache_key(module, system, options, cache.version);
+  CacheKey key = cache_key(module, system, options, cache.version);
+  if (!cache.front_end.empty()) key["options"] += " " + cache.front_end;
   const std::string path = (fs::path(cache.directory) / entry_name(key)).string();
   std::string told;
   auto hit = [&]() -> std::optional<Executable> {

@@ -15,6 +15,8 @@ struct CacheOptions {
   std::string directory;                   // empty: no cache
   std::string version;                     // of the package, part of the key beside that of this library
   std::function<bool()> interrupted = {};  // asked while waiting for another process
+  // Options of the front end that the module holds already, as "name=value ...": a miss says which differ.
+  std::string front_end = {};
 };
 
 // What decides about the program: "graph", "constants", "options", "machine", "version" → digest or text.

@@ -134,7 +134,9 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   options.any_ipu_count = settings.any_ipu_count;
   executable::Executable executable =
       executable::compile_cached(*captured.module, target_system(settings), options,
-                                 {settings.cache_directory, settings.version, settings.interrupted});
+                                 {settings.cache_directory, settings.version, settings.interrupted,
+                                  "device_iterations=" + std::to_string(settings.device_iterations) +
+                                      " accumulation=" + std::to_string(settings.accumulation)});
   captured.module.reset();
   captured.graph = nullptr;
   return executable;
