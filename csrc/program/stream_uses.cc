@@ -99,7 +99,7 @@ class UseCounter {
     guard(otherwise);
   }
 
-  // How often an iteration count of `loop` passes the guards on its counter; too many where it cannot be told.
+  // How many iterations of `loop` pass the guards on its counter; a bound where it cannot be told.
   int64_t trips(const Loop& loop, bool& is_exact) const {
     int64_t low = 0, high = loop.trip;
     for (const Guard& guard : guards_) {

@@ -56,8 +56,9 @@ class Session {
 
   const executable::Executable& executable() const { return executable_; }
   const program::Program* program() const { return program_.get(); }
-  // What a run of an entry point moves, by stream. Error(kExecution) when the program has none of that name.
+  // Error(kExecution) when the program has none of that name.
   int find_entry(const std::string& name) const;
+  // What a run of an entry point moves, by stream.
   const std::vector<program::HostElements>& elements(int entry) const { return elements_.at(entry); }
   std::string program_text() const;
 

@@ -38,7 +38,9 @@ void ArrayPort::begin(const StreamRun& run) {
   elements_ = &run.elements;
   element_bytes_ = run.element_bytes;
   check_bound(run);
-  per_replica_ = run.elements.is_constant() ? bound_ : bound_ / run.elements.per_step();
+  // Without a division where the run says it: this is part of every call.
+  const bool is_counted = !goes_on_ && run.elements.is_exact();
+  per_replica_ = is_counted ? run.elements.per_replica() : bound_ / run.elements.per_step();
   cursors_.resize(static_cast<size_t>(run.replicas));
   for (Cursor& cursor : cursors_) cursor = goes_on_ ? Cursor{cursor.first, cursor.first} : Cursor{};
   // Places that a run need not reach hold nothing of the past.

@@ -14,8 +14,7 @@ enum class AtEnd : uint8_t { kStop, kWrap };
 class ArrayPort final : public StreamPort {
  public:
   ArrayPort() : StreamPort(true) {}
-  // For the next run alone, which begins at the front: `elements` elements, one behind the other, until the
-  // end of the run.
+  // `elements` elements, one behind the other, as long as runs follow; each run begins at the front.
   void bind(std::byte* data, int64_t elements) {
     data_ = data;
     bound_ = elements;
