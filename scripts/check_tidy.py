@@ -10,7 +10,6 @@ clean is not checked again while sources, their headers in csrc, checks and tool
 
 import argparse
 import concurrent.futures
-import functools
 import hashlib
 import os
 import pathlib
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from source_units import read, units
+from source_units import closure, read, units
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOT_CHECKED = ("bindings/", "frontends/torch/", "python/")  # they see torch's headers, or Python's
@@ -41,23 +40,10 @@ def sources(root):
     return [path for path in found if not str(path.relative_to(root / "csrc")).startswith(NOT_CHECKED)]
 
 
-@functools.cache
-def included(path, csrc):
-    folders = (path.parent, csrc, csrc / "include")
-    names = re.findall(r'^\s*#\s*include "([^"]+)"', read(path), re.M)
-    return [file for name in names for folder in folders if (file := folder / name).is_file()]
-
-
 def key_of(unit, csrc, common):
     """Of all that decides what clang-tidy says about a unit, but the headers of the system."""
-    seen, todo = set(), list(unit)
-    while todo:
-        path = todo.pop()
-        if path not in seen:
-            seen.add(path)
-            todo += included(path, csrc)
     digest = hashlib.sha256(common)
-    for path in [*unit, *sorted(seen - set(unit))]:
+    for path in [*unit, *sorted(closure(unit) - set(unit))]:
         digest.update(f"{path.relative_to(csrc)}\0{read(path)}\0".encode())
     return digest.hexdigest()
 

@@ -4,7 +4,8 @@
 scripts/source_units.py FILE ...    prints the sources of each unit on one line, between semicolons, for CMake
 
 Two sources that give the same name to something of their own (in an anonymous namespace, static, a macro) come to different
-units. Names are read from lines at the left margin, as clang-format leaves them; it is the compiler that refuses what this misses.
+units, and so do a source with a name of its own and one that includes a header with that name. Names are read from lines at the
+left margin, as clang-format leaves them; it is the compiler that refuses what this misses.
 """
 
 import functools
@@ -24,6 +25,8 @@ def declared_name(line):
     """The name a line at the left margin declares: the last word before the first of ( = { ; [ or the end."""
     if macro := re.match(r"#\s*define (\w+)|IPU_REGISTER_\w+\((\w+)", line):
         return macro[1] or macro[2]
+    if test := re.match(r"(?:TEST(?:_[FP])?|INSTANTIATE_TEST_SUITE_P)\((\w+, \w+)", line):
+        return test[1]
     if line.startswith("using ") and "=" not in line:
         return None  # may be said again
     while (shorter := re.sub(r"<[^<>]*>", "", line)) != line:  # arguments of templates are not it
@@ -45,22 +48,63 @@ def local_names(path):
     return names - {None}
 
 
+@functools.cache
+def included(path):
+    """Headers of the repository that a file includes itself."""
+    roots = [folder for folder in path.parents if folder.name == "csrc"][:1]
+    folders = (path.parent, *roots, *(root / "include" for root in roots))
+    names = re.findall(r'^\s*#\s*include "([^"]+)"', read(path), re.M)
+    return [file for name in names for folder in folders if (file := folder / name).is_file()]
+
+
+def closure(paths):
+    """All files that come with these, themselves too."""
+    seen, todo = set(), list(paths)
+    while todo:
+        path = todo.pop()
+        if path not in seen:
+            seen.add(path)
+            todo += included(path)
+    return seen
+
+
+@functools.cache
+def header_names(path):
+    """Names that a header gives to something at the left margin."""
+    lines = read(path).splitlines()
+    return {declared_name(line) for line in lines if re.match(r"(?!namespace|using namespace)[a-zA-Z_]", line)} - {None}
+
+
+class Unit:
+    def __init__(self):
+        self.sources, self.lines = [], 0
+        self.names, self.headers = set(), set()
+
+    def accepts(self, path, names, headers, lines):
+        if self.lines + lines > UNIT_LINES or self.names & names:
+            return False
+        new, old = headers - self.headers, self.headers - headers  # what one side did not compile with
+        return not any(self.names & header_names(h) for h in new) and not any(names & header_names(h) for h in old)
+
+    def add(self, path, names, headers, lines):
+        self.sources.append(path)
+        self.lines += lines
+        self.names |= names
+        self.headers |= headers
+
+
 def units(paths):
     """Lists of sources that go together, in the order of `paths`."""
-    made = []  # [sources, names, lines]
+    made = []
     for path in paths:
-        names, lines = local_names(path), read(path).count("\n")
-        alone = "HWY_TARGET_INCLUDE" in read(path)  # includes itself, once for each instruction set
-        for unit in made:
-            if not alone and not unit[1] & names and unit[2] + lines <= UNIT_LINES:
-                break
-        else:
-            unit = [[], set(), 0]
-            made.append(unit)
-        unit[0].append(path)
-        unit[1] |= names
-        unit[2] += UNIT_LINES if alone else lines
-    return [unit[0] for unit in made]
+        # What includes itself, once for each instruction set, stays alone.
+        lines = UNIT_LINES if "HWY_TARGET_INCLUDE" in read(path) else read(path).count("\n")
+        source = (path, local_names(path), closure([path]) - {path}, lines)
+        unit = next((unit for unit in made if unit.accepts(*source)), None)
+        if unit is None:
+            made.append(unit := Unit())
+        unit.add(*source)
+    return [unit.sources for unit in made]
 
 
 if __name__ == "__main__":

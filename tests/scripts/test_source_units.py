@@ -1,5 +1,6 @@
 """Sources that are translated together have different local names; none is lost."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -31,6 +32,7 @@ LOCAL = "namespace {{\n{}\n}}  // namespace\n"
         ("struct Row {", "Row"),
         ("using Rows = std::vector<Row>;", "Rows"),
         ("const OpRegistration flip =", "flip"),
+        ("TEST_F(Streams, wrap) {", "Streams, wrap"),
         ("IPU_REGISTER_PASS(FoldConstants, \"fold-constants\",", "FoldConstants"),
     ],
 )
@@ -42,6 +44,25 @@ def test_equal_local_names_keep_sources_apart(tmp_path, declaration, name):
 
 def test_equal_macros_and_static_names_keep_sources_apart(tmp_path):
     assert make(tmp_path, a="#define X 1\n", b="#define X 2\n", c="static int x;\n", d="static int x;\n") == [["a", "c"], ["b", "d"]]
+
+
+WITH_HEADER, WIDTH = '#include "h.h"\n', LOCAL.format("int width() {")
+
+
+@pytest.mark.parametrize(
+    "a, b, c, together",
+    [
+        (WITH_HEADER, WIDTH, WITH_HEADER, [["a", "c"], ["b"]]),
+        (WIDTH, WITH_HEADER, "//\n", [["a", "c"], ["b"]]),
+        (WITH_HEADER, WITH_HEADER + WIDTH, "//\n", [["a", "b", "c"]]),  # compiles with the header's name as it is
+    ],
+)
+def test_a_name_of_a_header_keeps_away_what_does_not_include_it(tmp_path, a, b, c, together):
+    folder = tmp_path / "csrc"
+    folder.mkdir()
+    (folder / "deep.h").write_text("inline int width(int x) { return x; }\n")
+    (folder / "h.h").write_text('#include "deep.h"\n')
+    assert make(folder, a=a, b=b, c=c) == together
 
 
 def test_what_is_not_local_may_be_said_by_all(tmp_path):
@@ -66,3 +87,8 @@ def test_every_source_of_the_core_is_in_one_unit():
     printed = [path for unit in run.stdout.splitlines() for path in unit.split(";")]
     assert sorted(printed) == sorted(map(str, sources))
     assert len(run.stdout.splitlines()) < len(sources) / 4
+
+
+def test_sanitizers_build_in_units_and_what_is_installed_does_not():
+    presets = {p["name"]: p["cacheVariables"] for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
+    assert [name for name, variables in presets.items() if variables.get("IPU_UNITS") == "ON"] == ["asan", "tsan"]

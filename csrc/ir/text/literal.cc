@@ -215,8 +215,8 @@ uint64_t content_hash(const ConstantData& data) {
 
 std::string dense_literal(const ConstantData& data, int64_t max_elements) {
   int64_t count = element_count(data.shape), width = size_in_bytes(data.dtype);
-  std::string text =
-      fmt::format("dense<{}{}: ", to_string(data.dtype), to_string(std::span<const int64_t>(data.shape)));
+  std::string text = fmt::format("dense<{}{}: ", ipu::to_string(data.dtype),
+                                 ipu::to_string(std::span<const int64_t>(data.shape)));
   bool scalar = data.shape.empty();
   if (scalar || (count > 1 && count <= kSplatElements && all_equal(data, width))) {
     text += element_literal(data.dtype, data.bytes.data());

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/convolution/window.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -92,8 +93,6 @@ Cost conv_cost(const ir::Op& op) {
   return {2.0 * static_cast<double>(y.elements()) * taps, static_cast<double>(x.bytes() + w.bytes()),
           static_cast<double>(y.bytes())};
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Attributes window_of(Shape strides, Shape low, Shape high, Shape dilations, int64_t groups = 1) {
   return {{"strides", strides},

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/convolution/window.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -89,8 +90,6 @@ Attributes with(Attributes attributes, std::string_view name, Shape shape) {
   attributes.set(name, std::move(shape));
   return attributes;
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Attributes window_of(Shape strides, Shape low, Shape high, Shape dilations, int64_t groups = 1) {
   return {{"strides", strides},

@@ -9,17 +9,13 @@
 #include "ops/definition/gradient_builder.h"
 #include "ops/definition/import_call.h"
 #include "ops/definition/op_def.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 
 // i8 and u8 excluded: the reference back end refuses them in bitwise arithmetic.
 inline constexpr DTypeSet kBitwise =
     kBoolean | bit(DType::kI32) | bit(DType::kU32) | bit(DType::kI16) | bit(DType::kU16);
-
-inline ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-inline ir::Type f16(Shape shape) { return {DType::kF16, std::move(shape)}; }
-inline ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
-inline ir::Type boolean(Shape shape) { return {DType::kBool, std::move(shape)}; }
 
 // x of f32 and f16, an empty tensor and a scalar; values from [low, high].
 std::vector<Sample> unary_samples(double low = -3.0, double high = 3.0, Attributes attributes = {});

@@ -1,13 +1,11 @@
 // embedding and its gradient: rows of a table by number.
 #include <fmt/core.h>
 
+#include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 void embedding_reference(ReferenceCall& call) {
   const ReferenceTensor &table = call.operand(0), &index = call.operand(1);

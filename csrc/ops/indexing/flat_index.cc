@@ -3,12 +3,11 @@
 
 #include <limits>
 
+#include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 void flat_index_reference(ReferenceCall& call) {
   const std::vector<int64_t>& sizes = call.attributes.integers("sizes");

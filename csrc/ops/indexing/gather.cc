@@ -1,11 +1,9 @@
 // gather and scatter_add: elements by index along one dimension, and their way back.
+#include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // Calls visit(index element, x element) for each element of the index operand.
 template <typename Visit>

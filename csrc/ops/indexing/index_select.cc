@@ -2,13 +2,11 @@
 // imported as one index_select over the merged dimensions.
 #include <fmt/core.h>
 
+#include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // Calls visit(element of the slices, element of x).
 template <typename Visit>

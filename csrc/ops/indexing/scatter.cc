@@ -6,13 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 double combined(const std::string& mode, double a, double b) {
   if (mode == "assign") return b;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -66,8 +67,6 @@ void import_linear(ImportCall& call) {
   }
   call.set_result(0, bias == nullptr ? call.op("linear", {x, w}) : call.op("linear", {x, w, bias}));
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 const OpRegistration linear =
     define_op("linear", "linear")

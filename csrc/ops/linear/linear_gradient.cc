@@ -3,11 +3,10 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Shape with_last(Shape shape, int64_t size) {
   shape.back() = size;

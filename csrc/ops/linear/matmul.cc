@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -77,8 +78,6 @@ Cost matmul_cost(const ir::Op& op) {
   return {2.0 * static_cast<double>(y.elements()) * static_cast<double>(k),
           static_cast<double>(a.bytes() + b.bytes()), static_cast<double>(y.bytes())};
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 const OpRegistration matmul =
     define_op("matmul", "linear")

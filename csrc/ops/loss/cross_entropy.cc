@@ -4,13 +4,11 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/definition/sample_types.h"
 #include "ops/loss/class_targets.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // Largest score of a row and the logarithm of the sum of exponentials relative to it.
 struct Normalizer {

@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "kernels/loss/ctc.h"
+#include "ops/definition/sample_types.h"
 #include "ops/loss/loss_support.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 // log_probs [T, N, C], targets [N, S], input_lengths [N], target_lengths [N], from operand `first` on.
 void check_ctc(const InferContext& c, int first) {

@@ -1,12 +1,10 @@
 // nll_loss and its gradient: minus the log-probability of the target class, mean over targets that are not
 // ignored.
+#include "ops/definition/sample_types.h"
 #include "ops/loss/class_targets.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 void nll_reference(ReferenceCall& call) {
   const ReferenceTensor& x = call.operand(0);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "ops/convolution/window.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -71,8 +72,6 @@ Attributes with(Attributes attributes, std::string_view name, Attribute value) {
   attributes.set(name, std::move(value));
   return attributes;
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 OpDefBuilder pool_op(std::string name) {
   OpDefBuilder builder = define_op(std::move(name), "pooling");

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/convolution/window.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -61,8 +62,6 @@ Attributes pool_of(Shape kernel, Shape strides, Shape low, Shape high, Shape dil
           {"padding_high", high},
           {"dilations", dilations}};
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Sample equal_elements(Shape x, Shape y, Attributes attributes) {
   return {{f32(x), f32(y), f32(y)}, std::move(attributes), -1, 1, {{0, {0.5, 0.5}}, {1, {0.5, 0.5}}}};

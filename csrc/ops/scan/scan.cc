@@ -2,12 +2,10 @@
 // division, so zeros are no special case: P(i) * S(i), P the product before i, S(i) = dy(i) + x(i+1) *
 // S(i+1).
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 std::vector<ir::Type> scan_type(const InferContext& c) {
   dimension(c, "dim", c.operand(0).shape.size());

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
@@ -42,8 +43,6 @@ void gradient_reference(ReferenceCall& call, bool logarithm) {
     }
   });
 }
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 void import_softmax(ImportCall& call, std::string_view kind) {
   // A dtype argument converts before, the result's dtype is that one (half_to_float likewise).

@@ -8,12 +8,10 @@
 #include <numeric>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
 namespace {
-
-ir::Type f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-ir::Type i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 std::vector<ir::Type> sort_types(const InferContext& c) {
   const ir::Type& x = c.operand(0);
