@@ -46,6 +46,7 @@ class CMakeBuild(build_ext):
                 "Ninja",
                 "-DCMAKE_BUILD_TYPE=Release",
                 "-DIPU_TESTS=OFF",
+                "-DIPU_UNITS=ON",
                 f"-DPython3_EXECUTABLE={sys.executable}",
                 f"-DIPU_MODULE_DIR={output}",
             ],

@@ -33,7 +33,7 @@ foreach(room ${IPU_CORE_ROOMS})
 endforeach()
 
 add_library(ipu SHARED ${IPU_CORE_SOURCES})
-ipu_translate_together(ipu ${IPU_CORE_SOURCES})
+ipu_translate_together(ipu 3000 ${IPU_CORE_SOURCES})
 target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${XSMM_INCLUDE} ${HWY_INCLUDE} ${JSON_INCLUDE} ${XXHASH_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu PUBLIC Threads::Threads
                       PRIVATE ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY} ${HWY_LIBRARY} ${CMAKE_DL_LIBS} m)

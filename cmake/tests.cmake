@@ -12,7 +12,7 @@ endif()
 file(GLOB_RECURSE IPU_TEST_SOURCES CONFIGURE_DEPENDS ${IPU_TEST_PATTERNS})
 if(IPU_TEST_SOURCES)
   add_executable(ipu_tests ${IPU_TEST_SOURCES})
-  ipu_translate_together(ipu_tests ${IPU_TEST_SOURCES})
+  ipu_translate_together(ipu_tests 3000 ${IPU_TEST_SOURCES})
   target_compile_options(ipu_tests PRIVATE -O1 -g0)  # compile time counts here, not speed
   target_include_directories(ipu_tests PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(ipu_tests PRIVATE ipu_cases ipu GTest::gtest GTest::gtest_main)

@@ -32,6 +32,7 @@ file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
 list(FILTER IPU_TORCH_SOURCES EXCLUDE REGEX "/bindings/core/")
 if(IPU_TORCH_SOURCES)
   Python3_add_library(poptorch_core MODULE WITH_SOABI ${IPU_TORCH_SOURCES})
+  ipu_translate_together(poptorch_core 800 ${IPU_TORCH_SOURCES})
   target_include_directories(poptorch_core BEFORE PRIVATE ${TORCH_INCLUDE_DIRS})
   target_compile_options(poptorch_core PRIVATE -Wno-unused-variable -Wno-comment)
   target_precompile_headers(poptorch_core PRIVATE

@@ -1,10 +1,11 @@
-# Sources of a target that translate together under IPU_UNITS; asked for anew whenever one of them changes, since their names decide.
-function(ipu_translate_together target)
+# Sources of a target that translate together under IPU_UNITS, at most so many lines at once; asked for anew whenever one of them
+# changes, since their names decide.
+function(ipu_translate_together target lines)
   if(NOT IPU_UNITS)
     return()
   endif()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/source_units.py ${ARGN}
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/source_units.py --lines ${lines} ${ARGN}
                   OUTPUT_VARIABLE units OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE ";" "\\;" units "${units}")
   string(REPLACE "\n" ";" units "${units}")

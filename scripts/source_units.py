@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Which C++ sources one translation unit may include together: most of the time of a small source goes into its headers.
 
-scripts/source_units.py FILE ...    prints the sources of each unit on one line, between semicolons, for CMake
+scripts/source_units.py [--lines N] FILE ...    prints the sources of each unit on one line, between semicolons, for CMake
 
 Two sources that give the same name to something of their own (in an anonymous namespace, static, a macro) come to different
 units, and so do a source with a name of its own and one that includes a header with that name. Names are read from lines at the
 left margin, as clang-format leaves them; it is the compiler that refuses what this misses.
 """
 
+import argparse
 import functools
 import pathlib
 import re
-import sys
 
 UNIT_LINES = 3000
 
@@ -51,8 +51,10 @@ def local_names(path):
 @functools.cache
 def included(path):
     """Headers of the repository that a file includes itself."""
-    roots = [folder for folder in path.parents if folder.name == "csrc"][:1]
-    folders = (path.parent, *roots, *(root / "include" for root in roots))
+    folders = [path.parent]
+    for root in path.parents:
+        if (root / "csrc").is_dir():
+            folders += [root / "csrc", root / "csrc" / "include", root]
     names = re.findall(r'^\s*#\s*include "([^"]+)"', read(path), re.M)
     return [file for name in names for folder in folders if (file := folder / name).is_file()]
 
@@ -76,12 +78,12 @@ def header_names(path):
 
 
 class Unit:
-    def __init__(self):
-        self.sources, self.lines = [], 0
+    def __init__(self, most):
+        self.sources, self.lines, self.most = [], 0, most
         self.names, self.headers = set(), set()
 
     def accepts(self, path, names, headers, lines):
-        if self.lines + lines > UNIT_LINES or self.names & names:
+        if self.lines + lines > self.most or self.names & names:
             return False
         new, old = headers - self.headers, self.headers - headers  # what one side did not compile with
         return not any(self.names & header_names(h) for h in new) and not any(names & header_names(h) for h in old)
@@ -93,20 +95,24 @@ class Unit:
         self.headers |= headers
 
 
-def units(paths):
-    """Lists of sources that go together, in the order of `paths`."""
+def units(paths, most=UNIT_LINES):
+    """Lists of sources that go together, in the order of `paths`; each of at most `most` lines or one source."""
     made = []
     for path in paths:
         # What includes itself, once for each instruction set, stays alone.
-        lines = UNIT_LINES if "HWY_TARGET_INCLUDE" in read(path) else read(path).count("\n")
+        lines = most if "HWY_TARGET_INCLUDE" in read(path) else read(path).count("\n")
         source = (path, local_names(path), closure([path]) - {path}, lines)
         unit = next((unit for unit in made if unit.accepts(*source)), None)
         if unit is None:
-            made.append(unit := Unit())
+            made.append(unit := Unit(most))
         unit.add(*source)
     return [unit.sources for unit in made]
 
 
 if __name__ == "__main__":
-    for unit in units([pathlib.Path(name) for name in sys.argv[1:]]):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=UNIT_LINES, help="most lines of a unit")
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    for unit in units(options.files, options.lines):
         print(";".join(map(str, unit)))

@@ -30,6 +30,11 @@ class TransferClock {
     if (position_ < 0 || static_cast<size_t>(position_) >= times_.begin_ns.size()) position_ = -1;
     if (position_ >= 0) times_.begin_ns[position_] = now_ns();
   }
+  // What is read in place is there as soon as it is found: the clock is not read again.
+  void ends_as_it_begins() {
+    if (position_ >= 0) times_.end_ns[position_] = times_.begin_ns[position_];
+    position_ = -1;
+  }
   ~TransferClock() {
     if (position_ >= 0) times_.end_ns[position_] = now_ns();
   }
@@ -255,13 +260,14 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           const EdgeConversion& stream = streams[step.object];
           StreamPort& port = *ports[step.object];
           StreamTimes& times = actor.times[step.object];
-          const TransferClock clock(times, std::min(times.next++, moved[step.object].arrivals() - 1));
+          TransferClock clock(times, std::min(times.next++, moved[step.object].arrivals() - 1));
           const std::byte* from = port.fetch(actor.replica, stops[worker]);
           if (from == nullptr) raise_ended(step.object, actor.replica);
           if (has_faults)
             fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run,
                               {from, static_cast<size_t>(stream.host_bytes())});
           if (step.in_place && port.stays()) {
+            clock.ends_as_it_begins();
             set_external(actor, step, const_cast<std::byte*>(from));
             break;
           }

@@ -157,6 +157,23 @@ TEST_F(ExecutableCacheFolder, an_entry_with_the_key_of_another_program_is_not_ru
   forge(same, "executable", "\"ipu_version\":2", "\"ipu_version\":21");
 }
 
+TEST_F(ExecutableCacheFolder, an_entry_that_the_front_end_objects_to_is_not_run) {
+  const std::string expected = program::print(*get().program);
+  std::string why = "a run moves too much";
+  const auto ask = [&] {
+    auto module = sample();
+    return compile_cached(
+        *module, target::find_system("pod16"), {},
+        {.directory = folder_.string(), .version = "1", .objection = [&](const program::Program& found) {
+           EXPECT_EQ(program::print(found), expected);
+           return why;
+         }});
+  };
+  EXPECT_FALSE(ask().from_cache);
+  why.clear();
+  EXPECT_TRUE(ask().from_cache);
+}
+
 TEST_F(ExecutableCacheFolder, what_others_can_write_is_not_read) {
   get();
   EXPECT_EQ(mode_of(folder_), 0700);

@@ -6,8 +6,6 @@
 namespace ipu::kernels {
 namespace {
 
-using namespace testing;
-
 Values transposed(const Values& v, int64_t rows, int64_t columns) {
   Values t(v.size());
   for (int64_t i = 0; i < rows; ++i)
@@ -55,10 +53,10 @@ TEST(ConvertLayout, images_go_to_nhwc_and_back) {
     const Values v = random_values(element_count(shape), 1);
     const auto there = run_kernel("convert_layout", {f32(shape)}, {v}, {nhwc(shape)}, {});
     ASSERT_TRUE(there.accepted);
-    EXPECT_TRUE(same_bits(there.results[0], v)) << to_string(shape);
+    EXPECT_TRUE(same_bits(there.results[0], v)) << ipu::to_string(shape);
     const auto back = run_kernel("convert_layout", {nhwc(shape)}, {v}, {f32(shape)}, {});
     ASSERT_TRUE(back.accepted);
-    EXPECT_TRUE(same_bits(back.results[0], v)) << to_string(shape);
+    EXPECT_TRUE(same_bits(back.results[0], v)) << ipu::to_string(shape);
   }
 }
 

@@ -7,8 +7,6 @@
 namespace ipu::kernels {
 namespace {
 
-using namespace testing;
-
 struct Case {
   int64_t batch, in, out, groups;
   std::vector<int64_t> size, kernel, strides, low, high, dilations;
@@ -37,9 +35,9 @@ struct Case {
             {"groups", groups}};
   }
   std::string text() const {
-    return to_string(x()) + " * " + to_string(w()) + " stride " + to_string(strides) + " pad " +
-           to_string(low) + to_string(high) + " dilation " + to_string(dilations) + " groups " +
-           std::to_string(groups);
+    return ipu::to_string(x()) + " * " + ipu::to_string(w()) + " stride " + ipu::to_string(strides) +
+           " pad " + ipu::to_string(low) + ipu::to_string(high) + " dilation " + ipu::to_string(dilations) +
+           " groups " + std::to_string(groups);
   }
 };
 

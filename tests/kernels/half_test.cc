@@ -9,8 +9,6 @@
 namespace ipu::kernels {
 namespace {
 
-using namespace testing;
-
 // One unit in the last place of an f16, of `scale` where the sum cancelled.
 void expect_rounded(const Values& half, const Values& wide, float scale, const std::string& what) {
   ASSERT_EQ(half.size(), wide.size()) << what;
@@ -146,7 +144,8 @@ TEST(HalfConvolution, forward_and_gradients_are_the_rounded_f32_ones_in_every_mi
                  dys = random_values(element_count(c.y()), 3), bias = random_values(c.out, 4);
     for (bool x_last : {false, true})
       for (bool y_last : {false, true}) {
-        const std::string what = to_string(c.x()) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
+        const std::string what =
+            ipu::to_string(c.x()) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
         const TensorSpec x = x_last ? nhwc(c.x()) : f32(c.x()), y = y_last ? nhwc(c.y()) : f32(c.y());
         compare("conv", {x, f32(c.w())}, {xs, ws}, {y}, base, what, 30.0f);
         compare("conv", {x, f32(c.w()), f32({c.out})}, {xs, ws, bias}, {y}, relu, what + " relu", 30.0f);
@@ -178,7 +177,7 @@ TEST(HalfPooling, windows_and_their_gradients_are_the_rounded_f32_ones_in_every_
     for (bool x_last : {false, true})
       for (bool y_last : {false, true}) {
         const TensorSpec x = x_last ? nhwc(c.x) : f32(c.x), y = y_last ? nhwc(c.y) : f32(c.y);
-        const std::string what = to_string(c.x) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
+        const std::string what = ipu::to_string(c.x) + (x_last ? " x last" : "") + (y_last ? " y last" : "");
         compare("max_pool", {x}, {xs}, {y}, attributes, what, 0.0f);
         compare("avg_pool", {x}, {xs}, {y}, attributes, what);
         compare("max_pool_gradient", {x, y, y}, {xs, ys, dys}, {x}, attributes, what);
@@ -196,11 +195,11 @@ TEST(HalfLayout, matrices_kernels_and_images_convert_there_and_back) {
         run_kernel("convert_layout", {as_half(plain)}, {values}, {as_half(stored)}, attributes);
     const KernelRun wide = run_kernel("convert_layout", {plain}, {values}, {stored}, attributes);
     ASSERT_TRUE(there.accepted && wide.accepted);
-    EXPECT_TRUE(same_bits(there.stored[0], wide.stored[0])) << to_string(plain.shape);
+    EXPECT_TRUE(same_bits(there.stored[0], wide.stored[0])) << ipu::to_string(plain.shape);
     const KernelRun back =
         run_kernel("convert_layout", {as_half(stored)}, {there.results[0]}, {as_half(plain)}, attributes);
     ASSERT_TRUE(back.accepted);
-    EXPECT_TRUE(same_bits(back.results[0], values)) << to_string(plain.shape);
+    EXPECT_TRUE(same_bits(back.results[0], values)) << ipu::to_string(plain.shape);
   };
   for (auto [k, n] :
        std::vector<std::pair<int64_t, int64_t>>{{512, 10}, {3, 5}, {64, 64}, {100, 70}, {17, 63}}) {

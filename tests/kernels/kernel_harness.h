@@ -15,8 +15,9 @@
 
 #include "kernels/kernel_table.h"
 #include "support/half.h"
+#include "tests/kernels/specs.h"
 
-namespace ipu::kernels::testing {
+namespace ipu::kernels {
 
 using Values = std::vector<float>;
 
@@ -97,12 +98,6 @@ inline Values rounded(Values values) {
   for (float& v : values) v = half_to_float(float_to_half(v));
   return values;
 }
-
-inline TensorSpec f32(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
-inline TensorSpec packed(Shape shape) {
-  return {DType::kF32, shape, contiguous_strides(shape), Layout::kPacked64};
-}
-inline TensorSpec nhwc(Shape shape) { return {DType::kF32, shape, contiguous_strides(shape), Layout::kNhwc}; }
 
 struct KernelRun {
   bool accepted = false;
@@ -191,4 +186,4 @@ inline bool same_bits(const Values& a, const Values& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-}  // namespace ipu::kernels::testing
+}  // namespace ipu::kernels

@@ -7,8 +7,6 @@
 namespace ipu::kernels {
 namespace {
 
-using namespace testing;
-
 struct Sizes {
   int64_t m, n, k;
 };

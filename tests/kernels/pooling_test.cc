@@ -7,8 +7,6 @@
 namespace ipu::kernels {
 namespace {
 
-using namespace testing;
-
 struct Case {
   int64_t batch, channels;
   std::vector<int64_t> size, kernel, strides, low, high, dilations, ceil;  // ceil may be empty: none

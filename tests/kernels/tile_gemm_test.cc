@@ -14,11 +14,6 @@
 namespace ipu::kernels {
 namespace {
 
-using testing::Buffer;
-using testing::random_values;
-using testing::same_bits;
-using testing::Values;
-
 Values chain(const TileShape& s, const Values& a, const Values& b, Values c) {
   for (int64_t i = 0; i < s.rows; ++i)
     for (int64_t j = 0; j < s.columns; ++j) {

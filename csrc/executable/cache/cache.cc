@@ -197,6 +197,7 @@ struct Wanted {
   const ir::Module& module;
   const target::System& system;
   const CompileOptions& options;
+  const CacheOptions& cache;
 };
 
 // The entry, if there is one that this user wrote, whole, for exactly this key and this program.
@@ -213,6 +214,9 @@ std::optional<Executable> load(const std::string& path, const Wanted& wanted, st
                     difference(wanted.key, key, &count));
     Executable found = read_executable(entry);
     check_host_side(entry, wanted.module, wanted.system, wanted.options, found);
+    if (const auto& objection = wanted.cache.objection)
+      if (const std::string why = objection(*found.program); !why.empty())
+        entry.corrupt("another program than its key says: " + why);
     return found;
   } catch (const Error& error) {
     if (error.message() != told)
@@ -271,7 +275,7 @@ Executable compile_cached(ir::Module& module, const target::System& system, cons
   const std::string path = (fs::path(cache.directory) / entry_name(key)).string();
   std::string told;
   auto hit = [&]() -> std::optional<Executable> {
-    std::optional<Executable> found = load(path, {key, module, system, options}, told);
+    std::optional<Executable> found = load(path, {key, module, system, options, cache}, told);
     if (!found) return found;
     log(LogLevel::kInfo, "executable cache: hit, " + path);
     found->compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

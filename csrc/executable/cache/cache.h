@@ -17,6 +17,8 @@ struct CacheOptions {
   std::function<bool()> interrupted = {};  // asked while waiting for another process
   // Options of the front end that the module holds already, as "name=value ...": a miss says which differ.
   std::string front_end = {};
+  // What the front end has against an entry, which may be sound and yet the program of other options; empty: nothing.
+  std::function<std::string(const program::Program&)> objection = {};
 };
 
 // What decides about the program: "graph", "constants", "options", "machine", "version" → digest or text.

@@ -11,20 +11,13 @@
 #include "kernels/pointwise/program.h"
 #include "support/error.h"
 #include "tests/kernels/kernel_step.h"
+#include "tests/kernels/specs.h"
 
 namespace ipu::kernels::kernel_tests {
 
 using Integers = std::vector<int64_t>;
 
 inline constexpr int64_t kHuge = int64_t{1} << 40;
-
-inline TensorSpec f32(Shape shape) { return TensorSpec::plain(DType::kF32, std::move(shape)); }
-inline TensorSpec f16(Shape shape) { return TensorSpec::plain(DType::kF16, std::move(shape)); }
-inline TensorSpec i32(Shape shape) { return TensorSpec::plain(DType::kI32, std::move(shape)); }
-inline TensorSpec u32(Shape shape) { return TensorSpec::plain(DType::kU32, std::move(shape)); }
-inline TensorSpec packed(Shape shape) {
-  return {DType::kF32, shape, contiguous_strides(shape), Layout::kPacked64};
-}
 
 inline Footprint footprint(const KernelStep& step) { return find_kernel(step.id)->footprint(step.request()); }
 

@@ -1,5 +1,6 @@
 """Executables on disk: saved here, loaded by a fresh process, equal to the last bit; whatever is wrong with a file is said."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -8,6 +9,7 @@ import textwrap
 
 import pytest
 import torch
+import xxhash
 from models import Cnn, Mlp
 
 import poptorch
@@ -423,6 +425,47 @@ def test_a_damaged_entry_is_compiled_again(tmp_path):
     log = native_log(tmp_path, CACHED, cache, 1, 2)
     assert "executable cache: entry ignored, compiling again: corrupt file [IPU-E501]" in log
     assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")
+
+
+def read_tensors(path):
+    """Metadata, and (entry of the header, bytes) by name, of a file in the layout of safetensors."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    metadata, data = header.pop("__metadata__"), content[8 + size :]
+    return metadata, {name: (entry, data[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+def write_tensors(path, metadata, tensors):
+    """The same, sealed as docs/file-format.md says."""
+    metadata, header, data = dict(metadata), {}, b""
+    for name, (entry, blob) in tensors.items():
+        if name == "seal":
+            continue
+        header[name] = {**entry, "data_offsets": [len(data), len(data) + len(blob)]}
+        metadata["digest:" + name] = xxhash.xxh3_128_hexdigest(blob)
+        data += blob
+    header["seal"] = {**tensors["seal"][0], "data_offsets": [len(data), len(data) + 16]}
+    text = json.dumps({"__metadata__": metadata, **header}).encode()
+    text += b" " * (-len(text) % 8)
+    head = len(text).to_bytes(8, "little") + text
+    path.write_bytes(head + data + xxhash.xxh3_128_digest(head))
+
+
+def test_an_entry_that_moves_other_elements_is_compiled_again(tmp_path):
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    first = fresh(CACHED, cache, 1, 2)
+    fresh(CACHED, other, 1, 3)
+    (two,), (three,) = entries(cache), entries(other)
+    metadata, right = read_tensors(cache / two)
+    _, wrong = read_tensors(other / three)
+    metadata = {name: value for name, value in metadata.items() if not name.startswith("digest:")}
+    write_tensors(cache / two, metadata, right)
+    assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # sealed well
+    write_tensors(cache / two, metadata, wrong)
+    log = native_log(tmp_path, CACHED, cache, 1, 2)
+    assert "another program than its key says: a run moves 3 elements of 'input.0' where device_iterations=2" in log
+    assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # it was written anew
 
 
 def test_two_processes_at_once_compile_once(tmp_path):

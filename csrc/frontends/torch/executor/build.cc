@@ -132,11 +132,14 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   options.input_groups = settings.input_groups;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
   options.any_ipu_count = settings.any_ipu_count;
-  executable::Executable executable =
-      executable::compile_cached(*captured.module, target_system(settings), options,
-                                 {settings.cache_directory, settings.version, settings.interrupted,
-                                  "device_iterations=" + std::to_string(settings.device_iterations) +
-                                      " accumulation=" + std::to_string(settings.accumulation)});
+  executable::Executable executable = executable::compile_cached(
+      *captured.module, target_system(settings), options,
+      {.directory = settings.cache_directory,
+       .version = settings.version,
+       .interrupted = settings.interrupted,
+       .front_end = "device_iterations=" + std::to_string(settings.device_iterations) +
+                    " accumulation=" + std::to_string(settings.accumulation),
+       .objection = [&](const program::Program& program) { return objection(captured, settings, program); }});
   captured.module.reset();
   captured.graph = nullptr;
   return executable;

@@ -51,6 +51,13 @@ at::Tensor first_of_groups(const ReplicaGrouping& groups, int replicas) {
   return first;
 }
 
+std::string moves_others(const std::string& stream, int64_t moved, const CompileSettings& settings) {
+  return "a run moves " + std::to_string(moved) + " elements of '" + stream +
+         "' where device_iterations=" + std::to_string(settings.device_iterations) +
+         " accumulation=" + std::to_string(settings.accumulation) + " make " +
+         std::to_string(settings.device_iterations * settings.accumulation);
+}
+
 }  // namespace
 
 std::string output_stream(int index) { return "output." + std::to_string(index); }
@@ -101,8 +108,32 @@ at::Tensor torch_tensor(const executable::HostTensor& tensor) {
   return result;
 }
 
+std::string objection(const Captured& captured, const CompileSettings& settings,
+                      const program::Program& program) {
+  const std::vector<program::HostElements> elements = program::host_elements(program, 0);
+  const int64_t wanted = settings.device_iterations * settings.accumulation;
+  const auto check = [&](const std::string& name) -> std::string {
+    const int stream = find_stream(&program, name);
+    if (stream < 0 || !elements[stream].is_used() || elements[stream].is_constant() ||
+        elements[stream].per_replica() == wanted)
+      return "";
+    return moves_others(name, elements[stream].per_replica(), settings);
+  };
+  std::string found;
+  for (const InputSpec& spec : captured.inputs)
+    if (found = check(spec.name); !found.empty()) return found;
+  for (const OutputSpec& spec : captured.outputs)
+    if (spec.index >= 0)
+      if (found = check(output_stream(spec.index)); !found.empty()) return found;
+  return found;
+}
+
 executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
                                      const program::Program* program) {
+  if (program != nullptr) {
+    const std::string why = objection(captured, settings, *program);
+    IPU_CHECK(why.empty(), why);
+  }
   executable::Signature signature;
   signature.training = settings.training;
   signature.optimizer = settings.optimizer;
@@ -119,8 +150,6 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     input.dtype = file_dtype(spec.dtype);
     input.items = micro_batches;
     if (int stream = find_stream(program, spec.name); stream >= 0) {
-      IPU_CHECK(!elements[stream].is_used() || elements[stream].count() == micro_batches,
-                "the program reads another number of elements of input " + spec.name);
       if (elements[stream].is_used()) input.streams.push_back(stream);
     }
     signature.inputs.push_back(std::move(input));

@@ -13,6 +13,11 @@ struct CompileSettings;
 std::string file_dtype(at::ScalarType type);
 at::ScalarType scalar_type_of(const std::string& file_dtype);  // Error(kFileCorrupt) for another name
 
+// What is wrong with the elements that a run of `program` takes and gives, for these settings; empty: nothing. For programs that
+// others compiled.
+std::string objection(const Captured& captured, const CompileSettings& settings,
+                      const program::Program& program);
+
 // Which streams of `program` carry the inputs and outputs of `captured`. `program`: nullptr when every output
 // is a constant.
 executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
