@@ -464,7 +464,7 @@ def test_an_entry_that_moves_other_elements_is_compiled_again(tmp_path):
     assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # sealed well
     write_tensors(cache / two, metadata, wrong)
     log = native_log(tmp_path, CACHED, cache, 1, 2)
-    assert "another program than its key says: a run moves 3 elements of 'input.0' where device_iterations=2" in log
+    assert "another program than its key says: a run moves 3 elements of 'x' where device_iterations=2" in log
     assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # it was written anew
 
 
