@@ -27,20 +27,23 @@ from ipu_core._native import Error as Error, Session as Session
 from ipu_core import _native
 
 
-def compile(text: str, *, source: str = "<text>", replicas: int = 1) -> Session:
+def compile(text: str, *, source: str = "<text>", replicas: int = 1, processes: int = 1) -> Session:
     """Compiles all entry points of a module for the attached system.
 
     Args:
         text: a module in the text form of the IR.
         source: what messages call the text, a file name for instance.
-        replicas: copies of the program that run side by side; a positive number.
+        replicas: copies of the program that run side by side in this process; a positive number.
+        processes: that run the program as one job, each with so many replicas; `Session.set_job` connects them.
 
     Raises:
         Error: the text cannot be read, is no legal module, or cannot be compiled.
     """
     if replicas < 1:
         raise Error(f"replicas is {replicas}: it must be at least 1")
-    return _native.compile(text, source, replicas)
+    if processes < 1:
+        raise Error(f"processes is {processes}: it must be at least 1")
+    return _native.compile(text, source, replicas, processes)
 
 
 def interpret(

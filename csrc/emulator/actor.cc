@@ -75,44 +75,6 @@ int first_reader(const std::vector<program::Instruction>& steps, int at) {
   return at;
 }
 
-// Sums of each group in replica order, blockwise so that results may overwrite operands.
-template <typename T, typename Sum, typename Read, typename Write>
-void all_reduce(Collective& c, Read read, Write write) {
-  const int replicas = static_cast<int>(c.operands.size());
-  constexpr int64_t kBlock = 1024;
-  Sum sums[kBlock];
-  for (int first = 0; first < replicas; ++first) {
-    if ((first / c.group_stride) % c.group_size != 0) continue;  // not the first of its group
-    for (int64_t begin = 0; begin < c.elements; begin += kBlock) {
-      int64_t count = std::min(kBlock, c.elements - begin);
-      for (int64_t m = 0; m < c.group_size; ++m) {
-        const T* in = reinterpret_cast<const T*>(c.operands[first + m * c.group_stride]) + begin;
-        for (int64_t i = 0; i < count; ++i) sums[i] = m == 0 ? read(in[i]) : sums[i] + read(in[i]);
-      }
-      for (int64_t m = 0; m < c.group_size; ++m) {
-        if (c.results[first + m * c.group_stride] == nullptr) continue;
-        T* out = reinterpret_cast<T*>(c.results[first + m * c.group_stride]) + begin;
-        for (int64_t i = 0; i < count; ++i) out[i] = write(sums[i]);
-      }
-    }
-  }
-}
-
-void run_collective(Collective& c) {
-  switch (c.dtype) {
-    case DType::kF32:
-      all_reduce<float, float>(
-          c, [](float x) { return x; }, [](float x) { return x; });
-      break;
-    case DType::kF16:
-      all_reduce<uint16_t, float>(c, half_to_float, float_to_half);
-      break;
-    default:
-      all_reduce<uint32_t, uint32_t>(
-          c, [](uint32_t x) { return x; }, [](uint32_t x) { return x; });
-  }
-}
-
 }  // namespace
 
 // Both waits: true when the actor may go on, false when it is parked (and may already run on another worker:
@@ -141,44 +103,19 @@ bool Engine::Impl::wait_for(Actor& actor, Ring& c, std::atomic<int64_t>& count, 
   return actor.state.compare_exchange_strong(parked, kRunning, std::memory_order_seq_cst);
 }
 
-// The sum of a collective; over a job of several processes it runs over the replicas of all, in the order of
-// their numbers, so that every process gets the bits of one process with all replicas.
-void Engine::Impl::reduce(Collective& c) const {
-  if (!options.exchange || !c.is_of_the_job) return run_collective(c);
-  const size_t bytes = static_cast<size_t>(c.elements) * size_in_bytes(c.dtype);
-  std::vector<std::byte> mine;
-  for (const std::byte* operand : c.operands) mine.insert(mine.end(), operand, operand + bytes);
-  const size_t share = mine.size();
-  const std::vector<std::byte> all = options.exchange(std::move(mine));
-  if (share == 0) return;
-  IPU_CHECK(all.size() % share == 0, fmt::format("an exchange between processes gave {} bytes", all.size()));
-  Collective job;
-  job.elements = c.elements;
-  job.dtype = c.dtype;
-  job.group_size = static_cast<int64_t>(all.size() / bytes);
-  job.results.resize(job.group_size, nullptr);
-  for (int64_t r = 0; r < job.group_size; ++r) job.operands.push_back(all.data() + r * bytes);
-  for (size_t r = 0; r < c.results.size(); ++r) job.results.at(options.first_replica + r) = c.results[r];
-  run_collective(job);
-}
-
-bool Engine::Impl::meet(Actor& actor, const Step& step, int at) {
-  Collective& c = collectives[step.object];
-  std::unique_lock lock(c.mutex);
-  c.operands[actor.replica] = actor.pointers[step.first_pointer];
-  c.results[actor.replica] = actor.pointers[step.first_pointer + 1];
-  if (++c.arrived < program->replicas) {
-    c.waiting.push_back(&actor);
-    actor.at = at + 1;  // whoever comes last does this step for all
-    actor.waits_for.store(&c, std::memory_order_relaxed);
-    actor.state.store(kParked + kParkStep * ++actor.parkings, std::memory_order_seq_cst);
-    return false;
-  }
-  c.arrived = 0;
-  reduce(c);
-  for (Actor* other : c.waiting) wake_if_waiting(*other, &c);
-  c.waiting.clear();
-  return true;
+std::byte* Engine::Impl::remote_place(const Actor& actor, const Step& step, int at,
+                                      const std::byte* entry) const {
+  const program::RemoteBuffer& buffer = program->remote_buffers[step.object];
+  const program::Instruction& of = program->ipus[actor.ipu].instructions[at];
+  const bool is_signed = of.operands.back().spec.dtype == DType::kI32;
+  uint32_t word = 0;
+  std::memcpy(&word, entry, sizeof word);
+  const int64_t number = is_signed ? static_cast<int64_t>(static_cast<int32_t>(word)) : int64_t{word};
+  if (number < 0 || number >= buffer.entries)
+    throw Error(ErrorCode::kExecution,
+                fmt::format("remote buffer entry out of range: entry {} of '{}', which has entries 0 to {}",
+                            number, buffer.name, buffer.entries - 1));
+  return remote_entry(step.object, number, actor.replica);
 }
 
 void Engine::Impl::raise_ended(int stream, int replica) const {
@@ -216,7 +153,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (step.lanes == 1) {
             step.kernel->run(kernel_call(actor, pointers, pointers + step.operands, worker), 0);
           } else {
-            run_lanes(actor, step, worker);
+            run_lanes(actor, at, *step.kernel, pointers, pointers + step.operands, worker);
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           }
           if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
@@ -334,8 +271,19 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           break;
         }
         case Opcode::kCollective:
-          if (!meet(actor, step, at)) return Outcome::kParked;
+          if (!meet(actor, step, at, worker)) return Outcome::kParked;
           break;
+        case Opcode::kRemoteLoad: {
+          const std::byte* from = remote_place(actor, step, at, pointers[0]);
+          if (const size_t bytes = remote_bytes[step.object]; bytes > 0)
+            std::memmove(pointers[1], from, bytes);
+          break;
+        }
+        case Opcode::kRemoteStore: {
+          std::byte* to = remote_place(actor, step, at, pointers[1]);
+          if (const size_t bytes = remote_bytes[step.object]; bytes > 0) std::memmove(to, pointers[0], bytes);
+          break;
+        }
       }
       ++at;
     }

@@ -69,30 +69,7 @@ Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOpt
   for (size_t e = 0; e < program->entry_points.size(); ++e)
     elements.push_back(program::host_elements(*program, static_cast<int>(e)));
   ipus.resize(ipu_count);
-  for (const program::IpuProgram& ipu : program->ipus)
-    for (const Instruction& step : ipu.instructions) collective_count += step.opcode == Opcode::kCollective;
-  collectives = std::make_unique<Collective[]>(collective_count);
-  for (int i = 0, collective = 0; i < ipu_count; ++i) {
-    compile_ipu(i);
-    const std::vector<Instruction>& code = program->ipus[i].instructions;
-    for (size_t n = 0; n < code.size(); ++n) {
-      if (code[n].opcode != Opcode::kCollective) continue;
-      Collective& meeting = collectives[collective];
-      meeting.dtype = code[n].operands[0].spec.dtype;
-      meeting.elements = code[n].operands[0].spec.stored_bytes() / size_in_bytes(meeting.dtype);
-      meeting.group_size = code[n].attributes.integer("group_size", 0);
-      meeting.group_stride = code[n].attributes.integer("group_stride", 1);
-      meeting.is_of_the_job = meeting.group_size <= 0;
-      if (meeting.group_size <= 0) meeting.group_size = program->replicas, meeting.group_stride = 1;
-      meeting.operands.resize(program->replicas);
-      meeting.results.resize(program->replicas);
-      meeting.waiting.reserve(program->replicas);
-      if (meeting.dtype != DType::kF32 && meeting.dtype != DType::kF16 && meeting.dtype != DType::kI32)
-        throw Error(ErrorCode::kExecution, fmt::format("no collective for {}: {}", to_string(meeting.dtype),
-                                                       program::describe(*program, i, static_cast<int>(n))));
-      ipus[i].steps[n].object = collective++;
-    }
-  }
+  for (int i = 0; i < ipu_count; ++i) compile_ipu(i);
   allocate();
 }
 
@@ -154,6 +131,7 @@ void Engine::Impl::compile_ipu(int ipu) {
         step.watch = code.watches.emplace_back(ComparisonWatch::of(from)).get();
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
     }
+    if (from.opcode == Opcode::kCollective) compile_collective(ipu, static_cast<int>(n), code, step);
     code.steps.push_back(step);
   }
 }
@@ -164,6 +142,13 @@ void Engine::Impl::allocate() {
     constants.emplace_back(static_cast<int64_t>(bytes.size()), "a constant");
     if (!bytes.empty()) std::memcpy(constants.back().data(), bytes.data(), bytes.size());
   }
+  for (const program::RemoteBuffer& buffer : program->remote_buffers)
+    remote_bytes.push_back(static_cast<size_t>(buffer.spec.stored_bytes()));
+  remote_buffers.resize(program->replicas);
+  for (std::vector<HostMemory>& list : remote_buffers)
+    for (const program::RemoteBuffer& buffer : program->remote_buffers)
+      list.emplace_back(rounded(buffer.spec.stored_bytes()) * buffer.entries,
+                        fmt::format("remote buffer '{}'", buffer.name));
   const size_t variable_count = program->variables.size();
   shared_variables.resize(variable_count);
   replica_variables.resize(program->replicas);
@@ -173,7 +158,9 @@ void Engine::Impl::allocate() {
     const program::Variable& variable = program->variables[v];
     int64_t bytes = variable.spec.stored_bytes();
     std::string what = fmt::format("variable '{}'", variable.name);
-    if (!variable.is_shared()) {
+    if (variable.remote_buffer >= 0) {
+      // Its memory is there.
+    } else if (!variable.is_shared()) {
       for (std::vector<HostMemory>& list : replica_variables) list[v] = HostMemory(bytes, what);
     } else {
       shared_variables[v] = HostMemory(bytes, what);
@@ -184,7 +171,7 @@ void Engine::Impl::allocate() {
     IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(),
               "initial value of " + variable.name);
     for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
-      plain_to_stored(variable, constants[variable.constant].data(),
+      plain_to_stored(variable, shard_of(variable, r), constants[variable.constant].data(),
                       variable_address(static_cast<int>(v), r));
   }
 
@@ -240,8 +227,14 @@ void Engine::Impl::allocate() {
 }
 
 std::byte* Engine::Impl::variable_address(int variable, int replica) const {
-  return program->variables[variable].is_shared() ? shared_variables[variable].data()
-                                                  : replica_variables[replica][variable].data();
+  const program::Variable& of = program->variables[variable];
+  if (of.remote_buffer >= 0) return remote_entry(of.remote_buffer, of.remote_entry, replica);
+  return of.is_shared() ? shared_variables[variable].data() : replica_variables[replica][variable].data();
+}
+
+std::byte* Engine::Impl::remote_entry(int buffer, int64_t entry, int replica) const {
+  return remote_buffers[replica][buffer].data() +
+         entry * rounded(program->remote_buffers[buffer].spec.stored_bytes());
 }
 
 void Engine::Impl::resolve_pointers(Actor& actor) {
@@ -296,22 +289,6 @@ std::span<const program::HostElements> Engine::elements(int entry) const {
 
 const program::Program& Engine::program() const { return *impl_->program; }
 
-void Engine::write_variable(int variable, const std::byte* plain, int replica) {
-  std::lock_guard lock(impl_->run_mutex);
-  impl_->require_usable();
-  const program::Variable& to = impl_->program->variables.at(variable);
-  const int first = replica < 0 || to.is_shared() ? 0 : replica;
-  const int end = to.is_shared() ? 1 : replica < 0 ? impl_->program->replicas : replica + 1;
-  for (int r = first; r < end; ++r) plain_to_stored(to, plain, impl_->variable_address(variable, r));
-}
-
-void Engine::read_variable(int variable, std::byte* plain, int replica) const {
-  std::lock_guard lock(impl_->run_mutex);
-  impl_->require_usable();
-  const program::Variable& from = impl_->program->variables.at(variable);
-  stored_to_plain(from, impl_->variable_address(variable, replica), plain);
-}
-
 std::vector<TraceEvent> Engine::take_trace() {
   std::lock_guard lock(impl_->run_mutex);
   std::vector<TraceEvent> events;
@@ -362,7 +339,9 @@ int64_t Engine::host_bytes(int ipu) const {
   const program::Program& program = *impl_->program;
   int64_t bytes = program.ipus[ipu].arena_bytes;
   for (const program::Variable& variable : program.variables)
-    if (variable.ipu == ipu) bytes += variable.spec.stored_bytes();
+    if (variable.ipu == ipu && variable.remote_buffer < 0) bytes += variable.spec.stored_bytes();
+  for (const program::RemoteBuffer& buffer : program.remote_buffers)
+    if (buffer.ipu == ipu) bytes += rounded(buffer.spec.stored_bytes()) * buffer.entries;
   for (const program::Ring& ring : program.rings)
     if (ring.to_ipu == ipu) bytes += rounded(ring.bytes) * ring.capacity;
   return bytes;

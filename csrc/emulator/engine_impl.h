@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "emulator/collective.h"
 #include "emulator/engine.h"
 #include "emulator/float_check.h"
 #include "emulator/helper_pool.h"
@@ -73,7 +74,6 @@ enum ActorState : uint64_t {
 enum class Outcome : int { kDone, kParked, kStopped };
 
 struct Ring;
-struct Collective;
 
 // Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is
 // one compare-exchange, and the fields below are stable while any lane of the generation is running.
@@ -124,18 +124,6 @@ struct Ring {
   int64_t taken = 0;  // consumer only: popped in place and not released
 };
 
-// A meeting of all replicas' actors of one IPU at one instruction; the last to come does the work.
-struct Collective {
-  std::mutex mutex;
-  std::vector<Actor*> waiting;
-  int arrived = 0;
-  int64_t elements = 0, group_size = 0, group_stride = 1;
-  bool is_of_the_job = false;  // all replicas of all processes
-  DType dtype = DType::kF32;
-  std::vector<const std::byte*> operands;  // per replica
-  std::vector<std::byte*> results;         // nullptr: of another process
-};
-
 struct Engine::Impl final : HelpedRun {
   Impl(std::shared_ptr<const program::Program> program, EngineOptions options);
 
@@ -151,9 +139,16 @@ struct Engine::Impl final : HelpedRun {
 
   // --- construction (engine.cc)
   void compile_ipu(int ipu);
+  void compile_collective(int ipu, int number, CompiledIpu& code, Step& step);  // collective.cc
   void allocate();
   void resolve_pointers(Actor& actor);
   std::byte* variable_address(int variable, int replica) const;
+  std::byte* remote_entry(int buffer, int64_t entry, int replica) const;
+
+  // --- variables and the host (engine_variables.cc)
+  int64_t shard_of(const program::Variable& variable, int replica) const;
+  void write_variable(int variable, const std::byte* plain, int replica);
+  void read_variable(int variable, std::byte* plain, int replica) const;
 
   // --- a run (scheduler.cc)
   void run(std::span<StreamPort* const> ports, int entry);
@@ -173,7 +168,11 @@ struct Engine::Impl final : HelpedRun {
   [[noreturn]] void raise();
   [[noreturn]] void report_stuck() const;
   [[noreturn]] void raise_ended(int stream, int replica) const;
-  void run_lanes(Actor& actor, const Step& step, int worker);
+  // All lanes of a kernel for the step the actor is at.
+  void run_step(Actor& actor, int step, const kernels::PreparedKernel& kernel, std::byte* const* operands,
+                std::byte* const* results, int worker);
+  void run_lanes(Actor& actor, int step, const kernels::PreparedKernel& kernel, std::byte* const* operands,
+                 std::byte* const* results, int worker);
   bool help_lanes(int worker);
   bool run_one_lane(Actor& actor, int worker);
   bool poll_interrupt();
@@ -187,22 +186,29 @@ struct Engine::Impl final : HelpedRun {
   bool wait_for(Actor& actor, Ring& ring, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at);
   bool wait_for_space(Actor& actor, Ring& ring, int at);
   bool wait_for_element(Actor& actor, Ring& ring, int at);
-  bool meet(Actor& actor, const Step& step, int at);
-  void reduce(Collective& collective) const;
+  std::byte* remote_place(const Actor& actor, const Step& step, int at, const std::byte* entry) const;
+
+  // --- meetings of replicas (collective.cc)
+  bool meet(Actor& actor, const Step& step, int at, int worker);
+  void meet_other_processes(Collective& collective, Actor& actor, int at, int worker);
+  std::vector<std::byte> exchanged(std::vector<std::byte> mine) const;
+
   Ring& ring(const Actor& actor, int ring) { return rings[actor.replica * ring_count + ring]; }
 
   std::shared_ptr<const program::Program> program;
   EngineOptions options;
   int threads = 1;
-  int actor_count = 0, ring_count = 0, collective_count = 0;
+  int actor_count = 0, ring_count = 0;
   std::vector<CompiledIpu> ipus;
   std::vector<EdgeConversion> streams;
   std::vector<std::vector<program::HostElements>> elements;  // [entry point][stream]
   std::unique_ptr<Actor[]> actors;                           // replica-major
   std::unique_ptr<Ring[]> rings;                             // replica-major
-  std::unique_ptr<Collective[]> collectives;
+  std::vector<Collective> collectives;
   std::vector<HostMemory> shared_variables;                // never written: one for all replicas
   std::vector<std::vector<HostMemory>> replica_variables;  // [replica][variable]
+  std::vector<std::vector<HostMemory>> remote_buffers;     // [replica][remote buffer]
+  std::vector<size_t> remote_bytes;                        // of an entry
   std::vector<HostMemory> constants;
   HostMemory ring_memory, scratch;
   int64_t scratch_stride = 0;

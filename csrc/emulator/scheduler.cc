@@ -128,10 +128,11 @@ void Engine::Impl::reset() {
     rings[c].popped.store(0, std::memory_order_relaxed);
     rings[c].taken = 0;
   }
-  for (int c = 0; c < collective_count; ++c) {
-    collectives[c].arrived = 0;
-    collectives[c].waiting.clear();
-  }
+  for (Collective& collective : collectives)
+    for (size_t m = 0; m < collective.meeting_count; ++m) {
+      collective.meetings[m].arrived = 0;
+      collective.meetings[m].waiting.clear();
+    }
   for (std::atomic<uint64_t>& word : ready) word.store(0, std::memory_order_relaxed);
   for (std::atomic<uint64_t>& word : open_lanes) word.store(0, std::memory_order_relaxed);
   interruption = nullptr;
@@ -217,22 +218,32 @@ void Engine::Impl::settle(Actor& actor, Outcome outcome) {
   }
 }
 
-void Engine::Impl::run_lanes(Actor& actor, const Step& step, int worker) {
+void Engine::Impl::run_step(Actor& actor, int step, const kernels::PreparedKernel& kernel,
+                            std::byte* const* operands, std::byte* const* results, int worker) {
+  if (kernel.lanes() == 1)
+    kernel.run(kernel_call(actor, operands, results, worker), 0);
+  else
+    run_lanes(actor, step, kernel, operands, results, worker);
+}
+
+void Engine::Impl::run_lanes(Actor& actor, int step, const kernels::PreparedKernel& kernel,
+                             std::byte* const* operands, std::byte* const* results, int worker) {
   LaneJob& job = actor.lanes;
-  job.kernel = step.kernel;
-  job.operands = actor.pointers.data() + step.first_pointer;
-  job.results = job.operands + step.operands;
-  job.step = static_cast<int>(&step - actor.code->steps.data());
+  const int lanes = kernel.lanes();
+  job.kernel = &kernel;
+  job.operands = operands;
+  job.results = results;
+  job.step = step;
   job.done.store(0, std::memory_order_relaxed);
   ++job.generation;
-  job.ticket.store(job.generation << 32 | static_cast<uint64_t>(step.lanes) << 16, std::memory_order_release);
+  job.ticket.store(job.generation << 32 | static_cast<uint64_t>(lanes) << 16, std::memory_order_release);
   if (threads > 1) {
     open_lanes[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
     signal_workers();
   }
   while (run_one_lane(actor, worker))
     if (stops[worker].polls) poll_interrupt();
-  for (int spins = 0; job.done.load(std::memory_order_acquire) != step.lanes; ++spins) {
+  for (int spins = 0; job.done.load(std::memory_order_acquire) != lanes; ++spins) {
     relax_processor();
     if (spins <= 2000) continue;
     sched_yield();  // the helper that has the last lane may want this processor

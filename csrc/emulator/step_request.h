@@ -25,4 +25,21 @@ class StepRequest {
   uint64_t absent_ = 0;
 };
 
+// The same for a collective: operands and results of all members of a group.
+class CollectiveRequest {
+ public:
+  CollectiveRequest(const program::Program& program, const program::Instruction& step)
+      : attributes_(step.attributes) {
+    const int64_t size = program::group_of(step).size;
+    const auto members = static_cast<size_t>(size > 0 ? size : program.job_replicas());
+    operands_.assign(members, step.operands[0].spec);
+    results_.assign(members, step.results[0].spec);
+  }
+  kernels::KernelRequest request() const { return {operands_, results_, attributes_}; }
+
+ private:
+  std::vector<TensorSpec> operands_, results_;
+  const Attributes& attributes_;
+};
+
 }  // namespace ipu::emulator

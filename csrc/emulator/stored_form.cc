@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/host_memory.h"
@@ -43,6 +44,16 @@ void convert(const program::Variable& variable, const TensorSpec& from, const st
   for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&operand, &out, scratch.data()}, lane);
 }
 
+// Where a shard lies in the whole value; the last ones may end before their memory does.
+struct Part {
+  int64_t at, bytes;
+};
+Part part_of(const program::Variable& variable, int64_t shard) {
+  const int64_t all = variable.plain().stored_bytes(), own = variable.spec.stored_bytes();
+  const int64_t at = std::min(all, shard * own);
+  return {at, std::min(own, all - at)};
+}
+
 void prove(const program::Variable& variable, const TensorSpec& from, const TensorSpec& to) {
   const kernels::Footprint footprint =
       kernels::find_kernel(kKernel)->footprint(Conversion(variable, from, to).request);
@@ -55,12 +66,20 @@ void prove(const program::Variable& variable, const TensorSpec& from, const Tens
 
 }  // namespace
 
-void plain_to_stored(const program::Variable& variable, const std::byte* plain, std::byte* stored) {
-  convert(variable, variable.plain(), plain, variable.spec, stored);
+void plain_to_stored(const program::Variable& variable, int64_t shard, const std::byte* plain,
+                     std::byte* stored) {
+  if (variable.shards == 1) return convert(variable, variable.plain(), plain, variable.spec, stored);
+  const Part part = part_of(variable, shard);
+  if (part.bytes > 0) std::memcpy(stored, plain + part.at, static_cast<size_t>(part.bytes));
+  const int64_t padding = variable.spec.stored_bytes() - part.bytes;
+  if (padding > 0) std::memset(stored + part.bytes, 0, static_cast<size_t>(padding));
 }
 
-void stored_to_plain(const program::Variable& variable, const std::byte* stored, std::byte* plain) {
-  convert(variable, variable.spec, stored, variable.plain(), plain);
+void stored_to_plain(const program::Variable& variable, int64_t shard, const std::byte* stored,
+                     std::byte* plain) {
+  if (variable.shards == 1) return convert(variable, variable.spec, stored, variable.plain(), plain);
+  const Part part = part_of(variable, shard);
+  if (part.bytes > 0) std::memcpy(plain + part.at, stored, static_cast<size_t>(part.bytes));
 }
 
 void prove_forms(const program::Variable& variable) {

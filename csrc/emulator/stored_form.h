@@ -7,8 +7,12 @@
 
 namespace ipu::emulator {
 
-void plain_to_stored(const program::Variable& variable, const std::byte* plain, std::byte* stored);
-void stored_to_plain(const program::Variable& variable, const std::byte* stored, std::byte* plain);
+// Of a variable in shards, `stored` is shard number `shard`: the whole value gives it, and it fills its part of
+// the whole value.
+void plain_to_stored(const program::Variable& variable, int64_t shard, const std::byte* plain,
+                     std::byte* stored);
+void stored_to_plain(const program::Variable& variable, int64_t shard, const std::byte* stored,
+                     std::byte* plain);
 
 // Throws Error(kInvalidProgram) unless both copies stay within the bytes of the two forms.
 void prove_forms(const program::Variable& variable);

@@ -78,7 +78,8 @@ void check_kernels(const program::Program& program) {
     ir::Graph* scratch = module.add_graph("scratch");
     const std::vector<program::Instruction>& steps = program.ipus[i].instructions;
     for (size_t s = 0; s < steps.size(); ++s) {
-      if (steps[s].opcode != program::Opcode::kKernel) continue;
+      if (steps[s].opcode != program::Opcode::kKernel && steps[s].opcode != program::Opcode::kCollective)
+        continue;
       const ops::OpDef* def = ops::find_op(steps[s].kernel);
       if (def == nullptr || def->results.empty()) continue;
       const std::string what = disagreement(*def, steps[s], *scratch);

@@ -78,6 +78,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
 
   lowering::LowerOptions lower_options;
   lower_options.replicas = options.replicas;
+  lower_options.processes = options.processes;
   lower_options.input_groups = options.input_groups;
   {
     ErrorContext activity("lowering");

@@ -12,8 +12,9 @@
 namespace ipu::executable {
 
 struct CompileOptions {
-  std::string pipeline = "default";  // named pass pipeline
-  int replicas = 1;
+  std::string pipeline = "default";    // named pass pipeline
+  int replicas = 1;                    // in this process
+  int processes = 1;                   // of the job: the replicas of all of them meet in collectives
   ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
   bool auto_round_num_ipus = false;    // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;          // models and offline targets: no rounding

@@ -46,7 +46,8 @@ void check_ranges(const Container& container, const program::Program& program) {
   };
   auto size = [](int64_t n) { return n >= 0 && n <= kMaxSize; };
   auto count = [](int64_t n) { return n >= 0 && n <= kMaxCount; };
-  require(program.replicas >= 1 && program.replicas <= kMaxReplicas,
+  require(program.replicas >= 1 && program.processes >= 1 && program.replicas <= kMaxReplicas &&
+              program.processes <= kMaxReplicas && program.job_replicas() <= kMaxReplicas,
           "the number of replicas is out of range");
   require(1.0 * static_cast<double>(program.entry_points.size()) *
                   static_cast<double>(program.streams.size()) * program.replicas <=
@@ -80,16 +81,18 @@ void check_ranges(const Container& container, const program::Program& program) {
     for (int buffer : ipu.live_at_peak)
       require(buffer >= 0 && static_cast<size_t>(buffer) < ipu.buffers.size(),
               where + "the list of buffers at the peak names one that is not there");
-    int64_t blocks = 1;
+    int64_t blocks = 1, collectives = 0;
     for (const program::Instruction& step : ipu.instructions) {
+      collectives += step.opcode == program::Opcode::kCollective;
       blocks += step.opcode >= program::Opcode::kLoop && step.opcode <= program::Opcode::kJump;
       require(step.origin >= -1, where + "an origin is out of range");
       for (const auto* list : {&step.operands, &step.results})
         for (const program::Operand& operand : *list)
           require(operand.byte_offset >= 0 && operand.byte_offset <= kMaxSize,
                   where + "the offset of an operand is out of range");
-      if (step.opcode == program::Opcode::kKernel && !step.kernel.empty() &&
-          kernels::find_kernel(step.kernel) == nullptr)
+      const bool has_kernel =
+          step.opcode == program::Opcode::kKernel || step.opcode == program::Opcode::kCollective;
+      if (has_kernel && !step.kernel.empty() && kernels::find_kernel(step.kernel) == nullptr)
         throw Error(ErrorCode::kFileVersion,
                     fmt::format("file version: {} needs the kernel '{}', which this version does not have.\n"
                                 "  try:      compile and save again with this version.",
@@ -97,6 +100,8 @@ void check_ranges(const Container& container, const program::Program& program) {
     }
     require(blocks * static_cast<int64_t>(ipu.buffers.size()) <= kMaxPlanBits,
             where + "too many branches for its number of buffers");
+    require(1.0 * static_cast<double>(collectives * program.job_replicas()) <= kMaxCounted,
+            where + "too many collectives for its number of replicas");
   }
 }
 

@@ -59,7 +59,7 @@ class Coalescer {
     if (a == b) return true;
     const VirtualBuffer &x = draft_.buffers[a], &y = draft_.buffers[b];
     auto joinable = [](const VirtualBuffer& v) {
-      return v.storage == Storage::kArena || (v.storage == Storage::kVariable && v.written);
+      return v.storage == Storage::kArena || (v.storage == Storage::kVariable && v.written && !v.is_remote);
     };
     if (!joinable(x) || !joinable(y) || x.bytes != y.bytes) return false;
     bool x_pinned = x.storage == Storage::kVariable, y_pinned = y.storage == Storage::kVariable;

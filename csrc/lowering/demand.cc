@@ -70,9 +70,18 @@ void Demand::activate(const Scope& scope, int ipu) {
     const ir::Region region(*s->site);
     const int asked = region.condition_operand(), goes_on = region.condition_output();
     if (asked >= 0 && !conditions_.at({s->parent, s->site}))
-      want(*s->parent, s->site->operand(asked), ipu, s->site);
-    if (goes_on >= 0) want(*s, s->graph->outputs()[goes_on], ipu, s->site);
+      ask(*s->parent, s->site->operand(asked), ipu, s->site);
+    if (goes_on >= 0) ask(*s, s->graph->outputs()[goes_on], ipu, s->site);
   }
+}
+
+// A condition that another IPU makes is sent from there (Drafter::condition_of), which takes the same way
+// through the program.
+void Demand::ask(const Scope& scope, const ir::Value* condition, int ipu, const ir::Op* site) {
+  const int home = nest_.home(scope, condition);
+  const int maker = home == kAnywhere ? ipu : home;
+  want(scope, condition, maker, site);
+  if (maker != ipu) activate(scope, maker);
 }
 
 void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {

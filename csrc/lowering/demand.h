@@ -38,6 +38,7 @@ class Demand {
   }
   void want(const Scope& scope, const ir::Value* value, int ipu, const ir::Op* reader);
   void activate(const Scope& scope, int ipu);
+  void ask(const Scope& scope, const ir::Value* condition, int ipu, const ir::Op* site);
   void follow(const Want& want);
   void follow_input(const Scope& scope, const ir::Value* input, int ipu);
 

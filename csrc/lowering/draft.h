@@ -14,8 +14,9 @@ struct VirtualBuffer {
   std::string name;
   int64_t bytes = 0;
   program::Storage storage = program::Storage::kArena;
-  int index = -1;        // of the variable or constant
-  bool written = false;  // variables only: has steps that assign it
+  int index = -1;          // of the variable or constant
+  bool written = false;    // variables only: has steps that assign it
+  bool is_remote = false;  // a variable that steps on its remote buffer see too: takes in no other value
 };
 
 struct DraftOperand : View {

@@ -92,6 +92,7 @@ int Drafter::variable_buffer(const std::string& name) {
   program::Variable& variable = shared_.program->variables[index];
   View place = new_buffer(variable.spec, name, Storage::kVariable, index);
   draft_.buffers[place.buffer].written = variable.written;
+  draft_.buffers[place.buffer].is_remote = variable.remote_buffer >= 0;
   variable_buffers_.emplace(name, place.buffer);
   return place.buffer;
 }
@@ -300,6 +301,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     step.operands.push_back(std::move(operand));
     return;
   }
+  if (op.is(kind::kRemoteLoad) || op.is(kind::kRemoteStore)) return emit_remote(scope, op);
   if (op.is(kind::kVariableRead)) {
     const std::string& name = op.attributes.symbol("variable").name;
     const int buffer = variable_buffer(name);
@@ -319,7 +321,7 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
     move(value, variable_buffer(op.attributes.symbol("variable").name), origin);
     return;
   }
-  if (def != nullptr && def->collective) return emit_all_reduce(scope, op);
+  if (def != nullptr && def->collective) return emit_collective(scope, op);
   if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
     std::optional<View> view = view_of(op, ensure(scope, op.operand(0)));
     if (const ir::ViewRule* rule = ops::view_rule(op); !view && rule != nullptr && rule->keeps_order)

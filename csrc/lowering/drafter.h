@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -14,18 +15,28 @@ namespace ipu::lowering {
 // What all IPUs of a program share; the drafters add to it.
 struct SharedTables {
   program::Program* program = nullptr;
-  std::unordered_map<std::string, int> streams, variables, rings;
+  std::unordered_map<std::string, int> streams, variables, rings, remote_buffers;
   std::map<std::pair<const Scope*, const ir::Op*>, int> copy_rings;
+  // By site and what is asked there: the rings to each IPU that a condition is sent to.
+  std::map<std::tuple<const Scope*, const ir::Op*, int>, int> condition_rings;
   std::unordered_map<const ConstantData*, int> constants;
   std::unordered_map<const ir::Op*, int> origins;
 
-  std::vector<char> placed_streams;  // by stream: an IPU moves it
+  std::map<int64_t, int> entry_numbers;
+  std::vector<char> placed_streams;         // by stream: an IPU moves it
+  std::vector<char> placed_remote_buffers;  // by remote buffer: an IPU or a variable says where it is
 
   int constant(const ConstantPtr& data);
   // The stream that `op` moves on `ipu`. Error when another IPU moves it too: a stream has one cursor.
   int stream(const ir::Op& op, int ipu);
   int origin(const ir::Op& op);
   int copy_ring(const Scope& scope, const ir::Op& copy);
+  // From the IPU that makes the condition of `site`, which is asked in `scope`.
+  int condition_ring(const Scope& scope, const ir::Op& site, int from, int to);
+  // Says that `op` touches a remote buffer on `ipu`. Error when another IPU touches it too: they would run side
+  // by side.
+  void place_remote_buffer(int number, int ipu, const ir::Op& op);
+  int entry_number(int64_t entry);  // the constant (u32[]) that says it
 };
 
 class Drafter {
@@ -45,13 +56,16 @@ class Drafter {
   void emit_loop(const Scope& scope, const ir::Op& op);
   void emit_if(const Scope& scope, const ir::Op& op);
   void hand_over(const Scope& scope, const ir::Op& op, const Scope& called);
+  DraftOperand condition_of(const Scope& scope, const ir::Op& site, const ir::Value* value,
+                            const std::vector<Scope*>& bodies);
   int emit_condition(const Scope& body, const std::vector<int>& carried_buffers);
   void settle_carried(const Scope& body, const std::vector<int>& carried_buffers);
 
   // Ops (drafter.cc).
   void emit_op(const Scope& scope, const ir::Op& op);
   void emit_kernel(const Scope& scope, const ir::Op& op);
-  void emit_all_reduce(const Scope& scope, const ir::Op& op);
+  void emit_collective(const Scope& scope, const ir::Op& op);
+  void emit_remote(const Scope& scope, const ir::Op& op);
   void send_early(const Scope& scope, const ir::Value* value);
   void send(const Scope& scope, const ir::Op& copy);
   void take(const Scope& scope, const ir::Op& op);

@@ -1,5 +1,7 @@
 // Control on one IPU: loops and branches as flat instructions, and the moves that carry values around and out
 // of them.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ir/regions.h"
@@ -104,6 +106,42 @@ void Drafter::emit_loop(const Scope& scope, const ir::Op& op) {
   }
 }
 
+int SharedTables::condition_ring(const Scope& scope, const ir::Op& site, int from, int to) {
+  auto [at, added] =
+      condition_rings.try_emplace({&scope, &site, to}, static_cast<int>(program->rings.size()));
+  if (added)
+    program->rings.push_back(
+        {fmt::format("condition of {}", site.kind()), size_in_bytes(DType::kBool), 2, from, to});
+  return at->second;
+}
+
+// The condition of `site` as this IPU branches on it: made here, or taken from the IPU that makes it. That one
+// sends it to every other IPU that has something in the bodies.
+DraftOperand Drafter::condition_of(const Scope& scope, const ir::Op& site, const ir::Value* value,
+                                   const std::vector<Scope*>& bodies) {
+  const int home = nest_.home(scope, value), origin = shared_.origin(site);
+  DraftOperand condition;
+  if (home != kAnywhere && home != ipu_) {
+    const View here = new_buffer(spec_of(value->type()), value->name());
+    DraftStep& step = add(Opcode::kPop, origin);
+    step.object = shared_.condition_ring(scope, site, home, ipu_);
+    step.results.push_back(here);
+    static_cast<View&>(condition) = here;
+    return condition;
+  }
+  static_cast<View&>(condition) = contiguous(scope, value);
+  if (home == kAnywhere) return condition;
+  for (int ipu = 0; ipu < nest_.ipu_count(); ++ipu) {
+    const bool asks = std::any_of(bodies.begin(), bodies.end(),
+                                  [&](const Scope* body) { return demand_.is_active(ipu, *body); });
+    if (ipu == ipu_ || !asks) continue;
+    DraftStep& step = add(Opcode::kPush, origin);
+    step.object = shared_.condition_ring(scope, site, ipu_, ipu);
+    step.operands.push_back(condition);
+  }
+  return condition;
+}
+
 // The end of an iteration: carried values in place, then, with a run-time condition, the branch out of the
 // loop, whose number is returned (-1: none). The condition is of this iteration, so carried values must not
 // run over it.
@@ -115,7 +153,7 @@ int Drafter::emit_condition(const Scope& body, const std::vector<int>& buffers) 
   }
   const ir::Value* value = body.graph->outputs()[goes_on];
   DraftOperand condition;
-  static_cast<View&>(condition) = contiguous(body, value);
+  condition = condition_of(body, *body.site, value, body.parent->called.at(body.site));
   if (std::find(buffers.begin(), buffers.end(), condition.buffer) != buffers.end())
     static_cast<View&>(condition) = materialise(condition, value->name());
   settle_carried(body, buffers);
@@ -150,8 +188,13 @@ void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers)
 void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
   const std::vector<Scope*>& branches = scope.called.at(&op);
   const Scope &then_scope = *branches[0], &else_scope = *branches[1];
-  if (!demand_.is_active(ipu_, then_scope) && !demand_.is_active(ipu_, else_scope)) return;
   const std::optional<StaticCondition>& condition = demand_.condition(scope, op);
+  const ir::Value* asked = op.operand(ir::Region(op).condition_operand());
+  if (!demand_.is_active(ipu_, then_scope) && !demand_.is_active(ipu_, else_scope)) {
+    if (!condition && nest_.home(scope, asked) == ipu_ && needed(scope, asked))
+      condition_of(scope, op, asked, branches);
+    return;
+  }
   for (const Scope* branch : branches) hand_over(scope, op, *branch);
   if (condition && condition->loop == nullptr) {  // always the same branch
     const Scope& taken = condition->low != 0 ? then_scope : else_scope;
@@ -164,8 +207,7 @@ void Drafter::emit_if(const Scope& scope, const ir::Op& op) {
     return;
   }
   DraftOperand value;
-  if (!condition)
-    static_cast<View&>(value) = contiguous(scope, op.operand(ir::Region(op).condition_operand()));
+  if (!condition) value = condition_of(scope, op, asked, branches);
   const int branch = static_cast<int>(draft_.steps.size());
   DraftStep& test = add(condition ? Opcode::kBranchUnlessCounter : Opcode::kBranchIfNot, shared_.origin(op));
   if (condition) {

@@ -23,7 +23,7 @@ program::StreamMode mode_of(const ir::Stream& stream) {
 }
 
 // Variables lie where the first entry point has them that touches them; what any of them writes is written.
-void find_variables(const Nest& nest, program::Program& out, const SharedTables& shared,
+void find_variables(const Nest& nest, program::Program& out, SharedTables& shared,
                     std::vector<char>& is_placed) {
   for (const std::unique_ptr<Scope>& scope : nest.scopes()) {
     for (const auto& op : scope->graph->ops()) {
@@ -40,6 +40,7 @@ void find_variables(const Nest& nest, program::Program& out, const SharedTables&
             .at(ir::user_line(op->location));
       variable.ipu = home;
       is_placed[number] = 1;
+      if (variable.remote_buffer >= 0) shared.place_remote_buffer(variable.remote_buffer, home, *op);
     }
   }
 }
@@ -51,17 +52,20 @@ void fill_tables(const ir::Module& module, program::Program& out, SharedTables& 
     out.streams.push_back({stream.name, mode_of(stream), spec_of(stream.type), stream.host_dtype,
                            stream.period, stream.block, stream.ipu.value_or(0)});
   }
+  for (const ir::RemoteBuffer& buffer : module.remote_buffers()) {
+    shared.remote_buffers.emplace(buffer.name, static_cast<int>(out.remote_buffers.size()));
+    out.remote_buffers.push_back({buffer.name, spec_of(buffer.type), buffer.entries, 0});
+  }
   for (const ir::Variable& variable : module.variables()) {
-    if (variable.shard_over > 1)
-      throw Error(
-          ErrorCode::kUnsupportedOps,
-          fmt::format("unsupported variable: @{} is sharded over {} replicas, which cannot be lowered yet.",
-                      variable.name, variable.shard_over));
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    out.variables.push_back({variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0),
-                             constant, false, variable.type.shape, variable.grouping,
-                             variable.retrieval == ir::Retrieval::kAllReplicas});
+    const Shape& whole = variable.shard_over > 1 ? variable.meta_shape : variable.type.shape;
+    // What is stored to a remote buffer may be in a variable.
+    const bool is_remote = !variable.remote_buffer.empty();
+    out.variables.push_back(
+        {variable.name, variable.role, spec_of(variable.type), variable.ipu.value_or(0), constant, is_remote,
+         whole, variable.grouping, variable.retrieval == ir::Retrieval::kAllReplicas, variable.shard_over,
+         is_remote ? shared.remote_buffers.at(variable.remote_buffer) : -1, variable.remote_entry});
   }
   for (const ir::Ring& ring : module.rings()) {
     shared.rings.emplace(ring.name, static_cast<int>(out.rings.size()));
@@ -105,6 +109,7 @@ std::vector<std::string> entry_points_of(const ir::Module& module) {
 program::Program lower(const ir::Module& module, const LowerOptions& options) {
   program::Program out;
   out.replicas = options.replicas;
+  out.processes = options.processes;
   out.input_groups = options.input_groups;
   out.entry_points = entry_points_of(module);
   IPU_CHECK(!out.entry_points.empty(), "the module has no entry point");
@@ -139,6 +144,9 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
         append(out.ipus[ipu], std::move(code));
     }
   }
+  for (program::Variable& variable : out.variables)
+    if (variable.remote_buffer >= 0)
+      variable.ipu = out.remote_buffers[static_cast<size_t>(variable.remote_buffer)].ipu;
   program::check_program(out);
   for (const program::IpuProgram& ipu : out.ipus) program::check_plan(ipu);
   program::check_deadlock(out);

@@ -9,7 +9,8 @@
 namespace ipu::lowering {
 
 struct LowerOptions {
-  int replicas = 1;
+  int replicas = 1;   // in each process
+  int processes = 1;  // of the job
   ReplicaGrouping input_groups{1, 1};
 };
 

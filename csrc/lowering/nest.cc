@@ -58,8 +58,7 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
   for (const auto& op : graph.ops()) {
     poll_interruption();
     for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
-    if (op->is(kind::kPipeline) || op->is(kind::kRemoteLoad) || op->is(kind::kRemoteStore) ||
-        op->is(kind::kRngContext) || op->is(kind::kWrite))
+    if (op->is(kind::kPipeline) || op->is(kind::kRngContext) || op->is(kind::kWrite))
       throw Error(ErrorCode::kUnsupportedOps,
                   fmt::format("unsupported operation: '{}' cannot be lowered{}", op->kind(),
                               op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))

@@ -118,9 +118,32 @@ class Checker {
             fmt::format("{} has {} bytes, not {}", what, operand.spec.stored_bytes(), bytes));
   }
 
-  void check_grouping(const ReplicaGrouping& grouping) const {
-    const std::string problem = grouping.problem(program_.replicas);
+  void check_collective(const Instruction& step) const {
+    check_counts(step, 1, 1);
+    const std::span<const std::string_view> known = collective_kernels();
+    require(std::find(known.begin(), known.end(), step.kernel) != known.end(),
+            fmt::format("unknown collective '{}'", step.kernel));
+    check_whole(step.operands[0], step.operands[0].spec.stored_bytes(), "operand");
+    check_whole(step.results[0], step.results[0].spec.stored_bytes(), "result");
+    require(step.operands[0].spec.dtype == step.results[0].spec.dtype,
+            "operand and result have different element types");
+    const std::string problem = group_of(step).problem(program_.job_replicas());
     require(problem.empty(), fmt::format("its grouping {}", problem));
+  }
+
+  // `value` is an entry of the remote buffer, `entry` its number.
+  void check_remote(const Instruction& step, const Operand& value, const Operand& entry,
+                    const char* what) const {
+    require(step.object >= 0 && step.object < static_cast<int>(program_.remote_buffers.size()),
+            "no such remote buffer");
+    const RemoteBuffer& buffer = program_.remote_buffers[step.object];
+    require(buffer.ipu == ipu_, fmt::format("remote buffer {} belongs to IPU {}", buffer.name, buffer.ipu));
+    require(value.spec.dtype == buffer.spec.dtype, "element type differs from the remote buffer's");
+    check_whole(value, buffer.spec.stored_bytes(), what);
+    const TensorSpec& number = entry.spec;
+    require((number.dtype == DType::kI32 || number.dtype == DType::kU32) && number.layout == Layout::kPlain &&
+                std::all_of(number.shape.begin(), number.shape.end(), [](int64_t n) { return n == 1; }),
+            "the entry is not one i32 or u32");
   }
 
   const Ring& ring(const Instruction& step) const {
@@ -236,13 +259,15 @@ class Checker {
                 fmt::format("ring {} is emptied by IPU {}", ring(step).name, ring(step).to_ipu));
         break;
       case Opcode::kCollective:
+        check_collective(step);
+        break;
+      case Opcode::kRemoteLoad:
         check_counts(step, 1, 1);
-        require(step.kernel == "all_reduce_sum", fmt::format("unknown collective '{}'", step.kernel));
-        require((step.operands[0].spec.layout != Layout::kPlain || step.operands[0].spec.is_contiguous()) &&
-                    step.operands[0].spec == step.results[0].spec,
-                "operand and result differ or are not contiguous");
-        check_grouping(
-            {step.attributes.integer("group_stride", 1), step.attributes.integer("group_size", 0), {}});
+        check_remote(step, step.results[0], step.operands[0], "result");
+        break;
+      case Opcode::kRemoteStore:
+        check_counts(step, 2, 0);
+        check_remote(step, step.operands[0], step.operands[1], "value");
         break;
     }
   }
@@ -285,7 +310,7 @@ void check_program(const Program& program) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
   const int ipus = static_cast<int>(program.ipus.size());
-  require(program.replicas >= 1, "replicas are at least 1");
+  require(program.replicas >= 1 && program.processes >= 1, "replicas and processes are at least 1");
   require(!program.entry_points.empty(), "it has no entry point");
   require(std::set(program.entry_points.begin(), program.entry_points.end()).size() ==
               program.entry_points.size(),

@@ -40,11 +40,42 @@ bool is_stored_form(const Shape& plain, const TensorSpec& stored) {
   return false;
 }
 
+// A shard of the host's value, without layout, for each replica of a group.
+bool is_shard(const Program& program, const Variable& variable, const Shape& plain) {
+  const int64_t all = elements(plain, variable.spec.dtype), shards = variable.shards;
+  const int64_t members = variable.groups.is_one_group()
+                              ? program.job_replicas()
+                              : program.replicas / variable.groups.count(program.replicas);
+  return shards >= 1 && members % shards == 0 && variable.spec.is_contiguous() &&
+         variable.spec.shape == Shape{all / shards + (all % shards != 0 ? 1 : 0)};
+}
+
+constexpr int64_t kMostRemoteBytes = int64_t{1} << 46;
+
+void check_remote_buffers(const Program& program) {
+  for (const RemoteBuffer& buffer : program.remote_buffers) {
+    auto require = [&](bool condition, const std::string& what) {
+      if (!condition)
+        throw Error(ErrorCode::kInvalidProgram,
+                    fmt::format("invalid program: remote buffer {}: {}", buffer.name, what));
+    };
+    require(buffer.ipu >= 0 && buffer.ipu < static_cast<int>(program.ipus.size()),
+            "is on no IPU of the program");
+    require(buffer.spec.is_contiguous() && elements(buffer.spec.shape, buffer.spec.dtype) >= 0,
+            "its entries are not contiguous, or of a size that is negative or overflows");
+    require(buffer.entries >= 1, fmt::format("it has {} entries", buffer.entries));
+    require(buffer.spec.stored_bytes() <= kMostRemoteBytes / buffer.entries,
+            fmt::format("{} entries of {} bytes are more than there can be", buffer.entries,
+                        buffer.spec.stored_bytes()));
+  }
+}
+
 std::string text(const Shape& shape) { return ipu::to_string(std::span<const int64_t>(shape)); }
 
 }  // namespace
 
 void check_variables(const Program& program) {
+  check_remote_buffers(program);
   for (const Variable& variable : program.variables) {
     auto require = [&](bool condition, const std::string& what) {
       if (!condition)
@@ -58,7 +89,21 @@ void check_variables(const Program& program) {
     const int64_t width = size_in_bytes(stored.dtype);
     require(stored.layout == Layout::kPlain || width == 4 || width == 2,
             fmt::format("elements of {} bytes have no such layout", width));
-    require(is_stored_form(plain, stored),
+    if (variable.remote_buffer >= 0) {
+      require(variable.remote_buffer < static_cast<int>(program.remote_buffers.size()),
+              "it lives in a remote buffer that is not there");
+      const RemoteBuffer& buffer = program.remote_buffers[static_cast<size_t>(variable.remote_buffer)];
+      require(variable.remote_entry >= 0 && variable.remote_entry < buffer.entries,
+              fmt::format("it lives in entry {} of remote buffer {}, which has {}", variable.remote_entry,
+                          buffer.name, buffer.entries));
+      require(
+          stored == buffer.spec && variable.ipu == buffer.ipu,
+          fmt::format("it is no entry of remote buffer {}: of another type, or on another IPU", buffer.name));
+    }
+    require(variable.shards == 1 || is_shard(program, variable, plain),
+            fmt::format("{} in {} shards is not what is stored, {}", text(plain), variable.shards,
+                        text(stored.shape)));
+    require(variable.shards != 1 || is_stored_form(plain, stored),
             fmt::format("the host's {} is not what is stored, {} in layout {}", text(plain),
                         text(stored.shape), ipu::to_string(stored.layout)));
     if (variable.constant < 0) continue;

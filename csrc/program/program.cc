@@ -67,6 +67,23 @@ void print_operands(std::string& out, const IpuProgram& ipu, const std::vector<O
   }
 }
 
+std::string name_of_object(const Program& program, const Instruction& step) {
+  auto name = [&](const auto& table) {
+    const auto at = static_cast<size_t>(step.object);
+    return at < table.size() ? table[at].name : std::to_string(step.object);
+  };
+  switch (step.opcode) {
+    case Opcode::kStreamLoad:
+    case Opcode::kStreamStore:
+      return name(program.streams);
+    case Opcode::kRemoteLoad:
+    case Opcode::kRemoteStore:
+      return name(program.remote_buffers);
+    default:
+      return name(program.rings);
+  }
+}
+
 void print_instruction(std::string& out, const Program& program, const IpuProgram& ipu,
                        const Instruction& step) {
   if (!step.results.empty()) {
@@ -79,15 +96,7 @@ void print_instruction(std::string& out, const Program& program, const IpuProgra
   if (step.opcode == Opcode::kLoop) out += fmt::format(" trip {}", step.trip);
   if (step.opcode == Opcode::kBranchUnlessCounter) out += fmt::format(" in [{},{})", step.low, step.high);
   if (step.target >= 0) out += fmt::format(" -> {}", step.target);
-  if (step.object >= 0) {
-    bool is_stream = step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamStore;
-    size_t count = is_stream ? program.streams.size() : program.rings.size();
-    out += " @";
-    if (step.object < static_cast<int>(count))
-      out += is_stream ? program.streams[step.object].name : program.rings[step.object].name;
-    else
-      out += std::to_string(step.object);
-  }
+  if (step.object >= 0) out += " @" + name_of_object(program, step);
   if (!step.operands.empty()) {
     out += "(";
     print_operands(out, ipu, step.operands);
@@ -130,8 +139,30 @@ std::string_view to_string(Opcode opcode) {
       return "collective";
     case Opcode::kReplica:
       return "replica";
+    case Opcode::kRemoteLoad:
+      return "remote_load";
+    case Opcode::kRemoteStore:
+      return "remote_store";
   }
   return "?";
+}
+
+std::span<const std::string_view> collective_kernels() {
+  static constexpr std::string_view kNames[] = {"all_gather", "all_reduce",     "all_to_all",
+                                                "broadcast",  "reduce_scatter", "replica_slice"};
+  return kNames;
+}
+
+ReplicaGrouping group_of(const Instruction& collective) {
+  auto number = [&](const char* name, int64_t fallback) {
+    const Attribute* value = collective.attributes.find(name);
+    if (value == nullptr) return fallback;
+    const auto* given = std::get_if<int64_t>(value);
+    if (given == nullptr)
+      throw Error(ErrorCode::kInvalidProgram, fmt::format("invalid program: {} is no number", name));
+    return *given;
+  };
+  return {number("group_stride", 1), number("group_size", 0), {}};
 }
 
 int Program::find_entry(std::string_view name) const {
@@ -179,18 +210,26 @@ int64_t extent_bytes(const TensorSpec& spec) {
 std::string print(const Program& program) {
   std::string out;
   auto add = std::back_inserter(out);
-  fmt::format_to(add, "program replicas {}\n", program.replicas);
+  fmt::format_to(add, "program replicas {}", program.replicas);
+  if (program.processes > 1) fmt::format_to(add, " in each of {} processes", program.processes);
+  out += "\n";
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const Variable& variable = program.variables[v];
     fmt::format_to(add, "variable {} {} {} {} ipu {}{}", v, variable.name, spec_text(variable.spec),
                    variable.role, variable.ipu, variable.written ? " written" : "");
     if (!variable.groups.is_one_group())
       fmt::format_to(add, " in {} groups of replicas", variable.groups.count(program.replicas));
+    if (variable.shards > 1) fmt::format_to(add, " in {} shards", variable.shards);
+    if (variable.remote_buffer >= 0)
+      fmt::format_to(add, " in entry {} of remote buffer {}", variable.remote_entry, variable.remote_buffer);
     out += "\n";
   }
   for (const Stream& stream : program.streams)
     fmt::format_to(add, "stream {} {} {} host {} ipu {}\n", stream.name, to_string(stream.mode),
                    spec_text(stream.spec), ipu::to_string(stream.host_dtype), stream.ipu);
+  for (const RemoteBuffer& buffer : program.remote_buffers)
+    fmt::format_to(add, "remote_buffer {} {} x {} ipu {}\n", buffer.name, spec_text(buffer.spec),
+                   buffer.entries, buffer.ipu);
   for (const Ring& ring : program.rings)
     fmt::format_to(add, "ring {} {} bytes x {} ipu {} -> {}\n", ring.name, ring.bytes, ring.capacity,
                    ring.from_ipu, ring.to_ipu);

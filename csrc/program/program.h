@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ namespace ipu::program {
 enum class Storage : uint8_t {
   kArena,     // at `offset` of the IPU's arena: lives from first write to last read (check_plan proves no
               // overlap)
-  kVariable,  // in the persistent region of variable `index`
+  kVariable,  // in the persistent region of variable `index`, or in the entry of the remote buffer it lives in
   kConstant,  // constant `index` of the program, read only, shared by all replicas
   kExternal,  // wherever the instruction that defines it points: a user's tensor, a slot of a ring
 };
@@ -40,10 +41,24 @@ struct Variable {
   Shape shape = {};             // as the host sees it; empty: that of `spec`
   ReplicaGrouping groups = {};  // replicas of a group hold the same value
   bool retrieve_all = false;    // the host reads one value per replica instead of one per group
+  // Above 1: each replica of a group holds a shard. The value of `shape` is flattened, padded with zeros to a
+  // multiple of `shards` and cut; member i of a group holds piece i mod shards, and `spec` is that of a piece.
+  int64_t shards = 1;
+  int remote_buffer = -1;  // it lives in that one's entry `remote_entry`
+  int64_t remote_entry = 0;
 
-  bool is_shared() const { return !written && groups.is_one_group(); }  // stored once for all replicas
+  // Stored once for all replicas.
+  bool is_shared() const { return !written && groups.is_one_group() && shards == 1 && remote_buffer < 0; }
 
   TensorSpec plain() const { return TensorSpec::plain(spec.dtype, shape.empty() ? spec.shape : shape); }
+};
+
+// Streaming memory of a replica: `entries` values of one type, zero at first. Variables may live in some.
+struct RemoteBuffer {
+  std::string name;
+  TensorSpec spec;  // of an entry
+  int64_t entries = 1;
+  int ipu = 0;  // the one that loads and stores
 };
 
 // Bounded ring. from_ipu == to_ipu: a stash. Capacity in elements.
@@ -88,9 +103,12 @@ enum class Opcode : uint8_t {
   kStreamStore,  // operands[0] is the next element of stream `object`
   kPush,         // operands[0] into ring `object`; blocks while full
   kPop,  // results[0] = oldest element of ring `object`; blocks while empty; a kExternal result is the slot
-  kRelease,     // the slot taken by the last kExternal kPop of ring `object` may be overwritten
-  kCollective,  // see `kernel` ("all_reduce_sum") and attributes {group_size, group_stride}: across replicas
-  kReplica,     // results[0] (i32[]) = number of the replica that runs this
+  kRelease,  // the slot taken by the last kExternal kPop of ring `object` may be overwritten
+  kCollective,  // results[0] from operands[0] of all replicas of a group: `kernel`, one of collective_kernels(), with
+                // attributes {group_size, group_stride} besides its own
+  kReplica,      // results[0] (i32[]) = number of the replica that runs this
+  kRemoteLoad,   // results[0] = entry operands[0] (one i32 or u32) of remote buffer `object`
+  kRemoteStore,  // operands[0] into entry operands[1] of remote buffer `object`
 };
 
 struct Operand {
@@ -104,7 +122,7 @@ struct Instruction {
   std::string kernel;     // id in the kernel table
   Attributes attributes;  // read by the kernel's prepare()
   std::vector<Operand> operands, results;
-  int object = -1;  // stream or ring
+  int object = -1;  // stream, ring or remote buffer
   int counter = -1;
   int64_t trip = 0;
   int64_t low = 0, high = 0;  // kBranchUnlessCounter
@@ -138,12 +156,15 @@ struct Program {
   std::vector<ConstantPtr> constants;
   std::vector<Ring> rings;
   std::vector<Stream> streams;
+  std::vector<RemoteBuffer> remote_buffers;
   std::vector<Origin> origins;
-  int replicas = 1;
+  int replicas = 1;   // in one process
+  int processes = 1;  // that run this program as one job: the replicas of all of them are numbered in a row
   ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same elements
   std::vector<std::string> entry_points{"main"};
 
   int find_entry(std::string_view name) const;  // -1: there is none
+  int64_t job_replicas() const { return int64_t{replicas} * processes; }
 };
 
 // Instructions of an entry point, half open.
@@ -151,6 +172,13 @@ struct CodeRange {
   int begin = 0, end = 0;
 };
 CodeRange code_of(const IpuProgram& ipu, int entry);
+
+// Kernels of kCollective.
+std::span<const std::string_view> collective_kernels();
+
+// The replicas that meet at a collective, over those of the job; Error(kInvalidProgram) when an attribute says
+// no number.
+ReplicaGrouping group_of(const Instruction& collective);
 
 // Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest and
 // end within their entry point; a step names only buffers of its own IPU; specs fit their buffers; ring and

@@ -576,7 +576,7 @@ TEST(Engine, ReplicasAddInReplicaOrder) {
     w.end_loop();
     Instruction reduce;
     reduce.opcode = Opcode::kCollective;
-    reduce.kernel = "all_reduce_sum";
+    reduce.kernel = "all_reduce";
     if (group > 0) reduce.attributes = {{"group_size", group}, {"group_stride", int64_t{1}}};
     reduce.operands = reduce.results = {s};
     std::vector<Instruction>& code = p.ipus[0].instructions;

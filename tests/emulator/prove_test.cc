@@ -8,6 +8,7 @@
 #include "kernels/kernel_table.h"
 #include "support/error.h"
 #include "tests/program/program_writer.h"
+#include "tests/thrown.h"
 
 namespace ipu::emulator {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using program::add_ring;
 using program::add_stream;
 using program::f32;
+using program::Instruction;
 using program::IpuWriter;
 using program::Operand;
 using program::Program;
@@ -213,6 +215,69 @@ TEST(Prove, AnExternalBufferDefinedInBothArmsIsDefined) {
   w.kernel("test.copy_four", {x}, {y});
   w.store(c.out, y);
   prove_program(c.program);
+}
+
+// A program of two replicas with one collective from x to y.
+struct Meeting {
+  Program program;
+  Meeting(const std::string& kernel, Shape x, Shape y, Attributes attributes = {}) {
+    program.ipus.resize(1);
+    program.replicas = 2;
+    IpuWriter w(program, 0);
+    Instruction step;
+    step.opcode = program::Opcode::kCollective;
+    step.kernel = kernel;
+    step.attributes = std::move(attributes);
+    step.operands = {w.arena(f32(std::move(x)), "x")};
+    step.results = {w.arena(f32(std::move(y)), "y")};
+    program.ipus[0].instructions.push_back(step);
+  }
+};
+
+TEST(Prove, ACollectiveIsHeldAgainstAllMembersOfItsGroup) {
+  prove_program(Meeting("all_reduce", {6}, {6}).program);
+  prove_program(Meeting("reduce_scatter", {5}, {3}).program);
+  prove_program(Meeting("all_gather", {3}, {5}, {{"form", std::string("shape")}}).program);
+  expect_refused(Meeting("all_reduce", {6}, {3}).program, "has a result of another form than its operand");
+  expect_refused(Meeting("all_reduce", {6}, {6}, {{"op", std::string("and")}}).program,
+                 "reduces elements of a type it cannot, or by an operator that is none");
+  expect_refused(Meeting("all_reduce", {6}, {6}, {{"op", int64_t{1}}}).program,
+                 "has attribute 'op' of another kind");
+  expect_refused(Meeting("reduce_scatter", {6}, {2}).program, "has a result that is no shard of its operand");
+  expect_refused(Meeting("all_gather", {3}, {7}, {{"form", std::string("shape")}}).program,
+                 "has an operand that is no shard of its result");
+  expect_refused(Meeting("all_gather", {3}, {9}, {{"dim", int64_t{0}}}).program,
+                 "has a result of another shape than its operand gives");
+  expect_refused(Meeting("all_gather", {3}, {6}, {{"dim", int64_t{1}}}).program, "dim");
+  expect_refused(Meeting("all_gather", {3}, {6}, {{"form", std::string("spiral")}}).program,
+                 "gathers in a form that is none");
+  expect_refused(Meeting("replica_slice", {5}, {2}, {{"dim", int64_t{0}}}).program,
+                 "cuts a dimension that does not divide among the members");
+  expect_refused(Meeting("broadcast", {3}, {3}, {{"root", int64_t{2}}}).program,
+                 "broadcasts from a member that is not there");
+  expect_refused(Meeting("broadcast", {3}, {3}, {{"root", int64_t{-1}}}).program,
+                 "broadcasts from a member that is not there");
+  expect_refused(
+      Meeting("all_to_all", {3, 4}, {6, 4}, {{"split_dim", int64_t{1}}, {"concat_dim", int64_t{0}}}).program,
+      "has a result of another shape than its operand gives");
+}
+
+TEST(Prove, ACollectiveIsOneOfTheList) {
+  auto why = [](const Meeting& meeting) { return message_of([&] { check_program(meeting.program); }); };
+  EXPECT_NE(why(Meeting("copy", {3}, {3})).find("unknown collective 'copy'"), std::string::npos);
+  EXPECT_NE(why(Meeting("all_reduce", {3}, {3}, {{"group_size", int64_t{3}}}))
+                .find("its grouping of size 3 and stride 1 does not divide 2 replicas"),
+            std::string::npos);
+  EXPECT_NE(why(Meeting("all_reduce", {3}, {3}, {{"group_size", 0.5}})).find("group_size is no number"),
+            std::string::npos);
+  Meeting job("all_reduce", {3}, {3}, {{"group_size", int64_t{3}}});
+  job.program.processes = 3;
+  check_program(job.program);
+  prove_program(job.program);
+  Meeting gaps("all_reduce", {3}, {3});
+  gaps.program.ipus[0].buffers[0].bytes = 24;
+  gaps.program.ipus[0].instructions[0].operands[0].spec.strides = {2};
+  EXPECT_NE(why(gaps).find("operand is not contiguous"), std::string::npos);
 }
 
 TEST(Prove, ASlotThatWasNotTakenCannotBeReleased) {

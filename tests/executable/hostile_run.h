@@ -40,6 +40,9 @@ inline bool is_small(const program::Program& program, const executable::Signatur
     bytes += static_cast<double>(ipu.arena_bytes) * program.replicas;
   for (const program::Variable& v : program.variables)
     bytes += static_cast<double>(v.spec.stored_bytes()) * program.replicas;
+  for (const program::RemoteBuffer& buffer : program.remote_buffers)
+    bytes += static_cast<double>(buffer.spec.stored_bytes() + 64) * static_cast<double>(buffer.entries) *
+             program.replicas;
   for (const program::Ring& q : program.rings)
     bytes += static_cast<double>(q.bytes + 64) * static_cast<double>(q.capacity) * program.replicas;
   auto tensor = [&](const Shape& shape, const std::string& dtype) {
@@ -101,7 +104,7 @@ class HostileRun {
     for (size_t i = 0; i < program->variables.size(); ++i) {
       const program::Variable& v = program->variables[i];
       if (v.constant >= 0 && random_() % 4 != 0) continue;
-      const TensorSpec plain = TensorSpec::plain(v.spec.dtype, v.spec.shape);
+      const TensorSpec plain = v.plain();
       GuardedTensor value = memory_.take(plain.stored_bytes());
       fill(value, v.spec.dtype);
       engine.write_variable(static_cast<int>(i), value.read_only);
@@ -151,7 +154,7 @@ class HostileRun {
     for (size_t i = 0; i < program->variables.size(); ++i) {
       const program::Variable& v = program->variables[i];
       if (!v.written && random_() % 4 != 0) continue;
-      GuardedTensor value = memory_.take(TensorSpec::plain(v.spec.dtype, v.spec.shape).stored_bytes());
+      GuardedTensor value = memory_.take(v.plain().stored_bytes());
       engine.read_variable(static_cast<int>(i), value.fill,
                            static_cast<int>(random_() % static_cast<uint64_t>(program->replicas)));
     }

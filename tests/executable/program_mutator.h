@@ -259,8 +259,7 @@ class Mutator {
                                           1e300, -1e300, INFINITY, NAN,  1e10};
       v = any(kReals);
     } else if constexpr (std::is_same_v<T, std::string>) {
-      static const std::string kNames[] = {"",    "rng.seed", "anchor.x",      "F32",
-                                           "I64", "BF16",     "all_reduce_sum"};
+      static const std::string kNames[] = {"", "rng.seed", "anchor.x", "F32", "I64", "BF16", "all_reduce"};
       const Instruction* other = any_step();
       v = other == nullptr || chance(2) ? any(kNames) : other->kernel;
     } else {

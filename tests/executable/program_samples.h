@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "executable/compile.h"
 #include "executable/format/json_fields.h"
+#include "ir/replicas.h"
+#include "ir/text/text.h"
 #include "lowering/lower.h"
 #include "passes/pass.h"
 #include "program/host_elements.h"
@@ -15,6 +20,8 @@
 #include "tests/executable/program_mutator.h"
 #include "tests/executable/sample_file.h"
 #include "tests/ops/sample_graph.h"
+#include "tests/source_tree.h"
+#include "tools/cases/text_case.h"
 
 namespace ipu::testing_hostile {
 
@@ -99,6 +106,22 @@ inline void forget_names(Sample& sample) {
   sample.executable.statistics.counts.clear();
 }
 
+// Programs of several replicas, with remote buffers and variables in shards: the modules of a file of
+// tests/ir/needs.
+inline void add_needs(const std::string& file, std::vector<Sample>& samples) {
+  std::ifstream stream(source_tree() / "tests" / "ir" / "needs" / (file + ".ir"));
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  for (const cases::TextCase& one : cases::split_cases(text, file)) {
+    if (one.name == "apart") continue;  // with other values its replicas do not meet
+    std::unique_ptr<ir::Module> module = ir::parse(one.text, file);
+    executable::CompileOptions options;
+    options.replicas = static_cast<int>(ir::replica_count(*module));
+    options.any_ipu_count = true;
+    samples.push_back(sample_of(
+        file + " " + one.name, *executable::compile(*module, target::find_system("pod16"), options).program));
+  }
+}
+
 // `folder`: nullptr for none. `kinds`: of operations that are in no catalogue, on vectors of four.
 inline std::vector<Sample> all_samples(const char* folder, const std::vector<std::string>& kinds = {}) {
   std::vector<Sample> samples;
@@ -137,6 +160,9 @@ inline std::vector<Sample> all_samples(const char* folder, const std::vector<std
     const executable::Executable random = executable::sample_executable(seed);
     samples.push_back(sample_of("random program " + std::to_string(seed), *random.program));
   }
+  for (const char* file : {"collectives", "phased_accumulation", "replicated_tensor_sharding",
+                           "tensorflow_while", "conditional_across_ipus"})
+    add_needs(file, samples);
   for (Sample& sample : samples) forget_names(sample);
   return samples;
 }

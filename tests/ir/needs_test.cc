@@ -11,10 +11,12 @@
 #include <map>
 
 #include "emulator/engine.h"
+#include "emulator/proof/prove.h"
 #include "executable/compile.h"
 #include "ir/replicas.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
+#include "runtime/device_variables.h"
 #include "support/error.h"
 #include "tests/source_tree.h"
 #include "tools/cases/run_script.h"
@@ -91,6 +93,7 @@ class Emulation {
     options.auto_round_num_ipus = true;
     std::unique_ptr<ir::Module> consumed = ir::parse(text);
     executable_ = executable::compile(*consumed, target::find_system("pod16"), options);
+    emulator::prove_program(*executable_.program);  // a file may bring it
     emulator::EngineOptions engine_options;
     engine_options.threads = threads;
     engine_ = std::make_unique<emulator::Engine>(executable_.program, engine_options);
@@ -158,13 +161,16 @@ class Emulation {
   std::string variable(const cases::ScriptStep& step) {
     int index = 0;
     while (executable_.program->variables[static_cast<size_t>(index)].name != step.name) ++index;
-    const ir::Type type = module_->find_variable(step.name)->type;
+    const program::Variable& variable = executable_.program->variables[static_cast<size_t>(index)];
+    const runtime::DeviceVariables host(executable_.program);
+    const ir::Type type{variable.spec.dtype, host.host_shape(variable)};
     if (step.kind == cases::ScriptStep::Kind::kSet) {
-      engine_->write_variable(index, cases::script_tensor(step, type).to_constant()->bytes.data());
+      const ConstantPtr data = cases::script_tensor(step, type).to_constant();
+      host.write(*engine_, variable, {type.dtype, type.shape, data->bytes});
       return {};
     }
     std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
-    engine_->read_variable(index, bytes.data());
+    host.read(*engine_, variable, {type.dtype, type.shape, bytes});
     return cases::script_difference(step, ops::ReferenceTensor::from_bytes(type, bytes.data()), 1e-5);
   }
 

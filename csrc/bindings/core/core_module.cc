@@ -13,6 +13,7 @@
 #include "executable/compile.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
+#include "python/interpreter_lock.h"
 #include "python/without_lock.h"
 #include "runtime/session.h"
 #include "support/error.h"
@@ -39,6 +40,7 @@ class CoreSession {
   }
 
   Session& session() { return session_; }
+  const std::shared_ptr<PythonFailure>& failure() const { return failure_; }
 
   std::vector<std::string> entry_points() const { return program_.entry_points; }
 
@@ -68,7 +70,12 @@ class CoreSession {
     const Shape shape = session_.variables().host_shape(v);
     py::array array(numpy_type(v.spec.dtype), shape);
     const runtime::HostView view{v.spec.dtype, shape, bytes_of(array)};
-    without_gil([&] { Session::Access(session_, "reading a variable").read(v, view); });
+    try {
+      without_gil([&] { Session::Access(session_, "reading a variable").read(v, view); });
+    } catch (const Error& error) {  // shards of other processes are exchanged
+      raise_python_failure(error);
+      throw;
+    }
     return array;
   }
 
@@ -245,12 +252,36 @@ class CoreSession {
   std::vector<Bound> bound_;  // by stream
 };
 
-std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas) {
+// `exchange` is called by the thread that runs the device; what it raises comes out of the run.
+void set_job(CoreSession& session, int first_replica, py::object exchange) {
+  if (exchange.is_none()) return session.session().set_job(first_replica, nullptr);
+  std::shared_ptr<py::object> function(new py::object(std::move(exchange)), [](py::object* f) {
+    python::InsideInterpreter inside;
+    delete f;
+  });
+  auto failure = session.failure();
+  session.session().set_job(first_replica, [function, failure](std::vector<std::byte> mine) {
+    python::InsideInterpreter inside;
+    try {
+      const py::bytes all = (*function)(py::bytes(reinterpret_cast<const char*>(mine.data()), mine.size()));
+      const std::string_view view = all;
+      const auto* begin = reinterpret_cast<const std::byte*>(view.data());
+      return std::vector<std::byte>(begin, begin + view.size());
+    } catch (const py::error_already_set&) {
+      failure->keep(std::current_exception());
+      throw Error(ErrorCode::kExecution, "exchange between processes failed");
+    }
+  });
+}
+
+std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas,
+                                     int processes) {
   executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = ir::parse(text, source);
     executable::CompileOptions options;
     options.replicas = replicas;
+    options.processes = processes;
     return executable::compile(*module, target::attached_system(), options);
   });
   return std::make_unique<CoreSession>(std::move(executable));
@@ -300,11 +331,16 @@ PYBIND11_MODULE(_native, m) {
            py::arg("entry") = "main",
            "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed.")
       .def(
+          "set_job", &set_job, py::arg("first_replica"), py::arg("exchange"),
+          "Before attaching, in each process of a job: the number of this one's first replica in the job, and "
+          "what connects the processes. exchange(bytes) gives the bytes of all processes, one after another in "
+          "their order, for those of this one; all call it in the same order.")
+      .def(
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
           "The IR after all passes.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
-  m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"));
+  m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
 }
 
 }  // namespace ipu::bindings

@@ -37,6 +37,7 @@ class Prover {
       for (const auto* list : {&step.operands, &step.results})
         for (const Operand& operand : *list) prove_operand(operand);
       if (step.opcode == Opcode::kKernel) prove_kernel(step);
+      if (step.opcode == Opcode::kCollective) prove_collective(step);
       if (step.opcode == Opcode::kStreamLoad)
         prove_external(step, program_.streams[step.object].spec.stored_bytes(), "an element of its stream");
       if (step.opcode == Opcode::kPop)
@@ -102,6 +103,20 @@ class Prover {
       prove_extent(step.operands[i], footprint.operands[i], "reads", fmt::format("operand {}", i));
     for (size_t i = 0; i < step.results.size(); ++i)
       prove_extent(step.results[i], footprint.results[i], "writes", fmt::format("result {}", i));
+  }
+
+  // As the kernel it is: from what all members of a group have to what all of them get.
+  void prove_collective(const Instruction& step) const {
+    const kernels::KernelDef* def = kernels::find_kernel(step.kernel);
+    if (def == nullptr || def->footprint == nullptr) refuse("no such kernel");
+    kernels::Footprint footprint;
+    try {
+      footprint = def->footprint(CollectiveRequest(program_, step).request());
+    } catch (const Error& error) {
+      refuse(error.message());
+    }
+    prove_extent(step.operands[0], footprint.operands.at(0), "reads", "operand 0");
+    prove_extent(step.results[0], footprint.results.at(0), "writes", "result 0");
   }
 
   void prove_extent(const Operand& operand, const Extent& extent, const char* does,

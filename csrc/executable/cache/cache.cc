@@ -85,8 +85,9 @@ const std::string& library_digest() {
 }
 
 std::string options_text(const CompileOptions& options) {
-  return fmt::format("pipeline={} replicas={} auto_round_num_ipus={:d} any_ipu_count={:d}", options.pipeline,
-                     options.replicas, options.auto_round_num_ipus, options.any_ipu_count);
+  return fmt::format("pipeline={} replicas={} processes={} auto_round_num_ipus={:d} any_ipu_count={:d}",
+                     options.pipeline, options.replicas, options.processes, options.auto_round_num_ipus,
+                     options.any_ipu_count);
 }
 
 std::string machine_text(const target::System& system) {
@@ -167,7 +168,8 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
   require(found.program != nullptr, "it has no code");
   const program::Program& program = *found.program;
   require(found.ipu_version == system.ipu_version, "its machine differs");
-  require(program.replicas == options.replicas && program.input_groups == options.input_groups,
+  require(program.replicas == options.replicas && program.processes == options.processes &&
+              program.input_groups == options.input_groups,
           "its replicas differ");
   require(program.entry_points == lowering::entry_points_of(module), "its entry points differ");
   require(program.streams.size() == module.streams().size(), "its number of streams differs");

@@ -21,7 +21,11 @@ IPU_FIELDS(ReplicaGrouping, field("size", &T::size), field("stride", &T::stride)
            field("assignment", &T::assignment));
 IPU_FIELDS(program::Variable, field("name", &T::name), field("role", &T::role), field("spec", &T::spec),
            field("ipu", &T::ipu), field("constant", &T::constant), field("written", &T::written),
-           field("shape", &T::shape), field("groups", &T::groups), field("retrieve_all", &T::retrieve_all));
+           field("shape", &T::shape), field("groups", &T::groups), field("retrieve_all", &T::retrieve_all),
+           field("shards", &T::shards), field("remote_buffer", &T::remote_buffer),
+           field("remote_entry", &T::remote_entry));
+IPU_FIELDS(program::RemoteBuffer, field("name", &T::name), field("spec", &T::spec),
+           field("entries", &T::entries), field("ipu", &T::ipu));
 IPU_FIELDS(program::Ring, field("name", &T::name), field("bytes", &T::bytes), field("capacity", &T::capacity),
            field("from_ipu", &T::from_ipu), field("to_ipu", &T::to_ipu));
 IPU_FIELDS(program::Stream, field("name", &T::name), field("mode", &T::mode), field("spec", &T::spec),
@@ -42,6 +46,7 @@ IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructio
            field("live_at_peak", &T::live_at_peak));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
            field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
+           field("remote_buffers", &T::remote_buffers), field("processes", &T::processes),
            field("origins", &T::origins), field("replicas", &T::replicas),
            field("input_groups", &T::input_groups), field("entry_points", &T::entry_points));
 

@@ -75,7 +75,7 @@ const OpRegistration gather =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{gathered_type(c)}; })
         .gradient(gather_gradient)
         .collective(all_gather)
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .kernels(group_kernel)
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}}, {{"group_size", int64_t{1}}, {"dim", int64_t{1}}}},
              {{ir::Type{DType::kF32, {3}}}, {{"group_size", int64_t{1}}, {"form", std::string("new_axis")}}},
@@ -116,7 +116,7 @@ const OpRegistration slice =
                 g.op("all_gather", {g.upstream()}, same_group(g, {{"dim", g.attributes().integer("dim")}})));
         })
         .collective(replica_slice)
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .kernels(group_kernel)
         .samples({{{ir::Type{DType::kF32, {4, 2}}}, {{"group_size", int64_t{1}}}}});
 
 }  // namespace

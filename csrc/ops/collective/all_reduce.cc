@@ -12,7 +12,7 @@ const OpRegistration all_reduce =
             "min, max, square_sum (of numbers), and, or (of bool). group_size 0: all replicas; else replica "
             "r "
             "and the ones group_stride apart from it, group_size of them.")
-        .operand("x", kReducible)
+        .operand("x", kReducibleByReplicas)
         .attribute("op", std::string("sum"))
         .attribute("group_size", int64_t{0})
         .attribute("group_stride", int64_t{1})
@@ -32,7 +32,7 @@ const OpRegistration all_reduce =
           const std::vector<double> total = reduced_over(call.attributes.text("op"), first_operands(call));
           for (auto& results : call.results) results[0]->values = total;
         })
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })  // an instruction of the machine
+        .kernels(group_kernel)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
                   {{ir::Type{DType::kI32, {4}}}, {}},
                   {{ir::Type{DType::kF32, {5}}}, {{"op", std::string("mean")}}},

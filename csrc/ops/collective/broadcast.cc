@@ -30,7 +30,7 @@ const OpRegistration broadcast =
                 fmt::format("broadcast has no root: member {} of a group of {}.", root, call.members()));
           for (auto& results : call.results) results[0]->values = call.operands[root][0]->values;
         })
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .kernels(group_kernel)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}}});
 
 // Piece `to` along split_dim of member `from` becomes piece `from` along concat_dim of member `to`.
@@ -87,7 +87,7 @@ const OpRegistration exchange =
                                        {"concat_dim", g.attributes().integer("split_dim")}})));
         })
         .collective(all_to_all)
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .kernels(group_kernel)
         .samples({{{ir::Type{DType::kF32, {4, 2}}},
                    {{"group_size", int64_t{1}}, {"split_dim", int64_t{0}}, {"concat_dim", int64_t{1}}}}});
 

@@ -63,6 +63,10 @@ std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call) {
   return tensors;
 }
 
+std::vector<KernelChoice> group_kernel(const ir::Op& op) {
+  return {{op.kind(), with_defaults(*definition(op), op.attributes)}};
+}
+
 Attributes same_group(const GradientBuilder& g, Attributes more) {
   more.set("group_size", g.attributes().integer("group_size"));
   more.set("group_stride", g.attributes().integer("group_stride"));

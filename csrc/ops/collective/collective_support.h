@@ -14,6 +14,8 @@ namespace ipu::ops {
 
 inline constexpr DTypeSet kReducible =
     bit(DType::kF32) | bit(DType::kF16) | bit(DType::kI32) | bit(DType::kU32) | bit(DType::kF64) | kBoolean;
+inline constexpr DTypeSet kReducibleByReplicas =
+    kReducible | bit(DType::kI16) | bit(DType::kU16) | bit(DType::kI8) | bit(DType::kU8);
 
 // Each throws Error(kTypeMismatch).
 void check_group(const InferContext& context);
@@ -24,6 +26,10 @@ void check_reduction(const InferContext& context, bool may_be_local);
 std::vector<double> reduced_over(std::string_view op, const std::vector<const ReferenceTensor*>& tensors);
 // The first operand of every member.
 std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call);
+
+// The kernel of a collective has the name of its op. Its operands are those of all members (kernels/collective);
+// the machine brings them together.
+std::vector<KernelChoice> group_kernel(const ir::Op& op);
 
 // Attributes that name the group of `g`'s op, with `more`.
 Attributes same_group(const GradientBuilder& g, Attributes more);

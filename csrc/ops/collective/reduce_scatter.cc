@@ -31,7 +31,7 @@ const OpRegistration registration =
             "cut: member i keeps piece i. With op=\"local\" each cuts its own x. all_gather with "
             "form=\"shape\" "
             "puts it together again.")
-        .operand("x", kReducible)
+        .operand("x", kReducibleByReplicas)
         .attribute("op", std::string("sum"))
         .attribute("group_size")
         .attribute("group_stride", int64_t{1})
@@ -43,7 +43,7 @@ const OpRegistration registration =
         })
         .gradient(reduce_scatter_gradient)
         .collective(reduce_scatter)
-        .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .kernels(group_kernel)
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}}, {{"group_size", int64_t{1}}}},
              {{ir::Type{DType::kF32, {5}}}, {{"group_size", int64_t{1}}, {"op", std::string("local")}}}});

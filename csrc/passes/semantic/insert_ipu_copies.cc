@@ -2,9 +2,7 @@
 // per destination, before the first reader. Constants and scalars that follow from loop indices are computed
 // again instead. A value that a loop or an `if` only reads is copied in front of it; a carried value has one
 // home, the IPU of its start, and comes back to it at the end of the body. Not here: placement (place),
-// queues of pipelines (pipeline-to-rings), joining of conditions over several IPUs.
-#include <fmt/core.h>
-
+// queues of pipelines (pipeline-to-rings), sending of conditions over several IPUs (lowering).
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -66,7 +64,7 @@ class InsertIpuCopies : public Pass {
       const ir::Region region(*use.user);
       if (use.index == region.condition_operand()) {
         const std::set<int> touched = touched_ipus(*use.user);
-        wanted.insert(touched.begin(), touched.end());
+        if (touched.size() == 1) wanted.insert(*touched.begin());
         continue;
       }
       if (region.is_carried(use.index)) continue;
@@ -222,31 +220,20 @@ class InsertIpuCopies : public Pass {
     erase_unread_inputs(op, graphs);
   }
 
-  // As that of an `if`: every IPU of the loop asks it, so it must be known on all of them.
+  // As that of an `if`.
   void place_loop_condition(const ir::Region& loop, ir::Graph& body) {
     const std::set<int> touched = touched_ipus(loop.op());
     Value* condition = body.outputs()[loop.condition_output()];
     if (home_.at(condition) == kEverywhere) return;
-    if (touched.size() > 1)
-      throw Error(
-          ErrorCode::kCapture,
-          fmt::format(
-              "condition over several IPUs: the loop at {} has ops on {} IPUs "
-              "and a condition that is made on one, which is not supported yet. Put the loop into one block.",
-              ir::to_string(loop.op().location), touched.size()));
+    if (touched.size() != 1) return;
     Value* here = value_on(Surroundings{&body, {}}, condition, *touched.begin(), nullptr);
     if (here != condition) body.set_output(loop.condition_output(), here);
   }
 
-  // The condition is needed where the branches are. Conditions over several IPUs would have to be sent to
-  // each.
+  // The condition is needed where the branches are. Over several IPUs it stays where it is made: lowering sends
+  // it to the others.
   void place_condition(const Surroundings& scope, ir::Op& op) {
     const std::set<int> touched = touched_ipus(op);
-    if (touched.size() > 1 && home_.at(op.operand(0)) != kEverywhere)
-      throw Error(ErrorCode::kCapture,
-                  fmt::format("condition over several IPUs: the 'if' at {} has ops on {} IPUs, "
-                              "which is not supported yet. Put both branches into one block.",
-                              ir::to_string(op.location), touched.size()));
     if (touched.size() == 1) op.set_operand(0, value_on(scope, op.operand(0), *touched.begin(), &op));
   }
 

@@ -129,6 +129,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
 
   executable::CompileOptions options;
   options.replicas = settings.replicas;
+  options.processes = settings.processes;
   options.input_groups = settings.input_groups;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
   options.any_ipu_count = settings.any_ipu_count;
