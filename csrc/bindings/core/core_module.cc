@@ -9,9 +9,11 @@
 #include "bindings/core/interpreter_binding.h"
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/python_port.h"
+#include "bindings/core/records_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
+#include "ops/definition/importers.h"
 #include "ops/verify.h"
 #include "python/without_lock.h"
 #include "runtime/session.h"
@@ -256,6 +258,17 @@ std::unique_ptr<CoreSession> compile(const std::string& text, const std::string&
   return std::make_unique<CoreSession>(std::move(executable));
 }
 
+std::unique_ptr<CoreSession> compile_model(const py::dict& model, const py::dict& program, int replicas) {
+  std::unique_ptr<ir::Module> module = module_of_records(model, program);
+  executable::Executable executable = without_gil([&] {
+    Interruptible scope(&interrupted);
+    executable::CompileOptions options;
+    options.replicas = replicas;
+    return executable::compile(*module, target::attached_system(), options);
+  });
+  return std::make_unique<CoreSession>(std::move(executable));
+}
+
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -304,6 +317,18 @@ PYBIND11_MODULE(_native, m) {
           "The IR after all passes.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
+  m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"), py::arg("replicas"));
+  m.def("model_text", [](const py::dict& model, const py::dict& program) {
+    return ir::print(*module_of_records(model, program));
+  });
+  m.def("importers", [](const std::string& domain) {
+    py::list list;
+    for (const ops::Importer* importer : ops::all_importers())
+      if (importer->domain == ops::canonical_domain(domain) &&
+          std::holds_alternative<ops::NodeImporter>(importer->import))
+        list.append(py::make_tuple(importer->type, importer->versions.since, importer->versions.until));
+    return list;
+  });
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"));
 }
 
