@@ -25,7 +25,7 @@ ipu_require_headers(FMT_INCLUDE fmt/core.h {fmt} libfmt-dev)
 ipu_require_headers(CLI11_INCLUDE CLI/CLI.hpp CLI11 libcli11-dev)
 
 set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable runtime
-                   frontends/common)
+                   frontends/common frontends/records)
 set(IPU_CORE_SOURCES)
 foreach(room ${IPU_CORE_ROOMS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${room}/*.cc)

@@ -17,14 +17,29 @@ The front ends stand on this. A program is written in the text form of the IR (d
     ...     }''')
     >>> session.run({"x": numpy.float32([3, 4])})["y"]
     array([3., 8.], dtype=float32)
+
+or given as the nodes of a model, which `read_onnx` takes from an ONNX file:
+
+    >>> session = ipu_core.compile_model(ipu_core.read_onnx("network.onnx"))
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy
 
 from ipu_core._native import Error as Error, Session as Session
 from ipu_core import _native
+from ipu_core.onnx_records import read_onnx as read_onnx
+
+# What an optimizer has beside its learning rate, unless the program says otherwise.
+_HYPER_PARAMETERS: dict[str, dict[str, float]] = {
+    "sgd": {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "velocity_scaling": 1.0},
+    "adam": {"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
+    "adamw": {"weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
+    "rmsprop": {"weight_decay": 0.0, "alpha": 0.99, "eps": 1e-8, "momentum": 0.0},
+    "lamb": {"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "max_weight_norm": float("inf")},
+}
 
 
 def compile(text: str, *, source: str = "<text>", replicas: int = 1, processes: int = 1) -> Session:
@@ -44,6 +59,82 @@ def compile(text: str, *, source: str = "<text>", replicas: int = 1, processes: 
     if processes < 1:
         raise Error(f"processes is {processes}: it must be at least 1")
     return _native.compile(text, source, replicas, processes)
+
+
+def compile_model(
+    model: Mapping[str, Any],
+    *,
+    loss: str | None = None,
+    optimizer: Mapping[str, Any] | None = None,
+    device_iterations: int = 1,
+    accumulation: int = 1,
+    replicas: int = 1,
+) -> Session:
+    """Compiles a model that is given as records. Streams of the session have the names of its inputs and outputs,
+    variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
+
+    Args:
+        model: `{"source": text, "versions": {domain: number}, "graph": graph}`. A graph is `{"inputs": [(name,
+            NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
+            "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
+            "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""
+            for an operand or result that is absent. Nodes stand after those whose results they read.
+        loss: name of the value of the graph to minimise; None: inference.
+        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop.
+        device_iterations: weight updates, or passes in inference, of one run.
+        accumulation: micro-batches of one weight update; their gradients are averaged.
+        replicas: copies of the program that run side by side.
+
+    Raises:
+        Error: the model has operators that cannot be imported (all are listed), records that do not fit together,
+            or cannot be compiled.
+    """
+    program = _program_options(loss, optimizer, device_iterations, accumulation, replicas)
+    return _native.compile_model(dict(model), program, replicas)
+
+
+def model_text(
+    model: Mapping[str, Any],
+    *,
+    loss: str | None = None,
+    optimizer: Mapping[str, Any] | None = None,
+    device_iterations: int = 1,
+    accumulation: int = 1,
+    replicas: int = 1,
+) -> str:
+    """The IR of a model before any pass, as text; arguments and errors of `compile_model`."""
+    program = _program_options(loss, optimizer, device_iterations, accumulation, replicas)
+    return _native.model_text(dict(model), program)
+
+
+def importers(domain: str = "ai.onnx") -> list[tuple[str, int, int]]:
+    """Which operators of a domain `compile_model` takes: (type, first version, last version)."""
+    return _native.importers(domain)
+
+
+def _program_options(
+    loss: str | None, optimizer: Mapping[str, Any] | None, device_iterations: int, accumulation: int, replicas: int
+) -> dict[str, Any]:
+    program: dict[str, Any] = {
+        "device_iterations": device_iterations,
+        "accumulation": accumulation,
+        "replicas": replicas,
+    }
+    if (loss is None) != (optimizer is None):
+        raise Error("training takes both a loss and an optimizer; inference takes neither")
+    if loss is None:
+        if accumulation != 1:
+            raise Error(f"accumulation is {accumulation}: it is for training, and there is no loss")
+        return program
+    given = dict(optimizer or {})
+    kind = given.get("kind", "sgd")
+    known = _HYPER_PARAMETERS.get(kind)
+    unknown = sorted(given.keys() - {"kind", "lr", "nesterov"} - (known or given).keys())
+    if unknown:
+        raise Error(f"unknown value of the optimizer: '{unknown[0]}'; {kind} has lr, {', '.join(known or ())}")
+    program["loss"] = loss
+    program["optimizer"] = {"kind": kind, **(known or {}), **given}
+    return program
 
 
 def interpret(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "ops/definition/op_def.h"
 
@@ -96,12 +97,44 @@ std::string traits(const OpDef& def) {
   return joined(names);
 }
 
+using ImporterName = std::tuple<std::string, std::string, int>;
+ImporterName name_of(const Importer& importer) {
+  return {importer.domain, importer.type, importer.versions.since};
+}
+
+// Operators by front end, as the page names them. Versions of ONNX that follow each other are one range.
+struct Sources {
+  std::vector<std::string> aten, onnx;
+};
+Sources sources_of(const std::vector<Importer>& importers) {
+  Sources sources;
+  std::map<std::string, std::map<int, int>> ranges;
+  std::set<std::string> overloads;
+  for (const Importer& importer : importers) {
+    if (importer.domain == kAten) overloads.insert(fmt::format("`{}`", importer.type));
+    if (importer.domain == kOnnx) ranges[importer.type][importer.versions.since] = importer.versions.until;
+  }
+  sources.aten.assign(overloads.begin(), overloads.end());
+  for (const auto& [type, versions] : ranges) {
+    std::vector<std::pair<int, int>> merged;
+    for (const auto& [since, until] : versions) {
+      if (!merged.empty() && merged.back().second + 1 == since)
+        merged.back().second = until;
+      else
+        merged.emplace_back(since, until);
+    }
+    for (const auto& [since, until] : merged)
+      sources.onnx.push_back(fmt::format("`{}` {} to {}", type, since, until));
+  }
+  return sources;
+}
+
 }  // namespace
 
 std::string catalogue() {
   std::map<std::string, std::vector<const OpDef*>> families;
   for (const OpDef* def : all_ops()) families[def->family].push_back(def);
-  std::set<std::string> owned;
+  std::set<ImporterName> owned;
   std::string text =
       "# Operations\n\n"
       "<!-- Generated from the definitions in csrc/ops by `ipu-ops --catalogue > docs/ops.md`; do not edit. "
@@ -110,7 +143,8 @@ std::string catalogue() {
       "float or "
       "integer type; `?` marks an optional operand, `...` any number of operands; attributes show their "
       "defaults. "
-      "\"Imported from\" lists the ATen overloads that become this operation alone or with others.\n";
+      "\"Imported from\" lists the ATen overloads that become this operation alone or with others, \"imported from "
+      "ONNX\" the operators of ai.onnx with the versions of that domain.\n";
   for (const auto& [family, defs] : families) {
     text += fmt::format("\n## {}\n", family);
     for (const OpDef* def : defs) {
@@ -118,18 +152,20 @@ std::string catalogue() {
       text += fmt::format("- gradient: {}\n", gradient(*def));
       if (const std::string names = traits(*def); !names.empty())
         text += fmt::format("- traits: {}\n", names);
-      std::vector<std::string> overloads;
-      for (const auto& [overload, importer] : def->aten) {
-        overloads.push_back(fmt::format("`{}`", overload));
-        owned.insert(overload);
-      }
-      if (!overloads.empty()) text += fmt::format("- imported from: {}\n", joined(overloads));
+      const Sources sources = sources_of(def->importers);
+      if (!sources.aten.empty()) text += fmt::format("- imported from: {}\n", joined(sources.aten));
+      if (!sources.onnx.empty()) text += fmt::format("- imported from ONNX: {}\n", joined(sources.onnx));
+      for (const Importer& importer : def->importers) owned.insert(name_of(importer));
     }
   }
-  std::vector<std::string> others;
-  for (const std::string& overload : aten_overloads())
-    if (!owned.contains(overload)) others.push_back(fmt::format("`{}`", overload));
-  if (!others.empty()) text += fmt::format("\n## Imported as several operations\n\n{}\n", joined(others));
+  std::vector<Importer> others;
+  for (const Importer* importer : all_importers())
+    if (!owned.contains(name_of(*importer))) others.push_back(*importer);
+  const Sources sources = sources_of(others);
+  if (!sources.aten.empty())
+    text += fmt::format("\n## Imported as several operations\n\n{}\n", joined(sources.aten));
+  if (!sources.onnx.empty())
+    text += fmt::format("\n## Imported from ONNX as several operations\n\n{}\n", joined(sources.onnx));
   return text;
 }
 

@@ -137,9 +137,7 @@ def test_threads_share_a_session():
     session = ipu_core.compile(SCALE)
     session.attach()
     session.write("w", f32(0, 0, 0))
-    threads = [
-        threading.Thread(target=lambda: [session.run({"x": f32(1, 2, 3)}) for _ in range(50)]) for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: [session.run({"x": f32(1, 2, 3)}) for _ in range(50)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -9,9 +9,11 @@
 #include "bindings/core/interpreter_binding.h"
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/python_port.h"
+#include "bindings/core/records_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
+#include "ops/definition/importers.h"
 #include "ops/verify.h"
 #include "python/interpreter_lock.h"
 #include "python/without_lock.h"
@@ -252,6 +254,20 @@ class CoreSession {
   std::vector<Bound> bound_;  // by stream
 };
 
+// A session of the module that `make` gives; made and compiled without the interpreter's lock.
+std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make, int replicas,
+                                      int processes) {
+  executable::Executable executable = without_gil([&] {
+    Interruptible scope(&interrupted);
+    std::unique_ptr<ir::Module> module = make();
+    executable::CompileOptions options;
+    options.replicas = replicas;
+    options.processes = processes;
+    return executable::compile(*module, target::attached_system(), options);
+  });
+  return std::make_unique<CoreSession>(std::move(executable));
+}
+
 // `exchange` is called by the thread that runs the device; what it raises comes out of the run.
 void set_job(CoreSession& session, int first_replica, py::object exchange) {
   if (exchange.is_none()) return session.session().set_job(first_replica, nullptr);
@@ -276,15 +292,12 @@ void set_job(CoreSession& session, int first_replica, py::object exchange) {
 
 std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas,
                                      int processes) {
-  executable::Executable executable = without_gil([&] {
-    Interruptible scope(&interrupted);
-    std::unique_ptr<ir::Module> module = ir::parse(text, source);
-    executable::CompileOptions options;
-    options.replicas = replicas;
-    options.processes = processes;
-    return executable::compile(*module, target::attached_system(), options);
-  });
-  return std::make_unique<CoreSession>(std::move(executable));
+  return compiled([&] { return ir::parse(text, source); }, replicas, processes);
+}
+
+std::unique_ptr<CoreSession> compile_model(const py::dict& model, const py::dict& program, int replicas) {
+  std::unique_ptr<ir::Module> module = module_of_records(model, program);
+  return compiled([&] { return std::move(module); }, replicas, 1);
 }
 
 void translate(std::exception_ptr pointer) {
@@ -341,6 +354,18 @@ PYBIND11_MODULE(_native, m) {
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
+  m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"), py::arg("replicas"));
+  m.def("model_text", [](const py::dict& model, const py::dict& program) {
+    return ir::print(*module_of_records(model, program));
+  });
+  m.def("importers", [](const std::string& domain) {
+    py::list list;
+    for (const ops::Importer* importer : ops::all_importers())
+      if (importer->domain == ops::canonical_domain(domain) &&
+          std::holds_alternative<ops::NodeImporter>(importer->import))
+        list.append(py::make_tuple(importer->type, importer->versions.since, importer->versions.until));
+    return list;
+  });
 }
 
 }  // namespace ipu::bindings

@@ -22,6 +22,13 @@ py::dtype numpy_type(DType dtype) {
   throw Error(ErrorCode::kTypeMismatch, fmt::format("unsupported type: NumPy has no {}", to_string(dtype)));
 }
 
+DType dtype_of(const py::dtype& type, const std::string& what) {
+  for (const auto& [known, name] : kNumpyNames)
+    if (type.equal(py::dtype(name))) return known;
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("unsupported type: {} is {}", what, std::string(py::str(type))));
+}
+
 Shape shape_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
 
 py::array typed_array(const std::string& what, const py::object& value, DType dtype) {

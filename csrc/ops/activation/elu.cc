@@ -25,15 +25,16 @@ const OpRegistration elu =
           g.set(0, g.op("elu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
         .from_aten({"elu"})
+        .from_onnx("Elu", {6})
         .from_aten({"celu"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const double alpha = c.has("alpha") ? c.real("alpha") : 1.0;
                      if (alpha == 0.0) c.unsupported("alpha must not be 0");
                      c.set_result(0, c.op("elu", {c.tensor("self")},
                                           {{"alpha", alpha}, {"input_scale", 1.0 / alpha}}));
                    })
         .from_aten({"selu"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      c.set_result(0, c.op("elu", {c.tensor("self")},
                                           {{"alpha", 1.6732632423543772848170429916717},
                                            {"scale", 1.0507009873554804934193349852946}}));
@@ -68,6 +69,7 @@ const OpRegistration softplus =
           g.set(0, g.op("softplus_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
         .from_aten({"softplus"})
+        .from_onnx("Softplus", {6})
         .samples(unary_samples())
         .samples(unary_samples(-3, 3, {{"beta", 2.0}, {"threshold", 3.0}}));
 
@@ -95,7 +97,7 @@ const OpRegistration log_sigmoid =
         })
         .from_aten({"log_sigmoid"})
         .from_aten({"log_sigmoid_forward"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      c.set_result(0, c.op("log_sigmoid", {c.tensor("self")}));
                      // The buffer torch keeps for its own backward; nothing of ours reads it.
                      if (c.result_count() > 1) c.set_result(1, c.builder().splat(c.result_type(1), 0.0));

@@ -33,8 +33,9 @@ const OpRegistration gelu =
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("gelu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
+        .from_onnx("Gelu", {20})
         .from_aten({"gelu"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const std::string form = c.has("approximate") ? c.text("approximate") : "none";
                      if (form != "none" && form != "tanh")
                        c.unsupported(fmt::format("approximate '{}' is not none or tanh", form));
@@ -95,6 +96,7 @@ const OpRegistration mish =
           g.set(0, g.op("mish_gradient", {g.operand(0), g.upstream()}));
         })
         .from_aten({"mish"})
+        .from_onnx("Mish", {18})
         .samples(unary_samples());
 
 const OpRegistration mish_gradient = activation_gradient_op(
@@ -117,6 +119,7 @@ const OpRegistration hardswish =
           g.set(0, g.op("hardswish_gradient", {g.operand(0), g.upstream()}));
         })
         .from_aten({"hardswish"})
+        .from_onnx("HardSwish", {14})
         .samples(unary_samples(-5, 5));
 
 const OpRegistration hardswish_gradient =

@@ -18,6 +18,7 @@ const OpRegistration relu = define_op("relu", "activation")
                                   g.set(0, g.op("relu_gradient", {g.result(), g.upstream()}));
                                 })
                                 .from_aten({"relu"})
+                                .from_onnx("Relu", {6})
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -43,6 +44,7 @@ const OpRegistration leaky_relu =
           g.set(0, g.op("leaky_relu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
         .from_aten({"leaky_relu"}, {{"slope", "negative_slope"}})
+        .from_onnx("LeakyRelu", {6}, {{"slope", "alpha"}})
         .samples(unary_samples())
         .samples(unary_samples(-3, 3, {{"slope", 0.25}}));
 
@@ -94,7 +96,7 @@ const OpRegistration hardtanh =
         })
         .from_aten({"hardtanh"}, {{"min", "min_val"}, {"max", "max_val"}})
         .from_aten({"relu6"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      c.set_result(0, c.op("hardtanh", {c.tensor("self")}, {{"min", 0.0}, {"max", 6.0}}));
                    })
         .samples(unary_samples())
@@ -125,10 +127,11 @@ const OpRegistration prelu =
           if (g.needs(1)) g.set_reduced(1, g.where(positive, g.scalar_like(x, 0.0), g.mul(dy, x)));
         })
         .from_aten({"_prelu_kernel"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      c.set_result(0, c.op("prelu", {c.operand("self", dtype), c.operand("weight", dtype)}));
                    })
+        .from_onnx("PRelu", {7})
         .samples({{{f32({2, 3}), f32({1, 3})}, {}, -3, 3, {}}, {{f16({2, 3}), f16({})}, {}, -3, 3, {}}});
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace ipu::ops {
 namespace {
 
 // 0 where |x| is at most the bound, elsewhere x, drawn towards 0 by `shift`. NaN stays.
-void import_shrink(ImportCall& call, bool soft) {
+void import_shrink(AtenImportCall& call, bool soft) {
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   const double bound = call.has("lambd") ? call.real("lambd") : 0.5;
   const auto scalar = [&](double v) { return call.builder().scalar(x->type().dtype, v); };
@@ -20,8 +20,8 @@ void import_shrink(ImportCall& call, bool soft) {
 
 struct Registrations {
   Registrations() {
-    register_aten_importer("hardshrink", [](ImportCall& call) { import_shrink(call, false); });
-    register_aten_importer("softshrink", [](ImportCall& call) { import_shrink(call, true); });
+    register_aten_importer("hardshrink", [](AtenImportCall& call) { import_shrink(call, false); });
+    register_aten_importer("softshrink", [](AtenImportCall& call) { import_shrink(call, true); });
   }
 };
 const Registrations registrations;

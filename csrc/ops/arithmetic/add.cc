@@ -5,7 +5,8 @@ namespace ipu::ops {
 namespace {
 
 // self + alpha * other; rsub exchanges the two.
-void import_scaled(ImportCall& c, std::string_view kind, std::string_view first, std::string_view second) {
+void import_scaled(AtenImportCall& c, std::string_view kind, std::string_view first,
+                   std::string_view second) {
   const DType dtype = c.result_type(0).dtype;
   ir::Value* a = c.operand(first, dtype);
   ir::Value* b = c.operand(second, dtype);
@@ -32,7 +33,8 @@ const OpRegistration add =
           if (g.needs(1)) g.set_reduced(1, g.upstream());
         })
         .from_aten({"add.Tensor", "add.Scalar"},
-                   [](ImportCall& c) { import_scaled(c, "add", "self", "other"); })
+                   [](AtenImportCall& c) { import_scaled(c, "add", "self", "other"); })
+        .from_onnx("Add", {7})
         .samples(binary_samples())
         .samples(integer_samples())
         .samples({{{boolean({9}), boolean({9})}, {}, 0, 1, {}}});
@@ -49,9 +51,10 @@ const OpRegistration sub =
           if (g.needs(1)) g.set_reduced(1, g.neg(g.upstream()));
         })
         .from_aten({"sub.Tensor", "sub.Scalar"},
-                   [](ImportCall& c) { import_scaled(c, "sub", "self", "other"); })
+                   [](AtenImportCall& c) { import_scaled(c, "sub", "self", "other"); })
+        .from_onnx("Sub", {7})
         .from_aten({"rsub.Tensor", "rsub.Scalar"},
-                   [](ImportCall& c) { import_scaled(c, "sub", "other", "self"); })
+                   [](AtenImportCall& c) { import_scaled(c, "sub", "other", "self"); })
         .samples(binary_samples())
         .samples(integer_samples());
 

@@ -8,7 +8,7 @@
 namespace ipu::ops {
 namespace {
 
-void import_with_rounding(ImportCall& c) {
+void import_with_rounding(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   ir::Value* a = c.operand("self", dtype);
   ir::Value* b = c.operand("other", dtype);
@@ -37,6 +37,7 @@ const OpRegistration div =
         })
         .from_aten({"div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"},
                    import_binary("div"))
+        .from_onnx("Div", {7})
         .from_aten({"div.Tensor_mode", "div.Scalar_mode"}, import_with_rounding)
         .samples(binary_samples(0.5, 3.0))
         .samples(integer_samples(true));

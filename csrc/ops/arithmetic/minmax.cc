@@ -55,7 +55,7 @@ const OpRegistration maximum_gradient =
 const OpRegistration minimum_gradient =
     pick_gradient("minimum_gradient", "dy where a < b, half of it where a = b.", Func::kGt);
 
-void import_clamp(ImportCall& c) {
+void import_clamp(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   ir::Value* x = c.operand("self", dtype);
   const bool tensors = (c.has("min") && c.is_tensor("min")) || (c.has("max") && c.is_tensor("max"));

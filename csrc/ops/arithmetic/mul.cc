@@ -20,14 +20,15 @@ const OpRegistration mul =
           if (g.needs(1)) g.set_reduced(1, g.mul(g.upstream(), g.operand(0)));
         })
         .from_aten({"mul.Tensor", "mul.Scalar"}, import_binary("mul"))
+        .from_onnx("Mul", {7})
         .from_aten({"square"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      ir::Value* x = c.operand("self", c.result_type(0).dtype);
                      c.set_result(0, c.op("mul", {x, x}));
                    })
         // torch's order: (value * t1) op t2, then the sum.
         .from_aten({"addcmul"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      ir::Value* t = c.operand("tensor1", dtype);
                      if (c.has("value") && c.real("value") != 1.0)
@@ -36,7 +37,7 @@ const OpRegistration mul =
                      c.set_result(0, c.op("add", {c.operand("self", dtype), t}));
                    })
         .from_aten({"addcdiv"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      ir::Value* t = c.operand("tensor1", dtype);
                      if (c.has("value") && c.real("value") != 1.0)
@@ -69,7 +70,7 @@ const OpRegistration lerp =
           if (g.needs(2)) g.set_reduced(2, g.mul(dy, g.sub(g.operand(1), g.operand(0))));
         })
         .from_aten({"lerp.Tensor", "lerp.Scalar"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      const DType dtype = c.result_type(0).dtype;
                      c.set_result(0, c.op("lerp", {c.operand("self", dtype), c.operand("end", dtype),
                                                    c.operand("weight", dtype)}));

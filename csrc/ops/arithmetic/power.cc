@@ -4,7 +4,7 @@
 namespace ipu::ops {
 namespace {
 
-void import_power(ImportCall& c) {
+void import_power(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   ir::Value* base = c.operand("self", dtype);
   if (!c.is_tensor("exponent")) {

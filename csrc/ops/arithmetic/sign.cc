@@ -8,6 +8,7 @@ const OpRegistration neg =
     unary_op("neg", "arithmetic", "-x; integers wrap.", Func::kNeg, kNumber)
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.neg(dy); }))
         .from_aten({"neg"})
+        .from_onnx("Neg", {6})
         .samples(unary_samples())
         .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -16,12 +17,14 @@ const OpRegistration abs =
         .gradient(unary_gradient(
             [](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.op("sign", {g.operand(0)})); }))
         .from_aten({"abs"})
+        .from_onnx("Abs", {6})
         .samples(unary_samples())
         .samples({{{i32({9})}, {}, -9, 9, {}}});
 
 const OpRegistration sign = unary_op("sign", "arithmetic", "-1, 0 or 1; 0 for NaN.", Func::kSign, kNumber)
                                 .gradient_zero()
                                 .from_aten({"sign", "sgn"})
+                                .from_onnx("Sign", {9})
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -29,20 +32,23 @@ const OpRegistration floor =
     unary_op("floor", "arithmetic", "The largest whole number not above x.", Func::kFloor, kNumber)
         .gradient_zero()
         .from_aten({"floor"})
+        .from_onnx("Floor", {6})
         .samples(unary_samples());
 
 const OpRegistration ceil =
     unary_op("ceil", "arithmetic", "The smallest whole number not below x.", Func::kCeil, kNumber)
         .gradient_zero()
         .from_aten({"ceil"})
+        .from_onnx("Ceil", {6})
         .samples(unary_samples());
 
 const OpRegistration round =
     unary_op("round", "arithmetic", "The nearest whole number, ties to even.", Func::kRound, kNumber)
         .gradient_zero()
         .from_aten({"round"})
+        .from_onnx("Round", {11})
         .from_aten({"round.decimals"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      if (c.integer("decimals") != 0) c.unsupported("decimals other than 0");
                      c.set_result(0, c.op("round", {c.tensor("self")}));
                    })
@@ -52,7 +58,7 @@ const OpRegistration trunc = unary_op("trunc", "arithmetic", "x without its frac
                                  .gradient_zero()
                                  .from_aten({"trunc"})
                                  .from_aten({"frac"},
-                                            [](ImportCall& c) {
+                                            [](AtenImportCall& c) {
                                               ir::Value* x = c.tensor("self");
                                               c.set_result(0, c.op("sub", {x, c.op("trunc", {x})}));
                                             })

@@ -14,14 +14,14 @@ Shape batch_of(const ir::Value* value) {
   return Shape(value->type().shape.begin(), value->type().shape.end() - 2);
 }
 
-ir::Value* with_batch(ImportCall& call, ir::Value* value, const Shape& batch) {
+ir::Value* with_batch(AtenImportCall& call, ir::Value* value, const Shape& batch) {
   Shape shape = batch;
   shape.insert(shape.end(), value->type().shape.end() - 2, value->type().shape.end());
   return expanded(call, value, shape);
 }
 
 // Grouped queries: each head of k and v serves several heads of q that stand next to each other.
-ir::Value* with_repeated_heads(ImportCall& call, ir::Value* value, int64_t heads) {
+ir::Value* with_repeated_heads(AtenImportCall& call, ir::Value* value, int64_t heads) {
   Shape shape = value->type().shape;
   const size_t head = shape.size() - 3;
   const int64_t copies = heads / shape[head];
@@ -35,7 +35,7 @@ ir::Value* with_repeated_heads(ImportCall& call, ir::Value* value, int64_t heads
 
 // Scores with -inf where attention is not allowed; `may_block_rows` is set when a row may lose all of its
 // scores.
-ir::Value* masked(ImportCall& call, ir::Value* scores, bool& may_block_rows) {
+ir::Value* masked(AtenImportCall& call, ir::Value* scores, bool& may_block_rows) {
   const DType dtype = scores->type().dtype;
   ir::Value* blocked = call.builder().scalar(dtype, kBlocked);
   if (call.has("is_causal") && call.boolean("is_causal")) {
@@ -53,7 +53,7 @@ ir::Value* masked(ImportCall& call, ir::Value* scores, bool& may_block_rows) {
   return scores;
 }
 
-void import_attention(ImportCall& call) {
+void import_attention(AtenImportCall& call) {
   ir::Value *q = call.tensor("query"), *k = call.tensor("key"), *v = call.tensor("value");
   const Shape shape = q->type().shape;
   if (shape.size() < 2) call.unsupported("a query with fewer than two dimensions");

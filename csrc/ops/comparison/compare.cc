@@ -15,7 +15,7 @@ OpDefBuilder comparison(std::string name, std::string doc, Func func, const std:
       .elementwise([func](std::span<const Expr> in, const Attributes&) { return binary(func, in[0], in[1]); })
       .gradient_zero()
       .from_aten({aten + ".Tensor", aten + ".Scalar"},
-                 [name](ImportCall& c) {
+                 [name](AtenImportCall& c) {
                    const DType dtype = c.promoted({"self", "other"});
                    c.set_result(0, c.op(name, {c.operand("self", dtype), c.operand("other", dtype)}));
                  })
@@ -26,13 +26,15 @@ OpDefBuilder comparison(std::string name, std::string doc, Func func, const std:
   return builder;
 }
 
-const OpRegistration eq = comparison("equal", "a = b; false if one is NaN.", Func::kEq, "eq", kCommutative);
+const OpRegistration eq =
+    comparison("equal", "a = b; false if one is NaN.", Func::kEq, "eq", kCommutative).from_onnx("Equal", {7});
 const OpRegistration ne =
     comparison("not_equal", "a differs from b; true if one is NaN.", Func::kNe, "ne", kCommutative);
-const OpRegistration lt = comparison("less", "a < b.", Func::kLt, "lt");
-const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le");
-const OpRegistration gt = comparison("greater", "a > b.", Func::kGt, "gt");
-const OpRegistration ge = comparison("greater_equal", "a >= b.", Func::kGe, "ge");
+const OpRegistration lt = comparison("less", "a < b.", Func::kLt, "lt").from_onnx("Less", {7});
+const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le").from_onnx("LessOrEqual", {12});
+const OpRegistration gt = comparison("greater", "a > b.", Func::kGt, "gt").from_onnx("Greater", {7});
+const OpRegistration ge =
+    comparison("greater_equal", "a >= b.", Func::kGe, "ge").from_onnx("GreaterOrEqual", {12});
 
 const OpRegistration is_nan =
     define_op("is_nan", "comparison")
@@ -44,7 +46,8 @@ const OpRegistration is_nan =
                                                   : Expr::constant(DType::kBool, 0.0);
         })
         .gradient_zero()
-        .from_aten({"isnan"}, [](ImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })
+        .from_aten({"isnan"}, [](AtenImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })
+        .from_onnx("IsNaN", {9})
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}, {{f16({5})}, {}, -1, 1, {}}, {{i32({5})}, {}, -1, 1, {}}});
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace ipu::ops {
 namespace {
 
-void import_cast(ImportCall& c) { c.set_result(0, c.cast(c.tensor("self"), c.result_type(0).dtype)); }
+void import_cast(AtenImportCall& c) { c.set_result(0, c.cast(c.tensor("self"), c.result_type(0).dtype)); }
 
 // The operand itself, in its memory.
 ir::ViewRule same_view() {
@@ -58,7 +58,7 @@ const OpRegistration detach =
         .view(same_view())
         .gradient_zero()
         .from_aten({"detach", "detach_copy"},
-                   [](ImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
+                   [](AtenImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
 
 // What torch means by writing x with gradients off: the memory changes, the history of x does not.

@@ -9,7 +9,7 @@ namespace {
 
 // An input without a batch dimension gets one for the convolution.
 template <typename Build>
-void with_batch(ImportCall& call, size_t rank, Build build) {
+void with_batch(AtenImportCall& call, size_t rank, Build build) {
   ir::Value* x = call.tensor("input");
   const Shape& shape = x->type().shape;
   if (shape.size() == rank + 2) return call.set_result(0, build(x));
@@ -21,7 +21,7 @@ void with_batch(ImportCall& call, size_t rank, Build build) {
   call.set_result(0, reshaped(call, build(reshaped(call, x, batched)), call.result_type(0).shape));
 }
 
-size_t spatial_rank(ImportCall& call) {
+size_t spatial_rank(AtenImportCall& call) {
   const size_t rank = call.tensor("weight")->type().shape.size();
   if (rank < 3 || rank > 5) {
     call.unsupported(fmt::format("a weight of shape {}; one to three spatial dimensions are supported",
@@ -30,11 +30,11 @@ size_t spatial_rank(ImportCall& call) {
   return rank - 2;
 }
 
-std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank, int64_t fallback) {
+std::vector<int64_t> list_or(AtenImportCall& call, std::string_view name, size_t rank, int64_t fallback) {
   return call.has(name) ? expand_to_rank(call, name, rank) : std::vector<int64_t>(rank, fallback);
 }
 
-ir::Value* convolution(ImportCall& call, ir::Value* x, const Attributes& attributes) {
+ir::Value* convolution(AtenImportCall& call, ir::Value* x, const Attributes& attributes) {
   if (x->type().shape.size() == 5)
     return volume_convolution(call, x, call.tensor("weight"), call.optional_tensor("bias"), attributes);
   if (ir::Value* bias = call.optional_tensor("bias"))
@@ -42,7 +42,7 @@ ir::Value* convolution(ImportCall& call, ir::Value* x, const Attributes& attribu
   return call.op("conv", {x, call.tensor("weight")}, attributes);
 }
 
-Attributes conv_attributes(ImportCall& call, size_t rank, std::vector<int64_t> low,
+Attributes conv_attributes(AtenImportCall& call, size_t rank, std::vector<int64_t> low,
                            std::vector<int64_t> high) {
   return {{"strides", list_or(call, "stride", rank, 1)},
           {"padding_low", std::move(low)},
@@ -51,7 +51,7 @@ Attributes conv_attributes(ImportCall& call, size_t rank, std::vector<int64_t> l
           {"groups", call.has("groups") ? call.integer("groups") : 1}};
 }
 
-void import_conv(ImportCall& call) {
+void import_conv(AtenImportCall& call) {
   const size_t rank = spatial_rank(call);
   const std::vector<int64_t> padding = list_or(call, "padding", rank, 0);
   const Attributes attributes = conv_attributes(call, rank, padding, padding);
@@ -59,7 +59,7 @@ void import_conv(ImportCall& call) {
 }
 
 // "valid": none; "same": as many outputs as inputs, the odd element of padding at the end.
-void import_conv_named_padding(ImportCall& call) {
+void import_conv_named_padding(AtenImportCall& call) {
   const size_t rank = spatial_rank(call);
   const std::string padding = call.has("padding") ? call.text("padding") : "valid";
   std::vector<int64_t> low(rank, 0), high(rank, 0);
@@ -80,7 +80,7 @@ void import_conv_named_padding(ImportCall& call) {
 }
 
 // The gradient of a convolution for its input, with an input of the result's shape.
-void import_transposed(ImportCall& call) {
+void import_transposed(AtenImportCall& call) {
   const size_t rank = spatial_rank(call);
   const std::vector<int64_t> padding = list_or(call, "padding", rank, 0);
   Attributes attributes = conv_attributes(call, rank, padding, padding);
@@ -106,7 +106,7 @@ struct Registrations {
     for (const char* name : {"conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"})
       register_aten_importer(name, import_transposed);
     for (const char* name : {"convolution", "_convolution"}) {
-      register_aten_importer(name, [](ImportCall& call) {
+      register_aten_importer(name, [](AtenImportCall& call) {
         call.has("transposed") && call.boolean("transposed") ? import_transposed(call) : import_conv(call);
       });
     }

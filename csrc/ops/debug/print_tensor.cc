@@ -15,7 +15,7 @@ Attributes copy_of(const Attributes& from, const std::string& title) {
   return attributes;
 }
 
-void import_print_tensor(ImportCall& call) {
+void import_print_tensor(AtenImportCall& call) {
   Attributes attributes;
   for (const char* name : {"title", "float_format", "separator", "open_bracket", "close_bracket"})
     attributes.set(name, call.text(name));

@@ -53,8 +53,8 @@ OpDefBuilder activation_gradient_op(std::string name, std::string first, std::st
   return builder;
 }
 
-std::function<void(ImportCall&)> import_binary(std::string kind) {
-  return [kind = std::move(kind)](ImportCall& c) {
+std::function<void(AtenImportCall&)> import_binary(std::string kind) {
+  return [kind = std::move(kind)](AtenImportCall& c) {
     const DType dtype = c.result_type(0).dtype;
     c.set_result(0, c.op(kind, {c.operand("self", dtype), c.operand("other", dtype)}));
   };

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/definition/aten_import_call.h"
 #include "ops/definition/gradient_builder.h"
-#include "ops/definition/import_call.h"
 #include "ops/definition/op_def.h"
 #include "ops/definition/sample_types.h"
 
@@ -34,6 +34,6 @@ OpDefBuilder activation_gradient_op(std::string name, std::string first, std::st
                                     std::function<Expr(Expr first, Expr dy, const Attributes&)> tree);
 
 // Importer of op(self, other): both are converted to the dtype of torch's result.
-std::function<void(ImportCall&)> import_binary(std::string kind);
+std::function<void(AtenImportCall&)> import_binary(std::string kind);
 
 }  // namespace ipu::ops

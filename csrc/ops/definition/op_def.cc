@@ -10,13 +10,11 @@
 
 #include "ops/custom/custom_op.h"
 #include "ops/definition/build.h"
-#include "ops/definition/import_call.h"
+#include "ops/definition/importers.h"
 #include "support/error.h"
 
 namespace ipu::ops {
 namespace {
-
-using AtenImporter = std::function<void(ImportCall&)>;
 
 // Function-local: definitions register from static objects of many files, in any order.
 std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& registry() {
@@ -27,10 +25,6 @@ std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& registry() {
 std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& custom_registry() {
   static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
   return ops;
-}
-std::map<std::string, AtenImporter, std::less<>>& aten_registry() {
-  static std::map<std::string, AtenImporter, std::less<>> importers;
-  return importers;
 }
 
 std::vector<Expr> inputs_of(std::span<const DType> dtypes) {
@@ -156,69 +150,6 @@ void fill_in_defaults(OpDef* def) {
     };
 }
 
-// --- the importer that follows from names
-
-Attribute attribute_from(ImportCall& call, std::string_view name, const Attribute& like) {
-  if (std::holds_alternative<bool>(like)) return call.boolean(name);
-  if (std::holds_alternative<int64_t>(like)) return call.integer(name);
-  if (std::holds_alternative<double>(like)) return call.real(name);
-  if (std::holds_alternative<std::string>(like)) return call.text(name);
-  if (std::holds_alternative<std::vector<int64_t>>(like)) return call.integers(name);
-  call.unsupported(fmt::format("argument '{}' has no plain importer", name));
-}
-
-// Operands go by their names, or, where torch has other names, by place: it calls the first "self", the
-// second "other".
-std::string aten_operand(ImportCall& call, const std::string& name, size_t place) {
-  static constexpr const char* kPlaces[] = {"self", "other"};
-  return place < 2 && !call.has(name) && call.has(kPlaces[place]) ? kPlaces[place] : name;
-}
-
-void import_by_name(ImportCall& call, const OpDef& def, const std::map<std::string, std::string>& rename) {
-  auto aten_name = [&](const std::string& ours) {
-    auto at = rename.find(ours);
-    if (at != rename.end()) return at->second;
-    if (call.has(ours)) return ours;
-    // What torch calls the operands of almost all operators.
-    if (ours == "x" || ours == "a") return std::string("self");
-    return ours == "b" ? std::string("other") : ours;
-  };
-  const ir::Type wanted = call.result_type(0);
-  std::vector<ir::Value*> operands;
-  for (const OperandDef& operand : def.operands) {
-    const std::string name = aten_operand(call, aten_name(operand.name), operands.size());
-    if (operand.variadic) {
-      for (ir::Value* value : call.tensors(name)) operands.push_back(value);
-    } else if (!call.has(name)) {
-      operands.push_back(nullptr);
-    } else if (!call.is_tensor(name)) {
-      operands.push_back(call.operand(name, wanted.dtype));
-    } else {
-      ir::Value* value = call.tensor(name);
-      const DType dtype = value->type().dtype;
-      // torch computes in the dtype of the result; operands that cannot have it (indices, masks) stay as they
-      // are.
-      if ((operand.dtypes & bit(wanted.dtype)) != 0 &&
-          (def.has(kElementwise) || (operand.dtypes & bit(dtype)) == 0))
-        value = call.cast(value, wanted.dtype);
-      operands.push_back(value);
-    }
-  }
-  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
-  Attributes attributes;
-  for (const AttributeDef& attribute : def.attributes) {
-    IPU_CHECK(
-        attribute.fallback.has_value(),
-        fmt::format("attribute '{}' of '{}' is required and has no kind to import it by; write an importer",
-                    attribute.name, def.name));
-    const std::string name = aten_name(attribute.name);
-    if (call.has(name)) attributes.set(attribute.name, attribute_from(call, name, *attribute.fallback));
-  }
-  const ir::Op* op = build_op(call.builder(), def.name, operands, std::move(attributes));
-  for (int i = 0; i < op->result_count() && i < call.result_count(); ++i)
-    call.set_result(i, call.cast(op->result(i), call.result_type(i).dtype));
-}
-
 }  // namespace
 
 OpDefBuilder::OpDefBuilder(std::string name, std::string family) {
@@ -327,13 +258,19 @@ OpDefBuilder& OpDefBuilder::expand(std::function<std::vector<ir::Value*>(ir::Bui
 }
 OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
                                       std::map<std::string, std::string> rename) {
-  return from_aten(std::move(overloads), [kind = def_.name, rename = std::move(rename)](ImportCall& call) {
-    import_by_name(call, get_op(kind), rename);
-  });
+  return from_aten(std::move(overloads), aten_importer_of(def_.name, std::move(rename)));
 }
-OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads,
-                                      std::function<void(ImportCall&)> importer) {
-  for (std::string& overload : overloads) def_.aten.emplace(std::move(overload), importer);
+OpDefBuilder& OpDefBuilder::from_aten(std::vector<std::string> overloads, AtenImporter importer) {
+  for (std::string& overload : overloads)
+    def_.importers.push_back({kAten, std::move(overload), {0, 0}, importer});
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::from_onnx(std::string type, VersionRange versions,
+                                      std::map<std::string, std::string> rename) {
+  return from_onnx(std::move(type), versions, node_importer_of(def_.name, std::move(rename)));
+}
+OpDefBuilder& OpDefBuilder::from_onnx(std::string type, VersionRange versions, NodeImporter importer) {
+  def_.importers.push_back({kOnnx, std::move(type), versions, std::move(importer)});
   return *this;
 }
 OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
@@ -341,17 +278,12 @@ OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
   return *this;
 }
 
-void register_aten_importer(std::string overload, AtenImporter importer) {
-  const bool added = aten_registry().emplace(overload, std::move(importer)).second;
-  IPU_CHECK(added, fmt::format("aten::{} has two importers", overload));
-}
-
 OpRegistration::OpRegistration(OpDefBuilder& builder) {
   auto def = std::make_unique<OpDef>(builder.take());
   IPU_CHECK(!def->operands.empty() || !def->expression,
             fmt::format("elementwise op '{}' has no operands", def->name));
   fill_in_defaults(def.get());
-  for (const auto& [overload, importer] : def->aten) register_aten_importer(overload, importer);
+  for (const Importer& importer : def->importers) register_importer(importer);
   const std::string name = def->name;
   const bool added = registry().emplace(name, std::move(def)).second;
   IPU_CHECK(added, fmt::format("op '{}' is defined twice", name));
@@ -389,15 +321,6 @@ std::vector<const OpDef*> all_ops() {
   std::vector<const OpDef*> ops;
   for (const auto& [name, def] : registry()) ops.push_back(def.get());
   return ops;
-}
-const std::function<void(ImportCall&)>* find_aten_importer(std::string_view overload) {
-  auto at = aten_registry().find(overload);
-  return at == aten_registry().end() ? nullptr : &at->second;
-}
-std::vector<std::string> aten_overloads() {
-  std::vector<std::string> overloads;
-  for (const auto& [overload, importer] : aten_registry()) overloads.push_back(overload);
-  return overloads;
 }
 
 InferRule same_type_as(int operand) {

@@ -12,6 +12,7 @@
 
 #include "ir/effects.h"
 #include "ir/module.h"
+#include "ops/definition/importers.h"
 #include "ops/expression/expr.h"
 #include "ops/reference_tensor.h"
 #include "support/attributes.h"
@@ -19,7 +20,6 @@
 namespace ipu::ops {
 
 class GradientBuilder;  // ops/definition/gradient_builder.h
-class ImportCall;       // ops/definition/import_call.h
 
 enum Trait : uint32_t {
   kElementwise = 1u << 0,           // has an expression; operands broadcast to the result's shape
@@ -128,8 +128,7 @@ struct OpDef {
   // Builds the ordinary ops (with `in_place` where the kind modifies) before `op` and returns the
   // replacements of its results; run by the pass `expand` and by the interpreter.
   std::function<std::vector<ir::Value*>(ir::Builder& builder, const ir::Op& op)> expand;
-  // aten overload ("leaky_relu", "add.Tensor", without the domain) → importer.
-  std::map<std::string, std::function<void(ImportCall&)>> aten;
+  std::vector<Importer> importers;  // of operators that become this op, alone or with others
   std::vector<Sample> samples;
 
   bool has(Trait trait) const { return (traits & trait) != 0; }
@@ -169,11 +168,15 @@ class OpDefBuilder {
   OpDefBuilder& view(ir::ViewRule rule);
   OpDefBuilder& modifies(int operand);
   OpDefBuilder& expand(std::function<std::vector<ir::Value*>(ir::Builder&, const ir::Op&)> rule);
-  // Plain case: operands and attributes are taken from the aten arguments of the same name; `rename` maps
+  // Overloads without the domain ("leaky_relu", "add.Tensor"). Plain case: operands and attributes are taken from the aten arguments of the same name; `rename` maps
   // "our name" → "aten name". A trailing underscore overload is imported as its functional twin by the
   // frontend.
   OpDefBuilder& from_aten(std::vector<std::string> overloads, std::map<std::string, std::string> rename = {});
-  OpDefBuilder& from_aten(std::vector<std::string> overloads, std::function<void(ImportCall&)> importer);
+  OpDefBuilder& from_aten(std::vector<std::string> overloads, AtenImporter importer);
+  // An operator of ONNX in these versions of ai.onnx. Plain case: operands in order, attributes by name.
+  OpDefBuilder& from_onnx(std::string type, VersionRange versions,
+                          std::map<std::string, std::string> rename = {});
+  OpDefBuilder& from_onnx(std::string type, VersionRange versions, NodeImporter importer);
   OpDefBuilder& samples(std::vector<Sample> list);
 
   OpDef take() { return std::move(def_); }
@@ -185,9 +188,6 @@ inline OpDefBuilder define_op(std::string name, std::string family) {
   return OpDefBuilder(std::move(name), std::move(family));
 }
 
-// An importer of an aten overload that maps to several ops and belongs to none (e.g. "addmm").
-void register_aten_importer(std::string overload, std::function<void(ImportCall&)> importer);
-
 struct OpRegistration {
   OpRegistration(OpDefBuilder& builder);   // NOLINT: implicit on purpose, see OpDefBuilder
   OpRegistration(OpDefBuilder&& builder);  // NOLINT
@@ -198,9 +198,6 @@ const OpDef& get_op(std::string_view kind);   // IPU_CHECK
 const OpDef* definition(const ir::Op& op);    // the same by op
 bool has_trait(const ir::Op& op, Trait trait);
 std::vector<const OpDef*> all_ops();  // sorted by name
-const std::function<void(ImportCall&)>* find_aten_importer(
-    std::string_view overload);             // nullptr: unsupported
-std::vector<std::string> aten_overloads();  // those with an importer, sorted
 
 // --- ready-made type rules
 InferRule same_type_as(int operand);     // result 0 has operand's type

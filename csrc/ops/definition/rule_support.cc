@@ -133,7 +133,7 @@ std::vector<int64_t> normalize_dims(std::vector<int64_t> dims, size_t rank) {
   return dims;
 }
 
-std::vector<int64_t> expand_to_rank(ImportCall& call, std::string_view name, size_t rank) {
+std::vector<int64_t> expand_to_rank(AtenImportCall& call, std::string_view name, size_t rank) {
   std::vector<int64_t> list = call.integers(name);
   if (list.size() == 1) list.assign(rank, list[0]);
   if (list.size() != rank) {

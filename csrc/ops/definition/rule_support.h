@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/definition/aten_import_call.h"
 #include "ops/definition/build.h"
 #include "ops/definition/gradient_builder.h"
-#include "ops/definition/import_call.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
 
@@ -82,6 +82,6 @@ ir::Value* concatenated(ImportCall& call, const std::vector<ir::Value*>& values,
 // Indices counted from the end become indices counted from the front.
 std::vector<int64_t> normalize_dims(std::vector<int64_t> dims, size_t rank);
 // An int[n] argument given as one number stands for n equal ones.
-std::vector<int64_t> expand_to_rank(ImportCall& call, std::string_view name, size_t rank);
+std::vector<int64_t> expand_to_rank(AtenImportCall& call, std::string_view name, size_t rank);
 
 }  // namespace ipu::ops

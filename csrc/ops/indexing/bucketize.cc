@@ -23,7 +23,7 @@ void bucketize_reference(ReferenceCall& call) {
   }
 }
 
-void import_bucketize(ImportCall& call) {
+void import_bucketize(AtenImportCall& call) {
   const DType dtype = call.promoted({"self", "boundaries"});
   call.set_result(
       0, call.op("bucketize",

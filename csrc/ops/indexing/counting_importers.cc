@@ -5,7 +5,7 @@ namespace ipu::ops {
 namespace {
 
 // Numbers from minlength on are counted beyond the end and cut off.
-void import_bincount(ImportCall& call) {
+void import_bincount(AtenImportCall& call) {
   const ir::Type result = call.result_type(0);
   const int64_t classes = result.shape[0];
   ir::Value* x = call.tensor("self");

@@ -27,7 +27,7 @@ void embedding_gradient_reference(ReferenceCall& call) {
   }
 }
 
-void import_embedding(ImportCall& call) {
+void import_embedding(AtenImportCall& call) {
   for (const char* option : {"scale_grad_by_freq", "sparse"}) {
     if (call.has(option) && call.boolean(option))
       call.unsupported(std::string(option) + "=True is not supported");

@@ -12,7 +12,7 @@ namespace {
 
 enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
-std::vector<int64_t> known_integers(ImportCall& call, std::string_view name) {
+std::vector<int64_t> known_integers(AtenImportCall& call, std::string_view name) {
   const ir::Value* value = call.tensor(name);
   const int64_t count = value->type().elements();
   const ir::Op* op = value->producer();
@@ -28,12 +28,12 @@ std::vector<int64_t> known_integers(ImportCall& call, std::string_view name) {
 }
 
 template <typename T>
-ir::Value* constant(ImportCall& call, DType dtype, Shape shape, const std::vector<T>& values) {
+ir::Value* constant(AtenImportCall& call, DType dtype, Shape shape, const std::vector<T>& values) {
   return call.builder().constant(ir::make_constant(dtype, std::move(shape), values.data()));
 }
 
 // Bags of one size: rows [bags, size, D] reduced.
-ir::Value* reduced(ImportCall& call, ir::Value* rows, int64_t bags, int64_t mode) {
+ir::Value* reduced(AtenImportCall& call, ir::Value* rows, int64_t bags, int64_t mode) {
   const int64_t width = rows->type().shape[1], size = rows->type().shape[0] / bags;
   const char* kind = mode == kSum ? "reduce_sum" : mode == kMean ? "reduce_mean" : "reduce_max";
   return call.op(kind, {reshaped(call, rows, {bags, size, width})},
@@ -41,7 +41,7 @@ ir::Value* reduced(ImportCall& call, ir::Value* rows, int64_t bags, int64_t mode
 }
 
 // Bags of any size; one without rows is 0.
-ir::Value* collected(ImportCall& call, ir::Value* rows, const std::vector<int64_t>& sizes, int64_t mode) {
+ir::Value* collected(AtenImportCall& call, ir::Value* rows, const std::vector<int64_t>& sizes, int64_t mode) {
   const DType dtype = rows->type().dtype;
   const int64_t width = rows->type().shape[1], bags = std::ssize(sizes);
   std::vector<int32_t> bag_of;
@@ -68,7 +68,7 @@ ir::Value* collected(ImportCall& call, ir::Value* rows, const std::vector<int64_
   return call.op("div", {y, call.cast(constant(call, DType::kF32, {bags, 1}, divisors), dtype)});
 }
 
-void import_embedding_bag(ImportCall& call) {
+void import_embedding_bag(AtenImportCall& call) {
   for (const char* option : {"scale_grad_by_freq", "sparse"}) {
     if (call.has(option) && call.boolean(option))
       call.unsupported(std::string(option) + "=True is not supported");

@@ -17,7 +17,7 @@ void for_each_gathered(const Shape& x, const ReferenceTensor& index, int64_t dim
   });
 }
 
-void import_gather(ImportCall& call) {
+void import_gather(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   if (x->type().shape.empty()) {  // a scalar has one element along one dimension
     ir::Value* y =
@@ -30,7 +30,7 @@ void import_gather(ImportCall& call) {
 }
 
 // take_along_dim: gather with broadcasting outside the dimension; without one, in the flattened tensor.
-void import_take_along_dim(ImportCall& call) {
+void import_take_along_dim(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("indices"), DType::kI32);
   if (!call.has("dim")) {
     ir::Value* y = call.op(
@@ -52,7 +52,7 @@ void import_take_along_dim(ImportCall& call) {
 }
 
 // Of a source larger than the index, torch reads the part the index covers.
-void import_scatter_add(ImportCall& call) {
+void import_scatter_add(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   ir::Value* source = call.cast(call.tensor("src"), x->type().dtype);
   const Shape& shape = index->type().shape;

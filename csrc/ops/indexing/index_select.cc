@@ -22,11 +22,11 @@ void for_each_selected(const Shape& x, const ReferenceTensor& index, int64_t dim
   }
 }
 
-ir::Value* select(ImportCall& call, ir::Value* x, ir::Value* index, int64_t dim) {
+ir::Value* select(AtenImportCall& call, ir::Value* x, ir::Value* index, int64_t dim) {
   return call.op("index_select", {x, index}, {{"dim", dim}});
 }
 
-void import_index_select(ImportCall& call) {
+void import_index_select(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   const Shape result = call.result_type(0).shape;
   index = reshaped(call, index, {index->type().elements()});
@@ -35,7 +35,7 @@ void import_index_select(ImportCall& call) {
   call.set_result(0, reshaped(call, select(call, x, index, dim), result));
 }
 
-void import_index_add(ImportCall& call) {
+void import_index_add(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   if (x->type().shape.empty()) call.unsupported("a tensor without dimensions");
   ir::Value* source = call.cast(call.tensor("source"), x->type().dtype);
@@ -47,7 +47,7 @@ void import_index_add(ImportCall& call) {
   call.set_result(0, call.op("index_add", {x, index, source}, {{"dim", dim}}));
 }
 
-void import_index(ImportCall& call) {
+void import_index(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const std::vector<ir::Value*> indices = call.tensors("indices");
   for (const ir::Value* index : indices) {

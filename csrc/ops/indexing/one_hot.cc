@@ -6,7 +6,7 @@
 namespace ipu::ops {
 namespace {
 
-void import_one_hot(ImportCall& call) {
+void import_one_hot(AtenImportCall& call) {
   const int64_t classes = call.has("num_classes") ? call.integer("num_classes") : -1;
   if (classes < 1) call.unsupported("num_classes must be given: without it the shape depends on data");
   call.set_result(0, call.op("one_hot", {call.cast(call.tensor("self"), DType::kI32)},

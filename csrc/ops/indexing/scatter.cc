@@ -142,15 +142,15 @@ struct Write {
   int64_t dim;
 };
 
-ir::Value* put(ImportCall& call, const Write& w, std::string_view mode) {
+ir::Value* put(AtenImportCall& call, const Write& w, std::string_view mode) {
   if (mode == "add") return call.op("scatter_add", {w.x, w.index, w.src}, {{"dim", w.dim}});
   return call.op("scatter", {w.x, w.index, w.src}, {{"dim", w.dim}, {"mode", std::string(mode)}});
 }
 
-ir::Value* scalar(ImportCall& call, const ir::Value* like, double value) {
+ir::Value* scalar(AtenImportCall& call, const ir::Value* like, double value) {
   return call.builder().scalar(like->type().dtype, value);
 }
-ir::Value* filled(ImportCall& call, const ir::Value* like, double value) {
+ir::Value* filled(AtenImportCall& call, const ir::Value* like, double value) {
   return expanded(call, scalar(call, like, value), like->type().shape);
 }
 
@@ -165,7 +165,7 @@ double highest(DType dtype) {
 
 // torch's words for reductions. Without the old value, an element that is written starts at what changes
 // nothing.
-ir::Value* reduce_into(ImportCall& call, Write w, const std::string& reduce, bool include_self) {
+ir::Value* reduce_into(AtenImportCall& call, Write w, const std::string& reduce, bool include_self) {
   const DType dtype = w.x->type().dtype;
   const bool mean = reduce == "mean", sum = reduce == "sum" || reduce == "add" || mean;
   const bool product = reduce == "prod" || reduce == "multiply";
@@ -185,7 +185,7 @@ ir::Value* reduce_into(ImportCall& call, Write w, const std::string& reduce, boo
 }
 
 // self, index and src of the scatter operators; of a source larger than the index torch reads what it covers.
-Write read_scatter(ImportCall& call) {
+Write read_scatter(AtenImportCall& call) {
   Write w{call.tensor("self"), call.cast(call.tensor("index"), DType::kI32), nullptr, 0};
   const bool is_scalar = w.x->type().shape.empty();
   if (is_scalar) {
@@ -208,7 +208,7 @@ Write read_scatter(ImportCall& call) {
   return w;
 }
 
-void import_scatter(ImportCall& call) {
+void import_scatter(AtenImportCall& call) {
   const Write w = read_scatter(call);
   const bool include_self = !call.has("include_self") || call.boolean("include_self");
   ir::Value* y =
@@ -217,7 +217,7 @@ void import_scatter(ImportCall& call) {
 }
 
 // Whole slices: the index [n] stands for each element of its slice.
-Write slices(ImportCall& call, ir::Value* x, ir::Value* index, ir::Value* src, int64_t dim) {
+Write slices(AtenImportCall& call, ir::Value* x, ir::Value* index, ir::Value* src, int64_t dim) {
   Shape shape = x->type().shape, column(shape.size(), 1);
   const int64_t count = index->type().elements();
   shape[dim] = column[dim] = count;
@@ -225,7 +225,7 @@ Write slices(ImportCall& call, ir::Value* x, ir::Value* index, ir::Value* src, i
 }
 
 // One flag for each slice says whether it is filled: an index that is named twice counts once.
-void import_index_fill(ImportCall& call) {
+void import_index_fill(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   const Shape result = x->type().shape;
   if (result.empty()) x = reshaped(call, x, {1});
@@ -243,7 +243,7 @@ void import_index_fill(ImportCall& call) {
   call.set_result(0, reshaped(call, y, result));
 }
 
-void import_slices(ImportCall& call) {
+void import_slices(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   if (x->type().shape.empty()) call.unsupported("a tensor without dimensions");
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
@@ -255,7 +255,7 @@ void import_slices(ImportCall& call) {
 }
 
 // x[mask] = v: v may not depend on how many elements the mask takes.
-void import_masked_put(ImportCall& call, ir::Value* x, ir::Value* mask, size_t first, ir::Value* v,
+void import_masked_put(AtenImportCall& call, ir::Value* x, ir::Value* mask, size_t first, ir::Value* v,
                        bool add) {
   const Shape& shape = x->type().shape;
   const size_t covered = mask->type().shape.size(), rest = shape.size() - first - covered;
@@ -272,7 +272,7 @@ void import_masked_put(ImportCall& call, ir::Value* x, ir::Value* mask, size_t f
   call.set_result(0, call.op("where", {wide, v, x}));
 }
 
-void import_index_put(ImportCall& call) {
+void import_index_put(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const DType dtype = x->type().dtype;
   const std::vector<ir::Value*> indices = call.tensors("indices");

@@ -9,12 +9,12 @@
 namespace ipu::ops {
 namespace {
 
-ir::Value* indices(ImportCall& call, const std::vector<int32_t>& values) {
+ir::Value* indices(AtenImportCall& call, const std::vector<int32_t>& values) {
   return call.builder().constant(ir::make_constant(DType::kI32, {std::ssize(values)}, values.data()));
 }
 
 // Tensor.unfold: the dimension becomes that of the windows, their elements a new last one.
-void import_unfold(ImportCall& call) {
+void import_unfold(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Shape result = call.result_type(0).shape;
   if (x->type().shape.empty()) return call.set_result(0, reshaped(call, x, result));
@@ -41,7 +41,7 @@ struct Columns {
   std::vector<int32_t> places;
 };
 
-Columns read_columns(ImportCall& call, int64_t height, int64_t width) {
+Columns read_columns(AtenImportCall& call, int64_t height, int64_t width) {
   const std::vector<int64_t> kernel = expand_to_rank(call, "kernel_size", 2),
                              dilation = expand_to_rank(call, "dilation", 2),
                              stride = expand_to_rank(call, "stride", 2);
@@ -68,7 +68,7 @@ Columns read_columns(ImportCall& call, int64_t height, int64_t width) {
   return c;
 }
 
-void import_im2col(ImportCall& call) {
+void import_im2col(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   Shape shape = x->type().shape;
   if (shape.size() == 3) shape.insert(shape.begin(), 1);
@@ -80,7 +80,7 @@ void import_im2col(ImportCall& call) {
   call.set_result(0, reshaped(call, y, call.result_type(0).shape));
 }
 
-void import_col2im(ImportCall& call) {
+void import_col2im(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Shape result = call.result_type(0).shape;
   const int64_t height = result[result.size() - 2], width = result.back();

@@ -79,7 +79,7 @@ std::vector<Tap> cubic_taps(const Axis& axis, bool align_corners) {
   return taps;
 }
 
-ir::Value* along(ImportCall& call, ir::Value* x, int64_t dim, const std::vector<Tap>& taps) {
+ir::Value* along(AtenImportCall& call, ir::Value* x, int64_t dim, const std::vector<Tap>& taps) {
   ir::Builder& builder = call.builder();
   Shape column(x->type().shape.size(), 1);
   column[dim] = std::ssize(taps[0].index);
@@ -100,7 +100,7 @@ ir::Value* along(ImportCall& call, ir::Value* x, int64_t dim, const std::vector<
 enum class Mode : uint8_t { kNearest, kNearestExact, kLinear, kCubic };
 
 // x [N, C, spatial...]; a scale factor that is given wins over the ratio of the sizes.
-void import_resize(ImportCall& call, Mode mode, size_t dims) {
+void import_resize(AtenImportCall& call, Mode mode, size_t dims) {
   static constexpr std::string_view kScales[3][3] = {
       {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
@@ -132,7 +132,7 @@ void import_resize(ImportCall& call, Mode mode, size_t dims) {
 struct Registrations {
   Registrations() {
     const auto add = [](const std::string& name, Mode mode, size_t dims) {
-      register_aten_importer(name, [=](ImportCall& call) { import_resize(call, mode, dims); });
+      register_aten_importer(name, [=](AtenImportCall& call) { import_resize(call, mode, dims); });
     };
     for (size_t dims = 1; dims <= 3; ++dims) {
       add(fmt::format("upsample_nearest{}d", dims), Mode::kNearest, dims);

@@ -1,4 +1,4 @@
-// An ImportCall over literals: runs an importer as a frontend would, for tests and for tools/ipu_ops.
+// An AtenImportCall over literals: runs an importer as a frontend would, for tests and for tools/ipu_ops.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/builder.h"
-#include "ops/definition/import_call.h"
+#include "ops/definition/aten_import_call.h"
 #include "ops/interpreter/interpreter.h"
 #include "support/error.h"
 
@@ -18,7 +18,7 @@ namespace ipu::ops {
 using Literal = std::variant<ir::Value*, double, int64_t, bool, std::string, std::vector<int64_t>, DType,
                              std::vector<ir::Value*>>;
 
-class LiteralCall final : public ImportCall {
+class LiteralCall final : public AtenImportCall {
  public:
   LiteralCall(ir::Graph* graph, std::string overload, std::map<std::string, Literal, std::less<>> arguments,
               std::vector<ir::Type> results)

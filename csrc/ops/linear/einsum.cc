@@ -23,7 +23,7 @@ struct Equation {
   std::string output;
 };
 
-Equation parse(ImportCall& call, std::string text) {
+Equation parse(AtenImportCall& call, std::string text) {
   std::erase(text, ' ');
   if (text.find('.') != std::string::npos)
     call.unsupported(fmt::format("'...' in the equation \"{}\"; name the dimensions", text));
@@ -56,14 +56,14 @@ Equation parse(ImportCall& call, std::string text) {
   return equation;
 }
 
-Labeled permuted(ImportCall& call, const Labeled& x, const std::string& letters) {
+Labeled permuted(AtenImportCall& call, const Labeled& x, const std::string& letters) {
   std::vector<int64_t> perm;
   for (const char letter : letters) perm.push_back(static_cast<int64_t>(x.letters.find(letter)));
   return {transposed(call, x.value, perm), letters};
 }
 
 // Sums out the letters of x that nobody else needs.
-Labeled summed(ImportCall& call, const Labeled& x, const std::string& needed) {
+Labeled summed(AtenImportCall& call, const Labeled& x, const std::string& needed) {
   std::vector<int64_t> dims;
   std::string rest;
   for (size_t d = 0; d < x.letters.size(); ++d) {
@@ -76,7 +76,8 @@ Labeled summed(ImportCall& call, const Labeled& x, const std::string& needed) {
   return {call.op("reduce_sum", {x.value}, {{"dims", dims}, {"keep_dims", false}}), rest};
 }
 
-Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, const std::string& needed) {
+Labeled contracted(AtenImportCall& call, const Labeled& left, const Labeled& right,
+                   const std::string& needed) {
   const Labeled a = summed(call, left, right.letters + needed),
                 b = summed(call, right, left.letters + needed);
   std::string batch, rows, columns, inner;
@@ -107,7 +108,7 @@ Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, 
   return {reshaped(call, y, shape), batch + rows + columns};
 }
 
-void import_einsum(ImportCall& call) {
+void import_einsum(AtenImportCall& call) {
   const Equation equation = parse(call, call.text("equation"));
   const std::vector<ir::Value*> tensors = call.tensors("tensors");
   if (tensors.size() != equation.inputs.size())

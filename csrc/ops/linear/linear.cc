@@ -56,7 +56,7 @@ Cost linear_cost(const ir::Op& op) {
           static_cast<double>(x.bytes() + w.bytes()), static_cast<double>(y.bytes())};
 }
 
-void import_linear(ImportCall& call) {
+void import_linear(AtenImportCall& call) {
   ir::Value* bias = call.optional_tensor("bias");
   ir::Value *x = call.tensor("input"), *w = call.tensor("weight");
   if (w->type().shape.size() == 1) {  // torch also takes a vector as weight: then without a bias

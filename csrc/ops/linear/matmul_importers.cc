@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "ops/definition/rule_support.h"
+#include "ops/linear/matrix_product.h"
 
 namespace ipu::ops {
 namespace {
@@ -34,23 +34,23 @@ ir::Value* product(ImportCall& call, ir::Value* a, ir::Value* b) {
                  {{"trans_a", left.transposed}, {"trans_b", right.transposed}});
 }
 
-[[noreturn]] void inner_mismatch(ImportCall& call, const Shape& a, const Shape& b) {
+[[noreturn]] void inner_mismatch(std::string_view name, const Shape& a, const Shape& b) {
   throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} and {}: the inner sizes differ",
-                                                    call.overload(), to_string(a), to_string(b)));
+                                                    name, to_string(a), to_string(b)));
 }
 
-// torch.matmul: vectors become matrices, leading dimensions of the left operand are rows when the right one
-// is a matrix, otherwise batch dimensions broadcast.
-ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
+}  // namespace
+
+ir::Value* matrix_product(ImportCall& call, std::string_view name, ir::Value* a, ir::Value* b) {
   if (!is_floating_point(a->type().dtype)) call.unsupported("integer operands; convert them to float first");
   if (a->type().shape.empty() || b->type().shape.empty()) {
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("shape mismatch: {} of {} and {}: both operands need at least one dimension",
-                            call.overload(), to_string(a->type().shape), to_string(b->type().shape)));
+                            name, to_string(a->type().shape), to_string(b->type().shape)));
   }
   const Shape a_shape = a->type().shape, b_shape = b->type().shape;
   const int64_t inner = b_shape.size() == 1 ? b_shape[0] : b_shape[b_shape.size() - 2];
-  if (a_shape.back() != inner) inner_mismatch(call, a_shape, b_shape);
+  if (a_shape.back() != inner) inner_mismatch(name, a_shape, b_shape);
 
   Shape result;  // batch, then what the operands contribute
   if (b_shape.size() <= 2) {
@@ -83,14 +83,20 @@ ir::Value* matmul(ImportCall& call, ir::Value* a, ir::Value* b) {
   return reshaped(call, y, result);
 }
 
-ir::Value* scaled(ImportCall& call, ir::Value* value, std::string_view factor) {
+namespace {
+
+ir::Value* matmul(AtenImportCall& call, ir::Value* a, ir::Value* b) {
+  return matrix_product(call, call.overload(), a, b);
+}
+
+ir::Value* scaled(AtenImportCall& call, ir::Value* value, std::string_view factor) {
   if (!call.has(factor) || call.real(factor) == 1.0) return value;
   return call.op("mul", {value, call.builder().scalar(value->type().dtype, call.real(factor))});
 }
 
 // beta * self + alpha * product. As in torch, a factor of 0 ignores what it is of, NaN included: that part is
 // not computed at all.
-void set_added(ImportCall& call, const std::function<ir::Value*()>& product_of) {
+void set_added(AtenImportCall& call, const std::function<ir::Value*()>& product_of) {
   const auto is_zero = [&](std::string_view factor) { return call.has(factor) && call.real(factor) == 0.0; };
   const ir::Type result = call.result_type(0);
   ir::Value *self = nullptr, *added = nullptr;
@@ -102,12 +108,12 @@ void set_added(ImportCall& call, const std::function<ir::Value*()>& product_of) 
   call.set_result(0, call.op("add", {self, added}));
 }
 
-void import_added(ImportCall& call, std::string_view a, std::string_view b) {
+void import_added(AtenImportCall& call, std::string_view a, std::string_view b) {
   set_added(call, [&] { return matmul(call, call.tensor(a), call.tensor(b)); });
 }
 
 // The products of a batch added up: one product of [n, b k] and [b k, m].
-void import_added_batch(ImportCall& call) {
+void import_added_batch(AtenImportCall& call) {
   set_added(call, [&] {
     ir::Value *a = call.tensor("batch1"), *b = call.tensor("batch2");
     const Shape left = a->type().shape, right = b->type().shape;
@@ -117,7 +123,7 @@ void import_added_batch(ImportCall& call) {
 }
 
 // torch multiplies here, with alpha = 0 too.
-void import_added_outer(ImportCall& call) {
+void import_added_outer(AtenImportCall& call) {
   const DType dtype = call.result_type(0).dtype;
   ir::Value *a = call.cast(call.tensor("vec1"), dtype), *b = call.cast(call.tensor("vec2"), dtype);
   ir::Value* outer = scaled(call, call.op("mul", {reshaped(call, a, {a->type().elements(), 1}), b}), "alpha");
@@ -125,7 +131,7 @@ void import_added_outer(ImportCall& call) {
   call.set_result(0, call.op("add", {call.cast(scaled(call, call.tensor("self"), "beta"), dtype), outer}));
 }
 
-void import_outer(ImportCall& call) {
+void import_outer(AtenImportCall& call) {
   ir::Value *a = call.tensor("self"), *b = call.tensor("vec2");
   call.set_result(0, call.op("mul", {reshaped(call, a, {a->type().elements(), 1}), b}));
 }
@@ -133,7 +139,8 @@ void import_outer(ImportCall& call) {
 struct Registrations {
   Registrations() {
     const auto product_of = [](std::string_view a, std::string_view b) {
-      return [a, b](ImportCall& call) { call.set_result(0, matmul(call, call.tensor(a), call.tensor(b))); };
+      return
+          [a, b](AtenImportCall& call) { call.set_result(0, matmul(call, call.tensor(a), call.tensor(b))); };
     };
     register_aten_importer("matmul", product_of("self", "other"));
     register_aten_importer("mm", product_of("self", "mat2"));
@@ -141,9 +148,9 @@ struct Registrations {
     register_aten_importer("mv", product_of("self", "vec"));
     register_aten_importer("dot", product_of("self", "tensor"));
     register_aten_importer("vdot", product_of("self", "other"));
-    register_aten_importer("addmm", [](ImportCall& call) { import_added(call, "mat1", "mat2"); });
-    register_aten_importer("addmv", [](ImportCall& call) { import_added(call, "mat", "vec"); });
-    register_aten_importer("baddbmm", [](ImportCall& call) { import_added(call, "batch1", "batch2"); });
+    register_aten_importer("addmm", [](AtenImportCall& call) { import_added(call, "mat1", "mat2"); });
+    register_aten_importer("addmv", [](AtenImportCall& call) { import_added(call, "mat", "vec"); });
+    register_aten_importer("baddbmm", [](AtenImportCall& call) { import_added(call, "batch1", "batch2"); });
     register_aten_importer("addbmm", import_added_batch);
     register_aten_importer("addr", import_added_outer);
     register_aten_importer("outer", import_outer);

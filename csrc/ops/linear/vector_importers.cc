@@ -5,11 +5,11 @@ namespace ipu::ops {
 namespace {
 
 // Components (1, 2, 0) and (2, 0, 1) of the three along dim.
-ir::Value* turned(ImportCall& call, ir::Value* x, int64_t dim, int64_t first) {
+ir::Value* turned(AtenImportCall& call, ir::Value* x, int64_t dim, int64_t first) {
   return concatenated(call, {sliced(call, x, dim, first, 3 - first), sliced(call, x, dim, 0, first)}, dim);
 }
 
-void import_cross(ImportCall& call) {
+void import_cross(AtenImportCall& call) {
   const ir::Type result = call.result_type(0);
   ir::Value *a = expanded(call, call.cast(call.tensor("self"), result.dtype), result.shape),
             *b = expanded(call, call.cast(call.tensor("other"), result.dtype), result.shape);
@@ -19,7 +19,7 @@ void import_cross(ImportCall& call) {
   call.set_result(0, call.op("sub", {forward, backward}));
 }
 
-void import_cdist(ImportCall& call) {
+void import_cdist(AtenImportCall& call) {
   const ir::Type result = call.result_type(0);
   ir::Value *a = call.cast(call.tensor("x1"), result.dtype), *b = call.cast(call.tensor("x2"), result.dtype);
   Shape left = a->type().shape, right = b->type().shape;

@@ -4,9 +4,9 @@
 namespace ipu::ops {
 namespace {
 
-ir::Value* truth(ImportCall& c, std::string_view name) { return c.operand(name, DType::kBool); }
+ir::Value* truth(AtenImportCall& c, std::string_view name) { return c.operand(name, DType::kBool); }
 
-OpDefBuilder logical(std::string name, std::string doc, Func func) {
+OpDefBuilder logical(std::string name, std::string onnx, std::string doc, Func func) {
   OpDefBuilder builder(name, "logic");
   builder.doc(std::move(doc))
       .operand("a", kBoolean)
@@ -16,25 +16,27 @@ OpDefBuilder logical(std::string name, std::string doc, Func func) {
       .elementwise([func](std::span<const Expr> in, const Attributes&) { return binary(func, in[0], in[1]); })
       .gradient_zero()
       .from_aten({name},
-                 [name](ImportCall& c) {
+                 [name](AtenImportCall& c) {
                    c.set_result(0, c.op(name, {truth(c, "self"), truth(c, "other")}));
                  })
+      .from_onnx(std::move(onnx), {7})
       .samples({{{boolean({2, 9}), boolean({9})}, {}, 0, 1, {}}});
   return builder;
 }
 
-const OpRegistration logical_and = logical("logical_and", "a and b.", Func::kAnd);
-const OpRegistration logical_or = logical("logical_or", "a or b.", Func::kOr);
-const OpRegistration logical_xor = logical("logical_xor", "Either a or b, not both.", Func::kXor);
+const OpRegistration logical_and = logical("logical_and", "And", "a and b.", Func::kAnd);
+const OpRegistration logical_or = logical("logical_or", "Or", "a or b.", Func::kOr);
+const OpRegistration logical_xor = logical("logical_xor", "Xor", "Either a or b, not both.", Func::kXor);
 
 const OpRegistration logical_not =
     unary_op("logical_not", "logic", "Not x.", Func::kNot, kBoolean)
         .gradient_zero()
         .from_aten({"logical_not"},
-                   [](ImportCall& c) { c.set_result(0, c.op("logical_not", {truth(c, "self")})); })
+                   [](AtenImportCall& c) { c.set_result(0, c.op("logical_not", {truth(c, "self")})); })
+        .from_onnx("Not", {6})
         .samples({{{boolean({9})}, {}, 0, 1, {}}});
 
-void refuse_bytes(ImportCall& c, DType dtype) {
+void refuse_bytes(AtenImportCall& c, DType dtype) {
   if (dtype == DType::kI8 || dtype == DType::kU8)
     c.unsupported("bitwise ops on int8 and uint8; cast to int32 first");
 }
@@ -49,7 +51,7 @@ OpDefBuilder bitwise(std::string name, std::string doc, Func func) {
       .elementwise([func](std::span<const Expr> in, const Attributes&) { return binary(func, in[0], in[1]); })
       .gradient_zero()
       .from_aten({name + ".Tensor", name + ".Scalar", name + ".Scalar_Tensor"},
-                 [name](ImportCall& c) {
+                 [name](AtenImportCall& c) {
                    const DType dtype = c.result_type(0).dtype;
                    refuse_bytes(c, dtype);
                    c.set_result(0, c.op(name, {c.operand("self", dtype), c.operand("other", dtype)}));
@@ -66,19 +68,19 @@ const OpRegistration bitwise_not =
     unary_op("bitwise_not", "logic", "All bits of x turned over; on bool: not x.", Func::kNot, kBitwise)
         .gradient_zero()
         .from_aten({"bitwise_not"},
-                   [](ImportCall& c) {
+                   [](AtenImportCall& c) {
                      refuse_bytes(c, c.result_type(0).dtype);
                      c.set_result(0, c.op("bitwise_not", {c.tensor("self")}));
                    })
         .samples({{{i32({9})}, {}, -99, 99, {}}, {{boolean({9})}, {}, 0, 1, {}}});
 
-void import_where(ImportCall& c) {
+void import_where(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   c.set_result(0,
                c.op("where", {truth(c, "condition"), c.operand("self", dtype), c.operand("other", dtype)}));
 }
 
-void import_masked_fill(ImportCall& c) {
+void import_masked_fill(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   c.set_result(0, c.op("where", {truth(c, "mask"), c.operand("value", dtype), c.operand("self", dtype)}));
 }
@@ -98,6 +100,7 @@ const OpRegistration where =
           if (g.needs(2)) g.set_reduced(2, g.where(condition, zero, dy));
         })
         .from_aten({"where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"}, import_where)
+        .from_onnx("Where", {9})
         .from_aten({"masked_fill.Scalar", "masked_fill.Tensor"}, import_masked_fill)
         .samples({{{boolean({2, 3}), f32({2, 3}), f32({2, 3})}, {}, -1, 1, {{0, {0, 1}}}},
                   {{boolean({3}), f32({2, 3}), f32({})}, {}, -1, 1, {{0, {0, 1}}}},

@@ -34,7 +34,7 @@ ir::Type class_gradient_type(const InferContext& c) {
   return {c.operand(1).dtype, c.operand(1).shape};
 }
 
-std::pair<ir::Value*, ir::Value*> class_operands(ImportCall& call) {
+std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call) {
   if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   ir::Value *x = call.tensor("self"), *target = call.tensor("target");
   if (is_floating_point(target->type().dtype)) {
@@ -68,6 +68,13 @@ double ClassTargets::upstream(const ReferenceCall& call, int64_t i) const {
   const std::vector<double>& dy = call.operand(0).values;
   if (reduction == "none") return dy[i];
   return reduction == "mean" ? dy[0] / static_cast<double>(counted_) : dy[0];
+}
+
+Attributes onnx_class_loss(NodeImportCall& call) {
+  if (call.has_operand(2)) call.unsupported("weights of the classes");
+  Attributes attributes{{"reduction", call.text("reduction", "mean")}};
+  if (call.has("ignore_index")) attributes.set("ignore_index", call.integer("ignore_index"));
+  return attributes;
 }
 
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "ops/definition/node_import_call.h"
 #include "ops/loss/loss_support.h"
 
 namespace ipu::ops {
@@ -12,7 +13,10 @@ ir::Type class_loss_type(const InferContext& context);
 ir::Type class_gradient_type(const InferContext& context);
 
 // Operands "self" and "target" of torch's call: batched, target narrowed; refuses weights and probabilities.
-std::pair<ir::Value*, ir::Value*> class_operands(ImportCall& call);
+std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call);
+
+// Attributes ignore_index and reduction of ONNX's losses by class; refuses weights.
+Attributes onnx_class_loss(NodeImportCall& call);
 
 // The targets of a reference call. Throws Error(kExecution) for a class that does not exist.
 class ClassTargets {

@@ -96,7 +96,7 @@ std::vector<ir::Value*> cross_entropy_decomposition(ir::Op& op) {
 
 // Targets of the shape of the scores are probabilities: minus the sum over the classes of target * log
 // softmax.
-void import_probabilities(ImportCall& call, double smoothing) {
+void import_probabilities(AtenImportCall& call, double smoothing) {
   if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   const DType dtype = call.result_type(0).dtype;
   ir::Value *x = call.cast(call.tensor("self"), dtype), *target = call.cast(call.tensor("target"), dtype);
@@ -113,7 +113,7 @@ void import_probabilities(ImportCall& call, double smoothing) {
   set_reduced_loss(call, call.op("neg", {sums}));
 }
 
-void import_cross_entropy(ImportCall& call) {
+void import_cross_entropy(AtenImportCall& call) {
   const double smoothing = call.has("label_smoothing") ? call.real("label_smoothing") : 0.0;
   if (smoothing < 0.0 || smoothing > 1.0) call.unsupported("label_smoothing must be between 0 and 1");
   if (is_floating_point(call.tensor("target")->type().dtype)) return import_probabilities(call, smoothing);
@@ -129,6 +129,12 @@ Cost scores_cost(const ir::Op& op, int x) {
   const ir::Type& type = op.operand(x)->type();
   return {12.0 * static_cast<double>(type.elements()), static_cast<double>(type.bytes()),
           static_cast<double>(op.result()->type().bytes())};
+}
+
+void import_onnx_cross_entropy(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  call.set_result(0, call.op("cross_entropy", {x, call.operand(1)}, onnx_class_loss(call)));
+  if (call.has_result(1)) call.set_result(1, call.op("log_softmax", {x}, {{"dim", int64_t{1}}}));
 }
 
 const OpRegistration cross_entropy =
@@ -153,6 +159,7 @@ const OpRegistration cross_entropy =
         .cost([](const ir::Op& op) { return scores_cost(op, 0); })
         .decompose(cross_entropy_decomposition)
         .from_aten({"cross_entropy_loss"}, import_cross_entropy)
+        .from_onnx("SoftmaxCrossEntropyLoss", {12}, import_onnx_cross_entropy)
         .samples({{{f32({4, 5}), i32({4})}, {}, -2, 2, {{1, {0, 4}}}},
                   {{f32({4, 5}), i32({4})},
                    {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},

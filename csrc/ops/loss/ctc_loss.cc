@@ -141,7 +141,7 @@ const OpRegistration ctc_loss_gradient =
 
 // --- importer
 
-ir::Value* lengths(ImportCall& call, std::string_view name, int64_t samples) {
+ir::Value* lengths(AtenImportCall& call, std::string_view name, int64_t samples) {
   if (call.is_tensor(name)) return reshaped(call, call.cast(call.tensor(name), DType::kI32), {samples});
   std::vector<int32_t> values;
   for (const int64_t v : call.integers(name)) values.push_back(static_cast<int32_t>(v));
@@ -151,7 +151,7 @@ ir::Value* lengths(ImportCall& call, std::string_view name, int64_t samples) {
 
 // torch takes log_probs for the result of a log-softmax: its gradient holds the probabilities themselves. A
 // term that is 0 brings them in.
-ir::Value* probability_term(ImportCall& call, ir::Value* x, ir::Value* times) {
+ir::Value* probability_term(AtenImportCall& call, ir::Value* x, ir::Value* times) {
   const Shape shape = x->type().shape;
   ir::Value* probability = call.op("exp", {x});
   ir::Value* nothing = call.op("sub", {probability, call.op("detach", {probability})});
@@ -163,7 +163,7 @@ ir::Value* probability_term(ImportCall& call, ir::Value* x, ir::Value* times) {
                  {{"dims", std::vector<int64_t>{0, 2}}, {"keep_dims", false}});
 }
 
-void import_ctc(ImportCall& call) {
+void import_ctc(AtenImportCall& call) {
   const DType dtype = call.result_type(0).dtype;
   ir::Value *x = call.cast(call.tensor("log_probs"), DType::kF32), *targets = call.tensor("targets");
   if (x->type().shape.size() != 3) call.unsupported("log_probs without a batch; [T, N, C] is supported");

@@ -47,7 +47,7 @@ std::vector<ir::Value*> decompose_pair(ir::Op& op, bool squared) {
   return {cast(loss, dtype, builder)};
 }
 
-void import_pair(ImportCall& call, const std::string& name, const LossOperands& x) {
+void import_pair(AtenImportCall& call, const std::string& name, const LossOperands& x) {
   ir::Value* loss = call.op(name, {x.a, x.b}, {{"reduction", reduction_word(call)}});
   call.set_result(0, call.cast(loss, call.result_type(0).dtype));
 }
@@ -64,7 +64,7 @@ OpDefBuilder pair_loss(std::string name, bool squared, std::string doc) {
       .infer(pair_loss_type)
       .decompose([squared](ir::Op& op) { return decompose_pair(op, squared); })
       .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })  // always decomposed
-      .from_aten({name}, [name](ImportCall& call) { import_pair(call, name, loss_operands(call)); })
+      .from_aten({name}, [name](AtenImportCall& call) { import_pair(call, name, loss_operands(call)); })
       .samples({{{x, x}, {}},
                 {{x, x}, {{"reduction", std::string("sum")}}},
                 {{x, x}, {{"reduction", std::string("none")}}}});
@@ -88,7 +88,7 @@ const OpRegistration l1_loss =
         .reference([](ReferenceCall& call) { pair_reference(call, [](double d) { return std::abs(d); }); });
 
 // |d| < width ? d^2 * curve : slope * (|d| - width / 2)
-void import_rounded_l1(ImportCall& call, double width, double curve, double slope) {
+void import_rounded_l1(AtenImportCall& call, double width, double curve, double slope) {
   const LossOperands x = loss_operands(call);
   const DType dtype = x.a->type().dtype;
   const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
@@ -99,7 +99,7 @@ void import_rounded_l1(ImportCall& call, double width, double curve, double slop
   set_reduced_loss(call, call.op("where", {call.op("less", {distance, scalar(width)}), near, far}));
 }
 
-void import_smooth_l1(ImportCall& call) {
+void import_smooth_l1(AtenImportCall& call) {
   const double beta = call.has("beta") ? call.real("beta") : 1.0;
   if (beta == 0.0) {
     return import_pair(call, "l1_loss", loss_operands(call));
@@ -107,23 +107,23 @@ void import_smooth_l1(ImportCall& call) {
   import_rounded_l1(call, beta, 0.5 / beta, 1.0);
 }
 
-void import_huber(ImportCall& call) {
+void import_huber(AtenImportCall& call) {
   const double delta = call.has("delta") ? call.real("delta") : 1.0;
   import_rounded_l1(call, delta, 0.5, delta);
 }
 
-ir::Value* weighted(ImportCall& call, ir::Value* losses) {
+ir::Value* weighted(AtenImportCall& call, ir::Value* losses) {
   if (!call.has("weight")) return losses;
   return call.op("mul", {losses, call.cast(call.tensor("weight"), losses->type().dtype)});
 }
 
-void import_binary_cross_entropy(ImportCall& call) {
+void import_binary_cross_entropy(AtenImportCall& call) {
   const LossOperands x = loss_operands(call);
   set_reduced_loss(call, weighted(call, call.op("binary_cross_entropy", {x.a, x.b})));
 }
 
 // (1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x))
-void import_with_logits(ImportCall& call) {
+void import_with_logits(AtenImportCall& call) {
   const LossOperands x = loss_operands(call);
   const DType dtype = x.a->type().dtype;
   const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
@@ -137,7 +137,7 @@ void import_with_logits(ImportCall& call) {
 }
 
 // t * (log t - x), 0 where t is 0; with log_target exp(t) * (t - x).
-void import_kl_div(ImportCall& call) {
+void import_kl_div(AtenImportCall& call) {
   const LossOperands x = loss_operands(call);
   const DType dtype = x.a->type().dtype;
   if (call.has("log_target") && call.boolean("log_target")) {

@@ -24,7 +24,7 @@ std::vector<KernelChoice> identity_loss_kernels(const ir::Op& op) {
       {reduction == "mean" ? "reduce_mean" : "reduce_sum", {{"dims", all_dims(op)}, {"keep_dims", false}}}};
 }
 
-void import_identity_loss(ImportCall& call) {
+void import_identity_loss(AtenImportCall& call) {
   const std::string reduction = call.text("reduction");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {
     call.unsupported(fmt::format("reduction=\"{}\"; use \"mean\", \"sum\" or \"none\"", reduction));

@@ -7,7 +7,7 @@
 
 namespace ipu::ops {
 
-std::string reduction_word(ImportCall& call) {
+std::string reduction_word(AtenImportCall& call) {
   switch (call.has("reduction") ? call.integer("reduction") : 1) {
     case 0:
       return "none";
@@ -20,12 +20,12 @@ std::string reduction_word(ImportCall& call) {
   }
 }
 
-void set_reduced_loss(ImportCall& call, ir::Value* elements) {
+void set_reduced_loss(AtenImportCall& call, ir::Value* elements) {
   ir::Value* loss = call.op("identity_loss", {elements}, {{"reduction", reduction_word(call)}});
   call.set_result(0, call.cast(loss, call.result_type(0).dtype));
 }
 
-LossOperands loss_operands(ImportCall& call, std::string_view a, std::string_view b) {
+LossOperands loss_operands(AtenImportCall& call, std::string_view a, std::string_view b) {
   // Squares and sums of halves overflow: the loss is computed in f32 and rounded once.
   const DType dtype = call.result_type(0).dtype == DType::kF16 ? DType::kF32 : call.result_type(0).dtype;
   ir::Value *left = call.cast(call.tensor(a), dtype), *right = call.cast(call.tensor(b), dtype);

@@ -8,14 +8,14 @@
 namespace ipu::ops {
 
 // torch's reduction argument (0, 1, 2; absent: 1) as the attribute word.
-std::string reduction_word(ImportCall& call);
+std::string reduction_word(AtenImportCall& call);
 // identity_loss of elementwise losses: reduced as the call says, marked as a loss.
-void set_reduced_loss(ImportCall& call, ir::Value* elements);
+void set_reduced_loss(AtenImportCall& call, ir::Value* elements);
 // Both tensors of a two-operand loss in the dtype of the result and broadcast to one shape.
 struct LossOperands {
   ir::Value *a, *b;
 };
-LossOperands loss_operands(ImportCall& call, std::string_view a = "self", std::string_view b = "target");
+LossOperands loss_operands(AtenImportCall& call, std::string_view a = "self", std::string_view b = "target");
 
 // {} unless the reduction is "none".
 Shape loss_shape(const InferContext& context, const Shape& elements);

@@ -13,7 +13,7 @@ namespace {
 // Arithmetic of one import, on values of one dtype.
 class Formula {
  public:
-  explicit Formula(ImportCall& call) : call_(call), dtype_(call.result_type(0).dtype) {}
+  explicit Formula(AtenImportCall& call) : call_(call), dtype_(call.result_type(0).dtype) {}
 
   ir::Value* argument(std::string_view name) { return call_.cast(call_.tensor(name), dtype_); }
   double number(std::string_view name, double fallback) {
@@ -32,12 +32,12 @@ class Formula {
   }
 
  private:
-  ImportCall& call_;
+  AtenImportCall& call_;
   DType dtype_;
 };
 
 // x for targets other than -1, the part of x below the margin for targets other than 1.
-void import_hinge_embedding(ImportCall& call) {
+void import_hinge_embedding(AtenImportCall& call) {
   Formula f(call);
   ir::Value *x = f.argument("self"), *target = f.argument("target");
   ir::Value* below = f.at_least_zero(f.sub(f.scalar(f.number("margin", 1.0)), x));
@@ -45,7 +45,7 @@ void import_hinge_embedding(ImportCall& call) {
                                f.where_target("not_equal", target, -1.0, x)));
 }
 
-void import_margin_ranking(ImportCall& call) {
+void import_margin_ranking(AtenImportCall& call) {
   Formula f(call);
   ir::Value* difference = f.sub(f.argument("input1"), f.argument("input2"));
   ir::Value* wrong = call.op("neg", {f.mul(f.argument("target"), difference)});
@@ -53,13 +53,13 @@ void import_margin_ranking(ImportCall& call) {
 }
 
 // log(1 + exp(-target * x))
-void import_soft_margin(ImportCall& call) {
+void import_soft_margin(AtenImportCall& call) {
   Formula f(call);
   ir::Value* agreement = f.mul(f.argument("self"), f.argument("target"));
   set_reduced_loss(call, call.op("neg", {call.op("log_sigmoid", {agreement})}));
 }
 
-void import_cosine_embedding(ImportCall& call) {
+void import_cosine_embedding(AtenImportCall& call) {
   Formula f(call);
   ir::Value *a = f.argument("input1"), *b = f.argument("input2"), *target = f.argument("target");
   const auto sum = [&](ir::Value* x) {
@@ -74,7 +74,7 @@ void import_cosine_embedding(ImportCall& call) {
                                f.where_target("equal", target, -1.0, apart)));
 }
 
-void import_triplet_margin(ImportCall& call) {
+void import_triplet_margin(AtenImportCall& call) {
   Formula f(call);
   ir::Value *anchor = f.argument("anchor"), *positive = f.argument("positive"),
             *negative = f.argument("negative");
@@ -91,7 +91,7 @@ void import_triplet_margin(ImportCall& call) {
 }
 
 // Rate minus count * log(rate); `full` adds Stirling's approximation of log(count!) for counts above 1.
-void import_poisson_nll(ImportCall& call) {
+void import_poisson_nll(AtenImportCall& call) {
   Formula f(call);
   ir::Value *x = f.argument("input"), *target = f.argument("target");
   ir::Value* losses;

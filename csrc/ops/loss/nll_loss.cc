@@ -24,12 +24,16 @@ void nll_gradient_reference(ReferenceCall& call) {
   }
 }
 
-void import_nll_loss(ImportCall& call) {
+void import_nll_loss(AtenImportCall& call) {
   const auto [x, target] = class_operands(call);
   call.set_result(0,
                   call.op("nll_loss", {x, target},
                           {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
                            {"reduction", reduction_word(call)}}));
+}
+
+void import_onnx_nll_loss(NodeImportCall& call) {
+  call.set_result(0, call.op("nll_loss", {call.operand(0), call.operand(1)}, onnx_class_loss(call)));
 }
 
 const OpRegistration nll_loss =
@@ -50,6 +54,7 @@ const OpRegistration nll_loss =
         })
         .reference(nll_reference)
         .from_aten({"nll_loss", "nll_loss_nd", "nll_loss2d"}, import_nll_loss)
+        .from_onnx("NegativeLogLikelihoodLoss", {12}, import_onnx_nll_loss)
         .samples({{{f32({4, 5}), i32({4})}, {}, -3, 0, {{1, {0, 4}}}},
                   {{f32({4, 5}), i32({4})},
                    {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},

@@ -4,14 +4,13 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/normalization/norm_support.h"
 #include "ops/reduction/reduction_support.h"
 
 namespace ipu::ops {
 namespace {
 
 DType computed_in(DType dtype) { return dtype == DType::kF16 ? DType::kF32 : dtype; }
-
-ir::Value* widened(ImportCall& call, ir::Value* x) { return call.cast(x, computed_in(x->type().dtype)); }
 
 ir::Value* scalar_of(ImportCall& call, ir::Value* like, double value) {
   return call.builder().scalar(like->type().dtype, value);
@@ -27,10 +26,10 @@ ir::Value* mean_over(ImportCall& call, ir::Value* x, const std::vector<int64_t>&
   return call.op("reduce_mean", {x}, {{"dims", dims}, {"keep_dims", true}});
 }
 
-// Mean and biased variance over dims, kept as size 1, and x without its mean.
-struct Statistics {
-  ir::Value *mean, *variance, *centered;
-};
+}  // namespace
+
+ir::Value* widened(ImportCall& call, ir::Value* x) { return call.cast(x, computed_in(x->type().dtype)); }
+
 Statistics statistics(ImportCall& call, ir::Value* x, const std::vector<int64_t>& dims) {
   ir::Value* mean = mean_over(call, x, dims);
   ir::Value* centered = call.op("sub", {x, mean});
@@ -41,27 +40,35 @@ ir::Value* inverse_deviation(ImportCall& call, ir::Value* variance, double eps) 
   return call.op("rsqrt", {call.op("add", {variance, scalar_of(call, variance, eps)})});
 }
 
+Shape per_channel(const Shape& x) {
+  Shape shape(x.size(), 1);
+  shape[1] = x[1];
+  return shape;
+}
+
+namespace {
+
 // A weight takes the dtype of the input, then that of the computation.
-ir::Value* weight_like(ImportCall& call, std::string_view name, const Shape& shape) {
+ir::Value* weight_like(AtenImportCall& call, std::string_view name, const Shape& shape) {
   const DType dtype = call.tensor("input")->type().dtype;
   return widened(call, call.cast(reshaped(call, call.tensor(name), shape), dtype));
 }
 
 // y * weight + bias, each optional and reshaped to `shape` first, in the dtype of the input.
-ir::Value* affine(ImportCall& call, ir::Value* y, const Shape& shape) {
+ir::Value* affine(AtenImportCall& call, ir::Value* y, const Shape& shape) {
   if (call.has("weight")) y = call.op("mul", {y, weight_like(call, "weight", shape)});
   if (call.has("bias")) y = call.op("add", {y, weight_like(call, "bias", shape)});
   return call.cast(y, call.tensor("input")->type().dtype);
 }
 
-std::vector<int64_t> last_dims(ImportCall& call, size_t rank) {
+std::vector<int64_t> last_dims(AtenImportCall& call, size_t rank) {
   const size_t count = call.integers("normalized_shape").size();
   std::vector<int64_t> dims(count);
   std::iota(dims.begin(), dims.end(), static_cast<int64_t>(rank - count));
   return dims;
 }
 
-void import_layer_norm(ImportCall& call) {
+void import_layer_norm(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
   const Statistics s = statistics(call, x, dims);
@@ -72,7 +79,7 @@ void import_layer_norm(ImportCall& call) {
   call.set_result(2, call.cast(scale, call.result_type(2).dtype));
 }
 
-void import_rms_norm(ImportCall& call) {
+void import_rms_norm(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const std::vector<int64_t> dims = last_dims(call, x->type().shape.size());
   const double eps = call.has("eps") ? call.real("eps") : std::numeric_limits<float>::epsilon();
@@ -80,14 +87,7 @@ void import_rms_norm(ImportCall& call) {
   call.set_result(0, affine(call, call.op("mul", {x, scale}), call.integers("normalized_shape")));
 }
 
-// [1, C, 1, ...]: how a value per channel broadcasts.
-Shape per_channel(const Shape& x) {
-  Shape shape(x.size(), 1);
-  shape[1] = x[1];
-  return shape;
-}
-
-void import_group_norm(ImportCall& call) {
+void import_group_norm(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
   const int64_t groups = call.integer("num_groups");
@@ -98,7 +98,7 @@ void import_group_norm(ImportCall& call) {
 }
 
 // running = (1 - momentum) * running + momentum * statistic. Gradients do not flow into the state.
-void update_running(ImportCall& call, std::string_view name, ir::Value* statistic) {
+void update_running(AtenImportCall& call, std::string_view name, ir::Value* statistic) {
   if (!call.has(name)) return;
   const DType dtype = call.tensor(name)->type().dtype;
   ir::Value* running = widened(call, call.tensor(name));
@@ -111,14 +111,14 @@ void update_running(ImportCall& call, std::string_view name, ir::Value* statisti
 }
 
 // The unbiased variance that running statistics collect.
-ir::Value* unbiased(ImportCall& call, ir::Value* variance, int64_t count) {
+ir::Value* unbiased(AtenImportCall& call, ir::Value* variance, int64_t count) {
   const double factor = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1)
                                   : std::numeric_limits<double>::quiet_NaN();
   return call.op("mul", {variance, scalar_of(call, variance, factor)});
 }
 
 // (x - mean) / deviation of given statistics as one multiply and one add per element.
-ir::Value* normalized_by_state(ImportCall& call) {
+ir::Value* normalized_by_state(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const Shape channel = per_channel(x->type().shape);
   const DType dtype = x->type().dtype;
@@ -131,7 +131,7 @@ ir::Value* normalized_by_state(ImportCall& call) {
   return call.cast(call.op("add", {call.op("mul", {x, scale}), shift}), call.tensor("input")->type().dtype);
 }
 
-void import_batch_norm(ImportCall& call) {
+void import_batch_norm(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
   if (!call.boolean("training") && call.has("running_mean")) {
@@ -148,7 +148,7 @@ void import_batch_norm(ImportCall& call) {
 }
 
 // Statistics of each sample and channel; the running ones collect their mean over the samples.
-void import_instance_norm(ImportCall& call) {
+void import_instance_norm(AtenImportCall& call) {
   ir::Value* x = widened(call, call.tensor("input"));
   const Shape shape = x->type().shape;
   if (!call.boolean("use_input_stats")) return call.set_result(0, normalized_by_state(call));
@@ -165,7 +165,7 @@ void import_instance_norm(ImportCall& call) {
 }
 
 // v * (g / norm of v over all dimensions but one).
-void import_weight_norm(ImportCall& call) {
+void import_weight_norm(AtenImportCall& call) {
   const DType dtype = call.result_type(0).dtype;
   ir::Value *v = call.cast(call.tensor("v"), dtype), *g = call.cast(call.tensor("g"), dtype);
   const size_t rank = v->type().shape.size();

@@ -2,62 +2,10 @@
 // pooling.
 #include <fmt/core.h>
 
-#include "ops/convolution/window.h"
+#include "ops/pooling/pool_support.h"
 
 namespace ipu::ops {
 namespace {
-
-// x [N, C, spatial...]; torch also takes [C, spatial...].
-ir::Value* batched_input(ImportCall& call, size_t rank) {
-  ir::Value* x = call.tensor("self");
-  Shape shape = x->type().shape;
-  if (shape.size() == rank + 2) return x;
-  if (shape.size() != rank + 1) {
-    call.unsupported(fmt::format("an input of shape {} for {} spatial dimensions", to_string(shape), rank));
-  }
-  shape.insert(shape.begin(), 1);
-  return reshaped(call, x, shape);
-}
-
-std::vector<int64_t> list_or(ImportCall& call, std::string_view name, size_t rank,
-                             std::vector<int64_t> fallback) {
-  if (!call.has(name) || call.integers(name).empty()) return fallback;
-  return expand_to_rank(call, name, rank);
-}
-
-struct Pool {
-  ir::Value* x;
-  Window window;
-  std::vector<int64_t> ceil_padding;
-  Attributes attributes;
-};
-
-// With ceil_mode a last window may reach over the end, if it starts inside the input or the padding before
-// it.
-Pool read_pool(ImportCall& call, size_t rank) {
-  ir::Value* x = batched_input(call, rank);
-  Window w;
-  w.kernel = expand_to_rank(call, "kernel_size", rank);
-  w.strides = list_or(call, "stride", rank, w.kernel);
-  w.padding_low = w.padding_high = list_or(call, "padding", rank, std::vector<int64_t>(rank, 0));
-  w.dilations = list_or(call, "dilation", rank, std::vector<int64_t>(rank, 1));
-  std::vector<int64_t> ceil_padding(rank, 0);
-  if (call.has("ceil_mode") && call.boolean("ceil_mode")) {
-    for (size_t d = 0; d < rank; ++d) {
-      const int64_t in = x->type().shape[d + 2];
-      const int64_t room = in + 2 * w.padding_low[d] - w.extent(d);
-      int64_t out = (room + w.strides[d] - 1) / w.strides[d] + 1;
-      if ((out - 1) * w.strides[d] >= in + w.padding_low[d]) --out;
-      ceil_padding[d] = std::max<int64_t>(0, (out - 1) * w.strides[d] - room);
-      w.padding_high[d] += ceil_padding[d];
-    }
-  }
-  Attributes attributes{{"kernel", w.kernel},
-                        {"strides", w.strides},
-                        {"padding_low", w.padding_low},
-                        {"padding_high", w.padding_high}};
-  return {x, std::move(w), std::move(ceil_padding), std::move(attributes)};
-}
 
 // A window over a volume is one over its planes and then one along the depth: maxima, their first place, sums
 // and counts of elements all come out the same.
@@ -74,6 +22,8 @@ Attributes part_of(const Attributes& attributes, bool planes) {
   return part;
 }
 
+}  // namespace
+
 ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const Attributes& attributes) {
   const Shape s = x->type().shape;
   if (s.size() != 5) return call.op(kind, {x}, attributes);
@@ -85,14 +35,72 @@ ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const A
   return reshaped(call, y, {s[0], s[1], y->type().shape[2], p[2], p[3]});
 }
 
-void import_max_pool(ImportCall& call, size_t rank) {
+std::vector<int64_t> ceil_padding_of(const Window& window, std::span<const int64_t> sizes) {
+  std::vector<int64_t> padding(window.rank(), 0);
+  for (size_t d = 0; d < padding.size(); ++d) {
+    const int64_t low = window.padding_low[d], stride = window.strides[d];
+    const int64_t room = sizes[d] + low + window.padding_high[d] - window.extent(d);
+    int64_t out = (room + stride - 1) / stride + 1;
+    if ((out - 1) * stride >= sizes[d] + low) --out;
+    padding[d] = std::max<int64_t>(0, (out - 1) * stride - room);
+  }
+  return padding;
+}
+
+namespace {
+
+// x [N, C, spatial...]; torch also takes [C, spatial...].
+ir::Value* batched_input(AtenImportCall& call, size_t rank) {
+  ir::Value* x = call.tensor("self");
+  Shape shape = x->type().shape;
+  if (shape.size() == rank + 2) return x;
+  if (shape.size() != rank + 1) {
+    call.unsupported(fmt::format("an input of shape {} for {} spatial dimensions", to_string(shape), rank));
+  }
+  shape.insert(shape.begin(), 1);
+  return reshaped(call, x, shape);
+}
+
+std::vector<int64_t> list_or(AtenImportCall& call, std::string_view name, size_t rank,
+                             std::vector<int64_t> fallback) {
+  if (!call.has(name) || call.integers(name).empty()) return fallback;
+  return expand_to_rank(call, name, rank);
+}
+
+struct Pool {
+  ir::Value* x;
+  Window window;
+  std::vector<int64_t> ceil_padding;
+  Attributes attributes;
+};
+
+Pool read_pool(AtenImportCall& call, size_t rank) {
+  ir::Value* x = batched_input(call, rank);
+  Window w;
+  w.kernel = expand_to_rank(call, "kernel_size", rank);
+  w.strides = list_or(call, "stride", rank, w.kernel);
+  w.padding_low = w.padding_high = list_or(call, "padding", rank, std::vector<int64_t>(rank, 0));
+  w.dilations = list_or(call, "dilation", rank, std::vector<int64_t>(rank, 1));
+  std::vector<int64_t> ceil_padding(rank, 0);
+  if (call.has("ceil_mode") && call.boolean("ceil_mode")) {
+    ceil_padding = ceil_padding_of(w, std::span(x->type().shape).subspan(2));
+    for (size_t d = 0; d < rank; ++d) w.padding_high[d] += ceil_padding[d];
+  }
+  Attributes attributes{{"kernel", w.kernel},
+                        {"strides", w.strides},
+                        {"padding_low", w.padding_low},
+                        {"padding_high", w.padding_high}};
+  return {x, std::move(w), std::move(ceil_padding), std::move(attributes)};
+}
+
+void import_max_pool(AtenImportCall& call, size_t rank) {
   Pool pool = read_pool(call, rank);
   pool.attributes.set("dilations", pool.window.dilations);
   call.set_result(
       0, reshaped(call, pooled(call, "max_pool", pool.x, pool.attributes), call.result_type(0).shape));
 }
 
-void import_avg_pool(ImportCall& call, size_t rank) {
+void import_avg_pool(AtenImportCall& call, size_t rank) {
   Pool pool = read_pool(call, rank);
   if (std::any_of(pool.ceil_padding.begin(), pool.ceil_padding.end(), [](int64_t v) { return v != 0; })) {
     pool.attributes.set("ceil_padding", pool.ceil_padding);
@@ -104,7 +112,7 @@ void import_avg_pool(ImportCall& call, size_t rank) {
       0, reshaped(call, pooled(call, "avg_pool", pool.x, pool.attributes), call.result_type(0).shape));
 }
 
-void import_adaptive(ImportCall& call, size_t rank) {
+void import_adaptive(AtenImportCall& call, size_t rank) {
   ir::Value* x = batched_input(call, rank);
   const Shape& shape = x->type().shape;
   const Shape result = call.result_type(0).shape;
@@ -130,18 +138,18 @@ void import_adaptive(ImportCall& call, size_t rank) {
 
 struct Registrations {
   Registrations() {
-    register_aten_importer("max_pool1d", [](ImportCall& call) { import_max_pool(call, 1); });
-    register_aten_importer("max_pool2d", [](ImportCall& call) { import_max_pool(call, 2); });
-    register_aten_importer("avg_pool1d", [](ImportCall& call) { import_avg_pool(call, 1); });
-    register_aten_importer("avg_pool2d", [](ImportCall& call) { import_avg_pool(call, 2); });
-    register_aten_importer("max_pool3d", [](ImportCall& call) { import_max_pool(call, 3); });
-    register_aten_importer("avg_pool3d", [](ImportCall& call) { import_avg_pool(call, 3); });
+    register_aten_importer("max_pool1d", [](AtenImportCall& call) { import_max_pool(call, 1); });
+    register_aten_importer("max_pool2d", [](AtenImportCall& call) { import_max_pool(call, 2); });
+    register_aten_importer("avg_pool1d", [](AtenImportCall& call) { import_avg_pool(call, 1); });
+    register_aten_importer("avg_pool2d", [](AtenImportCall& call) { import_avg_pool(call, 2); });
+    register_aten_importer("max_pool3d", [](AtenImportCall& call) { import_max_pool(call, 3); });
+    register_aten_importer("avg_pool3d", [](AtenImportCall& call) { import_avg_pool(call, 3); });
     for (const char* name : {"adaptive_avg_pool3d", "_adaptive_avg_pool3d"}) {
-      register_aten_importer(name, [](ImportCall& call) { import_adaptive(call, 3); });
+      register_aten_importer(name, [](AtenImportCall& call) { import_adaptive(call, 3); });
     }
-    register_aten_importer("adaptive_avg_pool1d", [](ImportCall& call) { import_adaptive(call, 1); });
+    register_aten_importer("adaptive_avg_pool1d", [](AtenImportCall& call) { import_adaptive(call, 1); });
     for (const char* name : {"adaptive_avg_pool2d", "_adaptive_avg_pool2d"}) {
-      register_aten_importer(name, [](ImportCall& call) { import_adaptive(call, 2); });
+      register_aten_importer(name, [](AtenImportCall& call) { import_adaptive(call, 2); });
     }
   }
 };

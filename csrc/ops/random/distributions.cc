@@ -92,13 +92,13 @@ const OpRegistration random_uniform =
         })
         .cost([](const ir::Op& op) { return per_element(op, 15); })
         .from_aten({"rand", "rand_like", "rand.generator", "rand_like.generator"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      refuse_generator(call);
                      const ir::Type type = call.result_type(0);
                      call.set_result(0, uniform(call, type.shape, type.dtype));
                    })
         .from_aten({"uniform"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      refuse_generator(call);
                      const ir::Type type = call.result_type(0);
                      call.set_result(
@@ -164,7 +164,7 @@ const OpRegistration random_permutation =
         })
         .cost([](const ir::Op& op) { return per_element(op, 20); })
         .from_aten({"randperm", "randperm.generator"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      refuse_generator(call);
                      const ir::Type type = call.result_type(0);
                      ir::Value* order = drawn(call, "random_permutation", {{"size", type.shape.at(0)}});

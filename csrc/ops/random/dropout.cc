@@ -9,15 +9,17 @@
 namespace ipu::ops {
 namespace {
 
-bool drops(ImportCall& call) {
+bool drops(AtenImportCall& call) {
   const bool training = call.has("train") && call.boolean("train");
   return training && call.real("p") != 0.0;
 }
 
-ir::Value* dropped(ImportCall& call, ir::Value* x, double p) { return drawn(call, "dropout", {{"p", p}}, x); }
+ir::Value* dropped(AtenImportCall& call, ir::Value* x, double p) {
+  return drawn(call, "dropout", {{"p", p}}, x);
+}
 
 // [N, C, 1, ...]: whole channels are dropped together.
-Shape channel_shape(ImportCall& call, const Shape& x) {
+Shape channel_shape(AtenImportCall& call, const Shape& x) {
   if (x.size() < 2) call.unsupported("an input with fewer than two dimensions");
   Shape shape(x.size(), 1);
   shape[0] = x[0];
@@ -26,18 +28,18 @@ Shape channel_shape(ImportCall& call, const Shape& x) {
 }
 
 // 1 / (1 - p) where kept, else 0.
-ir::Value* channel_factor(ImportCall& call, const ir::Value* x) {
+ir::Value* channel_factor(AtenImportCall& call, const ir::Value* x) {
   const ir::Type type{x->type().dtype, channel_shape(call, x->type().shape)};
   return dropped(call, call.builder().splat(type, 1.0), call.real("p"));
 }
 
-void import_dropout(ImportCall& call) {
+void import_dropout(AtenImportCall& call) {
   ir::Value* x = call.tensor("input");
   call.set_result(0, drops(call) ? dropped(call, x, call.real("p")) : x);
 }
 
 // Also returns which elements were kept.
-void import_native_dropout(ImportCall& call) {
+void import_native_dropout(AtenImportCall& call) {
   ir::Value* x = call.tensor("input");
   const bool training = !call.has("train") || call.boolean("train");
   const double p = call.real("p");
@@ -51,14 +53,14 @@ void import_native_dropout(ImportCall& call) {
   call.set_result(1, call.op("not_equal", {factor, call.builder().scalar(x->type().dtype, 0.0)}));
 }
 
-void import_feature_dropout(ImportCall& call) {
+void import_feature_dropout(AtenImportCall& call) {
   ir::Value* x = call.tensor("input");
   call.set_result(0, drops(call) ? call.op("mul", {x, channel_factor(call, x)}) : x);
 }
 
 // Keeps mean and variance of what SELU gives: dropped elements take its lower limit, then all are scaled and
 // moved. As in torch: x * (kept * a) + ((kept - 1) * (alpha * a) + alpha * a * p).
-void alpha_dropout(ImportCall& call, bool by_channel) {
+void alpha_dropout(AtenImportCall& call, bool by_channel) {
   constexpr double kAlpha = 1.7580993408473766;  // -lower limit of SELU
   ir::Value* x = call.tensor("input");
   if (!drops(call)) return call.set_result(0, x);
@@ -113,8 +115,8 @@ const OpRegistration dropout =
         .from_aten({"dropout"}, import_dropout)
         .from_aten({"native_dropout"}, import_native_dropout)
         .from_aten({"feature_dropout"}, import_feature_dropout)
-        .from_aten({"alpha_dropout"}, [](ImportCall& call) { alpha_dropout(call, false); })
-        .from_aten({"feature_alpha_dropout"}, [](ImportCall& call) { alpha_dropout(call, true); })
+        .from_aten({"alpha_dropout"}, [](AtenImportCall& call) { alpha_dropout(call, false); })
+        .from_aten({"feature_alpha_dropout"}, [](AtenImportCall& call) { alpha_dropout(call, true); })
         .samples(
             {{{ir::Type{DType::kF32, {3, 5}}, ir::Type{DType::kU32, {2}}},
               {{"p", 0.5}},

@@ -16,7 +16,7 @@ kernels::RandomStream stream_of(const ReferenceCall& call, int operand) {
   return stream;
 }
 
-void refuse_generator(ImportCall& call) {
+void refuse_generator(AtenImportCall& call) {
   if (call.has("generator"))
     call.unsupported(
         "generator=: random numbers of the IPU come from Options.randomSeed and PoplarExecutor.rng_state; "
@@ -24,14 +24,14 @@ void refuse_generator(ImportCall& call) {
         "the argument out");
 }
 
-ir::Value* drawn(ImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x) {
+ir::Value* drawn(AtenImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x) {
   attributes.set("stream_id", call.next_stream());
   ir::Value* seed = call.seed();
   if (x != nullptr) return call.op(kind, {x, seed}, std::move(attributes));
   return call.op(kind, {seed}, std::move(attributes));
 }
 
-ir::Value* uniform(ImportCall& call, const Shape& shape, DType dtype, double low, double high) {
+ir::Value* uniform(AtenImportCall& call, const Shape& shape, DType dtype, double low, double high) {
   return drawn(call, "random_uniform", {{"shape", shape}, {"dtype", dtype}, {"low", low}, {"high", high}});
 }
 

@@ -15,9 +15,10 @@ void require_seed(const InferContext& context, int operand);
 kernels::RandomStream stream_of(const ReferenceCall& call, int operand);
 
 // Importers: one op that draws from the graph's seed with a stream of its own. `generator` must be absent.
-void refuse_generator(ImportCall& call);
-ir::Value* drawn(ImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x = nullptr);
+void refuse_generator(AtenImportCall& call);
+ir::Value* drawn(AtenImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x = nullptr);
 // Uniform in [low, high).
-ir::Value* uniform(ImportCall& call, const Shape& shape, DType dtype, double low = 0.0, double high = 1.0);
+ir::Value* uniform(AtenImportCall& call, const Shape& shape, DType dtype, double low = 0.0,
+                   double high = 1.0);
 
 }  // namespace ipu::ops

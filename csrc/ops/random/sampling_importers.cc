@@ -10,16 +10,18 @@
 namespace ipu::ops {
 namespace {
 
-ir::Value* number(ImportCall& call, DType dtype, double value) { return call.builder().scalar(dtype, value); }
+ir::Value* number(AtenImportCall& call, DType dtype, double value) {
+  return call.builder().scalar(dtype, value);
+}
 
 // 1 with probability `p` (a float value, or a number made one).
-void set_bernoulli(ImportCall& call, ir::Value* p) {
+void set_bernoulli(AtenImportCall& call, ir::Value* p) {
   const ir::Type type = call.result_type(0);
   ir::Value* drawn = uniform(call, type.shape, DType::kF32);
   call.set_result(0, call.cast(call.op("less", {drawn, call.cast(p, DType::kF32)}), type.dtype));
 }
 
-void import_bernoulli(ImportCall& call) {
+void import_bernoulli(AtenImportCall& call) {
   refuse_generator(call);
   if (call.overload() == "bernoulli") return set_bernoulli(call, call.tensor("self"));
   if (call.is_tensor("p")) return set_bernoulli(call, call.tensor("p"));
@@ -30,16 +32,16 @@ void import_bernoulli(ImportCall& call) {
 
 // --- normal numbers
 
-ir::Value* standard_normal(ImportCall& call, const Shape& shape, double mean = 0.0, double std = 1.0) {
+ir::Value* standard_normal(AtenImportCall& call, const Shape& shape, double mean = 0.0, double std = 1.0) {
   return drawn(call, "random_normal", {{"shape", shape}, {"mean", mean}, {"std", std}});
 }
 
-void require_std(ImportCall& call, double std) {
+void require_std(AtenImportCall& call, double std) {
   if (!(std >= 0.0))
     call.unsupported(fmt::format("a standard deviation of {:f}; it must not be negative", std));
 }
 
-void import_normal(ImportCall& call) {
+void import_normal(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const bool is_plain = !call.is_tensor("mean") && !call.is_tensor("std");
@@ -58,7 +60,7 @@ void import_normal(ImportCall& call) {
   call.set_result(0, call.op("detach", {call.cast(z, type.dtype)}));
 }
 
-void import_log_normal(ImportCall& call) {
+void import_log_normal(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   require_std(call, call.real("std"));
@@ -69,11 +71,11 @@ void import_log_normal(ImportCall& call) {
 // --- by inversion, in f32
 
 // log(1 - u) for uniform u in [0, 1): finite.
-ir::Value* log_of_uniform(ImportCall& call, const Shape& shape) {
+ir::Value* log_of_uniform(AtenImportCall& call, const Shape& shape) {
   return call.op("log1p", {call.op("neg", {uniform(call, shape, DType::kF32)})});
 }
 
-void import_exponential(ImportCall& call) {
+void import_exponential(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const double rate = call.real("lambd");
@@ -82,7 +84,7 @@ void import_exponential(ImportCall& call) {
   call.set_result(0, call.cast(y, type.dtype));
 }
 
-void import_geometric(ImportCall& call) {
+void import_geometric(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const double p = call.real("p");
@@ -93,7 +95,7 @@ void import_geometric(ImportCall& call) {
   call.set_result(0, call.cast(y, type.dtype));
 }
 
-void import_cauchy(ImportCall& call) {
+void import_cauchy(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   constexpr double kPi = 3.14159265358979323846;
@@ -106,7 +108,7 @@ void import_cauchy(ImportCall& call) {
 // --- integers
 
 // In [low, high), which must fit an i32.
-ir::Value* random_integers(ImportCall& call, const ir::Type& type, int64_t low, int64_t high) {
+ir::Value* random_integers(AtenImportCall& call, const ir::Type& type, int64_t low, int64_t high) {
   if (low >= high) call.unsupported(fmt::format("an empty range: [{}, {})", low, high));
   constexpr int64_t kLowest = -(int64_t{1} << 31), kEnd = int64_t{1} << 31;
   if (low < kLowest || high > kEnd)
@@ -120,12 +122,12 @@ ir::Value* random_integers(ImportCall& call, const ir::Type& type, int64_t low, 
 }
 
 // A bound that no number reaches: 2^31 is none of the device's integers, the numbers below are.
-int64_t end_of_numbers(ImportCall& call, std::string_view name) {
+int64_t end_of_numbers(AtenImportCall& call, std::string_view name) {
   const int64_t end = call.wide_integer(name);
   return end == int64_t{1} << 31 ? end : call.integer(name);
 }
 
-void import_randint(ImportCall& call) {
+void import_randint(AtenImportCall& call) {
   refuse_generator(call);
   if (call.is_tensor("high")) call.unsupported("bounds that are tensors; use numbers");
   const int64_t low = call.has("low") ? call.integer("low") : 0;
@@ -152,7 +154,7 @@ int64_t default_end(DType dtype) {
   }
 }
 
-void import_random(ImportCall& call) {
+void import_random(AtenImportCall& call) {
   refuse_generator(call);
   const ir::Type type = call.result_type(0);
   const int64_t low = call.has("from") ? call.integer("from") : 0;
@@ -162,7 +164,7 @@ void import_random(ImportCall& call) {
 
 // --- rrelu
 
-void import_rrelu(ImportCall& call) {
+void import_rrelu(AtenImportCall& call) {
   refuse_generator(call);
   ir::Value* x = call.tensor("self");
   const DType dtype = x->type().dtype;

@@ -38,7 +38,7 @@ void find_first(ReferenceCall& call, Better better) {
 }
 
 // Without a dimension: index in the flattened tensor.
-void import_arg(ImportCall& call, std::string_view kind) {
+void import_arg(AtenImportCall& call, std::string_view kind) {
   ir::Value* x = call.tensor("self");
   const bool keep = call.has("keepdim") && call.boolean("keepdim");
   ir::Value* index = nullptr;
@@ -53,7 +53,7 @@ void import_arg(ImportCall& call, std::string_view kind) {
 }
 
 // (values, indices) along a dimension.
-void import_extreme_with_index(ImportCall& call, std::string_view kind) {
+void import_extreme_with_index(AtenImportCall& call, std::string_view kind) {
   ir::Value* x = call.tensor("self");
   if (x->type().shape.empty()) {
     call.set_result(0, x);
@@ -76,7 +76,7 @@ OpDefBuilder arg_op(std::string name, std::string doc) {
       .result("index")
       .infer(arg_type)
       .gradient_zero()
-      .from_aten({name}, [name](ImportCall& call) { import_arg(call, name); })
+      .from_aten({name}, [name](AtenImportCall& call) { import_arg(call, name); })
       .samples({{{ir::Type{DType::kF32, {3, 4}}}, {{"dim", int64_t{1}}}},
                 {{ir::Type{DType::kF32, {2, 3, 2}}}, {{"dim", int64_t{1}}, {"keep_dims", true}}},
                 {{ir::Type{DType::kI32, {5}}}, {{"dim", int64_t{0}}}, -2, 2}});
@@ -86,12 +86,12 @@ OpDefBuilder arg_op(std::string name, std::string doc) {
 const OpRegistration argmax =
     arg_op("argmax", "Index of the first largest element along dim; the first NaN counts as largest.")
         .reference([](ReferenceCall& call) { find_first(call, [](double a, double b) { return a > b; }); })
-        .from_aten({"max.dim"}, [](ImportCall& call) { import_extreme_with_index(call, "argmax"); });
+        .from_aten({"max.dim"}, [](AtenImportCall& call) { import_extreme_with_index(call, "argmax"); });
 
 const OpRegistration argmin =
     arg_op("argmin", "Index of the first smallest element along dim; the first NaN counts as smallest.")
         .reference([](ReferenceCall& call) { find_first(call, [](double a, double b) { return a < b; }); })
-        .from_aten({"min.dim"}, [](ImportCall& call) { import_extreme_with_index(call, "argmin"); });
+        .from_aten({"min.dim"}, [](AtenImportCall& call) { import_extreme_with_index(call, "argmin"); });
 
 }  // namespace
 }  // namespace ipu::ops

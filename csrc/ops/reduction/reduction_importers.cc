@@ -10,7 +10,7 @@ namespace ipu::ops {
 namespace {
 
 // The dims argument, ascending; absent, None or empty means all dimensions.
-std::vector<int64_t> reduced_dims(ImportCall& call, size_t rank) {
+std::vector<int64_t> reduced_dims(AtenImportCall& call, size_t rank) {
   std::vector<int64_t> dims;
   if (call.has("dim") && rank > 0) {
     static constexpr std::string_view kOneDim[] = {"any.dim", "all.dim", "prod.dim_int", "count_nonzero"};
@@ -28,11 +28,11 @@ std::vector<int64_t> reduced_dims(ImportCall& call, size_t rank) {
 // Powers and long sums of halves overflow and cancel: they are computed in f32 and rounded once.
 DType computed_in(DType dtype) { return dtype == DType::kF16 ? DType::kF32 : dtype; }
 
-void set_rounded(ImportCall& call, int i, ir::Value* value) {
+void set_rounded(AtenImportCall& call, int i, ir::Value* value) {
   call.set_result(i, reshaped(call, call.cast(value, call.result_type(i).dtype), call.result_type(i).shape));
 }
 
-bool keeps_dims(ImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
+bool keeps_dims(AtenImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
 
 ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims,
                    bool keep) {
@@ -40,14 +40,14 @@ ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const 
   return call.op(kind, {x}, {{"dims", dims}, {"keep_dims", keep}});
 }
 
-void import_reduce(ImportCall& call, std::string_view kind) {
+void import_reduce(AtenImportCall& call, std::string_view kind) {
   // torch's type of the result says in which dtype to add (bool counts as i32, dtype= wins).
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   call.set_result(0, reduced(call, kind, x, dims, keeps_dims(call)));
 }
 
-void import_nansum(ImportCall& call) {
+void import_nansum(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   if (is_floating_point(x->type().dtype)) {
     ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
@@ -59,7 +59,7 @@ void import_nansum(ImportCall& call) {
 }
 
 // any and all: truth of each element first, also for numbers; u8 input gives u8 in torch.
-void import_truth(ImportCall& call, std::string_view kind) {
+void import_truth(AtenImportCall& call, std::string_view kind) {
   ir::Value* x = call.cast(call.tensor("self"), DType::kBool);
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   call.set_result(0, call.cast(reduced(call, kind, x, dims, keeps_dims(call)), call.result_type(0).dtype));
@@ -82,7 +82,7 @@ ir::Value* square_root(ImportCall& call, ir::Value* x) {
 struct Moments {
   ir::Value *variance, *mean;
 };
-Moments moments(ImportCall& call) {
+Moments moments(AtenImportCall& call) {
   const DType dtype = computed_in(call.tensor("self")->type().dtype);
   ir::Value* x = call.cast(call.tensor("self"), dtype);
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
@@ -99,7 +99,7 @@ Moments moments(ImportCall& call) {
   return {call.op("div", {sum, divisor}), mean};
 }
 
-void import_variance(ImportCall& call, bool deviation, bool with_mean) {
+void import_variance(AtenImportCall& call, bool deviation, bool with_mean) {
   const Moments m = moments(call);
   ir::Value* spread = deviation ? square_root(call, m.variance) : m.variance;
   set_rounded(call, 0, spread);
@@ -107,6 +107,16 @@ void import_variance(ImportCall& call, bool deviation, bool with_mean) {
 }
 
 }  // namespace
+
+ir::Value* log_sum_exp(ImportCall& call, ir::Value* x, const std::vector<int64_t>& dims) {
+  const auto scalar = [&](double v) { return call.builder().scalar(x->type().dtype, v); };
+  ir::Value* largest = call.op("detach", {reduced(call, "reduce_max", x, dims, true)});
+  ir::Value* infinite =
+      call.op("equal", {call.op("abs", {largest}), scalar(std::numeric_limits<double>::infinity())});
+  ir::Value* shift = call.op("where", {infinite, scalar(0.0), largest});
+  ir::Value* sum = reduced(call, "reduce_sum", call.op("exp", {call.op("sub", {x, shift})}), dims, true);
+  return call.op("add", {call.op("log", {sum}), shift});
+}
 
 ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims,
                        bool keep) {
@@ -131,30 +141,19 @@ ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vect
 
 namespace {
 
-void import_norm(ImportCall& call, std::string_view order) {
+void import_norm(AtenImportCall& call, std::string_view order) {
   ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
   const double p = call.has(order) ? call.real(order) : 2.0;
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   set_rounded(call, 0, vector_norm(call, x, p, dims, keeps_dims(call)));
 }
 
-// max + log(sum(exp(x - max))); an infinite maximum is left out of the shift. No gradient flows through the
-// shift.
-void import_logsumexp(ImportCall& call) {
+void import_logsumexp(AtenImportCall& call) {
   ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
-  const DType dtype = x->type().dtype;
-  const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
-  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
-  ir::Value* largest = call.op("detach", {reduced(call, "reduce_max", x, dims, true)});
-  ir::Value* infinite =
-      call.op("equal", {call.op("abs", {largest}), scalar(std::numeric_limits<double>::infinity())});
-  ir::Value* shift = call.op("where", {infinite, scalar(0.0), largest});
-  ir::Value* sum = reduced(call, "reduce_sum", call.op("exp", {call.op("sub", {x, shift})}), dims, true);
-  ir::Value* result = call.op("add", {call.op("log", {sum}), shift});
-  set_rounded(call, 0, result);
+  set_rounded(call, 0, log_sum_exp(call, x, reduced_dims(call, x->type().shape.size())));
 }
 
-void import_count_nonzero(ImportCall& call) {
+void import_count_nonzero(AtenImportCall& call) {
   ir::Value* x = call.cast(call.cast(call.tensor("self"), DType::kBool), DType::kI32);
   std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
   call.set_result(0, reduced(call, "reduce_sum", x, dims, false));
@@ -163,7 +162,7 @@ void import_count_nonzero(ImportCall& call) {
 struct Registrations {
   Registrations() {
     const auto reduce = [](std::string_view kind) {
-      return [kind](ImportCall& call) { import_reduce(call, kind); };
+      return [kind](AtenImportCall& call) { import_reduce(call, kind); };
     };
     for (const char* name : {"sum", "sum.dim_IntList"}) register_aten_importer(name, reduce("reduce_sum"));
     for (const char* name : {"mean", "mean.dim"}) register_aten_importer(name, reduce("reduce_mean"));
@@ -171,12 +170,12 @@ struct Registrations {
     for (const char* name : {"amin", "min"}) register_aten_importer(name, reduce("reduce_min"));
     for (const char* name : {"prod", "prod.dim_int"}) register_aten_importer(name, reduce("reduce_prod"));
     const auto truth = [](std::string_view kind) {
-      return [kind](ImportCall& call) { import_truth(call, kind); };
+      return [kind](AtenImportCall& call) { import_truth(call, kind); };
     };
     for (const char* name : {"any", "any.dim", "any.dims"}) register_aten_importer(name, truth("reduce_any"));
     for (const char* name : {"all", "all.dim", "all.dims"}) register_aten_importer(name, truth("reduce_all"));
     const auto variance = [](bool deviation, bool with_mean) {
-      return [=](ImportCall& call) { import_variance(call, deviation, with_mean); };
+      return [=](AtenImportCall& call) { import_variance(call, deviation, with_mean); };
     };
     for (const std::string form : {"", ".dim", ".correction"}) {
       register_aten_importer("var" + form, variance(false, false));
@@ -186,9 +185,9 @@ struct Registrations {
     }
     for (const char* name :
          {"norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype"}) {
-      register_aten_importer(name, [](ImportCall& call) { import_norm(call, "p"); });
+      register_aten_importer(name, [](AtenImportCall& call) { import_norm(call, "p"); });
     }
-    register_aten_importer("linalg_vector_norm", [](ImportCall& call) { import_norm(call, "ord"); });
+    register_aten_importer("linalg_vector_norm", [](AtenImportCall& call) { import_norm(call, "ord"); });
     register_aten_importer("nansum", import_nansum);
     register_aten_importer("logsumexp", import_logsumexp);
     for (const char* name : {"count_nonzero", "count_nonzero.dim_IntList"}) {

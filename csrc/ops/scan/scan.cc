@@ -20,7 +20,7 @@ void for_each_row(const ReferenceCall& call, Row row) {
     for (int64_t i = 0; i < s.inner; ++i) row(o * s.size * s.inner + i, s.inner, s.size);
 }
 
-void import_scan(ImportCall& call, std::string_view kind) {
+void import_scan(AtenImportCall& call, std::string_view kind) {
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   const size_t rank = x->type().shape.size();
   if (rank == 0) return call.set_result(0, x);
@@ -51,7 +51,7 @@ const OpRegistration cumsum =
             }
           });
         })
-        .from_aten({"cumsum"}, [](ImportCall& call) { import_scan(call, "cumsum"); })
+        .from_aten({"cumsum"}, [](AtenImportCall& call) { import_scan(call, "cumsum"); })
         .samples({{{f32({3, 5})}, {{"dim", int64_t{1}}}},
                   {{f32({2, 4, 3})}, {{"dim", int64_t{1}}, {"reverse", true}}},
                   {{ir::Type{DType::kF16, {6}}}, {{"dim", int64_t{0}}}},
@@ -76,7 +76,7 @@ const OpRegistration cumprod =
               call.result().values[at + n * stride] = product *= x[at + n * stride];
           });
         })
-        .from_aten({"cumprod"}, [](ImportCall& call) { import_scan(call, "cumprod"); })
+        .from_aten({"cumprod"}, [](AtenImportCall& call) { import_scan(call, "cumprod"); })
         .samples({{{f32({3, 5})}, {{"dim", int64_t{1}}}},
                   {{f32({2, 4, 3})}, {{"dim", int64_t{1}}}},
                   {{i32({4, 2})}, {{"dim", int64_t{0}}}, -3, 3}});

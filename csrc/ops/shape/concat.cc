@@ -70,7 +70,7 @@ ir::ViewRule concat_view() {
 }
 
 // Tensors in the dtype of the result. Empty one-dimensional ones are skipped, as torch does for old programs.
-std::vector<ir::Value*> pieces_of(ImportCall& call) {
+std::vector<ir::Value*> pieces_of(AtenImportCall& call) {
   std::vector<ir::Value*> pieces;
   for (ir::Value* piece : call.tensors("tensors")) {
     if (piece->type().shape == Shape{0} && call.result_type(0).shape.size() != 1) continue;
@@ -80,7 +80,7 @@ std::vector<ir::Value*> pieces_of(ImportCall& call) {
   return pieces;
 }
 
-void import_stack(ImportCall& call) {
+void import_stack(AtenImportCall& call) {
   const int64_t dim =
       normalize_dim(call.has("dim") ? call.integer("dim") : 0, call.result_type(0).shape.size());
   std::vector<ir::Value*> pieces = pieces_of(call);
@@ -93,7 +93,7 @@ void import_stack(ImportCall& call) {
 }
 
 // Elements move up by `shift` and come back in at the front.
-ir::Value* rolled(ImportCall& call, ir::Value* x, int64_t shift, int64_t dim) {
+ir::Value* rolled(AtenImportCall& call, ir::Value* x, int64_t shift, int64_t dim) {
   const int64_t n = x->type().shape[dim];
   if (n == 0) return x;
   shift = ((shift % n) + n) % n;
@@ -102,7 +102,7 @@ ir::Value* rolled(ImportCall& call, ir::Value* x, int64_t shift, int64_t dim) {
                       dim);
 }
 
-void import_roll(ImportCall& call) {
+void import_roll(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const std::vector<int64_t> shifts = call.wide_integers("shifts");  // taken modulo the size
   const std::vector<int64_t> dims = call.has("dims") ? call.integers("dims") : std::vector<int64_t>{};
@@ -131,7 +131,7 @@ const OpRegistration concat =
         .reference(concat_reference)
         .view(concat_view())
         .from_aten({"cat", "concat", "concatenate"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      const int64_t dim = call.has("dim") ? call.integer("dim") : 0;
                      call.set_result(0, concatenated(call, pieces_of(call),
                                                      normalize_dim(dim, call.result_type(0).shape.size())));

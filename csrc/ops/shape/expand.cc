@@ -42,7 +42,7 @@ ir::ViewRule expand_view() {
 }
 
 // Dimension d of size n, r times: [n] → [1, n] → [r, n] → [r * n], for all dimensions at once.
-void import_repeat(ImportCall& call, std::vector<int64_t> repeats) {
+void import_repeat(AtenImportCall& call, std::vector<int64_t> repeats) {
   ir::Value* x = call.tensor("self");
   Shape shape = x->type().shape;
   if (repeats.size() < shape.size()) repeats.insert(repeats.begin(), shape.size() - repeats.size(), 1);
@@ -77,11 +77,11 @@ const OpRegistration expand =
               strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};
         })
         .from_aten({"expand", "expand_as", "broadcast_to"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      call.set_result(0, expanded(call, call.tensor("self"), call.result_type(0).shape));
                    })
-        .from_aten({"repeat"}, [](ImportCall& call) { import_repeat(call, call.integers("repeats")); })
-        .from_aten({"tile"}, [](ImportCall& call) { import_repeat(call, call.integers("dims")); })
+        .from_aten({"repeat"}, [](AtenImportCall& call) { import_repeat(call, call.integers("repeats")); })
+        .from_aten({"tile"}, [](AtenImportCall& call) { import_repeat(call, call.integers("dims")); })
         .samples({{{ir::Type{DType::kF32, {}}}, {{"shape", Shape{2, 3}}}},
                   {{ir::Type{DType::kF32, {3, 1}}}, {{"shape", Shape{2, 3, 4}}}},
                   {{ir::Type{DType::kI32, {4}}}, {{"shape", Shape{4}}}}});

@@ -43,7 +43,7 @@ const OpRegistration flip =
         })
         .view(flip_rule())
         .from_aten({"flip"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      ir::Value* x = call.tensor("self");
                      std::vector<int64_t> dims =
                          normalize_dims(call.integers("dims"), x->type().shape.size());

@@ -14,18 +14,18 @@ void iota_reference(ReferenceCall& call) {
     y.values[i] = start + step * static_cast<double>(i / split.inner % split.size);
 }
 
-ir::Value* make_iota(ImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0,
+ir::Value* make_iota(AtenImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0,
                      double step = 1.0) {
   return call.op(
       "iota", {},
       {{"shape", std::move(shape)}, {"dim", dim}, {"dtype", dtype}, {"start", start}, {"step", step}});
 }
 
-void import_splat(ImportCall& call, double value) {
+void import_splat(AtenImportCall& call, double value) {
   call.set_result(0, call.builder().splat(call.result_type(0), value));
 }
 
-void import_arange(ImportCall& call) {
+void import_arange(AtenImportCall& call) {
   const ir::Type type = call.result_type(0);
   const double start = call.has("start") ? call.real("start") : 0.0,
                step = call.has("step") ? call.real("step") : 1.0;
@@ -33,19 +33,19 @@ void import_arange(ImportCall& call) {
 }
 
 // column - row of each element of a matrix (the last two dimensions).
-ir::Value* diagonal_number(ImportCall& call, const Shape& shape) {
+ir::Value* diagonal_number(AtenImportCall& call, const Shape& shape) {
   const Shape matrix(shape.end() - 2, shape.end());
   return call.op("sub", {make_iota(call, matrix, 1, DType::kI32), make_iota(call, matrix, 0, DType::kI32)});
 }
 
-void import_eye(ImportCall& call) {
+void import_eye(AtenImportCall& call) {
   const ir::Type type = call.result_type(0);
   ir::Value* on =
       call.op("equal", {diagonal_number(call, type.shape), call.builder().scalar(DType::kI32, 0)});
   call.set_result(0, call.cast(on, type.dtype));
 }
 
-void import_triangle(ImportCall& call, std::string_view comparison) {
+void import_triangle(AtenImportCall& call, std::string_view comparison) {
   ir::Value* x = call.tensor("self");
   const double diagonal = call.has("diagonal") ? static_cast<double>(call.clamped_integer("diagonal")) : 0.0;
   ir::Value* keep = call.op(
@@ -80,15 +80,15 @@ const OpRegistration iota =
         .reference(iota_reference)
         .from_aten({"zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty",
                     "empty_strided", "new_empty_strided"},
-                   [](ImportCall& call) { import_splat(call, 0.0); })
-        .from_aten({"ones", "ones_like", "new_ones"}, [](ImportCall& call) { import_splat(call, 1.0); })
+                   [](AtenImportCall& call) { import_splat(call, 0.0); })
+        .from_aten({"ones", "ones_like", "new_ones"}, [](AtenImportCall& call) { import_splat(call, 1.0); })
         .from_aten({"full", "full_like", "new_full"},
-                   [](ImportCall& call) { import_splat(call, call.real("fill_value")); })
-        .from_aten({"scalar_tensor"}, [](ImportCall& call) { import_splat(call, call.real("s")); })
+                   [](AtenImportCall& call) { import_splat(call, call.real("fill_value")); })
+        .from_aten({"scalar_tensor"}, [](AtenImportCall& call) { import_splat(call, call.real("s")); })
         .from_aten({"arange", "arange.start", "arange.start_step"}, import_arange)
         .from_aten({"eye", "eye.m"}, import_eye)
-        .from_aten({"tril"}, [](ImportCall& call) { import_triangle(call, "less_equal"); })
-        .from_aten({"triu"}, [](ImportCall& call) { import_triangle(call, "greater_equal"); })
+        .from_aten({"tril"}, [](AtenImportCall& call) { import_triangle(call, "less_equal"); })
+        .from_aten({"triu"}, [](AtenImportCall& call) { import_triangle(call, "greater_equal"); })
         .samples({{{}, {{"shape", Shape{5}}}},
                   {{},
                    {{"shape", Shape{2, 3}},

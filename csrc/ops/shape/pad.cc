@@ -2,6 +2,9 @@
 // x put together, by the importers.
 #include <fmt/core.h>
 
+#include <numeric>
+
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -31,7 +34,7 @@ void pad_reference(ReferenceCall& call) {
 struct Border {
   std::vector<int64_t> low, high;
 };
-Border read_border(const std::vector<int64_t>& pairs, size_t rank, ImportCall& call) {
+Border read_border(const std::vector<int64_t>& pairs, size_t rank, AtenImportCall& call) {
   if (pairs.size() % 2 != 0 || pairs.size() / 2 > rank) {
     call.unsupported(fmt::format("padding {} of a tensor with {} dimensions", to_string(pairs), rank));
   }
@@ -98,25 +101,62 @@ ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge 
   return x;
 }
 
-void import_constant_pad(ImportCall& call, std::string_view value_name) {
+void import_constant_pad(AtenImportCall& call, std::string_view value_name) {
   ir::Value* x = call.tensor("self");
   const double value = call.has(value_name) ? call.real(value_name) : 0.0;
   call.set_result(
       0, pad_constant(call, x, read_border(call.integers("pad"), x->type().shape.size(), call), value));
 }
 
-void import_edge_pad(ImportCall& call, std::string_view list, Edge edge) {
+void import_edge_pad(AtenImportCall& call, std::string_view list, Edge edge) {
   ir::Value* x = call.tensor("self");
   call.set_result(0,
                   pad_edges(call, x, read_border(call.integers(list), x->type().shape.size(), call), edge));
 }
 
-void import_pad(ImportCall& call) {
+void import_pad(AtenImportCall& call) {
   const std::string mode = call.has("mode") ? call.text("mode") : "constant";
   if (mode == "constant") return import_constant_pad(call, "value");
   if (mode == "reflect") return import_edge_pad(call, "pad", Edge::kReflect);
   if (mode == "replicate") return import_edge_pad(call, "pad", Edge::kReplicate);
   if (mode == "circular") return import_edge_pad(call, "pad", Edge::kCircular);
+  call.unsupported(fmt::format("mode=\"{}\"", mode));
+}
+
+// ONNX: first all that stands before, then all that stands behind; of all dimensions, or of `axes`.
+Border read_onnx_border(NodeImportCall& call, size_t rank) {
+  const std::vector<int64_t> pads =
+      call.version() < 11 ? call.integers("pads") : call.operand_integers(1, "pads");
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (call.version() >= 18 && call.has_operand(3))
+    axes = normalize_dims(call.operand_integers(3, "axes"), rank);
+  if (pads.size() != 2 * axes.size())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} has pads {}; {} dimensions are padded, so there must be {}.",
+                            call.described(), to_string(pads), axes.size(), 2 * axes.size()));
+  Border border{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    border.low[axes[i]] = pads[i];
+    border.high[axes[i]] = pads[i + axes.size()];
+  }
+  return border;
+}
+
+void import_onnx_pad(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const Border border = read_onnx_border(call, x->type().shape.size());
+  const std::string mode = call.text("mode", "constant");
+  double value = 0.0;
+  if (call.version() < 11)
+    value = call.real("value", 0.0);
+  else if (call.has_operand(2))
+    value = call.operand_real(2, "constant_value");
+  if (mode == "constant") return call.set_result(0, pad_constant(call, x, border, value));
+  if (mode == "reflect") return call.set_result(0, pad_edges(call, x, border, Edge::kReflect));
+  if (mode == "edge") return call.set_result(0, pad_edges(call, x, border, Edge::kReplicate));
+  if (mode == "wrap" && call.version() >= 19)
+    return call.set_result(0, pad_edges(call, x, border, Edge::kCircular));
   call.unsupported(fmt::format("mode=\"{}\"", mode));
 }
 
@@ -137,12 +177,13 @@ const OpRegistration pad =
                          {"steps", Shape(shape.size(), 1)}}));
         })
         .reference(pad_reference)
-        .from_aten({"constant_pad_nd"}, [](ImportCall& call) { import_constant_pad(call, "value"); })
+        .from_onnx("Pad", {2}, import_onnx_pad)
+        .from_aten({"constant_pad_nd"}, [](AtenImportCall& call) { import_constant_pad(call, "value"); })
         .from_aten({"pad"}, import_pad)
         .from_aten({"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"},
-                   [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReflect); })
+                   [](AtenImportCall& call) { import_edge_pad(call, "padding", Edge::kReflect); })
         .from_aten({"replication_pad1d", "replication_pad2d", "replication_pad3d"},
-                   [](ImportCall& call) { import_edge_pad(call, "padding", Edge::kReplicate); })
+                   [](AtenImportCall& call) { import_edge_pad(call, "padding", Edge::kReplicate); })
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}}, {{"low", Shape{0, 1}}, {"high", Shape{2, 0}}, {"value", 0.0}}},
              {{ir::Type{DType::kF32, {4}}}, {{"low", Shape{2}}, {"high", Shape{1}}, {"value", -1.5}}},

@@ -8,7 +8,7 @@ namespace ipu::ops {
 namespace {
 
 // [..., C r r, H, W] to [..., C, H r, W r].
-void import_pixel_shuffle(ImportCall& call) {
+void import_pixel_shuffle(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Shape& shape = x->type().shape;
   const int64_t r = call.integer("upscale_factor");
@@ -20,7 +20,7 @@ void import_pixel_shuffle(ImportCall& call) {
 }
 
 // Every element `repeats` times in a row.
-void import_repeat_interleave(ImportCall& call) {
+void import_repeat_interleave(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t repeats = call.integer("repeats");
   if (!call.has("dim")) x = reshaped(call, x, {x->type().elements()});
@@ -33,7 +33,7 @@ void import_repeat_interleave(ImportCall& call) {
       0, reshaped(call, expanded(call, reshaped(call, x, spread), grown), call.result_type(0).shape));
 }
 
-void import_glu(ImportCall& call) {
+void import_glu(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : -1, x->type().shape.size());
   const int64_t half = x->type().shape[dim] / 2;
@@ -42,7 +42,7 @@ void import_glu(ImportCall& call) {
   call.set_result(0, call.op("mul", {sliced(call, x, dim, 0, half), gate}));
 }
 
-void import_prelu(ImportCall& call) {
+void import_prelu(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *weight = call.tensor("weight");
   Shape shape(x->type().shape.size(), 1);
   if (shape.size() >= 2) shape[1] = weight->type().elements();
@@ -53,7 +53,7 @@ void import_prelu(ImportCall& call) {
 
 // y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]: one product for all i and o, then a
 // sum.
-void import_bilinear(ImportCall& call) {
+void import_bilinear(AtenImportCall& call) {
   ir::Value *a = call.tensor("input1"), *b = call.tensor("input2"), *weight = call.tensor("weight");
   const int64_t outputs = weight->type().shape[0], n = weight->type().shape[1], m = weight->type().shape[2];
   const int64_t rows = a->type().elements() / std::max<int64_t>(1, n);
@@ -67,7 +67,7 @@ void import_bilinear(ImportCall& call) {
 }
 
 // In the flattened last two dimensions the diagonal is every (columns + 1)-th element.
-void import_diagonal(ImportCall& call) {
+void import_diagonal(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const auto rank = x->type().shape.size();
   const int64_t offset = call.has("offset") ? call.integer("offset") : 0;

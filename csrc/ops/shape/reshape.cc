@@ -77,12 +77,12 @@ ir::ViewRule reshape_view() {
 }
 
 // Sizes, dims and strides arguments are already resolved in the type of the result.
-void import_reshape(ImportCall& call) {
+void import_reshape(AtenImportCall& call) {
   call.set_result(0, reshaped(call, call.tensor("self"), call.result_type(0).shape));
 }
 
 // Copies and aliases: every value is immutable here, so they are the value itself.
-void import_same(ImportCall& call) { call.set_result(0, call.tensor("self")); }
+void import_same(AtenImportCall& call) { call.set_result(0, call.tensor("self")); }
 
 const OpRegistration reshape =
     define_op("reshape", "shape")

@@ -1,6 +1,7 @@
 // slice: a regular region of a tensor. All operators that cut a tensor in pieces are imported as slices.
 #include <fmt/core.h>
 
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -74,7 +75,7 @@ void slice_gradient(GradientBuilder& g) {
 }
 
 // Python's slice: ends are counted from the back when negative and cut to the tensor.
-void import_slice(ImportCall& call) {
+void import_slice(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Shape& shape = x->type().shape;
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
@@ -93,14 +94,56 @@ void import_slice(ImportCall& call) {
   call.set_result(0, sliced(call, x, dim, start, (end - start + step - 1) / step, step));
 }
 
-void import_select(ImportCall& call) {
+// Python's slice of some dimensions, backwards too; attributes before version 10, operands from then on.
+void import_onnx_slice(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const size_t rank = x->type().shape.size();
+  std::vector<int64_t> starts, ends, axes, steps;
+  const auto clamped = [&](std::string_view name) {
+    std::vector<int64_t> list = call.wide_integers(name);
+    for (int64_t& at : list) at = std::clamp<int64_t>(at, INT32_MIN, INT32_MAX);
+    return list;
+  };
+  if (call.version() < 10) {
+    starts = clamped("starts");
+    ends = clamped("ends");
+    axes = call.integers("axes", {});
+  } else {
+    starts = call.clamped_operand_integers(1, "starts");
+    ends = call.clamped_operand_integers(2, "ends");
+    if (call.has_operand(3)) axes = call.operand_integers(3, "axes");
+    if (call.has_operand(4)) steps = call.clamped_operand_integers(4, "steps");
+  }
+  for (size_t i = axes.size(); axes.size() < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  steps.resize(std::max(steps.size(), starts.size()), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    shape_error(fmt::format("{} has {} starts, {} ends, {} axes and {} steps", call.described(),
+                            starts.size(), ends.size(), axes.size(), steps.size()));
+  axes = normalize_dims(axes, rank);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t length = x->type().shape[axes[i]], step = steps[i];
+    if (step == 0) call.unsupported("a slice with step 0");
+    // Of a slice backwards the first place is the last element, the end is before the first.
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
+    const auto place = [&](int64_t at) { return std::clamp(at < 0 ? at + length : at, low, high); };
+    const int64_t start = place(starts[i]), end = place(ends[i]);
+    const int64_t size =
+        std::max<int64_t>(0, (step > 0 ? end - start + step - 1 : start - end - step - 1) / std::abs(step));
+    const int64_t first = step > 0 || size == 0 ? start : start + (size - 1) * step;
+    x = sliced(call, x, axes[i], std::max<int64_t>(first, 0), size, std::abs(step));
+    if (step < 0 && size > 1) x = call.op("flip", {x}, {{"dims", Shape{axes[i]}}});
+  }
+  call.set_result(0, x);
+}
+
+void import_select(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
   const int64_t index = normalize_dim(call.integer("index"), x->type().shape[dim]);
   call.set_result(0, reshaped(call, sliced(call, x, dim, index, 1), call.result_type(0).shape));
 }
 
-void import_narrow(ImportCall& call) {
+void import_narrow(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
   int64_t start = call.integer("start");
@@ -109,7 +152,7 @@ void import_narrow(ImportCall& call) {
 }
 
 // split, chunk: consecutive pieces; their sizes are in the types of the results.
-void import_pieces(ImportCall& call) {
+void import_pieces(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, x->type().shape.size());
   int64_t start = 0;
@@ -120,7 +163,7 @@ void import_pieces(ImportCall& call) {
   }
 }
 
-void import_unbind(ImportCall& call) {
+void import_unbind(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, x->type().shape.size());
   for (int i = 0; i < call.result_count(); ++i) {
@@ -148,6 +191,7 @@ const OpRegistration slice =
           return std::vector{strided_copy(offset, std::move(strides))};
         })
         .from_aten({"slice.Tensor"}, import_slice)
+        .from_onnx("Slice", {6}, import_onnx_slice)
         .from_aten({"select.int"}, import_select)
         .from_aten({"narrow"}, import_narrow)
         .from_aten({"split.Tensor", "split.sizes", "split_with_sizes", "chunk", "unsafe_chunk",

@@ -49,7 +49,7 @@ void slice_scatter_gradient(GradientBuilder& g) {
   if (g.needs(1)) g.set(1, g.op("slice", {g.upstream()}, region));
 }
 
-void import_region(ImportCall& call, int64_t dim, int64_t start, int64_t size, int64_t step) {
+void import_region(AtenImportCall& call, int64_t dim, int64_t start, int64_t size, int64_t step) {
   ir::Value* x = call.tensor("self");
   const Shape& shape = x->type().shape;
   std::vector<int64_t> starts(shape.size(), 0), sizes = shape, steps(shape.size(), 1);
@@ -78,7 +78,7 @@ const OpRegistration slice_scatter =
         .reference(slice_scatter_reference)
         .from_aten(
             {"slice_scatter"},
-            [](ImportCall& call) {
+            [](AtenImportCall& call) {
               const Shape& shape = call.tensor("self")->type().shape;
               const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : 0, shape.size());
               const int64_t length = shape[dim], step = call.has("step") ? call.clamped_integer("step") : 1;
@@ -90,7 +90,7 @@ const OpRegistration slice_scatter =
               import_region(call, dim, start, std::max<int64_t>(0, (end - start + step - 1) / step), step);
             })
         .from_aten({"select_scatter"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      const Shape& shape = call.tensor("self")->type().shape;
                      const int64_t dim = normalize_dim(call.integer("dim"), shape.size());
                      import_region(call, dim, normalize_dim(call.integer("index"), shape[dim]), 1, 1);

@@ -49,17 +49,17 @@ ir::ViewRule transpose_view() {
   return rule;
 }
 
-void import_permutation(ImportCall& call, std::vector<int64_t> perm) {
+void import_permutation(AtenImportCall& call, std::vector<int64_t> perm) {
   call.set_result(0, transposed(call, call.tensor("self"), std::move(perm)));
 }
 
-std::vector<int64_t> identity_permutation(ImportCall& call) {
+std::vector<int64_t> identity_permutation(AtenImportCall& call) {
   std::vector<int64_t> perm(call.tensor("self")->type().shape.size());
   std::iota(perm.begin(), perm.end(), 0);
   return perm;
 }
 
-void import_swap(ImportCall& call, std::string_view first, std::string_view second) {
+void import_swap(AtenImportCall& call, std::string_view first, std::string_view second) {
   std::vector<int64_t> perm = identity_permutation(call);
   if (!perm.empty()) {
     std::swap(perm[normalize_dim(call.integer(first), perm.size())],
@@ -69,14 +69,14 @@ void import_swap(ImportCall& call, std::string_view first, std::string_view seco
 }
 
 // t, mT, adjoint: the last two dimensions change places; t of a vector is the vector.
-void import_swap_last(ImportCall& call) {
+void import_swap_last(AtenImportCall& call) {
   std::vector<int64_t> perm = identity_permutation(call);
   if (perm.size() >= 2) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   import_permutation(call, perm);
 }
 
 // Dimensions `source` go to the places `destination`, the others fill up in order.
-void import_move(ImportCall& call, std::vector<int64_t> source, std::vector<int64_t> destination) {
+void import_move(AtenImportCall& call, std::vector<int64_t> source, std::vector<int64_t> destination) {
   const size_t rank = call.tensor("self")->type().shape.size();
   source = normalize_dims(std::move(source), rank);
   destination = normalize_dims(std::move(destination), rank);
@@ -115,26 +115,26 @@ const OpRegistration transpose =
               0, transpose_strides(op.operand(0)->type().shape, op.attributes.integers("perm")))};
         })
         .from_aten({"t", "mT", "mH", "adjoint", "matrix_H"}, import_swap_last)
-        .from_aten({"transpose.int"}, [](ImportCall& call) { import_swap(call, "dim0", "dim1"); })
-        .from_aten({"swapdims"}, [](ImportCall& call) { import_swap(call, "dim0", "dim1"); })
-        .from_aten({"swapaxes"}, [](ImportCall& call) { import_swap(call, "axis0", "axis1"); })
+        .from_aten({"transpose.int"}, [](AtenImportCall& call) { import_swap(call, "dim0", "dim1"); })
+        .from_aten({"swapdims"}, [](AtenImportCall& call) { import_swap(call, "dim0", "dim1"); })
+        .from_aten({"swapaxes"}, [](AtenImportCall& call) { import_swap(call, "axis0", "axis1"); })
         .from_aten({"permute"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      import_permutation(call, normalize_dims(call.integers("dims"),
                                                              call.tensor("self")->type().shape.size()));
                    })
         .from_aten({"numpy_T"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      std::vector<int64_t> perm = identity_permutation(call);
                      std::reverse(perm.begin(), perm.end());
                      import_permutation(call, perm);
                    })
         .from_aten({"movedim.int", "moveaxis.int"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      import_move(call, {call.integer("source")}, {call.integer("destination")});
                    })
         .from_aten({"movedim.intlist", "moveaxis.intlist"},
-                   [](ImportCall& call) {
+                   [](AtenImportCall& call) {
                      import_move(call, call.integers("source"), call.integers("destination"));
                    })
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {{"perm", Shape{1, 0}}}},

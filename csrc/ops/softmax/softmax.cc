@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
 
@@ -44,7 +45,7 @@ void gradient_reference(ReferenceCall& call, bool logarithm) {
   });
 }
 
-void import_softmax(ImportCall& call, std::string_view kind) {
+void import_softmax(AtenImportCall& call, std::string_view kind) {
   // A dtype argument converts before, the result's dtype is that one (half_to_float likewise).
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   if (x->type().shape.empty()) {  // one class
@@ -55,14 +56,28 @@ void import_softmax(ImportCall& call, std::string_view kind) {
                   call.op(kind, {x}, {{"dim", normalize_dim(call.integer("dim"), x->type().shape.size())}}));
 }
 
+// Before version 13 all dimensions from the axis on are one line, from then on the axis alone is.
+void import_onnx_softmax(NodeImportCall& call, std::string_view kind) {
+  ir::Value* x = call.operand(0);
+  const Shape shape = x->type().shape;
+  if (call.version() >= 13)
+    return call.set_result(0, call.op(kind, {x}, {{"dim", axis_of(call, "axis", -1, shape.size())}}));
+  const int64_t axis = axis_of(call, "axis", 1, shape.size());
+  int64_t lines = 1;
+  for (int64_t d = 0; d < axis; ++d) lines *= shape[d];
+  const int64_t length = x->type().elements() / std::max<int64_t>(lines, 1);
+  ir::Value* y = call.op(kind, {reshaped(call, x, {lines, length})}, {{"dim", int64_t{1}}});
+  call.set_result(0, reshaped(call, y, shape));
+}
+
 Cost line_cost(const ir::Op& op, double flops_per_element) {
   const ir::Type& type = op.result()->type();
   return {flops_per_element * static_cast<double>(type.elements()),
           static_cast<double>(type.bytes()) * op.operand_count(), static_cast<double>(type.bytes())};
 }
 
-OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc,
-                        std::vector<std::string> overloads) {
+OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::vector<std::string> overloads,
+                        std::string onnx) {
   OpDefBuilder builder = define_op(name, "softmax");
   builder.doc(std::move(doc))
       .operand("x", kAnyFloat)
@@ -78,7 +93,8 @@ OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc,
       })
       .reference([logarithm](ReferenceCall& call) { softmax_reference(call, logarithm); })
       .cost([](const ir::Op& op) { return line_cost(op, 12.0); })
-      .from_aten(std::move(overloads), [name](ImportCall& call) { import_softmax(call, name); })
+      .from_aten(std::move(overloads), [name](AtenImportCall& call) { import_softmax(call, name); })
+      .from_onnx(std::move(onnx), {6}, [name](NodeImportCall& call) { import_onnx_softmax(call, name); })
       .samples({{{f32({2, 5})}, {{"dim", int64_t{1}}}},
                 {{f32({3, 2})}, {{"dim", int64_t{0}}}},
                 {{f32({2, 3, 2, 2})}, {{"dim", int64_t{1}}}}});
@@ -106,9 +122,9 @@ OpDefBuilder gradient_op(std::string name, bool logarithm, std::string doc) {
 }
 
 const OpRegistration softmax =
-    softmax_op("softmax", false, "exp(x) over its sum along dim.", {"softmax.int", "_softmax"});
+    softmax_op("softmax", false, "exp(x) over its sum along dim.", {"softmax.int", "_softmax"}, "Softmax");
 const OpRegistration log_softmax = softmax_op("log_softmax", true, "Logarithm of the softmax of x along dim.",
-                                              {"log_softmax.int", "_log_softmax"});
+                                              {"log_softmax.int", "_log_softmax"}, "LogSoftmax");
 
 const OpRegistration softmax_gradient =
     gradient_op("softmax_gradient", false, "y * (dy - sum(y * dy)): gradient of softmax from its result y.")

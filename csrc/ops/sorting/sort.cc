@@ -89,7 +89,7 @@ struct Sorted {
 };
 
 // A scalar is sorted as it is.
-Sorted sorted(ImportCall& call, ir::Value* x, int64_t dim, bool descending, int64_t count) {
+Sorted sorted(AtenImportCall& call, ir::Value* x, int64_t dim, bool descending, int64_t count) {
   if (x->type().shape.empty()) x = reshaped(call, x, {1});
   ir::Value* values = call.op(
       "sort", {x},
@@ -97,31 +97,31 @@ Sorted sorted(ImportCall& call, ir::Value* x, int64_t dim, bool descending, int6
   return {values, values->producer()->result(1)};
 }
 
-ir::Value* sortable(ImportCall& call) {
+ir::Value* sortable(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   return x->type().dtype == DType::kBool ? call.cast(x, DType::kU8) : x;
 }
 
-void set_sorted(ImportCall& call, const Sorted& s) {
+void set_sorted(AtenImportCall& call, const Sorted& s) {
   ir::Value* values = reshaped(call, s.values, call.result_type(0).shape);
   call.set_result(0, call.cast(values, call.result_type(0).dtype));
   call.set_result(1, reshaped(call, s.indices, call.result_type(1).shape));
 }
 
-void import_sort(ImportCall& call) {
+void import_sort(AtenImportCall& call) {
   const bool descending = call.has("descending") && call.boolean("descending");
   const int64_t dim = call.has("dim") ? call.integer("dim") : -1;
   set_sorted(call, sorted(call, sortable(call), dim, descending, -1));
 }
 
-void import_argsort(ImportCall& call) {
+void import_argsort(AtenImportCall& call) {
   const bool descending = call.has("descending") && call.boolean("descending");
   const int64_t dim = call.has("dim") ? call.integer("dim") : -1;
   const Sorted s = sorted(call, sortable(call), dim, descending, -1);
   call.set_result(0, reshaped(call, s.indices, call.result_type(0).shape));
 }
 
-void import_topk(ImportCall& call) {
+void import_topk(AtenImportCall& call) {
   if (call.has("sorted") && !call.boolean("sorted")) call.unsupported("sorted=False; the values come sorted");
   const bool largest = !call.has("largest") || call.boolean("largest");
   const int64_t dim = call.has("dim") ? call.integer("dim") : -1;
@@ -129,7 +129,7 @@ void import_topk(ImportCall& call) {
 }
 
 // The lower of the two middle elements; NaN if there is one.
-Sorted median(ImportCall& call, ir::Value* x, int64_t dim) {
+Sorted median(AtenImportCall& call, ir::Value* x, int64_t dim) {
   if (x->type().shape.empty()) x = reshaped(call, x, {1});
   dim = normalize_dim(dim, x->type().shape.size());
   const int64_t size = x->type().shape[dim], middle = (size - 1) / 2;
@@ -143,7 +143,7 @@ Sorted median(ImportCall& call, ir::Value* x, int64_t dim) {
   return {call.op("where", {unordered, last, value}), call.op("where", {unordered, last_index, index})};
 }
 
-void import_median_of_all(ImportCall& call) {
+void import_median_of_all(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
   const Sorted m = median(call, reshaped(call, x, {x->type().elements()}), 0);
   if (!is_floating_point(x->type().dtype))
@@ -162,7 +162,7 @@ void import_median_of_all(ImportCall& call) {
   call.set_result(0, call.op("add", {reshaped(call, value, {}), shift}));
 }
 
-void import_median(ImportCall& call) {
+void import_median(AtenImportCall& call) {
   set_sorted(call, median(call, call.tensor("self"), call.integer("dim")));
 }
 

@@ -12,6 +12,7 @@ const OpRegistration exp =
     unary_op("exp", kFamily, "e to the power of x.", Func::kExp, kAnyFloat)
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.result()); }))
         .from_aten({"exp"})
+        .from_onnx("Exp", {6})
         .samples(unary_samples());
 
 const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 0.", Func::kExpm1, kAnyFloat)
@@ -25,6 +26,7 @@ const OpRegistration log =
     unary_op("log", kFamily, "The natural logarithm.", Func::kLog, kAnyFloat)
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.div(dy, g.operand(0)); }))
         .from_aten({"log"})
+        .from_onnx("Log", {6})
         .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration log1p = unary_op("log1p", kFamily, "log(1 + x), exact near 0.", Func::kLog1p, kAnyFloat)
@@ -53,6 +55,7 @@ const OpRegistration sqrt = unary_op("sqrt", kFamily, "The square root; NaN belo
                                   return g.div(dy, g.scale(g.result(), 2.0));
                                 }))
                                 .from_aten({"sqrt"})
+                                .from_onnx("Sqrt", {6})
                                 .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration rsqrt = unary_op("rsqrt", kFamily, "1 / sqrt(x).", Func::kRsqrt, kAnyFloat)
@@ -69,6 +72,7 @@ const OpRegistration reciprocal = unary_op("reciprocal", kFamily, "1 / x.", Func
                                         return g.neg(g.mul(dy, g.mul(y, y)));
                                       }))
                                       .from_aten({"reciprocal"})
+                                      .from_onnx("Reciprocal", {6})
                                       .samples(unary_samples(0.25, 4.0));
 
 }  // namespace

@@ -15,6 +15,7 @@ const OpRegistration sinh = unary_op("sinh", kFamily, "The hyperbolic sine.", Fu
                                   return g.mul(dy, g.op("cosh", {g.operand(0)}));
                                 }))
                                 .from_aten({"sinh"})
+                                .from_onnx("Sinh", {9})
                                 .samples(unary_samples());
 
 const OpRegistration cosh = unary_op("cosh", kFamily, "The hyperbolic cosine.", Func::kCosh, kAnyFloat)
@@ -22,6 +23,7 @@ const OpRegistration cosh = unary_op("cosh", kFamily, "The hyperbolic cosine.", 
                                   return g.mul(dy, g.op("sinh", {g.operand(0)}));
                                 }))
                                 .from_aten({"cosh"})
+                                .from_onnx("Cosh", {9})
                                 .samples(unary_samples());
 
 const OpRegistration asinh =
@@ -31,6 +33,7 @@ const OpRegistration asinh =
           return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), 1.0)}));
         }))
         .from_aten({"asinh"})
+        .from_onnx("Asinh", {9})
         .samples(unary_samples());
 
 const OpRegistration acosh =
@@ -40,6 +43,7 @@ const OpRegistration acosh =
           return g.mul(dy, g.op("rsqrt", {g.add_scalar(g.mul(x, x), -1.0)}));
         }))
         .from_aten({"acosh"})
+        .from_onnx("Acosh", {9})
         .samples(unary_samples(1.1, 4.0));
 
 const OpRegistration atanh =
@@ -50,6 +54,7 @@ const OpRegistration atanh =
           return g.div(dy, g.add_scalar(g.neg(g.mul(x, x)), 1.0));
         }))
         .from_aten({"atanh"})
+        .from_onnx("Atanh", {9})
         .samples(unary_samples(-0.9, 0.9));
 
 // 2 / sqrt(pi) * exp(-x^2)
@@ -63,6 +68,7 @@ const OpRegistration erf = unary_op("erf", kFamily, "The error function.", Func:
                                  return g.mul(dy, slope_of_erf(g));
                                }))
                                .from_aten({"erf"})
+                               .from_onnx("Erf", {9})
                                .samples(unary_samples());
 
 const OpRegistration erfc =
@@ -77,6 +83,7 @@ const OpRegistration tanh = unary_op("tanh", kFamily, "The hyperbolic tangent.",
                                   return g.op("tanh_gradient", {g.result(), dy});
                                 }))
                                 .from_aten({"tanh"})
+                                .from_onnx("Tanh", {6})
                                 .samples(unary_samples());
 
 const OpRegistration sigmoid = unary_op("sigmoid", kFamily, "1 / (1 + exp(-x)).", Func::kSigmoid, kAnyFloat)
@@ -84,6 +91,7 @@ const OpRegistration sigmoid = unary_op("sigmoid", kFamily, "1 / (1 + exp(-x))."
                                      return g.op("sigmoid_gradient", {g.result(), dy});
                                    }))
                                    .from_aten({"sigmoid"})
+                                   .from_onnx("Sigmoid", {6})
                                    .samples(unary_samples());
 
 const OpRegistration tanh_gradient =

@@ -11,6 +11,7 @@ const OpRegistration sin = unary_op("sin", kFamily, "The sine.", Func::kSin, kAn
                                  return g.mul(dy, g.op("cos", {g.operand(0)}));
                                }))
                                .from_aten({"sin"})
+                               .from_onnx("Sin", {7})
                                .samples(unary_samples());
 
 const OpRegistration cos = unary_op("cos", kFamily, "The cosine.", Func::kCos, kAnyFloat)
@@ -18,6 +19,7 @@ const OpRegistration cos = unary_op("cos", kFamily, "The cosine.", Func::kCos, k
                                  return g.neg(g.mul(dy, g.op("sin", {g.operand(0)})));
                                }))
                                .from_aten({"cos"})
+                               .from_onnx("Cos", {7})
                                .samples(unary_samples());
 
 const OpRegistration tan = unary_op("tan", kFamily, "The tangent.", Func::kTan, kAnyFloat)
@@ -26,6 +28,7 @@ const OpRegistration tan = unary_op("tan", kFamily, "The tangent.", Func::kTan, 
                                  return g.mul(dy, g.add_scalar(g.mul(y, y), 1.0));
                                }))
                                .from_aten({"tan"})
+                               .from_onnx("Tan", {7})
                                .samples(unary_samples(-1.2, 1.2));
 
 // 1 / sqrt(1 - x^2), what asin and acos share.
@@ -39,6 +42,7 @@ const OpRegistration asin =
         .gradient(
             unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, slope_of_arcs(g)); }))
         .from_aten({"asin"})
+        .from_onnx("Asin", {7})
         .samples(unary_samples(-0.9, 0.9));
 
 const OpRegistration acos =
@@ -46,6 +50,7 @@ const OpRegistration acos =
         .gradient(unary_gradient(
             [](GradientBuilder& g, ir::Value* dy) { return g.neg(g.mul(dy, slope_of_arcs(g))); }))
         .from_aten({"acos"})
+        .from_onnx("Acos", {7})
         .samples(unary_samples(-0.9, 0.9));
 
 const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Func::kAtan, kAnyFloat)
@@ -54,6 +59,7 @@ const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Fu
                                   return g.div(dy, g.add_scalar(g.mul(x, x), 1.0));
                                 }))
                                 .from_aten({"atan"})
+                                .from_onnx("Atan", {7})
                                 .samples(unary_samples());
 
 const OpRegistration atan2 = define_op("atan2", kFamily)

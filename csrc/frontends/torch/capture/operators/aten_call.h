@@ -1,4 +1,4 @@
-// A boxed call as an importer sees it (ops::ImportCall): arguments by the name the schema gives them. What
+// A boxed call as an importer sees it (ops::AtenImportCall): arguments by the name the schema gives them. What
 // tensors are as values of the graph is the derived class's: of a call of the program (import.cc) or of
 // a view over its parent (memory/views.cc).
 #pragma once
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "frontends/torch/capture/operators/op_info.h"
-#include "ops/definition/import_call.h"
+#include "ops/definition/aten_import_call.h"
 
 namespace ipu::frontends::torch_frontend {
 
-class AtenCall : public ops::ImportCall {
+class AtenCall : public ops::AtenImportCall {
  public:
   std::string_view overload() const override { return info_.overload; }
   ir::Builder& builder() override { return builder_; }

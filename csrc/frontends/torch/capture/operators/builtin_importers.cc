@@ -9,13 +9,13 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-void import_reshape(ops::ImportCall& call) {
+void import_reshape(ops::AtenImportCall& call) {
   call.set_result(0, call.op("reshape", {call.tensor("self")}, {{"shape", call.result_type(0).shape}}));
 }
 
 // A view of memory by sizes and strides, where it can be said with slices, reshapes and a transposition:
 // sorted by stride, each dimension must step over whole blocks of the next.
-void import_as_strided(ops::ImportCall& call) {
+void import_as_strided(ops::AtenImportCall& call) {
   std::vector<int64_t> size = call.integers("size"), stride = call.integers("stride");
   int64_t offset = call.has("storage_offset") ? call.integer("storage_offset") : 0;
   ir::Value* base = call.tensor("self");
@@ -64,18 +64,18 @@ void import_as_strided(ops::ImportCall& call) {
 }
 
 template <const char* kKind>
-void import_identity(ops::ImportCall& call) {
+void import_identity(ops::AtenImportCall& call) {
   call.set_result(0, call.op(kKind, {call.tensor("x")}));
 }
 
-void import_identity_loss(ops::ImportCall& call) {
+void import_identity_loss(ops::AtenImportCall& call) {
   call.set_result(0, call.op("identity_loss", {call.tensor("x")}, {{"reduction", call.text("reduction")}}));
 }
 
 constexpr char kNop[] = "nop";
 
 // The checkpoint itself is the op's setting: its result is kept for the backward pass.
-void import_recomputation_checkpoint(ops::ImportCall& call) {
+void import_recomputation_checkpoint(ops::AtenImportCall& call) {
   call.builder().settings.recompute = ir::Recompute::kCheckpoint;
   import_identity<kNop>(call);
   call.builder().settings.recompute = ir::Recompute::kDefault;

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "ops/definition/import_call.h"
+#include "ops/definition/aten_import_call.h"
 
 namespace ipu::frontends::torch_frontend {
 
-using Importer = std::function<void(ops::ImportCall&)>;
+using Importer = ops::AtenImporter;
 
 // Handled by the capture itself, because the op is about memory, devices or values rather than mathematics.
 enum class Special : uint8_t {

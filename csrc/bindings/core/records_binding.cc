@@ -1,0 +1,214 @@
+#include "bindings/core/records_binding.h"
+
+#include <fmt/core.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <set>
+
+#include "bindings/core/numpy_arrays.h"
+#include "frontends/records/program.h"
+#include "ir/builder.h"
+#include "python/without_lock.h"
+#include "support/error.h"
+#include "support/interruption.h"
+
+namespace ipu::bindings {
+namespace {
+
+namespace py = pybind11;
+namespace records = frontends::records;
+
+[[noreturn]] void wrong_data(const std::string& what, const char* wanted) {
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("wrong kind of data: {} must be {}.", what, wanted));
+}
+
+py::object item(const py::dict& dict, const char* key, const std::string& what) {
+  if (!dict.contains(key))
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("missing data: {} has no '{}'.", what, key));
+  return dict[key];
+}
+
+template <typename T>
+T read(const py::handle& value, const std::string& what, const char* wanted) {
+  try {
+    return value.cast<T>();
+  } catch (const py::cast_error&) {
+    wrong_data(what, wanted);
+  }
+}
+
+ConstantPtr constant_of(const py::handle& value, const std::string& what) {
+  const py::array array = py::array::ensure(value, py::array::c_style);
+  if (!array) {
+    PyErr_Clear();
+    wrong_data(what, "an array");
+  }
+  return ir::make_constant(dtype_of(array.dtype(), what), shape_of(array), array.data());
+}
+
+// A list is one of integers unless it holds something else.
+Attribute list_of(const py::sequence& list, const std::string& what) {
+  bool has_text = false, has_real = false;
+  for (const py::handle& element : list) {
+    has_text = has_text || py::isinstance<py::str>(element);
+    has_real = has_real || py::isinstance<py::float_>(element);
+  }
+  if (has_text) return read<std::vector<std::string>>(list, what, "strings, all of them");
+  if (has_real) return read<std::vector<double>>(list, what, "numbers, all of them");
+  return read<std::vector<int64_t>>(list, what, "a list of integers, real numbers or strings");
+}
+
+Attribute attribute_of(const py::handle& value, const std::string& what) {
+  if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
+  if (py::isinstance<py::int_>(value)) return read<int64_t>(value, what, "an integer of 64 bits");
+  if (py::isinstance<py::float_>(value)) return value.cast<double>();
+  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+  if (py::isinstance<py::array>(value)) return constant_of(value, what);
+  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value))
+    return list_of(py::reinterpret_borrow<py::sequence>(value), what);
+  wrong_data(what, "a number, a string, an array or a list of numbers or strings");
+}
+
+records::GraphRecord graph_of(const py::dict& data);
+
+records::NodeRecord node_of(const py::dict& data) {
+  records::NodeRecord node;
+  node.type = read<std::string>(item(data, "type", "a node"), "the type of a node", "a string");
+  const std::string what = fmt::format("a node {}", node.type);
+  const auto text = [&](const char* key) {
+    return data.contains(key) ? read<std::string>(data[key], fmt::format("'{}' of {}", key, what), "a string")
+                              : "";
+  };
+  const auto names = [&](const char* key) {
+    return read<std::vector<std::string>>(item(data, key, what), fmt::format("'{}' of {}", key, what),
+                                          "a list of names");
+  };
+  node.domain = text("domain");
+  node.name = text("name");
+  if (data.contains("version"))
+    node.version = read<int>(data["version"], "the version of " + what, "an integer");
+  node.operands = names("operands");
+  node.results = names("results");
+  if (data.contains("attributes"))
+    for (const auto& [key, value] :
+         read<py::dict>(data["attributes"], "the attributes of " + what, "a dictionary")) {
+      const auto name = read<std::string>(key, "the name of an attribute of " + what, "a string");
+      node.attributes.set(name, attribute_of(value, fmt::format("attribute '{}' of {}", name, what)));
+    }
+  if (data.contains("subgraphs"))
+    for (const auto& [key, value] :
+         read<py::dict>(data["subgraphs"], "the subgraphs of " + what, "a dictionary"))
+      node.subgraphs.emplace(read<std::string>(key, "the name of a subgraph of " + what, "a string"),
+                             graph_of(read<py::dict>(value, "a subgraph of " + what, "a dictionary")));
+  return node;
+}
+
+records::GraphRecord graph_of(const py::dict& data) {
+  records::GraphRecord graph;
+  if (data.contains("name"))
+    graph.name = read<std::string>(data["name"], "the name of the graph", "a string");
+  for (const py::handle& entry : read<py::list>(item(data, "inputs", "the graph"), "the inputs", "a list")) {
+    const auto [name, type, shape] = read<std::tuple<std::string, py::object, Shape>>(
+        entry, "an input", "a tuple of a name, a NumPy type and a shape");
+    for (const int64_t extent : shape)
+      if (extent < 0)
+        wrong_data(fmt::format("the shape of input '{}'", name), "sizes, none of them open or negative");
+    graph.inputs.push_back(
+        {name, {dtype_of(py::dtype::from_args(type), fmt::format("input '{}'", name)), shape}});
+  }
+  std::set<std::string> trained;
+  if (data.contains("trained"))
+    for (const auto& name : read<std::vector<std::string>>(data["trained"], "'trained'", "a list of names"))
+      trained.insert(name);
+  if (data.contains("initialisers"))
+    for (const auto& [key, value] :
+         read<py::dict>(data["initialisers"], "the initialisers", "a dictionary")) {
+      const auto name = read<std::string>(key, "the name of an initialiser", "a string");
+      graph.initialisers.push_back(
+          {name, constant_of(value, fmt::format("initialiser '{}'", name)), trained.erase(name) > 0});
+    }
+  if (!trained.empty())
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format(
+            "unknown initialiser: '{}' is to be trained, but the graph has no initialiser of that name.",
+            *trained.begin()));
+  for (const py::handle& node : read<py::list>(item(data, "nodes", "the graph"), "the nodes", "a list"))
+    graph.nodes.push_back(node_of(read<py::dict>(node, "a node", "a dictionary")));
+  graph.outputs =
+      read<std::vector<std::string>>(item(data, "outputs", "the graph"), "the outputs", "a list of names");
+  return graph;
+}
+
+records::ModelRecord model_of(const py::dict& data) {
+  records::ModelRecord model;
+  if (data.contains("source")) model.source = read<std::string>(data["source"], "'source'", "a string");
+  if (data.contains("versions"))
+    model.versions =
+        read<std::map<std::string, int>>(data["versions"], "'versions'", "a dictionary of integers");
+  model.graph = graph_of(read<py::dict>(item(data, "graph", "the model"), "the graph", "a dictionary"));
+  return model;
+}
+
+optimizers::Kind kind_of(const std::string& name) {
+  using optimizers::Kind;
+  static const std::map<std::string, Kind> kKinds = {{"sgd", Kind::kSgdSeparate},
+                                                     {"adam", Kind::kAdam},
+                                                     {"adamw", Kind::kAdamW},
+                                                     {"rmsprop", Kind::kRmsProp},
+                                                     {"lamb", Kind::kLamb}};
+  const auto at = kKinds.find(name);
+  if (at == kKinds.end())
+    throw Error(ErrorCode::kOptimizer,
+                fmt::format("unknown optimizer: '{}'; adam, adamw, lamb, rmsprop or sgd.", name));
+  return at->second;
+}
+
+optimizers::Spec optimizer_of(const py::dict& data) {
+  optimizers::Spec spec;
+  optimizers::Group group;
+  for (const auto& [key, value] : data) {
+    const auto name = read<std::string>(key, "the name of a value of the optimizer", "a string");
+    const std::string what = fmt::format("'{}' of the optimizer", name);
+    if (name == "kind")
+      spec.kind = kind_of(read<std::string>(value, what, "a string"));
+    else if (name == "nesterov")
+      group.nesterov = read<bool>(value, what, "a boolean");
+    else
+      group.hyper[name] = {read<double>(value, what, "a number"), true};
+  }
+  spec.groups.push_back(std::move(group));
+  return spec;
+}
+
+records::ProgramOptions options_of(const py::dict& data) {
+  records::ProgramOptions options;
+  const auto number = [&](const char* key) {
+    const int64_t value =
+        data.contains(key) ? read<int64_t>(data[key], fmt::format("'{}'", key), "an integer") : 1;
+    if (value < 1)
+      throw Error(ErrorCode::kOption, fmt::format("{} is {}: it must be at least 1", key, value));
+    return value;
+  };
+  if (data.contains("loss")) options.loss = read<std::string>(data["loss"], "'loss'", "a name");
+  if (data.contains("optimizer"))
+    options.optimizer = optimizer_of(read<py::dict>(data["optimizer"], "'optimizer'", "a dictionary"));
+  options.device_iterations = number("device_iterations");
+  options.accumulation = number("accumulation");
+  options.replicas = static_cast<int>(number("replicas"));
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<ir::Module> module_of_records(const py::dict& model, const py::dict& program) {
+  const records::ModelRecord record = model_of(model);
+  const records::ProgramOptions options = options_of(program);
+  return python::without_gil([&] {
+    Interruptible scope(&python::interrupted);
+    return records::build_program(record, options);
+  });
+}
+
+}  // namespace ipu::bindings

@@ -1,0 +1,15 @@
+// Models as node records, from plain Python data: dictionaries, lists, NumPy arrays.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "ir/module.h"
+
+namespace ipu::bindings {
+
+// `model` and `program` as ipu_core.compile_model describes them. Error(kTypeMismatch) for data of another form.
+std::unique_ptr<ir::Module> module_of_records(const pybind11::dict& model, const pybind11::dict& program);
+
+}  // namespace ipu::bindings

@@ -1,0 +1,183 @@
+#include "frontends/records/import.h"
+
+#include <fmt/core.h>
+
+#include <set>
+
+#include "frontends/records/fold.h"
+#include "frontends/records/node_order.h"
+#include "frontends/records/record_call.h"
+#include "frontends/records/unsupported.h"
+#include "ops/definition/importers.h"
+#include "support/error.h"
+#include "support/foreign_text.h"
+
+namespace ipu::frontends::records {
+namespace {
+
+class ModelImporter {
+ public:
+  ModelImporter(const ModelRecord& model, Imported& imported)
+      : model_(model),
+        imported_(imported),
+        graph_(imported.module->add_graph("forward")),
+        builder_(graph_),
+        values_(graph_, &imported.forward) {
+    imported.forward.graph = graph_;
+    state_.graph = graph_;
+    state_.forward = &imported.forward;
+  }
+
+  void run(const std::string& loss) {
+    state_.is_training = !loss.empty();
+    for (const GraphRecord::Input& input : model_.graph.inputs) values_.add_input(input);
+    for (const GraphRecord::Initialiser& initialiser : model_.graph.initialisers)
+      values_.add_initialiser(initialiser);
+    check_order(model_.graph);
+    for (const NodeRecord& node : model_.graph.nodes) import_node(node);
+    if (!unsupported_.empty()) unsupported_.raise(model_.source);
+    builder_.location = nullptr;
+    builder_.origin = nullptr;
+    for (const std::string& name : model_.graph.outputs) add_output(name);
+    values_.append_state_outputs();
+    const Known* found = loss.empty() ? nullptr : values_.find(loss);
+    if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
+      imported_.loss = found->value;
+    erase_unused(*graph_, imported_.loss);
+  }
+
+ private:
+  int version_of(const NodeRecord& node) const {
+    if (node.version != 0) return node.version;
+    const std::string domain(ops::canonical_domain(node.domain));
+    for (const auto& [name, version] : model_.versions)
+      if (ops::canonical_domain(name) == domain) return version;
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("missing version: {} does not say which version of domain '{}' it uses, which {} needs.",
+                    quotation(model_.source), quotation(domain), node_name(node)));
+  }
+
+  // Why there is no importer: other versions are known, or none is.
+  static std::string why_missing(const NodeRecord& node) {
+    std::string known;
+    for (const ops::Importer* importer : ops::importers_of(node.domain, node.type)) {
+      if (!std::holds_alternative<ops::NodeImporter>(importer->import)) continue;
+      const ops::VersionRange& range = importer->versions;
+      known += fmt::format("{}{} to {}", known.empty() ? "" : ", ", range.since, range.until);
+    }
+    return known.empty() ? "there is no importer for it" : "the versions that can be imported are " + known;
+  }
+
+  void import_node(const NodeRecord& node) {
+    const int version = version_of(node);
+    const ops::Importer* importer = ops::find_importer(node.domain, node.type, version);
+    const auto* import = importer == nullptr ? nullptr : std::get_if<ops::NodeImporter>(&importer->import);
+    bool is_known = true;
+    for (const std::string& name : node.operands)
+      if (!name.empty()) is_known = is_known && !values_.find(name)->is_missing;
+    if (import == nullptr) {
+      unsupported_.add(node, version, why_missing(node));
+    } else if (!is_known) {
+      unsupported_.add_skipped();
+    } else if (import_with(*import, node, version)) {
+      return;
+    }
+    Known missing;
+    missing.is_missing = true;
+    for (const std::string& name : node.results)
+      if (!name.empty()) values_.add(name, missing);
+  }
+
+  bool import_with(const ops::NodeImporter& import, const NodeRecord& node, int version) {
+    stand_at(node, version);
+    RecordCall call(builder_, node, version, values_, state_);
+    const ir::Op* last = graph_->ops().empty() ? nullptr : graph_->ops().back().get();
+    try {
+      import(call);
+      call.check_complete();
+    } catch (Error& error) {
+      const std::string where = described(node, version);
+      if (error.code() != ErrorCode::kUnsupportedOps) {
+        if (error.text().find(where) == std::string::npos)
+          error.add(fmt::format("\n  from: {} in {}", where, quotation(model_.source)));
+        throw;
+      }
+      const std::string prefix = "unsupported operation: " + where + ": ";
+      std::string text = error.text();
+      if (text.starts_with(prefix)) text = text.substr(prefix.size());
+      if (text.ends_with('.')) text.pop_back();
+      unsupported_.add(node, version, text);
+      return false;
+    }
+    std::vector<Known> results = call.results();
+    GivenValues given;
+    if (find_constant_operands(node, given)) fold_results(*graph_, last, given, results);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string& name = node.results[i];
+      if (name.empty()) continue;
+      name_value(results[i].value, name);
+      values_.add(name, results[i]);
+    }
+    return true;
+  }
+
+  // Whether all operands are constants of the model; those that are values too come with their value.
+  bool find_constant_operands(const NodeRecord& node, GivenValues& given) {
+    for (const std::string& name : node.operands) {
+      if (name.empty()) continue;
+      const Known& known = *values_.find(name);
+      if (known.constant == nullptr) return false;
+      if (known.value != nullptr) given.emplace_back(known.value, device_constant(known.constant, name));
+    }
+    return !node.operands.empty();
+  }
+
+  // The value goes by the model's name, unless it is another's: Identity gives its operand.
+  void name_value(ir::Value* value, const std::string& name) {
+    if (value == nullptr || value->producer() == nullptr || !named_.insert(value).second) return;
+    if (value->name() != name) graph_->rename(value, name);
+  }
+
+  void stand_at(const NodeRecord& node, int version) {
+    builder_.location = node.location;
+    if (builder_.location == nullptr)
+      builder_.location = std::make_shared<ir::LocationData>(ir::LocationData{model_.source, 0, node.name});
+    ir::Origin origin{std::string(ops::canonical_domain(node.domain)), node.type, version, {}};
+    for (const auto& [name, value] : node.attributes)
+      if (!std::holds_alternative<ConstantPtr>(value)) origin.attributes.set(name, value);
+    builder_.origin = std::make_shared<ir::Origin>(std::move(origin));
+  }
+
+  void add_output(const std::string& name) {
+    Known* known = values_.find(name);
+    if (known == nullptr)
+      throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in {} is called '{}'.",
+                                                        quotation(model_.source), quotation(name)));
+    ir::Value* value = values_.value(builder_, name, *known);
+    graph_->append_output(value);
+    ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
+    output.name = name;
+    output.host_dtype = value->type().dtype;
+  }
+
+  const ModelRecord& model_;
+  Imported& imported_;
+  ir::Graph* graph_;
+  ir::Builder builder_;
+  ValueTable values_;
+  ModelState state_;
+  UnsupportedNodes unsupported_;
+  std::set<const ir::Value*> named_;
+};
+
+}  // namespace
+
+Imported import_model(const ModelRecord& model, const std::string& loss) {
+  Imported imported;
+  imported.module = std::make_unique<ir::Module>();
+  ModelImporter(model, imported).run(loss);
+  return imported;
+}
+
+}  // namespace ipu::frontends::records

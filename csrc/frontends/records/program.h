@@ -1,0 +1,26 @@
+// From a model of node records to a program: inference, or training by a loss that is a value of the model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "frontends/records/records.h"
+#include "ir/module.h"
+#include "optimizers/optimizer.h"
+
+namespace ipu::frontends::records {
+
+struct ProgramOptions {
+  std::string loss;  // name of the value to minimise; "": inference
+  // `group_of` empty: all trained initialisers are in group 0.
+  optimizers::Spec optimizer;
+  int64_t device_iterations = 1, accumulation = 1;
+  int replicas = 1;
+};
+
+// Entry point "main" that reads the model's inputs from streams of their names and writes its outputs to such.
+// In inference initialisers that are marked as trained are variables too, and stay as they are. Errors of
+// import_model and build_step; Error(kNoLoss) and Error(kNotDifferentiable) for a loss that cannot be trained on.
+std::unique_ptr<ir::Module> build_program(const ModelRecord& model, const ProgramOptions& options);
+
+}  // namespace ipu::frontends::records

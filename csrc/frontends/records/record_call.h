@@ -1,0 +1,75 @@
+// A node record as an importer sees it (ops::NodeImportCall), and what the importer made of it.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "frontends/records/value_table.h"
+#include "ops/definition/node_import_call.h"
+
+namespace ipu::frontends::records {
+
+// What the nodes of one model share: what random operators draw from (the input is made at first use), and what
+// the program is for.
+struct ModelState {
+  bool is_training = false;
+  ir::Graph* graph = nullptr;
+  ForwardGraph* forward = nullptr;
+  ir::Value* seed = nullptr;
+  int64_t streams = 0;
+};
+
+class RecordCall final : public ops::NodeImportCall {
+ public:
+  RecordCall(ir::Builder& builder, const NodeRecord& node, int version, ValueTable& values,
+             ModelState& state);
+
+  std::string described() const override { return records::described(node_, version_); }
+  ir::Builder& builder() override { return builder_; }
+  int version() const override { return version_; }
+  bool is_training() const override { return state_.is_training; }
+
+  bool has(std::string_view name) override;
+  double real(std::string_view name) override;
+  bool boolean(std::string_view name) override;
+  std::string text(std::string_view name) override;
+  int64_t wide_integer(std::string_view name) override;
+  std::vector<int64_t> wide_integers(std::string_view name) override;
+  std::vector<double> reals(std::string_view name) override;
+  ConstantPtr tensor(std::string_view name) override;
+
+  int operand_count() override;
+  bool has_operand(int i) override;
+  ir::Value* operand(int i) override;
+  ConstantPtr constant(int i) override;
+
+  int result_count() override { return static_cast<int>(node_.results.size()); }
+  bool has_result(int i) override;
+  void set_result(int i, ir::Value* value) override;
+  void set_constant(int i, ConstantPtr value) override;
+  void write(int operand, ir::Value* value) override;
+  ir::Value* seed() override;
+  int64_t next_stream() override { return state_.streams++; }
+
+  // After the importer: Error(kTypeMismatch) for operands it never asked for, Error(kUnsupportedOps) for such
+  // attributes and for results that it did not give.
+  void check_complete();
+  const std::vector<Known>& results() const { return results_; }
+
+ private:
+  const Attribute& attribute(std::string_view name);
+  [[noreturn]] void wrong_kind(std::string_view name, const char* wanted) const;
+  Known& known_operand(int i);
+
+  ir::Builder& builder_;
+  const NodeRecord& node_;
+  int version_;
+  ValueTable& values_;
+  ModelState& state_;
+  std::set<std::string, std::less<>> read_;  // attributes
+  int last_asked_ = -1;                      // operands up to this one were asked for
+  std::vector<Known> results_;
+};
+
+}  // namespace ipu::frontends::records

@@ -1,0 +1,54 @@
+// A model as plain data: nodes of some domain, as ONNX and TensorFlow write them down. No file format and no
+// meaning of operators is known here; names tie nodes together.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/settings.h"
+#include "ir/type.h"
+#include "support/attributes.h"
+
+namespace ipu::frontends::records {
+
+struct GraphRecord;
+
+struct NodeRecord {
+  std::string domain, type;                    // "" is "ai.onnx"
+  int version = 0;                             // of the domain; 0: the one the model states
+  std::string name;                            // for messages; may be empty
+  std::vector<std::string> operands, results;  // "": absent
+  Attributes attributes;
+  std::map<std::string, GraphRecord> subgraphs;
+  ir::Location location;  // nullptr: the model's source and the node's name
+};
+
+struct GraphRecord {
+  struct Input {
+    std::string name;
+    ir::Type type;  // as the host gives it: i64 is narrowed at that edge
+  };
+  struct Initialiser {
+    std::string name;
+    ConstantPtr value;
+    bool trained = false;  // a variable that an optimizer updates; else a constant of the program
+  };
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<Initialiser> initialisers;
+  std::vector<NodeRecord> nodes;  // each after those whose results it reads
+  std::vector<std::string> outputs;
+};
+
+struct ModelRecord {
+  std::string source = "<model>";       // what messages call it: a file name
+  std::map<std::string, int> versions;  // of the domains
+  GraphRecord graph;
+};
+
+// "ai.onnx::Gemm (version 13) of node 'fc'"; a node without a name is named by its first result.
+std::string described(const NodeRecord& node, int version);
+std::string node_name(const NodeRecord& node);  // "node 'fc'", "the node that gives 'y'"
+
+}  // namespace ipu::frontends::records

@@ -1,0 +1,26 @@
+// Operators of a model that cannot be imported: all of them are reported in one error.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "frontends/records/records.h"
+
+namespace ipu::frontends::records {
+
+class UnsupportedNodes {
+ public:
+  void add(const NodeRecord& node, int version, const std::string& why);
+  void add_skipped() { ++skipped_; }  // reads what an operator of the list would have given
+  bool empty() const { return entries_.empty(); }
+  [[noreturn]] void raise(const std::string& source) const;  // Error(kUnsupportedOps)
+
+ private:
+  using Key = std::tuple<std::string, std::string, int, std::string>;  // domain, type, version, why
+  std::map<Key, std::vector<std::string>> entries_;                    // names of nodes
+  int64_t skipped_ = 0;
+};
+
+}  // namespace ipu::frontends::records

@@ -1,0 +1,129 @@
+#include "frontends/records/value_table.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "support/error.h"
+#include "support/foreign_text.h"
+
+namespace ipu::frontends::records {
+
+DType device_dtype(DType host) {
+  if (host == DType::kI64) return DType::kI32;
+  return host == DType::kF64 ? DType::kF32 : host;
+}
+
+ConstantPtr device_constant(const ConstantPtr& data, const std::string& name) {
+  const DType dtype = device_dtype(data->dtype);
+  if (dtype == data->dtype) return data;
+  const size_t count = data->bytes.size() / 8;
+  auto narrowed = std::make_shared<ConstantData>();
+  narrowed->dtype = dtype;
+  narrowed->shape = data->shape;
+  narrowed->bytes.resize(count * 4);
+  for (size_t i = 0; i < count; ++i) {
+    const std::byte* from = data->bytes.data() + i * 8;
+    std::byte* to = narrowed->bytes.data() + i * 4;
+    if (dtype == DType::kF32) {
+      double wide;
+      std::memcpy(&wide, from, 8);
+      const auto value = static_cast<float>(wide);
+      std::memcpy(to, &value, 4);
+      continue;
+    }
+    int64_t wide;
+    std::memcpy(&wide, from, 8);
+    const auto value = static_cast<int32_t>(wide);
+    if (value != wide)
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("value out of range: element {} of '{}' is {}; the IPU has 32-bit integers, from "
+                      "-2147483648 to 2147483647.",
+                      i, quotation(name), wide));
+    std::memcpy(to, &value, 4);
+  }
+  return narrowed;
+}
+
+Known* ValueTable::find(const std::string& name) {
+  const auto at = known_.find(name);
+  return at == known_.end() ? nullptr : &at->second;
+}
+
+void ValueTable::add(const std::string& name, Known known) {
+  if (!known_.emplace(name, std::move(known)).second)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("duplicate name: two inputs or initialisers are called '{}'.", quotation(name)));
+}
+
+ir::Value* ValueTable::value(ir::Builder& builder, const std::string& name, Known& known) {
+  if (known.value == nullptr) known.value = builder.constant(device_constant(known.constant, name), name);
+  return known.value;
+}
+
+void ValueTable::add_input(const GraphRecord::Input& input) {
+  Known known;
+  known.value = graph_->add_input({device_dtype(input.type.dtype), input.type.shape}, input.name);
+  add(input.name, known);
+  ForwardGraph::Input& described = forward_->inputs.emplace_back();
+  described.name = input.name;
+  described.host_dtype = input.type.dtype;
+}
+
+void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser) {
+  Known known;
+  known.constant = initialiser.value;
+  known.is_initialiser = true;
+  add(initialiser.name, known);
+  if (!initialiser.trained) return;
+  if (!is_floating_point(initialiser.value->dtype))
+    throw Error(
+        ErrorCode::kNotDifferentiable,
+        fmt::format("not differentiable: initialiser '{}' is to be trained and is {}; only floating-point "
+                    "ones can be.",
+                    quotation(initialiser.name), to_string(initialiser.value->dtype)));
+  make_variable(initialiser.name, *find(initialiser.name), true);
+}
+
+void ValueTable::make_variable(const std::string& name, Known& known, bool trained) {
+  const ConstantPtr initial = device_constant(known.constant, name);
+  ir::Value* input = graph_->add_input({initial->dtype, initial->shape}, name);
+  if (known.value != nullptr) {  // read as a constant so far
+    known.value->replace_all_uses_with(input);
+    graph_->erase(known.value->producer());
+    graph_->rename(input, name);
+  }
+  known.value = input;
+  known.constant = nullptr;
+  known.is_variable = true;
+  ir::Variable variable;
+  variable.name = name;
+  variable.type = input->type();
+  variable.role = trained ? "parameter" : "buffer";
+  variable.initial = initial;
+  graph_->module()->add_variable(std::move(variable));
+  ForwardGraph::Input& described = forward_->inputs.emplace_back();
+  described.kind = ForwardGraph::Input::Kind::kVariable;
+  described.name = name;
+  described.host_dtype = input->type().dtype;
+  described.trainable = trained;
+}
+
+void ValueTable::write(const std::string& name, ir::Value* value) {
+  Known& known = *find(name);
+  if (!known.is_variable) make_variable(name, known, false);
+  written_.emplace_back(name, value);
+}
+
+void ValueTable::append_state_outputs() {
+  for (const auto& [name, value] : written_) {
+    graph_->append_output(value);
+    ForwardGraph::Output& output = forward_->outputs.emplace_back();
+    output.kind = ForwardGraph::Output::Kind::kState;
+    output.name = name;
+    output.host_dtype = value->type().dtype;
+  }
+}
+
+}  // namespace ipu::frontends::records

@@ -1,0 +1,54 @@
+// What the names of a model stand for while it is imported: values of the graph, constants the model states,
+// variables.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontends/common/step_builder.h"
+#include "frontends/records/records.h"
+#include "ir/builder.h"
+
+namespace ipu::frontends::records {
+
+struct Known {
+  ir::Value* value = nullptr;  // of a constant: nullptr until somebody wants it as a value
+  ConstantPtr constant;        // in the type of the model; nullptr: known only when the program runs
+  bool is_variable = false;    // an initialiser that is trained or written
+  bool is_initialiser = false;
+  bool is_missing = false;  // the operator that gives it could not be imported
+};
+
+class ValueTable {
+ public:
+  // `forward` gets an input or output for each variable that nodes turn an initialiser into.
+  ValueTable(ir::Graph* graph, ForwardGraph* forward) : graph_(graph), forward_(forward) {}
+
+  Known* find(const std::string& name);  // nullptr: nothing is called that
+  // Error(kTypeMismatch) when something is called `name` already.
+  void add(const std::string& name, Known known);
+  // The value, made from the constant when there is none yet: i64 as i32 and f64 as f32.
+  ir::Value* value(ir::Builder& builder, const std::string& name, Known& known);
+
+  void add_input(const GraphRecord::Input& input);
+  void add_initialiser(const GraphRecord::Initialiser& initialiser);
+  // The new value of an initialiser after a pass. All variables' writes are outputs of the graph at the end.
+  void write(const std::string& name, ir::Value* value);
+  void append_state_outputs();
+
+ private:
+  void make_variable(const std::string& name, Known& known, bool trained);
+
+  ir::Graph* graph_;
+  ForwardGraph* forward_;
+  std::unordered_map<std::string, Known> known_;
+  std::vector<std::pair<std::string, ir::Value*>> written_;
+};
+
+// `data` in a type of the device: i64 becomes i32, f64 becomes f32. Error(kTypeMismatch) for an integer that
+// does not fit; `name` is what the message calls it.
+ConstantPtr device_constant(const ConstantPtr& data, const std::string& name);
+DType device_dtype(DType host);
+
+}  // namespace ipu::frontends::records

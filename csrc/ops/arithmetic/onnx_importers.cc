@@ -1,0 +1,98 @@
+// Importers of ONNX's arithmetic that is not an op of the same name: powers of another type, bounds, sums and
+// extremes of many operands, and the broadcasting of version 6.
+#include <fmt/core.h>
+
+#include "ops/definition/node_support.h"
+#include "ops/definition/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+// Version 6: operand 1 has the shape of some dimensions of operand 0 in a row, from `axis` on or the last ones,
+// and only `broadcast` = 1 lets shapes differ.
+void import_binary_of_6(NodeImportCall& call, const char* kind) {
+  ir::Value *a = call.operand(0), *b = call.operand(1);
+  const bool broadcasts = call.integer("broadcast", 0) == 1;
+  const Shape &to = a->type().shape, from = b->type().shape;
+  const int64_t last = std::ssize(to) - std::ssize(from);
+  const int64_t axis = call.integer("axis", last);
+  if (!broadcasts && to != from)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} and {} without broadcast=1.",
+                                                      call.described(), to_string(to), to_string(from)));
+  if (axis < 0 || axis > last)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} and {} from dimension {} on.", call.described(),
+                            to_string(to), to_string(from), axis));
+  Shape aligned(from);
+  aligned.resize(to.size() - static_cast<size_t>(axis), 1);
+  call.set_result(0, call.op(kind, {a, reshaped(call, b, aligned)}));
+}
+
+// The exponent may have a type of its own from version 12 on; the result has that of the base.
+void import_power(NodeImportCall& call) {
+  ir::Value *x = call.operand(0), *exponent = call.operand(1);
+  const DType dtype = x->type().dtype;
+  if (exponent->type().dtype == dtype || call.version() < 12)
+    return call.set_result(0, call.op("pow", {x, exponent}));
+  if (is_floating_point(dtype)) return call.set_result(0, call.op("pow", {x, call.cast(exponent, dtype)}));
+  const DType wide = DType::kF32;
+  call.set_result(0, call.cast(call.op("pow", {call.cast(x, wide), call.cast(exponent, wide)}), dtype));
+}
+
+ir::Value* folded(NodeImportCall& call, const char* kind) {
+  ir::Value* y = call.operand(0);
+  for (int i = 1; i < call.operand_count(); ++i) y = call.op(kind, {y, call.operand(i)});
+  return y;
+}
+
+void import_mean(NodeImportCall& call) {
+  ir::Value* sum = folded(call, "add");
+  const double count = call.operand_count();
+  call.set_result(0, call.op("div", {sum, call.builder().scalar(sum->type().dtype, count)}));
+}
+
+// Bounds are attributes before version 11, operands from then on. Bounds that are computed select, as torch's
+// tensors as bounds do.
+void import_clip(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  Attributes bounds;
+  if (call.version() < 11) {
+    for (const char* name : {"min", "max"})
+      if (call.has(name)) bounds.set(name, call.real(name));
+    return call.set_result(0, call.op("clamp", {x}, std::move(bounds)));
+  }
+  for (const int i : {1, 2}) {
+    if (!call.has_operand(i)) continue;
+    if (call.constant(i) != nullptr) {
+      bounds.set(i == 1 ? "min" : "max", call.operand_real(i, i == 1 ? "min" : "max"));
+      continue;
+    }
+    if (!bounds.empty()) x = call.op("clamp", {x}, std::exchange(bounds, {}));
+    ir::Value* bound = call.operand(i);
+    x = call.op("where", {call.op(i == 1 ? "less" : "greater", {x, bound}), bound, x});
+  }
+  call.set_result(0, bounds.empty() ? x : call.op("clamp", {x}, std::move(bounds)));
+}
+
+void import_mod(NodeImportCall& call) {
+  const bool of_dividend = call.integer("fmod", 0) == 1;
+  call.set_result(0, call.op(of_dividend ? "fmod" : "remainder", {call.operand(0), call.operand(1)}));
+}
+
+struct Registrations {
+  Registrations() {
+    for (const auto& [type, kind] : {std::pair{"Add", "add"}, {"Sub", "sub"}, {"Mul", "mul"}, {"Div", "div"}})
+      register_onnx_importer(type, {6, 6}, [kind = kind](NodeImportCall& c) { import_binary_of_6(c, kind); });
+    for (const auto& [type, kind] : {std::pair{"Sum", "add"}, {"Max", "maximum"}, {"Min", "minimum"}})
+      register_onnx_importer(type, {6},
+                             [kind = kind](NodeImportCall& c) { c.set_result(0, folded(c, kind)); });
+    register_onnx_importer("Mean", {6}, import_mean);
+    register_onnx_importer("Pow", {7}, import_power);
+    register_onnx_importer("Clip", {6}, import_clip);
+    register_onnx_importer("Mod", {10}, import_mod);
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,68 @@
+// What an importer of a node of a model sees (ONNX, TensorFlow): operands by position, attributes by name,
+// the version of its domain. Types of results come from the ops' own rules. frontends/records implements it.
+//
+// What an importer does not ask for is refused: operands, attributes and results that the node has and the
+// importer never looked at are errors of the model, not silently dropped.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/definition/import_call.h"
+
+namespace ipu::ops {
+
+class NodeImportCall : public ImportCall {
+ public:
+  virtual int version() const = 0;
+  virtual bool is_training() const = 0;  // the program trains: statistics are collected, values dropped
+
+  virtual int operand_count() = 0;  // trailing absent ones do not count; all count as asked for
+  virtual bool has_operand(int i) = 0;
+  virtual ir::Value* operand(int i) = 0;  // Error(kTypeMismatch) when it is absent
+  // What the model itself says operand i is, in the model's own type (i64 stays i64); nullptr: known only when
+  // the program runs.
+  virtual ConstantPtr constant(int i) = 0;
+
+  virtual ConstantPtr tensor(std::string_view attribute) = 0;
+  virtual std::vector<double> reals(std::string_view attribute) = 0;
+  // An attribute that has no meaning here; it counts as asked for.
+  void ignore(std::string_view attribute) { has(attribute); }
+
+  virtual bool has_result(int i) = 0;  // whether the node names it
+  // Result i as a constant of the model, in a type of the model: i64 stays i64 while importers read it.
+  virtual void set_constant(int i, ConstantPtr value) = 0;
+  // The new value of the state that operand i is, in a program that trains; Error(kUnsupportedOps) when it is
+  // no initialiser.
+  virtual void write(int operand, ir::Value* value) = 0;
+
+  // Shared helpers of importers.
+  using ImportCall::integer;
+  using ImportCall::integers;
+  int64_t integer(std::string_view name, int64_t fallback) { return has(name) ? integer(name) : fallback; }
+  double real(std::string_view name, double fallback) { return has(name) ? real(name) : fallback; }
+  virtual double real(std::string_view name) override = 0;
+  std::string text(std::string_view name, std::string_view fallback) {
+    return has(name) ? text(name) : std::string(fallback);
+  }
+  virtual std::string text(std::string_view name) override = 0;
+  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback) {
+    return has(name) ? integers(name) : std::move(fallback);
+  }
+  // Operands that are attributes of our ops (`what`: "shape", "axes"), which the model must say:
+  // Error(kUnsupportedOps) naming the operand otherwise. Numbers beyond 32 bits are cut to the nearest, which
+  // places in tensors cannot tell apart, or refused.
+  std::vector<int64_t> clamped_operand_integers(int i, std::string_view what);
+  std::vector<int64_t> operand_integers(int i, std::string_view what);
+  double operand_real(int i, std::string_view what);
+
+ private:
+  ConstantPtr known(int i, std::string_view what);
+};
+
+// Elements of a constant of any type.
+std::vector<int64_t> integers_of(const ConstantData& data);  // IPU_CHECK: integers or booleans
+std::vector<double> reals_of(const ConstantData& data);
+
+}  // namespace ipu::ops

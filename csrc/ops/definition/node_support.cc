@@ -1,0 +1,73 @@
+#include "ops/definition/node_support.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ops/reference_tensor.h"
+#include "support/error.h"
+
+namespace ipu::ops {
+
+int64_t axis_of(NodeImportCall& call, std::string_view name, int64_t fallback, size_t rank) {
+  return normalize_dim(call.integer(name, fallback), rank);
+}
+
+std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, int operand_since,
+                                            size_t rank) {
+  std::vector<int64_t> axes;
+  if (call.version() < operand_since) {
+    if (!call.has("axes")) return std::nullopt;
+    axes = call.integers("axes");
+  } else {
+    if (!call.has_operand(operand)) return std::nullopt;
+    axes = call.operand_integers(operand, "axes");
+  }
+  const std::vector<int64_t> given = axes;
+  for (int64_t& axis : axes) axis = normalize_dim(axis, rank);
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("axes named twice: {} has axes {} of {} dimensions.",
+                                                      call.described(), to_string(given), rank));
+  return axes;
+}
+
+DType onnx_dtype(NodeImportCall& call, int64_t element_type) {
+  switch (element_type) {
+    case 1:
+    case 11:
+      return DType::kF32;
+    case 2:
+      return DType::kU8;
+    case 3:
+      return DType::kI8;
+    case 4:
+      return DType::kU16;
+    case 5:
+      return DType::kI16;
+    case 6:
+    case 7:
+      return DType::kI32;
+    case 9:
+      return DType::kBool;
+    case 10:
+      return DType::kF16;
+    case 12:
+      return DType::kU32;
+    default:
+      call.unsupported(fmt::format("element type {} of ONNX", element_type));
+  }
+}
+
+ConstantPtr constant_of(DType dtype, Shape shape, const std::vector<double>& values) {
+  ReferenceTensor tensor{{dtype, std::move(shape)}, values};
+  round_to(tensor);
+  return tensor.to_constant();
+}
+
+ConstantPtr constant_of(const std::vector<int64_t>& values) {
+  return ir::make_constant(DType::kI64, {static_cast<int64_t>(values.size())}, values.data());
+}
+
+}  // namespace ipu::ops

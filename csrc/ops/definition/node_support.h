@@ -1,0 +1,28 @@
+// Pieces shared by importers of ONNX operators: axes that moved from attributes to operands, element types by
+// number.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/definition/node_import_call.h"
+
+namespace ipu::ops {
+
+// An attribute that is one dimension; negative ones count from the end.
+int64_t axis_of(NodeImportCall& call, std::string_view name, int64_t fallback, size_t rank);
+
+// A list of dimensions in [0, rank), ascending, each once: attribute "axes" before version `operand_since`,
+// operand `operand` from then on; nullopt: the node has none. Error(kTypeMismatch) for doubles.
+std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, int operand_since,
+                                            size_t rank);
+
+// The type that number `element_type` of ONNX's TensorProto is on the device: i64 is i32, f64 is f32.
+// Error(kUnsupportedOps) for those the device does not have.
+DType onnx_dtype(NodeImportCall& call, int64_t element_type);
+
+// A constant of elements of `dtype`; numbers are rounded to it.
+ConstantPtr constant_of(DType dtype, Shape shape, const std::vector<double>& values);
+ConstantPtr constant_of(const std::vector<int64_t>& values);  // i64, one dimension
+
+}  // namespace ipu::ops

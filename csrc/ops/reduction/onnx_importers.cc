@@ -1,0 +1,103 @@
+// Importers of ONNX's reductions. Axes are an attribute before version 13 (ReduceSum) or 18 (the others) and an
+// operand from then on.
+#include <numeric>
+
+#include "ops/definition/node_support.h"
+#include "ops/reduction/reduction_support.h"
+
+namespace ipu::ops {
+namespace {
+
+struct Reduction {
+  std::vector<int64_t> dims;
+  bool keeps;
+};
+
+// No axes: all dimensions, or none where the node says so.
+Reduction read_reduction(NodeImportCall& call, size_t rank, int operand_since) {
+  Reduction reduction{{}, call.integer("keepdims", 1) == 1};
+  const bool none_means_none =
+      call.version() >= operand_since && call.integer("noop_with_empty_axes", 0) == 1;
+  const std::optional<std::vector<int64_t>> axes = axes_of(call, 1, operand_since, rank);
+  if (axes) reduction.dims = *axes;
+  const bool is_open = !axes || (axes->empty() && call.version() >= operand_since);
+  if (is_open && !none_means_none) {
+    reduction.dims.resize(rank);
+    std::iota(reduction.dims.begin(), reduction.dims.end(), 0);
+  }
+  return reduction;
+}
+
+ir::Value* reduced(NodeImportCall& call, std::string_view kind, ir::Value* x, const Reduction& reduction) {
+  if (reduction.dims.empty()) return x;
+  return call.op(kind, {x}, {{"dims", reduction.dims}, {"keep_dims", reduction.keeps}});
+}
+
+void import_plain(NodeImportCall& call, const char* kind, int operand_since) {
+  ir::Value* x = call.operand(0);
+  const Reduction reduction = read_reduction(call, x->type().shape.size(), operand_since);
+  const bool is_truth = x->type().dtype == DType::kBool;  // maximum and minimum, from version 20
+  ir::Value* y = reduced(call, kind, is_truth ? call.cast(x, DType::kI32) : x, reduction);
+  y = is_truth ? call.cast(y, DType::kBool) : y;
+  call.set_result(0, y == x ? call.op("nop", {x}) : y);
+}
+
+void import_sum_of(NodeImportCall& call, const char* what) {
+  ir::Value* x = call.operand(0);
+  const Reduction reduction = read_reduction(call, x->type().shape.size(), 18);
+  const std::string_view kind(what);
+  if (kind == "square") x = call.op("mul", {x, x});
+  if (kind == "abs") x = call.op("abs", {x});
+  ir::Value* sum = reduced(call, "reduce_sum", x, reduction);
+  call.set_result(0, kind == "log" ? call.op("log", {sum}) : sum);
+}
+
+void import_norm(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const Reduction reduction = read_reduction(call, x->type().shape.size(), 18);
+  call.set_result(0, reduction.dims.empty() ? call.op("abs", {x})
+                                            : vector_norm(call, x, 2.0, reduction.dims, reduction.keeps));
+}
+
+void import_log_sum_exp(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const Reduction reduction = read_reduction(call, x->type().shape.size(), 18);
+  ir::Value* y = log_sum_exp(call, x, reduction.dims);
+  Shape shape;
+  for (size_t d = 0; d < x->type().shape.size(); ++d)
+    if (reduction.keeps ||
+        !std::binary_search(reduction.dims.begin(), reduction.dims.end(), static_cast<int64_t>(d)))
+      shape.push_back(y->type().shape[d]);
+  call.set_result(0, reshaped(call, y, shape));
+}
+
+void import_place(NodeImportCall& call, const char* kind) {
+  ir::Value* x = call.operand(0);
+  if (call.version() >= 12 && call.integer("select_last_index", 0) != 0)
+    call.unsupported("select_last_index=1");
+  call.set_result(0, call.op(kind, {x},
+                             {{"dim", axis_of(call, "axis", 0, x->type().shape.size())},
+                              {"keep_dims", call.integer("keepdims", 1) == 1}}));
+}
+
+struct Registrations {
+  Registrations() {
+    register_onnx_importer("ReduceSum", {6}, [](NodeImportCall& c) { import_plain(c, "reduce_sum", 13); });
+    for (const auto& [type, kind] : {std::pair{"ReduceMean", "reduce_mean"},
+                                     {"ReduceMax", "reduce_max"},
+                                     {"ReduceMin", "reduce_min"},
+                                     {"ReduceProd", "reduce_prod"}})
+      register_onnx_importer(type, {6}, [kind = kind](NodeImportCall& c) { import_plain(c, kind, 18); });
+    for (const auto& [type, what] :
+         {std::pair{"ReduceSumSquare", "square"}, {"ReduceL1", "abs"}, {"ReduceLogSum", "log"}})
+      register_onnx_importer(type, {6}, [what = what](NodeImportCall& c) { import_sum_of(c, what); });
+    register_onnx_importer("ReduceL2", {6}, import_norm);
+    register_onnx_importer("ReduceLogSumExp", {6}, import_log_sum_exp);
+    register_onnx_importer("ArgMax", {6}, [](NodeImportCall& c) { import_place(c, "argmax"); });
+    register_onnx_importer("ArgMin", {6}, [](NodeImportCall& c) { import_place(c, "argmin"); });
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

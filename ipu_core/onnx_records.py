@@ -1,0 +1,115 @@
+"""ONNX models as the plain records that `ipu_core.compile_model` takes. Needs the package `onnx`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ipu_core._native import Error
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def read_onnx(
+    model: onnx.ModelProto | bytes | str | os.PathLike, *, trained: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The records of an ONNX model.
+
+    Args:
+        model: a model, the bytes of one, or the name of a file. Tensors that are kept beside a file are read too.
+        trained: names of the initialisers that an optimizer is to update; None: none of them.
+
+    Raises:
+        Error: the model has inputs of unknown size, functions of its own, or values that are no tensors.
+    """
+    import onnx
+
+    source = "<model>"
+    if isinstance(model, bytes):
+        model = onnx.load_from_string(model)
+    elif not isinstance(model, onnx.ModelProto):
+        source = os.fspath(model)
+        model = onnx.load(model)
+    if model.functions:
+        names = ", ".join(sorted({f"{f.domain}::{f.name}" for f in model.functions}))
+        raise Error(f"unsupported model: {source} defines functions of its own: {names}. Inline them before.")
+    graph = _graph(model.graph, source)
+    graph["trained"] = list(trained or ())
+    return {
+        "source": source,
+        "versions": {opset.domain or "ai.onnx": opset.version for opset in model.opset_import},
+        "graph": graph,
+    }
+
+
+def _graph(graph: onnx.GraphProto, source: str) -> dict[str, Any]:
+    import onnx.numpy_helper
+
+    if graph.sparse_initializer:
+        raise Error(f"unsupported model: {source} has sparse initialisers; store them as dense tensors.")
+    initialisers = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    return {
+        "name": graph.name,
+        "inputs": [_input(value, source) for value in graph.input if value.name not in initialisers],
+        "initialisers": initialisers,
+        "nodes": [_node(node, source) for node in graph.node],
+        "outputs": [value.name for value in graph.output],
+    }
+
+
+def _input(value: onnx.ValueInfoProto, source: str) -> tuple[str, numpy.dtype, list[int]]:
+    import onnx.helper
+
+    if not value.type.HasField("tensor_type"):
+        raise Error(f"unsupported model: input '{value.name}' of {source} is no tensor.")
+    tensor = value.type.tensor_type
+    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+    if not tensor.HasField("shape") or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise Error(
+            f"unknown size: input '{value.name}' of {source} has shape {sizes}. Sizes are fixed when a program is "
+            "compiled: set them in the model, for example with onnx.tools.update_model_dims."
+        )
+    return value.name, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes
+
+
+def _node(node: onnx.NodeProto, source: str) -> dict[str, Any]:
+    import onnx
+
+    attributes, subgraphs = {}, {}
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            subgraphs[attribute.name] = _graph(attribute.g, source)
+        else:
+            attributes[attribute.name] = _attribute(attribute, node, source)
+    return {
+        "domain": node.domain,
+        "type": node.op_type,
+        "name": node.name,
+        "operands": list(node.input),
+        "results": list(node.output),
+        "attributes": attributes,
+        "subgraphs": subgraphs,
+    }
+
+
+def _attribute(attribute: onnx.AttributeProto, node: onnx.NodeProto, source: str) -> Any:
+    import onnx.numpy_helper
+
+    kinds = onnx.AttributeProto
+    if attribute.type == kinds.TENSOR:
+        return onnx.numpy_helper.to_array(attribute.t)
+    if attribute.type in (kinds.INT, kinds.FLOAT, kinds.STRING, kinds.INTS, kinds.FLOATS, kinds.STRINGS):
+        value = onnx.helper.get_attribute_value(attribute)
+        if attribute.type == kinds.STRING:
+            return value.decode()
+        if attribute.type == kinds.STRINGS:
+            return [text.decode() for text in value]
+        return value if attribute.type in (kinds.INT, kinds.FLOAT) else list(value)
+    kind = kinds.AttributeType.Name(attribute.type)
+    raise Error(
+        f"unsupported model: attribute '{attribute.name}' of {node.op_type} '{node.name}' in {source} is of kind {kind}."
+    )
