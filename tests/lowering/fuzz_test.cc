@@ -28,7 +28,7 @@ void check(uint64_t seed, int ipus, const std::vector<std::string>& passes) {
                               module = RandomProgram(seed, ipus).make();
   ops::verify(*reference, ir::Form::kFunctional);
   try {
-    passes::run_pipeline(*module, passes, {}, true);
+    passes::run_pipeline(*module, passes, {}, passes::Verify::kEachPass);
   } catch (const Error& error) {
     // Conditions over several IPUs, which the passes refuse, come up now and then.
     if (error.message().find("condition over several IPUs") != std::string::npos) return;
