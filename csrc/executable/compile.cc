@@ -71,7 +71,8 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   Executable result;
   passes::PassContext context;
   context.system = &system;
-  result.statistics = passes::run_pipeline(module, pipeline->second, context, options.verify);
+  result.statistics = passes::run_pipeline(module, pipeline->second, context,
+                                           passes::verify_from_environment(options.verify));
   result.ipu_version = system.ipu_version;
   result.ipus_per_replica = count_ipus(module);
   result.ipus_reserved = reserve(result.ipus_per_replica, options);

@@ -5,6 +5,7 @@
 #include "lowering/arena_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "support/error.h"
@@ -16,30 +17,70 @@ namespace {
 constexpr int64_t kAlignment = 64;
 int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Placed intervals by time: a tree over positions would be O(log n) in all cases; buckets of positions are
-// enough, as most intervals are short and the long ones are few.
+using Range = std::pair<int64_t, int64_t>;  // offset, end
+
+// Disjoint ranges of bytes in order; ranges that touch are one.
+class TakenBytes {
+ public:
+  void add(Range range) {
+    auto first = std::lower_bound(ranges_.begin(), ranges_.end(), range.first,
+                                  [](const Range& r, int64_t begin) { return r.second < begin; });
+    auto last = first;
+    for (; last != ranges_.end() && last->first <= range.second; ++last) {
+      range.first = std::min(range.first, last->first);
+      range.second = std::max(range.second, last->second);
+    }
+    if (first == last) {
+      ranges_.insert(first, range);
+    } else {
+      *first = range;
+      ranges_.erase(first + 1, last);
+    }
+  }
+  void append_to(std::vector<Range>& list) const { list.insert(list.end(), ranges_.begin(), ranges_.end()); }
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+// Which bytes are taken at which positions: a tree over positions. A node knows the bytes of intervals that
+// cover it whole (`here_`), and of those that lie in it anywhere (`below_`). Bytes of intervals that live
+// together lie side by side mostly, so a node has few ranges, however many intervals it stands for.
 class Timeline {
  public:
   explicit Timeline(int64_t length)
-      : width_(std::max<int64_t>(1, length / 256)), buckets_(length / width_ + 1) {}
-  void add(int i, const Interval& interval) {
-    if (interval.last / width_ - interval.first / width_ > 32) {
-      long_.push_back(i);
-      return;
-    }
-    for (int64_t b = interval.first / width_; b <= interval.last / width_; ++b) buckets_[b].push_back(i);
+      : leaves_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, length)))) {
+    here_.resize(2 * leaves_);
+    below_.resize(2 * leaves_);
   }
-  template <typename Visit>
-  void for_each_candidate(const Interval& interval, Visit visit) const {
-    for (int i : long_) visit(i);
-    for (int64_t b = interval.first / width_; b <= interval.last / width_; ++b)
-      for (int i : buckets_[b]) visit(i);
+  void add(const Interval& interval, Range bytes) {
+    for_each_node(interval, [&](size_t node) {
+      here_[node].add(bytes);
+      for (; node > 0; node /= 2) below_[node].add(bytes);
+    });
+  }
+  // All ranges taken at some position of the interval, in no order; a range may come several times.
+  void collect(const Interval& interval, std::vector<Range>& taken) const {
+    for_each_node(interval, [&](size_t node) {
+      below_[node].append_to(taken);
+      for (node /= 2; node > 0; node /= 2) here_[node].append_to(taken);
+    });
   }
 
  private:
-  int64_t width_;
-  std::vector<std::vector<int>> buckets_;
-  std::vector<int> long_;
+  // The fewest nodes that make up the interval: two a level at most.
+  template <typename Visit>
+  void for_each_node(const Interval& interval, Visit visit) const {
+    size_t from = leaves_ + static_cast<size_t>(interval.first);
+    size_t to = leaves_ + static_cast<size_t>(interval.last) + 1;
+    for (; from < to; from /= 2, to /= 2) {
+      if (from % 2 == 1) visit(from++);
+      if (to % 2 == 1) visit(--to);
+    }
+  }
+
+  size_t leaves_;
+  std::vector<TakenBytes> here_, below_;  // node n has the children 2n and 2n + 1; 1 is the root
 };
 
 void find_peak(const std::vector<Interval>& intervals, ArenaPlan& plan) {
@@ -83,17 +124,13 @@ ArenaPlan plan_arena(const std::vector<Interval>& intervals) {
                    [&](int a, int b) { return intervals[a].bytes > intervals[b].bytes; });
 
   Timeline placed(length);
-  std::vector<std::pair<int64_t, int64_t>> taken;  // offset, end
+  std::vector<Range> taken;
   for (int i : order) {
     poll_interruption();
     const Interval& mine = intervals[i];
     if (mine.bytes == 0) continue;
     taken.clear();
-    placed.for_each_candidate(mine, [&](int other) {
-      const Interval& theirs = intervals[other];
-      if (theirs.first <= mine.last && mine.first <= theirs.last)
-        taken.emplace_back(plan.offsets[other], plan.offsets[other] + rounded(theirs.bytes));
-    });
+    placed.collect(mine, taken);
     std::sort(taken.begin(), taken.end());
     const int64_t size = rounded(mine.bytes);
     int64_t cursor = 0, best = -1, best_gap = 0;
@@ -108,7 +145,7 @@ ArenaPlan plan_arena(const std::vector<Interval>& intervals) {
     if (best < 0) best = cursor;
     plan.offsets[i] = best;
     plan.arena_bytes = std::max(plan.arena_bytes, best + size);
-    placed.add(i, mine);
+    placed.add(mine, {best, best + size});
   }
   find_peak(intervals, plan);
   return plan;

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <unordered_map>
+#include <algorithm>
 
 #include "support/error.h"
 
@@ -26,22 +26,27 @@ std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
   IPU_CHECK(arguments.size() == callee.inputs().size(),
             fmt::format("@{} is inlined with a wrong number of arguments", callee.name()));
   ir::Graph* graph = site.graph();
-  std::unordered_map<const ir::Value*, ir::Value*> values;
-  std::unordered_map<const ir::Op*, ir::Op*> copies;
-  for (size_t i = 0; i < arguments.size(); ++i) values[callee.inputs()[i]] = arguments[i];
+  std::vector<ir::Op*> copies;  // by id
+  auto value_of = [&](const ir::Value* value) {
+    const ir::Op* producer = value->producer();
+    return producer == nullptr ? arguments[static_cast<size_t>(value->index())]
+                               : copies[static_cast<size_t>(producer->id())]->result(value->index());
+  };
+  std::vector<ir::Value*> operands;
   for (const auto& op : callee.ops()) {
-    std::vector<ir::Value*> operands;
+    operands.clear();
     for (int i = 0; i < op->operand_count(); ++i)
-      operands.push_back(op->operand(i) == nullptr ? nullptr : values.at(op->operand(i)));
+      operands.push_back(op->operand(i) == nullptr ? nullptr : value_of(op->operand(i)));
     ir::Op* copy = graph->copy(*op, operands, &site);
-    copy->settings = inherited(op->settings, site.settings);
+    copy->settings = inherited(std::move(copy->settings), site.settings);
     if (!op->location) copy->location = site.location;
-    for (const ir::Op* earlier : op->after) copy->after.push_back(copies.at(earlier));
-    for (int i = 0; i < op->result_count(); ++i) values[op->result(i)] = copy->result(i);
-    copies[op.get()] = copy;
+    const auto id = static_cast<size_t>(op->id());
+    for (const ir::Op* earlier : op->after) copy->after.push_back(copies[static_cast<size_t>(earlier->id())]);
+    if (id >= copies.size()) copies.resize(std::max(id + 1, 2 * copies.size()));
+    copies[id] = copy;
   }
   std::vector<ir::Value*> outputs;
-  for (const ir::Value* output : callee.outputs()) outputs.push_back(values.at(output));
+  for (const ir::Value* output : callee.outputs()) outputs.push_back(value_of(output));
   return outputs;
 }
 

@@ -56,13 +56,22 @@ struct PassRegistration {
   explicit PassRegistration(PassInfo info) { register_pass(std::move(info)); }
 };
 
-// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order; verifies before the first and
-// after each when `verify`. A pass that leaves an illegal module is an error that names the pass.
+// When the verifier looks at the module.
+enum class Verify : uint8_t {
+  kNever,
+  kEnds,      // before the first pass and after the last
+  kEachPass,  // also after each pass that changed something
+};
+// `otherwise`, unless IPU_VERIFY says "never", "ends" or "passes". Error(kEnvironment) for another word.
+Verify verify_from_environment(Verify otherwise);
+
+// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order. A pass that leaves an illegal
+// module is an error that names the pass where each is verified.
 // IPU_DUMP=before:<pass>,after:<pass>,at:<checkpoint>,all writes text files "NNN-after-cse.ir" to
 // IPU_DUMP_DIR (default "."). Throws Error(kInvalidIr) for an unknown pass, Error(kEnvironment) for an
 // IPU_DUMP that means nothing.
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
-                        bool verify);
+                        Verify verify);
 const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "default", ...
 
 // Writes the module if IPU_DUMP asks for `moment` ("before:lower"); for steps that are not passes.

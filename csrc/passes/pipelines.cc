@@ -108,12 +108,37 @@ void dump(const ir::Module& module, std::string_view moment) {
                     path));
 }
 
+Verify verify_from_environment(Verify otherwise) {
+  const char* given = std::getenv("IPU_VERIFY");
+  const std::string_view word = given == nullptr ? "" : given;
+  if (word.empty()) return otherwise;
+  if (word == "never") return Verify::kNever;
+  if (word == "ends") return Verify::kEnds;
+  if (word == "passes") return Verify::kEachPass;
+  throw Error(ErrorCode::kEnvironment,
+              fmt::format("IPU_VERIFY is not understood: '{}' is none of never, ends, passes.", word));
+}
+
+namespace {
+// `what` is to blame when the module is illegal now.
+void verify_after(const ir::Module& module, ir::Form form, const std::string& what) {
+  try {
+    ops::verify(module, form);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInternal,
+                fmt::format("internal error: {} left an illegal module.\n{}", what, error.message()));
+  }
+}
+}  // namespace
+
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
-                        bool verify) {
+                        Verify verify) {
   Statistics statistics;
   PassContext inner = context;
   inner.statistics = &statistics;
-  if (verify) ops::verify(module, ops::form_of(module));
+  ir::Form form = ops::form_of(module);  // only functionalize changes it
+  if (verify != Verify::kNever) ops::verify(module, form);
+  bool is_verified = true;
   for (const std::string& step : steps) {
     if (step.starts_with("@")) {
       dump(module, "at:" + step.substr(1));
@@ -127,16 +152,19 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     ErrorContext activity(fmt::format("running pass '{}'", step));
     dump(module, "before:" + step);
     if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step);
-    info->make()->run(module, inner);
+    const bool changed = info->make()->run(module, inner);
     dump(module, "after:" + step);
-    if (!verify) continue;
-    try {
-      ops::verify(module, step == "functionalize" ? ir::Form::kFunctional : ops::form_of(module));
-    } catch (const Error& error) {
-      throw Error(ErrorCode::kInternal, fmt::format("internal error: pass '{}' left an illegal module.\n{}",
-                                                    step, error.message()));
+    if (changed) is_verified = false;
+    if (step == "functionalize" && form != ir::Form::kFunctional) {
+      form = ir::Form::kFunctional;
+      is_verified = false;
     }
+    if (verify != Verify::kEachPass || is_verified) continue;  // a module that stays as it was stays legal
+    verify_after(module, form, fmt::format("pass '{}'", step));
+    is_verified = true;
   }
+  if (verify == Verify::kEnds && !is_verified)
+    verify_after(module, form, "a pass (IPU_VERIFY=passes says which)");
   if (context.statistics != nullptr)
     for (const auto& [what, n] : statistics.counts) context.statistics->counts[what] += n;
   return statistics;

@@ -7,6 +7,9 @@
 #include "support/error.h"
 
 namespace ipu {
+namespace {
+constexpr size_t kFewEntries = 8;  // names of different length differ at a glance: no search is quicker
+}  // namespace
 
 bool equal(const Attribute& a, const Attribute& b) {
   if (a.index() != b.index()) return false;
@@ -31,6 +34,11 @@ bool Attributes::erase(std::string_view name) {
 }
 
 const Attribute* Attributes::find(std::string_view name) const {
+  if (entries_.size() <= kFewEntries) {
+    for (const Entry& entry : entries_)
+      if (entry.first == name) return &entry.second;
+    return nullptr;
+  }
   auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
                              [](const Entry& e, std::string_view n) { return e.first < n; });
   return at != entries_.end() && at->first == name ? &at->second : nullptr;

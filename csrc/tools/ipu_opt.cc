@@ -84,7 +84,7 @@ int results(const std::string& file, const PassContext& context) {
 
 int optimize(const std::vector<std::string>& steps, const std::string& file, PassContext context) {
   std::unique_ptr<ipu::ir::Module> module = ipu::ir::parse(read(file), file);
-  Statistics statistics = run_pipeline(*module, steps, context, /*verify=*/true);
+  Statistics statistics = run_pipeline(*module, steps, context, Verify::kEachPass);
   std::cout << ipu::ir::print(*module);
   for (const auto& [what, n] : statistics.counts) std::cerr << fmt::format("{}: {}\n", what, n);
   return 0;

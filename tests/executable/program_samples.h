@@ -90,7 +90,8 @@ inline Sample sample_of(const ops::OpDef& def, const ops::Sample& from, const st
     stream.direction = ir::StreamDirection::kDeviceToHost;
     b.host_store(module.add_stream(stream), op->result(i));
   }
-  passes::run_pipeline(module, {"decompose", "simplify", "fuse-pointwise", "dce"}, {}, true);
+  passes::run_pipeline(module, {"decompose", "simplify", "fuse-pointwise", "dce"}, {},
+                       passes::Verify::kEachPass);
   return sample_of(name, lowering::lower(module, {}));
 }
 

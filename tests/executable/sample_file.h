@@ -17,7 +17,7 @@ inline Executable sample_executable(uint64_t seed) {
     auto module = testing_random::RandomProgram(seed, 1 + static_cast<int>(seed % 3)).make();
     try {
       passes::run_pipeline(*module, {"fold-constants", "fuse-pointwise", "insert-ipu-copies", "dce"}, {},
-                           true);
+                           passes::Verify::kEachPass);
       Executable executable;
       executable.program = std::make_shared<const program::Program>(lowering::lower(*module, {}));
       executable.ir_text = "graph @main() -> () {\n}\n";

@@ -158,7 +158,8 @@ TEST(RandomStep, OptimizedProgramsGiveTheNumbersOfTheStepAsBuilt) {
       make(optimized, seed, training);
       SCOPED_TRACE("seed " + std::to_string(seed) + (training ? ", training" : ", inference"));
       const Results expected = run(built, seed);
-      passes::run_pipeline(optimized.module, passes::named_pipelines().at("default"), {}, true);
+      passes::run_pipeline(optimized.module, passes::named_pipelines().at("default"), {},
+                           passes::Verify::kEachPass);
       const Results results = run(optimized, seed);
       for (const auto& [name, values] : expected) {
         ASSERT_EQ(results.at(name).size(), values.size()) << name;

@@ -215,8 +215,9 @@ void expect_crossings_are_copies(const ir::Module& module) {
 
 void bring_to(ir::Module& module, Form form) {
   if (form == Form::kBuilt) return;
-  passes::run_pipeline(
-      module, form == Form::kLowered ? kLoweringSteps : passes::named_pipelines().at("default"), {}, true);
+  passes::run_pipeline(module,
+                       form == Form::kLowered ? kLoweringSteps : passes::named_pipelines().at("default"), {},
+                       passes::Verify::kEachPass);
   expect_crossings_are_copies(module);
 }
 
@@ -566,7 +567,7 @@ TEST(StepBuilder, StageThatGoesBackIsRefusedAndTheSameIpusForwardAreNot) {
     options.places = {{"a", {0, 0}}, {"b", {1, 1}}, {"c", c}};
     options.accumulation = 5;
     build_step(network.forward, options);
-    passes::run_pipeline(network.module, kLoweringSteps, {}, true);
+    passes::run_pipeline(network.module, kLoweringSteps, {}, passes::Verify::kEachPass);
   };
   EXPECT_NO_THROW(build({2, 0}));
   expect_error(

@@ -28,7 +28,7 @@ void check(uint64_t seed, int ipus, const std::vector<std::string>& passes) {
                               module = RandomProgram(seed, ipus).make();
   ops::verify(*reference, ir::Form::kFunctional);
   try {
-    passes::run_pipeline(*module, passes, {}, true);
+    passes::run_pipeline(*module, passes, {}, passes::Verify::kEachPass);
     program::Program lowered = lower(*module, {});
     SCOPED_TRACE(ir::print(*module));
     testing_oracle::compare(*reference, lowered, 2e-4, 0.25);

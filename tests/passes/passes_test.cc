@@ -76,7 +76,7 @@ TEST(Pipelines, name_only_passes_that_exist) {
 
 TEST(Pipelines, an_unknown_pass_is_refused) {
   ir::Module module;
-  EXPECT_EQ(message_of([&] { run_pipeline(module, {"fold"}, {}, true); }),
+  EXPECT_EQ(message_of([&] { run_pipeline(module, {"fold"}, {}, Verify::kEachPass); }),
             "unknown pass 'fold' [IPU-E202]: ipu-opt --list names the passes.");
 }
 
@@ -86,7 +86,7 @@ TEST(Pipelines, count_what_they_did) {
   Statistics outer;
   PassContext context;
   context.statistics = &outer;
-  Statistics own = run_pipeline(*module, {"cse", "dce"}, context, true);
+  Statistics own = run_pipeline(*module, {"cse", "dce"}, context, Verify::kEachPass);
   EXPECT_EQ(own.counts, (std::map<std::string, int64_t>{{"ops merged", 1}}));
   EXPECT_EQ(outer.counts, own.counts);
 }
@@ -102,10 +102,38 @@ IPU_REGISTER_PASS(BreaksModules, "test-breaks-modules", "Adds a ring of no capac
 
 TEST(Pipelines, a_pass_that_leaves_an_illegal_module_is_named) {
   ir::Module module;
-  EXPECT_EQ(message_of([&] { run_pipeline(module, {"test-breaks-modules"}, {}, true); }),
+  EXPECT_EQ(message_of([&] { run_pipeline(module, {"test-breaks-modules"}, {}, Verify::kEachPass); }),
             "internal error [IPU-E0]: pass 'test-breaks-modules' left an illegal module.\n"
             "invalid IR [IPU-E202]: 1 violation.\n"
             "  ring @broken has capacity 0.");
+}
+
+TEST(Pipelines, verify_where_they_are_told_to) {
+  ir::Module module;
+  EXPECT_EQ(message_of([&] {
+              run_pipeline(module, {"test-breaks-modules", "dce"}, {}, Verify::kEnds);
+            }),
+            "internal error [IPU-E0]: a pass (IPU_VERIFY=passes says which) left an illegal module.\n"
+            "invalid IR [IPU-E202]: 1 violation.\n"
+            "  ring @broken has capacity 0.");
+  EXPECT_EQ(message_of([&] { run_pipeline(module, {}, {}, Verify::kEnds); }).find("invalid IR [IPU-E202]"),
+            0u);
+  EXPECT_NO_THROW(run_pipeline(module, {"test-breaks-modules"}, {}, Verify::kNever));
+}
+
+TEST(Pipelines, take_from_the_environment_where_to_verify) {
+  unsetenv("IPU_VERIFY");
+  EXPECT_EQ(verify_from_environment(Verify::kEachPass), Verify::kEachPass);
+  const std::pair<const char*, Verify> words[] = {
+      {"", Verify::kEnds}, {"never", Verify::kNever}, {"ends", Verify::kEnds}, {"passes", Verify::kEachPass}};
+  for (const auto& [word, meant] : words) {
+    setenv("IPU_VERIFY", word, 1);
+    EXPECT_EQ(verify_from_environment(Verify::kEnds), meant) << word;
+  }
+  setenv("IPU_VERIFY", "always", 1);
+  EXPECT_EQ(message_of([] { verify_from_environment(Verify::kEnds); }),
+            "IPU_VERIFY is not understood [IPU-E503]: 'always' is none of never, ends, passes.");
+  unsetenv("IPU_VERIFY");
 }
 
 class Dumps : public testing::Test {
@@ -124,7 +152,7 @@ class Dumps : public testing::Test {
     setenv("IPU_DUMP", wanted, 1);
     std::unique_ptr<ir::Module> module =
         ir::parse("graph @f(%a: f32[2]) -> () { %b = neg(%a) : f32[2] return }");
-    run_pipeline(*module, {"cse", "@Here", "dce"}, {}, true);
+    run_pipeline(*module, {"cse", "@Here", "dce"}, {}, Verify::kEachPass);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
       std::ifstream file(entry.path());

@@ -208,10 +208,10 @@ TEST(RandomGraphs, keep_every_bit_through_each_pass_and_all) {
     std::vector<uint64_t> before = bits_of_outputs(*ir::parse(text));
     for (const auto& steps : pipelines) {
       std::unique_ptr<ir::Module> module = ir::parse(text);
-      for (const auto& [what, n] : run_pipeline(*module, steps, {}, /*verify=*/true).counts) done += n;
+      for (const auto& [what, n] : run_pipeline(*module, steps, {}, Verify::kEachPass).counts) done += n;
       ASSERT_EQ(bits_of_outputs(*module), before) << steps[0] << "\n" << text << "\n" << ir::print(*module);
       std::string once = ir::print(*module);
-      run_pipeline(*module, steps, {}, true);
+      run_pipeline(*module, steps, {}, Verify::kEachPass);
       if (steps.size() == 1) {
         ASSERT_EQ(ir::print(*module), once) << steps[0] << " is not idempotent";
       }

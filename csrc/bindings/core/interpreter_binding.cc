@@ -21,7 +21,7 @@ std::unique_ptr<ir::Module> parsed(const std::string& text, const std::string& s
   std::unique_ptr<ir::Module> module = ir::parse(text, source);
   passes::PassContext context;
   context.system = &target::attached_system();
-  passes::run_pipeline(*module, steps, context, /*verify=*/true);
+  passes::run_pipeline(*module, steps, context, passes::Verify::kEachPass);
   return module;
 }
 

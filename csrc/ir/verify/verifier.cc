@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "ir/effects.h"
@@ -40,12 +41,14 @@ void Verifier::check(const Graph& graph) {
     for (const Value* input : graph.inputs())
       if (input->by_reference)
         report(fmt::format("input %{} is by reference; the functional form has none", input->name()));
-  seen_.clear();
+  listed_.clear();
   for (const auto& op : graph.ops()) {
     poll_interruption();
     op_ = op.get();
     check_op(*op);
-    seen_.insert(op_);
+    const auto id = static_cast<size_t>(op->id());
+    if (id >= listed_.size()) listed_.resize(std::max(id + 1, 2 * listed_.size()));
+    listed_[id] = true;
   }
   op_ = nullptr;
   graph_ = nullptr;
@@ -54,13 +57,13 @@ void Verifier::check(const Graph& graph) {
 void Verifier::check_op(const Op& op) {
   for (int i = 0; i < op.operand_count(); ++i) {
     const Value* value = op.operand(i);
-    if (value != nullptr && value->producer() != nullptr && !seen_.contains(value->producer()))
+    if (value != nullptr && value->producer() != nullptr && !is_listed(*value->producer()))
       report(fmt::format("operand {}, %{}, is defined later", i, value->name()));
   }
   for (const Op* earlier : op.after) {
     if (earlier->graph() != op.graph())
       report("is ordered after an op of another graph");
-    else if (!seen_.contains(earlier))
+    else if (!is_listed(*earlier))
       report("is ordered after an op that is listed later");
   }
   if (form_ == Form::kFunctional) {

@@ -88,7 +88,10 @@ class Verifier {
   const Op* op_ = nullptr;
   const Op* described_ = nullptr;  // whose text is in description_
   std::string description_;
-  std::unordered_set<const Op*> seen_;  // ops of this graph listed so far
+  bool is_listed(const Op& op) const {
+    return static_cast<size_t>(op.id()) < listed_.size() && listed_[static_cast<size_t>(op.id())];
+  }
+  std::vector<bool> listed_;  // by id of an op: it was met on the way through this graph
 };
 
 }  // namespace ipu::ir

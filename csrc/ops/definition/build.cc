@@ -29,11 +29,8 @@ std::string describe(std::string_view kind, const OpDef* def, std::span<const ir
 
 [[noreturn]] void mismatch(const std::string& what) { throw Error(ErrorCode::kTypeMismatch, what); }
 
-const OpDef& checked_definition(std::string_view kind) {
-  const OpDef* def = find_op(kind);
-  if (def == nullptr)
-    mismatch(fmt::format("unknown operation: '{}' is not defined (docs/ops.md lists all).", kind));
-  return *def;
+[[noreturn]] void undefined(std::string_view kind) {
+  mismatch(fmt::format("unknown operation: '{}' is not defined (docs/ops.md lists all).", kind));
 }
 
 void check_operands(const OpDef& def, std::span<const ir::Type* const> operands) {
@@ -109,6 +106,15 @@ void check_attributes(const OpDef& def, const Attributes& attributes) {
       mismatch(fmt::format("missing attribute: {} needs '{}'.", def.name, attribute.name));
 }
 
+bool needs_normalizing(const OpDef& def, const Attributes& attributes) {
+  for (const AttributeDef& attribute : def.attributes) {
+    if (!attribute.fallback || !std::holds_alternative<double>(*attribute.fallback)) continue;
+    const Attribute* value = attributes.find(attribute.name);
+    if (value != nullptr && std::holds_alternative<int64_t>(*value)) return true;
+  }
+  return false;
+}
+
 // The kind of the default decides: an integer where a real is meant becomes a real.
 Attributes normalized(const OpDef& def, Attributes attributes) {
   for (const AttributeDef& attribute : def.attributes) {
@@ -129,18 +135,19 @@ Attributes without_defaults(const OpDef& def, Attributes attributes) {
   return attributes;
 }
 
-std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> values,
+std::vector<ir::Type> infer(std::string_view kind, const OpDef* def, std::span<ir::Value* const> values,
                             const Attributes& attributes) {
   std::vector<const ir::Type*> operands;
+  operands.reserve(values.size());
   for (const ir::Value* value : values) operands.push_back(value == nullptr ? nullptr : &value->type());
-  const OpDef* def = find_op(kind);
   try {
-    checked_definition(kind);
+    if (def == nullptr) undefined(kind);
     check_operands(*def, operands);
     check_attributes(*def, attributes);
     IPU_CHECK(static_cast<bool>(def->infer), fmt::format("op '{}' has no type rule", def->name));
-    const Attributes full = with_defaults(*def, attributes);
-    std::vector<ir::Type> types = def->infer(InferContext{kind, operands, full});
+    std::vector<ir::Type> types =
+        def->attributes.empty() ? def->infer(InferContext{kind, operands, attributes})
+                                : def->infer(InferContext{kind, operands, with_defaults(*def, attributes)});
     const bool variadic = !def->results.empty() && def->results.back().ends_with("...");
     IPU_CHECK(variadic || types.size() == def->results.size(),
               fmt::format("the type rule of '{}' gives {} types", def->name, types.size()));
@@ -158,16 +165,17 @@ std::vector<ir::Type> infer(std::string_view kind, std::span<ir::Value* const> v
 std::vector<ir::Type> infer_types(std::string_view kind, std::span<ir::Value* const> operands,
                                   const Attributes& attributes) {
   const OpDef* def = find_op(kind);
-  return infer(kind, operands, def == nullptr ? attributes : normalized(*def, attributes));
+  if (def == nullptr || !needs_normalizing(*def, attributes)) return infer(kind, def, operands, attributes);
+  return infer(kind, def, operands, normalized(*def, attributes));
 }
 
 ir::Op* build_op(ir::Builder& builder, std::string_view kind, std::span<ir::Value* const> operands,
                  Attributes attributes, std::string_view name_hint) {
-  if (const OpDef* def = find_op(kind)) attributes = normalized(*def, std::move(attributes));
+  const OpDef* def = find_op(kind);
+  if (def != nullptr) attributes = normalized(*def, std::move(attributes));
   try {
-    const std::vector<ir::Type> types = infer(kind, operands, attributes);
-    return builder.create(kind, operands, without_defaults(get_op(kind), std::move(attributes)), types,
-                          name_hint);
+    const std::vector<ir::Type> types = infer(kind, def, operands, attributes);
+    return builder.create(kind, operands, without_defaults(*def, std::move(attributes)), types, name_hint);
   } catch (Error& error) {
     if (error.user_line().empty()) error.at(ir::user_line(builder.location));
     throw;

@@ -3,6 +3,7 @@
 // ops, entry graphs as they are, and every table: variables and streams are the program's face to the host.
 // Interfaces change only where all call sites are known and of one kind: calls, or one loop, one pipeline of
 // a single stage graph, one if; and only in graphs somebody calls.
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/regions.h"
@@ -24,6 +25,8 @@ class Dce : public Pass {
   bool run(ir::Module& module, const PassContext& context) override {
     module_ = &module;
     context_ = &context;
+    for (const auto& graph : module.graphs())
+      if (has_order_edges(*graph)) ordered_.insert(graph.get());
     bool changed = false;
     // A round from callers to callees (results nobody reads) and back (inputs nobody reads). Each further
     // round needs something removed in the one before; a few suffice.
@@ -37,7 +40,10 @@ class Dce : public Pass {
  private:
   bool round() {
     bool changed = erase_unreached();
-    effects_ = std::make_unique<Effects>(*module_);
+    if (changed || effects_ == nullptr) {  // a graph may have lost its last effect with what is gone
+      effects_ = std::make_unique<Effects>(*module_);
+      for (const auto& graph : module_->graphs()) stale_.insert(graph.get());
+    }
     sites_ = find_call_sites(*module_);
     entries_.clear();
     for (const auto& [name, graph] : module_->entry_points) entries_.insert(graph);
@@ -53,22 +59,34 @@ class Dce : public Pass {
     return changed;
   }
 
-  // From the last op to the first: an op's readers are gone before it is looked at.
+  // From the last op to the first: an op's readers are gone before it is looked at. Looks only at graphs where
+  // a value may have lost a reader since it looked last.
   bool erase_unused(ir::Graph& graph) {
-    if (has_order_edges(graph)) return false;
+    if (ordered_.contains(&graph) || stale_.erase(&graph) == 0) return false;
     bool changed = false;
+    std::unordered_map<const ir::Graph*, std::unordered_set<const ir::Op*>> gone;  // sites by callee
     ir::Op* previous = nullptr;
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;
          op = previous) {
       poll_interruption();
       previous = graph.previous(op);
       if (!is_unused(*op) || !effects_->is_removable(*op)) continue;
-      for (const ir::Graph* callee : ir::called_graphs(*op)) std::erase(sites_[callee], op);
+      for (const ir::Graph* callee : ir::called_graphs(*op)) gone[callee].insert(op);
       graph.erase(op);
       context_->count("ops removed");
       changed = true;
     }
+    for (const auto& [callee, ops] : gone)
+      std::erase_if(sites_[callee], [&ops](const ir::Op* site) { return ops.contains(site); });
     return changed;
+  }
+  void erase_output(ir::Graph& graph, int i) {
+    graph.erase_output(i);
+    stale_.insert(&graph);
+  }
+  void erase_operand(ir::Op& op, int i) {
+    op.erase_operand(i);
+    stale_.insert(op.graph());
   }
 
   // The op that stands for all uses of `graph` as a region (loop, pipeline of one stage, if); nullptr when
@@ -110,7 +128,7 @@ class Dce : public Pass {
       if (read) continue;
       for (ir::Op* site : sites_[&graph])
         if (i < site->result_count()) site->erase_result(i);
-      graph.erase_output(i);
+      erase_output(graph, i);
       context_->count("results removed");
       changed = true;
     }
@@ -127,7 +145,7 @@ class Dce : public Pass {
     for (int i = op.result_count() - 1; i >= 0; --i) {
       if (!op.result(i)->is_unused()) continue;
       op.erase_result(i);
-      for (ir::Graph* branch : branches) branch->erase_output(i);
+      for (ir::Graph* branch : branches) erase_output(*branch, i);
       context_->count("results removed");
       changed = true;
     }
@@ -164,7 +182,7 @@ class Dce : public Pass {
       else if (region.is_carried_input(value->index()))
         need(next_value(region.operand(value->index())));
     }
-    if (has_order_edges(body)) return false;
+    if (ordered_.contains(&body)) return false;
     std::vector<bool> dead(static_cast<size_t>(carried));
     bool changed = false;
     for (int i = 0; i < carried; ++i) {
@@ -173,14 +191,14 @@ class Dce : public Pass {
       changed = changed || dead[static_cast<size_t>(i)];
     }
     for (int i = carried - 1; i >= 0; --i)
-      if (dead[static_cast<size_t>(i)]) body.erase_output(region.output(i));
+      if (dead[static_cast<size_t>(i)]) erase_output(body, region.output(i));
     if (!changed) return false;
     erase_unused(body);  // what made them: now the inputs have no reader left
     int left = carried;
     for (int i = carried - 1; i >= 0; --i) {
       if (!dead[static_cast<size_t>(i)]) continue;
       body.erase_input(region.input(i));
-      op.erase_operand(i);
+      erase_operand(op, i);
       op.erase_result(i);
       --left;
       context_->count("carried values removed");
@@ -206,7 +224,7 @@ class Dce : public Pass {
       const ir::Value* input = graph.inputs()[static_cast<size_t>(i)];
       if (!input->is_unused() || input->by_reference) continue;
       graph.erase_input(i);
-      for (ir::Op* site : sites_[&graph]) site->erase_operand(i);
+      for (ir::Op* site : sites_[&graph]) erase_operand(*site, i);
       context_->count("inputs removed");
       changed = true;
     }
@@ -220,7 +238,7 @@ class Dce : public Pass {
       const int input = region.input(i);
       if (!body.inputs()[static_cast<size_t>(input)]->is_unused()) continue;
       body.erase_input(input);
-      op.erase_operand(i);
+      erase_operand(op, i);
       context_->count("inputs removed");
       changed = true;
     }
@@ -241,7 +259,7 @@ class Dce : public Pass {
         read = read || !branch->inputs()[static_cast<size_t>(input)]->is_unused();
       if (read) continue;
       for (ir::Graph* branch : branches) branch->erase_input(input);
-      op.erase_operand(i);
+      erase_operand(op, i);
       context_->count("inputs removed");
       changed = true;
     }
@@ -281,6 +299,8 @@ class Dce : public Pass {
   std::unique_ptr<Effects> effects_;
   CallSites sites_;
   std::unordered_set<std::string> entries_;
+  std::unordered_set<const ir::Graph*> stale_;    // a value may have lost a reader
+  std::unordered_set<const ir::Graph*> ordered_;  // has order edges: its ops stay
 };
 
 IPU_REGISTER_PASS(Dce, "dce", "Removes ops, results, inputs and graphs that nobody needs.",

@@ -49,6 +49,26 @@ struct Group {
   int parent = -1;  // taken in by this one
 };
 
+// A field of the ops of one graph, by their ids.
+template <typename T>
+class OpTable {
+ public:
+  explicit OpTable(T none) : none_(std::move(none)) {}
+  const T& at(const ir::Op& op) const {
+    const auto id = static_cast<size_t>(op.id());
+    return id < fields_.size() ? fields_[id] : none_;
+  }
+  T& operator[](const ir::Op& op) {
+    const auto id = static_cast<size_t>(op.id());
+    if (id >= fields_.size()) fields_.resize(std::max(id + 1, 2 * fields_.size()), none_);
+    return fields_[id];
+  }
+
+ private:
+  T none_;
+  std::vector<T> fields_;
+};
+
 class GraphFusion {
  public:
   GraphFusion(ir::Graph& graph, const Effects& effects, const PassContext& context)
@@ -60,15 +80,17 @@ class GraphFusion {
       poll_interruption();
       visit(*op);
     }
-    std::unordered_map<const ir::Op*, int> group_of;
+    int grouped = 0;
+    OpTable<int> group_of(-1);
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].parent >= 0 || groups_[g].members.size() < 2) continue;
-      for (const ir::Op* op : groups_[g].members) group_of.emplace(op, static_cast<int>(g));
+      for (const ir::Op* op : groups_[g].members) group_of[*op] = static_cast<int>(g);
+      grouped += static_cast<int>(groups_[g].members.size());
     }
     // Circles the window did not show: their groups are given up.
-    while (!group_of.empty() && !sort(group_of)) {
+    while (grouped > 0 && !sort(group_of, grouped)) {
     }
-    if (group_of.empty()) return false;
+    if (grouped == 0) return false;
     for (Group& group : groups_)
       if (group.parent < 0 && group.members.size() >= 2) fuse(group);
     return true;
@@ -120,8 +142,8 @@ class GraphFusion {
   }
   int group_of(const ir::Value* value) const {
     if (value->producer() == nullptr) return -1;
-    auto at = group_of_.find(value->producer());
-    return at == group_of_.end() ? -1 : find(at->second);
+    const int g = group_of_.at(*value->producer());
+    return g < 0 ? -1 : find(g);
   }
 
   void visit(ir::Op& op) {
@@ -149,11 +171,10 @@ class GraphFusion {
     for (int i = 0; i < op.operand_count(); ++i) {
       const ir::Value* operand = op.operand(i);
       if (operand == nullptr) continue;
-      if (auto at = dependence_.find(operand); at != dependence_.end()) own.add(at->second, now);
+      own.add(dependence(operand), now);
       if (mine < 0 || group_of(operand) == mine) continue;
       groups_[mine].operands.insert(operand);
-      if (auto at = dependence_.find(operand); at != dependence_.end())
-        groups_[mine].outside.add(at->second, now);
+      groups_[mine].outside.add(dependence(operand), now);
     }
     // Ops with effects stay in order; reads of state too.
     if (!effects_.is_pure(op)) {
@@ -163,11 +184,11 @@ class GraphFusion {
     if (mine >= 0) {
       Group& group = groups_[mine];
       group.members.push_back(&op);
-      group_of_.emplace(&op, mine);
+      group_of_[op] = mine;
       own.add(group.outside, now);
       for (int64_t number : group.numbers) own.add(number, now);
     }
-    for (int i = 0; i < op.result_count(); ++i) dependence_[op.result(i)] = own;
+    dependence_[op] = own;
   }
 
   // Nothing outside of the group lies between it and `op`.
@@ -179,8 +200,7 @@ class GraphFusion {
     for (int i = 0; i < op.operand_count(); ++i) {
       if (group_of(op.operand(i)) == g) continue;
       operands += !group.operands.contains(op.operand(i));
-      auto at = dependence_.find(op.operand(i));
-      if (at != dependence_.end() && depends(at->second, group)) return false;
+      if (depends(dependence(op.operand(i)), group)) return false;
     }
     return operands <= kMaxOperands;
   }
@@ -188,9 +208,8 @@ class GraphFusion {
     for (int i = 0; i < op.operand_count(); ++i) {
       const int theirs = group_of(op.operand(i));
       if (theirs == a || theirs == b) continue;
-      auto at = dependence_.find(op.operand(i));
-      if (at != dependence_.end() && (depends(at->second, groups_[a]) || depends(at->second, groups_[b])))
-        return false;
+      const Dependence theirs_on = dependence(op.operand(i));
+      if (depends(theirs_on, groups_[a]) || depends(theirs_on, groups_[b])) return false;
     }
     return true;
   }
@@ -215,24 +234,24 @@ class GraphFusion {
   // Members of a group come to stand one behind the other, everything else keeps its order as far as it can.
   // When groups depend on each other in a circle nothing is moved, and those groups are taken out of
   // `group_of`.
-  bool sort(std::unordered_map<const ir::Op*, int>& group_of) {
-    std::unordered_map<const ir::Op*, int> node_of;
+  bool sort(OpTable<int>& group_of, int& grouped) {
+    OpTable<int> node_of(-1);
     std::vector<std::vector<ir::Op*>> nodes;
     std::vector<int> rank;  // position of the last op of the node
     std::unordered_map<int, int> node_of_group;
     int position = 0;
     for (const auto& op : graph_.ops()) {
       poll_interruption();
-      auto at = group_of.find(op.get());
+      const int group = group_of.at(*op);
       int node = static_cast<int>(nodes.size());
-      if (at != group_of.end()) node = node_of_group.try_emplace(at->second, node).first->second;
+      if (group >= 0) node = node_of_group.try_emplace(group, node).first->second;
       if (node == static_cast<int>(nodes.size())) {
         nodes.emplace_back();
         rank.push_back(0);
       }
       nodes[node].push_back(op.get());
       rank[node] = position++;
-      node_of.emplace(op.get(), node);
+      node_of[*op] = node;
     }
     std::vector<std::vector<int>> after(nodes.size());
     std::vector<int> waiting(nodes.size(), 0);
@@ -245,9 +264,9 @@ class GraphFusion {
     for (const auto& op : graph_.ops()) {
       for (int i = 0; i < op->operand_count(); ++i)
         if (op->operand(i) != nullptr && op->operand(i)->producer() != nullptr)
-          edge(node_of.at(op->operand(i)->producer()), node_of.at(op.get()));
+          edge(node_of.at(*op->operand(i)->producer()), node_of.at(*op));
       if (effects_.is_pure(*op)) continue;
-      if (last_effect != nullptr) edge(node_of.at(last_effect), node_of.at(op.get()));
+      if (last_effect != nullptr) edge(node_of.at(*last_effect), node_of.at(*op));
       last_effect = op.get();
     }
     std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
@@ -268,8 +287,9 @@ class GraphFusion {
     }
     for (size_t n = 0; n < nodes.size(); ++n) {
       if (waiting[n] == 0 || nodes[n].size() < 2) continue;
-      groups_[group_of.at(nodes[n].front())].members.clear();
-      for (const ir::Op* op : nodes[n]) group_of.erase(op);
+      groups_[static_cast<size_t>(group_of.at(*nodes[n].front()))].members.clear();
+      for (const ir::Op* op : nodes[n]) group_of[*op] = -1;
+      grouped -= static_cast<int>(nodes[n].size());
     }
     return false;
   }
@@ -335,21 +355,26 @@ class GraphFusion {
 
   // Position in program order after sort().
   int order(const ir::Op* op) {
-    if (order_.empty()) {
+    if (!is_numbered_) {
       int position = 0;
-      for (const auto& each : graph_.ops()) order_.emplace(each.get(), position++);
+      for (const auto& each : graph_.ops()) order_[*each] = position++;
+      is_numbered_ = true;
     }
-    return order_.at(op);
+    return order_.at(*op);
+  }
+  Dependence dependence(const ir::Value* value) const {
+    return value->producer() == nullptr ? Dependence() : dependence_.at(*value->producer());
   }
 
   ir::Graph& graph_;
   const Effects& effects_;
   const PassContext& context_;
   std::vector<Group> groups_;
-  std::unordered_map<const ir::Op*, int> group_of_;
-  std::unordered_map<const ir::Value*, Dependence> dependence_;
+  OpTable<int> group_of_{-1};
+  OpTable<Dependence> dependence_{Dependence()};  // of the results
   Dependence effects_so_far_;
-  std::unordered_map<const ir::Op*, int> order_;
+  OpTable<int> order_{-1};
+  bool is_numbered_ = false;
 };
 
 class FusePointwise : public Pass {
