@@ -168,11 +168,16 @@ void Engine::Impl::allocate() {
     if (variable.constant < 0) continue;
     const ConstantData& initial = *program->constants[variable.constant];
     TensorSpec plain = variable.plain();
-    IPU_CHECK(static_cast<int64_t>(initial.bytes.size()) == plain.stored_bytes(),
+    const int64_t own = plain.stored_bytes();
+    const bool is_for_all = static_cast<int64_t>(initial.bytes.size()) == own;
+    IPU_CHECK(is_for_all || static_cast<int64_t>(initial.bytes.size()) ==
+                                own * variable.groups.count(program->replicas),
               "initial value of " + variable.name);
     for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
-      plain_to_stored(variable, shard_of(variable, r), constants[variable.constant].data(),
-                      variable_address(static_cast<int>(v), r));
+      plain_to_stored(
+          variable, shard_of(variable, r),
+          constants[variable.constant].data() + (is_for_all ? 0 : variable.groups.group_of(r) * own),
+          variable_address(static_cast<int>(v), r));
   }
 
   rings = std::make_unique<Ring[]>(std::max(1, ring_count * program->replicas));

@@ -111,8 +111,10 @@ void check_variables(const Program& program) {
     require(initial != nullptr, "its initial value is missing");
     require(initial->dtype == stored.dtype, "its initial value is of another type");
     const int64_t bytes = elements(plain, stored.dtype) * width;
-    require(static_cast<int64_t>(initial->bytes.size()) == bytes,
-            fmt::format("its initial value has {} bytes, not {}", initial->bytes.size(), bytes));
+    const auto given = static_cast<int64_t>(initial->bytes.size());
+    const int64_t groups = variable.groups.count(program.replicas);
+    require(given == bytes || (given / groups == bytes && given % groups == 0),
+            fmt::format("its initial value has {} bytes, not {}", given, bytes));
   }
 }
 
