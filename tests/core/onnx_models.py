@@ -48,3 +48,67 @@ def assert_same(got, expected, rtol=2e-6, atol=2e-6):
         assert ours_.dtype == narrowed.get(theirs.dtype, theirs.dtype)
         assert ours_.shape == theirs.shape
         numpy.testing.assert_allclose(ours_, theirs, rtol=rtol, atol=atol)
+
+
+NEWEST = max(last for _, _, last in ipu_core.importers())
+CLAIMED = {}
+for _type, _first, _last in ipu_core.importers():
+    first, last = CLAIMED.get(_type, (_first, _last))
+    CLAIMED[_type] = (min(first, _first), max(last, _last))
+
+
+def normal(*shape, seed=0, scale=1.0, offset=0.0):
+    values = numpy.random.default_rng([seed, *shape]).standard_normal(shape)
+    return (values * scale + offset).astype(numpy.float32)
+
+
+def uniform(low, high, *shape):
+    return numpy.random.default_rng(shape).uniform(low, high, shape).astype(numpy.float32)
+
+
+def ints(*values):
+    return numpy.array(values, numpy.int64)
+
+
+class Case:
+    """One node; operands are arrays, "const" marks those the model states. `expect` replaces the reference."""
+
+    def __init__(
+        self, kind, *operands, since=1, until=NEWEST, results=1, expect=None, rtol=2e-6, name="", **attributes
+    ):
+        self.kind, self.operands, self.attributes, self.results = kind, operands, attributes, results
+        self.expect, self.rtol, self.name = expect, rtol, name
+        first, last = CLAIMED.get(kind, (NEWEST, NEWEST))
+        since, until = max(since, first), min(until, last)
+        changes = {
+            s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == kind
+        }
+        self.versions = sorted({version for version in changes if since < version <= until} | {since, until})
+
+    def run(self, version):
+        inputs, constants, names = {}, {}, []
+        for i, operand in enumerate(self.operands):
+            names.append("" if operand is None else f"x{i}")
+            if operand is None:
+                continue
+            if isinstance(operand, Stated):
+                constants[f"x{i}"] = operand.array
+            else:
+                inputs[f"x{i}"] = operand
+        outputs = [f"y{i}" for i in range(self.results)]
+        model = make_model([(self.kind, names, outputs, self.attributes)], inputs, outputs, version, constants)
+        expected = reference(model, inputs) if self.expect is None else self.expect(*inputs.values())
+        assert_same(ours(model, inputs), expected if isinstance(expected, list) else [expected], rtol=self.rtol)
+
+
+class Stated:
+    def __init__(self, array):
+        self.array = array
+
+
+def s(*values):
+    return Stated(ints(*values))
+
+
+def f(value):
+    return Stated(numpy.float32(value))

@@ -44,6 +44,18 @@ def test_the_same_in_cpp():
     assert result.stdout == TWO_PROGRAMS.replace("38.333", "38.3333")
 
 
+def test_a_network_given_as_onnx_learns_digits_without_torch():
+    text = run(
+        "-c",
+        f"import runpy, sys; runpy.run_path({str(ROOT / 'examples' / 'onnx_network.py')!r}, "
+        "run_name='__main__'); assert 'torch' not in sys.modules",
+    )
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", text)]
+    assert len(losses) == 8 and losses[-1] < 0.1 * losses[0]
+    assert int(re.search(r"accuracy: (\d+)/336", text)[1]) >= 320
+    assert text.endswith("apart from the reference by at most 1e-4: True\n")
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))
