@@ -93,8 +93,8 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
   for (int i = 0; i < operands; ++i) forward.push_back(fetch(op.operand(i)));
   const ir::Type index_type{DType::kI32, {}};
 
-  // First loop: carried values of every iteration into stashes [trip, ...], written through a mask of the
-  // index.
+  // First loop: carried values of every iteration into stashes [trip, ...], a row each. Rows are written before
+  // the body runs: it may then overwrite the values it was given, so that nothing is copied but the rows.
   ir::Graph* record = builder.module()->add_graph(body.name() + "_record");
   std::vector<Value*> stashes;
   {
@@ -111,19 +111,18 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     }
     for (int i = carried; i < operands; ++i)
       constant.push_back(record->add_input(forward[i]->type(), forward[i]->name()));
+    Value* row = ops::build(inner, "reshape", {index}, {{"shape", Shape{1}}});
+    for (int i = 0; i < carried; ++i) {
+      Shape shape = stash[i]->type().shape;
+      shape[0] = 1;
+      Value* slice = ops::build(inner, "reshape", {state[i]}, {{"shape", shape}});
+      stash[i] = ops::build(inner, "index_copy", {stash[i], row, slice}, {{"dim", int64_t{0}}});
+    }
     std::vector<Value*> arguments{index};
     arguments.insert(arguments.end(), state.begin(), state.end());
     arguments.insert(arguments.end(), constant.begin(), constant.end());
     for (Value* next : inner.call(&body, arguments)) record->append_output(next);
-    for (int i = 0; i < carried; ++i) {
-      const Shape& shape = stash[i]->type().shape;
-      Value* rows = ops::build(
-          inner, "iota", {},
-          {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"start", 0.0}, {"step", 1.0}});
-      Value* here = ops::build(inner, "equal", {rows, index});
-      Value* spread = ops::build(inner, "expand", {state[i]}, {{"shape", shape}});
-      record->append_output(ops::build(inner, "where", {here, spread, stash[i]}));
-    }
+    for (Value* kept : stash) record->append_output(kept);
     std::vector<Value*> start(forward.begin(), forward.begin() + carried);
     for (int i = 0; i < carried; ++i) start.push_back(builder.splat(stash[i]->type(), 0.0));
     const std::vector<Value*> invariant(forward.begin() + carried, forward.end());

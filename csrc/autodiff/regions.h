@@ -18,7 +18,8 @@ std::vector<ir::Value*> if_gradients(ir::Op& op, const std::vector<ir::Value*>& 
                                      const Fetch& fetch);
 
 // Gradients of the operands of a loop with a static trip count: a loop that stashes the carried values of
-// every iteration, then one that goes back through them. Costs trip times the carried values in memory.
+// every iteration, a row at a time and in place, then one that goes back through them. Time and memory grow with
+// trip times the carried values.
 std::vector<ir::Value*> loop_gradients(ir::Op& op, const std::vector<ir::Value*>& upstream,
                                        const std::vector<bool>& needs, ir::Builder& builder,
                                        const Fetch& fetch);

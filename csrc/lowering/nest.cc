@@ -50,14 +50,19 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
   scope->site = site;
   scope->parent = parent;
   scope->number = static_cast<int>(scopes_.size()) - 1;
-  auto number = [&](const ir::Value* value) {
-    scope->values.emplace(value, static_cast<int>(homes_.size()));
-    homes_.push_back(kAnywhere);
+  // As many values as there are: their homes are found later. Returns the number of the first.
+  auto number = [&](size_t values) {
+    const int first = static_cast<int>(homes_.size());
+    homes_.resize(homes_.size() + values, kAnywhere);
+    return first;
   };
-  for (const ir::Value* input : graph.inputs()) number(input);
+  scope->first_input = number(graph.inputs().size());
   for (const auto& op : graph.ops()) {
     poll_interruption();
-    for (int i = 0; i < op->result_count(); ++i) number(op->result(i));
+    const auto id = static_cast<size_t>(op->id());
+    if (id >= scope->first_results.size())
+      scope->first_results.resize(std::max(id + 1, 2 * scope->first_results.size()), -1);
+    scope->first_results[id] = number(static_cast<size_t>(op->result_count()));
     if (op->is(kind::kPipeline) || op->is(kind::kRngContext) || op->is(kind::kWrite))
       throw Error(ErrorCode::kUnsupportedOps,
                   fmt::format("unsupported operation: '{}' cannot be lowered{}", op->kind(),

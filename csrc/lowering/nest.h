@@ -20,12 +20,16 @@ struct Scope {
   const ir::Graph* graph = nullptr;
   const ir::Op* site = nullptr;  // in parent->graph; nullptr: the entry graph
   Scope* parent = nullptr;
-  int number = 0;                                                 // in Nest::scopes
-  std::unordered_map<const ir::Value*, int> values;               // numbers of the nest's values
+  int number = 0;                  // in Nest::scopes
+  int first_input = 0;             // number of input 0 among the nest's values; the others follow
+  std::vector<int> first_results;  // by id of an op: number of its result 0
   std::unordered_map<const ir::Op*, std::vector<Scope*>> called;  // callee; body; then and else
 
   bool is_loop_body() const;
-  int value(const ir::Value* v) const { return values.at(v); }
+  int value(const ir::Value* v) const {
+    const ir::Op* op = v->producer();
+    return v->index() + (op == nullptr ? first_input : first_results[static_cast<size_t>(op->id())]);
+  }
 };
 
 // Interval of a loop's index in which the condition of an `if` holds.

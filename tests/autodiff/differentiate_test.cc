@@ -395,5 +395,41 @@ graph @body(%i: i32[], %x: f32[3,3], %m: f32[3,3], %w: f32[3,3]) -> (f32[3,3], f
   check_gradients(*m.module, m.graph("forward"));
 }
 
+// Rows of the stashes are written before the body runs, and nothing else of the stash is computed.
+TEST(Differentiate, LoopKeepsARowATrip) {
+  Parsed m = parsed(R"(
+graph @forward(%x: f32[3], %w: f32[3]) -> f32[3] {
+  %y = loop(%x, %w) {body=@body, trip=10000, carried=1} : f32[3]
+  return %y
+}
+graph @body(%i: i32[], %x: f32[3], %w: f32[3]) -> f32[3] {
+  %p = mul(%x, %w) : f32[3]
+  return %p
+})");
+  DifferentiateOptions options;
+  differentiate(m.graph("forward"), options);
+  auto text = [&](const char* name) {
+    std::string ops;
+    for (const auto& op : m.graph(name).ops()) {
+      op->settings = {};
+      ops += ir::print(*op) + "\n";
+    }
+    return ops;
+  };
+  EXPECT_EQ(text("body_record"), R"(%0 = reshape(%index) {shape=[1]} : i32[1]
+%1 = reshape(%x) {shape=[1,3]} : f32[1,3]
+%2 = index_copy(%x_stash, %0, %1) {dim=0} : f32[10000,3]
+%3 = call(%index, %x, %w) {callee=@body} : f32[3]
+)");
+  EXPECT_EQ(text("body_backward"), R"(%0 = constant() {value=dense<i32[]: 9999>} : i32[]
+%1 = sub(%0, %index) : i32[]
+%2 = reshape(%1) {shape=[1]} : i32[1]
+%4 = index_select(%3, %2) {dim=0} : f32[1,3]
+%5 = reshape(%4) {shape=[3]} : f32[3]
+%6, %7 = call(%x_gradient, %w, %5) {callee=@body_gradient} : f32[3], f32[3]
+%8 = add(%w_gradient, %7) : f32[3]
+)");
+}
+
 }  // namespace
 }  // namespace ipu::autodiff

@@ -186,7 +186,23 @@ TEST(IndexSelect, SlicesByNumberAndTheirWayBack) {
     for (int64_t i = 0; i < source.elements(); ++i) want[static_cast<size_t>(element(i))] += source.at(i);
     run("index_add", {&z, &index, &source}, {&z}, {{"dim", dim}});
     ASSERT_EQ(z.values(), want) << "in place, seed " << seed;
+    // Replaced: of equal numbers the last stays. Into new memory, and in place.
+    want = x.values();
+    for (int64_t i = 0; i < source.elements(); ++i) want[static_cast<size_t>(element(i))] = source.at(i);
+    run("index_copy", {&x, &index, &source}, {&z}, {{"dim", dim}});
+    ASSERT_EQ(z.values(), want) << "seed " << seed;
+    run("index_copy", {&x, &index, &source}, {&x}, {{"dim", dim}});
+    ASSERT_EQ(x.values(), want) << "in place, seed " << seed;
   }
+}
+
+TEST(IndexCopy, RefusesANumberThatIsNotThere) {
+  Tensor x = Tensor::of(DType::kF32, {3}, {1, 2, 3}), index = Tensor::of(DType::kI32, {2}, {1, 3}),
+         source = Tensor::of(DType::kF32, {2}, {8, 9});
+  KernelFault fault;
+  run("index_copy", {&x, &index, &source}, {&x}, {{"dim", int64_t{0}}}, &fault);
+  EXPECT_EQ(x.values(), (std::vector<double>{1, 8, 3}));
+  EXPECT_TRUE(fault.raised());
 }
 
 TEST(OneHot, OneAtTheIndexAndZeroElsewhere) {

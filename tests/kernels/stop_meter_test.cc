@@ -97,6 +97,8 @@ std::vector<KernelStep> long_steps() {
       {"scatter", {f32({kLong}), i32({4}), f32({4})}, {f32({kLong})}, along},
       {"index_select", {f32({4}), i32({kLong})}, {f32({kLong})}, along},
       {"index_add", {f32({4}), i32({kLong}), f32({kLong})}, {f32({4})}, along},
+      {"index_copy", {f32({4}), i32({kLong}), f32({kLong})}, {f32({4})}, along},
+      {"index_copy", {f32({kLong}), i32({4}), f32({4})}, {f32({kLong})}, along},
       {"one_hot", {i32({kLong})}, {f32({kLong, 1})}, {{"classes", int64_t{1}}}},
       {"reduce_sum", {f32({1, kLong})}, {f32({1})}, second},
       {"reduce_sum", {f32({kLong, 1})}, {f32({kLong})}, second},

@@ -3,13 +3,17 @@
 // backward pass, and are still in the cache when they are used. The tail are the elementwise ops that lead
 // only to outputs of the graph and to variable.assign. One that reads state (an input of the graph, a
 // variable) stays behind the last other reader of it, so that the new value can take the place of the old
-// one; where that reader comes after the assignment, before the assignment. Only the order of the list changes.
+// one; where that reader comes after the assignment, before the assignment. What a loop carries on likewise comes
+// behind the ops of the tail that read what it was before. Only the order of the list changes.
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/regions.h"
 #include "ir/structure.h"
 #include "ops/definition/effects.h"
+#include "passes/effects.h"
 #include "passes/pass.h"
 
 namespace ipu::passes {
@@ -19,13 +23,21 @@ class HoistUpdates : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
     int64_t hoisted = 0;
-    for (const auto& graph : module.graphs()) hoisted += hoist(*graph);
+    const CallSites sites = find_call_sites(module);
+    for (const auto& graph : module.graphs()) {
+      auto site = sites.find(graph.get());
+      hoisted += hoist(*graph, site == sites.end() ? nullptr : site->second.front());
+    }
     context.count("ops hoisted", hoisted);
     return hoisted > 0;
   }
 
  private:
-  static int64_t hoist(ir::Graph& graph) {
+  using OpSet = std::unordered_set<const ir::Op*>;
+  using Old = std::unordered_map<const ir::Op*, std::vector<const ir::Op*>>;
+
+  // `site`: one of those that run the graph; nullptr: none.
+  static int64_t hoist(ir::Graph& graph, const ir::Op* site) {
     std::unordered_set<const ir::Op*> tail;
     for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
       if (is_tail(**at, tail)) tail.insert(at->get());
@@ -55,6 +67,9 @@ class HoistUpdates : public Pass {
         ++last;
       }
     }
+    const std::vector<ir::Op*> listed = moving;
+    const Old old_readers = readers_of_old(graph, site, tail);
+    if (!old_readers.empty()) moving = readers_first(listed, old_readers);
     const std::unordered_map<const ir::Op*, int64_t> latest = latest_places(moving, tail, anchor);
     int64_t hoisted = 0;
     std::unordered_map<const ir::Value*, int64_t> last_readers;
@@ -67,10 +82,17 @@ class HoistUpdates : public Pass {
         if (is_state(*operand))
           earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
       }
+      if (auto readers = old_readers.find(op); readers != old_readers.end())
+        for (const ir::Op* reader : readers->second)
+          if (auto at = anchor.find(reader); at != anchor.end()) earliest = std::max(earliest, at->second);
       anchor[op] = std::min(earliest, latest.at(op));
     }
     let_light_ops_wait(moving, anchor);
-    for (const ir::Op* op : moving) hoisted += anchor.at(op) != now.at(op);
+    std::stable_sort(moving.begin(), moving.end(),
+                     [&](const ir::Op* a, const ir::Op* b) { return anchor.at(a) < anchor.at(b); });
+    for (size_t i = 0; i < moving.size(); ++i)
+      hoisted +=
+          anchor.at(moving[i]) != now.at(moving[i]) || (!old_readers.empty() && moving[i] != listed[i]);
     if (hoisted == 0) return 0;
     // Constants of the tail were made beside it; they cost nothing anywhere, so all go first.
     ir::Op* first = graph.ops().front().get();
@@ -81,6 +103,70 @@ class HoistUpdates : public Pass {
       graph.move_before(op, next < others.size() ? others[next] : nullptr);
     }
     return hoisted;
+  }
+
+  // What makes a value that the loop carries on → the ops of the tail that read what was carried before. When
+  // they have run, the new value can take its place.
+  static Old readers_of_old(const ir::Graph& graph, const ir::Op* site, const OpSet& tail) {
+    Old readers;
+    if (site == nullptr || !site->is(ir::kind::kLoop)) return readers;
+    const ir::Region loop(*site);
+    for (int i = 0; i < loop.carried(); ++i) {
+      const ir::Op* maker = graph.outputs()[static_cast<size_t>(loop.output(i))]->producer();
+      if (maker == nullptr || !tail.contains(maker)) continue;
+      for_each_reader(*graph.inputs()[static_cast<size_t>(loop.input(i))], [&](const ir::Op& reader) {
+        if (&reader != maker && tail.contains(&reader)) readers[maker].push_back(&reader);
+      });
+    }
+    return readers;
+  }
+
+  // The tail in its order, but readers of an old value before what makes the new one, unless they read that too,
+  // directly or through others.
+  static std::vector<ir::Op*> readers_first(const std::vector<ir::Op*>& listed, const Old& old_readers) {
+    std::unordered_map<const ir::Op*, size_t> number;
+    for (size_t i = 0; i < listed.size(); ++i) number.emplace(listed[i], i);
+    std::vector<std::vector<size_t>> users(listed.size()), makers(listed.size());
+    std::vector<int> operands(listed.size(), 0), readers(listed.size(), 0);  // to wait for: must, should
+    for (size_t i = 0; i < listed.size(); ++i) {
+      for (int k = 0; k < listed[i]->operand_count(); ++k) {
+        const ir::Value* operand = listed[i]->operand(k);
+        auto at = operand == nullptr ? number.end() : number.find(operand->producer());
+        if (at == number.end()) continue;
+        users[at->second].push_back(i);
+        ++operands[i];
+      }
+      if (auto at = old_readers.find(listed[i]); at != old_readers.end())
+        for (const ir::Op* reader : at->second) {
+          makers[number.at(reader)].push_back(i);
+          ++readers[i];
+        }
+    }
+    std::vector<ir::Op*> sequence;
+    std::vector<bool> is_done(listed.size());
+    std::set<size_t> free, held;  // all operands are there; held: a reader is not
+    auto offer = [&](size_t i) {
+      if (is_done[i] || operands[i] > 0) return;
+      (readers[i] > 0 ? held : free).insert(i);
+      if (readers[i] == 0) held.erase(i);
+    };
+    for (size_t i = 0; i < listed.size(); ++i) offer(i);
+    while (sequence.size() < listed.size()) {
+      std::set<size_t>& from = free.empty() ? held : free;
+      const size_t i = *from.begin();
+      from.erase(from.begin());
+      is_done[i] = true;
+      sequence.push_back(listed[i]);
+      for (size_t user : users[i]) {
+        --operands[user];
+        offer(user);
+      }
+      for (size_t maker : makers[i]) {
+        --readers[maker];
+        offer(maker);
+      }
+    }
+    return sequence;
   }
 
   // Before the assignments that wait for it, directly or through other ops of the tail.
@@ -138,6 +224,20 @@ class HoistUpdates : public Pass {
     }
   }
 
+  // Readers of a value and of its views: they read the same memory.
+  template <typename Visit>
+  static void for_each_reader(const ir::Value& value, Visit visit) {
+    std::vector<const ir::Value*> same_memory{&value};
+    while (!same_memory.empty()) {
+      const ir::Value* one = same_memory.back();
+      same_memory.pop_back();
+      for (const ir::Use& use : one->uses()) {
+        visit(*use.user);
+        if (use.index == 0 && ops::view_rule(*use.user) != nullptr) same_memory.push_back(use.user->result());
+      }
+    }
+  }
+
   static bool is_state(const ir::Value& value) {
     return value.producer() == nullptr || value.producer()->is(ir::kind::kVariableRead);
   }
@@ -146,9 +246,10 @@ class HoistUpdates : public Pass {
                              const std::unordered_map<const ir::Op*, int64_t>& anchor,
                              std::unordered_map<const ir::Value*, int64_t>& known) {
     auto [at, is_new] = known.try_emplace(&value, -1);
-    if (is_new)
-      for (const ir::Use& use : value.uses())
-        if (!tail.contains(use.user)) at->second = std::max(at->second, anchor.at(use.user));
+    if (!is_new) return at->second;
+    for_each_reader(value, [&, place = &at->second](const ir::Op& reader) {
+      if (!tail.contains(&reader)) *place = std::max(*place, anchor.at(&reader));
+    });
     return at->second;
   }
 };
