@@ -29,7 +29,7 @@ void import_constant(NodeImportCall& call) {
 constexpr int64_t kMostKnownElements = 1024;  // of a filled tensor that other importers may read
 
 void import_constant_of_shape(NodeImportCall& call) {
-  const Shape shape = call.operand_integers(0, "shape");
+  const Shape shape = operand_sizes(call, 0, "shape");
   ConstantPtr one = ir::make_scalar(DType::kF32, 0.0);
   if (call.has("value")) one = call.tensor("value");
   const std::vector<double> value = reals_of(*one);

@@ -10,8 +10,26 @@
 
 namespace ipu::ops {
 
+int64_t node_dim(NodeImportCall& call, int64_t dim, size_t rank) {
+  const auto extent = static_cast<int64_t>(rank);
+  if (dim < -extent || dim >= extent)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("dimension out of range: {} names dimension {} of {}.",
+                                                      call.described(), dim, rank));
+  return dim < 0 ? dim + extent : dim;
+}
+
+std::vector<int64_t> operand_sizes(NodeImportCall& call, int i, std::string_view what) {
+  std::vector<int64_t> sizes = call.operand_integers(i, what);
+  for (const int64_t size : sizes)
+    if (size < 0)
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("value out of range: '{}' of {} is {}; none may be negative.", what,
+                              call.described(), to_string(sizes)));
+  return sizes;
+}
+
 int64_t axis_of(NodeImportCall& call, std::string_view name, int64_t fallback, size_t rank) {
-  return normalize_dim(call.integer(name, fallback), rank);
+  return node_dim(call, call.integer(name, fallback), rank);
 }
 
 std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, int operand_since,
@@ -25,7 +43,7 @@ std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, i
     axes = call.operand_integers(operand, "axes");
   }
   const std::vector<int64_t> given = axes;
-  for (int64_t& axis : axes) axis = normalize_dim(axis, rank);
+  for (int64_t& axis : axes) axis = node_dim(call, axis, rank);
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
     throw Error(ErrorCode::kTypeMismatch, fmt::format("axes named twice: {} has axes {} of {} dimensions.",

@@ -9,6 +9,13 @@
 
 namespace ipu::ops {
 
+// A dimension of a tensor of `rank` dimensions, counted from the end when negative. Error(kTypeMismatch) when
+// there is no such dimension; a scalar has none.
+int64_t node_dim(NodeImportCall& call, int64_t dim, size_t rank);
+
+// Sizes or counts that the model states as operand i; Error(kTypeMismatch) for negative ones.
+std::vector<int64_t> operand_sizes(NodeImportCall& call, int i, std::string_view what);
+
 // An attribute that is one dimension; negative ones count from the end.
 int64_t axis_of(NodeImportCall& call, std::string_view name, int64_t fallback, size_t rank);
 

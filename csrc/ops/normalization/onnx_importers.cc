@@ -111,6 +111,10 @@ void import_layer_norm(NodeImportCall& call) {
 void import_instance_norm(NodeImportCall& call) {
   ir::Value* x = widened(call, call.operand(0));
   const Shape shape = x->type().shape;
+  if (shape.size() < 3)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which has no spatial dimensions.", call.described(),
+                            to_string(shape)));
   const Statistics s = statistics(call, x, dims_from(2, shape.size()));
   ir::Value* y =
       call.op("mul", {s.centered, inverse_deviation(call, s.variance, call.real("epsilon", 1e-5))});

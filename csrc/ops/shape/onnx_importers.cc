@@ -76,9 +76,14 @@ void import_unsqueeze(NodeImportCall& call) {
 
 void import_transpose(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
-  std::vector<int64_t> reversed(x->type().shape.size());
-  std::iota(reversed.rbegin(), reversed.rend(), 0);
-  call.set_result(0, transposed(call, x, call.integers("perm", reversed)));
+  std::vector<int64_t> perm(x->type().shape.size());
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  perm = call.integers("perm", perm);
+  if (perm.size() != x->type().shape.size())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} has perm {}.", call.described(),
+                            to_string(x->type().shape), to_string(perm)));
+  call.set_result(0, transposed(call, x, perm));
 }
 
 void import_concat(NodeImportCall& call) {
@@ -86,7 +91,7 @@ void import_concat(NodeImportCall& call) {
   for (int i = 0; i < call.operand_count(); ++i) values.push_back(call.operand(i));
   if (values.empty()) call.operand(0);  // says that it is missing
   call.set_result(
-      0, concatenated(call, values, normalize_dim(call.integer("axis"), values[0]->type().shape.size())));
+      0, concatenated(call, values, node_dim(call, call.integer("axis"), values[0]->type().shape.size())));
 }
 
 // Sizes are an attribute before version 13 and an operand from then on. Without them the pieces are equal; from
@@ -99,11 +104,11 @@ void import_split(NodeImportCall& call) {
   if (call.version() < 13) {
     sizes = call.integers("split", {});
   } else if (call.has_operand(1)) {
-    sizes = call.operand_integers(1, "split");
+    sizes = operand_sizes(call, 1, "split");
   }
   if (sizes.empty()) {
     if (call.version() >= 18) count = call.integer("num_outputs", count);
-    if (count < 1 || (call.version() < 18 && size % count != 0))
+    if (count < 1 || count != call.result_count() || (call.version() < 18 && size % count != 0))
       throw Error(ErrorCode::kTypeMismatch,
                   fmt::format("shape mismatch: {} of {} elements into {} equal pieces.", call.described(),
                               size, count));
@@ -125,14 +130,14 @@ void import_split(NodeImportCall& call) {
 // Both shapes broadcast: a size of 1 that is asked for keeps that of x.
 void import_expand(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
-  call.set_result(0, expanded(call, x, broadcast_shapes(x->type().shape, call.operand_integers(1, "shape"))));
+  call.set_result(0, expanded(call, x, broadcast_shapes(x->type().shape, operand_sizes(call, 1, "shape"))));
 }
 
 // [a, b] repeated [m, n] times is [1, a, 1, b] expanded to [m, a, n, b] in another shape.
 void import_tile(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
   const Shape from = x->type().shape;
-  const std::vector<int64_t> repeats = call.operand_integers(1, "repeats");
+  const std::vector<int64_t> repeats = operand_sizes(call, 1, "repeats");
   if (repeats.size() != from.size())
     throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} has repeats {}.",
                                                       call.described(), to_string(from), to_string(repeats)));

@@ -129,8 +129,10 @@ Border read_onnx_border(NodeImportCall& call, size_t rank) {
       call.version() < 11 ? call.integers("pads") : call.operand_integers(1, "pads");
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
-  if (call.version() >= 18 && call.has_operand(3))
-    axes = normalize_dims(call.operand_integers(3, "axes"), rank);
+  if (call.version() >= 18 && call.has_operand(3)) {
+    axes = call.operand_integers(3, "axes");
+    for (int64_t& axis : axes) axis = node_dim(call, axis, rank);
+  }
   if (pads.size() != 2 * axes.size())
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("shape mismatch: {} has pads {}; {} dimensions are padded, so there must be {}.",

@@ -119,7 +119,7 @@ void import_onnx_slice(NodeImportCall& call) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     shape_error(fmt::format("{} has {} starts, {} ends, {} axes and {} steps", call.described(),
                             starts.size(), ends.size(), axes.size(), steps.size()));
-  axes = normalize_dims(axes, rank);
+  for (int64_t& axis : axes) axis = node_dim(call, axis, rank);
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t length = x->type().shape[axes[i]], step = steps[i];
     if (step == 0) call.unsupported("a slice with step 0");
