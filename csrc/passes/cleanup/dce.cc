@@ -3,7 +3,6 @@
 // ops, entry graphs as they are, and every table: variables and streams are the program's face to the host.
 // Interfaces change only where all call sites are known and of one kind: calls, or one loop, one pipeline of
 // a single stage graph, one if; and only in graphs somebody calls.
-#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/regions.h"
@@ -64,20 +63,25 @@ class Dce : public Pass {
   bool erase_unused(ir::Graph& graph) {
     if (ordered_.contains(&graph) || stale_.erase(&graph) == 0) return false;
     bool changed = false;
-    std::unordered_map<const ir::Graph*, std::unordered_set<const ir::Op*>> gone;  // sites by callee
+    std::unordered_set<const ir::Op*> gone;  // sites of other graphs
+    std::vector<const ir::Graph*> callees;   // of them, each once
+    std::unordered_set<const ir::Graph*> seen;
     ir::Op* previous = nullptr;
     for (ir::Op* op = graph.ops().empty() ? nullptr : graph.ops().back().get(); op != nullptr;
          op = previous) {
       poll_interruption();
       previous = graph.previous(op);
       if (!is_unused(*op) || !effects_->is_removable(*op)) continue;
-      for (const ir::Graph* callee : ir::called_graphs(*op)) gone[callee].insert(op);
+      for (const ir::Graph* callee : ir::called_graphs(*op)) {
+        gone.insert(op);
+        if (seen.insert(callee).second) callees.push_back(callee);
+      }
       graph.erase(op);
       context_->count("ops removed");
       changed = true;
     }
-    for (const auto& [callee, ops] : gone)
-      std::erase_if(sites_[callee], [&ops](const ir::Op* site) { return ops.contains(site); });
+    for (const ir::Graph* callee : callees)
+      std::erase_if(sites_[callee], [&gone](const ir::Op* site) { return gone.contains(site); });
     return changed;
   }
   void erase_output(ir::Graph& graph, int i) {
