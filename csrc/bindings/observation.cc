@@ -73,6 +73,7 @@ std::vector<py::dict> take_trace(tf::Executor& executor) {
       const program::Origin& origin = p.origins.at(instruction.origin);
       d["op"] = origin.op;
       d["location"] = origin.location;
+      d["joined"] = origin.joined;
       d["stage"] = origin.stage;
       d["backward"] = origin.backward;
     }

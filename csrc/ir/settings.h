@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,13 +39,18 @@ struct Settings {
 };
 
 // Where the user wrote it. Shared by many ops, never modified after it was made; survives every pass.
+struct LocationData;
+using Location = std::shared_ptr<const LocationData>;  // nullptr: unknown
 struct LocationData {
   std::string file;  // "" when unknown
   int line = 0;
   std::string module_path;  // "layer3.conv2"; "" outside any module
-  bool operator==(const LocationData&) const = default;
+  std::vector<Location> joined =
+      {};  // where the other ops were that became part of this one; these have none
+  bool operator==(const LocationData& other) const;
 };
-using Location = std::shared_ptr<const LocationData>;  // nullptr: unknown
+// Of an op that stands for several: `main`, with all other places of it and of `others` in `joined`, each once.
+Location join(const Location& main, std::span<const Location> others);
 
 std::string user_line(const Location& location);  // "model.py:41"; empty when it is not known
 std::string to_string(const Location& location);  // "model.py:41 [layer3.conv2]"; "<unknown>"

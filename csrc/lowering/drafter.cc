@@ -43,7 +43,10 @@ int SharedTables::origin(const ir::Op& op) {
   program::Origin origin;
   for (int i = 0; i < op.result_count(); ++i) origin.op += (i > 0 ? ", %" : "%") + op.result(i)->name();
   origin.op += (op.result_count() > 0 ? " = " : "") + op.kind();
-  if (op.location != nullptr) origin.location = ir::to_string(op.location);
+  if (op.location != nullptr) {
+    origin.location = ir::to_string(op.location);
+    for (const ir::Location& other : op.location->joined) origin.joined.push_back(ir::to_string(other));
+  }
   origin.stage = op.settings.stage.value_or(-1);
   origin.backward = op.settings.context == ir::Context::kBackward;
   program->origins.push_back(std::move(origin));

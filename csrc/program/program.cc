@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 
 #include "support/checked.h"
@@ -84,6 +85,17 @@ std::string name_of_object(const Program& program, const Instruction& step) {
   }
 }
 
+constexpr size_t kMostPlaces = 4;  // of one op in a message
+
+// Where the ops of a step are in the user's program.
+std::string places(const Origin& origin, size_t most) {
+  std::string text = origin.location;
+  const size_t shown = std::min(origin.joined.size(), most - 1);
+  for (size_t i = 0; i < shown; ++i) text += ", " + origin.joined[i];
+  if (shown < origin.joined.size()) text += fmt::format(" and {} more", origin.joined.size() - shown);
+  return text;
+}
+
 void print_instruction(std::string& out, const Program& program, const IpuProgram& ipu,
                        const Instruction& step) {
   if (!step.results.empty()) {
@@ -104,7 +116,7 @@ void print_instruction(std::string& out, const Program& program, const IpuProgra
   }
   if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size()) &&
       !program.origins[step.origin].location.empty())
-    out += "  // " + program.origins[step.origin].location;
+    out += "  // " + places(program.origins[step.origin], SIZE_MAX);
 }
 
 }  // namespace
@@ -186,7 +198,7 @@ std::string describe(const Program& program, int ipu, int instruction) {
   if (step.origin >= 0 && step.origin < static_cast<int>(program.origins.size())) {
     const Origin& origin = program.origins[step.origin];
     if (!origin.op.empty()) text += ", op " + origin.op;
-    if (!origin.location.empty()) text += ", from " + origin.location;
+    if (!origin.location.empty()) text += ", from " + places(origin, kMostPlaces);
   }
   return text;
 }

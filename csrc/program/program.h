@@ -131,8 +131,9 @@ struct Instruction {
 };
 
 struct Origin {
-  std::string op;        // text of the IR op
-  std::string location;  // "model.py:41 [layer3]"
+  std::string op;                        // text of the IR op
+  std::string location;                  // "model.py:41 [layer3]"
+  std::vector<std::string> joined = {};  // those of the other ops that became part of this one
   int stage = -1;
   bool backward = false;
 };

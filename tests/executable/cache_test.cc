@@ -46,6 +46,24 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
   EXPECT_EQ(differing(key, cache_key(*sample(), pod16, options, "2")), Parts{"version"});
 }
 
+TEST(ExecutableCache, the_key_has_every_option) {
+  const CompileOptions plain;
+  CompileOptions changed[6];
+  changed[0].pipeline = "simplify";
+  changed[1].replicas = 2;
+  changed[2].processes = 2;
+  changed[3].input_groups = {1, 0};
+  changed[4].auto_round_num_ipus = true;
+  changed[5].any_ipu_count = true;
+  const auto options = [](const CompileOptions& of) {
+    return cache_key(*sample(), target::find_system("pod16"), of, "1").at("options");
+  };
+  EXPECT_EQ(options(plain),
+            "pipeline=default replicas=1 processes=1 input_groups={stride:1,size:1,assignment:[]} "
+            "auto_round_num_ipus=false any_ipu_count=false verify=ends");
+  for (const CompileOptions& other : changed) EXPECT_NE(options(other), options(plain));
+}
+
 // Physical memory decides whether recomputation is executed when nothing else is said.
 TEST(ExecutableCache, the_key_has_the_memory_of_the_host_and_what_replaces_it) {
   using Parts = std::vector<std::string>;

@@ -77,6 +77,31 @@ TEST(ExecutableFile, a_program_that_was_read_computes_the_same) {
 }
 
 // One adds to the variable, the other gives it.
+TEST(ExecutableFile, a_step_of_several_ops_keeps_their_lines) {
+  const std::unique_ptr<ir::Module> module = ir::parse(R"(
+  stream @x: f32[8] {direction="host_to_device"}
+  stream @y: f32[8] {direction="device_to_host"}
+  entry main = @main
+  graph @main() -> () {
+    %x = host_load() {stream=@x} : f32[8] loc("m.py":1)
+    %e = exp(%x) : f32[8] loc("m.py":2, "first")
+    %y = tanh(%e) : f32[8] loc("m.py":3)
+    host_store(%y) {stream=@y} loc("m.py":4)
+    return
+  })");
+  ContainerWriter writer;
+  add_executable(writer, compile(*module, target::find_system("pod16"), {}), kNoSignature);
+  const Executable after = read_executable(Container::parse(writer.bytes(), "FILE"));
+  int fused = 0;
+  for (const program::Origin& origin : after.program->origins) {
+    if (origin.op != "%y = fused_pointwise") continue;
+    ++fused;
+    EXPECT_EQ(origin.location, "m.py:3");
+    EXPECT_EQ(origin.joined, std::vector<std::string>{"m.py:2 [first]"});
+  }
+  EXPECT_EQ(fused, 1);
+}
+
 const char* const kTwoEntryPoints = R"(
   variable @w: f32[] {initial=dense<f32[]: 1.0>}
   stream @y: f32[] {direction="device_to_host"}

@@ -3,6 +3,7 @@
 // to run.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -172,6 +173,10 @@ class RandomModule {
       op->settings = settings();
       if (chance(2)) op->location = shared;
       if (chance(4)) op->location = std::make_shared<LocationData>(LocationData{name(), below(100), ""});
+      if (chance(8))
+        op->location = join(
+            op->location,
+            std::array<Location, 2>{shared, std::make_shared<LocationData>(LocationData{name(), 7, "m"})});
       if (chance(3)) op->origin = origin;
       if (chance(4) && !ops.empty())
         op->after.push_back(ops[static_cast<size_t>(below(static_cast<int>(ops.size())))]);

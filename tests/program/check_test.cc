@@ -37,6 +37,19 @@ TEST(CheckProgram, AcceptsTwoStages) {
   EXPECT_NE(print(p).find("push @x_to_1"), std::string::npos);
 }
 
+TEST(Describe, ASetOfOpsNamesFourLinesAndCountsTheOthers) {
+  Program p = two_stages(1);
+  p.origins.push_back({.op = "%x = fused", .location = "m.py:9 [top]", .joined = {"m.py:1", "m.py:2"}});
+  p.ipus[0].instructions[1].origin = 0;
+  EXPECT_EQ(describe(p, 0, 1),
+            "IPU 0, instruction 1 (kernel make), op %x = fused, from m.py:9 [top], m.py:1, m.py:2");
+  EXPECT_NE(print(p).find("// m.py:9 [top], m.py:1, m.py:2"), std::string::npos);
+  p.origins[0].joined = {"m.py:1", "m.py:2", "m.py:3", "m.py:4", "m.py:5"};
+  EXPECT_NE(describe(p, 0, 1).find(", from m.py:9 [top], m.py:1, m.py:2, m.py:3 and 2 more"),
+            std::string::npos);
+  EXPECT_NE(print(p).find("m.py:4, m.py:5"), std::string::npos);
+}
+
 TEST(CheckDeadlock, NamesWhoWaitsForWhomWhenAChannelEndWasRemoved) {
   Program p = two_stages(5, /*with_pop=*/false);
   expect_message([&] { check_deadlock(p); },

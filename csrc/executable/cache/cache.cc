@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "executable/cache/cache_lock.h"
+#include "executable/cache/key_text.h"
 #include "executable/digest.h"
 #include "executable/file.h"
 #include "ir/text/text.h"
@@ -82,18 +83,6 @@ const std::string& library_digest() {
     return result.hex();
   }();
   return digest;
-}
-
-std::string options_text(const CompileOptions& options) {
-  return fmt::format("pipeline={} replicas={} processes={} auto_round_num_ipus={:d} any_ipu_count={:d}",
-                     options.pipeline, options.replicas, options.processes, options.auto_round_num_ipus,
-                     options.any_ipu_count);
-}
-
-std::string machine_text(const target::System& system) {
-  return fmt::format("name={} ipu_version={} num_ipus={} tiles_per_ipu={} bytes_per_tile={} clock_hz={:g}",
-                     system.name, system.ipu_version, system.num_ipus, system.tiles_per_ipu,
-                     system.bytes_per_tile, system.clock_hz);
 }
 
 // Which parts of two keys differ; words of texts are compared one by one: "options (replicas=1 →
@@ -242,9 +231,9 @@ CacheKey cache_key(const ir::Module& module, const target::System& system, const
                    const std::string& version) {
   return {{"graph", digest_hex(structure_text(module))},
           {"constants", constants_digest(module)},
-          {"options", options_text(options)},
+          {"options", key_text(options)},
           {"host", passes::host_limits_text()},
-          {"machine", machine_text(system)},
+          {"machine", key_text(system)},
           {"version", fmt::format("{} {}", version, library_digest())}};
 }
 

@@ -38,8 +38,8 @@ IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T
            field("results", &T::results), field("object", &T::object), field("counter", &T::counter),
            field("trip", &T::trip), field("low", &T::low), field("high", &T::high),
            field("target", &T::target), field("origin", &T::origin));
-IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("stage", &T::stage),
-           field("backward", &T::backward));
+IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("joined", &T::joined),
+           field("stage", &T::stage), field("backward", &T::backward));
 IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
            field("entries", &T::entries), field("arena_bytes", &T::arena_bytes),
            field("counters", &T::counters), field("peak_bytes", &T::peak_bytes),

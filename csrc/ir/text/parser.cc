@@ -274,7 +274,9 @@ class Parser {
     }
     if (!label.text.empty() && !labels_.emplace(label.text, op).second)
       lexer_.fail(label, fmt::format("label {} is given twice", label.text));
-    if (lexer_.accept_word("loc")) op->location = location();
+    while (lexer_.accept_word("loc")) places_.push_back(location());
+    if (!places_.empty()) op->location = places_.size() == 1 ? places_[0] : join(places_[0], places_);
+    places_.clear();
     if (lexer_.accept_word("origin")) op->origin = origin();
     if (lexer_.accept_word("after")) {
       lexer_.expect("(");
@@ -391,6 +393,7 @@ class Parser {
   std::unordered_map<std::string_view, Op*> labels_;
   std::vector<std::pair<Op*, Token>> edges_;
   std::unordered_map<std::string_view, Location> locations_;
+  std::vector<Location> places_;  // of one op
   std::unordered_map<std::string_view, OriginPtr> origins_;
 };
 

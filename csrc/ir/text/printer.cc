@@ -191,6 +191,7 @@ class Printer {
     out_ += fmt::format(" loc({}:{}", quoted(where.file), where.line);
     if (!where.module_path.empty()) out_ += ", " + quoted(where.module_path);
     out_ += ")";
+    for (const Location& other : where.joined) location(*other);
   }
   void origin(const Origin& origin) {
     out_ += fmt::format(" origin({}, {}", quoted(origin.domain), quoted(origin.type));

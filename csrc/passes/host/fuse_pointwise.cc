@@ -341,7 +341,9 @@ class GraphFusion {
     ir::Op* fused =
         graph_.create("fused_pointwise", operands, std::move(attributes), types, graph_.next(last));
     fused->settings = last->settings;
-    fused->location = last->location;
+    std::vector<ir::Location> places;
+    for (const ir::Op* op : group.members) places.push_back(op->location);
+    fused->location = ir::join(last->location, places);
     std::vector<std::string> names;
     for (size_t i = 0; i < results.size(); ++i) {
       names.push_back(results[i]->name());
