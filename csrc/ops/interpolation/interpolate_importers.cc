@@ -104,6 +104,7 @@ void import_resize(AtenImportCall& call, Mode mode, size_t dims) {
   static constexpr std::string_view kScales[3][3] = {
       {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  call.integers("output_size");  // refused before tables of that size are made
   const bool corners = call.has("align_corners") && call.boolean("align_corners");
   const Shape result = call.result_type(0).shape;
   for (size_t d = 0; d < dims; ++d) {

@@ -163,7 +163,7 @@ SIZES = {
     "repeat_interleave": (lambda x: x.repeat_interleave(WIDE), ROW, ATEN.format("repeats", "repeat_interleave.*")),
     "pad": (lambda x: F.pad(x, (0, WIDE)), ROW, ATEN.format("pad", "(pad|constant_pad_nd)")),
     "one_hot": (lambda x: F.one_hot(x.int().long(), WIDE), ROW, ATEN.format("num_classes", "one_hot")),
-    "interpolate": (lambda x: F.interpolate(x, size=(WIDE, 1)), IMAGE, "32.bit|out of host memory"),
+    "interpolate": (lambda x: F.interpolate(x, size=(WIDE, 1)), IMAGE, ATEN.format("output_size", "upsample_nearest2d")),
     "expand": (lambda x: x.expand(WIDE, 8).sum(), ROW, "attribute out of range .*: 'shape' of expand is 1099511627776"),
     "full": (lambda x: x.sum() + torch.full((WIDE,), 1.0, device=x.device).sum(), ROW, "can't allocate|out of range"),
     "ignore_index": (
