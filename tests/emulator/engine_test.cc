@@ -156,7 +156,7 @@ Program pipeline(int ipus, int64_t rounds, int64_t n, int64_t ns = 0, int64_t la
   p.ipus.resize(ipus);
   int x = add_stream(p, "x", StreamMode::kInput, f32({n}));
   int y = add_stream(p, "y", StreamMode::kAll, f32({n}), ipus - 1);
-  p.origins.push_back({"affine", "model.py:12 [layer]", 0, false});
+  p.origins.push_back({.op = "affine", .location = "model.py:12 [layer]", .stage = 0});
   for (int i = 0; i + 1 < ipus; ++i) add_ring(p, "q" + std::to_string(i), n * 4, 2, i, i + 1);
   for (int i = 0; i < ipus; ++i) {
     IpuWriter w(p, i);
