@@ -129,7 +129,8 @@ def _program_options(
     given = dict(optimizer or {})
     kind = given.get("kind", "sgd")
     known = _HYPER_PARAMETERS.get(kind)
-    unknown = sorted(given.keys() - {"kind", "lr", "nesterov"} - (known or given).keys())
+    beside = {"kind", "lr", "nesterov"} if kind == "sgd" else {"kind", "lr"}
+    unknown = sorted(given.keys() - beside - (known or given).keys())
     if unknown:
         raise Error(f"unknown value of the optimizer: '{unknown[0]}'; {kind} has lr, {', '.join(known or ())}")
     program["loss"] = loss

@@ -47,11 +47,9 @@ def read_onnx(
 
 
 def _graph(graph: onnx.GraphProto, source: str) -> dict[str, Any]:
-    import onnx.numpy_helper
-
     if graph.sparse_initializer:
         raise Error(f"unsupported model: {source} has sparse initialisers; store them as dense tensors.")
-    initialisers = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    initialisers = {tensor.name: _array(tensor, f"initialiser '{tensor.name}'", source) for tensor in graph.initializer}
     return {
         "name": graph.name,
         "inputs": [_input(value, source) for value in graph.input if value.name not in initialisers],
@@ -59,6 +57,15 @@ def _graph(graph: onnx.GraphProto, source: str) -> dict[str, Any]:
         "nodes": [_node(node, source) for node in graph.node],
         "outputs": [value.name for value in graph.output],
     }
+
+
+def _array(tensor: onnx.TensorProto, what: str, source: str) -> numpy.ndarray:
+    import onnx.numpy_helper
+
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Error(f"unsupported model: {what} of {source} cannot be read: {error}.") from error
 
 
 def _input(value: onnx.ValueInfoProto, source: str) -> tuple[str, numpy.dtype, list[int]]:
@@ -73,6 +80,8 @@ def _input(value: onnx.ValueInfoProto, source: str) -> tuple[str, numpy.dtype, l
             f"unknown size: input '{value.name}' of {source} has shape {sizes}. Sizes are fixed when a program is "
             "compiled: set them in the model, for example with onnx.tools.update_model_dims."
         )
+    if tensor.elem_type == onnx.TensorProto.UNDEFINED:
+        raise Error(f"unsupported model: input '{value.name}' of {source} has no element type.")
     return value.name, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes
 
 
@@ -97,19 +106,21 @@ def _node(node: onnx.NodeProto, source: str) -> dict[str, Any]:
 
 
 def _attribute(attribute: onnx.AttributeProto, node: onnx.NodeProto, source: str) -> Any:
-    import onnx.numpy_helper
+    import onnx.helper
 
     kinds = onnx.AttributeProto
+    what = f"attribute '{attribute.name}' of {node.op_type} '{node.name}'"
     if attribute.type == kinds.TENSOR:
-        return onnx.numpy_helper.to_array(attribute.t)
+        return _array(attribute.t, what, source)
     if attribute.type in (kinds.INT, kinds.FLOAT, kinds.STRING, kinds.INTS, kinds.FLOATS, kinds.STRINGS):
         value = onnx.helper.get_attribute_value(attribute)
-        if attribute.type == kinds.STRING:
-            return value.decode()
-        if attribute.type == kinds.STRINGS:
-            return [text.decode() for text in value]
+        try:
+            if attribute.type == kinds.STRING:
+                return value.decode()
+            if attribute.type == kinds.STRINGS:
+                return [text.decode() for text in value]
+        except UnicodeDecodeError as error:
+            raise Error(f"unsupported model: {what} in {source} is no text: {error}.") from error
         return value if attribute.type in (kinds.INT, kinds.FLOAT) else list(value)
     kind = kinds.AttributeType.Name(attribute.type)
-    raise Error(
-        f"unsupported model: attribute '{attribute.name}' of {node.op_type} '{node.name}' in {source} is of kind {kind}."
-    )
+    raise Error(f"unsupported model: {what} in {source} is of kind {kind}.")

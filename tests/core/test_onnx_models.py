@@ -178,6 +178,31 @@ def test_momentum_is_that_of_the_equation():
     numpy.testing.assert_allclose(session.read("w"), w, rtol=1e-5)
 
 
+def test_statistics_are_variables_for_the_nodes_before_too():
+    """Read through the names of other nodes, in front of the node that collects them."""
+    x = normal(4, 3)
+    nodes = [
+        ("Reshape", ["mean", "row"], ["seen"], {}),
+        ("Clip", ["variance"], ["same"], {}),
+        ("Identity", ["mean"], ["named"], {}),
+        ("Add", ["x", "seen"], ["y"], {}),
+        ("BatchNormalization", ["x", "scale", "bias", "mean", "variance"], ["h", "m", "v"], {"training_mode": 1}),
+        ("ReduceMean", ["h"], ["loss"], {"keepdims": 0}),
+    ]
+    ones = numpy.ones(3, numpy.float32)
+    constants = dict.fromkeys(("scale", "bias", "mean", "variance"), ones) | {"row": numpy.int64([1, 3])}
+    names = ["loss", "seen", "same", "named", "y"]
+    records = ipu_core.read_onnx(make_model(nodes, {"x": x}, names, 17, constants), trained=["scale"])
+    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1})
+    mean, variance = ones.astype(numpy.float64), ones.astype(numpy.float64)
+    for _ in range(3):
+        got = session.run({"x": x})
+        for name, expected in (("seen", mean[None]), ("same", variance), ("named", mean), ("y", x + mean)):
+            numpy.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-6)
+        mean, variance = 0.9 * mean + 0.1 * x.mean(0), 0.9 * variance + 0.1 * x.var(0)
+    session.detach()
+
+
 def test_dropout_drops_in_training_alone():
     nodes = [
         ("Dropout", ["x", "ratio", "yes"], ["d"], {}),
@@ -319,6 +344,29 @@ def test_inputs_that_are_no_tensors_are_refused():
         ipu_core.read_onnx(model)
 
 
+def test_tensors_and_texts_that_cannot_be_read_are_named():
+    whole = make_model([("Conv", ["x", "w"], ["y"], {"auto_pad": "VALID"})], {"x": normal(1, 1, 2, 2)}, ["y"], 17)
+    for change, message in (
+        (
+            lambda m: m.graph.initializer.add(name="w", data_type=1, dims=[2], raw_data=b"abc"),
+            "'w' of <model> cannot be",
+        ),
+        (lambda m: m.graph.initializer.add(name="w", data_type=99, dims=[2]), "'w' of <model> cannot be read"),
+        (
+            lambda m: m.graph.input[0].type.tensor_type.ClearField("elem_type"),
+            "input 'x' of <model> has no element type",
+        ),
+        (
+            lambda m: setattr(m.graph.node[0].attribute[0], "s", b"\xff"),
+            "attribute 'auto_pad' of Conv 'Conv_0' in <model>",
+        ),
+    ):
+        model = onnx.ModelProto.FromString(whole.SerializeToString())
+        change(model)
+        with raises(f"unsupported model.*{message}"):
+            ipu_core.read_onnx(model)
+
+
 def test_values_of_training_are_checked():
     records, _ = linear_records()
     with raises("training takes both a loss and an optimizer"):
@@ -329,6 +377,8 @@ def test_values_of_training_are_checked():
         ipu_core.compile_model(records, loss="loss", optimizer={"kind": "newton", "lr": 1})
     with raises("unknown value of the optimizer: 'momentun'; sgd has lr, weight_decay, momentum"):
         ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 1, "momentun": 0.9})
+    with raises("unknown value of the optimizer: 'nesterov'; adam has lr, weight_decay"):
+        ipu_core.compile_model(records, loss="loss", optimizer={"kind": "adam", "lr": 1, "nesterov": True})
     with raises("group 0 has no lr"):
         ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd"})
     with raises(r"replicas is 0 \[IPU-E414\]: it must be at least 1"):
@@ -358,6 +408,25 @@ def test_data_of_another_form_is_refused(change, message):
     change(records)
     with raises(message):
         ipu_core.compile_model(records)
+
+
+def test_graphs_inside_each_other_without_end_are_refused():
+    records, _ = linear_records()
+    records["graph"]["nodes"][0]["subgraphs"] = {"then_branch": records["graph"]}
+    with raises("nested too deeply .*: subgraphs lie in each other more than 100 times"):
+        ipu_core.compile_model(records)
+
+
+def test_outputs_have_names_of_their_own():
+    model = make_model([("Relu", ["x"], ["y"], {})], {"x": normal(2, 2)}, ["y"], 17)
+    records = ipu_core.read_onnx(model)
+    for outputs, other in (
+        (["y", "x"], "'x' is an output of <model> and an input"),
+        (["y", "y"], "and another output"),
+    ):
+        records["graph"]["outputs"] = outputs
+        with raises(f"duplicate name .*{other}. Give each output a name of its own"):
+            ipu_core.compile_model(records)
 
 
 def test_torch_is_not_loaded(tmp_path):

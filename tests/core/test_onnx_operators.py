@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import ipu_core
-from onnx_models import Case, Stated, f, normal, s, uniform
+from onnx_models import Case, Stated, f, ints, normal, s, uniform
 
 X = normal(2, 3, 4)
 POSITIVE = uniform(0.1, 3, 2, 3)
@@ -122,6 +122,13 @@ CASES = [
     Case("Clip", X, None, f(0.7), since=11),
     Case("Clip", X, numpy.float32(-0.5), f(0.7), since=11),
     Case("Clip", X, f(-0.5), numpy.float32(0.7), since=11),
+    *(
+        Case("Clip", ints(-5, 7, 9), low, high, since=12, expect=lambda x, a=low, b=high: x.clip(a.array, b.array))
+        for low, high in (
+            (Stated(numpy.int64(-(2**63))), Stated(numpy.int64(8))),
+            (Stated(numpy.int64(0)), Stated(numpy.int64(2**63 - 1))),
+        )
+    ),
     Case("Identity", X),
     *(Case("Cast", X * 3, to=to) for to in (onnx.TensorProto.INT32, onnx.TensorProto.FLOAT16, onnx.TensorProto.BOOL)),
     Case("Cast", X * 3, to=onnx.TensorProto.INT64),
@@ -153,6 +160,7 @@ CASES = [
     Case("Slice", X, s(0, 1), s(2, 3), since=10),
     Case("Slice", X, s(0, 3), s(3, 0), s(1, 2), s(2, -2), since=10),
     Case("Slice", X, s(-1), s(-(2**62)), s(2), s(-1), since=10),
+    Case("Slice", X, s(-1), s(0), s(2), s(-(2**62)), since=10),
     *(
         Case("Pad", X, until=10, pads=[0, 1, 2, 1, 0, 1], mode=mode, value=value, expect=expect)
         for mode, value, expect in (

@@ -34,7 +34,10 @@ SHAPE = "shape mismatch"
             {"mode": "reflect"},
             "padding .9, 0. of a dimension of size 4 in this mode",
         ),
+        ("Pad", [numpy.int32([1, 2]), ints(1, 1), numpy.int64(2**40)], {}, "'constant_value' of .* is 1099511627776"),
         ("Slice", [X, ints(0, 0), ints(1)], {}, "2 starts, 1 ends"),
+        ("Slice", [X, ints(0, 0), ints(1, 1), ints(2)], {}, "2 starts, 2 ends, 1 axes"),
+        ("Slice", [X, ints(0, 0), ints(1, 1), ints(0, 1), ints(1)], {}, "2 ends, 2 axes and 1 steps"),
         ("Slice", [X, ints(0), ints(1), ints(7)], {}, OUT),
         ("Slice", [X, ints(0), ints(1), ints(0), ints(0)], {}, "a slice with step 0"),
         ("Slice", [SCALAR, ints(0), ints(1)], {}, OUT),
@@ -58,6 +61,12 @@ SHAPE = "shape mismatch"
         ("MaxPool", [IMAGE], {"kernel_shape": [0, 1]}, "IPU-E201"),
         ("MaxPool", [IMAGE], {"kernel_shape": [9, 9]}, "IPU-E201"),
         ("MaxPool", [IMAGE], {}, "missing attribute .* needs 'kernel_shape'"),
+        (
+            "AveragePool",
+            [IMAGE],
+            {"kernel_shape": [2, 2], "pads": [0, 3, 0, 0]},
+            "spatial dimension 1 lies in the padding alone",
+        ),
         ("AveragePool", [IMAGE], {"kernel_shape": [2, 2], "dilations": [2, 1]}, r"dilations \[2,1\]"),
         ("GlobalAveragePool", [X[0]], {}, "which has no spatial dimensions"),
         ("Gemm", [X, X], {}, "both are matrices"),
@@ -67,12 +76,15 @@ SHAPE = "shape mismatch"
         ("InstanceNormalization", [X[0, 0], X[0, 0], X[0, 0]], {}, "which has no spatial dimensions"),
         ("ArgMax", [X], {"select_last_index": 1}, "select_last_index=1"),
         ("Constant", [], {}, "missing attribute .* needs 'value'"),
+        ("Gelu", [X], {"approximate": "none of them"}, "approximate 'none of them' is not none or tanh"),
+        ("Elu", [X], {"scale": 2.0}, "attribute 'scale'"),
+        ("Softplus", [X], {"beta": 2.0}, "attribute 'beta'"),
     ],
 )
 def test_a_node_that_cannot_be_meant_is_refused(kind, operands, attributes, message):
     names = [f"x{i}" for i in range(len(operands))]
     inputs = {"unused": numpy.zeros(1, numpy.float32)}
-    version = 19 if "dilations" in attributes else 18
+    version = {"Gelu": 20}.get(kind, 19 if "dilations" in attributes else 18)
     model = make_model([(kind, names, ["y"], attributes)], inputs, ["y"], version, dict(zip(names, operands)))
     with pytest.raises(ipu_core.Error, match=message) as raised:
         ours(model, inputs)

@@ -134,8 +134,17 @@ TEST_F(TypeRules, ConvolutionNeedsFittingChannelsAndRoomForTheWindow) {
 TEST_F(TypeRules, PoolingWindowsHoldAnElementOfTheInput) {
   Attributes attributes = window({1}, {2}, {0}, {1});
   attributes.set("kernel", Shape{2});
-  EXPECT_EQ(refusal("max_pool", {f32({1, 1, 4})}, attributes),
-            "shape mismatch [IPU-E201]: a window in spatial dimension 0 lies in the padding alone.");
+  const std::string message =
+      "shape mismatch [IPU-E201]: a window in spatial dimension 0 lies in the padding alone.";
+  EXPECT_EQ(refusal("max_pool", {f32({1, 1, 4})}, attributes), message);
+  for (const auto& [low, high] : {std::pair{2, 0}, std::pair{0, 2}}) {
+    const Attributes mean{{"kernel", Shape{2}},
+                          {"strides", Shape{1}},
+                          {"padding_low", Shape{low}},
+                          {"padding_high", Shape{high}},
+                          {"count_include_pad", false}};
+    EXPECT_EQ(refusal("avg_pool", {f32({1, 1, 4})}, mean), message);
+  }
 }
 
 TEST_F(TypeRules, ClassTargetsHaveNoClassDimension) {

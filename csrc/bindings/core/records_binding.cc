@@ -70,9 +70,11 @@ Attribute attribute_of(const py::handle& value, const std::string& what) {
   wrong_data(what, "a number, a string, an array or a list of numbers or strings");
 }
 
-records::GraphRecord graph_of(const py::dict& data);
+constexpr int kMostNested = 100;  // graphs inside each other; more is a graph that holds itself
 
-records::NodeRecord node_of(const py::dict& data) {
+records::GraphRecord graph_of(const py::dict& data, int depth);
+
+records::NodeRecord node_of(const py::dict& data, int depth) {
   records::NodeRecord node;
   node.type = read<std::string>(item(data, "type", "a node"), "the type of a node", "a string");
   const std::string what = fmt::format("a node {}", node.type);
@@ -99,12 +101,17 @@ records::NodeRecord node_of(const py::dict& data) {
   if (data.contains("subgraphs"))
     for (const auto& [key, value] :
          read<py::dict>(data["subgraphs"], "the subgraphs of " + what, "a dictionary"))
-      node.subgraphs.emplace(read<std::string>(key, "the name of a subgraph of " + what, "a string"),
-                             graph_of(read<py::dict>(value, "a subgraph of " + what, "a dictionary")));
+      node.subgraphs.emplace(
+          read<std::string>(key, "the name of a subgraph of " + what, "a string"),
+          graph_of(read<py::dict>(value, "a subgraph of " + what, "a dictionary"), depth + 1));
   return node;
 }
 
-records::GraphRecord graph_of(const py::dict& data) {
+records::GraphRecord graph_of(const py::dict& data, int depth) {
+  if (depth > kMostNested)
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("nested too deeply: subgraphs lie in each other more than {} times.", kMostNested));
   records::GraphRecord graph;
   if (data.contains("name"))
     graph.name = read<std::string>(data["name"], "the name of the graph", "a string");
@@ -135,7 +142,7 @@ records::GraphRecord graph_of(const py::dict& data) {
             "unknown initialiser: '{}' is to be trained, but the graph has no initialiser of that name.",
             *trained.begin()));
   for (const py::handle& node : read<py::list>(item(data, "nodes", "the graph"), "the nodes", "a list"))
-    graph.nodes.push_back(node_of(read<py::dict>(node, "a node", "a dictionary")));
+    graph.nodes.push_back(node_of(read<py::dict>(node, "a node", "a dictionary"), depth));
   graph.outputs =
       read<std::vector<std::string>>(item(data, "outputs", "the graph"), "the outputs", "a list of names");
   return graph;
@@ -147,7 +154,7 @@ records::ModelRecord model_of(const py::dict& data) {
   if (data.contains("versions"))
     model.versions =
         read<std::map<std::string, int>>(data["versions"], "'versions'", "a dictionary of integers");
-  model.graph = graph_of(read<py::dict>(item(data, "graph", "the model"), "the graph", "a dictionary"));
+  model.graph = graph_of(read<py::dict>(item(data, "graph", "the model"), "the graph", "a dictionary"), 0);
   return model;
 }
 

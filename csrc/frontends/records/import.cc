@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 #include "frontends/records/fold.h"
@@ -17,8 +18,10 @@ namespace {
 
 class ModelImporter {
  public:
-  ModelImporter(const ModelRecord& model, Imported& imported)
+  // `written`: initialisers that nodes give new values.
+  ModelImporter(const ModelRecord& model, const std::set<std::string>& written, Imported& imported)
       : model_(model),
+        written_(written),
         imported_(imported),
         graph_(imported.module->add_graph("forward")),
         builder_(graph_),
@@ -28,14 +31,19 @@ class ModelImporter {
     state_.forward = &imported.forward;
   }
 
-  void run(const std::string& loss) {
+  // Returns the initialisers that nodes give new values and `written` does not name; nothing is finished then.
+  const std::set<std::string>& run(const std::string& loss) {
     state_.is_training = !loss.empty();
-    for (const GraphRecord::Input& input : model_.graph.inputs) values_.add_input(input);
+    for (const GraphRecord::Input& input : model_.graph.inputs) {
+      values_.add_input(input);
+      streams_.insert(input.name);
+    }
     for (const GraphRecord::Initialiser& initialiser : model_.graph.initialisers)
-      values_.add_initialiser(initialiser);
+      values_.add_initialiser(initialiser, written_.contains(initialiser.name));
     check_order(model_.graph);
     for (const NodeRecord& node : model_.graph.nodes) import_node(node);
     if (!unsupported_.empty()) unsupported_.raise(model_.source);
+    if (!values_.written_constants().empty()) return values_.written_constants();
     builder_.location = nullptr;
     builder_.origin = nullptr;
     for (const std::string& name : model_.graph.outputs) add_output(name);
@@ -44,6 +52,7 @@ class ModelImporter {
     if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
       imported_.loss = found->value;
     erase_unused(*graph_, imported_.loss);
+    return values_.written_constants();
   }
 
  private:
@@ -149,11 +158,24 @@ class ModelImporter {
     builder_.origin = std::make_shared<ir::Origin>(std::move(origin));
   }
 
+  // Inputs and outputs are streams, which go by their names.
+  void check_stream(const std::string& name) {
+    if (streams_.insert(name).second) return;
+    const bool is_input = std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(),
+                                      [&](const GraphRecord::Input& input) { return input.name == name; });
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("duplicate name: '{}' is an output of {} and {}. Give each output a name of its own, for "
+                    "example with Identity.",
+                    quotation(name), quotation(model_.source), is_input ? "an input" : "another output"));
+  }
+
   void add_output(const std::string& name) {
     Known* known = values_.find(name);
     if (known == nullptr)
       throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in {} is called '{}'.",
                                                         quotation(model_.source), quotation(name)));
+    check_stream(name);
     ir::Value* value = values_.value(builder_, name, *known);
     graph_->append_output(value);
     ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
@@ -162,6 +184,7 @@ class ModelImporter {
   }
 
   const ModelRecord& model_;
+  const std::set<std::string>& written_;
   Imported& imported_;
   ir::Graph* graph_;
   ir::Builder builder_;
@@ -169,15 +192,23 @@ class ModelImporter {
   ModelState state_;
   UnsupportedNodes unsupported_;
   std::set<const ir::Value*> named_;
+  std::set<std::string> streams_;
 };
 
 }  // namespace
 
 Imported import_model(const ModelRecord& model, const std::string& loss) {
-  Imported imported;
-  imported.module = std::make_unique<ir::Module>();
-  ModelImporter(model, imported).run(loss);
-  return imported;
+  // An initialiser that some node writes is a variable for the nodes before that one too: it is known when all
+  // are imported, and then all are once more.
+  std::set<std::string> written;
+  while (true) {
+    Imported imported;
+    imported.module = std::make_unique<ir::Module>();
+    ModelImporter importer(model, written, imported);
+    const std::set<std::string>& more = importer.run(loss);
+    if (more.empty()) return imported;
+    written.insert(more.begin(), more.end());
+  }
 }
 
 }  // namespace ipu::frontends::records

@@ -71,29 +71,24 @@ void ValueTable::add_input(const GraphRecord::Input& input) {
   described.host_dtype = input.type.dtype;
 }
 
-void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser) {
+void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser, bool is_written) {
   Known known;
   known.constant = initialiser.value;
   known.is_initialiser = true;
   add(initialiser.name, known);
-  if (!initialiser.trained) return;
-  if (!is_floating_point(initialiser.value->dtype))
+  if (!initialiser.trained && !is_written) return;
+  if (initialiser.trained && !is_floating_point(initialiser.value->dtype))
     throw Error(
         ErrorCode::kNotDifferentiable,
         fmt::format("not differentiable: initialiser '{}' is to be trained and is {}; only floating-point "
                     "ones can be.",
                     quotation(initialiser.name), to_string(initialiser.value->dtype)));
-  make_variable(initialiser.name, *find(initialiser.name), true);
+  make_variable(initialiser.name, *find(initialiser.name), initialiser.trained);
 }
 
 void ValueTable::make_variable(const std::string& name, Known& known, bool trained) {
   const ConstantPtr initial = device_constant(known.constant, name);
   ir::Value* input = graph_->add_input({initial->dtype, initial->shape}, name);
-  if (known.value != nullptr) {  // read as a constant so far
-    known.value->replace_all_uses_with(input);
-    graph_->erase(known.value->producer());
-    graph_->rename(input, name);
-  }
   known.value = input;
   known.constant = nullptr;
   known.is_variable = true;
@@ -111,8 +106,7 @@ void ValueTable::make_variable(const std::string& name, Known& known, bool train
 }
 
 void ValueTable::write(const std::string& name, ir::Value* value) {
-  Known& known = *find(name);
-  if (!known.is_variable) make_variable(name, known, false);
+  if (!find(name)->is_variable) written_constants_.insert(name);
   written_.emplace_back(name, value);
 }
 

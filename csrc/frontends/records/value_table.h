@@ -2,6 +2,7 @@
 // variables.
 #pragma once
 
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +23,7 @@ struct Known {
 
 class ValueTable {
  public:
-  // `forward` gets an input or output for each variable that nodes turn an initialiser into.
+  // `forward` gets an input for each variable, and an output for each that is written.
   ValueTable(ir::Graph* graph, ForwardGraph* forward) : graph_(graph), forward_(forward) {}
 
   Known* find(const std::string& name);  // nullptr: nothing is called that
@@ -32,10 +33,13 @@ class ValueTable {
   ir::Value* value(ir::Builder& builder, const std::string& name, Known& known);
 
   void add_input(const GraphRecord::Input& input);
-  void add_initialiser(const GraphRecord::Initialiser& initialiser);
+  // `is_written`: some node gives it a new value.
+  void add_initialiser(const GraphRecord::Initialiser& initialiser, bool is_written);
   // The new value of an initialiser after a pass. All variables' writes are outputs of the graph at the end.
   void write(const std::string& name, ir::Value* value);
   void append_state_outputs();
+  // Initialisers that were written though they are constants here.
+  const std::set<std::string>& written_constants() const { return written_constants_; }
 
  private:
   void make_variable(const std::string& name, Known& known, bool trained);
@@ -44,6 +48,7 @@ class ValueTable {
   ForwardGraph* forward_;
   std::unordered_map<std::string, Known> known_;
   std::vector<std::pair<std::string, ir::Value*>> written_;
+  std::set<std::string> written_constants_;
 };
 
 // `data` in a type of the device: i64 becomes i32, f64 becomes f32. Error(kTypeMismatch) for an integer that

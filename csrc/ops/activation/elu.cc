@@ -1,6 +1,7 @@
 // Exponential activations: elu (celu and selu are elu with other factors), softplus, log_sigmoid; and
 // hardsigmoid.
 #include "ops/definition/family.h"
+#include "ops/definition/node_import_call.h"
 
 namespace ipu::ops {
 namespace {
@@ -25,7 +26,10 @@ const OpRegistration elu =
           g.set(0, g.op("elu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
         .from_aten({"elu"})
-        .from_onnx("Elu", {6})
+        .from_onnx("Elu", {6},
+                   [](NodeImportCall& c) {
+                     c.set_result(0, c.op("elu", {c.operand(0)}, {{"alpha", c.real("alpha", 1.0)}}));
+                   })
         .from_aten({"celu"},
                    [](AtenImportCall& c) {
                      const double alpha = c.has("alpha") ? c.real("alpha") : 1.0;
@@ -69,7 +73,8 @@ const OpRegistration softplus =
           g.set(0, g.op("softplus_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
         .from_aten({"softplus"})
-        .from_onnx("Softplus", {6})
+        .from_onnx("Softplus", {6},
+                   [](NodeImportCall& c) { c.set_result(0, c.op("softplus", {c.operand(0)})); })
         .samples(unary_samples())
         .samples(unary_samples(-3, 3, {{"beta", 2.0}, {"threshold", 3.0}}));
 

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "ops/definition/family.h"
+#include "ops/definition/node_import_call.h"
 
 namespace ipu::ops {
 namespace {
@@ -14,6 +15,13 @@ constexpr double kTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 
 bool is_exact(const Attributes& a) { return a.text("approximate") == "none"; }
+
+std::string form_of(ImportCall& call) {
+  const std::string form = call.has("approximate") ? call.text("approximate") : "none";
+  if (form != "none" && form != "tanh")
+    call.unsupported(fmt::format("approximate '{}' is not none or tanh", form));
+  return form;
+}
 
 Expr tanh_argument(const Expr& x) { return (x + x * x * x * kTanhCubic) * kTanhScale; }
 
@@ -33,13 +41,13 @@ const OpRegistration gelu =
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("gelu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
-        .from_onnx("Gelu", {20})
+        .from_onnx("Gelu", {20},
+                   [](NodeImportCall& c) {
+                     c.set_result(0, c.op("gelu", {c.operand(0)}, {{"approximate", form_of(c)}}));
+                   })
         .from_aten({"gelu"},
                    [](AtenImportCall& c) {
-                     const std::string form = c.has("approximate") ? c.text("approximate") : "none";
-                     if (form != "none" && form != "tanh")
-                       c.unsupported(fmt::format("approximate '{}' is not none or tanh", form));
-                     c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form}}));
+                     c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form_of(c)}}));
                    })
         .samples(unary_samples())
         .samples(unary_samples(-3, 3, {{"approximate", std::string("tanh")}}));

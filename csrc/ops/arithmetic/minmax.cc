@@ -1,5 +1,6 @@
 // maximum, minimum, clamp. NaN wins. A tie splits the gradient evenly between a and b (torch's convention);
 // clamp passes it at the bounds.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -55,6 +56,15 @@ const OpRegistration maximum_gradient =
 const OpRegistration minimum_gradient =
     pick_gradient("minimum_gradient", "dy where a < b, half of it where a = b.", Func::kGt);
 
+// A bound that lies beyond an integer type limits as the end of the type does.
+double in_range(DType dtype, double bound) {
+  if (!is_integer(dtype)) return bound;
+  const bool is_unsigned = dtype == DType::kU32 || dtype == DType::kU16 || dtype == DType::kU8;
+  const double values = std::exp2(8.0 * static_cast<double>(size_in_bytes(dtype)));
+  return is_unsigned ? std::clamp(bound, 0.0, values - 1.0)
+                     : std::clamp(bound, -values / 2.0, values / 2.0 - 1.0);
+}
+
 void import_clamp(AtenImportCall& c) {
   const DType dtype = c.result_type(0).dtype;
   ir::Value* x = c.operand("self", dtype);
@@ -87,9 +97,11 @@ const OpRegistration clamp =
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes& a) {
           Expr y = in[0];
+          const DType dtype = y.dtype();
           if (a.real("min") != -kInfinity)
-            y = binary(Func::kMax, y, Expr::constant(y.dtype(), a.real("min")));
-          if (a.real("max") != kInfinity) y = binary(Func::kMin, y, Expr::constant(y.dtype(), a.real("max")));
+            y = binary(Func::kMax, y, Expr::constant(dtype, in_range(dtype, a.real("min"))));
+          if (a.real("max") != kInfinity)
+            y = binary(Func::kMin, y, Expr::constant(dtype, in_range(dtype, a.real("max"))));
           return y;
         })
         .gradient([](GradientBuilder& g) {

@@ -59,4 +59,14 @@ Shape output_sizes(const Window& window, std::span<const int64_t> input) {
   return sizes;
 }
 
+void require_input_in_windows(const Window& window, std::span<const int64_t> input,
+                              std::span<const int64_t> output) {
+  for (size_t d = 0; d < output.size(); ++d) {
+    // Where the first and the last one cover some of the input, those between do too.
+    const int64_t last = (output[d] - 1) * window.strides[d] - window.padding_low[d];
+    if (window.extent(d) <= window.padding_low[d] || last >= input[d])
+      shape_error(fmt::format("a window in spatial dimension {} lies in the padding alone", d));
+  }
+}
+
 }  // namespace ipu::ops

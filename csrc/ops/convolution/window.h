@@ -27,6 +27,9 @@ Attributes window_attributes(const Attributes& attributes);  // just these, and 
 
 // Spatial sizes of the output; throws when the padded input is smaller than the window.
 Shape output_sizes(const Window& window, std::span<const int64_t> input);
+// Throws when a window covers padding alone; `output`: what output_sizes gives.
+void require_input_in_windows(const Window& window, std::span<const int64_t> input,
+                              std::span<const int64_t> output);
 
 // Calls visit(tap, input) for each tap of the window at output position `at` that lies inside the input, in
 // row-major order; tap and input are offsets into row-major arrays of the kernel's and the input's spatial

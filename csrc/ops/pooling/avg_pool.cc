@@ -21,6 +21,9 @@ ir::Type avg_pool_type(const InferContext& c, const ir::Type& x) {
   if (c.attributes.integer("divisor") < 0) attribute_error("divisor must not be negative");
   ir::Type y{x.dtype, {x.shape[0], x.shape[1]}, x.layout};
   const Shape sizes = output_sizes(window, spatial(x.shape));
+  // The mean of no elements is none.
+  if (!c.attributes.boolean("count_include_pad") && c.attributes.integer("divisor") == 0)
+    require_input_in_windows(window, spatial(x.shape), sizes);
   y.shape.insert(y.shape.end(), sizes.begin(), sizes.end());
   return y;
 }

@@ -20,14 +20,7 @@ ir::Type max_pool_type(const InferContext& c) {
   }
   const Window window = read_window(c, per_dimension(c, "kernel", x.shape.size() - 2, 1));
   const Shape sizes = output_sizes(window, spatial(x.shape));
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    // Every window must hold an element of x: the first and the last one do, or none in between is empty
-    // either.
-    const int64_t last = (sizes[d] - 1) * window.strides[d] - window.padding_low[d];
-    if (window.extent(d) <= window.padding_low[d] || last >= x.shape[d + 2]) {
-      shape_error(fmt::format("a window in spatial dimension {} lies in the padding alone", d));
-    }
-  }
+  require_input_in_windows(window, std::span(x.shape).subspan(2), sizes);
   ir::Type y{x.dtype, {x.shape[0], x.shape[1]}, x.layout};
   y.shape.insert(y.shape.end(), sizes.begin(), sizes.end());
   return y;

@@ -150,10 +150,13 @@ void import_onnx_pad(NodeImportCall& call) {
   const Border border = read_onnx_border(call, x->type().shape.size());
   const std::string mode = call.text("mode", "constant");
   double value = 0.0;
-  if (call.version() < 11)
+  if (call.version() < 11) {
     value = call.real("value", 0.0);
-  else if (call.has_operand(2))
+  } else if (call.has_operand(2)) {
     value = call.operand_real(2, "constant_value");
+    if (is_integer(x->type().dtype))
+      call.operand_integers(2, "constant_value");  // refuses what 32 bits do not hold
+  }
   if (mode == "constant") return call.set_result(0, pad_constant(call, x, border, value));
   if (mode == "reflect") return call.set_result(0, pad_edges(call, x, border, Edge::kReflect));
   if (mode == "edge") return call.set_result(0, pad_edges(call, x, border, Edge::kReplicate));

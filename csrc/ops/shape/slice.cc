@@ -1,6 +1,8 @@
 // slice: a regular region of a tensor. All operators that cut a tensor in pieces are imported as slices.
 #include <fmt/core.h>
 
+#include <numeric>
+
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
@@ -114,14 +116,18 @@ void import_onnx_slice(NodeImportCall& call) {
     if (call.has_operand(3)) axes = call.operand_integers(3, "axes");
     if (call.has_operand(4)) steps = call.clamped_operand_integers(4, "steps");
   }
-  for (size_t i = axes.size(); axes.size() < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
-  steps.resize(std::max(steps.size(), starts.size()), 1);
+  if (axes.empty()) {
+    axes.resize(starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     shape_error(fmt::format("{} has {} starts, {} ends, {} axes and {} steps", call.described(),
                             starts.size(), ends.size(), axes.size(), steps.size()));
   for (int64_t& axis : axes) axis = node_dim(call, axis, rank);
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t length = x->type().shape[axes[i]], step = steps[i];
+    const int64_t length = x->type().shape[axes[i]];
+    const int64_t step = std::max<int64_t>(steps[i], -INT32_MAX);  // the width of a step has 32 bits
     if (step == 0) call.unsupported("a slice with step 0");
     // Of a slice backwards the first place is the last element, the end is before the first.
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
