@@ -46,12 +46,6 @@ class TransferClock {
   int64_t position_;
 };
 
-void check_floats(const program::Instruction& step, const FloatsSeen& given, std::byte* const* pointers) {
-  const std::string what = float_exception(step, given, pointers);
-  if (!what.empty())
-    throw Error(ErrorCode::kFloatingPoint, "floating-point exception: " + what, kRuntimeError);
-}
-
 [[noreturn]] void raise_comparison() {
   throw Error(ErrorCode::kFloatingPoint,
               "floating-point exception: invalid operation: an operand of a comparison is not a number",

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "emulator/engine_impl.h"
+#include "emulator/float_check.h"
 #include "emulator/step_request.h"
 #include "support/error.h"
 
@@ -25,9 +27,6 @@ void Engine::Impl::compile_collective(int ipu, int number, CompiledIpu& code, St
   scratch_stride = std::max(scratch_stride, (made.kernel->scratch_bytes() + 63) / 64 * 64);
   made.places.resize(static_cast<size_t>(program->replicas));
   const int64_t first = options.first_replica, end = first + program->replicas;
-  if (first < 0 || end > program->job_replicas())
-    throw Error(ErrorCode::kExecution, fmt::format("no such process: replicas {} to {} of a job of {}", first,
-                                                   end - 1, program->job_replicas()));
   std::vector<std::vector<int64_t>> groups = program::group_of(from).members(program->job_replicas());
   // Every process answers the same: it exchanges, or all of them do not.
   for (const std::vector<int64_t>& group : groups)
@@ -61,28 +60,50 @@ void Engine::Impl::compile_collective(int ipu, int number, CompiledIpu& code, St
   collectives.push_back(std::move(made));
 }
 
-// False when the actor is parked: whoever comes last does this step for all.
-bool Engine::Impl::meet(Actor& actor, const Step& step, int at, int worker) {
+// True when all are here and this actor acts for them. Else it is parked, or in the hands of worker 0.
+bool Engine::Impl::arrive(Actor& actor, const Step& step, int at, int worker) {
   Collective& c = collectives[step.object];
   const Collective::Place place = c.places[actor.replica];
   Meeting& meeting = c.meetings[place.meeting];
-  {
-    std::lock_guard lock(meeting.mutex);
-    meeting.operands[place.at] = actor.pointers[step.first_pointer];
-    meeting.results[place.at] = actor.pointers[step.first_pointer + 1];
-    if (++meeting.arrived < meeting.operands.size()) {
-      meeting.waiting.push_back(&actor);
-      actor.at = at + 1;
-      actor.waits_for.store(&meeting, std::memory_order_relaxed);
-      actor.state.store(kParked + kParkStep * ++actor.parkings, std::memory_order_seq_cst);
-      return false;
-    }
+  std::lock_guard lock(meeting.mutex);
+  meeting.operands[place.at] = actor.pointers[step.first_pointer];
+  meeting.results[place.at] = actor.pointers[step.first_pointer + 1];
+  if (++meeting.arrived < meeting.operands.size()) {
+    meeting.waiting.push_back(&actor);
+    actor.at = at + 1;
+    actor.waits_for.store(&meeting, std::memory_order_relaxed);
+    actor.state.store(kParked + kParkStep * ++actor.parkings, std::memory_order_seq_cst);
+    return false;
   }
+  // An exchange may wait for ever; only the thread of run() hears that the user has had enough.
+  if (!c.spans_processes || worker == 0) return true;
+  hand_to_caller(actor, at);
+  return false;
+}
+
+// Worker 0 does the step again. This worker counts the actor as parked, and touches it no more.
+void Engine::Impl::hand_to_caller(Actor& actor, int at) {
+  actor.at = at;
+  actor.completes_meeting = true;
+  actor.state.store(kReady, std::memory_order_relaxed);
+  active.fetch_add(1, std::memory_order_relaxed);
+  for_caller[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
+  if (!caller_asleep.load(std::memory_order_seq_cst)) return;
+  std::lock_guard lock(sleep_mutex);
+  sleep_wake.notify_one();
+}
+
+// False when the actor cannot go on: whoever comes last does this step for all.
+bool Engine::Impl::meet(Actor& actor, const Step& step, int at, int worker) {
+  if (!actor.completes_meeting && !arrive(actor, step, at, worker)) return false;
+  actor.completes_meeting = false;
+  Collective& c = collectives[step.object];
+  Meeting& meeting = c.meetings[c.places[actor.replica].meeting];
   // All are here: nobody else touches the meeting until they are woken.
   if (c.spans_processes)
     meet_other_processes(c, actor, at, worker);
   else
-    run_step(actor, at, *c.kernel, meeting.operands.data(), meeting.results.data(), worker);
+    run_group(actor, at, c, meeting.operands, meeting.results, worker);
   std::lock_guard lock(meeting.mutex);
   meeting.arrived = 0;
   for (Actor* other : meeting.waiting) wake_if_waiting(*other, &meeting);
@@ -103,7 +124,7 @@ void Engine::Impl::meet_other_processes(Collective& c, Actor& actor, int at, int
   std::vector<std::byte> mine;
   mine.reserve(bytes * meeting.operands.size());
   for (const std::byte* operand : meeting.operands) mine.insert(mine.end(), operand, operand + bytes);
-  std::vector<std::byte> all = exchanged(std::move(mine));
+  std::vector<std::byte> all = exchanged(std::move(mine), &c - collectives.data());
   std::vector<std::byte*> operands, results;
   for (const Collective::Group& group : c.groups) {
     operands.clear();
@@ -112,18 +133,48 @@ void Engine::Impl::meet_other_processes(Collective& c, Actor& actor, int at, int
       operands.push_back(all.data() + static_cast<size_t>(group.replicas[m]) * bytes);
       results.push_back(group.places[m] < 0 ? nullptr : meeting.results[group.places[m]]);
     }
-    run_step(actor, at, *c.kernel, operands.data(), results.data(), worker);
+    run_group(actor, at, c, operands, results, worker);
   }
 }
 
-std::vector<std::byte> Engine::Impl::exchanged(std::vector<std::byte> mine) const {
-  const size_t expected = mine.size() * static_cast<size_t>(program->processes);
+// The kernel over the members of one group; a result of nullptr is another process's.
+void Engine::Impl::run_group(Actor& actor, int at, const Collective& c,
+                             const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results,
+                             int worker) {
+  const Instruction& step = program->ipus[actor.ipu].instructions[at];
+  FloatsSeen given;
+  if (options.check_floating_point)
+    for (std::byte* const& operand : operands) given.add(floats_in(step, &operand));
+  run_step(actor, at, *c.kernel, operands.data(), results.data(), worker);
+  if (!options.check_floating_point || stop.load(std::memory_order_relaxed)) return;
+  for (std::byte* result : results) {
+    std::byte* const of_member[] = {nullptr, result};
+    check_floats(step, given, of_member);
+  }
+}
+
+// Every process says at what it is behind its bytes: those that come in another order, as data may lead them,
+// must not take one value for another.
+std::vector<std::byte> Engine::Impl::exchanged(std::vector<std::byte> mine, int64_t what) const {
+  auto fail = [](const std::string& why) {
+    throw Error(ErrorCode::kExecution, "exchange between processes failed: " + why);
+  };
+  const size_t own = mine.size(), each = own + sizeof what;
+  mine.resize(each);
+  std::memcpy(mine.data() + own, &what, sizeof what);
   std::vector<std::byte> all = options.exchange(std::move(mine));
-  if (all.size() != expected)
-    throw Error(
-        ErrorCode::kExecution,
-        fmt::format("exchange between processes failed: it gave {} bytes, {} expected of {} processes",
-                    all.size(), expected, program->processes));
+  const auto processes = static_cast<size_t>(program->processes);
+  if (all.size() != each * processes)
+    fail(fmt::format("it gave {} bytes, {} expected of {} processes", all.size(), each * processes,
+                     program->processes));
+  for (size_t p = 0; p < processes; ++p) {
+    const std::byte* given = all.data() + p * each;
+    if (std::memcmp(given + own, &what, sizeof what) != 0)
+      fail(fmt::format("process {} is at another collective, or reads another variable, than process {}", p,
+                       options.first_replica / program->replicas));
+    std::memmove(all.data() + p * own, given, own);
+  }
+  all.resize(own * processes);
   return all;
 }
 

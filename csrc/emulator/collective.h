@@ -1,6 +1,6 @@
 // Where replicas meet: one kernel over the operands and results of all members of a group, run by whoever of
 // them comes last, with the lanes of his step. Groups that span processes meet in each of them; the operands
-// of the others come through EngineOptions::exchange.
+// of the others come through EngineOptions::exchange, which worker 0 calls.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,7 @@
 #include "emulator/proof/prove.h"
 #include "emulator/step_request.h"
 #include "emulator/stored_form.h"
+#include "support/checked.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -56,6 +57,10 @@ Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOpt
 #ifndef NDEBUG
   prove_program(*program);  // what is compiled here proves what is loaded from files must prove
 #endif
+  const int64_t first = options.first_replica, end = first + program->replicas;
+  if (first < 0 || first % program->replicas != 0 || end > program->job_replicas())
+    throw Error(ErrorCode::kExecution, fmt::format("no such process: replicas {} to {} of a job of {}", first,
+                                                   end - 1, program->job_replicas()));
   threads =
       options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
   max_helpers = threads - 1;
@@ -181,9 +186,10 @@ void Engine::Impl::allocate() {
   }
 
   rings = std::make_unique<Ring[]>(std::max(1, ring_count * program->replicas));
-  int64_t ring_bytes = 0;
-  for (const program::Ring& ring : program->rings) ring_bytes += rounded(ring.bytes) * ring.capacity;
-  ring_memory = HostMemory(ring_bytes * program->replicas, "rings between IPUs");
+  Checked ring_bytes = 0;
+  for (const program::Ring& ring : program->rings)
+    ring_bytes += Checked(rounded(ring.bytes)) * ring.capacity * program->replicas;
+  ring_memory = HostMemory(ring_bytes.value(), "rings between IPUs");
   scratch = HostMemory(scratch_stride * threads, "scratch memory of kernels");
 
   arrays = std::vector<ArrayPort>(program->streams.size());
@@ -229,6 +235,7 @@ void Engine::Impl::allocate() {
   }
   ready = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
   open_lanes = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
+  for_caller = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
 }
 
 std::byte* Engine::Impl::variable_address(int variable, int replica) const {
@@ -293,6 +300,11 @@ std::span<const program::HostElements> Engine::elements(int entry) const {
 }
 
 const program::Program& Engine::program() const { return *impl_->program; }
+
+void Engine::set_trace(bool on) {
+  std::lock_guard lock(impl_->run_mutex);
+  impl_->options.trace = on;
+}
 
 std::vector<TraceEvent> Engine::take_trace() {
   std::lock_guard lock(impl_->run_mutex);

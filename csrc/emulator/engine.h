@@ -41,8 +41,9 @@ struct EngineOptions {
   // Error(kInterrupted).
   std::function<bool()> interrupted = nullptr;
   // A job of several processes that run the same program: the number of this one's first replica, and a
-  // function that gives the bytes of all processes, one after another, for those of this one. Called at every
-  // sum over all replicas, in the same order in every process; it may throw Error.
+  // function that gives the bytes of all processes, one after another, for those of this one. Called by the
+  // thread of run() at every collective over several processes, in the same order in every process; it may
+  // throw Error.
   int first_replica = 0;
   std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange = nullptr;
 };
@@ -68,6 +69,7 @@ class Engine {
   void read_variable(int variable, std::byte* plain, int replica = 0) const;
 
   const program::Program& program() const;
+  void set_trace(bool on);  // from the next run on
   std::vector<TraceEvent> take_trace();
   // When each element of a stream that went to or came from the host in the last run was begun and complete,
   // in seconds of a steady clock, in the order of the elements; of the first million per replica.

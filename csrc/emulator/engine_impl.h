@@ -110,6 +110,7 @@ struct alignas(64) Actor {
   int64_t narrowed = 0;
   kernels::KernelFault fault;
   uint64_t parkings = 0;
+  bool completes_meeting = false;  // the last of a meeting over processes, handed to worker 0
   alignas(64) std::atomic<uint64_t> state{kReady};
   std::atomic<const void*> waits_for{nullptr};
   LaneJob lanes;
@@ -160,7 +161,9 @@ struct Engine::Impl final : HelpedRun {
   void help(int worker) override { work(worker); }
   bool has_work() const override;
   void work(int worker);
-  Actor* take_ready();
+  bool caller_has_work() const;
+  Actor* take_ready(int worker);
+  Actor* take_from(std::vector<std::atomic<uint64_t>>& words);
   void wake_if_waiting(Actor& actor, const void* what);
   void signal_workers();
   void settle(Actor& actor, Outcome outcome);
@@ -190,8 +193,13 @@ struct Engine::Impl final : HelpedRun {
 
   // --- meetings of replicas (collective.cc)
   bool meet(Actor& actor, const Step& step, int at, int worker);
+  bool arrive(Actor& actor, const Step& step, int at, int worker);
+  void hand_to_caller(Actor& actor, int at);
   void meet_other_processes(Collective& collective, Actor& actor, int at, int worker);
-  std::vector<std::byte> exchanged(std::vector<std::byte> mine) const;
+  void run_group(Actor& actor, int at, const Collective& collective, const std::vector<std::byte*>& operands,
+                 const std::vector<std::byte*>& results, int worker);
+  // The bytes of all processes. `what`: number of the collective, or -1 - number of a variable.
+  std::vector<std::byte> exchanged(std::vector<std::byte> mine, int64_t what) const;
 
   Ring& ring(const Actor& actor, int ring) { return rings[actor.replica * ring_count + ring]; }
 
@@ -223,6 +231,7 @@ struct Engine::Impl final : HelpedRun {
   std::atomic<int> active{0};
   std::atomic<bool> stop{false}, finished{false}, called_helpers{false};
   std::vector<std::atomic<uint64_t>> ready, open_lanes;  // bit per actor
+  std::vector<std::atomic<uint64_t>> for_caller;         // likewise: ready, for worker 0 alone
   std::mutex sleep_mutex;
   std::condition_variable sleep_wake;
   std::atomic<bool> caller_asleep{false};

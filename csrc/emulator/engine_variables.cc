@@ -69,7 +69,7 @@ void Engine::Impl::read_variable(int variable, std::byte* plain, int replica) co
     const std::byte* shard = variable_address(variable, r);
     mine.insert(mine.end(), shard, shard + bytes);
   }
-  const std::vector<std::byte> all = exchanged(std::move(mine));
+  const std::vector<std::byte> all = exchanged(std::move(mine), -1 - variable);
   for (int64_t s = 0; s < from.shards; ++s) stored_to_plain(from, s, all.data() + (first + s) * bytes, plain);
 }
 

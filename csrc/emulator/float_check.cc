@@ -129,32 +129,31 @@ bool ComparisonWatch::meets_nan(std::byte* const* operands) const {
 
 FloatsSeen floats_in(const program::Instruction& step, std::byte* const* pointers) {
   FloatsSeen given;
-  auto add = [&](const FloatsSeen& seen) {
-    given.nan |= seen.nan;
-    given.infinite |= seen.infinite;
-  };
-  for (size_t i = 0; i < step.operands.size(); ++i) add(look(step.operands[i].spec, pointers[i]));
+  for (size_t i = 0; i < step.operands.size(); ++i) given.add(look(step.operands[i].spec, pointers[i]));
   // Constants inside fused code are operands too: a mask of -inf is no overflow.
   for (const auto& [name, value] : step.attributes) {
-    if (const auto* one = std::get_if<double>(&value)) add({std::isnan(*one), std::isinf(*one)});
+    if (const auto* one = std::get_if<double>(&value)) given.add({std::isnan(*one), std::isinf(*one)});
     if (const auto* list = std::get_if<std::vector<double>>(&value))
-      for (double x : *list) add({std::isnan(x), std::isinf(x)});
+      for (double x : *list) given.add({std::isnan(x), std::isinf(x)});
   }
   return given;
 }
 
 std::string float_exception(const program::Instruction& step, const FloatsSeen& given,
                             std::byte* const* pointers) {
-  bool nan = false, infinite = false;
-  for (size_t r = 0; r < step.results.size(); ++r) {
-    const Seen seen = look(step.results[r].spec, pointers[step.operands.size() + r]);
-    nan |= seen.nan;
-    infinite |= seen.infinite;
-  }
-  if (nan && !given.nan) return "invalid operation: a result is not a number, and no operand was";
-  if (infinite && !given.infinite && !given.nan)
+  Seen seen;
+  for (size_t r = 0; r < step.results.size(); ++r)
+    seen.add(look(step.results[r].spec, pointers[step.operands.size() + r]));
+  if (seen.nan && !given.nan) return "invalid operation: a result is not a number, and no operand was";
+  if (seen.infinite && !given.infinite && !given.nan)
     return "overflow or division by zero: a result is infinite, and no operand was";
   return "";
+}
+
+void check_floats(const program::Instruction& step, const FloatsSeen& given, std::byte* const* pointers) {
+  const std::string what = float_exception(step, given, pointers);
+  if (!what.empty())
+    throw Error(ErrorCode::kFloatingPoint, "floating-point exception: " + what, kRuntimeError);
 }
 
 }  // namespace ipu::emulator

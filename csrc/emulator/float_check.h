@@ -14,6 +14,11 @@ namespace ipu::emulator {
 
 struct FloatsSeen {
   bool nan = false, infinite = false;
+
+  void add(const FloatsSeen& other) {
+    nan |= other.nan;
+    infinite |= other.infinite;
+  }
 };
 // What goes into a step: asked before it runs, since results may overwrite operands.
 FloatsSeen floats_in(const program::Instruction& step, std::byte* const* pointers);
@@ -21,6 +26,8 @@ FloatsSeen floats_in(const program::Instruction& step, std::byte* const* pointer
 // "" when all is well; else what happened. Pointers: operands, then results, as the step has them.
 std::string float_exception(const program::Instruction& step, const FloatsSeen& given,
                             std::byte* const* pointers);
+// Error(kFloatingPoint) unless all is well.
+void check_floats(const program::Instruction& step, const FloatsSeen& given, std::byte* const* pointers);
 
 // Asks of the comparisons (<, <=, >, >=) in a step's elementwise code whether an operand is not a number. It
 // runs the code once more, with that as the only result.

@@ -119,6 +119,7 @@ void Engine::Impl::reset() {
     actor.narrowed = 0;
     actor.error = nullptr;
     actor.error_at = -1;
+    actor.completes_meeting = false;
     if (actor.fault.raised()) actor.fault.clear();
     for (StreamTimes& times : actor.times) times.next = 0;
     actor.state.store(kReady, std::memory_order_relaxed);
@@ -135,6 +136,7 @@ void Engine::Impl::reset() {
     }
   for (std::atomic<uint64_t>& word : ready) word.store(0, std::memory_order_relaxed);
   for (std::atomic<uint64_t>& word : open_lanes) word.store(0, std::memory_order_relaxed);
+  for (std::atomic<uint64_t>& word : for_caller) word.store(0, std::memory_order_relaxed);
   interruption = nullptr;
   called_helpers.store(false, std::memory_order_relaxed);
   next_poll_ns = coarse_now_ns() + kPollInterval;
@@ -150,17 +152,26 @@ bool Engine::Impl::has_work() const {
   return false;
 }
 
+bool Engine::Impl::caller_has_work() const {
+  return has_work() || std::any_of(for_caller.begin(), for_caller.end(), [](const auto& word) {
+           return word.load(std::memory_order_seq_cst) != 0;
+         });
+}
+
 void Engine::Impl::work(int worker) {
+  auto is_wanted = [&] {
+    return finished.load(std::memory_order_relaxed) || (worker == 0 ? caller_has_work() : has_work());
+  };
   while (!finished.load(std::memory_order_acquire)) {
-    if (Actor* actor = take_ready()) {
+    if (Actor* actor = take_ready(worker)) {
       settle(*actor, run_actor(*actor, worker));
     } else if (help_lanes(worker)) {
       continue;
-    } else if (!spin_until([&] { return finished.load(std::memory_order_relaxed) || has_work(); })) {
+    } else if (!spin_until(is_wanted)) {
       if (worker != 0) return;  // to sleep in the pool
       std::unique_lock lock(sleep_mutex);
       caller_asleep.store(true, std::memory_order_seq_cst);
-      if (!has_work() && !finished.load(std::memory_order_seq_cst))
+      if (!caller_has_work() && !finished.load(std::memory_order_seq_cst))
         sleep_wake.wait_for(lock, std::chrono::nanoseconds(kPollInterval));
       caller_asleep.store(false, std::memory_order_seq_cst);
       lock.unlock();
@@ -169,17 +180,23 @@ void Engine::Impl::work(int worker) {
   }
 }
 
-Actor* Engine::Impl::take_ready() {
-  for (size_t w = 0; w < ready.size(); ++w) {
-    uint64_t bits = ready[w].load(std::memory_order_relaxed);
+Actor* Engine::Impl::take_ready(int worker) {
+  if (worker == 0)
+    if (Actor* actor = take_from(for_caller)) return actor;
+  return take_from(ready);
+}
+
+Actor* Engine::Impl::take_from(std::vector<std::atomic<uint64_t>>& words) {
+  for (size_t w = 0; w < words.size(); ++w) {
+    uint64_t bits = words[w].load(std::memory_order_relaxed);
     while (bits != 0) {
       uint64_t bit = bits & -bits;
-      if ((ready[w].fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) {
+      if ((words[w].fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) {
         Actor& actor = actors[w * 64 + __builtin_ctzll(bit)];
         actor.state.store(kRunning, std::memory_order_relaxed);
         return &actor;
       }
-      bits = ready[w].load(std::memory_order_relaxed);
+      bits = words[w].load(std::memory_order_relaxed);
     }
   }
   return nullptr;
@@ -349,12 +366,15 @@ void Engine::Impl::report_stuck() const {
   for (int a = 0; a < actor_count; ++a) {
     const Actor& actor = actors[a];
     if (actor.state.load() == kDone) continue;
-    text += "\n  waits: " + program::describe(*program, actor.ipu, actor.at);
-    const std::vector<Step>& steps = actor.code->steps;
-    if (actor.at >= actor.end) continue;  // behind a meeting that ends the program
-    program::Opcode opcode = steps[actor.at].opcode;
-    if (opcode == program::Opcode::kPush || opcode == program::Opcode::kPop)
-      text += ", ring " + program->rings[steps[actor.at].object].name;
+    // Who waits for a ring does its step again; who waits at a meeting is behind it.
+    const Step* step = actor.at < actor.end ? &actor.code->steps[actor.at] : nullptr;
+    const bool is_at_ring =
+        step != nullptr &&
+        (step->opcode == program::Opcode::kPush || step->opcode == program::Opcode::kPop) &&
+        actor.waits_for.load() == &rings[actor.replica * ring_count + step->object];
+    text += "\n  waits: " + program::describe(*program, actor.ipu, is_at_ring ? actor.at : actor.at - 1);
+    if (program->replicas > 1) text += fmt::format(", replica {}", options.first_replica + actor.replica);
+    text += is_at_ring ? ", ring " + program->rings[step->object].name : ", for the others of its group";
   }
   throw Error(ErrorCode::kDeadlock, text);
 }

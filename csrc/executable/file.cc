@@ -20,7 +20,8 @@ constexpr int64_t kMaxSize = int64_t{1} << 46;  // bytes; below it sums of sizes
 constexpr int64_t kMaxCount = int64_t{1} << 31;
 constexpr int64_t kMaxPlanBits = int64_t{1} << 30;  // check_plan keeps a bit per buffer and basic block
 constexpr int kMaxReplicas = 4096;
-constexpr double kMaxCounted = 1 << 24;  // places where elements are counted: entry point, stream, replica
+// Places where elements are counted: entry point, stream, replica; or memories: variable, replica.
+constexpr double kMaxCounted = 1 << 24;
 
 // The scalars of an Executable; program and text have sections of their own.
 struct Summary {
@@ -54,6 +55,10 @@ void check_ranges(const Container& container, const program::Program& program) {
               kMaxCounted,
           fmt::format("{} entry points with {} streams for {} replicas are too many",
                       program.entry_points.size(), program.streams.size(), program.replicas));
+  const size_t memories = program.variables.size() + program.remote_buffers.size() + program.rings.size();
+  require(1.0 * static_cast<double>(memories) * program.replicas <= kMaxCounted,
+          fmt::format("{} variables, remote buffers and rings for {} replicas are too many", memories,
+                      program.replicas));
   require(!program.ipus.empty(), "it has no IPU");
   auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
     const std::string problem = grouping.problem(program.replicas);

@@ -188,29 +188,8 @@ std::vector<int64_t> Session::host_bytes() {
 
 void Session::set_trace(bool on) {
   OwnedLock::Hold device(device_);
-  if (trace_ == on) return;
   trace_ = on;
-  if (engine_ == nullptr) return;
-  const auto replicas_of = [&](const program::Variable& v) { return v.is_shared() ? 1 : program_->replicas; };
-  std::vector<std::vector<std::byte>> values;
-  for (size_t i = 0; i < program_->variables.size(); ++i) {
-    const program::Variable& v = program_->variables[i];
-    for (int r = 0; r < replicas_of(v); ++r) {
-      values.emplace_back(static_cast<size_t>(v.plain().stored_bytes()));
-      engine_->read_variable(static_cast<int>(i), values.back().data(), r);
-    }
-  }
-  engine_.reset();
-  try {
-    load();
-  } catch (...) {  // there is no room for the new one, and the old one is gone
-    unload();
-    throw;
-  }
-  auto next = values.begin();
-  for (size_t i = 0; i < program_->variables.size(); ++i)
-    for (int r = 0; r < replicas_of(program_->variables[i]); ++r)
-      engine_->write_variable(static_cast<int>(i), (next++)->data(), r);
+  if (engine_ != nullptr) engine_->set_trace(on);
 }
 
 std::vector<emulator::TraceEvent> Session::take_trace() {

@@ -163,7 +163,7 @@ class Session {
   std::vector<std::vector<std::pair<double, double>>> transfer_times(const std::vector<int>& streams);
   // Bytes of host memory that the device uses for each IPU; empty while detached.
   std::vector<int64_t> host_bytes();
-  // Loads the program anew with or without tracing; variables are kept.
+  // From the next run on.
   void set_trace(bool on);
   std::vector<emulator::TraceEvent> take_trace();
 

@@ -2,6 +2,7 @@
 // cut over processes; replicas that do not meet and groups that do not fit are said.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
@@ -258,6 +259,88 @@ TEST(Collective, GroupsMaySpanProcesses) {
   }
 }
 
+// Ctrl-C reaches that thread alone.
+TEST(Collective, TheThreadOfTheRunExchanges) {
+  const Case of{"all_reduce(%x) {}", DType::kF32, {2}, {2}, 8};
+  const std::shared_ptr<const program::Program> program = compiled(of, 2);
+  const std::vector<ReferenceTensor> inputs = whole_numbers(of);
+  std::atomic<int> elsewhere{0};
+  EngineOptions options;
+  options.threads = 4;
+  options.exchange = [&, caller = std::this_thread::get_id()](Bytes mine) {
+    elsewhere += std::this_thread::get_id() != caller;
+    const Bytes same = mine;
+    mine.insert(mine.end(), same.begin(), same.end());
+    return mine;
+  };
+  const std::vector<Bytes> expected = run(program, of, inputs, options);
+  for (int again = 0; again < 200; ++again) EXPECT_EQ(run(program, of, inputs, options), expected);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+// Both give as many bytes: one value would be taken for another.
+TEST(Collective, RefusesBytesOfAnotherCollective) {
+  std::unique_ptr<ir::Module> module = ir::parse(R"(
+module {replicas=2}
+stream @x: f32[]
+stream @y: f32[] {direction="device_to_host"}
+entry main = @main
+graph @main() -> () {
+  %x = host_load() {stream=@x} : f32[]
+  %sum = all_reduce(%x) : f32[]
+  %y = all_reduce(%sum) {op="max"} : f32[]
+  host_store(%y) {stream=@y}
+  return
+})");
+  executable::CompileOptions compile_options;
+  compile_options.processes = 2;
+  EngineOptions options;
+  options.threads = 1;
+  Bytes late;
+  options.exchange = [&](Bytes mine) {
+    if (late.empty()) late = mine;
+    mine.insert(mine.end(), late.begin(), late.end());
+    return mine;
+  };
+  Engine engine(executable::compile(*module, target::find_system("pod16"), compile_options).program, options);
+  float in = 1, out = 0;
+  const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(&in), 1},
+                                    {reinterpret_cast<std::byte*>(&out), 1}};
+  const std::string message = message_of([&] { engine.run(bindings); });
+  EXPECT_NE(
+      message.find("exchange between processes failed [IPU-E407]: process 1 is at another collective, or "
+                   "reads another variable, than process 0"),
+      std::string::npos)
+      << message;
+}
+
+// A meeting that fails, or that the user stops, leaves nothing behind.
+TEST(Collective, MeetsAgainAfterAnError) {
+  const Case of{"all_reduce(%x) {}", DType::kF32, {2}, {2}, 8};
+  const std::shared_ptr<const program::Program> program = compiled(of, 2);
+  for (int threads : {1, 4}) {
+    int asked = 0;
+    EngineOptions options;
+    options.threads = threads;
+    options.exchange = [&](Bytes mine) {
+      if (++asked % 2 == 1) throw Error(ErrorCode::kExecution, "the other process is gone");
+      const Bytes same = mine;
+      mine.insert(mine.end(), same.begin(), same.end());
+      return mine;
+    };
+    Engine engine(program, options);
+    std::vector<float> in(8, 1.0f), out(8);
+    const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in.data()), 4},
+                                      {reinterpret_cast<std::byte*>(out.data()), 4}};
+    for (int again = 0; again < 50; ++again) {
+      EXPECT_NE(message_of([&] { engine.run(bindings); }).find("the other process is gone"),
+                std::string::npos);
+      engine.run(bindings);
+      EXPECT_EQ(out, std::vector<float>(8, 8.0f));
+    }
+  }
+}
+
 TEST(Collective, SaysWhatConnectsNoProcesses) {
   const Case of{"all_reduce(%x) {}", DType::kF32, {2}, {2}};
   const std::shared_ptr<const program::Program> program = compiled(of, 2);
@@ -272,7 +355,7 @@ TEST(Collective, SaysWhatConnectsNoProcesses) {
         EngineOptions options;
         options.exchange = [](Bytes mine) { return mine; };
         run(program, of, inputs, options);
-      }).find("exchange between processes failed [IPU-E407]: it gave 16 bytes, 32 expected of 2 processes"),
+      }).find("exchange between processes failed [IPU-E407]: it gave 24 bytes, 48 expected of 2 processes"),
       std::string::npos);
   EXPECT_EQ(message_of([&] {
               EngineOptions options;
@@ -280,6 +363,77 @@ TEST(Collective, SaysWhatConnectsNoProcesses) {
               run(program, of, inputs, options);
             }),
             "no such process [IPU-E407]: replicas 3 to 4 of a job of 4");
+}
+
+// Also where no replicas meet: shards are counted from the first replica.
+TEST(Collective, RefusesProcessesThatAreNotThere) {
+  const Case of{"add(%x, %x)", DType::kF32, {2}, {2}};
+  const std::shared_ptr<const program::Program> program = compiled(of, 2);
+  for (int first : {-4, -2, 1, 4}) {
+    EngineOptions options;
+    options.first_replica = first;
+    EXPECT_EQ(message_of([&] { Engine(program, options); }),
+              "no such process [IPU-E407]: replicas " + std::to_string(first) + " to " +
+                  std::to_string(first + 1) + " of a job of 4");
+  }
+}
+
+// Whichever replica has it.
+TEST(Collective, FindsTheNanOfEveryReplica) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (const char* op : {"min", "max"}) {
+      const Case of{std::string("all_reduce(%x) {op=\"") + op + "\"}", dtype, {5}, {5}};
+      std::vector<ReferenceTensor> inputs = whole_numbers(of);
+      for (size_t r = 0; r < 4; ++r) inputs[r].values[r] = std::nan("");
+      const std::vector<Bytes> expected = interpreted(of, inputs), given = run(compiled(of), of, inputs, {});
+      for (const std::vector<Bytes>& results : {expected, given})
+        for (const Bytes& result : results) {
+          const ReferenceTensor y =
+              ReferenceTensor::from_constant({dtype, {5}, {result.begin(), result.end()}});
+          for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isnan(y.values[i])) << of.op << " " << i;
+          EXPECT_FALSE(std::isnan(y.values[4])) << of.op;
+        }
+    }
+}
+
+// Bytes of bools come from the host as they are.
+TEST(Collective, TrueIsOne) {
+  for (const char* op : {"and", "or"}) {
+    const Case of{std::string("all_reduce(%x) {op=\"") + op + "\"}", DType::kBool, {4}, {4}, 2};
+    Engine engine(compiled(of), {.threads = 1});
+    unsigned char in[] = {2, 0, 1, 0, 4, 3, 2, 0}, out[8] = {};
+    const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in), 2},
+                                      {reinterpret_cast<std::byte*>(out), 2}};
+    engine.run(bindings);
+    const std::vector<int> expected = std::string(op) == "and" ? std::vector<int>{1, 0, 1, 0, 1, 0, 1, 0}
+                                                               : std::vector<int>{1, 1, 1, 0, 1, 1, 1, 0};
+    EXPECT_EQ(std::vector<int>(out, out + 8), expected) << op;
+  }
+}
+
+TEST(Collective, OverflowIsAFloatingPointException) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (int processes : {1, 2}) {
+      const std::string stride = std::to_string(processes);  // 2: every group is in both processes
+      const Case of{"all_reduce(%x) {group_size=2, group_stride=" + stride + "}", dtype, {3}, {3}};
+      const std::shared_ptr<const program::Program> program = compiled(of, processes);
+      std::vector<ReferenceTensor> inputs = whole_numbers(of);
+      EngineOptions options;
+      options.check_floating_point = true;
+      options.exchange = [](Bytes mine) {  // the other process has the same values
+        const Bytes same = mine;
+        mine.insert(mine.end(), same.begin(), same.end());
+        return mine;
+      };
+      run(program, of, inputs, options);
+      for (size_t r : {0, 1}) inputs[r].values[2] = dtype == DType::kF32 ? 3e38 : 60000;
+      const std::string message = message_of([&] { run(program, of, inputs, options); });
+      EXPECT_NE(message.find("overflow or division by zero: a result is infinite"), std::string::npos)
+          << message;
+      EXPECT_NE(message.find("(collective all_reduce)"), std::string::npos) << message;
+      for (size_t r : {0, 1}) inputs[r].values[2] = HUGE_VAL;  // what is infinite already does not overflow
+      run(program, of, inputs, options);
+    }
 }
 
 TEST(Collective, RefusesGroupsThatDoNotFit) {
@@ -326,7 +480,10 @@ graph @alone(%x: f32[]) -> f32[] {
     float in[] = {1, -1}, out[2] = {};
     const StreamBinding bindings[] = {{reinterpret_cast<std::byte*>(in), 2},
                                       {reinterpret_cast<std::byte*>(out), 2}};
-    EXPECT_NE(message_of([&] { engine.run(bindings); }).find("deadlock"), std::string::npos);
+    const std::string message = message_of([&] { engine.run(bindings); });
+    EXPECT_NE(message.find("deadlock"), std::string::npos) << message;
+    EXPECT_NE(message.find("(collective all_reduce), op %y = all_reduce"), std::string::npos) << message;
+    EXPECT_NE(message.find(", replica 0, for the others of its group"), std::string::npos) << message;
     in[1] = 2;  // and the engine runs again
     engine.run(bindings);
     EXPECT_EQ(out[0], 3);

@@ -673,6 +673,17 @@ TEST(Engine, ReportsMemoryThatCannotBeHad) {
   EXPECT_NE(error.message().find("the arena of IPU 0 needs"), std::string::npos);
 }
 
+// What the sizes of a file add up to must not wrap around to memory that is small.
+TEST(Engine, RefusesRingsWhoseBytesCannotBeCounted) {
+  Program p;
+  p.replicas = 4096;
+  p.ipus.resize(1);
+  p.rings.push_back({"small", 64, 1, 0, 0});
+  for (int q = 0; q < 64; ++q) p.rings.push_back({"large", int64_t{1} << 36, int64_t{1} << 10, 0, 0});
+  EXPECT_EQ(message_of([&] { Engine(std::make_shared<const Program>(p), {.threads = 1}); }),
+            "size overflow [IPU-E411]: a size or an offset does not fit 64 bits");
+}
+
 TEST(Engine, ReportsARuntimeDeadlockInsteadOfHanging) {
   Program p;
   p.ipus.resize(2);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "executable/format/container.h"
+#include "ir/text/text.h"
 #include "program/program.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -173,6 +174,51 @@ TEST_F(ExecutableCacheFolder, an_entry_with_the_key_of_another_program_is_not_ru
   const Container same = Container::parse(bytes_of(entry(0.5f)), "FILE");
   forge(same, "program", "\"name\":\"x\"", "\"name\":\"q\"");
   forge(same, "executable", "\"ipu_version\":2", "\"ipu_version\":21");
+}
+
+TEST_F(ExecutableCacheFolder, shards_and_remote_buffers_come_back) {
+  CompileOptions options;
+  options.replicas = 2;
+  const auto module = [] {
+    return ir::parse(R"(
+module {replicas=2}
+remote_buffer @b: f32[3] {entries=2}
+variable @v: f32[3] {remote_buffer=@b, remote_entry=1}
+variable @w: f32[3] {initial=dense<f32[5]: [0.0, 1.0, 2.0, 3.0, 4.0]>, meta_shape=[5], shard_over=2}
+entry main = @main
+graph @main() -> () {
+  %v = variable.read() {variable=@v} : f32[3]
+  %w = variable.read() {variable=@w} : f32[3]
+  %n = add(%v, %w) : f32[3]
+  variable.assign(%n) {variable=@w}
+  return
+}
+)");
+  };
+  const auto get = [&] {
+    return compile_cached(*module(), target::find_system("pod16"), options, {folder_.string(), "1"});
+  };
+  const std::string expected = program::print(*get().program);
+  Executable again = get();
+  EXPECT_TRUE(again.from_cache);
+  EXPECT_EQ(program::print(*again.program), expected);
+
+  const std::string path =
+      (folder_ / entry_name(cache_key(*module(), target::find_system("pod16"), options, "1"))).string();
+  const Container right = Container::read(path);
+  ContainerWriter writer;
+  for (const auto& [name, value] : right.metadata())
+    if (!name.starts_with("digest:")) writer.metadata[name] = value;
+  for (const auto& [name, blob] : right.blobs())
+    if (name != "program") writer.add(name, blob);
+  std::string changed(right.section("program"));
+  const size_t at = changed.find("\"remote_entry\":1");
+  ASSERT_NE(at, std::string::npos);
+  writer.add_section("program", changed.replace(at, 16, "\"remote_entry\":0"));
+  writer.write(path, Writers::kThisUser);
+  again = get();
+  EXPECT_FALSE(again.from_cache);
+  EXPECT_EQ(program::print(*again.program), expected);
 }
 
 TEST_F(ExecutableCacheFolder, an_entry_that_the_front_end_objects_to_is_not_run) {

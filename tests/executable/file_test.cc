@@ -171,6 +171,33 @@ TEST(ExecutableFile, entry_points_that_are_none_are_refused) {
       "many.");
 }
 
+// Memory of each for every replica: their product must stay countable.
+TEST(ExecutableFile, memories_beyond_counting_are_refused) {
+  Executable executable;
+  executable.program =
+      std::make_shared<const program::Program>(lowering::lower(*ir::parse(kTwoEntryPoints), {}));
+  const size_t there = executable.program->variables.size() + executable.program->rings.size();
+  ContainerWriter writer;
+  add_executable(writer, executable, kNoSignature);
+  const Container container = Container::parse(writer.bytes(), "FILE");
+  for (const char* table : {"variables", "remote_buffers", "rings"}) {
+    nlohmann::json json = nlohmann::json::parse(container.section("program"));
+    json["replicas"] = 4096;
+    const nlohmann::json variable = json["variables"][0];
+    const nlohmann::json spec{{"dtype", "f32"}, {"shape", nlohmann::json::array({4})}};
+    const nlohmann::json one =
+        std::string(table) == "variables" ? variable
+        : std::string(table) == "rings"
+            ? nlohmann::json{{"name", ""}, {"bytes", 4}, {"capacity", 1}, {"from_ipu", 0}, {"to_ipu", 0}}
+            : nlohmann::json{{"name", ""}, {"spec", spec}, {"entries", 1}, {"ipu", 0}};
+    for (int i = 0; i < 5000; ++i) json[table].push_back(one);
+    EXPECT_EQ(message_of(resealed(container, "program", json.dump())),
+              "corrupt file [IPU-E501]: FILE: program: " + std::to_string(5000 + there) +
+                  " variables, remote buffers and rings for 4096 replicas are too many.")
+        << table;
+  }
+}
+
 TEST(ExecutableFile, attributes_of_every_kind_and_every_double_come_back) {
   program::Program program;
   program.ipus.resize(1);

@@ -321,6 +321,28 @@ TEST(Session, each_run_of_each_session_gives_the_weights_another_version) {
   EXPECT_EQ(a.weights_version(), a.weights_version());
 }
 
+TEST(Session, tracing_is_turned_on_without_a_loss_of_remote_buffers) {
+  Session session(compiled(R"(
+  remote_buffer @b: f32[2] {entries=2}
+  stream @x: f32[2]
+  stream @y: f32[2] {direction="device_to_host"}
+  entry main = @main
+  graph @main() -> () {
+    %x = host_load() {stream=@x} : f32[2]
+    %y = remote.load() {buffer=@b, entry=1} : f32[2]
+    remote.store(%x) {buffer=@b, entry=1}
+    host_store(%y) {stream=@y}
+    return
+  })"),
+                  {}, {});
+  session.attach();
+  EXPECT_EQ(run(session, {1, 2}), (Floats{0, 0}));
+  session.set_trace(true);
+  EXPECT_EQ(run(session, {3, 4}), (Floats{1, 2}));
+  session.set_trace(false);
+  EXPECT_EQ(run(session, {5, 6}), (Floats{3, 4}));
+}
+
 TEST(Session, tracing_is_turned_on_without_a_loss_of_variables) {
   Session session(compiled(kAddsToItsVariable), {}, {});
   session.attach();

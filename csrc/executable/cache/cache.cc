@@ -171,12 +171,25 @@ void check_host_side(const Container& entry, const ir::Module& module, const tar
             fmt::format("stream {} differs", quotation(s.name)));
   }
   require(program.variables.size() == module.variables().size(), "its number of variables differs");
+  require(program.remote_buffers.size() == module.remote_buffers().size(),
+          "its number of remote buffers differs");
+  auto buffer = program.remote_buffers.begin();
+  for (const ir::RemoteBuffer& wanted : module.remote_buffers()) {
+    const program::RemoteBuffer& b = *buffer++;
+    require(b.name == wanted.name && b.spec == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
+                b.entries == wanted.entries,
+            fmt::format("remote buffer {} differs", quotation(b.name)));
+  }
   auto variable = program.variables.begin();
   for (const ir::Variable& wanted : module.variables()) {
     const program::Variable& v = *variable++;
+    const Shape& whole = wanted.shard_over > 1 ? wanted.meta_shape : wanted.type.shape;
+    const std::string lives_in =
+        v.remote_buffer < 0 ? "" : program.remote_buffers[static_cast<size_t>(v.remote_buffer)].name;
     require(v.name == wanted.name && v.role == wanted.role &&
-                v.plain() == TensorSpec::plain(wanted.type.dtype, wanted.type.shape) &&
-                v.groups == wanted.grouping &&
+                v.plain() == TensorSpec::plain(wanted.type.dtype, whole) && v.shards == wanted.shard_over &&
+                v.groups == wanted.grouping && lives_in == wanted.remote_buffer &&
+                v.remote_entry == wanted.remote_entry &&
                 v.retrieve_all == (wanted.retrieval == ir::Retrieval::kAllReplicas) &&
                 (v.constant >= 0) == (wanted.initial != nullptr),
             fmt::format("variable {} differs", quotation(v.name)));

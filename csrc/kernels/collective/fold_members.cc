@@ -60,16 +60,41 @@ struct Product : Fold {
     return times(a, x);
   }
 };
+// Not a number where one of them is none, whichever member has it.
+template <class T>
+bool is_number(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return !std::isnan(x);
+  else
+    return true;
+}
 struct Least : Fold {
   template <class T>
   static T join(T a, T x) {
-    return std::min(a, x);
+    return x < a || !is_number(x) ? x : a;
   }
 };
 struct Most : Fold {
   template <class T>
   static T join(T a, T x) {
-    return std::max(a, x);
+    return x > a || !is_number(x) ? x : a;
+  }
+};
+// Of bools: any byte but 0 is true, and true is 1.
+struct And : Fold {
+  template <class T>
+  static T first(T x) {
+    return static_cast<T>(x != 0);
+  }
+  template <class T>
+  static T join(T a, T x) {
+    return static_cast<T>(a & first(x));
+  }
+};
+struct Or : And {
+  template <class T>
+  static T join(T a, T x) {
+    return static_cast<T>(a | first(x));
   }
 };
 
@@ -156,8 +181,8 @@ FoldMembers fold_of(DType dtype) {
 
 FoldMembers fold_members(std::string_view reduction, DType dtype) {
   if (dtype == DType::kBool) {
-    if (reduction == "and") return &fold_plain<Least, uint8_t>;
-    if (reduction == "or") return &fold_plain<Most, uint8_t>;
+    if (reduction == "and") return &fold_plain<And, uint8_t>;
+    if (reduction == "or") return &fold_plain<Or, uint8_t>;
     return nullptr;
   }
   if (reduction == "sum") return fold_of<Sum>(dtype);

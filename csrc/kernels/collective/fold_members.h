@@ -21,7 +21,7 @@ struct MemberBlock {
 inline constexpr int64_t kMemberScratch = kMemberBlock * (8 + 4);
 
 // f32 is folded in f32. f16 is folded in f64, where its sums are exact, and rounded once. Integers wrap
-// around. A bool is 0 or 1.
+// around. Any byte of a bool but 0 is true, and becomes 1. min and max of a NaN are NaN.
 using FoldMembers = void (*)(const MemberBlock&);
 
 // nullptr: this reduction is none of this element type. `reduction` is sum, mean, prod, min, max, square_sum

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ipu::ops {
 
@@ -46,10 +47,10 @@ std::vector<double> reduced_over(std::string_view op, const std::vector<const Re
       } else if (op == "prod" || op == "and") {
         total[i] *= next;
       } else if (op == "min") {
-        total[i] = std::min(total[i], next);
+        total[i] = next < total[i] || std::isnan(next) ? next : total[i];
       } else {
         IPU_CHECK(op == "max" || op == "or", fmt::format("no reduction '{}'", op));
-        total[i] = std::max(total[i], next);
+        total[i] = next > total[i] || std::isnan(next) ? next : total[i];
       }
     }
   if (op == "mean")
