@@ -1,64 +1,14 @@
-// Text of a plain struct for the key of the cache, "name=value ...", by its field table: a member that is added is in the key,
-// or the table does not compile.
+// Text of options for the key of the cache.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <string>
-#include <type_traits>
-#include <vector>
 
 #include "executable/compile.h"
-#include "executable/format/json_fields.h"
-#include "executable/format/program_fields.h"
 
 namespace ipu::executable {
 
-template <>
-struct EnumNames<passes::Verify> {
-  static constexpr std::string_view names[] = {"never", "ends", "each_pass"};
-};
-IPU_FIELDS(CompileOptions, field("pipeline", &T::pipeline), field("replicas", &T::replicas),
-           field("processes", &T::processes), field("input_groups", &T::input_groups),
-           field("auto_round_num_ipus", &T::auto_round_num_ipus), field("any_ipu_count", &T::any_ipu_count),
-           field("verify", &T::verify));
-IPU_FIELDS(target::System, field("name", &T::name), field("ipu_version", &T::ipu_version),
-           field("num_ipus", &T::num_ipus), field("tiles_per_ipu", &T::tiles_per_ipu),
-           field("bytes_per_tile", &T::bytes_per_tile), field("clock_hz", &T::clock_hz));
-
-// No spaces: they part the fields of the whole.
-template <class T>
-std::string key_value(const T& value) {
-  if constexpr (HasFields<T>) {
-    std::string text;
-    std::apply(
-        [&](const auto&... f) {
-          ((text += fmt::format("{}{}:{}", text.empty() ? "" : ",", f.name, key_value(value.*(f.member)))),
-           ...);
-        },
-        Fields<T>::table);
-    return "{" + text + "}";
-  } else if constexpr (is_vector<T>::value) {
-    std::string text;
-    for (const auto& member : value) text += (text.empty() ? "" : ",") + key_value(member);
-    return "[" + text + "]";
-  } else if constexpr (std::is_enum_v<T>) {
-    return std::string(enum_name(value));
-  } else {
-    return fmt::format("{}", value);
-  }
-}
-
-template <class T>
-std::string key_text(const T& object) {
-  std::string text;
-  std::apply(
-      [&](const auto&... f) {
-        ((text += fmt::format("{}{}={}", text.empty() ? "" : " ", f.name, key_value(object.*(f.member)))),
-         ...);
-      },
-      Fields<T>::table);
-  return text;
-}
+// "name=value ..." of every member: one that is added is in the key, or its table of fields does not compile.
+std::string key_text(const CompileOptions& options);
+std::string key_text(const target::System& system);
 
 }  // namespace ipu::executable
