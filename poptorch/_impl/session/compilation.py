@@ -167,7 +167,7 @@ def compile_program(
                 if link is not None:
                     executable.set_optimizer(link.description)
         executable.configure(inspection.run_settings(state.options))
-        job.join(executable, state.options, state.training)
+        job.join(executable, state.options, state.training or bool(state.groupings))
         progress.advance("compile")
         if state.options.connection_type == enums.ConnectionType.Always:
             executable.attach()
