@@ -56,6 +56,30 @@ def test_a_network_given_as_onnx_learns_digits_without_torch():
     assert text.endswith("apart from the reference by at most 1e-4: True\n")
 
 
+def test_sentences_loaded_by_other_processes_are_the_same():
+    text = run(ROOT / "examples" / "async_loading.py")
+    assert re.match(r"rows: \d+, the same in both modes: True\n", text)
+
+
+def test_two_instances_learn_digits_together():
+    text = run(
+        "-m",
+        "popdist",
+        "-n",
+        "2",
+        "--num-replicas",
+        "4",
+        sys.executable,
+        ROOT / "examples" / "distributed.py",
+    )
+    assert text.startswith("2 instance(s), 4 replica(s)\n")
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", text)]
+    assert len(losses) == 12 and losses[-1] < 0.2 * losses[0]
+    right, seen = map(int, re.search(r"accuracy: (\d+)/(\d+)", text).groups())
+    assert right >= 0.9 * seen and seen > 300
+    assert text.endswith("all instances have the same weights: True\n")
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))
