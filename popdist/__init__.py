@@ -10,6 +10,7 @@ Example:
     >>> popdist.execute_on_instances({0}, print, "weights are saved by the first instance")
 """
 
+from popdist._impl import failures as _failures
 from popdist._impl.backend import (
     execute_on_instances,
     finalizeBackend,
@@ -51,3 +52,5 @@ __all__ = [
     "isPopdistEnvSet",
     "synchronize",
 ]
+
+_failures.watch()

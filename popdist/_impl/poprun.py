@@ -11,16 +11,17 @@ import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 import uuid
 
-from popdist._impl import arguments, environment
+from popdist._impl import arguments, environment, failures
 
 _GRACE = 5  # seconds between SIGTERM and SIGKILL
 _INSTANCE = pathlib.Path(__file__).with_name("instance.py")
 
 
 def _say(text):
-    print(f"poprun: {text}", file=sys.stderr, flush=True)
+    print(f"poprun: {text}\n", end="", file=sys.stderr, flush=True)  # in one write
 
 
 def _topology(given):
@@ -78,23 +79,26 @@ def _how(code):
     return f"was killed by signal {-code}"
 
 
-def _report(failures, instances, first_local):
+def _report(failed, instances, notes):
     """Says which instances failed; returns the exit code of the job.
 
-    An instance that was killed makes others fail that were exchanging something with it, so it is named first; those with
-    SIGTERM were stopped here, unless there are no others.
+    An instance that was killed makes others fail that were exchanging something with it, and so does one with an uncaught
+    exception: the first is named first. Those with SIGTERM were stopped here, unless there are no others.
+
+    Args:
+        failed: by instance, what torch.distributed.run says (pid, exitcode, timestamp).
+        notes: `failures.read`.
     """
-    own = {local for local, failure in failures.items() if failure.exitcode != -signal.SIGTERM} or set(failures)
-    ordered = sorted(
-        (item for item in failures.items() if item[0] in own),
-        key=lambda item: (item[1].exitcode >= 0, item[1].timestamp, item[0]),
-    )
-    for number, (local, failure) in enumerate(ordered):
-        also = "also, " if number else ""
-        above = ": its error is above" if failure.exitcode > 0 else ""
-        _say(f"{also}instance {first_local + local} of {instances} (pid {failure.pid}) {_how(failure.exitcode)}{above}")
+    own = {number for number, failure in failed.items() if failure.exitcode != -signal.SIGTERM} or set(failed)
+    never = (sys.maxsize, "")
+    ordered = sorted(own, key=lambda n: (failed[n].exitcode >= 0, notes.get(n, never)[0], failed[n].timestamp, n))
+    for place, number in enumerate(ordered):
+        failure = failed[number]
+        why = ": " + (notes[number][1] if number in notes else "its error is above") if failure.exitcode > 0 else ""
+        also = "also, " if place else ""
+        _say(f"{also}instance {number} of {instances} (pid {failure.pid}) {_how(failure.exitcode)}{why}")
     _say("the job has ended; the other instances were stopped")
-    code = ordered[0][1].exitcode
+    code = failed[ordered[0]].exitcode
     return code if code > 0 else 128 - code
 
 
@@ -112,7 +116,13 @@ def main(words=None):
         _say(note)
     if given.print_topology:
         print(_topology(given), flush=True)
-    os.environ.update(_shared_environment(given))
+    with tempfile.TemporaryDirectory(prefix="poprun") as folder:
+        os.environ.update({**_shared_environment(given), failures.FOLDER: folder})
+        return _launch(given, folder)
+
+
+def _launch(given, folder):
+    """Runs the job and returns its exit code; `folder` is where instances note their failures."""
     from torch.distributed.elastic.multiprocessing import SignalException, errors
     from torch.distributed.launcher import api
 
@@ -121,11 +131,12 @@ def main(words=None):
         logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     shown = "all" if given.only_output_from_instance is None else str(given.only_output_from_instance)
     command = [str(_INSTANCE), shown, given.program, *given.arguments]
-    first_local = (given.host_index or 0) * (given.num_instances // len(given.host))
+    first = (given.host_index or 0) * (given.num_instances // len(given.host))
     try:
         api.elastic_launch(_configuration(given), sys.executable)(*command)
-    except errors.ChildFailedError as failed:
-        return _report(failed.failures, given.num_instances, first_local)
+    except errors.ChildFailedError as error:
+        failed = {first + local: failure for local, failure in error.failures.items()}
+        return _report(failed, given.num_instances, failures.read(folder))
     except SignalException as stopped:
         _say(f"stopped by {stopped.sigval.name}; all instances were stopped")
         return 128 + stopped.sigval

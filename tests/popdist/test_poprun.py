@@ -14,7 +14,7 @@ SEEN = """
 import json, os, popdist, sys
 print(json.dumps([popdist.getInstanceIndex(), popdist.getNumInstances(), popdist.getNumLocalReplicas(),
                   popdist.getReplicaIndexOffset(), os.environ["OMPI_COMM_WORLD_RANK"], os.environ.get("POPTORCH_CACHE_DIR"),
-                  sys.argv[1:]]), flush=True)
+                  sys.argv[1:]]) + chr(10), end="", flush=True)
 """
 
 
@@ -75,7 +75,7 @@ def test_one_instance_may_be_heard_alone_and_the_topology_be_said(tmp_path):
 
 WAITS = """
 import os, popdist, signal, sys, time
-print(os.getpid(), flush=True)
+os.write(1, f"{{os.getpid()}}\\n".encode())
 if popdist.getInstanceIndex() == 1:
     {then}
 time.sleep(1000)
@@ -86,7 +86,7 @@ time.sleep(1000)
     "then, how, exit_code",
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL", 137),
-        ("raise KeyError('mine')", "ended with exit code 1: its error is above", 1),
+        ("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1),
         ("sys.exit(7)", "ended with exit code 7: its error is above", 7),
     ],
 )
@@ -161,7 +161,7 @@ said["root"] = collectives.broadcast(index * 1.5, root=1).item()
 popdist.synchronize()
 said["some"] = popdist.execute_on_instances({0, 2}, lambda: collectives.all_reduce(index + 1).item())
 said["inner"] = popdist.execute_on_instances({0, 1}, lambda: collectives.all_gather(index).tolist())
-print(json.dumps(said), flush=True)
+print(json.dumps(said) + chr(10), end="", flush=True)
 """
 
 
@@ -217,7 +217,7 @@ for step in range(3):
     trainer(rows)
 {then}
 """
-PRINTS = "print(json.dumps([p.tolist() for p in net.parameters()]), flush=True)"
+PRINTS = "print(json.dumps([p.tolist() for p in net.parameters()]) + chr(10), end='', flush=True)"
 
 
 def test_a_program_with_popdists_options_trains_with_the_weights_of_all_replicas(tmp_path):
@@ -246,13 +246,13 @@ while True:
     "then, how, exit_code",
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL", 137),
-        ("raise KeyError('mine')", "ended with exit code 1: its error is above", 1),
+        ("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1),
     ],
 )
 def test_a_job_in_training_ends_within_seconds_when_an_instance_is_gone(tmp_path, then, how, exit_code):
     job = start(
         tmp_path,
-        TRAINS.format(then="print(os.getpid(), flush=True)" + GOES_ON.format(then=then)),
+        TRAINS.format(then='os.write(1, f"{os.getpid()}\\n".encode())' + GOES_ON.format(then=then)),
         "--num-replicas",
         "4",
     )

@@ -164,6 +164,15 @@ def _strategy(stored):
     return made
 
 
+def options_for_file(options):
+    """A copy of the classes of this package: launchers and programs derive from them, and a file names no others."""
+    twin = options.clone()
+    for part in (twin, *twin._parts().values()):
+        known = next(kind for kind in type(part).__mro__ if kind.__module__.partition(".")[0] == "poptorch")
+        object.__setattr__(part, "__class__", known)
+    return twin
+
+
 def options_from_file(stored):
     """New options with what a file may decide.
 
