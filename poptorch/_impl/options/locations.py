@@ -10,6 +10,9 @@ if typing.TYPE_CHECKING:
     from typing_extensions import Self
 
 
+FAMILIES = ("location_activation", "location_weight", "location_optimizer", "location_accumulator")
+
+
 class TensorLocationSettings(OptionContainer):
     """Where one family of tensors lives. Starts empty: what is not set is left to the compiler.
 
@@ -56,7 +59,7 @@ class TensorLocationOptions(OptionContainer):
     """`Options.TensorLocations`."""
 
     def __init__(self) -> None:
-        super().__init__(location_activation={}, location_weight={}, location_optimizer={}, location_accumulator={})
+        super().__init__(**{family: {} for family in FAMILIES})
 
     def numIOTiles(self, num_tiles: int) -> Self:
         """Tiles per IPU reserved for I/O: an even int from 32 to 192."""
@@ -64,6 +67,11 @@ class TensorLocationOptions(OptionContainer):
             f"numIOTiles must be an even number from 32 to 192, got {num_tiles!r}"
         )
         return self._register("num_io_tiles", num_tiles)
+
+    def _native(self, off_chip: bool) -> dict[str, typing.Any]:
+        """What the compiler is told. `off_chip`: where tensors live of which nothing was said."""
+        families = {family: {"onChip": int(not off_chip), **self._values[family]} for family in FAMILIES}
+        return {**families, "io_tiles": self._values.get("num_io_tiles", 0)}
 
     def _location(self, name: str, location: TensorLocationSettings) -> Self:
         assert isinstance(location, TensorLocationSettings), (

@@ -14,6 +14,7 @@ from poptorch._impl.capture import state as capture_state, compile_hooks
 from poptorch._impl.capture.graph_capture import GraphCapture
 from poptorch._impl.log import logger
 from poptorch._impl.options import popart_choices, replication
+from poptorch._impl.options.phased import PhasedExecution
 from poptorch._impl.session import inspection, job, precompiled, rng
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.progress import compilation_progress
@@ -100,6 +101,7 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "output_period": options.output_return_period,
         "schedule": options._strategy._schedule,
         "places": places,
+        **options.TensorLocations._native(isinstance(options._strategy, PhasedExecution)),
         "mean_reduction": (
             options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
         ),
@@ -109,6 +111,8 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "auto_round_num_ipus": options.auto_round_num_ipus,
         **inspection.compile_settings(options),
     }
+    if isinstance(options._strategy, PhasedExecution):
+        native["phases"] = options._strategy._native()
     if state.optimizer_link is not None:
         native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
         native["optimizer"] = state.optimizer_link.description
