@@ -166,9 +166,7 @@ def _phased(stored):
         made.append(phased.Phase(*map(_stage, stages)))
     blocks = [block for phase in made for stage in phase.stages for block in stage.blocks]
     _require(len(set(blocks)) == len(blocks), "execution strategy")
-    strategy = type(stored)(*made)
-    strategy._separate, strategy._liveness = separate, liveness
-    return strategy
+    return phased.restored(type(stored), made, separate, liveness)
 
 
 def _strategy(stored):

@@ -68,11 +68,6 @@ class TensorLocationOptions(OptionContainer):
         )
         return self._register("num_io_tiles", num_tiles)
 
-    def _native(self, off_chip: bool) -> dict[str, typing.Any]:
-        """What the compiler is told. `off_chip`: where tensors live of which nothing was said."""
-        families = {family: {"onChip": int(not off_chip), **self._values[family]} for family in FAMILIES}
-        return {**families, "io_tiles": self._values.get("num_io_tiles", 0)}
-
     def _location(self, name: str, location: TensorLocationSettings) -> Self:
         assert isinstance(location, TensorLocationSettings), (
             f"expected poptorch.TensorLocationSettings, got {type(location).__name__}"
@@ -94,3 +89,9 @@ class TensorLocationOptions(OptionContainer):
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
         """Where gradient accumulators live."""
         return self._location("location_accumulator", location)
+
+
+def native(locations: TensorLocationOptions, off_chip: bool) -> dict[str, typing.Any]:
+    """What the compiler is told. `off_chip`: where tensors live of which nothing was said."""
+    families = {family: {"onChip": int(not off_chip), **locations._values[family]} for family in FAMILIES}
+    return {**families, "io_tiles": locations._values.get("num_io_tiles", 0)}

@@ -134,32 +134,11 @@ class PhasedExecution:
                 ),
                 None,
             )
-            assert found is not None, (
-                f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
-            )
+            assert found is not None, f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
             number, phase, stage = found
             fixed = stage._ipu if stage._ipu is not None else ipu
             places[block] = (number, number if fixed is None else fixed, phase)
         return places
-
-    def _native(self) -> dict[str, typing.Any]:
-        """What the compiler needs to know beside the places."""
-        return {
-            "parallel": not self._serial,
-            "separate_backward": self._separate,
-            "liveness": int(self._liveness),
-            "declared": len(self._phases),
-        }
-
-    def _back_end_values(self) -> dict[str, int]:
-        """`executionPhaseSettings.*`, as the numbering of phases asks for."""
-        stride = {enums.Liveness.OffChipAfterFwdNoOverlap: 2, enums.Liveness.OffChipAfterEachPhase: 4}
-        last = stride.get(self._liveness, 1) * (len(self._phases) - 1)
-        more = 4 if self._liveness != enums.Liveness.AlwaysLive else 2 if self._separate else 1
-        return {
-            "executionPhaseSettings.phases": last + more,
-            "executionPhaseSettings.stages": 1 if self._serial else 2,
-        }
 
     def _to_dict(self) -> dict[str, typing.Any]:
         return {
@@ -173,8 +152,7 @@ class PhasedExecution:
         return (
             type(self) is type(other)
             and isinstance(other, PhasedExecution)
-            and (self._phases, self._separate, self._liveness)
-            == (other._phases, other._separate, other._liveness)
+            and (self._phases, self._separate, self._liveness) == (other._phases, other._separate, other._liveness)
         )
 
     def __hash__(self) -> int:
@@ -182,6 +160,27 @@ class PhasedExecution:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._phases))})"
+
+
+def native(strategy: PhasedExecution) -> dict[str, typing.Any]:
+    """What the compiler needs to know of a strategy beside the places of blocks."""
+    return {
+        "parallel": not strategy._serial,
+        "separate_backward": strategy._separate,
+        "liveness": int(strategy._liveness),
+        "declared": len(strategy._phases),
+    }
+
+
+def back_end_values(strategy: PhasedExecution) -> dict[str, int]:
+    """`executionPhaseSettings.*`, as the numbering of phases asks for."""
+    stride = {enums.Liveness.OffChipAfterFwdNoOverlap: 2, enums.Liveness.OffChipAfterEachPhase: 4}
+    last = stride.get(strategy._liveness, 1) * (len(strategy._phases) - 1)
+    more = 4 if strategy._liveness != enums.Liveness.AlwaysLive else 2 if strategy._separate else 1
+    return {
+        "executionPhaseSettings.phases": last + more,
+        "executionPhaseSettings.stages": 1 if strategy._serial else 2,
+    }
 
 
 class SerialPhasedExecution(PhasedExecution):
@@ -234,3 +233,15 @@ class ParallelPhasedExecution(PhasedExecution):
         assert isinstance(off_chip, bool), f"off_chip must be True or False, got {type(off_chip).__name__}"
         self._liveness = enums.Liveness.OffChipAfterFwd if off_chip else enums.Liveness.AlwaysLive
         return self
+
+
+def restored(
+    kind: type[SerialPhasedExecution] | type[ParallelPhasedExecution],
+    phases: list[Phase],
+    separate: bool,
+    liveness: enums.Liveness,
+) -> PhasedExecution:
+    """A strategy of this kind, as one from a file says. AssertionError for a block in two phases."""
+    strategy = kind(*phases)
+    strategy._separate, strategy._liveness = separate, liveness
+    return strategy

@@ -3,8 +3,8 @@
 import enum
 
 from poptorch._impl.log import logger
+from poptorch._impl.options import phased
 from poptorch._impl.options.locations import FAMILIES
-from poptorch._impl.options.phased import PhasedExecution
 
 
 def _chosen(options, ipus, training):
@@ -19,9 +19,9 @@ def _chosen(options, ipus, training):
         "globalReplicationFactor": replicas * processes,
         "globalReplicaOffset": replicas * options.Distributed.processId,
     }
-    if isinstance(options._strategy, PhasedExecution):
+    if isinstance(options._strategy, phased.PhasedExecution):
         chosen["virtualGraphMode"] = 3
-        chosen.update(options._strategy._back_end_values())
+        chosen.update(phased.back_end_values(options._strategy))
         for family in FAMILIES:
             if "onChip" not in options.TensorLocations._values[family]:
                 chosen[family] = "useOnChipStorage(False)"

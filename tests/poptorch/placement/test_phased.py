@@ -2,12 +2,15 @@
 
 import itertools
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
 from placed_models import OPTIMIZERS, SIZES, Layers, assert_same_bits, locations, options_of, train
 
 import poptorch
+from poptorch._impl.options.phased import back_end_values
 from poptorch import Liveness, ParallelPhasedExecution, Phase, SerialPhasedExecution, Stage
 
 LIVENESS = list(Liveness)
@@ -108,7 +111,7 @@ TABLE = [
 @pytest.mark.parametrize("liveness, separate, phases, expected", TABLE)
 def test_phases_have_the_documented_numbers(liveness, separate, phases, expected):
     strategy = serial(liveness, separate)
-    assert strategy._back_end_values() == {
+    assert back_end_values(strategy) == {
         "executionPhaseSettings.phases": phases,
         "executionPhaseSettings.stages": 1,
     }
@@ -264,7 +267,9 @@ def test_data_may_not_go_back_to_an_earlier_phase():
 
 
 def test_an_unknown_block_is_refused_with_the_known_ones():
-    with pytest.raises(AssertionError, match=r"Unknown Block 'b2': the execution strategy expects one of \['b0', 'b1'\]"):
+    with pytest.raises(
+        AssertionError, match=r"Unknown Block 'b2': the execution strategy expects one of \['b0', 'b1'\]"
+    ):
         compiled(SerialPhasedExecution("b0", "b1"))
 
 
@@ -283,3 +288,34 @@ def test_a_saved_model_keeps_its_phases(tmp_path):
     loaded = poptorch.load(str(tmp_path / "file"), trusted=True)
     assert loaded.options._strategy == serial(Liveness.OffChipAfterFwd, True)
     assert len(loaded(x, y)) == 2
+
+
+def test_the_log_says_phase_and_ipu_of_each_operation(capfd):
+    poptorch.setLogLevel("DEBUG")
+    try:
+        trainer = compiled(serial(Liveness.OffChipAfterFwdNoOverlap))
+    finally:
+        poptorch.setLogLevel("WARN")
+    trainer.destroy()
+    said = capfd.readouterr()
+    lines = [line for line in (said.err + said.out).splitlines() if " was lowered to " in line]
+    places = [re.search(r" was lowered to (\S+) \[float32\(2, (\d+)\), (mode.*)\]$", line) for line in lines]
+    products = [found.groups() for found in places if found and "linear" in found[1]]
+    assert products == [
+        ("layers/0/linear:0", "8", "mode(Phased), ipu(0), phase(0)"),
+        ("layers/1/linear:0", "8", "mode(Phased), ipu(0), phase(2)"),
+        ("layers/2/linear:0", "5", "mode(Phased), ipu(0), phase(4)"),
+    ]
+    assert "Graph lowered to PopART {" in said.err + said.out
+
+
+def test_a_back_end_value_that_disagrees_is_named_in_a_warning():
+    program = (
+        "import torch, poptorch\n"
+        "options = poptorch.Options().setExecutionStrategy(poptorch.SerialPhasedExecution('a', 'b'))\n"
+        "options._Popart.set('executionPhaseSettings.phases', 9)\n"
+        "poptorch.inferenceModel(torch.nn.ReLU(), options)(torch.ones(2))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"warning.*executionPhaseSettings\.phases.*9", result.stderr)

@@ -41,9 +41,7 @@ def test_each_family_alone_gives_the_same_bits(family):
 @pytest.mark.shows("Options.TensorLocations.setWeightLocation")
 @pytest.mark.parametrize("accumulation, iterations", [(1, 1), (4, 1), (3, 2)])
 def test_weights_are_loaded_twice_a_micro_batch_and_once_for_the_update(accumulation, iterations):
-    _, _, statistics = train(
-        locations(options_of(accumulation, iterations), weight=OFF), OPTIMIZERS["SGD"]
-    )
+    _, _, statistics = train(locations(options_of(accumulation, iterations), weight=OFF), OPTIMIZERS["SGD"])
     # The gradients need no bias, and not the weight of the first layer, whose input has no gradient.
     again = WEIGHTS - sum(SIZES[1:]) - SIZES[0] * SIZES[1] - SIZES[1]
     loaded = iterations * (accumulation * (WEIGHTS + again) + WEIGHTS)
@@ -157,7 +155,9 @@ def test_a_pipeline_keeps_its_activations_and_says_so(capfd):
     statistics = train(options, ipus=(0, 1, 2))[2]
     assert moved(statistics) == (0, 0)
     said = capfd.readouterr()
-    assert "activations stay on chip although TensorLocations.setActivationLocation says off chip" in said.err + said.out
+    assert (
+        "activations stay on chip although TensorLocations.setActivationLocation says off chip" in said.err + said.out
+    )
 
 
 class Tied(torch.nn.Module):
@@ -228,7 +228,9 @@ def test_grouped_weights_are_sharded_inside_their_group():
         model = Grouped()
         options = locations(options_of(2, replicas=4), weight=where, optimizer=where)
         trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5))
-        trainer.weight.replicaGrouping(poptorch.CommGroupType.Consecutive, 2, poptorch.VariableRetrievalMode.OnePerGroup)
+        trainer.weight.replicaGrouping(
+            poptorch.CommGroupType.Consecutive, 2, poptorch.VariableRetrievalMode.OnePerGroup
+        )
         x = torch.randn(8, 5, generator=torch.Generator().manual_seed(7))
         outputs = [trainer(x)[0], trainer(x)[0]]
         trainer.copyWeightsToHost()
