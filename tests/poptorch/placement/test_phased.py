@@ -240,7 +240,7 @@ def test_a_location_that_was_set_wins_over_that_of_phases():
     assert (statistics["remote bytes loaded"], statistics["remote bytes stored"]) == (0, 0)
 
 
-@pytest.mark.parametrize("accumulation, iterations", itertools.product((1, 2), (1, 2)))
+@pytest.mark.parametrize("accumulation, iterations", list(itertools.product((1, 2), (1, 2))))
 def test_micro_batches_may_be_fewer_than_phases(accumulation, iterations):
     outputs, _, _ = train(options_of(accumulation, iterations, strategy=serial()), calls=1)
     assert len(outputs[1]) == accumulation * iterations if accumulation * iterations > 1 else outputs[1].dim() == 0
