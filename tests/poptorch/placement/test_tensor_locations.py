@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from models import Cnn, Mlp, TiedEmbedding
 from placed_models import OPTIMIZERS, SIZES, Layers, assert_same_bits, locations, options_of, train
 
 import poptorch
@@ -266,3 +267,65 @@ def test_the_cache_tells_locations_apart(tmp_path):
         return found
 
     assert [run({}), run(OFF), run({}), run(OFF)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "phased"])
+@pytest.mark.parametrize("kind", [Cnn, TiedEmbedding, Mlp])
+def test_other_models_off_chip_give_the_same_bits(kind, strategy):
+    """Convolutions in channels-last layout, an embedding tied to a linear layer, over two IPUs."""
+    results = []
+    for where in ({}, OFF):
+        torch.manual_seed(10)
+        model = kind(2)
+        plan = poptorch.ShardedExecution()
+        if strategy == "phased" and where:
+            plan = poptorch.SerialPhasedExecution("b0", "b1")
+            plan.setTensorsLiveness(poptorch.Liveness.OffChipAfterEachPhase)
+        options = locations(options_of(2, 2, strategy=plan), **dict.fromkeys(FAMILIES, where))
+        trainer = poptorch.trainingModel(model, options, torch.optim.AdamW(model.parameters(), lr=0.01))
+        generator = torch.Generator().manual_seed(11)
+        outputs = [out for _ in range(2) for out in trainer(*kind.inputs(4, generator, rows=3))]
+        results.append((outputs, {k: v.clone() for k, v in model.state_dict().items()}))
+        assert all(moved(trainer._executable.statistics())) == bool(where)
+        trainer.destroy()
+    assert_same_bits(*results)
+
+
+def test_the_cache_keeps_programs_that_store_activations(tmp_path):
+    def run():
+        options = locations(options_of(2).enableExecutableCaching(str(tmp_path)), activation=OFF, weight=OFF)
+        torch.manual_seed(12)
+        model = Layers()
+        trainer = poptorch.trainingModel(model, options, OPTIMIZERS["SGD"](model.parameters()))
+        out = trainer(torch.ones(4, SIZES[0]), torch.ones(4, SIZES[-1]))[0]
+        found, statistics = trainer._executable.from_cache, trainer._executable.statistics()
+        trainer.destroy()
+        return out, found, moved(statistics)
+
+    (first, was_found, traffic), (second, is_found, again) = run(), run()
+    assert (was_found, is_found) == (False, True) and traffic == again
+    assert torch.equal(first, second)
+
+
+def test_half_precision_weights_are_packed_on_arrival_too():
+    results = []
+    for where in ({}, {**OFF, **SHARDED}):
+        torch.manual_seed(13)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4)).half()
+
+        class WithLoss(torch.nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x):
+                out = self.inner(x)
+                return out, poptorch.identity_loss((out.float() ** 2).mean(), reduction="none")
+
+        wrapped = WithLoss(model)
+        options = locations(options_of(2, replicas=2), weight=where, optimizer=where)
+        trainer = poptorch.trainingModel(wrapped, options, poptorch.optim.AdamW(wrapped.parameters(), lr=0.01))
+        out = trainer(torch.randn(8, 8, generator=torch.Generator().manual_seed(1)).half())[0]
+        results.append(([out], {k: v.clone() for k, v in wrapped.state_dict().items()}))
+        trainer.destroy()
+    assert_same_bits(*results)
