@@ -80,6 +80,16 @@ def test_two_instances_learn_digits_together():
     assert text.endswith("all instances have the same weights: True\n")
 
 
+def test_phases_and_tensor_locations_move_tensors_and_no_bit():
+    phased = run(ROOT / "examples" / "phased.py")
+    assert phased.endswith("the same bits in every way: True\n")
+    moved = [int(n.replace(",", "")) for n in re.findall(r"loaded +([0-9,]+)", phased)]
+    assert moved[0] == 0 < moved[1] < moved[2] < moved[3]
+    placed = run(ROOT / "examples" / "tensor_locations.py")
+    assert placed.endswith("the same weights, to the last bit: True\n")
+    assert len(re.findall(r"loaded +0 ", placed)) == 1
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))
