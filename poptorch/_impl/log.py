@@ -44,6 +44,21 @@ class _Formatter(logging.Formatter):
         return f"[{time}] [poptorch::python] [{level}] {record.getMessage()}"
 
 
+class _StandardError(logging.StreamHandler):
+    """Writes to what `sys.stderr` is when a record comes, so that a redirection after the import is followed."""
+
+    def __init__(self):
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):
+        return sys.stderr
+
+    def emit(self, record):
+        if self.stream is not None:
+            super().emit(record)
+
+
 class _RepeatFilter(logging.Filter):
     """Drops identical consecutive lines beyond a number, and says afterwards how many."""
 
@@ -85,10 +100,9 @@ def install() -> None:
     poptorch_core.setLogDestination(os.environ.get("POPTORCH_LOG_DEST", "stderr"))
     if not logger.handlers:
         logger.addFilter(_repeats)
-        handler = logging.StreamHandler()
+        handler = _StandardError()
         handler.setFormatter(_Formatter())
         logger.addHandler(handler)
-        logger.propagate = False
     set_level(os.environ.get("POPTORCH_LOG_LEVEL", "WARN"))
     backend = os.environ.get("POPART_LOG_LEVEL") or os.environ.get("POPLAR_LOG_LEVEL")
     if backend and "POPTORCH_LOG_LEVEL" not in os.environ:
@@ -122,7 +136,7 @@ def setPopartLogLevel(level: str) -> None:
     """Sets the level of native logs alone: a name of `LEVELS`; ValueError otherwise."""
     from poptorch import poptorch_core
 
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         raise ValueError(f"Unknown log level {level!r}. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN.")
     poptorch_core.setPopartLogLevel(LEVELS[level][0])
 

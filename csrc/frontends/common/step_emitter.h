@@ -86,7 +86,8 @@ class StepEmitter {
   Value* emit_clipping(ir::Builder& builder, const Slots& slots) const;
   static std::vector<Value*> states_of(const Trained& trained, const Slots& slots);
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
-  double gradient_divisor(const Trained& trained) const;
+  // Of a mean: all replicas count, also those that hold another value of the parameter.
+  double gradient_divisor() const;
 
   // step_micro_batch.cc
   void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);

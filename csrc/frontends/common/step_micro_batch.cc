@@ -79,7 +79,7 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
     accumulator =
         trained.has_accumulator
             ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
-                                     streamed_values(trained.group, slots), gradient_divisor(trained), index)
+                                     streamed_values(trained.group, slots), gradient_divisor(), index)
             : gradient;
   }
 }

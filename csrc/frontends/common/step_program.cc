@@ -97,15 +97,11 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   for (const Trained& trained : trained_) {
     const StepVariable& state = variables_[trained.variable];
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
-    Value* factor = gradient_factor;
-    if (factor != nullptr && relative != 1.0)
-      factor = ops::build(builder, "mul", {factor, builder.scalar(DType::kF32, relative)});
     const optimizers::UpdateResult result =
         optimizers::build_update(builder, options_.optimizer, trained.group,
                                  {slots[state.slot], slots[trained.accumulator_slot],
-                                  states_of(trained, slots), streamed_values(trained.group, slots), factor},
-                                 gradient_divisor(trained));
+                                  states_of(trained, slots), streamed_values(trained.group, slots), gradient_factor},
+                                 gradient_divisor());
     slots[state.slot] = result.weight;
     store_updated(builder, slots, trained);
     for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
@@ -119,16 +115,12 @@ Value* StepEmitter::emit_clipping(ir::Builder& builder, const Slots& slots) cons
   std::vector<Value*> squares;
   for (const Trained& trained : trained_) {
     stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-    Value* square = optimizers::squared_norm(builder, slots[trained.accumulator_slot]);
-    const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
-    if (relative != 1.0)
-      square = ops::build(builder, "mul", {square, builder.scalar(DType::kF32, relative * relative)});
-    squares.push_back(square);
+    squares.push_back(optimizers::squared_norm(builder, slots[trained.accumulator_slot]));
   }
   stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
   Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
   return optimizers::gradient_factor(builder, spec, sum, streamed_values(trained_[0].group, slots),
-                                     gradient_divisor(trained_[0]));
+                                     gradient_divisor());
 }
 
 std::vector<Value*> StepEmitter::states_of(const Trained& trained, const Slots& slots) {
@@ -146,10 +138,8 @@ std::map<std::string, Value*> StepEmitter::streamed_values(int group, const Slot
   return values;
 }
 
-double StepEmitter::gradient_divisor(const Trained& trained) const {
-  if (!options_.mean_reduction) return 1.0;
-  return static_cast<double>(options_.accumulation *
-                             replicas_in_group(*variables_[trained.variable].variable, options_.replicas));
+double StepEmitter::gradient_divisor() const {
+  return options_.mean_reduction ? static_cast<double>(options_.accumulation * options_.replicas) : 1.0;
 }
 
 }  // namespace ipu::frontends

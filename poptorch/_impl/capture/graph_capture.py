@@ -131,6 +131,9 @@ class GraphCapture:
         return changes.run(lambda: self._run(changes, names, values, keywords, examples))
 
     def _run(self, changes, names, values, keywords, examples):
+        plain = getattr(type(self._model), "_poptorch_original_class", None)
+        if plain is not None:  # nobody fetches weights while they are symbolic
+            changes.set_class(self._model, plain)
         registered = self._registered_tensors()
         poptorch_core.set_location_excludes(self._location_excludes)
         changes.at_end(self.core.settle)

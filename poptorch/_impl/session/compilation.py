@@ -18,19 +18,29 @@ from poptorch._impl.session import inspection, job, precompiled, rng
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.progress import compilation_progress
 from poptorch._impl.session.state import WrapperState
-from poptorch._impl.structures import Signature, rebuild, tensors_of
+from poptorch._impl.structures import Signature, differ, rebuild, tensors_of
 
 # One forward is recorded at a time in a process; who comes second waits.
 capturing = poptorch_core.WaitLock("the capture of a model")
 
 
-def _native_call(executable, result, values, keywords):
-    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others."""
+def _native_call(executable, result, names, values, keywords, defaults):
+    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others.
+
+    Arguments behind the tensors are left out in such a call: they must have been compiled with their defaults.
+    """
     flat_result = isinstance(result, torch.Tensor) or (
         type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
     )
-    flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
+    count = next((i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)), len(values))
+    flat = flat_result and not any(keywords[:count])
+    rest = zip(names[count:], values[count:])
+    flat = flat and all(name in defaults and _is_constant(value, defaults[name]) for name, value in rest)
     return executable.call if flat else None
+
+
+def _is_constant(value, expected):
+    return not any(True for _ in tensors_of(value)) and type(value) is type(expected) and not differ(value, expected)
 
 
 def _factors(state: WrapperState) -> dict[str, int]:
@@ -184,6 +194,8 @@ def compile_program(
         example_inputs=(names, precompiled.example_inputs(values), keywords),
         result_structure=capture.output_structure,
         states=capture.states,
-        call=_native_call(executable, capture.output_structure, values, keywords),
+        call=_native_call(
+            executable, capture.output_structure, names, values, keywords, state.binder.defaults
+        ),
     )
     return compiled

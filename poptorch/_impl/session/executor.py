@@ -51,9 +51,14 @@ class PoplarExecutor(inspection.Inspection):
     """
 
     def __init__(
-        self, model: typing.Any, options: Options, training: bool, optimizer: torch.optim.Optimizer | None = None
+        self,
+        model: typing.Any,
+        options: Options,
+        training: bool,
+        optimizer: torch.optim.Optimizer | None = None,
+        origins: tuple[typing.Any, ...] = (),
     ) -> None:
-        self._state = state = WrapperState(model, options, training)
+        self._state = state = WrapperState(model, options, training, origins)
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
             state.optimizer_link = OptimizerLink(state, optimizer, names, options)
@@ -243,19 +248,21 @@ class PoplarExecutor(inspection.Inspection):
     def _call_general(self, compiled: Compiled, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> typing.Any:
         names, values, _ = self._state.binder.bind(args, kwargs)
         if names != compiled.argument_names:
-            names, values = self._state.binder.align(names, values, compiled.argument_names, compiled.signature.is_constant)
-        tensors = compiled.signature.flatten(compilation.clean_inputs(self._state, values))
-        for name, tensor in zip(names, tensors):
-            if tensor.device.type != "cpu":
-                raise errors.create_error(
-                    f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
-                )
+            values = self._state.binder.align(names, values, compiled.argument_names)
+        values = compilation.clean_inputs(self._state, values)
+        tensors = compiled.signature.flatten(values)
+        for name, value in zip(compiled.argument_names, values):
+            for tensor in tensors_of(value):
+                if tensor.device.type != "cpu":
+                    raise errors.create_error(
+                        f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
+                    )
         while (outputs := compiled.executable.run(tensors)) is None:  # another thread took the device away
             self._attach_for_a_call(compiled)
         return rebuild(compiled.result_structure, iter(outputs))
 
     def _pull_from_trainer(self, compiled: Compiled) -> None:
-        trainer = weight_hooks.trainer_of(self._state.user_model)
+        trainer = self._state.trainer()
         if trainer is None or trainer._state.compiled is None or trainer._state.weights_version == self._state.seen_version:
             return
         trainer._state.lock.hold(self._take_weights, compiled, trainer)
@@ -455,7 +462,8 @@ class PoplarExecutor(inspection.Inspection):
     # --- information ---
     @property
     def model(self) -> typing.Any:
-        """The user model."""
+        """The user's module; of an inference wrapper the shallow copy of it that is captured: what is set on it before
+        compiling counts (`model.eval()`), parameters and buffers are shared."""
         return self._state.user_model
 
     @property

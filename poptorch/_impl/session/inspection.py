@@ -82,6 +82,7 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     """
     exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
     if exported:
+        os.makedirs(os.path.dirname(os.path.abspath(exported)), exist_ok=True)
         with open(exported, "w", encoding="utf-8") as file:
             file.write(executor.ir_text())
     given = engine_options(options)

@@ -106,6 +106,35 @@ def test_python_lines_have_the_documented_format():
     assert [m.group(2) for m in matches if m.group(2) != "a line"] == [f"one of {name}" for name in shown]
 
 
+def test_handlers_of_the_program_see_the_records(caplog):
+    with caplog.at_level("INFO"):
+        poptorch.logger.warning("to %s", "everybody")
+    record = next(record for record in caplog.records if record.name == "poptorch::python")
+    assert (record.levelname, record.getMessage()) == ("WARNING", "to everybody")
+
+
+def test_lines_go_to_the_standard_error_of_the_moment():
+    program = (
+        "import io, sys, poptorch\n"
+        "before, sys.stderr = sys.stderr, io.StringIO()\n"
+        "poptorch.logger.warning('kept')\n"
+        "kept, sys.stderr = sys.stderr, before\n"
+        "poptorch.logger.warning('shown')\n"
+        "assert kept.getvalue().endswith('kept\\n'), kept.getvalue()\n"
+        "sys.stderr = None\n"
+        "poptorch.logger.warning('lost')\n"
+        "sys.stderr = before\n"
+    )
+    lines = [PYTHON.fullmatch(line).group(2) for line in run(program).stderr.splitlines()]
+    assert lines == ["shown"]
+
+
+@pytest.mark.parametrize("level", [3, 1.5, None, [], "LOUD", "info"])
+def test_level_of_the_back_end_is_a_name(level):
+    with pytest.raises(ValueError, match="Unknown log level .* Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN"):
+        poptorch._logging.setPopartLogLevel(level)
+
+
 @pytest.mark.shows("Options.maxRepeatLogs")
 def test_identical_lines_are_written_as_often_as_the_option_says():
     program = (
