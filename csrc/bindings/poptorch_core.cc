@@ -103,6 +103,7 @@ PYBIND11_MODULE(poptorch_core, m) {
   define_executor(m);
   define_executables(m);
   define_device(m);
+  define_options(m);
   define_changes(m);
   define_processes(m);
 
@@ -125,6 +126,12 @@ PYBIND11_MODULE(poptorch_core, m) {
         "Where native log lines go: stderr, stdout or a file.");
   m.def("setMaxRepeatLogs", &set_max_repeat_logs, py::arg("count"),
         "How many identical consecutive native log lines are written.");
+  m.def(
+      "log", [](int level, const std::string& message) { log(static_cast<LogLevel>(level), message); },
+      py::arg("level"), py::arg("message"), "A line of the native log; its level as setLogLevel numbers them.");
+  m.def(
+      "log_enabled", [](int level) { return log_enabled(static_cast<LogLevel>(level)); }, py::arg("level"),
+      "Are lines of this level written?");
   m.def("getIpuTensorId", &tensor_id,
         "A number that identifies the memory view an ipu tensor is; Error for CPU tensors.");
   m.def(

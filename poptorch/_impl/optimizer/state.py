@@ -44,9 +44,13 @@ class DeviceState:
     def fetch(self) -> None:
         """Brings the copy up to date if the device has run since it was made."""
         link = self._current_link()
-        if link is None or self.pending or not link.is_attached() or self._version == link.version():
-            return
-        link.hold(self._read, link)
+        if link is not None and self.is_outdated():
+            link.hold(self._read, link)
+
+    def is_outdated(self) -> bool:
+        """Has the device run since the copy was made?"""
+        link = self._current_link()
+        return not (link is None or self.pending or not link.is_attached() or self._version == link.version())
 
     def _read(self, link: typing.Any) -> None:
         if self._current_link() is not link or self.pending or not link.is_attached():

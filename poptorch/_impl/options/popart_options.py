@@ -64,6 +64,13 @@ class PopartOptions:
         """Replaces the options of the engine (dict of str to str): short for `set("engineOptions", ...)`."""
         return self.set("engineOptions", engine_options)
 
+    def _to_dict(self) -> dict[str, typing.Any]:
+        """What was set, by the names of `Options.toDict()`."""
+        made = dict(self.options)
+        if self.patterns_level is not None:
+            made.update(patterns=dict(self.patterns), patterns_level=self.patterns_level)
+        return made
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PopartOptions) and (self.options, self.patterns, self.patterns_level) == (
             other.options,

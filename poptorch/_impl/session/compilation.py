@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import datetime
+import math
 import typing
 
 import torch
@@ -95,7 +96,9 @@ def _alone_in_capturing(state, body):
 def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
     options = state.options
     places = options._strategy._place(captured.blocks())
-    popart_choices.warn(options, places, state.training)
+    link = state.optimizer_link
+    clips = link is not None and math.isfinite(link.description["max_grad_norm"])
+    popart_choices.report(options, places, state.training, clips)
     native = {
         "training": state.training,
         "device_iterations": options.device_iterations,
@@ -108,7 +111,7 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "replica_groupings": state.groupings,
         "output_mode": int(options.output_mode),
         "output_period": options.output_return_period,
-        "schedule": options._strategy._schedule,
+        "schedule": popart_choices.schedule(options),
         "places": places,
         "mean_reduction": (
             options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
@@ -119,9 +122,9 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "auto_round_num_ipus": options.auto_round_num_ipus,
         **inspection.compile_settings(options),
     }
-    if state.optimizer_link is not None:
+    if link is not None:
         native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
-        native["optimizer"] = state.optimizer_link.description
+        native["optimizer"] = link.description
     return native
 
 

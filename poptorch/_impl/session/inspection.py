@@ -26,9 +26,7 @@ def uses_ipu_model(options: Options) -> bool:
 def check_device_options(options: Options) -> None:
     """poptorch.Error for device options that exclude each other, and for back-end options that do not exist."""
     popart = options._Popart
-    poptorch_core.check_popart_options(popart.options)
-    if popart.patterns_level is not None:
-        poptorch_core.check_pattern_level(popart.patterns_level)
+    poptorch_core._validateOptions(options.toDict())
     offline = options.connection_type == enums.ConnectionType.Never
     model = uses_ipu_model(options)
     poptorch_core.check_device_choice(
@@ -119,7 +117,7 @@ class Inspection:
 
         Returns:
             dict with "input", "input_complete", "output", "output_complete": one list per tensor, one time per transfer;
-            `[[]]` when nothing was transferred.
+            an empty list for a tensor that is not transferred (synthetic data), `[[]]` when not compiled.
         """
         executable = self._state.executable
         counters = {}
@@ -136,9 +134,9 @@ class Inspection:
         start_choice: collections.abc.Callable[[tuple[float, ...]], float],
         end_choice: collections.abc.Callable[[tuple[float, ...]], float],
     ) -> tuple[float, float, float]:
-        counters = self.getPerfCounters()
+        moved = {name: [times for times in tensors if times] for name, tensors in self.getPerfCounters().items()}
         return _latency(
-            [start_choice(step) for step in zip(*counters[start])], [end_choice(step) for step in zip(*counters[end])]
+            [start_choice(step) for step in zip(*moved[start])], [end_choice(step) for step in zip(*moved[end])]
         )
 
     def getLatency(self) -> tuple[float, float, float]:

@@ -190,7 +190,7 @@ def test_messages_of_many_lines_go_to_a_file(tmp_path):
     program = (
         "import poptorch\n"
         "try:\n"
-        "    poptorch.poptorch_core.check_popart_options({'x' + '\\n' * 100: True})\n"
+        "    poptorch.poptorch_core._validateOptions({'x' + '\\n' * 100: True})\n"
         "except poptorch.Error as e:\n"
         "    print(e.message)\n"
     )

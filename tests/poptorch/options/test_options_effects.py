@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import re
 import threading
 import time
 
@@ -460,7 +461,7 @@ def test_idle_ipus_are_reported(capfd):
 
 
 @pytest.mark.shows("Options._Popart.set")
-def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_warning(caplog):
+def test_back_end_settings_that_disagree_with_the_chosen_ones_are_named_with_what_becomes_of_them(capfd):
     options = poptorch.Options().replicationFactor(2)
     for key, value in (
         ("enablePipelining", True),  # one IPU
@@ -471,17 +472,32 @@ def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_wa
         ("virtualGraphMode", 1),
     ):
         options._Popart.set(key, value)
-    poptorch.logger.addHandler(caplog.handler)
-    try:
-        poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(2, 2))
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
-    disagrees = '_Popart.set("%s", %s) disagrees with %s, which poptorch chooses for this model: your value is kept.'
-    assert [record.getMessage() for record in caplog.records] == [
-        '_Popart.set("logDir", ...) is ignored: use Options.logDir.',
-        disagrees % ("enablePipelining", True, False),
-        disagrees % ("virtualGraphMode", 1, 2),
-        disagrees % ("globalReplicationFactor", 5, 2),
-        disagrees % ("enableReplicatedGraphs", False, True),
+    poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(2, 2))
+    ignored = "%s: your value %d is ignored, this model runs with %d, which poptorch chooses."
+    assert re.findall(r"\[poptorch:cpp\] \[warning\] (.*)", capfd.readouterr().err) == [
+        'logDir: the value of _Popart.set("logDir", ...) is ignored. Use Options.logDir.',
+        "enablePipelining: your value 1 is kept, 0, which poptorch chooses for this model, is ignored.",
+        ignored % ("virtualGraphMode", 1, 2),
+        ignored % ("globalReplicationFactor", 5, 2),
+        ignored % ("enableReplicatedGraphs", 0, 1),
     ]
     assert options._Popart.options["globalReplicationFactor"] == 5
+
+
+def two_stages(x):
+    with poptorch.Block("a", ipu_id=0):
+        x = x * 2
+    with poptorch.Block("b", ipu_id=1):
+        return x + 1
+
+
+def test_pipelining_can_be_switched_by_the_back_end_setting(capfd):
+    options = poptorch.Options()
+    options._Popart.set("enablePipelining", False)
+    run = poptorch.inferenceModel(two_stages, options)
+    run(torch.ones(1))  # as a pipeline it needs a device iteration for each stage
+    assert "enablePipelining: your value 0 is kept, 1, which poptorch" in capfd.readouterr().err
+    options = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution())
+    options._Popart.set("enablePipelining", True)
+    with pytest.raises(poptorch.Error, match="device iterations"):
+        poptorch.inferenceModel(two_stages, options)(torch.ones(1))
