@@ -57,6 +57,25 @@ void define_device(py::module_& m) {
       executor, "tensor_names", [](const tf::Executor& e) { return e.tensor_names(); },
       "Names of everything that can be anchored.");
   add_method(
+      executor, "back_end_ir", [](const tf::Executor& e) { return e.back_end_ir(); },
+      "The program as the back end lists it (JSON).");
+  add_method(
+      executor, "set_description",
+      [](tf::Executor& e, std::string ir, std::vector<std::string> names) {
+        e.set_description(std::move(ir), std::move(names));
+      },
+      "back_end_ir() and tensor_names() of a program from a file.");
+  add_method(
+      executor, "add_tensor_names",
+      [](tf::Executor& e, const std::vector<std::string>& names) { e.add_tensor_names(names); },
+      "Names that the optimizer adds.");
+  m.def(
+      "_getPopartIR", [](const tf::Executor& e) { return e.back_end_ir(); }, py::arg("executable"),
+      "The program as the back end lists it (JSON).");
+  m.def(
+      "_getTensorNames", [](const tf::Executor& e) { return e.tensor_names(); }, py::arg("executable"),
+      "Names of the tensors of a program.");
+  add_method(
       executor, "has_anchor",
       [](const tf::Executor& e, const std::string& name) { return e.session().has_anchor(name); },
       "Was this short name anchored?");

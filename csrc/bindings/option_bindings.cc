@@ -79,11 +79,12 @@ void parse_container(const std::string& name, const py::handle& value) {
 void parse_options(const py::dict& options) {
   for (const auto& [key, value] : options) {
     if (!is_text(key))
-      throw Error(ErrorCode::kOption, "unknown back-end option: a name of type " + type_name(key) +
-                                          "; names are str");
+      throw Error(ErrorCode::kOption,
+                  "unknown back-end option: a name of type " + type_name(key) + "; names are str");
     const auto name = key.cast<std::string>();
     // These are read where they are used.
-    if (name == "anchored_tensors" || (name == "compilation_progress_bar_fn" && PyCallable_Check(value.ptr())))
+    if (name == "anchored_tensors" ||
+        (name == "compilation_progress_bar_fn" && PyCallable_Check(value.ptr())))
       continue;
     const tf::PopartKind kind = kind_of(name, value);
     tf::check_option(name, kind);

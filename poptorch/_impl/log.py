@@ -8,6 +8,9 @@ import sys
 
 logger = logging.getLogger("poptorch::python")
 
+# Levels of the native log, for `poptorch_core.log`.
+TRACE, DEBUG, INFO, WARN = 0, 1, 2, 3
+
 # name → (level of the native side, level of Python's logging)
 LEVELS = {
     "TRACE_ALL": (0, logging.DEBUG),
@@ -105,7 +108,7 @@ def install() -> None:
         logger.addHandler(handler)
     set_level(os.environ.get("POPTORCH_LOG_LEVEL", "WARN"))
     backend = os.environ.get("POPART_LOG_LEVEL") or os.environ.get("POPLAR_LOG_LEVEL")
-    if backend and "POPTORCH_LOG_LEVEL" not in os.environ:
+    if backend:
         setPopartLogLevel(backend)
 
 
@@ -133,7 +136,7 @@ def set_level(level: str | int) -> None:
 
 
 def setPopartLogLevel(level: str) -> None:
-    """Sets the level of native logs alone: a name of `LEVELS`; ValueError otherwise."""
+    """Sets the level of the back end's log: a name of `LEVELS`; ValueError otherwise."""
     from poptorch import poptorch_core
 
     if not isinstance(level, str) or level not in LEVELS:

@@ -97,11 +97,11 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   for (const Trained& trained : trained_) {
     const StepVariable& state = variables_[trained.variable];
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    const optimizers::UpdateResult result =
-        optimizers::build_update(builder, options_.optimizer, trained.group,
-                                 {slots[state.slot], slots[trained.accumulator_slot],
-                                  states_of(trained, slots), streamed_values(trained.group, slots), gradient_factor},
-                                 gradient_divisor());
+    const optimizers::UpdateResult result = optimizers::build_update(
+        builder, options_.optimizer, trained.group,
+        {slots[state.slot], slots[trained.accumulator_slot], states_of(trained, slots),
+         streamed_values(trained.group, slots), gradient_factor},
+        gradient_divisor());
     slots[state.slot] = result.weight;
     store_updated(builder, slots, trained);
     for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];

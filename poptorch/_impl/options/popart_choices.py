@@ -5,8 +5,7 @@ from __future__ import annotations
 import typing
 
 from poptorch import poptorch_core
-
-_DEBUG, _WARN = 1, 3  # levels of the native log
+from poptorch._impl.log import DEBUG, WARN
 
 # Where a value of `_Popart.set` is followed although poptorch would choose another one; elsewhere it has no effect.
 _FOLLOWED = ("autoRecomputation", "enablePipelining")
@@ -49,19 +48,19 @@ def report(options: typing.Any, places: dict[str, tuple[int, int]], training: bo
     """
     given = options._Popart.options
     if "logDir" in given:
-        poptorch_core.log(_WARN, 'logDir: the value of _Popart.set("logDir", ...) is ignored. Use Options.logDir.')
+        poptorch_core.log(WARN, 'logDir: the value of _Popart.set("logDir", ...) is ignored. Use Options.logDir.')
     ipus = len({ipu for _, ipu in places.values()})
     for name, value in _chosen(options, ipus, training, clips).items():
         mine = int(given[name]) if name in given else value
         if mine == value:
-            poptorch_core.log(_DEBUG, f"{name} set to value {value}")
+            poptorch_core.log(DEBUG, f"{name} set to value {value}")
         elif name in _FOLLOWED:
             poptorch_core.log(
-                _WARN, f"{name}: your value {mine} is kept, {value}, which poptorch chooses for this model, is ignored."
+                WARN, f"{name}: your value {mine} is kept, {value}, which poptorch chooses for this model, is ignored."
             )
         else:
             poptorch_core.log(
-                _WARN, f"{name}: your value {mine} is ignored, this model runs with {value}, which poptorch chooses."
+                WARN, f"{name}: your value {mine} is ignored, this model runs with {value}, which poptorch chooses."
             )
 
 

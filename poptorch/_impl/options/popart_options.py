@@ -82,7 +82,8 @@ class PopartOptions:
         return hash(PopartOptions)
 
     def __deepcopy__(self, memory: dict[int, typing.Any]) -> PopartOptions:
-        twin = PopartOptions()
+        twin = type(self).__new__(type(self))
+        PopartOptions.__init__(twin)
         memory[id(self)] = twin
         twin.options = copy.deepcopy(self.options, memory)
         twin.patterns = dict(self.patterns)

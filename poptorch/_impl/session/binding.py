@@ -1,6 +1,9 @@
 """Binds the arguments of a call to the parameters of `forward`, in the order of its signature."""
 
+from __future__ import annotations
+
 import inspect
+import typing
 
 from poptorch._impl import errors
 from poptorch._impl import structures
@@ -63,7 +66,8 @@ class ArgumentBinder:
         assert not kwargs or self._var_keyword is not None, (
             f"Unexpected keyword argument(s) {sorted(kwargs)}: forward takes ({accepted})"
         )
-        bound = [(p.name, _given_or_default(p, values), None) for p in self._ordinary]
+        bound: list[tuple[str, typing.Any, str | None]] = []
+        bound += [(p.name, _given_or_default(p, values), None) for p in self._ordinary]
         if self._var_positional is not None:
             rest = args[len(self._ordinary) :]
             bound += [(f"*{self._var_positional.name}[{i}]", value, None) for i, value in enumerate(rest)]

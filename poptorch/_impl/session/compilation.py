@@ -113,9 +113,7 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "output_period": options.output_return_period,
         "schedule": popart_choices.schedule(options),
         "places": places,
-        "mean_reduction": (
-            options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
-        ),
+        "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
         "running_mean": (
             options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running
         ),
@@ -175,8 +173,11 @@ def compile_program(
             if from_file is None:
                 native = _native_options(state, captured)
                 executable = poptorch_core.compile(captured, {**native, "cache_directory": cache_directory})
+                if link is not None:
+                    executable.add_tensor_names(link.scalar_names())
             else:
                 executable = from_file.executor(poptorch_core.graph_digest(captured))
+                precompiled.describe(executable, from_file)
                 if link is not None:
                     executable.set_optimizer(link.description)
         executable.configure(inspection.run_settings(state.options))
@@ -197,8 +198,6 @@ def compile_program(
         example_inputs=(names, precompiled.example_inputs(values), keywords),
         result_structure=capture.output_structure,
         states=capture.states,
-        call=_native_call(
-            executable, capture.output_structure, names, values, keywords, state.binder.defaults
-        ),
+        call=_native_call(executable, capture.output_structure, names, values, keywords, state.binder.defaults),
     )
     return compiled

@@ -16,7 +16,7 @@ from poptorch._impl import errors
 from poptorch._impl.options import replication
 from poptorch._impl.session import compilation, inspection, job, precompiled, rng, weight_hooks
 from poptorch._impl.session.compiled import Compiled
-from poptorch._impl.log import logger
+from poptorch._impl.log import DEBUG, INFO, logger
 from poptorch._impl.optimizer.link import OptimizerLink
 from poptorch._impl.session.state import WrapperState
 from poptorch._impl.structures import rebuild, tensors_of
@@ -129,9 +129,7 @@ class PoplarExecutor(inspection.Inspection):
         self.save(filename, export_model)
 
     @_locked
-    def save(
-        self, filename: str | os.PathLike[str], export_model: bool = True, save_rng_state: bool = True
-    ) -> None:
+    def save(self, filename: str | os.PathLike[str], export_model: bool = True, save_rng_state: bool = True) -> None:
         """Writes the executable to a file, for `poptorch.load` or `loadExecutable` in another process.
 
         Args:
@@ -149,7 +147,8 @@ class PoplarExecutor(inspection.Inspection):
             >>> trainer.save("trainer.poptorch")
         """
         self._between_calls(
-            self._state.require_compiled("save"), lambda: precompiled.save(self._state, filename, export_model, save_rng_state)
+            self._state.require_compiled("save"),
+            lambda: precompiled.save(self._state, filename, export_model, save_rng_state),
         )
 
     @_locked
@@ -180,6 +179,7 @@ class PoplarExecutor(inspection.Inspection):
             self._state.fixed_host.hold(self._write_states, compiled)  # what the device holds is no weight yet
             if self._state.optimizer_link is not None:
                 self._state.optimizer_link.on_attach()
+            rng.log_writing(compiled.executable)
         except BaseException:
             compiled.executable.detach()
             raise
@@ -188,6 +188,7 @@ class PoplarExecutor(inspection.Inspection):
 
     def _write_states(self, compiled: Compiled) -> None:
         weight_hooks.fetch(compiled.states.values())  # another wrapper's device may hold newer ones
+        poptorch_core.log(INFO, "Writing weights from host to IPU memory")
         compiled.executable.write_states(compiled.states)
 
     def _between_calls(self, compiled: Compiled, body: collections.abc.Callable[[], _Result]) -> _Result:
@@ -221,6 +222,8 @@ class PoplarExecutor(inspection.Inspection):
             result = compiled.call(args)
         if result is None:
             result = self._call_general(compiled, args, kwargs)
+        if self._state.counts_cycles and poptorch_core.log_enabled(DEBUG):
+            poptorch_core.log(DEBUG, f"Total number of IPU cycles: {compiled.executable.cycles()}")
         if self._state.training:
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward  # type: ignore[method-assign] # of this tensor alone
@@ -245,7 +248,9 @@ class PoplarExecutor(inspection.Inspection):
         if self._state.compiled is compiled and link.host.pending and self.isAttachedToDevice():
             self._between_calls(compiled, link.before_run)
 
-    def _call_general(self, compiled: Compiled, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> typing.Any:
+    def _call_general(
+        self, compiled: Compiled, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]
+    ) -> typing.Any:
         names, values, _ = self._state.binder.bind(args, kwargs)
         if names != compiled.argument_names:
             values = self._state.binder.align(names, values, compiled.argument_names)
@@ -263,7 +268,11 @@ class PoplarExecutor(inspection.Inspection):
 
     def _pull_from_trainer(self, compiled: Compiled) -> None:
         trainer = self._state.trainer()
-        if trainer is None or trainer._state.compiled is None or trainer._state.weights_version == self._state.seen_version:
+        if (
+            trainer is None
+            or trainer._state.compiled is None
+            or trainer._state.weights_version == self._state.seen_version
+        ):
             return
         trainer._state.lock.hold(self._take_weights, compiled, trainer)
 
@@ -274,6 +283,7 @@ class PoplarExecutor(inspection.Inspection):
         trainer.copyWeightsToHostIfNeeded()
         version = trainer._state.host_version
         if version != self._state.seen_version:
+            logger.debug("Implicit copyWeightsToDevice()")
             self._write_states(compiled)
             self._state.seen_version = version
 
@@ -307,8 +317,11 @@ class PoplarExecutor(inspection.Inspection):
 
     def _detach(self, compiled: Compiled) -> None:
         def leave():
-            if self._state.optimizer_link is not None and not self._device_is_lost(compiled.executable):
-                self._state.optimizer_link.before_detach()
+            if not self._device_is_lost(compiled.executable):
+                if compiled.executable.is_attached():
+                    rng.log_reading(compiled.executable)
+                if self._state.optimizer_link is not None:
+                    self._state.optimizer_link.before_detach()
             if compiled.executable.is_attached():
                 compiled.executable.detach()
 
@@ -360,6 +373,7 @@ class PoplarExecutor(inspection.Inspection):
         self._state.host_version = version
 
     def _read_states(self, compiled: Compiled) -> None:
+        poptorch_core.log(INFO, "Writing weights from IPU to host")
         self._resize_to_replicas(compiled.states)
         compiled.executable.read_states(compiled.states)
 
@@ -385,6 +399,7 @@ class PoplarExecutor(inspection.Inspection):
         if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
             self._state.host_version = version
             return False
+        logger.debug("Implicit copyWeightsToHost()")
         self.copyWeightsToHost()
         return True
 

@@ -10,7 +10,7 @@ import torch
 from poptorch import enums, optim
 from poptorch._impl import errors, log
 from poptorch._impl.session import weight_hooks
-from poptorch._impl.session.executor import PoplarExecutor
+from poptorch._impl.session.executor import PoplarExecutor, state_of
 from poptorch.options import Options
 
 
@@ -31,7 +31,7 @@ def _prepared_options(options: Options | None, default_output_mode: enums.Output
 
 def _model_and_origins(model: typing.Any) -> tuple[typing.Any, tuple[typing.Any, ...]]:
     """The model to wrap, and those it is a copy of when it comes from another wrapper."""
-    return (model.model, model._state.origins) if isinstance(model, PoplarExecutor) else (model, ())
+    return (model.model, state_of(model).origins) if isinstance(model, PoplarExecutor) else (model, ())
 
 
 def trainingModel(

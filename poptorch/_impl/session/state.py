@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import typing
 import weakref
@@ -61,8 +62,10 @@ class WrapperState:
         self.binder = ArgumentBinder(model)
         self.lock = _lock_of(model)
         if self.user_model is not model:
-            _locks[self.user_model] = self.lock
+            with contextlib.suppress(TypeError):  # as above
+                _locks[self.user_model] = self.lock
         self.compiled: Compiled | None = None
+        self.counts_cycles = bool(options._Popart.options.get("instrumentWithHardwareCycleCounter"))
         self.compilation_time = datetime.timedelta()  # the last one took
         self.warned: set[str] = set()  # kinds of inputs this wrapper has warned of
         self.optimizer_link: OptimizerLink | None = None  # training only

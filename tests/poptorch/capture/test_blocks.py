@@ -29,9 +29,11 @@ def sharded(*args):
 @pytest.mark.shows("ShardedExecution", "Options.setExecutionStrategy")
 def test_annotated_model_runs_on_the_cpu_and_on_two_ipus_alike():
     model, x = TwoHalves(), torch.randn(4, 8)
-    torch.testing.assert_close(poptorch.inferenceModel(model, sharded())(x), model(x))
-    pipelined = poptorch.inferenceModel(model, poptorch.Options().deviceIterations(2))
-    torch.testing.assert_close(pipelined(x), model(x))
+    pipeline = poptorch.Options().deviceIterations(2)
+    for options in (sharded(), pipeline):
+        run = poptorch.inferenceModel(model, options)
+        torch.testing.assert_close(run(x), model(x))
+        assert run._executable.ipus_reserved == 2
 
 
 @pytest.mark.shows("BeginBlock", "removeBlocks", "module_repr")

@@ -72,12 +72,13 @@ def test_destination_that_cannot_be_written():
     assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
 
 
-@pytest.mark.shows("poptorch_core.setPopartLogLevel")
 def test_back_end_level_alone():
     result = run(COMPILE, POPART_LOG_LEVEL="INFO")
-    assert "[poptorch:cpp] [info] compiled in" in result.stderr
+    assert "Z popart:ir " in result.stderr and "[poptorch:cpp]" not in result.stderr
     result = run("import poptorch\npoptorch._logging.setPopartLogLevel('INFO')\n" + COMPILE)
-    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "[poptorch::python]" not in result.stderr
+    assert "Z popart:ir " in result.stderr and "[poptorch" not in result.stderr
+    result = run(COMPILE, POPTORCH_LOG_LEVEL="INFO", POPART_LOG_LEVEL="ERR")
+    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "popart:" not in result.stderr
 
 
 @pytest.mark.shows("poptorch_core.setLogLevel")

@@ -207,10 +207,11 @@ void check_value(std::string_view name, int64_t value) {
   for (size_t i = 0; i < at->second.size(); ++i)
     list += (i == 0 ? "" : ", ") + std::to_string(i) + " " + std::string(at->second[i]);
   const bool is_general = general().contains(name);
-  throw Error(ErrorCode::kOption,
-              (is_general ? "unknown value of an option: " : "unknown value of a back-end option: _Popart.set(\"") +
-                  std::string(name) + (is_general ? " = " : "\", ") + std::to_string(value) +
-                  (is_general ? "; values are " : "); values are ") + list);
+  throw Error(
+      ErrorCode::kOption,
+      (is_general ? "unknown value of an option: " : "unknown value of a back-end option: _Popart.set(\"") +
+          std::string(name) + (is_general ? " = " : "\", ") + std::to_string(value) +
+          (is_general ? "; values are " : "); values are ") + list);
 }
 
 void check_pattern(std::string_view name, bool on) {
