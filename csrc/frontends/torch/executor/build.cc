@@ -142,7 +142,8 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   options.any_ipu_count = settings.any_ipu_count;
   executable::check_ipu_count(placed_ipus(*captured.graph, settings.places), options);  // before it is filled
   build_step(forward, step);
-  keep_description(back_end_form(forward, step, {settings.product_partials, settings.convolution_partials}), forward);
+  keep_description(back_end_form(forward, step, {settings.product_partials, settings.convolution_partials}),
+                   forward);
 
   poll_interruption();
 
