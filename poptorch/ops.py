@@ -183,6 +183,8 @@ class LegacyBeginBlockFn(torch.nn.Module):
         ipu_id: int | None = None,
     ) -> None:
         super().__init__()
+        self._user_id = user_id
+        self._ipu_id = ipu_id
         self._layer_to_call = layer_to_call
         self._hook = _BeginBlockHook(user_id, ipu_id)
 

@@ -35,35 +35,39 @@ class VariableAttributes:
     """Which hyper-parameters may change after compilation without recompiling.
 
     Args:
-        variable: names that are variable at first.
-        allowed: names that may be marked.
+        variable_attributes: names that are variable at first.
+        allowed_attributes: names that may be marked.
 
     Example:
         >>> optimizer = poptorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         >>> optimizer.variable_attrs.markAsConstant("momentum")
     """
 
-    def __init__(self, variable: collections.abc.Iterable[str], allowed: collections.abc.Iterable[str]) -> None:
-        self._variable = set(variable)
-        self._allowed = set(allowed)
+    def __init__(
+        self, variable_attributes: collections.abc.Iterable[str], allowed_attributes: collections.abc.Iterable[str]
+    ) -> None:
+        # Programs read and assign these two.
+        self._variable_attributes = list(variable_attributes)
+        self._allowed_attributes = list(allowed_attributes)
 
     def isConstant(self, attr: str) -> bool:
         """True when `attr` (str) is compiled as a constant. Names are not validated."""
-        return attr not in self._variable
+        return attr not in self._variable_attributes
 
     def markAsConstant(self, attr: str) -> None:
         """Compile `attr` as a constant. AssertionError for an unknown name. Call before the first compilation."""
         self._check(attr)
-        self._variable.discard(attr)
+        self._variable_attributes = [name for name in self._variable_attributes if name != attr]
 
     def markAsVariable(self, attr: str) -> None:
         """Let `attr` change through `setOptimizer`. AssertionError for an unknown name. Call before compiling."""
         self._check(attr)
-        self._variable.add(attr)
+        if attr not in self._variable_attributes:
+            self._variable_attributes.append(attr)
 
     def _check(self, attr: str) -> None:
-        assert attr in self._allowed, (
-            f"Unknown attribute '{attr}'. Valid attributes are: {', '.join(sorted(self._allowed))}"
+        assert attr in self._allowed_attributes, (
+            f"Unknown attribute '{attr}'. Valid attributes are: {', '.join(sorted(self._allowed_attributes))}"
         )
 
 
@@ -106,11 +110,21 @@ class Optimizer(_Mixed):
         for name, value in attributes.items():
             setattr(self, name, value)
         given = {**given, "loss_scaling": loss_scaling}
-        allowed = set(self.defaults) | {"loss_scaling"}
+        allowed = [*self.defaults, "loss_scaling"]
         self.variable_attrs = VariableAttributes(
             (name for name, value in given.items() if value is not None and name not in _CONSTANTS), allowed
         )
         self._device_state = DeviceState()
+
+    @property
+    def ipu_state_is_dirty(self) -> bool:
+        """Is there state that the device gets before the next run?"""
+        return self._device_state.pending
+
+    @property
+    def host_state_is_dirty(self) -> bool:
+        """Has the device newer state than the host's copy?"""
+        return self._device_state.is_outdated()
 
     def state_dict(self) -> dict[str, typing.Any]:
         """torch's state dictionary with `ipu_state` and `ipu_param`, tensors by back-end name as they are on the device.
@@ -142,7 +156,7 @@ class Optimizer(_Mixed):
             if name not in state and not is_of_torch:
                 state[name] = value
         attrs = self.variable_attrs
-        state["variable_attrs"] = VariableAttributes(attrs._variable, attrs._allowed)
+        state["variable_attrs"] = VariableAttributes(attrs._variable_attributes, attrs._allowed_attributes)
         state["_device_state"] = self._device_state.snapshot()
         return state
 

@@ -13,6 +13,7 @@ from poptorch import enums
 from poptorch._impl import environment
 from poptorch._impl.options import config_file, names as option_names
 from poptorch._impl.options import replication
+from poptorch._impl.session.progress import compilation_progress
 from poptorch._impl.options.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
 from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings as TensorLocationSettings
 from poptorch._impl.log import logger
@@ -292,6 +293,11 @@ class Options(DeviceOptions):
         }
 
     @property
+    def _execution_strategy(self) -> PipelinedExecution:
+        """What `setExecutionStrategy` was given."""
+        return self._strategy
+
+    @property
     def Training(self) -> _TrainingOptions:
         """Options of training (read-only property; set through its methods)."""
         return self._training
@@ -560,14 +566,33 @@ class Options(DeviceOptions):
         return copy.deepcopy(self)
 
     def toDict(self) -> dict[str, typing.Any]:
-        """All values as one flat dict. AssertionError while the output mode is undecided or two parts share a name."""
+        """All values as one flat dict, as compilation parses it; `poptorch_core._validateOptions` checks one.
+
+        Raises:
+            AssertionError: the output mode is undecided, or two parts set one name.
+
+        Example:
+            >>> poptorch.poptorch_core._validateOptions(options.toDict())
+        """
         assert not self.defaultOutputMode(), "the output mode must be decided before toDict()"
-        merged = dict(self._values)
-        for part in (self._training, self._precision, self._distributed, self._locations, self._jit):
-            for name, value in part._values.items():
+        buffers = {"updatable_named_buffers": "updatableNamedBuffers"}
+        general = {buffers.get(name, name): value for name, value in self._values.items()}
+        if self._show_progress_bar:
+            general["compilation_progress_bar_fn"] = compilation_progress
+        merged: dict[str, typing.Any] = {}
+        for part in (
+            self._strategy._to_dict(),
+            general,
+            self._training._values,
+            self._precision._values,
+            self._distributed._values,
+            self._locations._to_dict(),
+            self._jit._values,
+            self._popart._to_dict(),
+        ):
+            for name, value in part.items():
                 assert name not in merged, f"option '{name}' is defined twice"
                 merged[name] = value
-        merged["popart_options"] = dict(self._popart.options)
         return merged
 
 

@@ -135,6 +135,8 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
   auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
   s.cache_directory = text("cache_directory");
+  if (d.contains("product_partials")) s.product_partials = text("product_partials");
+  if (d.contains("convolution_partials")) s.convolution_partials = text("convolution_partials");
   s.version = text("version");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   s.any_ipu_count = flag("any_ipu_count", false);

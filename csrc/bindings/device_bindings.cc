@@ -1,4 +1,4 @@
-// The executor's device side (run settings, anchors, counters), faults, and the checks of back-end options.
+// The executor's device side (run settings, anchors, counters), faults, and the check of device choices.
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -17,39 +17,6 @@ namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
 using python::unlocked;
 using python::without_gil;
-
-tf::PopartKind kind_of(const std::string& name, const py::handle& value) {
-  if (PyBool_Check(value.ptr()) != 0) return tf::PopartKind::kBool;
-  if (PyLong_Check(value.ptr()) != 0) return tf::PopartKind::kInteger;
-  if (PyFloat_Check(value.ptr()) != 0) return tf::PopartKind::kReal;
-  if (PyUnicode_Check(value.ptr()) != 0) return tf::PopartKind::kText;
-  const bool is_dict = PyDict_Check(value.ptr()) != 0;
-  if (is_dict || PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0 ||
-      PyAnySet_Check(value.ptr()) != 0) {
-    const py::object members = is_dict ? value.attr("values")() : py::reinterpret_borrow<py::object>(value);
-    for (const py::handle& member : members)
-      if (PyUnicode_Check(member.ptr()) == 0)
-        throw Error(ErrorCode::kOption, "unknown value type: the container given to _Popart.set(\"" + name +
-                                            "\", ...) has a member of type " +
-                                            Py_TYPE(member.ptr())->tp_name + "; members are str");
-    return tf::PopartKind::kContainer;
-  }
-  throw Error(ErrorCode::kOption, "unknown value type: _Popart.set(\"" + name +
-                                      "\", ...) got a value of type " +
-                                      std::string(Py_TYPE(value.ptr())->tp_name) +
-                                      "; bool, float, int, str, list, tuple, set and dict are possible");
-}
-
-void check_popart_options(const py::dict& options) {
-  for (const auto& [key, value] : options) {
-    const auto name = key.cast<std::string>();
-    const tf::PopartKind kind = kind_of(name, value);
-    tf::check_popart_option(name, kind);
-    if (kind != tf::PopartKind::kInteger) continue;
-    int overflow = 0;  // a number of any length: -1 then, which is no value of an enumeration either
-    tf::check_popart_value(name, PyLong_AsLongLongAndOverflow(value.ptr(), &overflow));
-  }
-}
 
 tf::RunSettings run_settings(const py::dict& d) {
   tf::RunSettings s;
@@ -90,6 +57,25 @@ void define_device(py::module_& m) {
       executor, "tensor_names", [](const tf::Executor& e) { return e.tensor_names(); },
       "Names of everything that can be anchored.");
   add_method(
+      executor, "back_end_ir", [](const tf::Executor& e) { return e.back_end_ir(); },
+      "The program as the back end lists it (JSON).");
+  add_method(
+      executor, "set_description",
+      [](tf::Executor& e, std::string ir, std::vector<std::string> names) {
+        e.set_description(std::move(ir), std::move(names));
+      },
+      "back_end_ir() and tensor_names() of a program from a file.");
+  add_method(
+      executor, "add_tensor_names",
+      [](tf::Executor& e, const std::vector<std::string>& names) { e.add_tensor_names(names); },
+      "Names that the optimizer adds.");
+  m.def(
+      "_getPopartIR", [](const tf::Executor& e) { return e.back_end_ir(); }, py::arg("executable"),
+      "The program as the back end lists it (JSON).");
+  m.def(
+      "_getTensorNames", [](const tf::Executor& e) { return e.tensor_names(); }, py::arg("executable"),
+      "Names of the tensors of a program.");
+  add_method(
       executor, "has_anchor",
       [](const tf::Executor& e, const std::string& name) { return e.session().has_anchor(name); },
       "Was this short name anchored?");
@@ -99,11 +85,8 @@ void define_device(py::module_& m) {
              "(begin, end) in seconds of each element of each tensor moved in the last call.");
   add_method(executor, "is_lost", on_session(&runtime::Session::is_lost),
              "Did a device fault take the device away?");
-  m.def("check_popart_options", &check_popart_options, py::arg("options"),
-        "Error for a name or a type the back end does not have.");
   m.def("check_device_choice", &tf::check_device_choice, py::arg("offline"), py::arg("ipu_model"),
         py::arg("fixed_device"), py::arg("counts_cycles"), "Error for choices that exclude each other.");
-  m.def("check_pattern_level", &tf::check_pattern_level, py::arg("level"));
   m.def(
       "add_faults",
       [](const std::string& rules) { return emulator::add_faults(emulator::parse_faults(rules)); },

@@ -29,25 +29,33 @@ enum class TestErrorType {
   kPoplarLinkError,
 };
 
+// Two contexts deep, as an error of a real program is.
 void throw_test_error(TestErrorType type) {
+  ErrorContext top("throwTestError::topLevel");
+  ErrorContext bottom("throwTestError::bottomLevel");
   const std::string message = "This is a test error";
+  const auto fail = [&](const char* kind, const char* name, const std::string& text,
+                        const char* action = "") {
+    throw_python_error(kind, text, name, action,
+                       "  [0] throwTestError::bottomLevel\n  [1] throwTestError::topLevel");
+  };
   switch (type) {
     case TestErrorType::kPoptorch:
       throw Error(ErrorCode::kExecution, message);
     case TestErrorType::kPopart:
-      throw_python_error("error", message, "popart_exception");
+      return fail("error", "popart_exception", message);
     case TestErrorType::kPopartInternal:
-      throw_python_error("error", message, "popart_internal_exception");
+      return fail("error", "popart_internal_exception", message);
     case TestErrorType::kPoplibs:
-      throw_python_error("error", message, "poplibs_exception");
+      return fail("error", "poplibs_exception", message);
     case TestErrorType::kPoplarUnrecoverable:
-      throw_python_error("unrecoverable", message, "poplar_unrecoverable_runtime_error");
+      return fail("unrecoverable", "poplar_unrecoverable_runtime_error", message);
     case TestErrorType::kPoplarUnknown:
-      throw_python_error("error", message, "poplar_unknown_runtime_error");
+      return fail("error", "poplar_unknown_runtime_error", message);
     case TestErrorType::kPoplarRecoverableFullReset:
-      throw_python_error("recoverable", message, "poplar_recoverable_runtime_error", "FULL_RESET");
+      return fail("recoverable", "poplar_recoverable_runtime_error", message, "FULL_RESET");
     case TestErrorType::kPoplarLinkError:
-      throw_python_error("error", message, "poplar_link_error");
+      return fail("error", "poplar_link_error", message + "\nOutput of the linker: library -lfoo not found");
   }
 }
 
@@ -56,12 +64,12 @@ int hardware_version(int num_ipus) {
   return num_ipus <= system.num_ipus ? system.ipu_version : 0;
 }
 
-void set_native_log_level(int level) {
+LogLevel level_of(int level) {
   if (level < 0 || level > 6 || level == 5) {
     throw Error(ErrorCode::kEnvironment,
                 "invalid log level: " + std::to_string(level) + "; expected 0, 1, 2, 3, 4 or 6");
   }
-  set_log_level(static_cast<LogLevel>(level));
+  return static_cast<LogLevel>(level);
 }
 
 int64_t tensor_id(const at::Tensor& t) {
@@ -103,6 +111,7 @@ PYBIND11_MODULE(poptorch_core, m) {
   define_executor(m);
   define_executables(m);
   define_device(m);
+  define_options(m);
   define_changes(m);
   define_processes(m);
 
@@ -118,13 +127,31 @@ PYBIND11_MODULE(poptorch_core, m) {
   m.def("_throwTestError", &throw_test_error, "Raises the error of that kind, for tests of error handling.");
   m.def("ipuHardwareVersion", &hardware_version, py::arg("num_ipus") = 1,
         "Version of the attached system, 0 when it has fewer IPUs than asked for.");
-  m.def("setLogLevel", &set_native_log_level, py::arg("level"),
-        "Level of the native log: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 6 off.");
-  m.def("setPopartLogLevel", &set_native_log_level, py::arg("level"), "The same: there is one native log.");
+  m.def(
+      "setLogLevel", [](int level) { set_log_level(level_of(level)); }, py::arg("level"),
+      "Level of the native log: 0 trace, 1 debug, 2 info, 3 warn, 4 error, 6 off.");
+  m.def(
+      "setPopartLogLevel", [](int level) { set_backend_log_level(level_of(level)); }, py::arg("level"),
+      "Level of the back end's log, numbered in the same way.");
   m.def("setLogDestination", &set_log_destination, py::arg("destination"),
         "Where native log lines go: stderr, stdout or a file.");
   m.def("setMaxRepeatLogs", &set_max_repeat_logs, py::arg("count"),
         "How many identical consecutive native log lines are written.");
+  m.def(
+      "log", [](int level, const std::string& message) { log(level_of(level), message); }, py::arg("level"),
+      py::arg("message"), "A line of the native log; its level as setLogLevel numbers them.");
+  m.def(
+      "log_enabled", [](int level) { return log_enabled(level_of(level)); }, py::arg("level"),
+      "Are lines of this level written?");
+  m.def(
+      "log_backend",
+      [](const std::string& channel, int level, const std::string& message) {
+        log_backend(channel, level_of(level), message);
+      },
+      py::arg("channel"), py::arg("level"), py::arg("message"), "A line of the back end's log.");
+  m.def(
+      "backend_log_enabled", [](int level) { return backend_log_enabled(level_of(level)); }, py::arg("level"),
+      "Are lines of the back end of this level written?");
   m.def("getIpuTensorId", &tensor_id,
         "A number that identifies the memory view an ipu tensor is; Error for CPU tensors.");
   m.def(

@@ -147,11 +147,11 @@ void set_python_error(const Error& e) {
 }
 
 void throw_python_error(const char* kind, const std::string& message, const std::string& type,
-                        const std::string& recovery_action) {
+                        const std::string& recovery_action, const std::string& context) {
   PyObject* c = error_class;
   if (std::string(kind) == "recoverable") c = recoverable_class;
   if (std::string(kind) == "unrecoverable") c = unrecoverable_class;
-  set_error(c, "", type, message, "", recovery_action, "");
+  set_error(c, "", type, message, "", recovery_action, context);
   throw py::error_already_set();
 }
 

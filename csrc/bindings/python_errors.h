@@ -11,8 +11,9 @@ void define_errors(pybind11::module_& m);
 
 // Sets the Python error indicator; the caller holds the GIL.
 void set_python_error(const Error& error);
-// Raises poptorch.Error of another component, RecoverableError when `recovery_action` is not empty.
+// Raises an error of another component; `kind`: "error", "recoverable" or "unrecoverable". `context`: the stack
+// as text.
 [[noreturn]] void throw_python_error(const char* kind, const std::string& message, const std::string& type,
-                                     const std::string& recovery_action = "");
+                                     const std::string& recovery_action, const std::string& context);
 
 }  // namespace ipu::bindings

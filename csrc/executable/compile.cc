@@ -33,24 +33,17 @@ int count_ipus(const ir::Module& module) {
   return std::max(static_cast<int>(used.size()), *used.rbegin() + 1);
 }
 
+std::string counted(int specified, int per_replica, const CompileOptions& options) {
+  return fmt::format("{} IPUs are specified ({} for the model, {} replica{})", specified, per_replica,
+                     options.replicas, options.replicas == 1 ? "" : "s");
+}
+
+int rounded_up(int ipus) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(ipus))); }
+
 int reserve(int per_replica, const CompileOptions& options) {
-  const int specified = per_replica * options.replicas;
-  const int rounded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(specified)));
-  const std::string count = fmt::format("{} IPUs are specified ({} for the model, {} replica{})", specified,
-                                        per_replica, options.replicas, options.replicas == 1 ? "" : "s");
-  if (specified > kMaxIpusPerProcess)
-    throw Error(
-        ErrorCode::kIpuCountNotPowerOfTwo,
-        fmt::format("too many IPUs for one process: {}, one process can use {}. "
-                    "Distributed execution is required: run several processes with Options.Distributed.",
-                    count, kMaxIpusPerProcess));
+  check_ipu_count(per_replica, options);
+  const int specified = per_replica * options.replicas, rounded = rounded_up(specified);
   if (options.any_ipu_count) return specified;
-  if (rounded != specified && !options.auto_round_num_ipus)
-    throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
-                fmt::format("number of IPUs is not a power of two: {}, {} must be reserved. "
-                            "Set Options.autoRoundNumIPUs(True) to reserve {} IPUs and leave {} idle, "
-                            "or place the model on a power of two of IPUs.",
-                            count, rounded, rounded, rounded - specified));
   if (rounded != specified)
     log(LogLevel::kWarn, fmt::format("{} IPUs are reserved, {} of them stay idle: the model uses {}", rounded,
                                      rounded - specified, specified));
@@ -58,6 +51,24 @@ int reserve(int per_replica, const CompileOptions& options) {
 }
 
 }  // namespace
+
+void check_ipu_count(int per_replica, const CompileOptions& options) {
+  const int specified = per_replica * options.replicas, rounded = rounded_up(specified);
+  const std::string count = counted(specified, per_replica, options);
+  if (specified > kMaxIpusPerProcess)
+    throw Error(
+        ErrorCode::kIpuCountNotPowerOfTwo,
+        fmt::format("too many IPUs for one process: {}, one process can use {}. "
+                    "Distributed execution is required: run several processes with Options.Distributed.",
+                    count, kMaxIpusPerProcess));
+  if (options.any_ipu_count) return;
+  if (rounded != specified && !options.auto_round_num_ipus)
+    throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
+                fmt::format("number of IPUs is not a power of two: {}, {} must be reserved. "
+                            "Set Options.autoRoundNumIPUs(True) to reserve {} IPUs and leave {} idle, "
+                            "or place the model on a power of two of IPUs.",
+                            count, rounded, rounded, rounded - specified));
+}
 
 Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -103,6 +114,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
         fmt::format("compiled in {:f} s: {} instructions, {} IPU(s) a replica, {} bytes of arenas",
                     result.compile_seconds, result.statistics.counts["instructions"], result.ipus_per_replica,
                     result.statistics.counts["arena bytes"]));
+  log(LogLevel::kTrace, "Finished Poplar compilation");
   if (log_enabled(LogLevel::kTrace)) log(LogLevel::kTrace, "program after all passes:\n" + result.ir_text);
   return result;
 }

@@ -32,6 +32,9 @@ struct Executable {
   bool from_cache = false;
 };
 
+// Error(kIpuCountNotPowerOfTwo) when so many IPUs of each replica cannot be reserved.
+void check_ipu_count(int per_replica, const CompileOptions& options);
+
 // `module` is consumed by the passes.
 Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options);
 

@@ -2,11 +2,24 @@
 
 #include <fmt/core.h>
 
+#include <bit>
+
 #include "emulator/faults/faults.h"
 #include "support/error.h"
 #include "support/log.h"
 
 namespace ipu::runtime {
+namespace {
+
+// Number of a group in the list of all aligned groups of 1, 2, 4, ... IPUs, smallest first.
+int device_id(int first, int count) {
+  const int width = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+  int id = first / width;
+  for (int smaller = 1; smaller < width; smaller *= 2) id += target::attached_system().num_ipus / smaller;
+  return id;
+}
+
+}  // namespace
 
 DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::function<bool()>& interrupted) {
   emulator::add_faults_of_environment();
@@ -23,10 +36,16 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
       if (fixed && count_ > ipus)
         log(LogLevel::kWarn, fmt::format("device Id {} has {} IPUs, the model uses {}: the others stay idle",
                                          request.ipu_id, count_, ipus));
+      id_ = fixed ? request.ipu_id : device_id(first_, count_);
+      if (log_enabled(LogLevel::kDebug))
+        log(LogLevel::kDebug, fmt::format("Acquired {} IPU(s): running on device Id {}", count_, id_));
       return;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kNoDevice || !request.wait_for_ipu || !could_have) throw;
-      if (!waited) log(LogLevel::kWarn, "waiting for IPUs (POPTORCH_WAIT_FOR_IPU): " + e.message());
+      if (!waited) {
+        log(LogLevel::kWarn, "waiting for IPUs (POPTORCH_WAIT_FOR_IPU): " + e.message());
+        log(LogLevel::kTrace, "No IPU available, sleeping");
+      }
     }
     constexpr int kSlice = 20;  // milliseconds
     pool.wait_for_release(kSlice);
@@ -36,7 +55,9 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
 }
 
 DeviceLease::~DeviceLease() {
-  if (first_ >= 0) target::DevicePool::instance().release(first_, count_);
+  if (first_ < 0) return;
+  target::DevicePool::instance().release(first_, count_);
+  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, fmt::format("Detached from device {}", id_));
 }
 
 }  // namespace ipu::runtime

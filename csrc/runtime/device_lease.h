@@ -28,9 +28,10 @@ class DeviceLease {
   DeviceLease& operator=(const DeviceLease&) = delete;
 
   int first_ipu() const { return first_; }  // -1: a software model
+  int id() const { return id_; }            // of the group of IPUs; -1: a software model
 
  private:
-  int first_ = -1, count_ = 0;
+  int first_ = -1, count_ = 0, id_ = -1;
 };
 
 }  // namespace ipu::runtime

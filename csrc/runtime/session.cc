@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "support/error.h"
+#include "support/log.h"
 
 namespace ipu::runtime {
 
@@ -99,6 +100,8 @@ void Session::attach() {
   auto lease = std::make_unique<DeviceLease>(executable_.ipus_reserved, settings_.device, interrupted_);
   load();
   first_ipu_ = lease->first_ipu();
+  if (log_enabled(LogLevel::kTrace)) log(LogLevel::kTrace, fmt::format("Attached to device {}", lease->id()));
+  log_backend("devicex", LogLevel::kTrace, "the program is loaded");
   lease_ = std::move(lease);
 }
 

@@ -17,7 +17,7 @@
 namespace ipu {
 namespace {
 
-std::atomic<LogLevel> current_level{LogLevel::kWarn};
+std::atomic<LogLevel> current_level{LogLevel::kWarn}, backend_level{LogLevel::kWarn};
 
 struct Destination {
   ForkSafe<std::mutex> mutex;
@@ -80,6 +80,28 @@ void close_repeats(Destination& d) {
 
 void set_log_level(LogLevel level) { current_level.store(level, std::memory_order_relaxed); }
 LogLevel log_level() { return current_level.load(std::memory_order_relaxed); }
+
+void set_backend_log_level(LogLevel level) { backend_level.store(level, std::memory_order_relaxed); }
+bool backend_log_enabled(LogLevel level) {
+  return level >= backend_level.load(std::memory_order_relaxed) && level != LogLevel::kOff;
+}
+
+void log_backend(std::string_view channel, LogLevel level, std::string_view message) {
+  if (!backend_log_enabled(level)) return;
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm utc;
+  gmtime_r(&now.tv_sec, &utc);
+  constexpr std::string_view kLetters = "TDIWE";
+  const std::string line =
+      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z popart:{} {}.{} {}: {}\n", utc.tm_year + 1900,
+                  utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1'000,
+                  channel, ::getpid(), ::gettid(), kLetters[static_cast<size_t>(level)], message);
+  Destination& d = destination();
+  std::lock_guard lock(d.mutex);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
 
 void set_log_destination(const std::string& name) {
   std::FILE* file = name == "stdout" ? stdout : stderr;

@@ -22,6 +22,13 @@ void set_log_destination(const std::string& destination);
 // were not.
 void set_max_repeat_logs(uint64_t count);
 
+// The log of what stands for PopTorch's back end has a level of its own, and goes to standard error.
+void set_backend_log_level(LogLevel level);
+bool backend_log_enabled(LogLevel level);
+// Writes `<time>Z popart:<channel> <pid>.<tid> <L>: message` when the level is enabled; L is one of T, D, I, W, E.
+// Thread-safe.
+void log_backend(std::string_view channel, LogLevel level, std::string_view message);
+
 // Writes `[HH:MM:SS.mmm] [poptorch:cpp] [level] message` when the level is enabled. Thread-safe.
 void log(LogLevel level, std::string_view message);
 

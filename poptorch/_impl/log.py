@@ -8,6 +8,9 @@ import sys
 
 logger = logging.getLogger("poptorch::python")
 
+# Levels of the native log, for `poptorch_core.log`.
+TRACE, DEBUG, INFO, WARN = 0, 1, 2, 3
+
 # name → (level of the native side, level of Python's logging)
 LEVELS = {
     "TRACE_ALL": (0, logging.DEBUG),
@@ -42,6 +45,21 @@ class _Formatter(logging.Formatter):
             level = f"{_COLOURS.get(record.levelno, '')}{level}\033[0m"
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         return f"[{time}] [poptorch::python] [{level}] {record.getMessage()}"
+
+
+class _StandardError(logging.StreamHandler):
+    """Writes to what `sys.stderr` is when a record comes, so that a redirection after the import is followed."""
+
+    def __init__(self):
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):
+        return sys.stderr
+
+    def emit(self, record):
+        if self.stream is not None:
+            super().emit(record)
 
 
 class _RepeatFilter(logging.Filter):
@@ -85,13 +103,12 @@ def install() -> None:
     poptorch_core.setLogDestination(os.environ.get("POPTORCH_LOG_DEST", "stderr"))
     if not logger.handlers:
         logger.addFilter(_repeats)
-        handler = logging.StreamHandler()
+        handler = _StandardError()
         handler.setFormatter(_Formatter())
         logger.addHandler(handler)
-        logger.propagate = False
     set_level(os.environ.get("POPTORCH_LOG_LEVEL", "WARN"))
     backend = os.environ.get("POPART_LOG_LEVEL") or os.environ.get("POPLAR_LOG_LEVEL")
-    if backend and "POPTORCH_LOG_LEVEL" not in os.environ:
+    if backend:
         setPopartLogLevel(backend)
 
 
@@ -119,10 +136,10 @@ def set_level(level: str | int) -> None:
 
 
 def setPopartLogLevel(level: str) -> None:
-    """Sets the level of native logs alone: a name of `LEVELS`; ValueError otherwise."""
+    """Sets the level of the back end's log: a name of `LEVELS`; ValueError otherwise."""
     from poptorch import poptorch_core
 
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         raise ValueError(f"Unknown log level {level!r}. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN.")
     poptorch_core.setPopartLogLevel(LEVELS[level][0])
 

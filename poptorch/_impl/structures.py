@@ -141,12 +141,6 @@ class Signature:
             return ("custom", type(value), [cls._describe(tensor) for tensor in parser.yieldTensors(value)])
         return ("constant", type(value), value)
 
-    def is_constant(self, name, value):
-        """Was `value`, not a tensor, the argument `name` of the first call?"""
-        return self._values[self._names.index(name)][0] == "constant" and not differ(
-            value, self._values[self._names.index(name)][2]
-        )
-
     def flatten(self, values):
         """Checks the values of a later call and returns their tensors in canonical order (list)."""
         if len(values) != len(self._values):

@@ -103,7 +103,8 @@ class StepEmitter {
   void accumulate(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* index);
   void update(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* factor);
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
-  double gradient_divisor(const Trained& trained) const;
+  // Of a mean: all replicas count, also those that hold another value of the parameter.
+  double gradient_divisor() const;
 
   // step_micro_batch.cc
   void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);

@@ -108,10 +108,9 @@ void StepEmitter::accumulate(ir::Builder& builder, Slots& slots, const Trained& 
                           {{"group_size", at.shards().members}, {"group_stride", at.shards().stride}});
   }
   Value* before = at.load_stored(builder, slots);
-  at.store_stored(
-      builder, slots,
-      optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
-                             streamed_values(trained.group, slots), gradient_divisor(trained), index));
+  at.store_stored(builder, slots,
+                  optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
+                                         streamed_values(trained.group, slots), gradient_divisor(), index));
 }
 
 void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,

@@ -139,14 +139,11 @@ void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trai
                          Value* factor) {
   const StepVariable& state = variables_[trained.variable];
   stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-  const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
-  if (factor != nullptr && relative != 1.0)
-    factor = ops::build(builder, "mul", {factor, builder.scalar(DType::kF32, relative)});
   const optimizers::UpdateResult result =
       optimizers::build_update(builder, options_.optimizer, trained.group,
                                {state.at.load(builder, slots), gradient, load_states(builder, trained, slots),
                                 streamed_values(trained.group, slots), factor},
-                               gradient_divisor(trained));
+                               gradient_divisor());
   state.at.store(builder, slots, result.weight);
   store_updated(builder, slots, trained);
   for (size_t i = 0; i < trained.states.size(); ++i) trained.states[i].store(builder, slots, result.state[i]);
@@ -159,18 +156,13 @@ Value* StepEmitter::emit_clipping(ir::Builder& builder, const std::vector<Value*
   if (!spec.clips() || trained_.empty()) return nullptr;
   std::vector<Value*> squares;
   for (size_t t = 0; t < trained_.size(); ++t) {
-    const Trained& trained = trained_[t];
-    stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-    Value* square = optimizers::squared_norm(builder, gradients[t]);
-    const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
-    if (relative != 1.0)
-      square = ops::build(builder, "mul", {square, builder.scalar(DType::kF32, relative * relative)});
-    squares.push_back(square);
+    stand_at(builder, variables_[trained_[t].variable].home, ir::Context::kAccumulateOuter);
+    squares.push_back(optimizers::squared_norm(builder, gradients[t]));
   }
   stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
   Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
   return optimizers::gradient_factor(builder, spec, sum, streamed_values(trained_[0].group, slots),
-                                     gradient_divisor(trained_[0]));
+                                     gradient_divisor());
 }
 
 std::vector<Value*> StepEmitter::load_states(ir::Builder& builder, const Trained& trained,
@@ -189,10 +181,8 @@ std::map<std::string, Value*> StepEmitter::streamed_values(int group, const Slot
   return values;
 }
 
-double StepEmitter::gradient_divisor(const Trained& trained) const {
-  if (!options_.mean_reduction) return 1.0;
-  return static_cast<double>(options_.accumulation *
-                             replicas_in_group(*variables_[trained.variable].variable, options_.replicas));
+double StepEmitter::gradient_divisor() const {
+  return options_.mean_reduction ? static_cast<double>(options_.accumulation * options_.replicas) : 1.0;
 }
 
 }  // namespace ipu::frontends

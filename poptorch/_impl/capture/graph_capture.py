@@ -9,6 +9,7 @@ from poptorch._impl import errors
 from poptorch._impl.capture import state as capture_state, patches
 from poptorch._impl import structures
 
+_DYNAMIC_SHAPE = "the shape of its result depends on values"  # in errors of the capture
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
 
@@ -127,10 +128,24 @@ class GraphCapture:
             [(self._example(tensor, count, factors), tensor.detach()) for tensor in structures.tensors_of(value)]
             for value in values
         ]
+        buffers = {name for name, _ in self._model.named_buffers(remove_duplicate=False)}
+        unknown = sorted(self._updatable - buffers)
+        if unknown:
+            raise errors.create_error(
+                f"Options.updatableNamedBuffers: the model has no buffers {unknown}. It has {sorted(buffers)}."
+            )
         changes = poptorch_core.Changes()
-        return changes.run(lambda: self._run(changes, names, values, keywords, examples))
+        try:
+            return changes.run(lambda: self._run(changes, names, values, keywords, examples))
+        except poptorch_core.Error as error:
+            if _DYNAMIC_SHAPE not in error.message:
+                raise
+            raise errors.with_dynamic_shape(error) from None
 
     def _run(self, changes, names, values, keywords, examples):
+        plain = getattr(type(self._model), "_poptorch_original_class", None)
+        if plain is not None:  # nobody fetches weights while they are symbolic
+            changes.set_class(self._model, plain)
         registered = self._registered_tensors()
         poptorch_core.set_location_excludes(self._location_excludes)
         changes.at_end(self.core.settle)

@@ -295,8 +295,8 @@ def _check_ours(instance, state):
         fields = tuple(kinds)
         fits = all(type(state.get(name)) in kinds[name] for name in fields)
     elif kind is optim.VariableAttributes:
-        fields = ("_variable", "_allowed")
-        fits = all(_is_texts(state.get(name), (set,)) for name in fields)
+        fields = ("_variable_attributes", "_allowed_attributes")
+        fits = all(_is_texts(state.get(name), (list,)) for name in fields)
     elif kind is _device_state():
         fields = ("state", "param")
         tensors = [_is_dict(state.get(name), str, torch.Tensor) for name in fields]

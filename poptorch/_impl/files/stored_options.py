@@ -113,6 +113,13 @@ _VALUES = {
 _FLAGS = ("_relax_optimizer_checks", "_show_progress_bar", "_module_namescope")
 
 
+def carried_names():
+    """Names in `Options.toDict()` of the options that a file may set (set of str); the strategy is no name there."""
+    other = {"num_io_tiles": "numIOTiles", "updatable_named_buffers": "updatableNamedBuffers"}
+    names = {other.get(name, name) for part in _VALUES.values() for name in part}
+    return names | {"patterns", "patterns_level"}
+
+
 def _require(condition, name):
     if not condition:
         raise Damaged(f"its options have an odd {name}")

@@ -8,6 +8,7 @@ import torch
 import poptorch.optim
 from poptorch import enums
 from poptorch._impl.log import logger, warn_once
+from poptorch._impl.optimizer.watch import AttributeWatch
 
 SUPPORTED = tuple(f"torch.optim.{name}" for name in ("SGD", "Adam", "AdamW", "RMSprop")) + tuple(
     f"poptorch.optim.{name}" for name in ("SGD", "Adam", "AdamW", "RMSprop", "LAMB")
@@ -59,6 +60,10 @@ _RMSPROP = _Family(
 )
 _LAMB = _Family(("lr", "betas", "eps", "weight_decay", "max_weight_norm"), {}, types=_ADAPTIVE_TYPES, clips=False)
 
+# Names of the kinds in the log, by number.
+_KIND_NAMES = ("SGD1", "SGD2", "ADAM", "ADAMW", "ADAMW_NO_BIAS", "RMSPROP", "RMSPROP_CENTERED", "LAMB", "LAMB_NO_BIAS")
+# Attributes of the optimizer itself that are read.
+_GLOBALS = {"loss_scaling", "max_grad_norm", "use_tf_variant", "use_combined_accum", "bias_correction"}
 _COMBINED, _SEPARATE, _KIND_ADAM, _KIND_ADAMW, _KIND_RMSPROP, _KIND_LAMB = 0, 1, 2, 3, 5, 7
 
 
@@ -123,8 +128,7 @@ class OptimizerReader:
         """
         self._scales_losses = scales_losses
         self._names = parameter_names
-        self._relax = relax_checks
-        self._known_keys = None
+        self._watch = AttributeWatch(relax_checks)
         self._torch_variable = None  # attributes of a torch optimizer that are variable, decided at first use
         self._foreign = None  # what require_known_parameters() says
 
@@ -141,7 +145,9 @@ class OptimizerReader:
                 ("optimizer subclass", type(optimizer)),
                 f"{type(optimizer).__name__}.step() is not used: the device applies the update of its base class.",
             )
-        self._warn_unexpected(optimizer, family)
+        self._watch.look(
+            optimizer, _KIND_NAMES[kind], {*family.types, *_GLOBALS}, {*family.hypers, *family.others, *_FLAGS}
+        )
         if any(group.get("maximize") for group in optimizer.param_groups):
             warn_once("maximize", "maximize=True is ignored on the device: negate the loss instead.")
         loss_scaling = _number("loss_scaling", getattr(optimizer, "loss_scaling", 1.0))
@@ -162,6 +168,7 @@ class OptimizerReader:
         return {
             "kind": kind,
             "groups": groups,
+            "defaults": self._default_hypers(optimizer, family, constant, kind),
             "group_of": group_of,
             "loss_scaling": (loss_scaling, constant("loss_scaling")),
             "max_grad_norm": _max_grad_norm(optimizer, family),
@@ -176,6 +183,13 @@ class OptimizerReader:
         """KeyError when the optimizer read last holds a parameter that is not in the model."""
         if self._foreign is not None:
             raise KeyError(self._foreign)
+
+    def _default_hypers(self, optimizer, family, constant, kind):
+        """As one of groups; for the log alone, so what cannot be read is left out."""
+        try:
+            return self._hypers(optimizer.defaults, 0, family, constant, kind)
+        except AssertionError:
+            return {}
 
     @staticmethod
     def _hypers(group, index, family, constant, kind):
@@ -217,15 +231,6 @@ class OptimizerReader:
             if loss_scaling != 1.0:
                 self._torch_variable.add("loss_scaling")
         return lambda name: name not in self._torch_variable
-
-    def _warn_unexpected(self, optimizer, family):
-        keys = {key for group in optimizer.param_groups for key in group}
-        keys -= {"params", *family.hypers, *family.others, *_FLAGS}
-        if self._known_keys is not None:
-            for key in sorted(keys - self._known_keys):
-                log = logger.debug if self._relax else logger.warning
-                log("Ignoring unexpected optimizer attribute '%s'", key)
-        self._known_keys = keys | (self._known_keys or set())
 
 
 def _max_grad_norm(optimizer, family):
@@ -289,67 +294,3 @@ def check_mean_strategy(description, options):
             "An optimizer with accum_type=torch.float16 needs poptorch.MeanReductionStrategy.Running, and the model was "
             "compiled with Post. Set the optimizer before the first call, or create a new trainingModel."
         )
-
-
-# --- scalars of the state dictionary ---
-
-_ADAPTIVE_NAMES = {
-    "lr": "learningRate",
-    "weight_decay": "weightDecay",
-    "beta1": "beta1",
-    "beta2": "beta2",
-    "alpha": "alpha",
-    "eps": "eps",
-    "momentum": "momentum",
-    "max_weight_norm": "maxWeightNorm",
-}
-
-
-def device_scalars(description):
-    """Variable hyper-parameters as the device sees them: 0-d tensors by back-end name (docs/optimizers.md)."""
-    loss_scaling, is_constant = description["loss_scaling"]
-    scalars = {} if is_constant else {"lossScaling_FLOAT": loss_scaling}
-    for parameter, index in description["group_of"].items():
-        group = description["groups"][index]
-        of_group = _sgd_scalars(description, group) if description["kind"] <= _SEPARATE else _adaptive_scalars(group)
-        scalars.update({f"{name}___specific___{parameter}": value for name, value in of_group.items()})
-    return {name: torch.tensor(value, dtype=torch.float32) for name, value in scalars.items()}
-
-
-def _adaptive_scalars(group):
-    return {_ADAPTIVE_NAMES[name]: value for name, (value, is_constant) in group.items() if not is_constant}
-
-
-def _sgd_scalars(description, group):
-    values = {name: value for name, value in group.items() if name != "nesterov"}
-    values["loss_scaling"] = description["loss_scaling"]
-    lr, momentum, dampening, decay, velocity_scaling, loss_scaling = (
-        values[name][0] for name in ("lr", "momentum", "dampening", "weight_decay", "velocity_scaling", "loss_scaling")
-    )
-
-    def is_variable(*names):
-        return any(not values[name][1] for name in names)
-
-    undamped = 1 - dampening
-    table: dict[str, tuple[float, tuple[str, ...]]]
-    if values["momentum"] == (0.0, True):
-        table = {
-            "scaledLearningRate0": (lr * undamped / loss_scaling, ("lr", "dampening", "loss_scaling")),
-            "weightDecayScaleFactor0": (1 - lr * undamped * decay, ("lr", "dampening", "weight_decay")),
-        }
-    else:
-        suffix = 1 if description["kind"] == _COMBINED else 2
-        scaled = ("velocity_scaling",) if suffix == 1 else ()
-        table = {
-            f"scaledLearningRate{suffix}": (lr / velocity_scaling, ("lr", *scaled)),
-            f"weightDecayScaleFactor{suffix}": (
-                undamped * decay * velocity_scaling,
-                ("dampening", "weight_decay", *scaled),
-            ),
-            f"dampeningScaleFactor{suffix}": (
-                undamped * velocity_scaling / loss_scaling,
-                ("dampening", "loss_scaling", *scaled),
-            ),
-            f"scaledMomentum{suffix}": (momentum, ("momentum",)),
-        }
-    return {name: value for name, (value, atoms) in table.items() if is_variable(*atoms)}

@@ -5,9 +5,11 @@ Hyper-parameters are read by `optimizer_attributes`; the host's copy of the stat
 
 import weakref
 
-from poptorch._impl.optimizer import attributes as optimizer_attributes
-from poptorch._impl.log import logger
+from poptorch._impl.optimizer import attributes as optimizer_attributes, scalars
+from poptorch import poptorch_core
+from poptorch._impl.log import INFO, logger
 from poptorch._impl.optimizer.state import DeviceState, device_state_of
+from poptorch._impl.optimizer.update_lines import log_update
 
 
 class OptimizerLink:
@@ -22,7 +24,9 @@ class OptimizerLink:
             parameter_names, options._relax_optimizer_checks, scales_losses
         )
         self.optimizer = optimizer
-        self.description = self._reader.read(optimizer)
+        self._given = self._reader.read(optimizer)  # by the program, with the last setOptimizer
+        self.description = self._given  # what the device has or gets: scalars of a state dictionary may say otherwise
+        self._loaded = None  # scalars of a state dictionary that the device has, as they were loaded
         optimizer_attributes.choose_mean_strategy(self.description, options)
         self.host = device_state_of(optimizer) or DeviceState()
 
@@ -30,8 +34,10 @@ class OptimizerLink:
     def before_compile(self):
         """Hyper-parameters that were loaded since wrapping. KeyError for parameters that are not in the model."""
         if self.host.pending:
-            self.description = self._reader.read(self.optimizer)
+            self.description = self._given = self._reader.read(self.optimizer)
+        self._loaded = None
         self._reader.require_known_parameters()
+        log_update(self.description)
 
     def on_attach(self):
         """State host to device if there is some."""
@@ -65,16 +71,24 @@ class OptimizerLink:
         """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""
         executable = self._living().executable
         description = self._reader.read(optimizer)
+        changed = description != self._given or optimizer is not self.optimizer
         if executable is not None:
             self._reader.require_known_parameters()
             optimizer_attributes.check_mean_strategy(description, self._options)
-            executable.set_optimizer(description)
+            if changed:
+                executable.set_optimizer(description)
+                self._loaded = None
+                log_update(description)
         else:
             optimizer_attributes.choose_mean_strategy(description, self._options)
         if optimizer is not self.optimizer:
             self._replace_state(device_state_of(optimizer) or DeviceState())
+        if changed and self.host.pending:  # the program says more than what was loaded before
+            self.host.param, self.host.scalars_are_loaded = self._scalars_of(description), False
         self.optimizer = optimizer
-        self.description = description
+        self._given = description
+        if changed:
+            self.description = description
 
     def _replace_state(self, new):
         old = self.host
@@ -111,22 +125,38 @@ class OptimizerLink:
 
     def read_device(self):
         """(state, param) as they are on the device."""
-        state = self._living().executable.read_optimizer_state()
-        return state, optimizer_attributes.device_scalars(self.description)
+        poptorch_core.log(INFO, "Writing optimiser state tensors from IPU to host.")
+        return self._living().executable.read_optimizer_state(), self._scalars()
+
+    def scalar_names(self):
+        """Names of the variable hyper-parameters on the device (list of str)."""
+        return list(self._scalars_of(self.description))
+
+    def _scalars_of(self, description):
+        return scalars.device_scalars(description, self._options.Training.gradient_accumulation)
+
+    def _scalars(self):
+        return dict(self._loaded) if self._loaded is not None else self._scalars_of(self.description)
 
     def _upload(self):
         executable = self._living().executable
         state, param = self.host.state, self.host.param
         assert state is not None and param is not None, "only state that is there goes to the device"
-        if self.host.pending:
-            description = self._reader.read(self.optimizer)
-            executable.set_optimizer(description)
-            self.description = description
-            _warn_differences("parameter", param, optimizer_attributes.device_scalars(description))
+        if self.host.scalars_are_loaded:
+            self._upload_scalars(executable, param)
+        poptorch_core.log(INFO, "Writing optimiser state tensors from host to IPU memory")
         wanted = executable.read_optimizer_state()
         _warn_differences("state", state, wanted)
         executable.write_optimizer_state({name: state[name] for name in wanted if name in state})
-        self.host.pending = False
+        self.host.pending = self.host.scalars_are_loaded = False
+
+    def _upload_scalars(self, executable, loaded):
+        loaded, former = scalars.canonical(loaded), self._scalars()
+        _warn_differences("parameter", loaded, former)
+        accumulation = self._options.Training.gradient_accumulation
+        self.description = scalars.with_scalars(self.description, loaded, accumulation)
+        executable.set_optimizer(self.description)
+        self._loaded = {name: loaded.get(name, value) for name, value in former.items()}
 
 
 def _warn_differences(what, given, wanted):

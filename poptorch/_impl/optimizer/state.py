@@ -12,6 +12,7 @@ import weakref
 
 import torch
 
+from poptorch._impl.log import logger
 
 _Tensors = typing.Optional[dict[str, torch.Tensor]]
 
@@ -27,6 +28,7 @@ class DeviceState:
         self.state = state
         self.param = param
         self.pending = pending
+        self.scalars_are_loaded = False  # `param` is what the device shall use, whatever the optimizer's groups say
         # The link of the executor that has the state on its device.
         self._link: weakref.ref[typing.Any] | None = None
         self._version: int | None = None  # runs of that executor when the copy was made
@@ -44,9 +46,13 @@ class DeviceState:
     def fetch(self) -> None:
         """Brings the copy up to date if the device has run since it was made."""
         link = self._current_link()
-        if link is None or self.pending or not link.is_attached() or self._version == link.version():
-            return
-        link.hold(self._read, link)
+        if link is not None and self.is_outdated():
+            link.hold(self._read, link)
+
+    def is_outdated(self) -> bool:
+        """Has the device run since the copy was made?"""
+        link = self._current_link()
+        return not (link is None or self.pending or not link.is_attached() or self._version == link.version())
 
     def _read(self, link: typing.Any) -> None:
         if self._current_link() is not link or self.pending or not link.is_attached():
@@ -65,6 +71,7 @@ class DeviceState:
 
     def _take(self, loaded: DeviceState) -> None:
         self.state, self.param, self.pending = loaded.state, loaded.param, True
+        self.scalars_are_loaded = True
 
     def _current_link(self) -> typing.Any:
         link = self._link
@@ -89,6 +96,8 @@ def device_state_of(optimizer: object) -> DeviceState | None:
 
 def state_dict_of(host: DeviceState, torch_part: dict[str, typing.Any]) -> dict[str, typing.Any]:
     """The state dictionary of a poptorch optimizer."""
+    if host.state is not None and not host.is_outdated():
+        logger.debug("Using cached optimiser state dict")
     host.fetch()
     copied = [dict(part) if part is not None else None for part in (host.state, host.param)]
     return {"ipu_state": copied[0], "ipu_param": copied[1], **torch_part}

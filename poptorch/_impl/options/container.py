@@ -48,6 +48,10 @@ class OptionContainer:
     if not typing.TYPE_CHECKING:
 
         def __setattr__(self, name, value):
+            if name == "__class__":  # launchers put a subclass in the place of a part; values stay
+                self._check_writable()
+                object.__setattr__(self, name, value)
+                return
             if name.startswith("_"):
                 if name not in self.__dict__:
                     raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")

@@ -68,6 +68,11 @@ class TensorLocationOptions(OptionContainer):
         )
         return self._register("num_io_tiles", num_tiles)
 
+    def _to_dict(self) -> dict[str, typing.Any]:
+        """What was set, by the names of `Options.toDict()`."""
+        names = {"num_io_tiles": "numIOTiles"}
+        return {names.get(name, name): value for name, value in self._values.items() if value != {}}
+
     def _location(self, name: str, location: TensorLocationSettings) -> Self:
         assert isinstance(location, TensorLocationSettings), (
             f"expected poptorch.TensorLocationSettings, got {type(location).__name__}"

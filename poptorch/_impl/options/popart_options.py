@@ -64,6 +64,13 @@ class PopartOptions:
         """Replaces the options of the engine (dict of str to str): short for `set("engineOptions", ...)`."""
         return self.set("engineOptions", engine_options)
 
+    def _to_dict(self) -> dict[str, typing.Any]:
+        """What was set, by the names of `Options.toDict()`."""
+        made = dict(self.options)
+        if self.patterns_level is not None:
+            made.update(patterns=dict(self.patterns), patterns_level=self.patterns_level)
+        return made
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PopartOptions) and (self.options, self.patterns, self.patterns_level) == (
             other.options,
@@ -75,7 +82,8 @@ class PopartOptions:
         return hash(PopartOptions)
 
     def __deepcopy__(self, memory: dict[int, typing.Any]) -> PopartOptions:
-        twin = PopartOptions()
+        twin = type(self).__new__(type(self))
+        PopartOptions.__init__(twin)
         memory[id(self)] = twin
         twin.options = copy.deepcopy(self.options, memory)
         twin.patterns = dict(self.patterns)

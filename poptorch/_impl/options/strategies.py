@@ -66,6 +66,7 @@ class PipelinedExecution:
     """
 
     _schedule = "pipelined"
+    _mode = 0  # number in `Options.toDict()`
 
     def __init__(self, *args: Stage | str | list[str] | tuple[str, ...] | enums.AutoStage) -> None:
         self._auto: enums.AutoStage | None = None
@@ -92,6 +93,9 @@ class PipelinedExecution:
             assert block not in self._known(), f"Block '{block}' is associated with more than one stage"
         stage._stage_id = len(self._stages)
         self._stages.append(stage)
+
+    def _to_dict(self) -> dict[str, typing.Any]:
+        return {"execution_mode": self._mode}
 
     def _known(self) -> list[str]:
         return [block for stage in self._stages for block in stage.blocks]
@@ -163,3 +167,4 @@ class ShardedExecution(PipelinedExecution):
     """Same mapping of blocks to IPUs, executed strictly one after another. Arguments as `PipelinedExecution`."""
 
     _schedule = "sharded"
+    _mode = 1

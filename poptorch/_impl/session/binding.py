@@ -1,6 +1,9 @@
 """Binds the arguments of a call to the parameters of `forward`, in the order of its signature."""
 
+from __future__ import annotations
+
 import inspect
+import typing
 
 from poptorch._impl import errors
 from poptorch._impl import structures
@@ -35,8 +38,13 @@ class ArgumentBinder:
         self._var_positional = next((p for p in parameters if p.kind == kinds.VAR_POSITIONAL), None)
         self._var_keyword = next((p for p in parameters if p.kind == kinds.VAR_KEYWORD), None)
 
+    @property
+    def defaults(self):
+        """Default values by name of the parameters that have one (dict)."""
+        return {p.name: p.default for p in self._ordinary + self._keyword_only if p.default is not _EMPTY}
+
     def bind(self, args, kwargs):
-        """Names and values in canonical order, trailing defaults left out.
+        """Names and values of all parameters in canonical order; those left out have their default value.
 
         Returns:
             (names, values, keywords): `keywords[i]` is the keyword under which value i is passed on, or None.
@@ -58,37 +66,24 @@ class ArgumentBinder:
         assert not kwargs or self._var_keyword is not None, (
             f"Unexpected keyword argument(s) {sorted(kwargs)}: forward takes ({accepted})"
         )
-        ordinary = self._with_defaults(self._ordinary, values)
-        rest = args[len(self._ordinary) :]
-        names = [name for name, _ in ordinary]
-        found = [value for _, value in ordinary]
-        keywords = [None] * len(found)
+        bound: list[tuple[str, typing.Any, str | None]] = []
+        bound += [(p.name, _given_or_default(p, values), None) for p in self._ordinary]
         if self._var_positional is not None:
-            names += [f"*{self._var_positional.name}[{i}]" for i in range(len(rest))]
-            found += rest
-            keywords += [None] * len(rest)
-        for name, value in self._with_defaults(self._keyword_only, values):
-            names.append(name)
-            found.append(value)
-            keywords.append(name)
+            rest = args[len(self._ordinary) :]
+            bound += [(f"*{self._var_positional.name}[{i}]", value, None) for i, value in enumerate(rest)]
+        bound += [(p.name, _given_or_default(p, values), p.name) for p in self._keyword_only]
         if self._var_keyword is not None:
-            for name, value in kwargs.items():
-                names.append(f"**{self._var_keyword.name}[{name!r}]")
-                found.append(value)
-                keywords.append(name)
+            bound += [(f"**{self._var_keyword.name}[{name!r}]", value, name) for name, value in kwargs.items()]
+        names, found, keywords = (list(column) for column in zip(*bound)) if bound else ([], [], [])
         return names, found, keywords
 
-    def align(self, names, values, wanted, was_given):
-        """Names and values of a later call in the order of `wanted`, the names of the first call.
-
-        A default may be given in one call and left out in another, `**kwargs` may come in any order. Other differences
-        are left for the comparison with the first call to report. `was_given(name, value)`: is this constant what the
-        first call had?
+    def align(self, names, values, wanted):
+        """The values of a later call in the order of `wanted`, the names of the first call: `**kwargs` may come in any
+        order. Other differences are left for the comparison with the first call to report.
 
         Raises:
             poptorch.Error: the keys of `**kwargs` differ from those of the first call.
         """
-        given = dict(zip(names, values))
         if self._var_keyword is not None:
             of_all = f"**{self._var_keyword.name}"
             keys, first_keys = ({n for n in some if n.startswith(f"{of_all}[")} for some in (names, wanted))
@@ -97,25 +92,14 @@ class ArgumentBinder:
                     sorted(n[len(of_all) + 2 : -2] for n in some) for some in (first_keys - keys, keys - first_keys)
                 )
                 raise structures.mismatch("Keys", of_all, f"unexpected {unexpected}, missing {missing}.")
-        defaults = {p.name: p.default for p in self._ordinary + self._keyword_only if p.default is not _EMPTY}
-        surplus = [name for name in names if name not in set(wanted)]
-        if any(name not in defaults or structures.differ(given[name], defaults[name]) for name in surplus):
-            return names, values
-        left_out = [name for name in wanted if name not in given]
-        if any(name not in defaults or not was_given(name, defaults[name]) for name in left_out):
-            return names, values
-        return wanted, [given[name] if name in given else defaults[name] for name in wanted]
+        if set(names) != set(wanted):
+            return values
+        given = dict(zip(names, values))
+        return [given[name] for name in wanted]
 
-    @staticmethod
-    def _with_defaults(parameters, values):
-        """Values of the parameters up to the last given one (or all mandatory ones)."""
-        last = max((i for i, p in enumerate(parameters) if p.name in values or p.default is _EMPTY), default=-1)
-        result = []
-        for parameter in parameters[: last + 1]:
-            if parameter.name in values:
-                result.append((parameter.name, values[parameter.name]))
-            elif parameter.default is not _EMPTY:
-                result.append((parameter.name, parameter.default))
-            else:
-                raise errors.create_error(f"Mandatory parameter missing: forward needs '{parameter.name}'.")
-        return result
+
+def _given_or_default(parameter, values):
+    value = values.get(parameter.name, parameter.default)
+    if value is _EMPTY:
+        raise errors.create_error(f"Mandatory parameter missing: forward needs '{parameter.name}'.")
+    return value

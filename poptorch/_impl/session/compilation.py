@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import datetime
+import math
 import typing
 
 import torch
@@ -18,19 +19,29 @@ from poptorch._impl.session import inspection, job, precompiled, rng
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.progress import compilation_progress
 from poptorch._impl.session.state import WrapperState
-from poptorch._impl.structures import Signature, rebuild, tensors_of
+from poptorch._impl.structures import Signature, differ, rebuild, tensors_of
 
 # One forward is recorded at a time in a process; who comes second waits.
 capturing = poptorch_core.WaitLock("the capture of a model")
 
 
-def _native_call(executable, result, values, keywords):
-    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others."""
+def _native_call(executable, result, names, values, keywords, defaults):
+    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others.
+
+    Arguments behind the tensors are left out in such a call: they must have been compiled with their defaults.
+    """
     flat_result = isinstance(result, torch.Tensor) or (
         type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
     )
-    flat = flat_result and all(isinstance(value, torch.Tensor) for value in values) and not any(keywords)
+    count = next((i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)), len(values))
+    flat = flat_result and not any(keywords[:count])
+    rest = zip(names[count:], values[count:])
+    flat = flat and all(name in defaults and _is_constant(value, defaults[name]) for name, value in rest)
     return executable.call if flat else None
+
+
+def _is_constant(value, expected):
+    return not any(True for _ in tensors_of(value)) and type(value) is type(expected) and not differ(value, expected)
 
 
 def _factors(state: WrapperState) -> dict[str, int]:
@@ -85,7 +96,9 @@ def _alone_in_capturing(state, body):
 def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
     options = state.options
     places = options._strategy._place(captured.blocks())
-    popart_choices.warn(options, places, state.training)
+    link = state.optimizer_link
+    clips = link is not None and math.isfinite(link.description["max_grad_norm"])
+    popart_choices.report(options, places, state.training, clips)
     native = {
         "training": state.training,
         "device_iterations": options.device_iterations,
@@ -98,7 +111,7 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "replica_groupings": state.groupings,
         "output_mode": int(options.output_mode),
         "output_period": options.output_return_period,
-        "schedule": options._strategy._schedule,
+        "schedule": popart_choices.schedule(options),
         "places": places,
         **locations.native(options.TensorLocations, off_chip=isinstance(options._strategy, phased.PhasedExecution)),
         "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
@@ -110,9 +123,9 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
     }
     if isinstance(options._strategy, phased.PhasedExecution):
         native["phases"] = phased.native(options._strategy)
-    if state.optimizer_link is not None:
+    if link is not None:
         native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
-        native["optimizer"] = state.optimizer_link.description
+        native["optimizer"] = link.description
     return native
 
 
@@ -163,8 +176,11 @@ def compile_program(
             if from_file is None:
                 native = _native_options(state, captured)
                 executable = poptorch_core.compile(captured, {**native, "cache_directory": cache_directory})
+                if link is not None:
+                    executable.add_tensor_names(link.scalar_names())
             else:
                 executable = from_file.executor(poptorch_core.graph_digest(captured))
+                precompiled.describe(executable, from_file)
                 if link is not None:
                     executable.set_optimizer(link.description)
         executable.configure(inspection.run_settings(state.options))
@@ -185,6 +201,6 @@ def compile_program(
         example_inputs=(names, precompiled.example_inputs(values), keywords),
         result_structure=capture.output_structure,
         states=capture.states,
-        call=_native_call(executable, capture.output_structure, values, keywords),
+        call=_native_call(executable, capture.output_structure, names, values, keywords, state.binder.defaults),
     )
     return compiled

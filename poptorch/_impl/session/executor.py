@@ -16,7 +16,7 @@ from poptorch._impl import errors
 from poptorch._impl.options import replication
 from poptorch._impl.session import compilation, inspection, job, precompiled, rng, weight_hooks
 from poptorch._impl.session.compiled import Compiled
-from poptorch._impl.log import logger
+from poptorch._impl.log import DEBUG, INFO, logger
 from poptorch._impl.optimizer.link import OptimizerLink
 from poptorch._impl.session.state import WrapperState
 from poptorch._impl.structures import rebuild, tensors_of
@@ -51,9 +51,14 @@ class PoplarExecutor(inspection.Inspection):
     """
 
     def __init__(
-        self, model: typing.Any, options: Options, training: bool, optimizer: torch.optim.Optimizer | None = None
+        self,
+        model: typing.Any,
+        options: Options,
+        training: bool,
+        optimizer: torch.optim.Optimizer | None = None,
+        origins: tuple[typing.Any, ...] = (),
     ) -> None:
-        self._state = state = WrapperState(model, options, training)
+        self._state = state = WrapperState(model, options, training, origins)
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
             state.optimizer_link = OptimizerLink(state, optimizer, names, options)
@@ -124,9 +129,7 @@ class PoplarExecutor(inspection.Inspection):
         self.save(filename, export_model)
 
     @_locked
-    def save(
-        self, filename: str | os.PathLike[str], export_model: bool = True, save_rng_state: bool = True
-    ) -> None:
+    def save(self, filename: str | os.PathLike[str], export_model: bool = True, save_rng_state: bool = True) -> None:
         """Writes the executable to a file, for `poptorch.load` or `loadExecutable` in another process.
 
         Args:
@@ -144,7 +147,8 @@ class PoplarExecutor(inspection.Inspection):
             >>> trainer.save("trainer.poptorch")
         """
         self._between_calls(
-            self._state.require_compiled("save"), lambda: precompiled.save(self._state, filename, export_model, save_rng_state)
+            self._state.require_compiled("save"),
+            lambda: precompiled.save(self._state, filename, export_model, save_rng_state),
         )
 
     @_locked
@@ -175,6 +179,7 @@ class PoplarExecutor(inspection.Inspection):
             self._state.fixed_host.hold(self._write_states, compiled)  # what the device holds is no weight yet
             if self._state.optimizer_link is not None:
                 self._state.optimizer_link.on_attach()
+            rng.log_writing(compiled.executable)
         except BaseException:
             compiled.executable.detach()
             raise
@@ -183,6 +188,7 @@ class PoplarExecutor(inspection.Inspection):
 
     def _write_states(self, compiled: Compiled) -> None:
         weight_hooks.fetch(compiled.states.values())  # another wrapper's device may hold newer ones
+        poptorch_core.log(INFO, "Writing weights from host to IPU memory")
         compiled.executable.write_states(compiled.states)
 
     def _between_calls(self, compiled: Compiled, body: collections.abc.Callable[[], _Result]) -> _Result:
@@ -216,6 +222,8 @@ class PoplarExecutor(inspection.Inspection):
             result = compiled.call(args)
         if result is None:
             result = self._call_general(compiled, args, kwargs)
+        if self._state.counts_cycles and poptorch_core.log_enabled(DEBUG):
+            poptorch_core.log(DEBUG, f"Total number of IPU cycles: {compiled.executable.cycles()}")
         if self._state.training:
             for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_of(result):
                 tensor.backward = _refuse_backward  # type: ignore[method-assign] # of this tensor alone
@@ -240,23 +248,31 @@ class PoplarExecutor(inspection.Inspection):
         if self._state.compiled is compiled and link.host.pending and self.isAttachedToDevice():
             self._between_calls(compiled, link.before_run)
 
-    def _call_general(self, compiled: Compiled, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> typing.Any:
+    def _call_general(
+        self, compiled: Compiled, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]
+    ) -> typing.Any:
         names, values, _ = self._state.binder.bind(args, kwargs)
         if names != compiled.argument_names:
-            names, values = self._state.binder.align(names, values, compiled.argument_names, compiled.signature.is_constant)
-        tensors = compiled.signature.flatten(compilation.clean_inputs(self._state, values))
-        for name, tensor in zip(names, tensors):
-            if tensor.device.type != "cpu":
-                raise errors.create_error(
-                    f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
-                )
+            values = self._state.binder.align(names, values, compiled.argument_names)
+        values = compilation.clean_inputs(self._state, values)
+        tensors = compiled.signature.flatten(values)
+        for name, value in zip(compiled.argument_names, values):
+            for tensor in tensors_of(value):
+                if tensor.device.type != "cpu":
+                    raise errors.create_error(
+                        f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
+                    )
         while (outputs := compiled.executable.run(tensors)) is None:  # another thread took the device away
             self._attach_for_a_call(compiled)
         return rebuild(compiled.result_structure, iter(outputs))
 
     def _pull_from_trainer(self, compiled: Compiled) -> None:
-        trainer = weight_hooks.trainer_of(self._state.user_model)
-        if trainer is None or trainer._state.compiled is None or trainer._state.weights_version == self._state.seen_version:
+        trainer = self._state.trainer()
+        if (
+            trainer is None
+            or trainer._state.compiled is None
+            or trainer._state.weights_version == self._state.seen_version
+        ):
             return
         trainer._state.lock.hold(self._take_weights, compiled, trainer)
 
@@ -267,6 +283,7 @@ class PoplarExecutor(inspection.Inspection):
         trainer.copyWeightsToHostIfNeeded()
         version = trainer._state.host_version
         if version != self._state.seen_version:
+            logger.debug("Implicit copyWeightsToDevice()")
             self._write_states(compiled)
             self._state.seen_version = version
 
@@ -300,8 +317,11 @@ class PoplarExecutor(inspection.Inspection):
 
     def _detach(self, compiled: Compiled) -> None:
         def leave():
-            if self._state.optimizer_link is not None and not self._device_is_lost(compiled.executable):
-                self._state.optimizer_link.before_detach()
+            if not self._device_is_lost(compiled.executable):
+                if compiled.executable.is_attached():
+                    rng.log_reading(compiled.executable)
+                if self._state.optimizer_link is not None:
+                    self._state.optimizer_link.before_detach()
             if compiled.executable.is_attached():
                 compiled.executable.detach()
 
@@ -353,6 +373,7 @@ class PoplarExecutor(inspection.Inspection):
         self._state.host_version = version
 
     def _read_states(self, compiled: Compiled) -> None:
+        poptorch_core.log(INFO, "Writing weights from IPU to host")
         self._resize_to_replicas(compiled.states)
         compiled.executable.read_states(compiled.states)
 
@@ -378,6 +399,7 @@ class PoplarExecutor(inspection.Inspection):
         if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
             self._state.host_version = version
             return False
+        logger.debug("Implicit copyWeightsToHost()")
         self.copyWeightsToHost()
         return True
 
@@ -455,7 +477,8 @@ class PoplarExecutor(inspection.Inspection):
     # --- information ---
     @property
     def model(self) -> typing.Any:
-        """The user model."""
+        """The user's module; of an inference wrapper the shallow copy of it that is captured: what is set on it before
+        compiling counts (`model.eval()`), parameters and buffers are shared."""
         return self._state.user_model
 
     @property

@@ -10,7 +10,7 @@ import torch
 from poptorch import enums, optim
 from poptorch._impl import errors, log
 from poptorch._impl.session import weight_hooks
-from poptorch._impl.session.executor import PoplarExecutor
+from poptorch._impl.session.executor import PoplarExecutor, state_of
 from poptorch.options import Options
 
 
@@ -29,8 +29,9 @@ def _prepared_options(options: Options | None, default_output_mode: enums.Output
     return own
 
 
-def _user_model(model: typing.Any) -> typing.Any:
-    return model.model if isinstance(model, PoplarExecutor) else model
+def _model_and_origins(model: typing.Any) -> tuple[typing.Any, tuple[typing.Any, ...]]:
+    """The model to wrap, and those it is a copy of when it comes from another wrapper."""
+    return (model.model, state_of(model).origins) if isinstance(model, PoplarExecutor) else (model, ())
 
 
 def trainingModel(
@@ -60,13 +61,13 @@ def trainingModel(
         >>> trainer = poptorch.trainingModel(net, options, poptorch.optim.SGD(net.parameters(), lr=0.1))
         >>> output, loss = trainer(images, labels)
     """
-    model = _user_model(model)
-    if weight_hooks.is_wrapped(model):
+    model, origins = _model_and_origins(model)
+    if any(map(weight_hooks.is_wrapped, (model, *origins))):
         raise RuntimeError("The model is already wrapped in a trainingModel: call destroy() on it first.")
     own = _prepared_options(options, enums.OutputMode.Final)
     if optimizer is None:
         optimizer = optim.SGD(model.parameters(), lr=0.01)
-    return PoplarExecutor(model, own, training=True, optimizer=optimizer)
+    return PoplarExecutor(model, own, training=True, optimizer=optimizer, origins=origins)
 
 
 def inferenceModel(
@@ -76,7 +77,8 @@ def inferenceModel(
     """Wraps a module (or another wrapper's module, sharing its weights) for inference.
 
     Args:
-        model: torch.nn.Module, callable, or `PoplarExecutor`. Set `model.eval()` before wrapping.
+        model: torch.nn.Module, callable, or `PoplarExecutor`. Set `model.eval()` before wrapping, or `eval()` of the
+            wrapper before it is compiled.
         options: `poptorch.Options`, frozen from now on.
 
     Returns:
@@ -89,7 +91,7 @@ def inferenceModel(
         >>> predict = poptorch.inferenceModel(net.eval())
         >>> logits = predict(images)
     """
-    model = _user_model(model)
+    model, origins = _model_and_origins(model)
     own = _prepared_options(options, enums.OutputMode.All)
     accumulation = own.Training.gradient_accumulation
     if accumulation != 1:
@@ -102,4 +104,4 @@ def inferenceModel(
             f"Gradient accumulation ({accumulation}) must be 1 for inference: "
             f"set Options.Training.gradientAccumulation(1).{hint}"
         )
-    return PoplarExecutor(model, own, training=False)
+    return PoplarExecutor(model, own, training=False, origins=origins)

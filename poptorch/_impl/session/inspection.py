@@ -11,7 +11,8 @@ import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
-from poptorch._impl.log import logger
+from poptorch._impl.log import INFO, logger
+from poptorch._impl.session import model_proto
 from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
 
@@ -26,9 +27,10 @@ def uses_ipu_model(options: Options) -> bool:
 def check_device_options(options: Options) -> None:
     """poptorch.Error for device options that exclude each other, and for back-end options that do not exist."""
     popart = options._Popart
-    poptorch_core.check_popart_options(popart.options)
-    if popart.patterns_level is not None:
-        poptorch_core.check_pattern_level(popart.patterns_level)
+    poptorch_core._validateOptions(options.toDict())
+    if options.exists("use_model"):
+        state = "Enabled" if options.use_model else "Disabled"
+        poptorch_core.log(INFO, f"From the user configuration: Ipu model: {state}")
     offline = options.connection_type == enums.ConnectionType.Never
     model = uses_ipu_model(options)
     poptorch_core.check_device_choice(
@@ -45,6 +47,8 @@ def check_device_options(options: Options) -> None:
 def compile_settings(options: Options) -> dict[str, typing.Any]:
     """The part of the native compile options that comes from here."""
     return {
+        "product_partials": options._Popart.options.get("partialsTypeMatMuls", "float"),
+        "convolution_partials": options._Popart.options.get("convolutionOptions", {}).get("partialsType", "float"),
         "anchors": [(short, *anchor) for short, anchor in options.anchored_tensors.items()],
         "any_ipu_count": uses_ipu_model(options) or options.connection_type == enums.ConnectionType.Never,
     }
@@ -82,8 +86,11 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     """
     exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
     if exported:
-        with open(exported, "w", encoding="utf-8") as file:
-            file.write(executor.ir_text())
+        os.makedirs(os.path.dirname(os.path.abspath(exported)), exist_ok=True)
+        is_binary = os.environ.get("POPTORCH_EXPORT_PROTO_AS_BINARY") == "1"
+        model = json.loads(executor.back_end_ir())
+        with open(exported, "wb") as file:
+            file.write(model_proto.binary(model) if is_binary else model_proto.text(model).encode())
     given = engine_options(options)
     if str(given.get("autoReport.all", "false")).lower() != "true":
         return None
@@ -118,7 +125,7 @@ class Inspection:
 
         Returns:
             dict with "input", "input_complete", "output", "output_complete": one list per tensor, one time per transfer;
-            `[[]]` when nothing was transferred.
+            an empty list for a tensor that is not transferred (synthetic data), `[[]]` when not compiled.
         """
         executable = self._state.executable
         counters = {}
@@ -135,9 +142,9 @@ class Inspection:
         start_choice: collections.abc.Callable[[tuple[float, ...]], float],
         end_choice: collections.abc.Callable[[tuple[float, ...]], float],
     ) -> tuple[float, float, float]:
-        counters = self.getPerfCounters()
+        moved = {name: [times for times in tensors if times] for name, tensors in self.getPerfCounters().items()}
         return _latency(
-            [start_choice(step) for step in zip(*counters[start])], [end_choice(step) for step in zip(*counters[end])]
+            [start_choice(step) for step in zip(*moved[start])], [end_choice(step) for step in zip(*moved[end])]
         )
 
     def getLatency(self) -> tuple[float, float, float]:
@@ -165,13 +172,20 @@ class Inspection:
         executable = self._state.require_compiled("cycleCount").executable
         if not self._state.options._Popart.options["instrumentWithHardwareCycleCounter"]:
             raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
-        return executable.cycles()
+        try:
+            return executable.cycles()
+        except poptorch_core.Error as error:  # nothing has run yet
+            raise errors.create_error(error.message) from None
 
     def getTensorNames(self) -> list[str]:
-        """Names (list of str) that `Options.anchorTensor` understands; AssertionError when not compiled."""
+        """Names (list of str) of the tensors of the program; AssertionError when not compiled.
+
+        `Options.anchorTensor` takes those of inputs, parameters, buffers, results of operations, gradients and updated
+        weights; state and scalars of the optimizer are in its `state_dict()`.
+        """
         executable = self._state.executable
         assert executable is not None, "getTensorNames: the model has not been compiled. Call it or compile() first."
-        return executable.tensor_names()
+        return list(poptorch_core._getTensorNames(executable))
 
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
         """Value of an anchored tensor in the last call; AssertionError when there is none."""
@@ -188,5 +202,5 @@ class Inspection:
         return value
 
     def _debugGetPopartIR(self) -> str:
-        """The program after all passes, as text (str)."""
-        return self._state.require_compiled("_debugGetPopartIR").executable.ir_text()
+        """The program as PopART would list it: one JSON object (str), graph name to list of operations."""
+        return poptorch_core._getPopartIR(self._state.require_compiled("_debugGetPopartIR").executable)

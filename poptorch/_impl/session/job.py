@@ -55,9 +55,13 @@ def compiling(model, options, cache_directory):
     path = os.path.join(cache_directory, name)
     process = options.Distributed.processId
     file = _locked(path, f"process {process} of {processes} (pid {os.getpid()} on {socket.gethostname()})")
+    done = _read(file)[1]
+    position = 1 + sum(done.get(other, 0) > done.get(process, 0) for other in range(processes))
+    logger.debug("Executable cache file locked by process %d (pos %d/%d)", process, position, processes)
     try:
         yield
     finally:
+        logger.debug("Process %d released the cache lock", process)
         _leave(file, path, process, processes)
 
 

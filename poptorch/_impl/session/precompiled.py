@@ -6,6 +6,7 @@ checked by `model_part`; `model`, `optimizer` and `optimizer_state` are there wh
 
 from __future__ import annotations
 
+import json
 import os
 
 from poptorch import enums, poptorch_core
@@ -13,22 +14,36 @@ from poptorch._impl import errors
 from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
+from poptorch._impl.files import stored_options
 from poptorch._impl.files.model_part import ModelPart, blaming
 from poptorch._impl.structures import rebuild, tensors_of
 
 _DEFAULT_NAME = "model.poptorch"
 _VERSION = "poptorch_version"
-# Options that are fixed by compilation: changed ones have no effect on a loaded executable.
-_COMPILED_OPTIONS = (
-    "replication_factor",
-    "input_group_size",
-    "input_cgt",
-    "device_iterations",
-    "output_mode",
-    "output_return_period",
-    "anchored_tensors",
-    "available_memory_proportion",
-)
+_BACK_END_IR, _TENSOR_NAMES = "back_end_ir", "tensor_names"  # what programs may ask a loaded executable
+# Options that count for a loaded executable; all others are fixed by compilation.
+_RUN_TIME_OPTIONS = {
+    "auto_round_num_ipus",
+    "cachePath",
+    "compilation_progress_bar_fn",
+    "connection_type",
+    "distributed_process_id",
+    "enableEngineCaching",
+    "enableFloatingPointChecks",
+    "engineOptions",
+    "instrumentWithHardwareCycleCounter",
+    "ipu_id",
+    "ipu_version",
+    "ipuof_configs",
+    "log_dir",
+    "max_repeat_logs",
+    "model_name",
+    "num_distributed_processes",  # checked by itself
+    "random_seed",
+    "sync_pattern",
+    "syntheticDataMode",
+    "use_model",
+}
 
 
 def _package_version():
@@ -61,6 +76,8 @@ def save(state, filename, export_model, save_rng_state):
     """Writes the executable of a compiled wrapper, whose weights on the host are up to date."""
     if state.executable.program_text() == "":
         raise errors.create_error("there is nothing to export: all outputs of the model are constants, it uses no IPU.")
+    if save_rng_state and state.is_attached():
+        rng.log_reading(state.executable)
     link = state.optimizer_link
     contents = {
         "version": _package_version(),
@@ -77,8 +94,26 @@ def save(state, filename, export_model, save_rng_state):
             contents["optimizer"] = link.optimizer
             contents["optimizer_state"] = link.host.snapshot()
     model, storages = unpickler.write(contents)
-    metadata = {_VERSION: _package_version()}
+    metadata = {
+        _VERSION: _package_version(),
+        _BACK_END_IR: state.executable.back_end_ir(),
+        _TENSOR_NAMES: json.dumps(state.executable.tensor_names()),
+    }
     poptorch_core.save_executable(state.executable, target_of(filename), metadata, model, storages)
+
+
+def describe(executable, file):
+    """Gives the executable of a file what `save` wrote about it; poptorch.Error when that is not what it should be."""
+    texts = [file.metadata.get(_BACK_END_IR, "{}"), file.metadata.get(_TENSOR_NAMES, "[]")]
+    try:
+        graphs, names = map(json.loads, texts)
+    except (ValueError, RecursionError):
+        graphs = names = None
+    if not isinstance(graphs, dict) or not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise errors.create_error(
+            "the file is damaged: its description of the program is no JSON of a list and an object."
+        )
+    executable.set_description(texts[0], names)
 
 
 def example_inputs(values):
@@ -194,18 +229,26 @@ def check_job(mine, compiled, path):
         )
 
 
+def _flat(options):
+    if options.defaultOutputMode():  # the wrapper will choose
+        options = options.clone().outputMode(enums.OutputMode.Final)
+    return options.toDict()
+
+
 def warn_about_options(mine, compiled, path):
-    for name in _COMPILED_OPTIONS:
-        if not (mine.exists(name) and compiled.exists(name)):
-            continue
-        if getattr(mine, name) != getattr(compiled, name):
-            logger.warning(
-                "Option %s=%r has no effect: %s was compiled with %r.",
-                name,
-                getattr(mine, name),
-                path,
-                getattr(compiled, name),
-            )
+    """Names every option of `mine` that would have to be compiled in, and differs from what the file says."""
+
+    def warn(name, value, expected):
+        logger.warning("Option %s=%r has no effect: %s was compiled with %r.", name, value, path, expected)
+
+    values, expected = map(_flat, (mine, compiled))
+    carried = stored_options.carried_names()
+    for name in sorted(carried.intersection({*values, *expected}) - _RUN_TIME_OPTIONS):
+        pair = values.get(name), expected.get(name)
+        if pair[0] != pair[1] and any(pair):  # an option that is switched off is as good as one that is not there
+            warn(name, *pair)
+    if mine._strategy != compiled._strategy:
+        warn("setExecutionStrategy", mine._strategy, compiled._strategy)
 
 
 def metadata_bytes(filename: str | os.PathLike[str]) -> bytes:

@@ -2,7 +2,9 @@
 
 import torch
 
+from poptorch import poptorch_core
 from poptorch._impl import errors
+from poptorch._impl.log import DEBUG
 
 _WORDS = 2**64
 
@@ -18,6 +20,21 @@ def start(executable, options):
     if seed is None:
         seed = torch.initial_seed()
     executable.set_random_state(seed % _WORDS, 0)
+
+
+def log_writing(executable):
+    """Says in the log what a fresh device is given."""
+    seed, calls = executable.random_state()
+    poptorch_core.log(DEBUG, f"Setting random seed to {seed}")
+    if calls > 0:
+        poptorch_core.log(DEBUG, "Setting RNG state")
+
+
+def log_reading(executable):
+    """Says in the log what is read of a device that will be released, or for a file."""
+    poptorch_core.log(DEBUG, "Reading random seed")
+    if executable.random_state()[1] > 0:
+        poptorch_core.log(DEBUG, "Reading RNG state")
 
 
 def state(executable, options):

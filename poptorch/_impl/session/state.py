@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import typing
 import weakref
@@ -46,17 +47,25 @@ class WrapperState:
     Whatever changes it holds `lock`. A call of the model only reads it.
     """
 
-    def __init__(self, model: typing.Any, options: Options, training: bool) -> None:
-        self.user_model = model
+    def __init__(
+        self, model: typing.Any, options: Options, training: bool, origins: tuple[typing.Any, ...] = ()
+    ) -> None:
+        is_module = isinstance(model, torch.nn.Module)
+        self.traced_model = weight_hooks.plain_model(model) if is_module else _CallableModule(model)
+        # What the wrapper shows: the user's own object when training, else the copy that is captured.
+        self.user_model = self.traced_model if is_module and not training else model
+        # Models that share the parameters and may be wrapped for training: what the copy was made of, and so on.
+        self.origins = (model, *origins)
         self.options = options
         self.training = training
         self.in_job = job.number_of_processes(options) > 1
         self.binder = ArgumentBinder(model)
-        self.traced_model = (
-            weight_hooks.plain_model(model) if isinstance(model, torch.nn.Module) else _CallableModule(model)
-        )
         self.lock = _lock_of(model)
+        if self.user_model is not model:
+            with contextlib.suppress(TypeError):  # as above
+                _locks[self.user_model] = self.lock
         self.compiled: Compiled | None = None
+        self.counts_cycles = bool(options._Popart.options.get("instrumentWithHardwareCycleCounter"))
         self.compilation_time = datetime.timedelta()  # the last one took
         self.warned: set[str] = set()  # kinds of inputs this wrapper has warned of
         self.optimizer_link: OptimizerLink | None = None  # training only
@@ -80,6 +89,11 @@ class WrapperState:
         if compiled is None or not self.training:
             return self.host_version
         return compiled.executable.weights_version()
+
+    def trainer(self) -> typing.Any:
+        """The training wrapper of the model of this one, or of what it is a copy of; None without."""
+        trainers = map(weight_hooks.trainer_of, (self.user_model, *self.origins))
+        return next((trainer for trainer in trainers if trainer is not None), None)
 
     def is_attached(self) -> bool:
         executable = self.executable

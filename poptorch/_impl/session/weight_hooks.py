@@ -14,10 +14,11 @@ import weakref
 
 import torch
 
-from poptorch import poptorch_core
+from poptorch import _impl, poptorch_core
 from poptorch._impl import errors
 
 _OWNER = "_poptorch_owner"
+_WAITING = "_poptorch_waiting"  # of a copy that is being made: the class and the owner it is to have
 
 
 def _synchronise(tensor):
@@ -151,10 +152,8 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
                 self.__class__ = kind
                 if owner is not None:
                     self.__dict__[_OWNER] = owner
-            made.__class__ = kind
-            if owner is not None:
-                made.__dict__[_OWNER] = owner
-            return made
+            made.__dict__[_WAITING] = (kind, owner)
+            return _impl._restoreWrapperIfNecessary(made)
 
         def __copy__(self):
             return self._as_original(copy.copy)
@@ -172,6 +171,15 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
     Wrapped.__qualname__ = Wrapped.__name__
     Wrapped.__module__ = original.__module__
     return Wrapped
+
+
+def restore_wrapper(copied):
+    """Makes the copy of a wrapped model one of its wrapped class; other objects stay as they are."""
+    kind, owner = getattr(copied, "__dict__", {}).pop(_WAITING, (None, None))
+    if kind is not None:
+        copied.__class__ = kind
+        if owner is not None:
+            copied.__dict__[_OWNER] = owner
 
 
 def plain_model(model):

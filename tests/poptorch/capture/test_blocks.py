@@ -1,6 +1,7 @@
 """Block annotations: what they do in a capture, that they do nothing outside, and their mistakes."""
 
 import copy
+import re
 
 import pytest
 import torch
@@ -29,9 +30,11 @@ def sharded(*args):
 @pytest.mark.shows("ShardedExecution", "Options.setExecutionStrategy")
 def test_annotated_model_runs_on_the_cpu_and_on_two_ipus_alike():
     model, x = TwoHalves(), torch.randn(4, 8)
-    torch.testing.assert_close(poptorch.inferenceModel(model, sharded())(x), model(x))
-    pipelined = poptorch.inferenceModel(model, poptorch.Options().deviceIterations(2))
-    torch.testing.assert_close(pipelined(x), model(x))
+    pipeline = poptorch.Options().deviceIterations(2)
+    for options in (sharded(), pipeline):
+        run = poptorch.inferenceModel(model, options)
+        torch.testing.assert_close(run(x), model(x))
+        assert run._executable.ipus_reserved == 2
 
 
 @pytest.mark.shows("BeginBlock", "removeBlocks", "module_repr")
@@ -120,7 +123,10 @@ def test_block_function_decorates_methods():
 def test_explicit_stages_decide_the_ipu():
     options = sharded(poptorch.Stage("front").ipu(1), poptorch.Stage("back").ipu(0))
     model, x = TwoHalves(), torch.randn(4, 8)
-    torch.testing.assert_close(poptorch.inferenceModel(model, options)(x), model(x))
+    run = poptorch.inferenceModel(model, options)
+    torch.testing.assert_close(run(x), model(x))
+    ipu_of = dict(re.findall(r"linear\(.*%([ab])\.weight.*ipu=(\d)", run._executable.ir_text()))
+    assert ipu_of == {"a": "1", "b": "0"}
 
 
 def test_automatic_ids_and_auto_increment():

@@ -165,6 +165,17 @@ def test_shape_mistakes_are_torchs_own_errors():
     assert kinds(lambda x: x + x, torch.zeros(2)) == ["add"]
 
 
+@pytest.mark.parametrize("forward", [lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.masked_select(x > 0)])
+def test_a_shape_that_depends_on_values_is_torchs_own_exception_too(forward):
+    from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+    with pytest.raises(DynamicOutputShapeException) as caught:
+        poptorch.inferenceModel(forward)(torch.ones(3))
+    assert isinstance(caught.value, poptorch.Error) and caught.value.type == "poptorch_cpp_error"
+    assert "the shape of its result depends on values" in caught.value.message
+    assert "test_capture_errors.py" in str(caught.value)
+
+
 @pytest.mark.shows("poptorch_core", "poptorch_core.TestErrorType", "poptorch_core._throwTestError")
 def test_provoked_errors_have_the_documented_classes_and_attributes():
     kind = poptorch_core.TestErrorType

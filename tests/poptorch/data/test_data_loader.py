@@ -43,9 +43,7 @@ def test_items_have_the_combined_batch_size_and_remainders_are_dropped():
 @pytest.fixture
 def warnings(caplog):
     """What is logged at the default level."""
-    poptorch.logger.addHandler(caplog.handler)
-    yield lambda: [record.getMessage() for record in caplog.records]
-    poptorch.logger.removeHandler(caplog.handler)
+    return lambda: [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.parametrize("mode", list(poptorch.DataLoaderMode))

@@ -356,11 +356,14 @@ OPTION_ROWS = {
         "poptorch_cpp_error",
         "invalid log level [IPU-E503]: 5; expected 0, 1, 2, 3, 4 or 6",
     ),
-    "18.4 anchor period": (
-        lambda: (lambda o: (o.anchorTensor("a", "a.weight", P.OutputMode.EveryN, 2), infer(Net(), options=o)))(
-            O().deviceIterations(3)
-        ),
-        "popart_exception",
-        "output period does not fit [IPU-E405]: OutputMode.EveryN with period 2 needs a period that divides deviceIterations, which is 3. Choose such a period, or OutputMode.All.",
+    "3.9 unknown pattern": (
+        lambda: (lambda o: (o._Popart.setPatterns({"Nothing": True}), infer(Net(), options=o)))(O()),
+        "poptorch_cpp_error",
+        'unknown pattern [IPU-E414]: _Popart.setPatterns({"Nothing": ...}); PopART has no pattern of that name',
+    ),
+    "3.9 mandatory pattern": (
+        lambda: (lambda o: (o._Popart.setPatterns({"MatMulOp": False}), infer(Net(), options=o)))(O()),
+        "poptorch_cpp_error",
+        'mandatory pattern [IPU-E414]: _Popart.setPatterns({"MatMulOp": False}); the back end cannot do without it',
     ),
 }

@@ -172,12 +172,12 @@ ROWS = {
     ),
     "5.4 unknown buffer": (
         lambda: with_named_buffers("b"),
-        "KeyError",
-        "'b'",
+        "poptorch_py_error",
+        "Options.updatableNamedBuffers: the model has no buffers ['b']. It has ['count'].",
     ),
     "5.4 cycles before a run": (
         counted,
-        "poptorch_cpp_error",
+        "poptorch_py_error",
         "no cycle count [IPU-E407]: the model has not run yet",
     ),
     "5.4 anchor before a run": (

@@ -210,7 +210,7 @@ MESSAGES = {
     "6.3 empty": ("poptorch_py_error", "inputs with a dimension of size 0 are not supported, got shape [0, 2]."),
     "6.4 number": (
         "poptorch_py_error",
-        "Number of positional arguments mismatch: expected 1 (x), got 2. The first call fixed what the compiled program takes: build a new wrapper, or call destroy() to recompile.",
+        "Type mismatch for y: expected NoneType, got Tensor. The first call fixed what the compiled program takes: build a new wrapper, or call destroy() to recompile.",
     ),
     "6.4 type": (
         "poptorch_py_error",
@@ -394,7 +394,7 @@ MESSAGES = {
     ),
     "18.4 anchor": (
         "poptorch_cpp_error",
-        'unknown tensor [IPU-E412]: anchorTensor("a", "Gradient___a.weight") names none of the 7 tensors of the model. Nearest are x, a.bias, a.weight\n  try:      getTensorNames() of the compiled model lists them all',
+        'unknown tensor [IPU-E412]: anchorTensor("a", "Gradient___a.weight") names none of the 9 tensors of the model. Nearest are input, a.bias, a.weight\n  try:      getTensorNames() of the compiled model lists them all',
     ),
     "18.4 anchor mode": ("AssertionError", "output_mode must be a poptorch.OutputMode"),
 }
@@ -451,15 +451,26 @@ def test_error_is_the_documented_one(name):
     ],
 )
 def test_provoked_errors_have_their_class_attributes_and_text(name, kind, type_, action):
-    with pytest.raises(poptorch.Error) as raised:
-        poptorch.poptorch_core._throwTestError(getattr(poptorch.poptorch_core.TestErrorType, name))
-    error = raised.value
-    assert type(error) is kind and (error.message, error.type, error.location) == ("This is a test error", type_, "")
-    assert getattr(error, "recovery_action", "") == action
-    required = f"\nRecovery action required: {action}" if action else ""
-    assert re.sub(r"In \S+test_error_catalogue\.py:\d+", "In HERE", str(error)) == (
-        f"In HERE: '{type_}': This is a test error{required}"
-    )
+    message = "This is a test error" + ("\nOutput of the linker: library -lfoo not found" if "Link" in name else "")
+    location = "  [0] throwTestError::bottomLevel\n  [1] throwTestError::topLevel"
+    for _ in range(2):  # contexts do not pile up
+        with pytest.raises(poptorch.Error) as raised:
+            poptorch.poptorch_core._throwTestError(getattr(poptorch.poptorch_core.TestErrorType, name))
+        error = raised.value
+        assert type(error) is kind and (error.message, error.type, error.location) == (message, type_, location)
+        assert getattr(error, "recovery_action", "") == action
+        required = f"\nRecovery action required: {action}" if action else ""
+        assert re.sub(r"In \S+test_error_catalogue\.py:\d+", "In HERE", str(error)) == (
+            f"In HERE: '{type_}': {message}{required}\nError raised in:\n{location}"
+        )
+
+
+def test_a_provoked_error_of_poptorch_has_the_same_contexts():
+    for _ in range(2):
+        with pytest.raises(poptorch.Error) as raised:
+            poptorch.poptorch_core._throwTestError(poptorch.poptorch_core.TestErrorType.Poptorch)
+        assert raised.value.location == "  [0] throwTestError::bottomLevel\n  [1] throwTestError::topLevel"
+        assert raised.value.message == "This is a test error [IPU-E407]"
 
 
 def test_the_context_stack_is_numbered_from_the_inside():

@@ -72,12 +72,13 @@ def test_destination_that_cannot_be_written():
     assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
 
 
-@pytest.mark.shows("poptorch_core.setPopartLogLevel")
 def test_back_end_level_alone():
     result = run(COMPILE, POPART_LOG_LEVEL="INFO")
-    assert "[poptorch:cpp] [info] compiled in" in result.stderr
+    assert "Z popart:ir " in result.stderr and "[poptorch:cpp]" not in result.stderr
     result = run("import poptorch\npoptorch._logging.setPopartLogLevel('INFO')\n" + COMPILE)
-    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "[poptorch::python]" not in result.stderr
+    assert "Z popart:ir " in result.stderr and "[poptorch" not in result.stderr
+    result = run(COMPILE, POPTORCH_LOG_LEVEL="INFO", POPART_LOG_LEVEL="ERR")
+    assert "[poptorch:cpp] [info] compiled in" in result.stderr and "popart:" not in result.stderr
 
 
 @pytest.mark.shows("poptorch_core.setLogLevel")
@@ -104,6 +105,35 @@ def test_python_lines_have_the_documented_format():
     assert [m.group(1) for m in matches if m.group(2) == "a line"] == ["debug", "info", "warning", "error", "critical"]
     shown = ["TRACE", "DEBUG", "TRACE_ALL", "DEBUG_IR", "0", "1"]
     assert [m.group(2) for m in matches if m.group(2) != "a line"] == [f"one of {name}" for name in shown]
+
+
+def test_handlers_of_the_program_see_the_records(caplog):
+    with caplog.at_level("INFO"):
+        poptorch.logger.warning("to %s", "everybody")
+    record = next(record for record in caplog.records if record.name == "poptorch::python")
+    assert (record.levelname, record.getMessage()) == ("WARNING", "to everybody")
+
+
+def test_lines_go_to_the_standard_error_of_the_moment():
+    program = (
+        "import io, sys, poptorch\n"
+        "before, sys.stderr = sys.stderr, io.StringIO()\n"
+        "poptorch.logger.warning('kept')\n"
+        "kept, sys.stderr = sys.stderr, before\n"
+        "poptorch.logger.warning('shown')\n"
+        "assert kept.getvalue().endswith('kept\\n'), kept.getvalue()\n"
+        "sys.stderr = None\n"
+        "poptorch.logger.warning('lost')\n"
+        "sys.stderr = before\n"
+    )
+    lines = [PYTHON.fullmatch(line).group(2) for line in run(program).stderr.splitlines()]
+    assert lines == ["shown"]
+
+
+@pytest.mark.parametrize("level", [3, 1.5, None, [], "LOUD", "info"])
+def test_level_of_the_back_end_is_a_name(level):
+    with pytest.raises(ValueError, match="Unknown log level .* Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN"):
+        poptorch._logging.setPopartLogLevel(level)
 
 
 @pytest.mark.shows("Options.maxRepeatLogs")
@@ -161,7 +191,7 @@ def test_messages_of_many_lines_go_to_a_file(tmp_path):
     program = (
         "import poptorch\n"
         "try:\n"
-        "    poptorch.poptorch_core.check_popart_options({'x' + '\\n' * 100: True})\n"
+        "    poptorch.poptorch_core._validateOptions({'x' + '\\n' * 100: True})\n"
         "except poptorch.Error as e:\n"
         "    print(e.message)\n"
     )

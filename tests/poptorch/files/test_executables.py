@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -178,6 +179,53 @@ def test_load_executable_without_the_exported_model(tmp_path):
     other.loadExecutable(tmp_path / "e.poptorch")
     assert other.isCompiled() and other.isAttachedToDevice()
     assert torch.equal(other(x), executor(x))
+
+
+def off_chip():
+    return poptorch.TensorLocationSettings().useOnChipStorage(False)
+
+
+@pytest.mark.parametrize(
+    "change, names",
+    [
+        (lambda o: o.outputMode(poptorch.OutputMode.Final), ["output_mode"]),
+        (lambda o: o.outputMode(poptorch.OutputMode.EveryN, 2), ["output_mode", "output_return_period"]),
+        (lambda o: o.anchorTensor("a", "input"), ["anchored_tensors"]),
+        (lambda o: o.setExecutionStrategy(poptorch.ShardedExecution()), ["setExecutionStrategy"]),
+        (lambda o: o.TensorLocations.setWeightLocation(off_chip()), ["location_weight"]),
+        (lambda o: o.TensorLocations.numIOTiles(32), ["numIOTiles"]),
+        (lambda o: o.Precision.setPartialsType(torch.half), ["convolutionOptions", "partialsTypeMatMuls"]),
+        (lambda o: o.Precision.enableStochasticRounding(True), ["enableStochasticRounding"]),
+        (lambda o: o.enableStableNorm(True), ["enableStableNorm"]),
+        (lambda o: o.enableStableNorm(False), []),  # the default
+        (lambda o: o.setAvailableMemoryProportion({"IPU0": 0.5}), ["available_memory_proportion"]),
+        (lambda o: o.broadcastBuffers(False), ["broadcast_buffers"]),
+        (lambda o: o._Popart.setPatterns({"OpToIdentity": False}), ["patterns", "patterns_level"]),
+        (
+            lambda o: (
+                o.modelName("other").randomSeed(3).logCycleCount(True).connectionType(poptorch.ConnectionType.OnDemand)
+            ),
+            [],
+        ),
+    ],
+)
+@pytest.mark.parametrize("reader", ["load", "loadExecutable"])
+def test_options_that_are_compiled_in_are_named_when_they_differ(tmp_path, change, names, reader, caplog):
+    torch.manual_seed(1)
+    model = Mlp(1).eval()
+    executor = poptorch.inferenceModel(model, options())
+    (x, _) = batch(Mlp, 2, 2)
+    executor.compileAndExport(tmp_path / "e.poptorch", x)
+    caplog.clear()
+    if reader == "load":
+        poptorch.load(tmp_path / "e.poptorch", change)
+    else:
+        changed = options()
+        change(changed)
+        poptorch.inferenceModel(model, changed).loadExecutable(tmp_path / "e.poptorch")
+    pattern = re.compile(r"Option (\w+)=.* has no effect: .*e\.poptorch was compiled with .*\.")
+    found = [pattern.fullmatch(record.getMessage()) for record in caplog.records]
+    assert [match.group(1) for match in found if match] == names
 
 
 def test_a_loaded_pair_shares_weights_as_the_documentation_says(tmp_path):
@@ -504,15 +552,11 @@ def test_the_ipu_model_has_no_cache_and_says_so(tmp_path, monkeypatch, caplog):
     def run(made):
         poptorch.inferenceModel(Mlp(1), made.enableExecutableCaching(str(tmp_path)))(batch(Mlp, 2, 2)[0])
 
-    poptorch.logger.addHandler(caplog.handler)
-    try:
-        run(options().useIpuModel(True))
-        monkeypatch.setenv("POPTORCH_SMALL_IPU_MODEL", "1")
-        run(options())
-        assert os.listdir(tmp_path) == []
-        run(options().useIpuModel(False))
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
+    run(options().useIpuModel(True))
+    monkeypatch.setenv("POPTORCH_SMALL_IPU_MODEL", "1")
+    run(options())
+    assert os.listdir(tmp_path) == []
+    run(options().useIpuModel(False))
     assert [record.getMessage() for record in caplog.records] == [
         "Executable caching is not available on an IPU model: the program is compiled."
     ] * 2

@@ -294,7 +294,7 @@ def test_optimizers_come_back_with_their_parameters(name):
     loaded_model, loaded, loaded_torch = read((model, optimizer, torch_optimizer))
     assert loaded.param_groups[0]["params"][0] is loaded_model.weight
     assert loaded.param_groups[0]["lr"] == 0.1
-    assert loaded.variable_attrs._variable == optimizer.variable_attrs._variable
+    assert loaded.variable_attrs._variable_attributes == optimizer.variable_attrs._variable_attributes
     assert loaded_torch.state_dict().keys() == torch_optimizer.state_dict().keys()
 
 

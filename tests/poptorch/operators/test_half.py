@@ -382,14 +382,15 @@ def test_running_statistics_follow_the_module(float_statistics):
 
 
 class TwoStages(nn.Module):
-    def __init__(self):
+    def __init__(self, ipus=2):
         super().__init__()
+        self.last_ipu = ipus - 1
         self.first, self.second, self.loss = nn.Linear(16, 32), nn.Linear(32, 10), nn.CrossEntropyLoss()
 
     def forward(self, x, target=None):
         with poptorch.Block("first", ipu_id=0):
             x = torch.relu(self.first(x))
-        with poptorch.Block("second", ipu_id=1):
+        with poptorch.Block("second", ipu_id=self.last_ipu):
             x = self.second(x)
             return x if target is None else (x, self.loss(x, target))
 
@@ -399,21 +400,21 @@ def test_half_models_train_alike_on_one_and_on_two_ipus(strategy):
     torch.manual_seed(9)
     model, x, target = TwoStages().half(), torch.randn(16, 16).half(), torch.randint(0, 10, (16,))
 
-    def run(chosen):
+    def run(ipus):
         options = poptorch.Options()
         options.Training.gradientAccumulation(4)
-        options.setExecutionStrategy(getattr(poptorch, chosen)())
-        if chosen == "PipelinedExecution":
-            options.autoRoundNumIPUs(True)
-        trained = copy.deepcopy(model)
+        options.setExecutionStrategy(getattr(poptorch, strategy)())
+        trained = TwoStages(ipus).half()
+        trained.load_state_dict(model.state_dict())
         optimizer = poptorch.optim.SGD(trained.parameters(), lr=0.1, momentum=0.9, loss_scaling=32.0)
         training = poptorch.trainingModel(trained, options=options, optimizer=optimizer)
         losses = [training(x, target)[1] for _ in range(4)]
+        assert training._executable.ipus_reserved == ipus
         training.copyWeightsToHost()
         return losses, [p.detach() for p in trained.parameters()]
 
-    losses, weights = run(strategy)
-    other_losses, other_weights = run("ShardedExecution" if strategy == "PipelinedExecution" else "PipelinedExecution")
+    losses, weights = run(1)
+    other_losses, other_weights = run(2)
     assert all(torch.equal(a, b) for a, b in zip(losses, other_losses, strict=True))
     assert all(torch.equal(a, b) for a, b in zip(weights, other_weights, strict=True))
     assert losses[0].dtype == torch.float16

@@ -525,8 +525,57 @@ def test_new_attributes_of_groups_are_mentioned_once(relax, level, records):
             trainer.setOptimizer(optimizer)
     finally:
         log.logger.setLevel(before)
-    expected = [(level, "Ignoring unexpected optimizer attribute 'initial_lr'")]
+    expected = [
+        (level, "Ignoring unexpected optimizer attribute in SGD2 optimizer: ['step']"),  # the scheduler watches it
+        (level, "Ignoring unexpected group 0 attribute in SGD2 optimizer: ['initial_lr']"),
+    ]
     assert [record for record in records if "unexpected" in record[1]] == expected
+
+
+KINDS = {
+    "SGD1": lambda p: poptorch.optim.SGD(p, lr=0.1, momentum=0.5, use_combined_accum=True),
+    "SGD2": lambda p: poptorch.optim.SGD(p, lr=0.1),
+    "ADAM": lambda p: torch.optim.Adam(p, lr=0.1),
+    "ADAMW": lambda p: poptorch.optim.AdamW(p, lr=0.1),
+    "ADAMW_NO_BIAS": lambda p: poptorch.optim.AdamW(p, lr=0.1, bias_correction=False),
+    "RMSPROP": lambda p: torch.optim.RMSprop(p, lr=0.1),
+    "RMSPROP_CENTERED": lambda p: poptorch.optim.RMSprop(p, lr=0.1, centered=True),
+    "LAMB": lambda p: poptorch.optim.LAMB(p, lr=0.1),
+    "LAMB_NO_BIAS": lambda p: poptorch.optim.LAMB(p, lr=0.1, bias_correction=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_new_on_an_optimizer_is_named_with_its_kind(kind, records):
+    net = Net()
+    optimizer = KINDS[kind](net.parameters())
+    optimizer.known = 1
+    trainer = poptorch.trainingModel(net, None, optimizer)
+    optimizer.known, optimizer.loss_scaling = 2, 4.0  # the latter is read
+    trainer.setOptimizer(optimizer)
+    optimizer.step = 0
+    trainer.setOptimizer(optimizer)
+    optimizer.lr = 0.5
+    optimizer.param_groups[0]["extra"] = 1
+    optimizer.defaults["more"] = 2
+    for _ in range(2):
+        trainer.setOptimizer(optimizer)
+    assert [message for _, message in records if "unexpected" in message] == [
+        f"Ignoring unexpected optimizer attribute in {kind} optimizer: ['step']",
+        f"Ignoring unexpected optimizer attribute in {kind} optimizer: ['lr', 'step']",
+        f"Ignoring unexpected group 0 attribute in {kind} optimizer: ['extra']",
+        f"Ignoring unexpected default group variable in {kind} optimizer: ['more']",
+    ]
+
+
+def test_groups_and_defaults_share_one_record(records):
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.defaults["shared"] = 1
+    trainer = poptorch.trainingModel(net, None, optimizer)
+    optimizer.param_groups[0]["shared"] = 1
+    trainer.setOptimizer(optimizer)
+    assert not [message for _, message in records if "unexpected" in message]
 
 
 def test_steps_in_python_have_no_effect_on_the_device():

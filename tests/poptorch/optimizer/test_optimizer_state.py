@@ -144,7 +144,8 @@ def test_scalars_of_the_device():
     assert adam == {
         "lossScaling_FLOAT": 8.0,
         "learningRate___specific___first.bias": 0.25,
-        "eps___specific___first.bias": 0.5,
+        "adamEps___specific___first.bias": 0.5,
+        "adamGradientScaling___specific___first.bias": 0.125,
     }
     net = new_net()
     assert scalars(poptorch.optim.Adam(net.parameters()), net) == {}
@@ -171,10 +172,158 @@ def test_scalars_of_the_device():
     )
     assert combined == {
         "scaledLearningRate1___specific___first.bias": 0.125,
-        "weightDecayScaleFactor1___specific___first.bias": 2.0,
+        "scaledWeightDecay1___specific___first.bias": 2.0,
         "dampeningScaleFactor1___specific___first.bias": 4.0,
         "scaledMomentum1___specific___first.bias": 0.25,
     }
+
+
+EVERYTHING = {  # optimizer → (how it is made, first parts of its scalars)
+    "sgd0": (
+        lambda p: poptorch.optim.SGD(p, lr=0.1, weight_decay=0.1, loss_scaling=2.0),
+        "scaledLearningRate0 weightDecayScaleFactor0",
+    ),
+    "sgd1": (
+        lambda p: poptorch.optim.SGD(
+            p,
+            lr=0.1,
+            momentum=0.5,
+            weight_decay=0.1,
+            nesterov=True,
+            loss_scaling=2.0,
+            velocity_scaling=4.0,
+            use_combined_accum=True,
+        ),
+        "scaledLearningRate1 scaledWeightDecay1 dampeningScaleFactor1 scaledMomentum1 sgdMomentum sgdWeightDecay "
+        "nesterovGradScaleFactor1 nesterovDampeningScaleFactor1",
+    ),
+    "sgd2": (
+        lambda p: poptorch.optim.SGD(p, lr=0.1, momentum=0.5, dampening=0.25, weight_decay=0.1, loss_scaling=2.0),
+        "scaledLearningRate2 scaledWeightDecay1 dampeningScaleFactor2 scaledMomentum2",
+    ),
+    "adam": (
+        lambda p: poptorch.optim.Adam(p, lr=0.1, betas=(0.5, 0.75), eps=1e-3, weight_decay=0.1, loss_scaling=2.0),
+        "learningRate weightDecay adamBeta1 adamBeta2 adamEps adamGradientScaling",
+    ),
+    "lamb": (
+        lambda p: poptorch.optim.LAMB(
+            p, lr=0.1, betas=(0.5, 0.75), eps=1e-3, weight_decay=0.1, loss_scaling=2.0, max_weight_norm=9.0
+        ),
+        "learningRate weightDecay adamBeta1 adamBeta2 adamEps adamGradientScaling maxWeightNorm",
+    ),
+    "rmsprop": (
+        lambda p: poptorch.optim.RMSprop(
+            p, lr=0.1, alpha=0.5, eps=1e-3, weight_decay=0.1, momentum=0.5, loss_scaling=2.0
+        ),
+        "learningRate weightDecay adaptiveAlpha adaptiveMomentum adaptiveEps adaptiveGradientScaling",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_names_of_all_scalars(name):
+    make, names = EVERYTHING[name]
+    net = new_net()
+    optimizer = make(net.parameters())
+    trainer = poptorch.trainingModel(net, None, optimizer)
+    run(trainer, 0, 1)
+    expected = {f"{scalar}___specific___{parameter}" for scalar in names.split() for parameter in PARAMETERS}
+    assert set(optimizer.state_dict()["ipu_param"]) == expected | {"lossScaling_FLOAT"}
+    trainer.destroy()
+
+
+def changed(optimizer):
+    """Other values for everything that is variable."""
+    for group in optimizer.param_groups:
+        for key in ("lr", "momentum", "weight_decay", "alpha", "eps"):
+            if isinstance(group.get(key), float) and group[key]:
+                group[key] /= 2
+        if "betas" in group:
+            group["betas"] = (0.25, 0.5)
+    optimizer.loss_scaling = 4.0
+    return optimizer
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_loaded_scalars_rule_the_device_until_other_values_are_set(name):
+    make, _ = EVERYTHING[name]
+
+    def trained(optimizer, steps, load=None):
+        trainer = poptorch.trainingModel(net, None, optimizer)
+        trainer.compile(*batch(0))
+        if load is not None:
+            optimizer.load_state_dict(load)
+            assert equal(optimizer.state_dict()["ipu_param"], load["ipu_param"])
+        run(trainer, 0, steps)
+        weights = {key: value.clone() for key, value in net.state_dict().items()}
+        param = optimizer.state_dict()["ipu_param"]
+        trainer.destroy()
+        return weights, param
+
+    net = new_net()
+    start = copy.deepcopy(net.state_dict())
+    of_other = changed(make(net.parameters()))
+    trainer = poptorch.trainingModel(net, None, of_other)
+    trainer.compile(*batch(0))
+    saved = of_other.state_dict()
+    trainer.destroy()
+    want, want_param = trained(of_other, 3)
+    # Only the scalars are those of the other: groups say what they said.
+    net.load_state_dict(start)
+    optimizer = make(net.parameters())
+    state = {**saved, "param_groups": optimizer.state_dict()["param_groups"]}
+    got, param = trained(optimizer, 3, load=state)
+    assert equal(param, saved["ipu_param"]) and equal(param, want_param)
+    for key, value in want.items():
+        torch.testing.assert_close(got[key], value, rtol=1e-5, atol=1e-7)
+
+
+def test_scalars_come_from_the_groups_again_after_other_values_were_set():
+    net = new_net()
+    optimizer = poptorch.optim.SGD(net.parameters(), lr=0.5)
+    trainer = poptorch.trainingModel(net, None, optimizer)
+    run(trainer, 0, 1)
+    state = optimizer.state_dict()
+    for key in state["ipu_param"]:
+        state["ipu_param"][key] = torch.tensor(0.125)
+    optimizer.load_state_dict(state)
+    key = "scaledLearningRate0___specific___first.bias"
+    for _ in range(2):
+        run(trainer, 1, 2)
+        assert optimizer.state_dict()["ipu_param"][key] == 0.125
+        trainer.setOptimizer(optimizer)  # nothing new
+    optimizer.param_groups[0]["lr"] = 0.25
+    trainer.setOptimizer(optimizer)
+    run(trainer, 2, 3)
+    assert optimizer.state_dict()["ipu_param"][key] == 0.25
+    trainer.destroy()
+
+
+def test_an_offline_target_has_no_state():
+    net = new_net()
+    optimizer = poptorch.optim.Adam(net.parameters(), lr=0.5)
+    trainer = poptorch.trainingModel(net, poptorch.Options().connectionType(poptorch.ConnectionType.Never), optimizer)
+    trainer.compile(*batch(0))
+    state = optimizer.state_dict()
+    assert state["ipu_state"] is None and state["ipu_param"] is None
+    trainer.destroy()
+
+
+def test_who_has_newer_state_is_said(adam):
+    trainer, optimizer = adam
+
+    def flags():
+        return optimizer.ipu_state_is_dirty, optimizer.host_state_is_dirty
+
+    assert flags() == (False, True)
+    state = optimizer.state_dict()
+    assert flags() == (False, False)
+    optimizer.load_state_dict(state)
+    assert flags() == (True, False)
+    run(trainer, 2, 3)
+    assert flags() == (False, True)
+    trainer.detachFromDevice()
+    assert flags() == (False, False)
 
 
 def test_the_device_is_read_once_after_a_run(adam, monkeypatch):
@@ -416,8 +565,10 @@ def test_unknown_and_missing_entries_are_warned_about(adam, warnings):
         "Ignoring unknown optimizer state 'Accl9___first.bias': the compiled model has none of that name.",
         "The optimizer state 'Step___first.bias' is missing: it keeps its value on the device.",
     ]
-    after = optimizer.state_dict()["ipu_state"]
-    assert after["Step___first.bias"] == 6 and after["Step___first.weight"] == 3
+    after = optimizer.state_dict()
+    assert after["ipu_state"]["Step___first.bias"] == 6 and after["ipu_state"]["Step___first.weight"] == 3
+    assert after["ipu_param"]["learningRate___specific___first.bias"] == torch.tensor(0.01)
+    assert "magic" not in after["ipu_param"]
 
 
 def test_dictionaries_without_the_parts_of_torch_raise_torchs_error(adam):

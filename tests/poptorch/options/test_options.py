@@ -168,14 +168,12 @@ def test_strings_with_a_dot_are_enums_only_when_they_name_a_member():
 
 def test_cache_folder_of_the_environment_is_used_and_named(monkeypatch, caplog):
     monkeypatch.setenv("POPTORCH_CACHE_DIR", "/tmp/x")
-    poptorch.logger.addHandler(caplog.handler)
     poptorch.setLogLevel("INFO")
     try:
         options = poptorch.Options()
         monkeypatch.setenv("POPTORCH_CACHE_DIR", "")
         assert "cachePath" not in poptorch.Options()._Popart.options
     finally:
-        poptorch.logger.removeHandler(caplog.handler)
         poptorch.setLogLevel("WARN")
     assert options._Popart.options["cachePath"] == "/tmp/x"
     assert [record.getMessage() for record in caplog.records] == [

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import re
 import threading
 import time
 
@@ -132,9 +133,9 @@ def test_values_inside_the_model_can_be_anchored_in_every_mode():
     shapes = {OutputMode.All: 8, OutputMode.Final: 2, OutputMode.EveryN: 4, OutputMode.Sum: 2}
     options = poptorch.Options().deviceIterations(4)
     for mode in shapes:
-        options.anchorTensor(mode.name, "relu:0", mode, 2)
-    options.anchorTensor("wrapper", "relu:0")
-    options.anchorTensor("input", "x")
+        options.anchorTensor(mode.name, "Relu:0", mode, 2)
+    options.anchorTensor("wrapper", "Relu:0")
+    options.anchorTensor("input", "input")
     run = poptorch.inferenceModel(net, options)
     x = torch.randn(8, 4)
     run(x)
@@ -164,16 +165,18 @@ def test_names_of_tensors_are_those_of_modules_and_scopes():
     run = poptorch.inferenceModel(Scoped())
     run.compile(torch.randn(2, 4))
     assert run.getTensorNames() == [
-        "x",
+        "input",
         "fc.bias",
         "fc.weight",
-        "outer/fc/linear:0",
-        "outer/inner/fc/linear:0",
-        "outer/inner/relu:0",
+        "outer/fc/MatMul:0",
+        "outer/fc/Add:0",
+        "outer/inner/fc/MatMul:0",
+        "outer/inner/fc/Add:0",
+        "outer/inner/Relu:0",
     ]
     plain = poptorch.inferenceModel(Scoped(), poptorch.Options().disableModuleNamescope())
     plain.compile(torch.randn(2, 4))
-    assert "outer/inner/linear:0" in plain.getTensorNames()
+    assert "outer/inner/MatMul:0" in plain.getTensorNames()
 
 
 # --- numbers ---
@@ -254,7 +257,7 @@ def test_synthetic_data_needs_no_data_and_gives_none():
     net = Net()
     seen = {}
     options = poptorch.Options().enableSyntheticData(True)
-    options.anchorTensor("x", "x", OutputMode.All)
+    options.anchorTensor("x", "input", OutputMode.All)
     run = poptorch.inferenceModel(net, options)
     for value in (0.0, 100.0):
         assert torch.equal(run(torch.full((64, 4), value)), torch.zeros(64, 2))
@@ -262,6 +265,15 @@ def test_synthetic_data_needs_no_data_and_gives_none():
     assert torch.equal(seen[0.0], seen[100.0]) and 0.8 < seen[0.0].std() < 1.2
     assert run.getPerfCounters() == dict.fromkeys(("input", "input_complete", "output", "output_complete"), [[]])
     assert run.getLatency() == (0.0, 0.0, 0.0)
+    run = poptorch.inferenceModel(lambda x, y: x + y, poptorch.Options().enableSyntheticData(True))
+    run(torch.ones(2), torch.ones(2))
+    assert run.getPerfCounters() == {
+        "input": [[], []],
+        "input_complete": [[], []],
+        "output": [[]],
+        "output_complete": [[]],
+    }
+    assert run.getHostIpuLatency() == run.getComputeLatency() == (0.0, 0.0, 0.0)
     plain = poptorch.inferenceModel(net, poptorch.Options().enableSyntheticData(False))
     x = torch.randn(2, 4)
     torch.testing.assert_close(plain(x), net(x))
@@ -460,7 +472,7 @@ def test_idle_ipus_are_reported(capfd):
 
 
 @pytest.mark.shows("Options._Popart.set")
-def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_warning(caplog):
+def test_back_end_settings_that_disagree_with_the_chosen_ones_are_named_with_what_becomes_of_them(capfd):
     options = poptorch.Options().replicationFactor(2)
     for key, value in (
         ("enablePipelining", True),  # one IPU
@@ -471,17 +483,32 @@ def test_back_end_settings_that_disagree_with_the_chosen_ones_are_kept_with_a_wa
         ("virtualGraphMode", 1),
     ):
         options._Popart.set(key, value)
-    poptorch.logger.addHandler(caplog.handler)
-    try:
-        poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(2, 2))
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
-    disagrees = '_Popart.set("%s", %s) disagrees with %s, which poptorch chooses for this model: your value is kept.'
-    assert [record.getMessage() for record in caplog.records] == [
-        '_Popart.set("logDir", ...) is ignored: use Options.logDir.',
-        disagrees % ("enablePipelining", True, False),
-        disagrees % ("virtualGraphMode", 1, 2),
-        disagrees % ("globalReplicationFactor", 5, 2),
-        disagrees % ("enableReplicatedGraphs", False, True),
+    poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(2, 2))
+    ignored = "%s: your value %d is ignored, this model runs with %d, which poptorch chooses."
+    assert re.findall(r"\[poptorch:cpp\] \[warning\] (.*)", capfd.readouterr().err) == [
+        'logDir: the value of _Popart.set("logDir", ...) is ignored. Use Options.logDir.',
+        "enablePipelining: your value 1 is kept, 0, which poptorch chooses for this model, is ignored.",
+        ignored % ("virtualGraphMode", 1, 2),
+        ignored % ("globalReplicationFactor", 5, 2),
+        ignored % ("enableReplicatedGraphs", 0, 1),
     ]
     assert options._Popart.options["globalReplicationFactor"] == 5
+
+
+def two_stages(x):
+    with poptorch.Block("a", ipu_id=0):
+        x = x * 2
+    with poptorch.Block("b", ipu_id=1):
+        return x + 1
+
+
+def test_pipelining_can_be_switched_by_the_back_end_setting(capfd):
+    options = poptorch.Options()
+    options._Popart.set("enablePipelining", False)
+    run = poptorch.inferenceModel(two_stages, options)
+    run(torch.ones(1))  # as a pipeline it needs a device iteration for each stage
+    assert "enablePipelining: your value 0 is kept, 1, which poptorch" in capfd.readouterr().err
+    options = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution())
+    options._Popart.set("enablePipelining", True)
+    with pytest.raises(poptorch.Error, match="device iterations"):
+        poptorch.inferenceModel(two_stages, options)(torch.ones(1))

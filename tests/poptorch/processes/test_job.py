@@ -112,12 +112,8 @@ def test_a_process_that_fails_to_compile_lets_the_others_go_on(tmp_path):
 def test_without_a_cache_folder_every_process_compiles_and_a_warning_says_so(caplog):
     poptorch.logger.warning("another line")  # what is said of repeated lines before it comes now
     caplog.clear()
-    poptorch.logger.addHandler(caplog.handler)
-    try:
-        executor = poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(1, 4))
-        assert executor(torch.ones(1, 2)).shape == (1, 3)
-    finally:
-        poptorch.logger.removeHandler(caplog.handler)
+    executor = poptorch.inferenceModel(torch.nn.Linear(2, 3), distributed(1, 4))
+    assert executor(torch.ones(1, 2)).shape == (1, 3)
     assert [record.getMessage() for record in caplog.records] == [
         "There is no cache folder: each of the 4 processes compiles the model. Use Options.enableExecutableCaching or "
         "POPTORCH_CACHE_DIR."
@@ -381,9 +377,7 @@ def test_random_numbers_are_those_of_the_replica_within_the_job():
 
 @pytest.fixture
 def logged(caplog):
-    poptorch.logger.addHandler(caplog.handler)
-    yield caplog
-    poptorch.logger.removeHandler(caplog.handler)
+    return caplog
 
 
 def test_waiting_for_the_lock_says_whom_it_waits_for_and_can_be_interrupted(tmp_path, monkeypatch, logged):

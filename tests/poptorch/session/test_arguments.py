@@ -35,6 +35,103 @@ def test_keyword_only_tensor():
     torch.testing.assert_close(poptorch.inferenceModel(AddMul())(a, b, offset=c), a + b * 2 + c)
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, a, scale=torch.ones(1), *rest, offset=torch.zeros(2, 3), sign=1):
+        total = a * scale + offset
+        for tensor in rest:
+            total = total + tensor
+        return total * sign
+
+
+def test_tensor_defaults_are_inputs_that_a_later_call_may_replace():
+    a, b = x(), x()
+    run = poptorch.inferenceModel(Scaled())
+    torch.testing.assert_close(run(a), a)
+    torch.testing.assert_close(run(a, scale=torch.tensor([4.0])), a * 4)
+    torch.testing.assert_close(run(a, torch.tensor([4.0]), offset=b), a * 4 + b)
+    torch.testing.assert_close(run(b), b)
+    with pytest.raises(poptorch.Error, match=r"Shape mismatch for scale: expected \[1\], got \[2\]"):
+        run(a, torch.ones(2))
+    with pytest.raises(poptorch.Error, match=r"Type mismatch for offset: expected torch.Tensor, got NoneType"):
+        run(a, offset=None)
+
+
+def test_tensor_defaults_are_read_again_in_every_call():
+    a = x()
+    run = poptorch.inferenceModel(Scaled())
+    default = Scaled.forward.__defaults__[0]
+    torch.testing.assert_close(run(a), a)
+    try:
+        default.fill_(3.0)
+        torch.testing.assert_close(run(a), a * 3)
+    finally:
+        default.fill_(1.0)
+
+
+def test_tensor_defaults_are_cut_into_micro_batches():
+    def forward(a, row=torch.arange(4.0).reshape(4, 1)):
+        assert row.shape == (2, 1)
+        return a + row
+
+    a = x(4, 3)
+    run = poptorch.inferenceModel(forward, poptorch.Options().deviceIterations(2))
+    torch.testing.assert_close(run(a), a + torch.arange(4.0).reshape(4, 1))
+    with pytest.raises(AssertionError, match=r"\[1\].*2 = Options.deviceIterations \(2\)"):
+        poptorch.inferenceModel(Scaled(), poptorch.Options().deviceIterations(2))(a)
+
+
+def test_constant_defaults_may_be_given_and_left_out():
+    a = x()
+    run = poptorch.inferenceModel(Scaled())
+    torch.testing.assert_close(run(a), a)
+    torch.testing.assert_close(run(a, sign=1), a)
+    with pytest.raises(poptorch.Error, match="Value mismatch for sign: expected 1, got -1"):
+        run(a, sign=-1)
+    given = poptorch.inferenceModel(Scaled())
+    torch.testing.assert_close(given(a, sign=-1), -a)
+    with pytest.raises(poptorch.Error, match="Value mismatch for sign: expected -1, got 1"):
+        given(a)  # the default, not what the first call had
+
+
+def test_omitted_arguments_count_as_positional_ones():
+    a, b = x(), x()
+    run = poptorch.inferenceModel(Scaled())
+    torch.testing.assert_close(run(a, torch.ones(1), b), a + b)
+    with pytest.raises(
+        poptorch.Error,
+        match=r"Number of positional arguments mismatch: expected 5 \(a, scale, \*rest\[0\], offset, sign\), got 4",
+    ):
+        run(a)
+
+
+def test_a_call_without_the_defaults_takes_the_short_way():
+    a, b = x(), x()
+    run = poptorch.inferenceModel(AddMul())
+    torch.testing.assert_close(run(a, b), a + b * 2)
+    run._call_general = None  # what else would bind the arguments
+    torch.testing.assert_close(run(b, a), b + a * 2)
+
+
+def test_a_missing_argument_of_an_inner_call_is_pythons_own_error():
+    def inner(a, b):
+        return a + b
+
+    with pytest.raises(TypeError, match=r"inner\(\) missing 1 required positional argument: 'b'"):
+        poptorch.inferenceModel(lambda *args, **kwargs: inner(*args, **kwargs))(x())
+
+
+def test_keys_of_keyword_arguments_are_reported_together_and_sorted():
+    run = poptorch.inferenceModel(Variadic())
+    a = x()
+    run(a, p=a, q=a)
+    with pytest.raises(poptorch.Error, match=r"Keys mismatch for \*\*named: unexpected \['o', 'r'\], missing \['p'\]"):
+        run(a, r=a, o=a, q=a)
+    table = poptorch.inferenceModel(lambda table: table["p"])
+    table({"p": a, "q": a})
+    with pytest.raises(poptorch.Error, match=r"Keys mismatch for table: unexpected \['a', 'z'\], missing \['p', 'q'\]"):
+        table({"z": a, "a": a})
+
+
 class Variadic(torch.nn.Module):
     def forward(self, first, *rest, **named):
         total = first
@@ -131,7 +228,7 @@ def test_wrapping_something_that_cannot_be_called():
         (lambda run: run(x(4, 3), x()), r"Shape mismatch for x: expected \[2, 3\], got \[4, 3\]"),
         (lambda run: run(x(), x().double()), r"Data type mismatch for y: expected torch.float32, got torch.float64"),
         (lambda run: run(x(), [x()]), r"Type mismatch for y: expected torch.Tensor, got list"),
-        (lambda run: run(x(), x(), 3.0), r"Number of positional arguments mismatch"),
+        (lambda run: run(x(), x(), 3.0), r"Value mismatch for scale: expected 2.0, got 3.0"),
     ],
 )
 def test_later_calls_must_match_the_first_and_the_device_stays_usable(call, text):
@@ -279,7 +376,7 @@ def test_a_default_may_be_left_out_in_one_call_and_given_in_another():
             run(a, 3)
     run = poptorch.inferenceModel(Defaults())
     run(a)
-    with pytest.raises(poptorch.Error, match="Number of positional arguments mismatch"):
+    with pytest.raises(poptorch.Error, match="Type mismatch for c: expected NoneType, got Tensor"):
         run(a, 2, a)
 
 

@@ -172,8 +172,10 @@ def test_failed_allocation_is_an_error_and_the_next_attach_works():
 def test_slow_links_change_no_result():
     run, x = model(2), inputs()
     good = run(x)
-    with poptorch.testing.faults("slow_link:500@step=push"):
+    with poptorch.testing.faults("slow_link:50000@step=push"):
+        began = time.monotonic()
         assert torch.equal(run(x), good)
+        assert time.monotonic() - began >= 0.05  # one push at least was slow
 
 
 def test_step_that_throws_stops_the_run_with_one_error_and_the_next_run_works():

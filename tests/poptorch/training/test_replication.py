@@ -286,7 +286,7 @@ def test_each_group_trains_its_own_value(kind, shards, of_replica, mode):
         for group in range(groups):
             mine = [r for r in range(4) if of_replica[r] == group]
             weight = start[group].clone().requires_grad_()
-            torch.stack([torch.nn.functional.mse_loss(x[r] * weight, y[r]) for r in mine]).mean().backward()
+            (torch.stack([torch.nn.functional.mse_loss(x[r] * weight, y[r]) for r in mine]).sum() / 4).backward()
             velocity[group] = 0.9 * velocity[group] + weight.grad
             start[group] -= 0.05 * velocity[group]
     held = start[of_replica] if mode == VariableRetrievalMode.AllReplicas else start
@@ -300,6 +300,48 @@ def test_each_group_trains_its_own_value(kind, shards, of_replica, mode):
     runner = poptorch.inferenceModel(model, options_of(4))
     runner.weight.replicaGrouping(kind, shards, mode)
     torch.testing.assert_close(runner(x), x * start[of_replica], rtol=1e-5, atol=1e-6)
+
+
+class GivenGradient(torch.nn.Module):
+    """Micro-batch x gives the weight of its group the gradient x."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(groups, 1))
+
+    def forward(self, x):
+        return poptorch.identity_loss(x * self.weight, "sum")
+
+
+@pytest.mark.parametrize("reduction, divisor", [(poptorch.ReductionType.Mean, 8), (poptorch.ReductionType.Sum, 1)])
+@pytest.mark.parametrize("strategy", [poptorch.MeanReductionStrategy.Post, poptorch.MeanReductionStrategy.Running])
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("combined", [False, True])
+def test_the_mean_of_a_grouped_gradient_divides_by_all_replicas(reduction, divisor, strategy, accumulation, combined):
+    if combined and strategy == poptorch.MeanReductionStrategy.Running:
+        pytest.skip("the combined variant has no running means")
+    model = GivenGradient(4)
+    options = options_of(8, 1, accumulation)
+    options.Training.accumulationAndReplicationReductionType(reduction)
+    options.Training.setMeanAccumulationAndReplicationReductionStrategy(strategy)
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5, use_combined_accum=combined)
+    trainer = poptorch.trainingModel(model, options, optimizer)
+    trainer.weight.replicaGrouping(CommGroupType.Consecutive, 2, VariableRetrievalMode.OnePerGroup)
+    x = torch.arange(1.0, 8 * accumulation + 1).reshape(-1, 1)
+    trainer(x)
+    by_group = x.reshape(accumulation, 4, 2).sum(dim=(0, 2))
+    divisor *= accumulation if reduction == poptorch.ReductionType.Mean else 1
+    torch.testing.assert_close(model.weight.detach().flatten(), -by_group / divisor)
+
+
+def test_clipping_measures_grouped_gradients_as_they_are_used():
+    model = GivenGradient(2)
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=1.0, max_grad_norm=1.0)
+    trainer = poptorch.trainingModel(model, options_of(4), optimizer)
+    trainer.weight.replicaGrouping(CommGroupType.Consecutive, 2, VariableRetrievalMode.OnePerGroup)
+    trainer(torch.tensor([[0.25], [0.75], [4.0], [8.0]]))
+    # (0.25 + 0.75) / 4 is short enough, (4 + 8) / 4 is not.
+    torch.testing.assert_close(model.weight.detach().flatten(), torch.tensor([-0.25, -1.0]))
 
 
 def test_tensor_parallel_layout_pairs_weight_shards_with_data_chunks():

@@ -76,6 +76,15 @@ def test_too_little_accumulation_for_the_pipeline_is_refused_and_the_device_stay
     good(*Mlp.inputs(minimum, torch.Generator().manual_seed(0)))
 
 
+def test_the_number_of_ipus_is_checked_before_accumulation_and_device_iterations():
+    trainer = poptorch.trainingModel(Mlp(3), training_options("pipelined2", 1, 1))
+    with pytest.raises(poptorch.Error, match="number of IPUs is not a power of two"):
+        trainer(*Mlp.inputs(1, torch.Generator().manual_seed(0)))
+    runner = poptorch.inferenceModel(Mlp(3))
+    with pytest.raises(poptorch.Error, match="number of IPUs is not a power of two"):
+        runner(Mlp.inputs(1, torch.Generator().manual_seed(0))[0])
+
+
 def test_inference_pipeline_needs_as_many_device_iterations_as_stages():
     runner = poptorch.inferenceModel(Mlp(4), poptorch.Options().deviceIterations(3))
     with pytest.raises(poptorch.Error, match=r"deviceIterations.*\b4\b"):

@@ -1,27 +1,20 @@
 #include "frontends/torch/executor/anchors.h"
 
 #include <algorithm>
+#include <array>
 
+#include "frontends/torch/executor/back_end_form.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-std::vector<std::pair<std::string, ir::Value*>> named_values(const ForwardGraph& forward) {
-  std::vector<std::pair<std::string, ir::Value*>> named;
-  for (size_t i = 0; i < forward.inputs.size(); ++i)
-    named.emplace_back(forward.inputs[i].name, forward.graph->inputs()[i]);
-  std::map<std::string, int> count;
-  for (const auto& op : forward.graph->ops()) {
-    std::string base = op->location ? op->location->module_path : "";
-    std::replace(base.begin(), base.end(), '.', '/');
-    base += (base.empty() ? "" : "/") + op->kind();
-    const int n = count[base]++;
-    if (n > 0) base += "__" + std::to_string(n);
-    for (int r = 0; r < op->result_count(); ++r)
-      named.emplace_back(base + ":" + std::to_string(r), op->result(r));
-  }
-  return named;
+// The value of an entry; a product becomes an op of its own.
+ir::Value* value_of(const ForwardGraph& forward, const ForwardNames::Entry& entry) {
+  if (entry.value != nullptr) return entry.value;
+  ir::Op* op = entry.product_of;
+  return forward.graph->copy(*op, std::array<ir::Value*, 2>{op->operand(0), op->operand(1)}, op)->result();
 }
 
 size_t common_prefix(const std::string& a, const std::string& b) {
@@ -49,7 +42,7 @@ bool is_trainable(const ForwardGraph& forward, const std::string& name) {
 
 std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : named_values(forward)) names.push_back(name);
+  for (const ForwardNames::Entry& entry : forward_names(forward).in_order) names.push_back(entry.name);
   if (!training) return names;
   for (const char* prefix : {kGradientPrefix, kUpdatedPrefix})
     for (const ForwardGraph::Input& input : forward.inputs)
@@ -57,10 +50,19 @@ std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training
   return names;
 }
 
-void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests) {
+void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests,
+                 const AnchorRequest& otherwise) {
   if (requests.empty()) return;
-  const std::vector<std::pair<std::string, ir::Value*>> named = named_values(forward);
-  for (const AnchorRequest& request : requests) {
+  const auto named = forward_names(forward).in_order;
+  static constexpr const char* kModes[] = {"FINAL", "EVERYN", "ALL", "Sum"};
+  for (AnchorRequest request : requests) {
+    if (request.mode != ir::OutputMode::kEveryN) request.period = 1;
+    if (log_enabled(LogLevel::kDebug))
+      log(LogLevel::kDebug, "anchor ( " + request.long_name + " " +
+                                kModes[static_cast<size_t>(request.mode)] + "/" +
+                                std::to_string(request.period) + " )");
+    if (step.device_iterations % request.period != 0)
+      request.mode = otherwise.mode, request.period = otherwise.period;
     const std::string stream = kAnchorPrefix + request.short_name;
     auto of_parameter = [&](const std::string& prefix, std::vector<StepOptions::Anchor>& anchors) {
       if (!step.training || !request.long_name.starts_with(prefix)) return false;
@@ -72,14 +74,15 @@ void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<Anc
     if (of_parameter(kGradientPrefix, step.gradient_anchors)) continue;
     if (of_parameter(kUpdatedPrefix, step.update_anchors)) continue;
     auto found = std::find_if(named.begin(), named.end(),
-                              [&](const auto& entry) { return entry.first == request.long_name; });
+                              [&](const auto& entry) { return entry.name == request.long_name; });
     if (found == named.end()) raise_unknown(request, tensor_names(forward, step.training));
+    ir::Value* value = value_of(forward, *found);
     ForwardGraph::Output output;
     output.name = stream;
-    output.host_dtype = found->second->type().dtype;
+    output.host_dtype = value->type().dtype;
     output.mode = request.mode;
     output.period = request.period;
-    forward.graph->append_output(found->second);
+    forward.graph->append_output(value);
     forward.outputs.push_back(std::move(output));
   }
 }

@@ -23,13 +23,14 @@ inline constexpr const char* kAnchorPrefix = "anchor.";
 inline constexpr const char* kGradientPrefix = "Gradient___";
 inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
 
-// Names of everything that can be anchored: inputs, states, results of operations ("fc1/linear:0"), and in
+// Names of everything that can be anchored: inputs, states, results of operations ("fc1/MatMul:0"; spec 23.7), and in
 // training gradients and updated weights. In graph order.
 std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training);
 
-// Adds what `requests` ask for to the forward graph's outputs and to the step. Error(kAnchor) for an unknown
-// name.
-void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests);
+// Adds what `requests` ask for to the forward graph's outputs and to the step; a period that does not fit gives way to
+// mode and period of `otherwise`. Error(kAnchor) for an unknown name.
+void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests,
+                 const AnchorRequest& otherwise);
 
 // Short name → stream of the program.
 std::map<std::string, int> anchor_streams(const program::Program& program);

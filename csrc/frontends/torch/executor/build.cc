@@ -1,10 +1,11 @@
 // From a captured graph to a program.
 #include <algorithm>
+#include <set>
 
 #include "executable/cache/cache.h"
 #include "frontends/torch/device_key.h"
+#include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/executor.h"
-#include "frontends/torch/executor/graph_log.h"
 #include "frontends/torch/executor/signature.h"
 #include "passes/pass.h"
 #include "support/interruption.h"
@@ -36,6 +37,14 @@ void drop_unused_prints(ir::Graph& graph) {
     if ((*at)->is("print_tensor") && (*at)->result()->uses().empty() && !(*at)->result()->is_output())
       unused.push_back(at->get());
   for (ir::Op* op : unused) graph.erase(op);
+}
+
+// IPUs of one replica that the blocks of the model name.
+int placed_ipus(const ir::Graph& graph, const std::map<std::string, StepOptions::Placement>& places) {
+  std::set<int> used;
+  for (const auto& op : graph.ops())
+    if (auto at = places.find(op->settings.block); at != places.end()) used.insert(at->second.ipu);
+  return used.empty() ? 1 : std::max(static_cast<int>(used.size()), *used.rbegin() + 1);
 }
 
 constexpr int kOfflineIpus = 16;
@@ -130,19 +139,22 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
-  add_anchors(forward, step, settings.anchors);
-  log_graph(forward, step, tensor_names_);
+  log_graph(forward, step);
+  add_anchors(forward, step, settings.anchors, {"", "", settings.output_mode, settings.output_period});
   passes::dump(*captured.module, "at:Captured");
-  build_step(forward, step);
-
-  poll_interruption();
-
   executable::CompileOptions options;
   options.replicas = settings.replicas;
   options.processes = settings.processes;
   options.input_groups = settings.input_groups;
   options.auto_round_num_ipus = settings.auto_round_num_ipus;
   options.any_ipu_count = settings.any_ipu_count;
+  executable::check_ipu_count(placed_ipus(*captured.graph, settings.places), options);  // before it is filled
+  build_step(forward, step);
+  keep_description(back_end_form(forward, step, {settings.product_partials, settings.convolution_partials}),
+                   forward);
+
+  poll_interruption();
+
   executable::Executable executable = executable::compile_cached(
       *captured.module, target_system(settings), options,
       {.directory = settings.cache_directory,
@@ -154,6 +166,20 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   captured.module.reset();
   captured.graph = nullptr;
   return executable;
+}
+
+// Keeps what programs ask for later, and logs it.
+void Executor::keep_description(const BackEndForm& form, const ForwardGraph& forward) {
+  back_end_ir_ = form.json();
+  for (const ir::Variable& variable : forward.graph->module()->variables())
+    if (variable.role == "optimizer_state") tensor_names_.push_back(variable.name);
+  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "Popart IR: " + back_end_ir_);
+  log_backend("popart", LogLevel::kTrace, "a forward graph was read");
+  log_backend("ir", LogLevel::kInfo,
+              "the main graph has " + std::to_string(form.operations.size()) + " operations");
+  if (backend_log_enabled(LogLevel::kDebug))
+    for (const std::string& block : form.dump()) log_backend("ir", LogLevel::kDebug, block);
+  log_backend("session", LogLevel::kTrace, "preparing a session");
 }
 
 Executor::Executor(Captured& captured, const CompileSettings& settings) {

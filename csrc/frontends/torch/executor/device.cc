@@ -38,17 +38,26 @@ at::Tensor Executor::anchored(const std::string& short_name) {
       at::TensorOptions().dtype(scalar_type(value.dtype)));
 }
 
+// One list for each tensor: without elements where none is moved.
 std::vector<std::vector<std::pair<double, double>>> Executor::transfer_times(bool inputs) {
-  if (synthetic_data_ != 0) return {};
-  std::vector<int> streams;
+  std::vector<int> of_tensor;  // its stream; -1: none
   if (inputs) {
     for (const Input& input : inputs_)
-      if (!input.streams.empty()) streams.push_back(input.streams.front());
+      of_tensor.push_back(input.streams.empty() ? -1 : input.streams.front());
   } else {
     for (const Output& output : outputs_)
-      if (output.stream >= 0 && output.same_as < 0) streams.push_back(output.stream);
+      of_tensor.push_back(output.same_as >= 0 ? of_tensor[output.same_as] : output.stream);
   }
-  return session_->transfer_times(streams);
+  std::vector<std::vector<std::pair<double, double>>> times(of_tensor.size());
+  if (synthetic_data_ != 0) return times;
+  std::vector<int> streams;
+  for (const int stream : of_tensor)
+    if (stream >= 0) streams.push_back(stream);
+  auto moved = session_->transfer_times(streams);
+  if (moved.empty()) return times;  // nothing has run yet
+  for (size_t i = 0, next = 0; i < of_tensor.size(); ++i)
+    if (of_tensor[i] >= 0) times[i] = std::move(moved.at(next++));
+  return times;
 }
 
 }  // namespace ipu::frontends::torch_frontend

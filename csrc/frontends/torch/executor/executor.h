@@ -24,6 +24,8 @@
 
 namespace ipu::frontends::torch_frontend {
 
+struct BackEndForm;  // back_end_form.h
+
 // What the options of a wrapper say about a program.
 struct CompileSettings {
   bool training = false;
@@ -54,6 +56,7 @@ struct CompileSettings {
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
   int64_t io_tiles = 0;  // reserved on each IPU
+  std::string product_partials = "float", convolution_partials = "float";  // shown, without effect
 };
 
 // What may still be said after compiling, or about a program from a file.
@@ -94,6 +97,16 @@ class Executor {
   // Before attaching.
   void configure(const RunSettings& settings);
   std::vector<std::string> tensor_names() const { return tensor_names_; }
+  // The program as the back end would list it (back_end_form.h); "" when nothing runs on a device.
+  const std::string& back_end_ir() const { return back_end_ir_; }
+  // Of a program from a file: what save wrote.
+  void set_description(std::string back_end_ir, std::vector<std::string> names) {
+    back_end_ir_ = std::move(back_end_ir);
+    tensor_names_ = std::move(names);
+  }
+  void add_tensor_names(const std::vector<std::string>& names) {
+    tensor_names_.insert(tensor_names_.end(), names.begin(), names.end());
+  }
   // Value of the last call; undefined when there is none.
   at::Tensor anchored(const std::string& short_name);
   // Begin and end, in seconds, of each element of each tensor moved in the last run.
@@ -123,6 +136,7 @@ class Executor {
     std::vector<int> also;  // inputs that must be the same tensor
   };
   executable::Executable build(Captured& captured, const CompileSettings& settings);
+  void keep_description(const BackEndForm& form, const ForwardGraph& forward);
   // Fills in what run() reads.
   void bind_signature(executable::Executable executable);
   void bind_synthetic(runtime::Session::Call& call);
@@ -136,6 +150,7 @@ class Executor {
   std::vector<Output> outputs_;
   std::vector<Mutated> mutated_;
   std::vector<std::string> tensor_names_;
+  std::string back_end_ir_ = "{}";
   bool has_wide_floats_ = false;        // f64 streams
   std::atomic<int> synthetic_data_{0};  // of RunSettings
   std::vector<at::Tensor> synthetic_;   // per input; with the device held, as the next

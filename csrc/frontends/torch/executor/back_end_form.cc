@@ -1,0 +1,441 @@
+#include "frontends/torch/executor/back_end_form.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "ir/structure.h"
+#include "ops/definition/op_def.h"
+
+namespace ipu::frontends::torch_frontend {
+namespace {
+
+std::string dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "FLOAT";
+    case DType::kF16:
+      return "FLOAT16";
+    case DType::kF64:
+      return "DOUBLE";
+    case DType::kBool:
+      return "BOOL";
+    case DType::kI32:
+      return "INT32";
+    case DType::kU32:
+      return "UINT32";
+    case DType::kI16:
+      return "INT16";
+    case DType::kU16:
+      return "UINT16";
+    case DType::kI8:
+      return "INT8";
+    case DType::kU8:
+      return "UINT8";
+    case DType::kI64:
+      return "INT64";
+    case DType::kF8_143:
+      return "FLOAT8_143";
+    case DType::kF8_152:
+      return "FLOAT8_152";
+  }
+  return "UNDEFINED";
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+template <typename T, typename F>
+std::string listed(const std::vector<T>& values, F text) {
+  std::string list = "[";
+  for (const T& value : values) list += (list.size() > 1 ? " " : "") + text(value);
+  return list + "]";
+}
+
+// "" for what is no text: constants.
+std::string attribute_text(const Attribute& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return number(*real);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* dtype = std::get_if<DType>(&value)) return dtype_name(*dtype);
+  if (const auto* symbol = std::get_if<Symbol>(&value)) return symbol->name;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    return listed(*list, [](int64_t i) { return std::to_string(i); });
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) return listed(*list, number);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value))
+    return listed(*list, [](const std::string& s) { return s; });
+  return "";
+}
+
+std::string shape_text(const Shape& shape) {
+  return listed(std::vector<int64_t>(shape.begin(), shape.end()),
+                [](int64_t i) { return std::to_string(i); });
+}
+
+std::string context_name(ir::Context context) {
+  if (context == ir::Context::kAccumulateOuter) return "AccumulateOuterFragment";
+  return context == ir::Context::kWeightTransfer ? "WeightsFromHostFragment" : "Normal";
+}
+
+class Maker {
+ public:
+  Maker(const ForwardGraph& forward, const StepOptions& step, const PartialsTypes& partials)
+      : forward_(forward), step_(step), partials_(partials), names_(forward_names(forward)) {
+    for (const auto& op : forward.graph->ops()) blocks_.insert(op->settings.block);
+    std::set<int> ipus;
+    for (const std::string& block : blocks_) ipus.insert(place(block).ipu);
+    pipelined_ = step.schedule == Schedule::kPipelined && ipus.size() > 1;
+  }
+
+  BackEndForm make() {
+    graph(*forward_.graph, false);
+    if (step_.training) {
+      const std::vector<const ir::Graph*> backward = gradient_graphs();
+      if (pipelined_ && step_.recomputation == kRecomputePipeline) stashes();
+      for (const ir::Graph* gradient : backward) graph(*gradient, true);
+      for (const ForwardGraph::Input& input : forward_.inputs) update(input);
+    }
+    return std::move(form_);
+  }
+
+ private:
+  static constexpr int64_t kRecomputePipeline = 3;  // of the pass `recompute`
+
+  StepOptions::Placement place(const std::string& block) const {
+    auto at = step_.places.find(block);
+    return at == step_.places.end() ? StepOptions::Placement{} : at->second;
+  }
+
+  std::vector<const ir::Graph*> gradient_graphs() const {
+    std::vector<const ir::Graph*> found;
+    for (const auto& graph : forward_.graph->module()->graphs())
+      for (const auto& op : graph->ops())
+        if (op->is("call") && op->settings.context == ir::Context::kBackward)
+          for (const ir::Graph* callee : ir::called_graphs(*op))
+            if (std::find(found.begin(), found.end(), callee) == found.end()) found.push_back(callee);
+    return found;
+  }
+
+  std::string value_name(const ir::Value& value) {
+    auto at = names_.of.find(&value);
+    if (at != names_.of.end()) return at->second;
+    return names_.of.emplace(&value, "Gradient___" + value.name()).first->second;
+  }
+
+  BackEndTensor tensor(const ir::Value& value) {
+    return {value_name(value), dtype_name(value.type().dtype), value.type().shape};
+  }
+
+  BackEndOperation start(const std::string& type, const std::string& name, const std::string& block,
+                         ir::Context context) const {
+    BackEndOperation made;
+    made.type = type;
+    made.name = name;
+    const StepOptions::Placement at = place(block);
+    made.attributes = {{"recompute", "NO"},
+                       {"recomputetype", "Checkpoint"},
+                       {"__ipu_number", std::to_string(at.ipu)},
+                       {"tileSet", "Compute"},
+                       {"__execution_context", context_name(context)},
+                       {"scope", name.substr(0, name.rfind('/') == std::string::npos ? 0 : name.rfind('/'))},
+                       {"schedulePriority", "0"}};
+    if (pipelined_) made.attributes["__pipeline_stage"] = std::to_string(at.stage);
+    return made;
+  }
+
+  void annotate(BackEndOperation& made, const ir::Op& op) const {
+    const ir::Settings& settings = op.settings;
+    made.attributes["schedulePriority"] = number(settings.priority);
+    for (const auto& [name, value] : op.attributes)
+      if (const std::string text = attribute_text(value); !text.empty()) made.attributes.emplace(name, text);
+    constexpr std::string_view kOutline = "__outline.";
+    for (const auto& [name, value] : settings.outline)
+      if (name.starts_with(kOutline)) {
+        const std::string key = name.substr(kOutline.size());
+        made.attributes[key] = key + ":" + attribute_text(value);
+      } else if (!name.starts_with("multi_conv")) {
+        made.attributes[name] = attribute_text(value);
+      }
+    if (settings.available_memory)
+      made.attributes["available_memory_proportion"] = number(*settings.available_memory);
+    if (made.type == "MatMul") {
+      made.attributes["partialsType"] =
+          partials_.products == "half" ? "MatMulPartialsType::HALF" : "MatMulPartialsType::FLOAT";
+      made.attributes.emplace("serialization_mode", "None");
+      made.attributes.emplace("serialization_factor", "0");
+    }
+    if (made.type == "Conv" || made.type == "MultiConv")
+      made.attributes["partialsType[0]"] = partials_.convolutions;
+    if (made.type == "ScatterReduce" || made.type == "Gather") made.attributes.emplace("group_size", "1");
+    if (made.type == "ScatterReduce" || made.type == "Gather")
+      if (const int64_t* dim =
+              op.attributes.has("dim") ? std::get_if<int64_t>(op.attributes.find("dim")) : nullptr)
+        made.attributes["axis"] = std::to_string(*dim);
+  }
+
+  // PopART's in-place form: the first operand is read by nobody else and is no state.
+  bool reuses_operand(const ir::Op& op) const {
+    if (!ops::has_trait(op, ops::kElementwise) || op.operand_count() == 0 || op.operand(0) == nullptr)
+      return false;
+    const ir::Value& first = *op.operand(0);
+    if (first.uses().size() != 1 || first.is_output() || first.type() != op.result()->type()) return false;
+    if (first.producer() != nullptr) return !first.producer()->is("constant");
+    const auto& inputs = forward_.graph->inputs();
+    const auto at = std::find(inputs.begin(), inputs.end(), &first);
+    return at != inputs.end() &&
+           forward_.inputs[static_cast<size_t>(at - inputs.begin())].kind == ForwardGraph::Input::Kind::kHost;
+  }
+
+  void copies(const ir::Op& op, ir::Context context) {
+    const int here = place(op.settings.block).ipu;
+    for (int i = 0; i < op.operand_count(); ++i) {
+      const ir::Value* value = op.operand(i);
+      if (value == nullptr || value->producer() == nullptr || value->producer()->is("constant")) continue;
+      const int there = place(value->producer()->settings.block).ipu;
+      if (there == here || !copied_.insert({value, here}).second) continue;
+      BackEndOperation made = start("IpuCopy", "IpuCopy", value->producer()->settings.block, context);
+      made.inputs = {tensor(*value)};
+      made.outputs = {tensor(*value)};
+      made.outputs[0].name += "_c" + std::to_string(here);
+      made.attributes["__ipu_number_to"] = std::to_string(here);
+      form_.operations.push_back(std::move(made));
+    }
+  }
+
+  void graph(const ir::Graph& graph, bool backward) {
+    for (const auto& op : graph.ops()) {
+      if (op->is("constant")) continue;
+      const ir::Context context = backward ? ir::Context::kBackward : op->settings.context;
+      copies(*op, context);
+      if (const Attribute* block = op->settings.outline.find("multi_conv"); block != nullptr && !backward) {
+        convolution_of(*op, std::get<int64_t>(*block));
+        continue;
+      }
+      const std::string type = type_name(*op), prefix = backward ? "Gradient___" : "";
+      BackEndOperation made = start(type, prefix + operation_name(*op, type), op->settings.block, context);
+      for (int i = 0; i < op->operand_count(); ++i)
+        if (op->operand(i) != nullptr) made.inputs.push_back(tensor(*op->operand(i)));
+      for (int r = 0; r < op->result_count(); ++r) made.outputs.push_back(tensor(*op->result(r)));
+      if (op->is("linear") && type == "Add") split_linear(*op, made);
+      annotate(made, *op);
+      if (!backward && type != "Identity" && reuses_operand(*op)) made.name += ":InPlace";
+      form_.operations.push_back(std::move(made));
+    }
+  }
+
+  // The product; what remains of `sum` is the addition of the bias.
+  void split_linear(const ir::Op& op, BackEndOperation& sum) {
+    BackEndOperation product =
+        start("MatMul", operation_name(op, "MatMul"), op.settings.block, op.settings.context);
+    product.inputs = {sum.inputs[0], sum.inputs[1]};
+    BackEndTensor made = sum.outputs[0];
+    auto named = names_.products.find(&op);
+    made.name = named != names_.products.end() ? named->second : "Gradient___" + product.name + ":0";
+    product.outputs = {made};
+    annotate(product, op);
+    form_.operations.push_back(std::move(product));
+    sum.inputs = {made, sum.inputs[2]};
+  }
+
+  void convolution_of(const ir::Op& op, int64_t block) {
+    auto [at, is_new] = multi_convs_.try_emplace(block, form_.operations.size());
+    if (is_new) {
+      form_.operations.push_back(
+          start("MultiConv", operation_name(op, "MultiConv"), op.settings.block, op.settings.context));
+      annotate(form_.operations.back(), op);
+      for (const auto& [name, value] : op.settings.outline)
+        if (name.starts_with("multi_conv."))
+          form_.operations.back().attributes[name.substr(std::string_view("multi_conv.").size())] =
+              attribute_text(value);
+    }
+    BackEndOperation& made = form_.operations[at->second];
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (op.operand(i) != nullptr) made.inputs.push_back(tensor(*op.operand(i)));
+    for (int r = 0; r < op.result_count(); ++r) made.outputs.push_back(tensor(*op.result(r)));
+  }
+
+  // One for each tensor that enters a recomputed stage from outside, and for each checkpoint. The last stage is
+  // followed by its own backward pass, so nothing of it is recomputed.
+  void stashes() {
+    int last = 0;
+    for (const std::string& block : blocks_) last = std::max(last, place(block).stage);
+    std::set<std::pair<const ir::Value*, int>> kept;
+    for (const auto& op : forward_.graph->ops()) {
+      const int stage = place(op->settings.block).stage;
+      if (stage == last) continue;
+      for (int i = 0; i < op->operand_count(); ++i) {
+        const ir::Value* value = op->operand(i);
+        if (value == nullptr || is_state(*value)) continue;
+        const ir::Op* producer = value->producer();
+        if (producer != nullptr &&
+            (producer->is("constant") || place(producer->settings.block).stage == stage))
+          continue;
+        if (kept.insert({value, stage}).second) stash(*value, op->settings.block);
+      }
+      if (op->settings.recompute == ir::Recompute::kCheckpoint) stash(*op->result(), op->settings.block);
+    }
+  }
+
+  bool is_state(const ir::Value& value) const {
+    const auto& inputs = forward_.graph->inputs();
+    const auto at = std::find(inputs.begin(), inputs.end(), &value);
+    return at != inputs.end() &&
+           forward_.inputs[static_cast<size_t>(at - inputs.begin())].kind != ForwardGraph::Input::Kind::kHost;
+  }
+
+  void stash(const ir::Value& value, const std::string& block) {
+    for (const char* type : {"Stash", "RestoreInplace"}) {
+      BackEndOperation made = start(type, type, block, ir::Context::kForward);
+      made.inputs = {tensor(value)};
+      made.outputs = {tensor(value)};
+      made.outputs[0].name += std::string("_") + type;
+      form_.operations.push_back(std::move(made));
+    }
+  }
+
+  void update(const ForwardGraph::Input& input) {
+    auto group = step_.optimizer.group_of.find(input.name);
+    if (!input.trainable || group == step_.optimizer.group_of.end()) return;
+    using optimizers::Kind;
+    const auto& hyper = step_.optimizer.groups[static_cast<size_t>(group->second)].hyper;
+    const auto momentum = hyper.find("momentum");
+    const bool plain = momentum == hyper.end() || (momentum->second.constant && momentum->second.value == 0);
+    std::vector<std::string> types;
+    switch (step_.optimizer.kind) {
+      case Kind::kSgdCombined:
+      case Kind::kSgdSeparate: {
+        const bool stateless =
+            plain && (step_.optimizer.kind == Kind::kSgdSeparate || step_.accumulation == 1);
+        const std::string variant = stateless                                    ? "SGD0"
+                                    : step_.optimizer.kind == Kind::kSgdCombined ? "SGD1"
+                                                                                 : "SGD2";
+        if (step_.accumulation > 1) types.push_back("Accumulate");
+        types.push_back(variant + "VarUpdate");
+        break;
+      }
+      case Kind::kRmsProp:
+      case Kind::kRmsPropCentred:
+        types = {"RMSPropUpdater", "ScaledVarUpdate"};
+        break;
+      case Kind::kLamb:
+      case Kind::kLambNoBias:
+      case Kind::kAdam:
+      case Kind::kAdamW:
+      case Kind::kAdamWNoBias:
+        types = {"AdamUpdater", "AdamVarUpdate"};
+    }
+    for (const std::string& type : types) {
+      BackEndOperation made = start(type, type, "", ir::Context::kAccumulateOuter);
+      made.inputs = {{input.name, "", {}}, {"Gradient___" + input.name, "", {}}};
+      const bool is_last = type == types.back();
+      made.outputs = {{(is_last ? "UpdatedVar___" : type + "___") + input.name, "", {}}};
+      for (size_t i = 0; i < forward_.inputs.size(); ++i)
+        if (&forward_.inputs[i] == &input)
+          for (BackEndTensor* of : {&made.inputs[0], &made.inputs[1], &made.outputs[0]}) {
+            const ir::Type& of_type = forward_.graph->inputs()[i]->type();
+            of->dtype = dtype_name(of_type.dtype);
+            of->shape = of_type.shape;
+            for (const ir::Use& use : forward_.graph->inputs()[i]->uses())
+              made.attributes["__ipu_number"] = std::to_string(place(use.user->settings.block).ipu);
+          }
+      form_.operations.push_back(std::move(made));
+    }
+  }
+
+  const ForwardGraph& forward_;
+  const StepOptions& step_;
+  const PartialsTypes& partials_;
+  ForwardNames names_;
+  BackEndForm form_;
+  std::set<std::string> blocks_;
+  bool pipelined_ = false;
+  std::set<std::pair<const ir::Value*, int>> copied_;
+  std::map<int64_t, size_t> multi_convs_;
+};
+
+std::string quoted(const std::string& text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') made += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", c);
+      made += escape;
+    } else {
+      made += c;
+    }
+  }
+  return made + "\"";
+}
+
+template <typename List, typename F>
+std::string array(const List& list, F text) {
+  std::string made = "[";
+  size_t index = 0;
+  for (const auto& entry : list) {
+    if (index > 0) made += ",";
+    made += text(entry, index++);
+  }
+  return made + "]";
+}
+
+}  // namespace
+
+BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
+                          const PartialsTypes& partials) {
+  return Maker(forward, step, partials).make();
+}
+
+std::string BackEndForm::json() const {
+  return "{\"maingraph\":" +
+         array(operations,
+               [](const BackEndOperation& op, size_t) {
+                 std::string made =
+                     "{\"type\":" + quoted(op.type) + ",\"name\":" + quoted(op.name) + ",\"inputs\":";
+                 made += array(op.inputs, [](const BackEndTensor& t, size_t i) {
+                   return "{\"name\":" + quoted(t.name) + ",\"shape\":" + quoted(shape_text(t.shape)) +
+                          ",\"type\":" + quoted(t.dtype) + ",\"index\":" + quoted(std::to_string(i)) + "}";
+                 });
+                 made +=
+                     ",\"outputs\":" + array(op.outputs, [](const BackEndTensor& t, size_t i) {
+                       return "{\"name\":" + quoted(t.name) + ",\"index\":" + quoted(std::to_string(i)) + "}";
+                     });
+                 made += ",\"attributes\":{";
+                 bool first = true;
+                 for (const auto& [name, text] : op.attributes) {
+                   made += (first ? "" : ",") + quoted(name) + ":" + quoted(text);
+                   first = false;
+                 }
+                 return made + "}}";
+               }) +
+         "}";
+}
+
+std::vector<std::string> BackEndForm::dump() const {
+  static const std::set<std::string> kOwn{"MultiConv", "ScatterReduce", "Nll",
+                                          "L1",        "IdentityLoss",  "PrintTensor",
+                                          "IpuCopy",   "Stash",         "RestoreInplace"};
+  std::vector<std::string> blocks;
+  for (size_t number = 0; number < operations.size(); ++number) {
+    const BackEndOperation& op = operations[number];
+    const bool own = kOwn.contains(op.type) || op.type.ends_with("VarUpdate") || op.type.ends_with("Grad") ||
+                     op.type.ends_with("Updater");
+    std::string text = "\n\nOp \"" + op.name + "\", " + std::to_string(number) + " of type " +
+                       (own ? "ai.graphcore." : "ai.onnx.") + op.type + ":1\n    inputs";
+    for (const BackEndTensor& t : op.inputs)
+      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
+    text += "\n    outputs";
+    for (const BackEndTensor& t : op.outputs)
+      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
+    text += "\n    attributes";
+    for (const auto& [name, value] : op.attributes) text += "\n        " + name + ": " + value;
+    blocks.push_back(std::move(text));
+  }
+  return blocks;
+}
+
+}  // namespace ipu::frontends::torch_frontend

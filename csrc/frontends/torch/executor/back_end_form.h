@@ -1,0 +1,66 @@
+// The program as PopART would list it: operations with PopART's type names, tensor names that anchors use, attributes as
+// texts (spec 23.5, 23.7). Made of the captured forward graph, its gradient graph and the optimizer, before any pass of
+// ours; what reads it needs `BackEndForm` only, so its source can be another form of the program one day.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "frontends/common/step_builder.h"
+#include "ir/module.h"
+
+namespace ipu::frontends::torch_frontend {
+
+// Names of the values of a forward graph: "input", "input/1", ..., states by their own names, results of operations as
+// "<scope>/<Type>:<i>"; a name that is taken gets "/1", "/2", ... A `linear` with bias is a product and a sum: the
+// product has a name and no value of its own.
+struct ForwardNames {
+  std::unordered_map<const ir::Value*, std::string> of;
+  std::unordered_map<const ir::Op*, std::string> products;
+  struct Entry {
+    std::string name;
+    ir::Value* value;    // nullptr: a product
+    ir::Op* product_of;  // nullptr: a value
+  };
+  std::vector<Entry> in_order;
+};
+ForwardNames forward_names(const ForwardGraph& forward);
+// PopART's type of the operation that gives an op's value: "MatMul", "Add".
+std::string type_name(const ir::Op& op);
+// "fc1/Add": module path and name scopes, then the type.
+std::string operation_name(const ir::Op& op, const std::string& type);
+
+struct BackEndTensor {
+  std::string name, dtype;  // "FLOAT", "INT32"
+  Shape shape;
+};
+struct BackEndOperation {
+  std::string type, name;
+  std::vector<BackEndTensor> inputs, outputs;
+  std::map<std::string, std::string> attributes;
+};
+struct BackEndForm {
+  std::vector<BackEndOperation> operations;  // of the main graph, in order
+
+  // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}]}
+  std::string json() const;
+  // A block of lines for each operation.
+  std::vector<std::string> dump() const;
+};
+
+// What is said of a product or convolution beside its own attributes.
+struct PartialsTypes {
+  std::string products = "float", convolutions = "float";
+};
+
+// After build_step: the module holds the gradient graph.
+BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
+                          const PartialsTypes& partials);
+
+// Lines of the native log: the graph's inputs and operations with their places (DEBUG), the graph as text (TRACE).
+void log_graph(const ForwardGraph& forward, const StepOptions& step);
+
+}  // namespace ipu::frontends::torch_frontend

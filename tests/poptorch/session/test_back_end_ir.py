@@ -1,0 +1,297 @@
+"""The program as PopART would list it: `_debugGetPopartIR`, names of tensors, the exported model."""
+
+import json
+import os
+
+import pytest
+import torch
+
+import poptorch
+from poptorch import poptorch_core
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = torch.nn.Linear(4, 3)
+        self.fc2 = torch.nn.Linear(3, 2, bias=False)
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, x, y=None):
+        out = self.fc2(torch.relu(self.fc1(x) + self.shift))
+        return out if y is None else (out, torch.nn.functional.mse_loss(out, y))
+
+
+def operations(executor):
+    return json.loads(executor._debugGetPopartIR())["maingraph"]
+
+
+def types(executor):
+    return [op["type"] for op in operations(executor)]
+
+
+def compiled(model, *inputs, options=None, optimizer=None):
+    if optimizer is None:
+        executor = poptorch.inferenceModel(model, options)
+    else:
+        executor = poptorch.trainingModel(model, options, optimizer(model.parameters()))
+    executor.compile(*inputs)
+    return executor
+
+
+@pytest.mark.shows("poptorch_core._getPopartIR")
+def test_operations_have_names_types_tensors_and_attributes():
+    run = compiled(Net(), torch.ones(2, 4))
+    text = run._debugGetPopartIR()
+    assert text == poptorch_core._getPopartIR(run._executable)
+    assert '"name":"fc1/MatMul"' in text and set(json.loads(text)) == {"maingraph"}
+    assert types(run) == ["MatMul", "Add", "Add", "Relu", "MatMul"]
+    product = operations(run)[0]
+    assert product["inputs"] == [
+        {"name": "input", "shape": "[2 4]", "type": "FLOAT", "index": "0"},
+        {"name": "fc1.weight", "shape": "[3 4]", "type": "FLOAT", "index": "1"},
+    ]
+    assert product["outputs"] == [{"name": "fc1/MatMul:0", "index": "0"}]
+    assert all(isinstance(value, str) for op in operations(run) for value in op["attributes"].values())
+    attributes = product["attributes"]
+    assert (attributes["__ipu_number"], attributes["scope"], attributes["recompute"]) == ("0", "fc1", "NO")
+    assert attributes["__execution_context"] == "Normal" and "__execution_phase" not in attributes
+    assert attributes["partialsType"] == "MatMulPartialsType::FLOAT"
+
+
+def test_half_partials_are_shown_where_they_were_asked_for():
+    options = poptorch.Options()
+    options.Precision.setPartialsType(torch.half)
+    run = compiled(torch.nn.Conv2d(1, 1, 1), torch.ones(1, 1, 2, 2), options=options)
+    (conv,) = [op for op in operations(run) if op["type"] == "Conv"]
+    assert conv["attributes"]["partialsType[0]"] == "half"
+    run = compiled(Net(), torch.ones(2, 4), options=options.clone())
+    assert operations(run)[0]["attributes"]["partialsType"] == "MatMulPartialsType::HALF"
+
+
+def test_scopes_of_modules_and_names_make_the_name_and_in_place_forms_are_marked():
+    class Residual(torch.nn.Module):
+        def forward(self, x, y):
+            with poptorch.NameScope("res"):
+                return x + y
+
+    run = compiled(Residual(), torch.ones(2), torch.ones(2))
+    assert '"name":"res/Add:InPlace"' in run._debugGetPopartIR()
+
+    class Twice(torch.nn.Module):
+        def forward(self, x, y):
+            z = x + y
+            return z, z * x, z  # x is read again: it cannot be overwritten
+
+    names = [op["name"] for op in operations(compiled(Twice(), torch.ones(2), torch.ones(2)))]
+    assert names == ["Add", "Mul"]
+    plain = compiled(Net(), torch.ones(2, 4), options=poptorch.Options().disableModuleNamescope())
+    assert [op["name"].removesuffix(":InPlace") for op in operations(plain)] == [
+        "MatMul",
+        "Add",
+        "Add",
+        "Relu",
+        "MatMul",
+    ]
+
+
+def test_attributes_of_the_program_are_shown():
+    class Annotated(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with poptorch.Attribute(__outline={"layer": "embedding"}):
+                x = poptorch.set_available_memory(self.fc(x), 0.3)
+            return x * 2
+
+    product, addition, last = operations(compiled(Annotated(), torch.ones(2, 4)))
+    assert product["attributes"]["layer"] == addition["attributes"]["layer"] == "layer:embedding"
+    assert "layer" not in last["attributes"]
+    assert product["attributes"]["available_memory_proportion"] == "0.3"
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda p: poptorch.optim.SGD(p, lr=0.1), {"SGD0VarUpdate": 3}),
+        (lambda p: poptorch.optim.SGD(p, lr=0.1, momentum=0.5), {"SGD2VarUpdate": 3}),
+        (lambda p: poptorch.optim.SGD(p, lr=0.1, momentum=0.5, use_combined_accum=True), {"SGD1VarUpdate": 3}),
+        (lambda p: poptorch.optim.Adam(p, lr=0.1), {"AdamUpdater": 3, "AdamVarUpdate": 3}),
+        (lambda p: poptorch.optim.LAMB(p, lr=0.1), {"AdamUpdater": 3, "AdamVarUpdate": 3}),
+    ],
+)
+def test_each_parameter_has_its_update(make, expected):
+    trainer = compiled(Net(), torch.ones(2, 4), torch.ones(2, 2), optimizer=make)
+    found = types(trainer)
+    assert {name: found.count(name) for name in expected} == expected
+    updates = [op for op in operations(trainer) if op["type"].endswith("VarUpdate")]
+    assert {op["outputs"][0]["name"] for op in updates} == {
+        f"UpdatedVar___{name}" for name in ("fc1.weight", "fc1.bias", "fc2.weight")
+    }
+    assert {op["attributes"]["__execution_context"] for op in updates} == {"AccumulateOuterFragment"}
+    # Two products forward; two gradients of the second, and of the weight of the first.
+    assert found.count("MatMul") == 5
+
+
+def test_fused_convolutions_are_one_operation():
+    class Convolutions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = (torch.nn.Conv2d(1, 1, 1) for _ in range(3))
+
+        def forward(self, x):
+            with poptorch.MultiConv().availableMemoryProportions(0.5):
+                a, b = self.a(x), self.b(x)
+            return a + b + self.c(x)
+
+    run = compiled(Convolutions(), torch.ones(1, 1, 2, 2))
+    found = types(run)
+    assert (found.count("MultiConv"), found.count("Conv")) == (1, 1)
+    (fused,) = [op for op in operations(run) if op["type"] == "MultiConv"]
+    assert len(fused["outputs"]) == 2 and fused["attributes"]["availableMemoryProportions"] == "0.5"
+
+
+class Pipeline(torch.nn.Module):
+    def __init__(self, checkpoint=False):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.checkpoint = checkpoint
+
+    def forward(self, x, y):
+        with poptorch.Block("a", ipu_id=0):
+            x = torch.tanh(self.a(x))
+            if self.checkpoint:
+                x = poptorch.recomputationCheckpoint(x)
+            x = torch.sigmoid(x)
+        with poptorch.Block("b", ipu_id=1):
+            return torch.nn.functional.mse_loss(self.b(x), y)
+
+
+@pytest.mark.parametrize("checkpoint, stashes", [(False, 1), (True, 2)])
+def test_pipelines_show_copies_stashes_and_checkpoints(checkpoint, stashes):
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(4)
+    trainer = compiled(
+        Pipeline(checkpoint),
+        torch.ones(4, 4),
+        torch.ones(4, 4),
+        options=options,
+        optimizer=lambda p: poptorch.optim.SGD(p, lr=0.1),
+    )
+    found = types(trainer)
+    assert found.count("Stash") == found.count("RestoreInplace") == stashes
+    forward = [op for op in operations(trainer) if not op["name"].startswith("Gradient___")]
+    assert [op["attributes"]["__ipu_number"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
+    assert [op["attributes"]["__pipeline_stage"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
+    assert found.count("IpuCopy") >= 2  # there, and a gradient back
+    assert any("Checkpoint" in op["name"] for op in operations(trainer)) == checkpoint
+
+
+def test_it_is_not_there_before_compiling_and_after_the_end(tmp_path):
+    model = Net()
+    trainer = poptorch.trainingModel(model, None, poptorch.optim.SGD(model.parameters(), lr=0.1))
+    assert trainer._executable is None
+    with pytest.raises(poptorch.Error, match="not been compiled"):
+        trainer._debugGetPopartIR()
+    with pytest.raises(AssertionError, match="not been compiled"):
+        trainer.getTensorNames()
+    trainer.compile(torch.ones(2, 4), torch.ones(2, 2))
+    assert trainer._executable
+    ir, names = trainer._debugGetPopartIR(), trainer.getTensorNames()
+    trainer.save(tmp_path / "t.poptorch")
+    trainer.destroy()
+    assert trainer._executable is None
+    with pytest.raises(AssertionError):
+        trainer.getTensorNames()
+    loaded = poptorch.load(tmp_path / "t.poptorch")
+    assert loaded._debugGetPopartIR() == ir and loaded.getTensorNames() == names
+
+
+@pytest.mark.shows("poptorch_core._getTensorNames")
+def test_names_of_tensors_in_a_training_program():
+    model = Net()
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5, loss_scaling=2.0)
+    trainer = poptorch.trainingModel(model, None, optimizer)
+    trainer.compile(torch.ones(2, 4), torch.ones(2, 2))
+    names = trainer.getTensorNames()
+    assert names == list(poptorch_core._getTensorNames(trainer._executable))
+    parameters = ["fc1.weight", "fc1.bias", "fc2.weight"]
+    expected = {
+        "input",
+        "input/1",
+        "shift",
+        "fc1/MatMul:0",
+        "fc1/Add:0",
+        "fc2/MatMul:0",
+        "Relu:0",
+        "Add:0",
+        *parameters,
+    }
+    expected |= {f"{prefix}___{name}" for prefix in ("Gradient", "UpdatedVar", "Accl1") for name in parameters}
+    expected |= {"lossScaling_FLOAT"} | {f"scaledLearningRate2___specific___{name}" for name in parameters}
+    assert expected <= set(names) and len(set(names)) == len(names)
+
+
+def test_names_that_are_taken_are_numbered():
+    class Repeats(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x, y):
+            return self.fc(self.fc(x) + y + x)
+
+    options = poptorch.Options()
+    for index, name in enumerate(
+        ("fc/MatMul:0", "fc/MatMul:0/1", "fc/Add:0", "fc/Add:0/1", "Add:0/1", "fc.weight", "input/1")
+    ):
+        options.anchorTensor(str(index), name)
+    model = Repeats()
+    run = poptorch.inferenceModel(model, options)
+    x, y = torch.randn(2, 4), torch.randn(2, 4)
+    result = run(x, y)
+    weight, bias = model.fc.weight.detach(), model.fc.bias.detach()
+    first = x @ weight.T
+    middle = first + bias + y + x
+    second = middle @ weight.T
+    values = [first, second, first + bias, second + bias, middle, weight, y]
+    for index, value in enumerate(values):
+        torch.testing.assert_close(run.getAnchoredTensor(str(index)), value)
+    torch.testing.assert_close(result, second + bias)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_model_is_exported_into_a_folder_that_is_made(tmp_path, monkeypatch, binary):
+    path = tmp_path / "not" / "there" / "model.proto"
+    monkeypatch.setenv("POPTORCH_EXPORT_PROTO_FILE", str(path))
+    if binary:
+        monkeypatch.setenv("POPTORCH_EXPORT_PROTO_AS_BINARY", "1")
+    run = compiled(Net(), torch.ones(2, 4))
+    data = path.read_bytes()
+    if not binary:
+        text = data.decode()
+        assert text.count("  node {") == len(types(run)) and '    op_type: "MatMul"' in text
+        assert '    output: "fc1/MatMul:0"' in text
+        return
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_model_from_string(data)
+    assert [node.op_type for node in model.graph.node] == types(run) and model.graph.name == "maingraph"
+    assert list(model.graph.node[0].input) == ["input", "fc1.weight"]
+
+
+def test_a_relative_export_file_stands_in_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POPTORCH_EXPORT_PROTO_FILE", "model.proto")
+    compiled(Net(), torch.ones(2, 4))
+    assert os.path.getsize("model.proto") > 0
+
+
+@pytest.mark.parametrize("mode, rows", [(poptorch.OutputMode.EveryN, 4), (poptorch.OutputMode.Final, 1)])
+def test_an_anchor_whose_period_does_not_fit_takes_the_mode_of_the_wrapper(mode, rows):
+    options = poptorch.Options().deviceIterations(4)
+    options.anchorTensor("a", "Mul:0", mode, 3)
+    run = poptorch.inferenceModel(lambda x: x * 2, options)
+    run(torch.ones(4, 1))
+    assert run.getAnchoredTensor("a").shape == (rows, 1)
