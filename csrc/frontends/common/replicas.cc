@@ -4,14 +4,10 @@
 #include "support/error.h"
 
 namespace ipu::frontends {
-namespace {
 
-// How many of `replicas` replicas hold the same value of the variable.
 int64_t replicas_in_group(const ir::Variable& variable, int replicas) {
   return replicas / variable.grouping.count(replicas);
 }
-
-}  // namespace
 
 ir::Value* sum_over_group(ir::Builder& builder, ir::Value* value, const ir::Variable& variable,
                           int replicas) {

@@ -6,6 +6,9 @@
 
 namespace ipu::frontends {
 
+// How many of `replicas` replicas hold the same value of the variable.
+int64_t replicas_in_group(const ir::Variable& variable, int replicas);
+
 // The sum of `value` over the group, in replica order; half precision is summed in f32 and stays so. The
 // value itself when a group is one replica.
 ir::Value* sum_over_group(ir::Builder& builder, ir::Value* value, const ir::Variable& variable, int replicas);
