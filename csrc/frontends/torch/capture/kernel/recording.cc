@@ -71,7 +71,8 @@ void warn_of_resizing(at::IntArrayRef before, at::IntArrayRef wanted) {
       "An output with one or more elements was resized since it had shape ", before,
       ", which does not match the required output shape ", wanted,
       ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless "
-      "they have zero elements.");
+      "they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+      "elements with t.resize_(0).");
 }
 
 // In-place and out= operators: the functional twin computes, the result is written to the arguments.
@@ -104,9 +105,16 @@ void record_write(Capture& c, const OpInfo& info, Stack* stack) {
                                               " writes a result of shape " + to_string(wanted) +
                                               " to a tensor of shape " + to_string(targets[i].sizes()));
   }
-  // The memory keeps its element type; the importer computes in it.
+  // The memory keeps its element type. What computes in a type of its own, if none is said, computes in that.
+  const std::optional<int> dtype = functional.op.schema().argumentIndexWithName("dtype");
+  const bool follows_target = dtype && inputs[static_cast<size_t>(*dtype)].isNone();
   for (size_t i = 0; i < targets.size() && i < inferred.tensors.size(); ++i) {
-    inferred.tensors[i].dtype = targets[i].scalar_type();
+    const at::ScalarType from = inferred.tensors[i].dtype, to = targets[i].scalar_type();
+    if (!c10::canCast(from, to))
+      throw Error(ErrorCode::kTypeMismatch,
+                  "element type mismatch: " + info.domain + "::" + info.overload + ": result type " +
+                      c10::toString(from) + " can't be cast to the desired output type " + c10::toString(to));
+    if (follows_target) inferred.tensors[i].dtype = to;
   }
   std::vector<ir::Value*> values = import_or_collect(c, functional, info, inputs, inferred.tensors);
   for (size_t i = 0; i < targets.size() && i < values.size(); ++i) {
