@@ -166,6 +166,8 @@ def compile_program(
                 executable = from_file.executor(poptorch_core.graph_digest(captured))
                 if link is not None:
                     executable.set_optimizer(link.description)
+        if capture.host_calls.functions:
+            executable.set_host_functions(capture.host_calls.functions)
         executable.configure(inspection.run_settings(state.options))
         job.join(executable, state.options, state.training)
         progress.advance("compile")
