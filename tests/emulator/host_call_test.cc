@@ -74,10 +74,10 @@ TEST(HostCalls, are_called_by_the_thread_of_the_run_for_each_replica) {
       replicas.push_back(replica);
       doubled(replica, operands, results);
     };
-    emulator::Engine engine(compiled(3), options);
-    EXPECT_EQ(run(engine, {1, 2, 3, 4, 5, 6}), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+    emulator::Engine engine(compiled(4), options);
+    EXPECT_EQ(run(engine, {1, 2, 3, 4, 5, 6, 7, 8}), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
     std::sort(replicas.begin(), replicas.end());
-    EXPECT_EQ(replicas, (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(replicas, (std::vector<int>{0, 1, 2, 3}));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/footprint.h"
-#include "support/error.h"
 
 namespace ipu::kernels {
 
@@ -16,7 +15,7 @@ void HostCallKernel::call(const HostFunction& function, int replica, const Kerne
 }
 
 void HostCallKernel::run(const KernelCall& call, int) const {
-  IPU_CHECK(is_identity(), "a host function is called by the engine");
+  if (!is_identity()) return;  // the engine calls it
   for (size_t i = 0; i < results_.size(); ++i)
     if (const int64_t bytes = results_[i].stored_bytes(); bytes > 0)
       std::memmove(call.results[i], call.operands[i], static_cast<size_t>(bytes));

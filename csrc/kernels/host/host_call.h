@@ -35,7 +35,7 @@ class HostCallKernel final : public PreparedKernel {
   const std::string& function() const { return function_; }
   bool is_identity() const { return function_ == kIdentityFunction; }
   void call(const HostFunction& function, int replica, const KernelCall& call) const;
-  // The identity; other functions are called by the engine.
+  // The identity. Other functions are called by the engine; run() alone leaves results as they are.
   void run(const KernelCall& call, int lane) const override;
 
  private:

@@ -113,7 +113,13 @@ const OpRegistration host_call =
         .result("y...")
         .traits(kSideEffects | kExpensive)
         .infer([](const InferContext& c) {
-          return types_of(c.attributes.texts(kDTypes), c.attributes.integers(kShapes));
+          std::vector<ir::Type> types = types_of(c.attributes.texts(kDTypes), c.attributes.integers(kShapes));
+          if (c.attributes.text(kFunction) != kernels::kIdentityFunction) return types;
+          if (types.size() != c.operands.size()) attribute_error("identity gives what it takes");
+          for (size_t i = 0; i < types.size(); ++i)
+            if (types[i].dtype != c.operands[i]->dtype || types[i].shape != c.operands[i]->shape)
+              attribute_error("identity gives what it takes");
+          return types;
         })
         .gradient(host_call_gradient)
         .reference([](ReferenceCall& call) {

@@ -75,6 +75,15 @@ void warn_of_resizing(at::IntArrayRef before, at::IntArrayRef wanted) {
       "elements with t.resize_(0).");
 }
 
+// What torch gives an out= tensor to hold a result of shape `wanted`: the product of a vector and a matrix is
+// written as that of a matrix of one row.
+std::vector<int64_t> shape_written(const OpInfo& info, Arguments inputs, at::IntArrayRef wanted) {
+  std::vector<int64_t> shape = wanted.vec();
+  if (info.overload == "matmul.out" && inputs[0].toTensor().dim() == 1 && inputs[1].toTensor().dim() == 2)
+    shape.insert(shape.begin(), 1);
+  return shape;
+}
+
 // In-place and out= operators: the functional twin computes, the result is written to the arguments.
 void record_write(Capture& c, const OpInfo& info, Stack* stack) {
   size_t n = info.arguments();
@@ -92,12 +101,18 @@ void record_write(Capture& c, const OpInfo& info, Stack* stack) {
   for (size_t i = 0; i < targets.size() && i < inferred.tensors.size(); ++i) {
     TensorMeta& m = inferred.tensors[i];
     at::IntArrayRef wanted(m.sizes);
-    if (targets[i].sizes() == wanted) continue;
+    if (targets[i].sizes() == wanted) {
+      const std::vector<int64_t> written = shape_written(info, inputs, wanted);
+      if (has_out_arguments(info) && element_count(wanted) > 0 && wanted != at::IntArrayRef(written))
+        warn_of_resizing(wanted, written);
+      continue;
+    }
     if (has_out_arguments(info)) {
       at::Tensor fresh = wrap_host(at::empty(wanted, at::TensorOptions().dtype(targets[i].scalar_type())));
       const std::vector<int64_t> before = targets[i].sizes().vec();
       if (c.memory().resize(targets[i], wanted, fresh)) {
-        if (element_count(before) > 0) warn_of_resizing(before, wanted);
+        const std::vector<int64_t> written = shape_written(info, inputs, wanted);
+        if (element_count(before) > 0 && before != written) warn_of_resizing(before, written);
         continue;
       }
     }
