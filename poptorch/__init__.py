@@ -80,7 +80,10 @@ from poptorch.ops import (
 from poptorch.options import (
     ConfigFileError as ConfigFileError,
     Options as Options,
+    ParallelPhasedExecution as ParallelPhasedExecution,
+    Phase as Phase,
     PipelinedExecution as PipelinedExecution,
+    SerialPhasedExecution as SerialPhasedExecution,
     ShardedExecution as ShardedExecution,
     Stage as Stage,
     TensorLocationSettings as TensorLocationSettings,

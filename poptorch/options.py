@@ -18,6 +18,12 @@ from poptorch._impl.options.locations import TensorLocationOptions, TensorLocati
 from poptorch._impl.log import logger
 from poptorch._impl.options.container import OptionContainer
 from poptorch._impl.options import popart_options
+from poptorch._impl.options.phased import (
+    ParallelPhasedExecution as ParallelPhasedExecution,
+    Phase as Phase,
+    PhasedExecution,
+    SerialPhasedExecution as SerialPhasedExecution,
+)
 from poptorch._impl.options.strategies import (
     PipelinedExecution as PipelinedExecution,
     ShardedExecution as ShardedExecution,
@@ -225,7 +231,7 @@ class Options(DeviceOptions):
     _distributed: _DistributedOptions
     _locations: TensorLocationOptions
     _jit: _JitOptions
-    _strategy: PipelinedExecution
+    _strategy: PipelinedExecution | PhasedExecution
     _relax_optimizer_checks: bool
     _show_progress_bar: bool
     _module_namescope: bool
@@ -357,10 +363,19 @@ class Options(DeviceOptions):
         )
         return self._set("broadcast_buffers", broadcast_buffers)
 
-    def setExecutionStrategy(self, strategy: PipelinedExecution) -> Self:
-        """How blocks map to IPUs and time: `PipelinedExecution` (default) or `ShardedExecution`."""
-        assert isinstance(strategy, PipelinedExecution), (
-            f"strategy must be a PipelinedExecution or ShardedExecution, got {type(strategy).__name__}"
+    def setExecutionStrategy(self, strategy: PipelinedExecution | PhasedExecution) -> Self:
+        """How blocks map to IPUs and time.
+
+        Args:
+            strategy: `PipelinedExecution` (default), `ShardedExecution`, `SerialPhasedExecution` or
+                `ParallelPhasedExecution`.
+
+        Raises:
+            AssertionError: an object of another type.
+        """
+        assert isinstance(strategy, (PipelinedExecution, PhasedExecution)), (
+            "strategy must be a PipelinedExecution, ShardedExecution, SerialPhasedExecution or "
+            f"ParallelPhasedExecution, got {type(strategy).__name__}"
         )
         self._check_writable()
         object.__setattr__(self, "_strategy", strategy)

@@ -26,6 +26,34 @@ DType state_dtype(const py::dict& d, const char* key) {
   return *dtype;
 }
 
+// Keys of spec 3.7; what is not set is left to the back end.
+frontends::TensorLocation location_of(const py::dict& settings, const char* family) {
+  frontends::TensorLocation location;
+  if (!settings.contains(family)) return location;
+  const auto d = settings[family].cast<std::map<std::string, int64_t>>();
+  auto value = [&](const char* key, int64_t otherwise) {
+    auto at = d.find(key);
+    return at == d.end() ? otherwise : at->second;
+  };
+  location.off_chip = value("onChip", 1) == 0;
+  location.is_sharded = value("useReplicatedTensorSharding", 0) != 0;
+  location.loads_io = value("useIOTilesToLoad", 0) != 0;
+  location.stores_io = value("useIOTilesToStore", 0) != 0;
+  location.min_elements_off_chip = value("minElementsForOffChip", location.min_elements_off_chip);
+  location.min_elements_sharded =
+      value("minElementsForReplicatedTensorSharding", location.min_elements_sharded);
+  return location;
+}
+
+frontends::PhaseOptions phases_of(const py::dict& d) {
+  frontends::PhaseOptions phases;
+  phases.is_parallel = d["parallel"].cast<bool>();
+  phases.has_separate_backward = d["separate_backward"].cast<bool>();
+  phases.liveness = static_cast<frontends::Liveness>(d["liveness"].cast<int>());
+  phases.declared = d["declared"].cast<int64_t>();
+  return phases;
+}
+
 }  // namespace
 
 optimizers::Spec optimizer_of(const py::dict& d) {
@@ -83,15 +111,24 @@ tf::CompileSettings settings_of(const py::dict& d) {
     auto schedule = d["schedule"].cast<std::string>();
     if (schedule == "sharded") {
       s.schedule = frontends::Schedule::kSharded;
+    } else if (schedule == "phased") {
+      s.schedule = frontends::Schedule::kPhased;
     } else if (schedule != "pipelined") {
-      throw Error(ErrorCode::kEnvironment, "unknown schedule: " + schedule + "; pipelined or sharded");
+      throw Error(ErrorCode::kEnvironment,
+                  "unknown schedule: " + schedule + "; pipelined, sharded or phased");
     }
   }
   if (d.contains("places")) {
-    for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::pair<int, int>>>()) {
-      s.places[id] = {place.first, place.second};
+    for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::vector<int>>>()) {
+      s.places[id] = {place.at(0), place.at(1), place.size() > 2 ? place[2] : 0};
     }
   }
+  if (d.contains("phases")) s.phases = phases_of(d["phases"].cast<py::dict>());
+  s.weights = location_of(d, "location_weight");
+  s.optimizer_state = location_of(d, "location_optimizer");
+  s.accumulators = location_of(d, "location_accumulator");
+  s.activations = location_of(d, "location_activation");
+  s.io_tiles = number("io_tiles", 0);
   s.mean_reduction = flag("mean_reduction", true);
   s.running_mean = flag("running_mean", false);
   s.recomputation = number("recomputation", 0);

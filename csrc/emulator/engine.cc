@@ -192,13 +192,13 @@ void Engine::Impl::allocate() {
     const int64_t own = plain.stored_bytes();
     const bool is_for_all = static_cast<int64_t>(initial.bytes.size()) == own;
     IPU_CHECK(is_for_all || static_cast<int64_t>(initial.bytes.size()) ==
-                                own * variable.groups.count(program->replicas),
+                                own * variable.groups.count(program->job_replicas()),
               "initial value of " + variable.name);
     for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
-      plain_to_stored(
-          variable, shard_of(variable, r),
-          constants[variable.constant].data() + (is_for_all ? 0 : variable.groups.group_of(r) * own),
-          variable_address(static_cast<int>(v), r));
+      plain_to_stored(variable, shard_of(variable, r),
+                      constants[variable.constant].data() +
+                          (is_for_all ? 0 : variable.groups.group_of(options.first_replica + r) * own),
+                      variable_address(static_cast<int>(v), r));
   }
 
   rings = std::make_unique<Ring[]>(std::max(1, ring_count * program->replicas));

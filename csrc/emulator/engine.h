@@ -70,6 +70,10 @@ class Engine {
   // Variables in stored layout of one replica; read and write convert to and from plain.
   void write_variable(int variable, const std::byte* plain, int replica = -1);  // -1: to all replicas
   void read_variable(int variable, std::byte* plain, int replica = 0) const;
+  // Whole values of these replicas (their numbers in the job), one behind the other. With several processes all
+  // of them call this for the same variable.
+  void read_variable_of_job(int variable, std::span<const int64_t> replicas, std::byte* plain) const;
+  int64_t first_replica() const;  // in the job, of those of this process
 
   const program::Program& program() const;
   void set_trace(bool on);  // from the next run on

@@ -153,6 +153,8 @@ struct Engine::Impl final : HelpedRun {
   int64_t shard_of(const program::Variable& variable, int replica) const;
   void write_variable(int variable, const std::byte* plain, int replica);
   void read_variable(int variable, std::byte* plain, int replica) const;
+  std::vector<const std::byte*> stored_in_job(int variable, std::vector<std::byte>& sent) const;
+  void read_of_job(int variable, std::span<const int64_t> replicas, std::byte* plain) const;
 
   // --- a run (scheduler.cc)
   void run(std::span<StreamPort* const> ports, int entry);

@@ -11,6 +11,7 @@
 #include "ir/structure.h"
 #include "ir/text/text.h"
 #include "lowering/lower.h"
+#include "program/stream_uses.h"
 #include "support/error.h"
 #include "support/log.h"
 
@@ -89,6 +90,10 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
     result.statistics.counts["instructions"] += static_cast<int64_t>(ipu.instructions.size());
     result.statistics.counts["arena bytes"] += ipu.arena_bytes;
   }
+  const program::Traffic moved = program::traffic(*result.program, 0);
+  result.statistics.counts["remote bytes loaded"] = moved.remote_loaded;
+  result.statistics.counts["remote bytes stored"] = moved.remote_stored;
+  result.statistics.counts["bytes gathered from shards"] = moved.gathered;
   ir::PrintOptions print_options;
   print_options.max_constant_elements = kMaxPrintedConstant;
   result.ir_text = ir::print(module, print_options);

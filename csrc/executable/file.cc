@@ -60,13 +60,13 @@ void check_ranges(const Container& container, const program::Program& program) {
           fmt::format("{} variables, remote buffers and rings for {} replicas are too many", memories,
                       program.replicas));
   require(!program.ipus.empty(), "it has no IPU");
-  auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
-    const std::string problem = grouping.problem(program.replicas);
+  auto require_groups = [&](const ReplicaGrouping& grouping, int64_t replicas, const std::string& of_what) {
+    const std::string problem = grouping.problem(replicas);
     require(problem.empty(), fmt::format("the grouping {} {}", of_what, problem));
   };
-  require_groups(program.input_groups, "of replicas with equal inputs");
+  require_groups(program.input_groups, program.replicas, "of replicas with equal inputs");
   for (const program::Variable& variable : program.variables)
-    require_groups(variable.groups, "of variable " + variable.name);
+    require_groups(variable.groups, program.job_replicas(), "of variable " + variable.name);
   for (const program::Ring& ring : program.rings)
     require(size(ring.bytes) && count(ring.capacity) && ring.bytes * 1.0 * ring.capacity <= kMaxSize,
             fmt::format("the size of ring {} is out of range", ring.name));

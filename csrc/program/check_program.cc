@@ -315,17 +315,17 @@ void check_program(const Program& program) {
   require(std::set(program.entry_points.begin(), program.entry_points.end()).size() ==
               program.entry_points.size(),
           "two entry points have one name");
-  auto require_groups = [&](const ReplicaGrouping& grouping, const std::string& of_what) {
-    const std::string problem = grouping.problem(program.replicas);
+  auto require_groups = [&](const ReplicaGrouping& grouping, int64_t replicas, const std::string& of_what) {
+    const std::string problem = grouping.problem(replicas);
     require(problem.empty(), fmt::format("the grouping of {} {}", of_what, problem));
   };
-  require_groups(program.input_groups, "the inputs");
+  require_groups(program.input_groups, program.replicas, "the inputs");
   for (const Variable& variable : program.variables) {
     require(variable.ipu >= 0 && variable.ipu < ipus,
             fmt::format("variable {} is on no IPU of the program", variable.name));
     require(variable.constant >= -1 && variable.constant < static_cast<int>(program.constants.size()),
             fmt::format("variable {} starts from a constant that is not there", variable.name));
-    require_groups(variable.groups, "variable " + variable.name);
+    require_groups(variable.groups, program.job_replicas(), "variable " + variable.name);
   }
   check_variables(program);
   for (const Ring& ring : program.rings) {

@@ -43,9 +43,7 @@ bool is_stored_form(const Shape& plain, const TensorSpec& stored) {
 // A shard of the host's value, without layout, for each replica of a group.
 bool is_shard(const Program& program, const Variable& variable, const Shape& plain) {
   const int64_t all = elements(plain, variable.spec.dtype), shards = variable.shards;
-  const int64_t members = variable.groups.is_one_group()
-                              ? program.job_replicas()
-                              : program.replicas / variable.groups.count(program.replicas);
+  const int64_t members = program.job_replicas() / variable.groups.count(program.job_replicas());
   return shards >= 1 && members % shards == 0 && variable.spec.is_contiguous() &&
          variable.spec.shape == Shape{all / shards + (all % shards != 0 ? 1 : 0)};
 }
@@ -112,7 +110,7 @@ void check_variables(const Program& program) {
     require(initial->dtype == stored.dtype, "its initial value is of another type");
     const int64_t bytes = elements(plain, stored.dtype) * width;
     const auto given = static_cast<int64_t>(initial->bytes.size());
-    const int64_t groups = variable.groups.count(program.replicas);
+    const int64_t groups = variable.groups.count(program.job_replicas());
     require(given == bytes || (given / groups == bytes && given % groups == 0),
             fmt::format("its initial value has {} bytes, not {}", given, bytes));
   }

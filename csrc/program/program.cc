@@ -230,7 +230,7 @@ std::string print(const Program& program) {
     fmt::format_to(add, "variable {} {} {} {} ipu {}{}", v, variable.name, spec_text(variable.spec),
                    variable.role, variable.ipu, variable.written ? " written" : "");
     if (!variable.groups.is_one_group())
-      fmt::format_to(add, " in {} groups of replicas", variable.groups.count(program.replicas));
+      fmt::format_to(add, " in {} groups of replicas", variable.groups.count(program.job_replicas()));
     if (variable.shards > 1) fmt::format_to(add, " in {} shards", variable.shards);
     if (variable.remote_buffer >= 0)
       fmt::format_to(add, " in entry {} of remote buffer {}", variable.remote_entry, variable.remote_buffer);

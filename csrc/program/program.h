@@ -39,7 +39,7 @@ struct Variable {
   int constant = -1;            // initial value, -1: uploaded by the host
   bool written = false;         // by the program
   Shape shape = {};             // as the host sees it; empty: that of `spec`
-  ReplicaGrouping groups = {};  // replicas of a group hold the same value
+  ReplicaGrouping groups = {};  // of the replicas of the job; those of a group hold the same value
   bool retrieve_all = false;    // the host reads one value per replica instead of one per group
   // Above 1: each replica of a group holds a shard. The value of `shape` is flattened, padded with zeros to a
   // multiple of `shards` and cut; member i of a group holds piece i mod shards, and `spec` is that of a piece.

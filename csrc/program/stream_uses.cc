@@ -24,10 +24,11 @@ struct Guard {
 
 class UseCounter {
  public:
-  UseCounter(const IpuProgram& code, CodeRange range, std::vector<StreamUse>& uses)
-      : code_(code), range_(range), uses_(uses) {}
+  UseCounter(const IpuProgram& code, CodeRange range) : code_(code), range_(range) {}
 
-  void run() {
+  // `visit(instruction, times it runs, whether that is exact)` for each that is no control.
+  template <typename Visit>
+  void run(Visit visit) {
     find_early_ends();
     for (int at = range_.begin; at < range_.end; ++at) {
       poll_interruption();
@@ -51,8 +52,14 @@ class UseCounter {
           break;
         case Opcode::kStreamLoad:
         case Opcode::kStreamStore:
-          count(uses_[step.object]);
+        case Opcode::kRemoteLoad:
+        case Opcode::kRemoteStore:
+        case Opcode::kCollective: {
+          bool is_exact = true;
+          const int64_t times = count(is_exact);
+          visit(step, times, is_exact);
           break;
+        }
         default:
           break;
       }
@@ -119,21 +126,19 @@ class UseCounter {
     return std::max<int64_t>(left, 0);
   }
 
-  void count(StreamUse& use) const {
+  int64_t count(bool& is_exact) const {
     int64_t product = 1;
-    bool is_exact = !is_lost_;
+    is_exact = !is_lost_;
     for (const Loop& loop : loops_) {
       is_exact &= !loop.may_end_early;
       if (__builtin_mul_overflow(product, trips(loop, is_exact), &product)) product = INT64_MAX;
     }
     for (const Guard& guard : guards_) is_exact &= guard.counter >= 0;
-    if (__builtin_add_overflow(use.elements, product, &use.elements)) use.elements = INT64_MAX;
-    if (product > 0) use.is_exact &= is_exact;
+    return product;
   }
 
   const IpuProgram& code_;
   const CodeRange range_;
-  std::vector<StreamUse>& uses_;
   std::vector<int> around_;       // by instruction of the range: the loop around it
   std::vector<char> ends_early_;  // likewise: of loops
   std::vector<Loop> loops_;
@@ -141,12 +146,41 @@ class UseCounter {
   bool is_lost_ = false;  // control that is no `if`: from here on counts are bounds
 };
 
+void add(int64_t& sum, int64_t n) {
+  if (__builtin_add_overflow(sum, n, &sum)) sum = INT64_MAX;
+}
+
 }  // namespace
 
 std::vector<StreamUse> stream_uses(const Program& program, int entry) {
   std::vector<StreamUse> uses(program.streams.size());
-  for (const IpuProgram& ipu : program.ipus) UseCounter(ipu, code_of(ipu, entry), uses).run();
+  for (const IpuProgram& ipu : program.ipus)
+    UseCounter(ipu, code_of(ipu, entry)).run([&](const Instruction& step, int64_t times, bool is_exact) {
+      if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamStore) return;
+      StreamUse& use = uses[static_cast<size_t>(step.object)];
+      add(use.elements, times);
+      if (times > 0) use.is_exact &= is_exact;
+    });
   return uses;
+}
+
+Traffic traffic(const Program& program, int entry) {
+  Traffic sum;
+  for (const IpuProgram& ipu : program.ipus)
+    UseCounter(ipu, code_of(ipu, entry)).run([&](const Instruction& step, int64_t times, bool is_exact) {
+      int64_t* moved = nullptr;
+      if (step.opcode == Opcode::kRemoteLoad) moved = &sum.remote_loaded;
+      if (step.opcode == Opcode::kRemoteStore) moved = &sum.remote_stored;
+      if (step.opcode == Opcode::kCollective && step.kernel == "all_gather") moved = &sum.gathered;
+      if (moved == nullptr) return;
+      const TensorSpec& spec =
+          step.opcode == Opcode::kRemoteStore ? step.operands.front().spec : step.results.front().spec;
+      int64_t bytes = 0;
+      if (__builtin_mul_overflow(spec.stored_bytes(), times, &bytes)) bytes = INT64_MAX;
+      add(*moved, bytes);
+      if (times > 0) sum.is_exact &= is_exact;
+    });
+  return sum;
 }
 
 }  // namespace ipu::program

@@ -33,7 +33,8 @@ int DeviceVariables::index_of(const program::Variable& variable) const {
 }
 
 int64_t DeviceVariables::read_entries(const program::Variable& v) const {
-  return v.retrieve_all && !v.groups.is_one_group() ? program_->replicas : v.groups.count(program_->replicas);
+  return v.retrieve_all && !v.groups.is_one_group() ? program_->job_replicas()
+                                                    : v.groups.count(program_->job_replicas());
 }
 
 Shape DeviceVariables::with_entries(const program::Variable& v, int64_t entries) const {
@@ -48,13 +49,13 @@ Shape DeviceVariables::host_shape(const program::Variable& v) const {
 
 bool DeviceVariables::is_per_replica(const program::Variable& v, const Shape& host_shape) const {
   return v.retrieve_all && !v.groups.is_one_group() && !host_shape.empty() &&
-         host_shape[0] == program_->replicas;
+         host_shape[0] == program_->job_replicas();
 }
 
 void DeviceVariables::check(const program::Variable& v, const ConstHostView& value) const {
   require_dtype(v, value.dtype);
   const int64_t entries =
-      is_per_replica(v, value.shape) ? program_->replicas : v.groups.count(program_->replicas);
+      is_per_replica(v, value.shape) ? program_->job_replicas() : v.groups.count(program_->job_replicas());
   const Shape plain = v.plain().shape;
   if (element_count(value.shape) == element_count(plain) * entries &&
       static_cast<int64_t>(value.bytes.size()) == size_in_bytes(v.spec.dtype, plain) * entries)
@@ -70,7 +71,8 @@ void DeviceVariables::write(emulator::Engine& engine, const program::Variable& v
   if (v.groups.is_one_group()) return engine.write_variable(index_of(v), value.bytes.data());
   const bool per_replica = is_per_replica(v, value.shape);
   for (int r = 0; r < program_->replicas; ++r) {
-    const int64_t entry = per_replica ? r : v.groups.group_of(r);
+    const int64_t number = engine.first_replica() + r;
+    const int64_t entry = per_replica ? number : v.groups.group_of(number);
     engine.write_variable(index_of(v), value.bytes.data() + entry * v.plain().stored_bytes(), r);
   }
 }
@@ -86,11 +88,10 @@ void DeviceVariables::read(const emulator::Engine& engine, const program::Variab
                             to_string(host_shape(v)), to_string(value.shape)));
   }
   if (v.groups.is_one_group()) return engine.read_variable(index_of(v), value.bytes.data(), 0);
-  // The first replica of a group speaks for it.
-  for (int r = program_->replicas - 1; r >= 0; --r) {
-    const int64_t entry = v.retrieve_all ? r : v.groups.group_of(r);
-    engine.read_variable(index_of(v), value.bytes.data() + entry * entry_bytes, r);
-  }
+  std::vector<int64_t> speakers(static_cast<size_t>(entries));  // of a group, its first replica
+  for (int64_t r = program_->job_replicas() - 1; r >= 0; --r)
+    speakers[static_cast<size_t>(v.retrieve_all ? r : v.groups.group_of(r))] = r;
+  engine.read_variable_of_job(index_of(v), speakers, value.bytes.data());
 }
 
 }  // namespace ipu::runtime

@@ -1,5 +1,7 @@
 // Variables of a program as the host sees them: the values of a variable lie one behind the other, an entry for
-// each group of replicas that share one, or for each replica where its grouping says so.
+// each group of replicas that share one, or for each replica where its grouping says so. Groups are those of all
+// replicas of the job: the host has the whole value in every process, writes the part of its own replicas, and
+// reads together with the other processes.
 #pragma once
 
 #include <memory>

@@ -47,6 +47,25 @@ graph @main() -> () {
 }
 """
 
+# Groups {0, 2} and {1, 3}: each has a replica in either process, and the shards of @v lie in both.
+GROUPS = """
+module {replicas=4, processes=2}
+variable @w: f32[2] {ipu=0, group_size=2, group_stride=2, initial=dense<f32[2,2]: [1.0, 2.0, 3.0, 4.0]>}
+variable @v: f32[2] {ipu=0, group_size=2, group_stride=2, initial=dense<f32[2,3]: [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>, meta_shape=[3], shard_over=2}
+stream @y: f32[2] {direction="device_to_host"}
+entry main = @main
+graph @main() -> () {
+  %w = variable.read() {variable=@w} : f32[2]
+  host_store(%w) {stream=@y}
+  %w2 = add(%w, %w) : f32[2]
+  variable.assign(%w2) {variable=@w}
+  %v = variable.read() {variable=@v} : f32[2]
+  %v2 = add(%v, %v) : f32[2]
+  variable.assign(%v2) {variable=@v}
+  return
+}
+"""
+
 
 def work(text, process, pipes, inputs, results):
     """One process of a job: its neighbours' bytes come through pipes."""
@@ -96,6 +115,13 @@ def test_shards_on_other_processes_are_gathered_for_the_host():
     for outputs, variables in job(SHARDS, {}):
         numpy.testing.assert_array_equal(outputs["y"], numpy.array([[0, 2, 4, 6, 8]] * 2, numpy.float32))
         numpy.testing.assert_array_equal(variables["w"], numpy.array([0, 4, 8, 12, 16], numpy.float32))
+
+
+def test_values_of_groups_over_processes_are_those_of_the_job():
+    for outputs, variables in job(GROUPS, {}):  # after two runs; outputs are those of the second
+        numpy.testing.assert_array_equal(outputs["y"], numpy.array([[2, 4], [6, 8]], numpy.float32))
+        numpy.testing.assert_array_equal(variables["w"], numpy.array([[4, 8], [12, 16]], numpy.float32))
+        numpy.testing.assert_array_equal(variables["v"], numpy.array([[4, 8, 12], [16, 20, 24]], numpy.float32))
 
 
 def test_what_the_exchange_raises_comes_out_of_the_run():

@@ -79,6 +79,40 @@ def test_the_same_built_with_the_compiler_of_torch():
     trains_with_the_operation("--torch")
 
 
+def test_sentences_loaded_by_other_processes_are_the_same():
+    text = run(ROOT / "examples" / "async_loading.py")
+    assert re.match(r"rows: \d+, the same in both modes: True\n", text)
+
+
+def test_two_instances_learn_digits_together():
+    text = run(
+        "-m",
+        "popdist",
+        "-n",
+        "2",
+        "--num-replicas",
+        "4",
+        sys.executable,
+        ROOT / "examples" / "distributed.py",
+    )
+    assert text.startswith("2 instance(s), 4 replica(s)\n")
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", text)]
+    assert len(losses) == 12 and losses[-1] < 0.2 * losses[0]
+    right, seen = map(int, re.search(r"accuracy: (\d+)/(\d+)", text).groups())
+    assert right >= 0.9 * seen and seen > 300
+    assert text.endswith("all instances have the same weights: True\n")
+
+
+def test_phases_and_tensor_locations_move_tensors_and_no_bit():
+    phased = run(ROOT / "examples" / "phased.py")
+    assert phased.endswith("the same bits in every way: True\n")
+    moved = [int(n.replace(",", "")) for n in re.findall(r"loaded +([0-9,]+)", phased)]
+    assert moved[0] == 0 < moved[1] < moved[2] < moved[3]
+    placed = run(ROOT / "examples" / "tensor_locations.py")
+    assert placed.endswith("the same weights, to the last bit: True\n")
+    assert len(re.findall(r"loaded +0 ", placed)) == 1
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))

@@ -1,6 +1,6 @@
 """Small saved executables of many kinds of models, for the fuzzer of programs (program_fuzz_test.cc).
 
-    python tests/executable/make_programs.py FOLDER
+python tests/executable/make_programs.py FOLDER
 """
 
 import pathlib
@@ -285,7 +285,17 @@ def shapes():
 @program
 def reductions():
     def forward(self, x):
-        return x.sum(0), x.mean(), x.amax(1), x.prod(1), x.std(0), x.norm(), x.softmax(1), x.log_softmax(0), (x > 0).any()
+        return (
+            x.sum(0),
+            x.mean(),
+            x.amax(1),
+            x.prod(1),
+            x.std(0),
+            x.norm(),
+            x.softmax(1),
+            x.log_softmax(0),
+            (x > 0).any(),
+        )
 
     return infer(Call(forward), torch.randn(3, 4))
 
@@ -301,7 +311,11 @@ def products():
 @program
 def losses():
     def forward(self, x, target):
-        return F.nll_loss(x.log_softmax(1), target), F.smooth_l1_loss(x, x * 0.5), F.cross_entropy(x, target, reduction="none")
+        return (
+            F.nll_loss(x.log_softmax(1), target),
+            F.smooth_l1_loss(x, x * 0.5),
+            F.cross_entropy(x, target, reduction="none"),
+        )
 
     return infer(Call(forward), torch.randn(3, 4), torch.randint(0, 4, (3,)))
 

@@ -37,7 +37,7 @@ struct Network {
     auto input = [&](const std::string& name, Shape shape, bool variable, bool trainable) {
       forward.inputs.push_back(
           {variable ? ForwardGraph::Input::Kind::kVariable : ForwardGraph::Input::Kind::kHost, name,
-           DType::kF32, trainable});
+           DType::kF32, trainable, variable && name != "seen"});
       return graph->add_input({DType::kF32, std::move(shape)}, name);
     };
     Value* x = input("x", {kRows, kIn}, false, false);
@@ -169,10 +169,43 @@ struct Plan {
   std::vector<std::string> blocks;
   std::map<std::string, StepOptions::Placement> places;
   Schedule schedule;
+  PhaseOptions phases = {};
+  bool is_off_chip = false;
+
+  void apply_to(StepOptions& options) const {
+    options.places = places;
+    options.schedule = schedule;
+    options.phases = phases;
+    if (!is_off_chip) return;
+    for (TensorLocation* family :
+         {&options.weights, &options.optimizer_state, &options.accumulators, &options.activations})
+      *family = {.off_chip = true, .min_elements_off_chip = 0};
+  }
 };
 
+// Three phases; on IPUs 0, 1, 0 where they are parallel. What another phase needs leaves the chip.
+std::vector<Plan> phased_plans() {
+  std::vector<Plan> plans;
+  for (int liveness = 0; liveness < 4; ++liveness)
+    for (bool separate : {false, true})
+      plans.push_back({"serial phases, liveness " + std::to_string(liveness),
+                       {"a", "b", "c"},
+                       {{"a", {0, 0, 0}}, {"b", {0, 0, 1}}, {"c", {0, 0, 2}}},
+                       Schedule::kPhased,
+                       {false, separate, static_cast<Liveness>(liveness), 3},
+                       true});
+  for (Liveness liveness : {Liveness::kAlwaysLive, Liveness::kOffChipAfterFwd})
+    plans.push_back({"parallel phases",
+                     {"a", "b", "c"},
+                     {{"a", {0, 0, 0}}, {"b", {0, 1, 1}}, {"c", {0, 0, 2}}},
+                     Schedule::kPhased,
+                     {true, false, liveness, 3},
+                     true});
+  return plans;
+}
+
 std::vector<Plan> plans() {
-  return {
+  std::vector<Plan> all = {
       {"one IPU", {""}, {}, Schedule::kPipelined},
       {"sharded over 2", {"a", "a", "b"}, {{"a", {0, 0}}, {"b", {1, 1}}}, Schedule::kSharded},
       {"sharded over 3", {"a", "b", "c"}, {{"a", {0, 0}}, {"b", {1, 1}}, {"c", {2, 2}}}, Schedule::kSharded},
@@ -185,7 +218,22 @@ std::vector<Plan> plans() {
        {"a", "b", "c"},
        {{"a", {0, 0}}, {"b", {1, 1}}, {"c", {2, 0}}},
        Schedule::kPipelined},
+      {"one IPU, off chip", {""}, {}, Schedule::kPipelined, {}, true},
+      {"sharded over 2, off chip",
+       {"a", "a", "b"},
+       {{"a", {0, 0}}, {"b", {1, 1}}},
+       Schedule::kSharded,
+       {},
+       true},
+      {"pipelined over 2, off chip",
+       {"a", "a", "b"},
+       {{"a", {0, 0}}, {"b", {1, 1}}},
+       Schedule::kPipelined,
+       {},
+       true},
   };
+  for (const Plan& plan : phased_plans()) all.push_back(plan);
+  return all;
 }
 
 const std::vector<std::string> kLoweringSteps = {"place", "inline-calls", "inline-single-trip-loops",
@@ -229,10 +277,10 @@ void check_training(const Plan& plan, int64_t device_iterations, int64_t accumul
   StepOptions options = training_options(network, streamed);
   options.device_iterations = device_iterations;
   options.accumulation = accumulation;
-  options.places = plan.places;
-  options.schedule = plan.schedule;
+  plan.apply_to(options);
   build_step(network.forward, options);
   ops::verify(network.module, ir::Form::kFunctional);
+  EXPECT_EQ(network.module.remote_buffers().empty(), !plan.is_off_chip);
   bring_to(network.module, form);
 
   std::mt19937 random(7);
@@ -308,8 +356,7 @@ TEST(StepBuilder, InferenceIsTheSameOnEveryPlan) {
       Network network(plan.blocks);
       StepOptions options;
       options.device_iterations = 5;
-      options.places = plan.places;
-      options.schedule = plan.schedule;
+      plan.apply_to(options);
       build_step(network.forward, options);
       bring_to(network.module, form);
       std::mt19937 random(5);
@@ -348,12 +395,12 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, Form form, bool as_t
   ir::Graph* graph = module.add_graph("forward");
   forward.graph = graph;
   forward.inputs.push_back({ForwardGraph::Input::Kind::kHost, "x", DType::kF32, false});
-  forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true});
+  forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true, true});
   Value* x = graph->add_input({DType::kF32, {kRows, kIn}}, "x");
   Value* first = graph->add_input({DType::kF32, {kHidden, kIn}}, "w");
   Value* second = first;
   if (as_two_inputs) {
-    forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true});
+    forward.inputs.push_back({ForwardGraph::Input::Kind::kVariable, "w", DType::kF32, true, true});
     second = graph->add_input({DType::kF32, {kHidden, kIn}}, "w");
   }
   ir::Builder builder(graph);
@@ -384,8 +431,7 @@ std::map<std::string, Numbers> train_tied(const Plan& plan, Form form, bool as_t
   options.optimizer.group_of = {{"w", 0}};
   options.accumulation = 8;
   options.device_iterations = 2;
-  options.places = plan.places;
-  options.schedule = plan.schedule;
+  plan.apply_to(options);
   build_step(forward, options);
   ops::verify(module, ir::Form::kFunctional);
   bring_to(module, form);

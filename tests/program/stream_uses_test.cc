@@ -137,5 +137,49 @@ TEST(HostElements, TheLastOneIsTheLastThatWasGivenWhereValuesDecide) {
   EXPECT_EQ(open.target(2, 0).index, 0);
 }
 
+TEST_F(StreamUses, TrafficIsBytesTimesTrips) {
+  program_.remote_buffers.push_back({"b", f32({4}), 2, 0});
+  const Operand number = writer_->arena(TensorSpec::plain(DType::kU32, {}), "number");
+  auto add = [&](Opcode opcode, std::vector<Operand> operands, std::vector<Operand> results,
+                 const std::string& kernel = "") {
+    Instruction step;
+    step.opcode = opcode;
+    step.kernel = kernel;
+    step.operands = std::move(operands);
+    step.results = std::move(results);
+    step.object = 0;
+    program_.ipus[0].instructions.push_back(step);
+  };
+  const Operand whole = writer_->arena(f32({8}), "whole");
+  writer_->loop(3);
+  add(Opcode::kRemoteLoad, {number}, {x_});
+  writer_->loop(5);
+  add(Opcode::kRemoteStore, {x_, number}, {});
+  add(Opcode::kCollective, {x_}, {whole}, "all_gather");
+  add(Opcode::kCollective, {x_}, {x_}, "all_reduce");
+  writer_->end_loop();
+  writer_->end_loop();
+  const Traffic moved = traffic(program_, 0);
+  EXPECT_EQ(moved.remote_loaded, 3 * 16);
+  EXPECT_EQ(moved.remote_stored, 15 * 16);
+  EXPECT_EQ(moved.gathered, 15 * 32);
+  EXPECT_TRUE(moved.is_exact);
+}
+TEST_F(StreamUses, TrafficThatValuesDecideIsABound) {
+  program_.remote_buffers.push_back({"b", f32({4}), 1, 0});
+  const Operand number = writer_->arena(TensorSpec::plain(DType::kU32, {}), "number");
+  const int skip = writer_->branch_if_not(condition_);
+  Instruction step;
+  step.opcode = Opcode::kRemoteLoad;
+  step.operands = {number};
+  step.results = {x_};
+  step.object = 0;
+  program_.ipus[0].instructions.push_back(step);
+  writer_->land(skip);
+  const Traffic moved = traffic(program_, 0);
+  EXPECT_EQ(moved.remote_loaded, 16);
+  EXPECT_FALSE(moved.is_exact);
+}
+
 }  // namespace
 }  // namespace ipu::program

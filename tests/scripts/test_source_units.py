@@ -34,7 +34,7 @@ LOCAL = "namespace {{\n{}\n}}  // namespace\n"
         ("using Rows = std::vector<Row>;", "Rows"),
         ("const OpRegistration flip =", "flip"),
         ("TEST_F(Streams, wrap) {", "Streams, wrap"),
-        ("IPU_REGISTER_PASS(FoldConstants, \"fold-constants\",", "FoldConstants"),
+        ('IPU_REGISTER_PASS(FoldConstants, "fold-constants",', "FoldConstants"),
     ],
 )
 def test_equal_local_names_keep_sources_apart(tmp_path, declaration, name):
@@ -44,7 +44,10 @@ def test_equal_local_names_keep_sources_apart(tmp_path, declaration, name):
 
 
 def test_equal_macros_and_static_names_keep_sources_apart(tmp_path):
-    assert make(tmp_path, a="#define X 1\n", b="#define X 2\n", c="static int x;\n", d="static int x;\n") == [["a", "c"], ["b", "d"]]
+    assert make(tmp_path, a="#define X 1\n", b="#define X 2\n", c="static int x;\n", d="static int x;\n") == [
+        ["a", "c"],
+        ["b", "d"],
+    ]
 
 
 WITH_HEADER, WIDTH = '#include "h.h"\n', LOCAL.format("int width() {")
@@ -91,7 +94,9 @@ def test_every_source_of_the_core_is_in_one_unit():
 
 
 def test_sanitizers_and_what_is_installed_build_in_units():
-    presets = {p["name"]: p["cacheVariables"] for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
+    presets = {
+        p["name"]: p["cacheVariables"] for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    }
     assert [name for name, variables in presets.items() if variables.get("IPU_UNITS") == "ON"] == ["asan", "tsan"]
     assert "-DIPU_UNITS=ON" in (ROOT / "setup.py").read_text()
 
@@ -101,7 +106,11 @@ def test_only_a_build_of_ci_chooses_units_by_itself(tmp_path):
     (tmp_path / "scripts").mkdir()
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / "scripts" / "build").write_text((ROOT / "scripts" / "build").read_text())
-    for name, text in {"scripts/setup": "", ".venv/bin/cmake": f'echo "$@" > {tmp_path}/asked', ".venv/bin/ninja": ""}.items():
+    for name, text in {
+        "scripts/setup": "",
+        ".venv/bin/cmake": f'echo "$@" > {tmp_path}/asked',
+        ".venv/bin/ninja": "",
+    }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     for ci, wanted in (("true", True), ("", False)):

@@ -16,7 +16,9 @@ def run(script, tree):
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "docs").mkdir()
-    page = "| `support` | – | |\n| `ir` | `support` | |\n| `kernels` | `support` | |\n| `bindings` | `support` `ir` | |\n"
+    page = (
+        "| `support` | – | |\n| `ir` | `support` | |\n| `kernels` | `support` | |\n| `bindings` | `support` `ir` | |\n"
+    )
     (tmp_path / "docs" / "architecture.md").write_text(page)
     for room in ("support", "ir", "kernels", "bindings"):
         (tmp_path / "csrc" / room).mkdir(parents=True)
@@ -102,7 +104,10 @@ def test_a_circle_of_headers_is_shown(tree):
     (tree / "csrc" / "ir" / "b.h").write_text('#include "ir/a.h"\n')
     result = run("check_circles.py", tree)
     assert result.returncode != 0
-    assert "these need each other: ir/a.h -> ir/b.h -> ir/a.h" in result.stdout or "ir/b.h -> ir/a.h -> ir/b.h" in result.stdout
+    assert (
+        "these need each other: ir/a.h -> ir/b.h -> ir/a.h" in result.stdout
+        or "ir/b.h -> ir/a.h -> ir/b.h" in result.stdout
+    )
 
 
 def test_a_circle_of_modules_is_shown_even_when_one_imports_late(tree):

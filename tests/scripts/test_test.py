@@ -20,7 +20,9 @@ def tree(tmp_path):
     for tool in ("scripts/lint", "build/release/ipu_tests", "build/asan/ipu_tests", "build/tsan/ipu_tests"):
         make_tool(tmp_path / tool, f"echo did {tool}")
     make_tool(tmp_path / "scripts" / "build", "echo built $1")
-    make_tool(tmp_path / ".venv" / "bin" / "python", f'case "$1" in *.py) exec {sys.executable} "$@";; esac; echo did "$@"')
+    make_tool(
+        tmp_path / ".venv" / "bin" / "python", f'case "$1" in *.py) exec {sys.executable} "$@";; esac; echo did "$@"'
+    )
     (tmp_path / "tests" / "executable").mkdir(parents=True)
     (tmp_path / "tests" / "executable" / "make_programs.py").write_text("")
     (tmp_path / "build" / "asan" / ".ninja_log").write_text(LOG)
@@ -39,14 +41,21 @@ def run_all(tree):
 def test_every_step_runs_and_the_slowest_are_named(tree):
     run = run_all(tree)
     assert run.returncode == 0, run.stdout + run.stderr
-    for did in ("built release", "did scripts/lint", "-m pytest", *(f"did build/{p}/ipu_tests" for p in ("release", "asan", "tsan"))):
+    for did in (
+        "built release",
+        "did scripts/lint",
+        "-m pytest",
+        *(f"did build/{p}/ipu_tests" for p in ("release", "asan", "tsan")),
+    ):
         assert did in run.stdout
     steps, files = run.stdout.split("slowest steps")[1].split("slowest files to build")
     assert len(steps.strip().splitlines()) == 11 and "Python tests" in steps
     assert files.strip().splitlines()[1:] == ["      1.5 s  asan: slow.o", "      0.0 s  asan: fast.o"]
 
 
-@pytest.mark.parametrize("tool", ["scripts/lint", "build/release/ipu_tests", "build/asan/ipu_tests", "build/tsan/ipu_tests"])
+@pytest.mark.parametrize(
+    "tool", ["scripts/lint", "build/release/ipu_tests", "build/asan/ipu_tests", "build/tsan/ipu_tests"]
+)
 def test_a_step_that_fails_ends_the_run(tree, tool):
     make_tool(tree / tool, "exit 3")
     run = run_all(tree)
@@ -54,7 +63,9 @@ def test_a_step_that_fails_ends_the_run(tree, tool):
     assert "slowest steps" in run.stdout
 
 
-@pytest.mark.parametrize("preset, next_step", [("asan", "did build/asan/ipu_tests"), ("tsan", "did build/tsan/ipu_tests")])
+@pytest.mark.parametrize(
+    "preset, next_step", [("asan", "did build/asan/ipu_tests"), ("tsan", "did build/tsan/ipu_tests")]
+)
 def test_a_build_beside_tests_that_fails_ends_the_run_and_is_shown(tree, preset, next_step):
     make_tool(tree / "scripts" / "build", f'[ "$1" != {preset} ] || {{ echo "does not compile" >&2; exit 4; }}')
     run = run_all(tree)

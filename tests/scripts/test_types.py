@@ -106,7 +106,9 @@ def members(kind):
             value = value.fget if isinstance(value, property) else value
             if inspect.isfunction(value) and (name == "__init__" or not name.startswith("_")):
                 function = inspect.unwrap(value)
-                if ROOT / "poptorch" in pathlib.Path(function.__code__.co_filename).parents:  # torch adds step() to ours
+                if (
+                    ROOT / "poptorch" in pathlib.Path(function.__code__.co_filename).parents
+                ):  # torch adds step() to ours
                     yield f"{base.__name__}.{name}", function
 
 

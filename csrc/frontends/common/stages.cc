@@ -59,6 +59,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
   }
   for (const StepOptions::Placement& place : wanted) plan.ipus.push_back(place.ipu);
   plan.forward_stages = stage + 1;
+  plan.phases.assign(plan.blocks.size(), 0);
   return plan;
 }
 
@@ -90,8 +91,21 @@ void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Mod
   module.attributes.set("block_stages", plan.stages);
   module.attributes.set("block_ipus", plan.ipus);
   module.attributes.set("forward_stages", static_cast<int64_t>(plan.forward_stages));
-  module.attributes.set("schedule",
-                        std::string(options.schedule == Schedule::kPipelined ? "pipelined" : "sharded"));
+  constexpr const char* kNames[] = {"sharded", "pipelined", "phased"};  // in the order of Schedule
+  module.attributes.set("schedule", std::string(kNames[static_cast<size_t>(options.schedule)]));
+  if (options.schedule == Schedule::kPhased) {
+    module.attributes.set("block_phases", plan.phases);
+    module.attributes.set("backward_phase_base", number_phases(options.phases).backward_base);
+  }
+  const TensorLocation& activations = options.activations;
+  const bool stay_alive =
+      options.schedule == Schedule::kPhased && options.phases.liveness == Liveness::kAlwaysLive;
+  if (!activations.off_chip || stay_alive || !options.training) return;
+  module.attributes.set("offload_activations", activations.min_elements_off_chip);
+  if (options.phases.liveness == Liveness::kOffChipAfterEachPhase)
+    module.attributes.set("offload_after_each_phase", true);
+  if (activations.loads_io) module.attributes.set("activations_load_io", true);
+  if (activations.stores_io) module.attributes.set("activations_store_io", true);
 }
 
 }  // namespace ipu::frontends

@@ -20,12 +20,16 @@ StepEmitter::StepEmitter(const ForwardGraph& forward, const StepOptions& options
 void StepEmitter::build() {
   check();
   plan_ = plan_stages(*forward_.graph, options_.places);
+  if (options_.schedule == Schedule::kPhased) plan_phases(plan_, options_);
   check_pipeline_fill(plan_, options_);
   write_attributes(plan_, options_, module_);
   if (options_.training && options_.recomputation != 0)
     module_.attributes.set("auto_recomputation", options_.recomputation);
   is_pipelined_ = options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1;
-  for (size_t i = 0; i < plan_.blocks.size(); ++i) stage_of_block_[plan_.blocks[i]] = plan_.stages[i];
+  for (size_t i = 0; i < plan_.blocks.size(); ++i) {
+    stage_of_block_[plan_.blocks[i]] = plan_.stages[i];
+    ipu_of_block_[plan_.blocks[i]] = plan_.ipus[i];
+  }
   collect_variables();
   find_seed();
   if (options_.training) collect_training();
@@ -42,6 +46,21 @@ void StepEmitter::check() const {
   for (const std::vector<StepOptions::Anchor>* anchors :
        {&options_.gradient_anchors, &options_.update_anchors})
     for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
+  check_locations();
+}
+
+void StepEmitter::check_locations() const {
+  const std::pair<const char*, const TensorLocation*> families[] = {
+      {"setWeightLocation", &options_.weights},
+      {"setOptimizerLocation", &options_.optimizer_state},
+      {"setAccumulatorLocation", &options_.accumulators},
+      {"setActivationLocation", &options_.activations}};
+  for (const auto& [name, location] : families)
+    if (location->needs_io_tiles() && options_.io_tiles == 0)
+      throw Error(ErrorCode::kOption,
+                  fmt::format("no tiles for I/O: TensorLocations.{} asks for {}, and no tiles are reserved.\n"
+                              "  try:      options.TensorLocations.numIOTiles(32) or more",
+                              name, location->loads_io ? "useIOTilesToLoad" : "useIOTilesToStore"));
 }
 
 void StepEmitter::check_period(ir::OutputMode mode, int64_t period) const {
@@ -73,6 +92,11 @@ StepEmitter::Home StepEmitter::home_of_input(const Value& input) const {
 
 StepEmitter::Home StepEmitter::home_of_value(const Value& value) const {
   return value.producer() != nullptr ? home_of_op(*value.producer()) : home_of_input(value);
+}
+
+int StepEmitter::ipu_of(const Home& home) const {
+  auto at = ipu_of_block_.find(home.block);
+  return at == ipu_of_block_.end() ? 0 : static_cast<int>(at->second);
 }
 
 void StepEmitter::stand_at(ir::Builder& builder, const Home& home, ir::Context context) {

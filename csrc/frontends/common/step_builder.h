@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/common/memory_placement.h"
 #include "ir/module.h"
 #include "optimizers/optimizer.h"
 
@@ -21,6 +22,7 @@ struct ForwardGraph {
     std::string name;  // stream or variable
     DType host_dtype = DType::kF32;
     bool trainable = false;         // variables: gets a gradient and an update
+    bool is_parameter = false;      // variables: lives where weights live
     ReplicaGrouping grouping = {};  // variables: replicas of a group hold the same value
     ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
   };
@@ -35,7 +37,7 @@ struct ForwardGraph {
   std::vector<Output> outputs;
 };
 
-enum class Schedule : uint8_t { kSharded, kPipelined };
+enum class Schedule : uint8_t { kSharded, kPipelined, kPhased };
 
 struct StepOptions {
   bool training = false;
@@ -50,6 +52,7 @@ struct StepOptions {
   // Block id → (stage, ipu); "" is what comes before the first block.
   struct Placement {
     int stage = 0, ipu = 0;
+    int phase = 0;  // Schedule::kPhased, as the strategy counts; stages are those of the phase. -1: in none
   };
   std::map<std::string, Placement> places;
   // Gradients and new values of parameters that go to the host: one element a micro-batch and one an update.
@@ -59,6 +62,10 @@ struct StepOptions {
     int64_t period = 1;
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
+  PhaseOptions phases;
+  TensorLocation weights, optimizer_state, accumulators, activations;
+  int replicas_of_process = 1;  // shards stay inside a process
+  int64_t io_tiles = 0;         // reserved on each IPU; 0: none
 };
 
 // The stream that brings the seed of a run, u32[2] (support/philox.h); there when an input is a seed.
@@ -67,7 +74,7 @@ inline constexpr const char* kSeedStream = "rng.seed";
 // Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The
 // forward graph and the gradient graph are called from it. Pipelined with more than one IPU: main holds a
 // `pipeline` op. Throws Error: kNoLoss, kGradientAccumulationTooSmall, kDeviceIterationsTooSmall,
-// kOutputPeriod, kNotDifferentiable.
+// kOutputPeriod, kNotDifferentiable, kOption.
 void build_step(const ForwardGraph& forward, const StepOptions& options);
 
 // In `settings.outline` of a loss whose gradient forward itself takes: it is not what is trained on.

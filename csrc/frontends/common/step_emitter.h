@@ -1,6 +1,6 @@
 // What build_step() does, in parts: tables of variables and streams, the program around the micro-batches,
 // and the micro-batch itself. State that changes in a loop (weights, optimizer state, buffers, accumulators)
-// lives in numbered slots; repeat() turns the slots a body changes into carried values of a loop and the ones
+// lives in numbered slots, or elsewhere (residence.h); repeat() turns the slots a body changes into carried values of a loop and the ones
 // it only reads into invariants, so that straight code, loops and pipelines are emitted by the same
 // functions. Every op gets the block of what it serves (a parameter's first reader, an output's producer);
 // `place` does the rest.
@@ -14,6 +14,7 @@
 
 #include "autodiff/differentiate.h"
 #include "frontends/common/repeat.h"
+#include "frontends/common/residence.h"
 #include "frontends/common/stages.h"
 #include "frontends/common/step_builder.h"
 #include "ir/builder.h"
@@ -35,32 +36,42 @@ class StepEmitter {
   struct StepVariable {
     ir::Variable* variable;
     Home home;
-    int slot;
-    bool is_written = false;  // by the forward graph
+    ir::Type type;  // of the whole value
+    Residence at;
+    bool is_parameter = false;
+    bool is_written = false;    // by the forward graph
+    bool is_read_again = true;  // by the gradients, rather than kept for them
   };
   struct Trained {
     int variable;  // index into variables_
     int group;
     std::vector<ir::Variable*> state_variables;
-    std::vector<int> state_slots;
-    int accumulator_slot;
-    bool has_accumulator;  // else the slot takes the gradient itself
+    std::vector<Residence> states;
+    Residence accumulator;
+    bool has_accumulator;  // else it is a slot and takes the gradient itself
   };
 
   // step_builder.cc: checks, and what stands where
   void check() const;
   void check_period(ir::OutputMode mode, int64_t period) const;
+  void check_locations() const;
   Home home_of_op(const ir::Op& op) const;
   // An input is served in the earliest stage that reads it; equal stages: by the first op captured.
   Home home_of_input(const Value& input) const;
   Home home_of_value(const Value& value) const;
+  int ipu_of(const Home& home) const;
   static void stand_at(ir::Builder& builder, const Home& home, ir::Context context);
 
   // step_tables.cc
   int new_slot();
+  // Where a state of a family lives.
+  Residence residence(const TensorLocation& location, const ir::Type& whole, const ReplicaGrouping& grouping);
   ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
                          const ir::Variable* like = nullptr);
   void collect_variables();
+  // Of a program without remote buffers and shards nothing changes.
+  void settle_variables();
+  bool is_read_in_one_stage(int variable) const;
   void find_seed();
   // Replicas draw different numbers.
   void load_seed(ir::Builder& builder, Slots& slots) const;
@@ -83,14 +94,23 @@ class StepEmitter {
   // One weight update: accumulation over micro-batches, then the rules.
   void emit_device_iteration(ir::Builder& builder, Slots& slots, Value* index);
   // The common factor of all gradients that keeps their global norm in bounds; nullptr without clipping.
-  Value* emit_clipping(ir::Builder& builder, const Slots& slots) const;
-  static std::vector<Value*> states_of(const Trained& trained, const Slots& slots);
+  Value* emit_clipping(ir::Builder& builder, const std::vector<Value*>& gradients, const Slots& slots) const;
+  // Whole values; the builder stands at the update.
+  static std::vector<Value*> load_states(ir::Builder& builder, const Trained& trained, const Slots& slots);
+  // The sum over micro-batches, and over the replicas that hold the same weight.
+  Value* summed_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const;
+  void begin_accumulation(ir::Builder& builder, Slots& slots, const Trained& trained);
+  void accumulate(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* index);
+  void update(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* factor);
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
   double gradient_divisor(const Trained& trained) const;
 
   // step_micro_batch.cc
   void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);
   Value* loss_gradient(ir::Builder& builder, const Slots& slots) const;
+  // The weights that a graph reads, each loaded once.
+  Value* weight(ir::Builder& builder, const Slots& slots, int variable, ir::Context context,
+                std::map<int, Value*>& loaded) const;
   void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
                      const std::vector<Value*>& results, Value* index);
   // The builder stands where the value belongs.
@@ -103,7 +123,7 @@ class StepEmitter {
   StepOptions options_;
   ir::Module& module_;
   StagePlan plan_;
-  std::map<std::string, int64_t> stage_of_block_;
+  std::map<std::string, int64_t> stage_of_block_, ipu_of_block_;
   bool is_pipelined_ = false;
   int slot_count_ = 0;
   std::vector<StepVariable> variables_;

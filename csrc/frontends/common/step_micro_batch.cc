@@ -10,9 +10,10 @@ using ir::Value;
 
 void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index) {
   std::vector<Value*> arguments;
+  std::map<int, Value*> loaded;
   for (size_t i = 0; i < forward_.inputs.size(); ++i) {
     if (variable_of_input_[i] >= 0) {
-      arguments.push_back(slots[variables_[variable_of_input_[i]].slot]);
+      arguments.push_back(weight(builder, slots, variable_of_input_[i], ir::Context::kForward, loaded));
     } else if (static_cast<int>(i) == seed_input_) {
       arguments.push_back(nullptr);
       derive_seed(builder, arguments.back(), slots[iteration_seed_], index, ir::Context::kForward);
@@ -29,10 +30,20 @@ void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* in
       stand_at(builder, home_of_value(*forward_.graph->outputs()[i]), ir::Context::kForward);
       builder.host_store(*module_.find_stream(forward_.outputs[i].name), results[i]);
     } else {
-      slots[variables_[variable_of_output_.at(static_cast<int>(i))].slot] = results[i];
+      variables_[variable_of_output_.at(static_cast<int>(i))].at.store(builder, slots, results[i]);
     }
   }
   if (!trained_.empty()) emit_backward(builder, slots, arguments, results, index);
+}
+
+Value* StepEmitter::weight(ir::Builder& builder, const Slots& slots, int variable, ir::Context context,
+                           std::map<int, Value*>& loaded) const {
+  const StepVariable& state = variables_[variable];
+  if (state.at.is_plain()) return slots[state.at.slot()];
+  Value*& value = loaded[variable];
+  if (value != nullptr) return value;
+  stand_at(builder, state.home, context);
+  return value = state.at.load(builder, slots);
 }
 
 Value* StepEmitter::loss_gradient(ir::Builder& builder, const Slots& slots) const {
@@ -53,11 +64,17 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
   for (size_t i = 0; i < results.size(); ++i)
     output_index.try_emplace(forward_.graph->outputs()[i], static_cast<int>(i));
   std::vector<Value*> operands;
+  std::map<int, Value*> loaded;
   for (const autodiff::Connection& input : gradient_.expected_inputs) {
     if (input.kind == autodiff::ConnectionKind::kGradient) {
       operands.push_back(loss_gradient(builder, slots));
     } else if (input.forward->producer() == nullptr) {
-      operands.push_back(arguments[input.forward->index()]);
+      const int number = variable_of_input_[input.forward->index()];
+      // A written one is read as it was before forward wrote it.
+      const bool is_read_again =
+          number >= 0 && !variables_[number].at.is_plain() && variables_[number].is_read_again;
+      operands.push_back(is_read_again ? weight(builder, slots, number, ir::Context::kBackward, loaded)
+                                       : arguments[input.forward->index()]);
     } else {
       operands.push_back(results[output_index.at(input.forward)]);
     }
@@ -75,13 +92,26 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
     Value* gradient =
         parts[t].size() == 1 ? parts[t][0] : ops::build_op(builder, "add_n", parts[t])->result();
     store_anchors(builder, options_.gradient_anchors, trained, gradient);
-    Value*& accumulator = slots[trained.accumulator_slot];
-    accumulator =
-        trained.has_accumulator
-            ? optimizers::accumulate(builder, options_.optimizer, trained.group, accumulator, gradient,
-                                     streamed_values(trained.group, slots), gradient_divisor(trained), index)
-            : gradient;
+    accumulate(builder, slots, trained, gradient, index);
   }
+}
+
+// In shards, a replica keeps its piece of the sum over the replicas.
+void StepEmitter::accumulate(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient,
+                             Value* index) {
+  const Residence& at = trained.accumulator;
+  if (!trained.has_accumulator) return at.store_stored(builder, slots, gradient);
+  if (at.is_sharded()) {
+    if (gradient->type().dtype == DType::kF16)
+      gradient = ops::build(builder, "cast", {gradient}, {{"dtype", DType::kF32}});
+    gradient = ops::build(builder, "reduce_scatter", {gradient},
+                          {{"group_size", at.shards().members}, {"group_stride", at.shards().stride}});
+  }
+  Value* before = at.load_stored(builder, slots);
+  at.store_stored(
+      builder, slots,
+      optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
+                             streamed_values(trained.group, slots), gradient_divisor(trained), index));
 }
 
 void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
@@ -101,7 +131,7 @@ void StepEmitter::store_updated(ir::Builder& builder, Slots& slots, const Traine
   repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
          [&](ir::Builder& inner, Slots& values, Value*) {
            stand_at(inner, state.home, ir::Context::kAccumulateOuter);
-           store_anchors(inner, anchors, trained, values[state.slot]);
+           store_anchors(inner, anchors, trained, state.at.load(inner, values));
          });
   stand_at(builder, state.home, ir::Context::kAccumulateOuter);
 }

@@ -16,13 +16,15 @@ void StepEmitter::emit_main() {
   ir::Builder builder(main);
   Slots slots(slot_count_, nullptr);
   for (const StepVariable& state : variables_) {
+    if (!state.at.is_in_slot()) continue;
     stand_at(builder, state.home, ir::Context::kForward);
-    slots[state.slot] = builder.read_variable(*state.variable);
+    slots[state.at.slot()] = builder.read_variable(*state.variable);
   }
   for (const Trained& trained : trained_) {
     stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-    for (size_t i = 0; i < trained.state_slots.size(); ++i)
-      slots[trained.state_slots[i]] = builder.read_variable(*trained.state_variables[i]);
+    for (size_t i = 0; i < trained.states.size(); ++i)
+      if (trained.states[i].is_in_slot())
+        slots[trained.states[i].slot()] = builder.read_variable(*trained.state_variables[i]);
   }
   for (const auto& [name, slot] : hyper_slots_) {
     stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
@@ -34,8 +36,9 @@ void StepEmitter::emit_main() {
   std::set<int> changed = written_slots();
   if (options_.training) {
     for (const Trained& trained : trained_) {
-      changed.insert(variables_[trained.variable].slot);
-      changed.insert(trained.state_slots.begin(), trained.state_slots.end());
+      if (const Residence& at = variables_[trained.variable].at; at.is_in_slot()) changed.insert(at.slot());
+      for (const Residence& state : trained.states)
+        if (state.is_in_slot()) changed.insert(state.slot());
     }
     repeat(builder, slots, options_.device_iterations, changed, false, "device_iteration",
            [this](ir::Builder& inner, Slots& values, Value* index) {
@@ -51,14 +54,15 @@ void StepEmitter::emit_main() {
   }
 
   for (const StepVariable& state : variables_) {
-    if (!changed.contains(state.slot)) continue;
+    if (!state.at.is_in_slot() || !changed.contains(state.at.slot())) continue;
     stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    builder.assign_variable(*state.variable, slots[state.slot]);
+    builder.assign_variable(*state.variable, slots[state.at.slot()]);
   }
   for (const Trained& trained : trained_) {
     stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-    for (size_t i = 0; i < trained.state_slots.size(); ++i)
-      builder.assign_variable(*trained.state_variables[i], slots[trained.state_slots[i]]);
+    for (size_t i = 0; i < trained.states.size(); ++i)
+      if (trained.states[i].is_in_slot())
+        builder.assign_variable(*trained.state_variables[i], slots[trained.states[i].slot()]);
   }
 }
 
@@ -75,51 +79,89 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   std::set<int> changed = written_slots();
   for (const Trained& trained : trained_) {
     if (!trained.has_accumulator) continue;
-    const StepVariable& state = variables_[trained.variable];
-    stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    slots[trained.accumulator_slot] = optimizers::begin_accumulation(
-        builder, options_.optimizer, trained.group,
-        {slots[state.slot], states_of(trained, slots), streamed_values(trained.group, slots)});
-    if (optimizers::accumulates_in_state(options_.optimizer, trained.group))
-      slots[trained.accumulator_slot] =
-          share_in_group(builder, slots[trained.accumulator_slot], *state.variable, options_.replicas);
-    changed.insert(trained.accumulator_slot);
+    begin_accumulation(builder, slots, trained);
+    if (trained.accumulator.is_in_slot()) changed.insert(trained.accumulator.slot());
   }
   repeat(builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
          [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
-  for (const Trained& trained : trained_) {
-    const StepVariable& state = variables_[trained.variable];
-    stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    slots[trained.accumulator_slot] =
-        sum_over_group(builder, slots[trained.accumulator_slot], *state.variable, options_.replicas);
-  }
-  Value* gradient_factor = emit_clipping(builder, slots);
-  for (const Trained& trained : trained_) {
-    const StepVariable& state = variables_[trained.variable];
-    stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-    const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
-    Value* factor = gradient_factor;
-    if (factor != nullptr && relative != 1.0)
-      factor = ops::build(builder, "mul", {factor, builder.scalar(DType::kF32, relative)});
-    const optimizers::UpdateResult result =
-        optimizers::build_update(builder, options_.optimizer, trained.group,
-                                 {slots[state.slot], slots[trained.accumulator_slot],
-                                  states_of(trained, slots), streamed_values(trained.group, slots), factor},
-                                 gradient_divisor(trained));
-    slots[state.slot] = result.weight;
-    store_updated(builder, slots, trained);
-    for (size_t i = 0; i < trained.state_slots.size(); ++i) slots[trained.state_slots[i]] = result.state[i];
-    slots[trained.accumulator_slot] = nullptr;
+  // The norm needs all gradients; those that live elsewhere else wait for their turn.
+  const bool clips = options_.optimizer.clips();
+  std::vector<Value*> gradients;
+  for (const Trained& trained : trained_)
+    gradients.push_back(clips || trained.accumulator.is_plain() ? summed_gradient(builder, slots, trained)
+                                                                : nullptr);
+  Value* gradient_factor = emit_clipping(builder, gradients, slots);
+  for (size_t t = 0; t < trained_.size(); ++t) {
+    const Trained& trained = trained_[t];
+    if (gradients[t] == nullptr) gradients[t] = summed_gradient(builder, slots, trained);
+    update(builder, slots, trained, gradients[t], gradient_factor);
   }
 }
 
-Value* StepEmitter::emit_clipping(ir::Builder& builder, const Slots& slots) const {
+void StepEmitter::begin_accumulation(ir::Builder& builder, Slots& slots, const Trained& trained) {
+  const StepVariable& state = variables_[trained.variable];
+  stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  const Residence& at = trained.accumulator;
+  if (!optimizers::accumulates_in_state(options_.optimizer, trained.group))
+    return at.store_stored(builder, slots, builder.splat(at.stored(), 0.0));
+  Value* weight = state.at.load(builder, slots);
+  Value* start = optimizers::begin_accumulation(
+      builder, options_.optimizer, trained.group,
+      {weight, load_states(builder, trained, slots), streamed_values(trained.group, slots)});
+  Residence::drop_unread(weight);
+  // Shards hold sums over the replicas of a process already.
+  if (!at.is_sharded())
+    start = share_in_group(builder, start, *state.variable, options_.replicas);
+  else if (replicas_in_group(*state.variable, options_.replicas) > at.shards().members)
+    start = ops::build(
+        builder, "mul",
+        {start, builder.scalar(start->type().dtype, static_cast<double>(at.shards().members) /
+                                                        static_cast<double>(replicas_in_group(
+                                                            *state.variable, options_.replicas)))});
+  at.store(builder, slots, start);
+}
+
+Value* StepEmitter::summed_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const {
+  const StepVariable& state = variables_[trained.variable];
+  stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  const Residence& at = trained.accumulator;
+  Value* sum = at.load_stored(builder, slots);
+  if (!at.is_sharded()) return sum_over_group(builder, sum, *state.variable, options_.replicas);
+  if (sum->type().dtype == DType::kF16) sum = ops::build(builder, "cast", {sum}, {{"dtype", DType::kF32}});
+  const int64_t others = replicas_in_group(*state.variable, options_.replicas) / at.shards().members;
+  if (others > 1)  // the same piece in the other processes
+    sum = ops::build(builder, "all_reduce", {sum},
+                     {{"group_size", others}, {"group_stride", at.shards().members}});
+  return at.gathered(builder, sum);
+}
+
+void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient,
+                         Value* factor) {
+  const StepVariable& state = variables_[trained.variable];
+  stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
+  if (factor != nullptr && relative != 1.0)
+    factor = ops::build(builder, "mul", {factor, builder.scalar(DType::kF32, relative)});
+  const optimizers::UpdateResult result =
+      optimizers::build_update(builder, options_.optimizer, trained.group,
+                               {state.at.load(builder, slots), gradient, load_states(builder, trained, slots),
+                                streamed_values(trained.group, slots), factor},
+                               gradient_divisor(trained));
+  state.at.store(builder, slots, result.weight);
+  store_updated(builder, slots, trained);
+  for (size_t i = 0; i < trained.states.size(); ++i) trained.states[i].store(builder, slots, result.state[i]);
+  if (trained.accumulator.is_in_slot()) slots[trained.accumulator.slot()] = nullptr;
+}
+
+Value* StepEmitter::emit_clipping(ir::Builder& builder, const std::vector<Value*>& gradients,
+                                  const Slots& slots) const {
   const optimizers::Spec& spec = options_.optimizer;
   if (!spec.clips() || trained_.empty()) return nullptr;
   std::vector<Value*> squares;
-  for (const Trained& trained : trained_) {
+  for (size_t t = 0; t < trained_.size(); ++t) {
+    const Trained& trained = trained_[t];
     stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
-    Value* square = optimizers::squared_norm(builder, slots[trained.accumulator_slot]);
+    Value* square = optimizers::squared_norm(builder, gradients[t]);
     const double relative = gradient_divisor(trained_[0]) / gradient_divisor(trained);
     if (relative != 1.0)
       square = ops::build(builder, "mul", {square, builder.scalar(DType::kF32, relative * relative)});
@@ -131,9 +173,10 @@ Value* StepEmitter::emit_clipping(ir::Builder& builder, const Slots& slots) cons
                                      gradient_divisor(trained_[0]));
 }
 
-std::vector<Value*> StepEmitter::states_of(const Trained& trained, const Slots& slots) {
+std::vector<Value*> StepEmitter::load_states(ir::Builder& builder, const Trained& trained,
+                                             const Slots& slots) {
   std::vector<Value*> values;
-  for (int slot : trained.state_slots) values.push_back(slots[slot]);
+  for (const Residence& state : trained.states) values.push_back(state.load(builder, slots));
   return values;
 }
 

@@ -63,7 +63,7 @@ void StepEmitter::collect_variables() {
       ir::Variable& made = variable(input.name, value.type(), input.trainable ? "parameter" : "buffer");
       made.grouping = input.grouping;
       made.retrieval = input.retrieval;
-      variables_.push_back({&made, home_of_input(value), new_slot()});
+      variables_.push_back({&made, home_of_input(value), value.type(), {}, input.is_parameter});
     }
     variable_of_input_[i] = at->second;
   }
@@ -74,10 +74,43 @@ void StepEmitter::collect_variables() {
     auto [at, is_new] = known.try_emplace(output.name, static_cast<int>(variables_.size()));
     if (is_new)  // written but never read
       variables_.push_back(
-          {&variable(output.name, value.type(), "buffer"), home_of_value(value), new_slot()});
+          {&variable(output.name, value.type(), "buffer"), home_of_value(value), value.type(), {}});
     variables_[at->second].is_written = true;
     variable_of_output_[static_cast<int>(i)] = at->second;
   }
+  settle_variables();
+}
+
+Residence StepEmitter::residence(const TensorLocation& location, const ir::Type& whole,
+                                 const ReplicaGrouping& grouping) {
+  return {location, whole, shard_group(grouping, options_.replicas, options_.replicas_of_process),
+          slot_count_};
+}
+
+// Parameters live where the options say. What forward writes stays on chip, and so do variables that somebody
+// else made.
+void StepEmitter::settle_variables() {
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    StepVariable& state = variables_[v];
+    const bool may_move = state.is_parameter && !state.is_written && state.variable->remote_buffer.empty();
+    state.at =
+        residence(may_move ? options_.weights : TensorLocation{}, state.type, state.variable->grouping);
+    state.at.settle(*state.variable, module_, ipu_of(state.home));
+    state.is_read_again = !is_pipelined_ || is_read_in_one_stage(static_cast<int>(v));
+  }
+}
+
+// Elsewhere than in a pipeline a value may be loaded at any time. There the backward pass of the stage that
+// reads a weight last comes first, and the weight lives in the stage that reads it first.
+bool StepEmitter::is_read_in_one_stage(int variable) const {
+  std::set<int64_t> stages;
+  for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+    if (variable_of_input_[i] != variable) continue;
+    for (const ir::Use& use : forward_.graph->inputs()[i]->uses())
+      if (auto at = stage_of_block_.find(use.user->settings.block); at != stage_of_block_.end())
+        stages.insert(at->second);
+  }
+  return stages.size() <= 1;
 }
 
 void StepEmitter::find_seed() {
@@ -125,16 +158,21 @@ void StepEmitter::collect_training() {
 
 StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   const StepVariable& state = variables_[index];
-  Trained trained{index, group, {}, {}, new_slot(), false};
+  Trained trained{index, group, {}, {}, {}, false};
   trained.has_accumulator =
       options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
+  trained.accumulator = residence(
+      trained.has_accumulator ? options_.accumulators : TensorLocation{},
+      {optimizers::accumulator_dtype(options_.optimizer, group), state.type.shape}, state.variable->grouping);
+  trained.accumulator.settle("accumulator." + state.variable->name, module_, ipu_of(state.home));
   for (const optimizers::StateTensor& kept : optimizers::state_of(options_.optimizer, group)) {
-    const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.variable->type.shape};
+    const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.type.shape};
     ir::Variable& added =
         variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state", state.variable);
     added.initial = filled(type, kept.initial);
     trained.state_variables.push_back(&added);
-    trained.state_slots.push_back(new_slot());
+    trained.states.push_back(residence(options_.optimizer_state, type, added.grouping));
+    trained.states.back().settle(added, module_, ipu_of(state.home));
   }
   return trained;
 }
@@ -212,15 +250,16 @@ void StepEmitter::make_anchor_streams() {
        {&options_.gradient_anchors, &options_.update_anchors}) {
     for (const StepOptions::Anchor& anchor : *anchors) {
       const ir::Variable* parameter = module_.find_variable(anchor.parameter);
-      const bool is_trained = std::any_of(trained_.begin(), trained_.end(), [&](const Trained& t) {
+      auto trained = std::find_if(trained_.begin(), trained_.end(), [&](const Trained& t) {
         return variables_[t.variable].variable == parameter;
       });
-      if (!is_trained)
+      if (trained == trained_.end())
         throw Error(
             ErrorCode::kAnchor,
             fmt::format("no gradient: parameter '{}' is not trained, so nothing of it can be anchored.",
                         anchor.parameter));
-      stream(anchor.stream, ir::StreamDirection::kDeviceToHost, parameter->type, parameter->type.dtype);
+      const ir::Type& type = variables_[trained->variable].type;
+      stream(anchor.stream, ir::StreamDirection::kDeviceToHost, type, type.dtype);
       ir::Stream& added = *module_.find_stream(anchor.stream);
       thin_out(added, anchor.mode, anchor.period);
     }
@@ -230,7 +269,7 @@ void StepEmitter::make_anchor_streams() {
 std::set<int> StepEmitter::written_slots() const {
   std::set<int> slots;
   for (const StepVariable& state : variables_)
-    if (state.is_written) slots.insert(state.slot);
+    if (state.is_written) slots.insert(state.at.slot());
   return slots;
 }
 

@@ -26,7 +26,9 @@ bool all_equal(const Integers& list, int64_t value) {
 const ir::Op* inner(const ir::Op& op, std::string_view kind) {
   const ir::Op* producer = op.operand(0)->producer();
   if (producer == nullptr || !producer->is(kind)) return nullptr;
-  bool together = producer->settings.ipu == op.settings.ipu && producer->settings.stage == op.settings.stage;
+  bool together = producer->settings.ipu == op.settings.ipu &&
+                  producer->settings.stage == op.settings.stage &&
+                  producer->settings.phase == op.settings.phase;
   return together ? producer : nullptr;
 }
 

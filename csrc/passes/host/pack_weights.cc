@@ -3,7 +3,9 @@
 // control and state. Everything that must agree on a layout forms a class; a class is packed when a product
 // reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
 // tied to a linear layer), other dtypes, weights of convolutions that are trained (their gradient kernels
-// read plain weights). Nothing is converted at run time.
+// read plain weights). Nothing is converted at run time, but for weights that live in streaming memory or in
+// shards: these stay plain there and are packed where they arrive, so that products read what they read of
+// weights on chip. Loads and stores of one buffer, and what one shard is gathered to, form one class.
 #include <algorithm>
 #include <unordered_map>
 
@@ -25,9 +27,13 @@ class PackWeights : public Pass {
     nodes_.clear();
     of_value_.clear();
     of_table_.clear();
+    arrivals_.clear();
+    departures_.clear();
+    shards_.clear();
     for (const auto& graph : module.graphs())
       for (const auto& op : graph->ops()) visit(module, *op);
-    bool changed = false;
+    join_shards();
+    bool changed = convert_edges(context);
     // A folded constant of zeros becomes an expanded 0 again: constants are stored plain.
     std::vector<ir::Op*> zeros;
     for (const auto& graph : module.graphs())
@@ -113,6 +119,64 @@ class PackWeights : public Pass {
     graph->rename(filled, name);
   }
 
+  // What is gathered of one shard, and what it is cut from, agree.
+  void join_shards() {
+    std::unordered_map<int, const ir::Value*> whole_of;
+    for (const auto& [shard, whole] : shards_)
+      if (auto [at, is_new] = whole_of.try_emplace(find(node(shard)), whole); !is_new)
+        unite(at->second, whole);
+  }
+
+  // Values that are plain outside of their class are converted where they enter and leave it.
+  bool convert_edges(const PassContext& context) {
+    int64_t converted = 0;
+    for (ir::Value* value : arrivals_) {
+      if (!is_packed(node(value))) continue;
+      if (value->is_unused()) {
+        of_value_.erase(value);
+        continue;
+      }
+      ir::Op* producer = value->producer();
+      ir::Value* packed = convert(*value, Layout::kPacked64, producer->graph()->next(producer), *producer);
+      value->replace_all_uses_with(packed);
+      packed->producer()->set_operand(0, value);
+      of_value_[packed] = of_value_.at(value);
+      of_value_.erase(value);
+      ++converted;
+    }
+    for (ir::Op* op : departures_) {
+      ir::Value* value = op->operand(0);
+      if (!of_value_.contains(value) || !is_packed(of_value_.at(value))) continue;
+      if (value->producer() != nullptr && is_zeros(*value->producer())) {
+        op->set_operand(0, plain_zeros(value->type(), *op));
+        continue;
+      }
+      // convert() asks for the type of its operand, which is that of its class from now on.
+      ir::Type type = value->type();
+      type.layout = Layout::kPacked64;
+      value->set_type(std::move(type));
+      op->set_operand(0, convert(*value, Layout::kPlain, op, *op));
+      ++converted;
+    }
+    if (converted > 0) context.count("weights packed on arrival", converted);
+    return converted > 0;
+  }
+
+  static ir::Value* plain_zeros(const ir::Type& type, ir::Op& before) {
+    ir::Builder builder(before.graph(), &before);
+    builder.settings = before.settings;
+    builder.settings.tile_set = ir::TileSet::kCompute;
+    return builder.splat({type.dtype, type.shape}, 0.0);
+  }
+
+  static ir::Value* convert(ir::Value& value, Layout layout, ir::Op* before, const ir::Op& like) {
+    ir::Builder builder(like.graph(), before);
+    builder.settings = like.settings;
+    builder.settings.tile_set = ir::TileSet::kCompute;
+    builder.location = like.location;
+    return ops::build(builder, "layout.convert", {&value}, {{"layout", std::string(to_string(layout))}});
+  }
+
   void unite(int a, int b) {
     a = find(a);
     b = find(b);
@@ -163,6 +227,21 @@ class PackWeights : public Pass {
       const std::string& name = op.attributes.symbol("ring").name;
       return unite(node(value), table_node("ring " + name, module.find_ring(name)->type));
     }
+    if (op.is(kind::kRemoteLoad) || op.is(kind::kRemoteStore)) return visit_remote(module, op);
+    if (op.is("all_gather") && op.attributes.text("form", "concat") == "shape") {
+      shards_.emplace_back(op.operand(0), op.result());
+      arrivals_.push_back(op.result());
+      refuse(op.operand(0));
+      node(op.result());
+      return;
+    }
+    if (op.is("reduce_scatter")) {
+      shards_.emplace_back(op.result(), op.operand(0));
+      departures_.push_back(const_cast<ir::Op*>(&op));
+      refuse(op.result());
+      node(op.operand(0));
+      return;
+    }
     if (op.is(kind::kIpuCopy)) return unite(op.operand(0), op.result());
     if (is_zeros(op)) return;
     if (op.is("square_sum")) {  // one value of any layout
@@ -187,6 +266,19 @@ class PackWeights : public Pass {
         refuse(op.result(i));
       }
     }
+  }
+
+  void visit_remote(ir::Module& module, const ir::Op& op) {
+    const std::string& name = op.attributes.symbol("buffer").name;
+    const bool loads = op.is(kind::kRemoteLoad);
+    ir::Value* value = loads ? op.result() : op.operand(0);
+    const bool is_zero = value->producer() != nullptr && is_zeros(*value->producer());
+    if (!is_zero) unite(node(value), table_node("remote " + name, module.find_remote_buffer(name)->type));
+    if (loads)
+      arrivals_.push_back(value);
+    else
+      departures_.push_back(const_cast<ir::Op*>(&op));
+    for (int i = loads ? 0 : 1; i < op.operand_count(); ++i) refuse(op.operand(i));
   }
 
   static bool reads_packed_weight(const ir::Op& op) {
@@ -221,10 +313,13 @@ class PackWeights : public Pass {
   std::vector<Node> nodes_;
   std::unordered_map<const ir::Value*, int> of_value_;
   std::unordered_map<std::string, int> of_table_;
+  std::vector<ir::Value*> arrivals_;                                   // plain where they are made
+  std::vector<ir::Op*> departures_;                                    // read operand 0 plain
+  std::vector<std::pair<const ir::Value*, const ir::Value*>> shards_;  // shard, whole value
 };
 
 IPU_REGISTER_PASS(PackWeights, "pack-weights", "Stores weights of products in the panels their kernels read.",
-                  {"variables packed"});
+                  {"variables packed", "weights packed on arrival"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -1,8 +1,9 @@
-// Gives every op its IPU and, in pipelines, its stage: block → place by the tables in the module's attributes
-// ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder.
-// Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops that
+// Gives every op its IPU and, in pipelines, its stage, in phased programs its phase: block → place by the tables
+// in the module's attributes ("blocks", "block_stages", "block_ipus", "block_phases", "forward_stages",
+// "backward_phase_base", "schedule"), written by the step builder. Backward ops carry the block of their forward
+// op and land in the mirrored stage 2F-2-i, or in phase "backward_phase_base" - p. Ops that
 // stand with their users (ops/replicable.h) get the place of the first, and variables too. Not here:
-// copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
+// copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings), the order of phases (order-phases).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 constexpr int64_t kNoStage = INT64_MAX;
 
 struct BlockPlace {
-  int64_t stage = 0, ipu = 0;
+  int64_t stage = 0, ipu = 0, phase = 0;
 };
 
 class Place : public Pass {
@@ -46,14 +47,19 @@ class Place : public Pass {
     const Attributes& attributes = module.attributes;
     forward_stages_ = attributes.integer("forward_stages", 1);
     is_pipelined_ = attributes.text("schedule", "sharded") == "pipelined" && forward_stages_ > 1;
+    is_phased_ = attributes.text("schedule", "sharded") == "phased";
+    backward_phase_base_ = attributes.integer("backward_phase_base", 0);
     if (!attributes.has("blocks")) return;
     const std::vector<std::string>& blocks = attributes.texts("blocks");
     const std::vector<int64_t> stages =
         attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
     const std::vector<int64_t> ipus = attributes.integers("block_ipus", std::vector<int64_t>(blocks.size()));
-    IPU_CHECK(stages.size() == blocks.size() && ipus.size() == blocks.size(),
-              "tables of blocks differ in length");
-    for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i]};
+    const std::vector<int64_t> phases =
+        attributes.integers("block_phases", std::vector<int64_t>(blocks.size()));
+    IPU_CHECK(
+        stages.size() == blocks.size() && ipus.size() == blocks.size() && phases.size() == blocks.size(),
+        "tables of blocks differ in length");
+    for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i], phases[i]};
   }
 
   BlockPlace place_of_block(const ir::Op& op) const {
@@ -76,6 +82,12 @@ class Place : public Pass {
     ++changed_;
   }
 
+  void set_phase(ir::Op& op, int64_t phase) {
+    if (!is_phased_ || op.settings.phase.has_value()) return;
+    op.settings.phase = static_cast<int>(phase);
+    ++changed_;
+  }
+
   // Updates run when the pipeline has drained.
   static bool belongs_to_stage(const ir::Op& op) {
     return !ir::touches_variable(op) &&
@@ -91,6 +103,8 @@ class Place : public Pass {
     if (!has_stage) return;
     set_stage(op, op.settings.context == ir::Context::kForward ? place.stage
                                                                : 2 * forward_stages_ - 2 - place.stage);
+    set_phase(
+        op, op.settings.context == ir::Context::kForward ? place.phase : backward_phase_base_ - place.phase);
   }
 
   void place_by_blocks(ir::Graph& graph) {
@@ -119,6 +133,7 @@ class Place : public Pass {
       }
       set_ipu(op, *first->settings.ipu);
       if (first->settings.stage.has_value() && belongs_to_stage(op)) set_stage(op, *first->settings.stage);
+      if (first->settings.phase.has_value() && belongs_to_stage(op)) set_phase(op, *first->settings.phase);
     }
   }
 
@@ -129,10 +144,12 @@ class Place : public Pass {
     if (producer == nullptr || !producer->settings.ipu.has_value() || ir::is_region(*producer)) return false;
     set_ipu(op, *producer->settings.ipu);
     if (producer->settings.stage.has_value()) set_stage(op, *producer->settings.stage);
+    if (producer->settings.phase.has_value()) set_phase(op, *producer->settings.phase);
     return true;
   }
 
   static int64_t stage_rank(const ir::Op& op) {
+    if (op.settings.phase.has_value()) return *op.settings.phase;
     return op.settings.stage.has_value() ? *op.settings.stage : kNoStage;
   }
 
@@ -222,13 +239,15 @@ class Place : public Pass {
 
   std::map<std::string, BlockPlace> places_;
   int64_t forward_stages_ = 1;
-  bool is_pipelined_ = false;
+  int64_t backward_phase_base_ = 0;
+  bool is_pipelined_ = false, is_phased_ = false;
   std::unordered_map<const ir::Op*, int64_t> positions_;
   std::unordered_map<const ir::Value*, const ir::Op*> first_places_;
   int64_t changed_ = 0, placed_ = 0;
 };
 
-IPU_REGISTER_PASS(Place, "place", "Gives every op its IPU and pipeline stage, from blocks.", {"ops placed"});
+IPU_REGISTER_PASS(Place, "place", "Gives every op its IPU, pipeline stage and phase, from blocks.",
+                  {"ops placed"});
 
 }  // namespace
 }  // namespace ipu::passes

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import atexit
 import collections.abc
-import contextlib
-import multiprocessing
-import os
-import pickle
-import signal
-import tempfile
 import time
 import typing
 import weakref
 
 import torch
-import torch.multiprocessing  # noqa: F401  (shared tensors through pipes)
 
 from poptorch import enums
 from poptorch._impl import errors
-from poptorch._impl.data import shared_files, worker as async_worker
+from poptorch._impl.data import worker as async_worker
+from poptorch._impl.data.loading_process import LoadingProcess
 from poptorch._impl.structures import parser_of
 
 if typing.TYPE_CHECKING:
     from typing_extensions import Self
 
-_START_METHODS = {
-    enums.SharingStrategy.SharedMemory: "spawn",
-    enums.SharingStrategy.FileSystem: "spawn",
-    enums.SharingStrategy.Fork: "fork",
-    enums.SharingStrategy.ForkServer: "forkserver",
-}
+_OWN_INTERRUPT = 0.2  # seconds in which this process gets the Ctrl-C that ended the other one
 
 
 class ElementStructures:
@@ -85,47 +74,10 @@ class ElementStructures:
         return parser.reconstruct(detail, iter(tensors))
 
 
-def _stop(owner, process, ring, seconds=10):
-    """Asks the process to stop, then insists. Nothing in a process that was forked from its owner."""
-    if os.getpid() != owner:
-        return
-    ring.control[async_worker.STOP] = 1
-    process.join(seconds)
-    if process.is_alive():
-        os.kill(process.pid, signal.SIGINT)
-        process.join(seconds)
-    if process.is_alive():
-        process.kill()
-        process.join()
-    workers = ring.children.tolist()
-    if process.exitcode < 0:
-        _end_orphans(workers)
-    shared_files.remove_left_by([process.pid, *workers])
-
-
-def _end_orphans(workers, seconds=5):
-    """Ends the workers of a process that was killed; by themselves they would find out seconds later."""
-    for worker in filter(None, workers):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
-    deadline = time.monotonic() + seconds
-    while any(shared_files.is_running(worker) for worker in filter(None, workers)) and time.monotonic() < deadline:
-        time.sleep(0.001)
-
-
-def _pickled_to_a_file(dataset):
-    """Name of a temporary file with the data set; whoever reads it removes it."""
-    with tempfile.NamedTemporaryFile(delete=False, suffix=".poptorch") as file:
-        try:
-            pickle.dump(dataset, file)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    return file.name
-
-
 class AsynchronousDataAccessor:
     """Prefetches the elements of a data set in another process.
+
+    The constructor waits until that process has loaded the first element, which fills the first slot.
 
     The tensors it yields are memory of the ring: they are valid until the next element is asked for. Clone what must be
     kept. Scripts must guard their main code with `if __name__ == "__main__":`, since most strategies import it anew.
@@ -135,12 +87,13 @@ class AsynchronousDataAccessor:
         buffer_size: slots of the ring (int).
         miss_sleep_time_in_ms: how long the process sleeps while the ring is full (float); 0 spins.
         load_indefinitely: start prefetching the next epoch at once, or wait until it is asked for.
-        early_preload: start loading now rather than at the first `iter()`.
+        early_preload: load further elements now rather than at the first `iter()`.
         sharing_strategy: how the data set reaches the process (`SharingStrategy`).
         rebatched_size: re-pack rows to this many (int > 1), across elements.
 
     Raises:
-        poptorch.Error: the data set loads asynchronously already, or the process failed to start.
+        poptorch.Error: the data set loads asynchronously already, fails, or is empty (`failed to start`; its traceback
+            is on standard error).
         AssertionError: sizes that do not fit, or an error in the process.
 
     Example:
@@ -175,33 +128,33 @@ class AsynchronousDataAccessor:
         self._structures = ElementStructures()
         self._ring = async_worker.Ring(buffer_size, getattr(dataset, "num_workers", 0))
         self._tensors: list[list[torch.Tensor]] | None = None
+        self._rows: typing.Any = None  # of each tensor of each slot
         self._slot = 0
         self._held: int | None = None  # slot whose tensors the caller has
         self._epoch = 0
         self._consumed = 0
         self._is_over = False  # the epoch that was begun last
-        self._start(
+        self._worker = LoadingProcess(
+            self._ring,
             sharing_strategy,
-            (self._ring, None, None, self._structures, miss_sleep_time_in_ms / 1000, rebatched_size, load_indefinitely),
+            dataset,
+            self._structures,
+            miss_sleep_time_in_ms / 1000,
+            rebatched_size,
+            load_indefinitely,
         )
+        self._process = self._worker.process
+        self._connection = self._worker.connection
+        self._finalizer = weakref.finalize(self, self._worker.stop)
+        atexit.register(self._finalizer)
+        try:
+            self._receive_tensors()
+        except BaseException:
+            self._worker.interrupt()
+            self.terminate()
+            raise
         if early_preload:
             self._begin_epoch()
-
-    def _start(self, strategy: enums.SharingStrategy, arguments: tuple[typing.Any, ...]) -> None:
-        # Each of the kinds of contexts has its Process; their common base has none.
-        context: typing.Any = multiprocessing.get_context(_START_METHODS[strategy])
-        receiver, sender = context.Pipe(duplex=False)
-        payload = ("object", self._dataset)
-        if strategy == enums.SharingStrategy.FileSystem:
-            payload = ("file", _pickled_to_a_file(self._dataset))
-        arguments = (arguments[0], sender, payload, *arguments[3:], os.getpid())
-        # Not a daemon: torch's workers are its children. It ends with this process, or when terminate() is called.
-        self._process = context.Process(target=async_worker.main, args=arguments)
-        self._process.start()
-        sender.close()
-        self._connection = receiver
-        self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._process, self._ring)
-        atexit.register(self._finalizer)
 
     def __len__(self) -> int:
         elements = len(typing.cast(collections.abc.Sized, self._dataset))
@@ -226,23 +179,45 @@ class AsynchronousDataAccessor:
         if self._process.is_alive():
             return
         if self._process.exitcode == 0:  # Ctrl-C reaches all processes of a terminal
+            time.sleep(_OWN_INTERRUPT)
             raise errors.create_error("The data loading process was interrupted and has ended: make a new loader.")
         if self._tensors is None:
             raise errors.create_error("The data loading process failed to start: see its traceback above.")
         raise AssertionError("An error occurred in the data fetcher: see its traceback above.")
 
-    def _receive_tensors(self) -> list[list[torch.Tensor]]:
+    def _received(self) -> typing.Any:
+        """The next thing that comes from the process."""
         while not self._connection.poll(0.05):
             self._check_process()
         try:
-            self._description, self._tensors = received = self._connection.recv()
-            self._ring.control[async_worker.RECEIVED] = 1
-            return received[1]
+            return self._connection.recv()
         except EOFError:
             if self._process is not None:
                 self._process.join()
             self._check_process()
             raise
+
+    def _receive_tensors(self) -> None:
+        """Waits for the first element."""
+        self._description, self._tensors, self._rows = self._received()
+        self._ring.control[async_worker.RECEIVED] = 1
+        while self._ring.status[0] == async_worker.EMPTY and self._process.is_alive():
+            time.sleep(0.0001)
+
+    def _wait_for(self, slot: int) -> None:
+        waited = 0
+        while self._ring.status[slot] == async_worker.EMPTY:
+            waited += 1
+            if waited % 1000 == 0:
+                ended = self._process is None or not self._process.is_alive()
+                if ended and self._ring.status[slot] == async_worker.EMPTY:  # not written right before the end
+                    self._check_process()
+                time.sleep(0.0001)
+        if self._ring.is_renewed[slot]:
+            renewed, tensors = self._received()
+            assert renewed == slot, "the tensors of slots come in their order"
+            typing.cast("list[list[torch.Tensor]]", self._tensors)[slot] = tensors
+            self._ring.is_renewed[slot] = False
 
     def _release_held(self) -> None:
         if self._held is not None:
@@ -255,23 +230,14 @@ class AsynchronousDataAccessor:
         if self._is_over:
             raise StopIteration
         self._release_held()
-        received = self._tensors
-        if received is None:
-            received = self._receive_tensors()
         while True:
-            slot, waited = self._slot, 0
-            while self._ring.status[slot] == async_worker.EMPTY:
-                waited += 1
-                if waited % 1000 == 0:
-                    ended = self._process is None or not self._process.is_alive()
-                    if ended and self._ring.status[slot] == async_worker.EMPTY:  # not written right before the end
-                        self._check_process()
-                    time.sleep(0.0001)
+            slot = self._slot
+            self._wait_for(slot)
             self._slot = (slot + 1) % self._ring.size
             if self._ring.epoch[slot] < self._epoch:  # left over from an epoch that was broken off
                 self._ring.status[slot] = async_worker.EMPTY
                 continue
-            if self._ring.status[slot] == async_worker.END:
+            if self._ring.is_end[slot]:
                 self._ring.status[slot] = async_worker.EMPTY
                 self._consumed = 1  # even an empty rest ends the epoch
                 self._is_over = True
@@ -279,10 +245,9 @@ class AsynchronousDataAccessor:
             break
         self._held = slot
         self._consumed += 1
-        rows = int(self._ring.rows[slot])
-        tensors = received[slot]
-        if self._rebatched_size is not None:
-            tensors = [tensor[:rows] for tensor in tensors]
+        rows = self._rows[slot].tolist()
+        tensors = typing.cast("list[list[torch.Tensor]]", self._tensors)[slot]
+        tensors = [tensor[:count] if tensor.dim() else tensor for tensor, count in zip(tensors, rows)]
         return self._structures.restore(self._description, tensors)
 
     def terminate(self) -> None:

@@ -11,34 +11,11 @@ import torch.utils.data
 
 from poptorch import enums
 from poptorch._impl import errors
+from poptorch._impl.data import micro_batches
 from poptorch._impl.data.accessor import AsynchronousDataAccessor
 from poptorch._impl.log import logger
 from poptorch._impl.data.partition import PartSampler
 from poptorch.options import Options
-
-
-class _CombinedBatchSampler(torch.utils.data.Sampler):
-    """Concatenates `count` consecutive micro-batches of a user's batch sampler."""
-
-    def __init__(self, batch_sampler, count, drop_last):
-        self._inner = batch_sampler
-        self._count = count
-        self._drop_last = drop_last
-
-    def __iter__(self):
-        rows, batches = [], 0
-        for batch in self._inner:
-            rows.extend(batch)
-            batches += 1
-            if batches == self._count:
-                yield rows
-                rows, batches = [], 0
-        if rows and not self._drop_last:
-            yield rows
-
-    def __len__(self):
-        whole, rest = divmod(len(self._inner), self._count)
-        return whole + (1 if rest and not self._drop_last else 0)
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -54,12 +31,15 @@ class DataLoader(torch.utils.data.DataLoader):
         mode: `DataLoaderMode`: Sync loads here, Async in another process, AsyncRebatched re-packs rows there.
         async_options: dict for the asynchronous modes; must not contain "rebatched_size".
         rebatched_worker_size: rows per worker fetch in rebatched mode.
-        batch_sampler: yields index lists of micro-batches; as many as a call needs are concatenated.
+        batch_sampler: yields index lists of micro-batches. Each is fetched and collated by itself; as many as a call needs
+            are joined along dimension 0, tensor by tensor. It may lack a length.
         kwargs: passed to torch.
 
     Raises:
         AssertionError: options of another type, contradictory sizes, or a data set that cannot be partitioned.
-        poptorch.Error: a batch sampler together with batch_size or shuffle, or too few elements for all processes.
+        poptorch.Error: a batch sampler together with batch_size or shuffle, too few elements for all processes, or, in
+            the asynchronous modes, a data set that is empty or fails at its first item (when iterated: micro-batches of
+            a call that differ in more than their rows).
 
     Example:
         >>> for images, labels in poptorch.DataLoader(options, dataset, batch_size=4, shuffle=True):
@@ -109,12 +89,9 @@ class DataLoader(torch.utils.data.DataLoader):
                 raise errors.create_error(
                     "batch_sampler cannot be combined with batch_size or shuffle: it decides both."
                 )
-            combined = getattr(batch_sampler, "batch_size", 1) * count
-            if drop_last and isinstance(batch_sampler, collections.abc.Sized) and len(batch_sampler) % count:
-                self._log_dropped(
-                    len(batch_sampler) % count, len(batch_sampler), "micro-batches", f"a call takes {count}"
-                )
-            arguments["batch_sampler"] = _CombinedBatchSampler(batch_sampler, count, drop_last)
+            combined = micro_batches.rows(batch_sampler) * count
+            self._check_micro_batches(micro_batches.length(batch_sampler), count, drop_last)
+            arguments["batch_sampler"] = micro_batches.GroupSampler(batch_sampler, count, drop_last)
         elif batch_size is None:
             arguments["batch_size"] = None
         else:
@@ -127,15 +104,7 @@ class DataLoader(torch.utils.data.DataLoader):
                 seed = options.random_seed if shuffle else None
                 part = PartSampler(len(dataset), combined, processes, options.Distributed.processId, drop_last, seed)
                 arguments["sampler"] = part
-                if part.dropped:
-                    self._log_dropped(
-                        part.dropped,
-                        len(dataset),
-                        "samples",
-                        f"the combined batch size of all processes is {combined * processes}",
-                    )
-                if not drop_last:
-                    self._check_remainder(len(part), combined, drop_last)
+                self._check_remainder(len(part), combined, drop_last)
             elif not iterable:
                 arguments["shuffle"] = bool(shuffle)
                 self._check_remainder(len(dataset), combined, drop_last)
@@ -147,13 +116,15 @@ class DataLoader(torch.utils.data.DataLoader):
             )
         asynchronous = mode != enums.DataLoaderMode.Sync
         packs_rows = mode == enums.DataLoaderMode.AsyncRebatched or not drop_last
+        packs_rows = packs_rows and batch_sampler is None  # whose items are what it says in all modes
         rebatched = combined if asynchronous and packs_rows and combined is not None and combined > 1 else None
-        if rebatched is not None and batch_sampler is None:
+        if rebatched is not None:
             arguments.update(batch_size=rebatched_worker_size or combined, drop_last=False)
         self._poptorch_options = options
         self._combined_batch_size = combined
         self._drop_rest = drop_last
         self._rows = part  # of this process, when it loads a part
+        self._items_may_vary = batch_sampler is not None
         self._accessor: AsynchronousDataAccessor | None = None
         super().__init__(dataset, **arguments)
         if asynchronous:
@@ -177,22 +148,32 @@ class DataLoader(torch.utils.data.DataLoader):
         )
 
     @staticmethod
-    def _log_dropped(dropped, total, what, reason):
-        logger.warning(
-            "%d of %d %s are dropped in each epoch: %s. drop_last=False keeps them.", dropped, total, what, reason
-        )
-
-    @classmethod
-    def _check_remainder(cls, rows, combined, drop_last):
-        rest = rows % combined
-        if rest and drop_last:
-            cls._log_dropped(rest, rows, "samples", f"the combined batch size is {combined}")
-        elif rest:
+    def _check_remainder(rows, combined, drop_last):
+        if rows % combined and not drop_last:
             logger.warning(
                 "The last item of an epoch has %d rows instead of the combined batch size %d; a compiled program "
                 "refuses it. Use drop_last=True or a second wrapper.",
-                rest,
+                rows % combined,
                 combined,
+            )
+
+    @staticmethod
+    def _check_micro_batches(total, count, drop_last):
+        if total is None or total % count == 0:
+            return
+        if drop_last:
+            logger.warning(
+                "%d of %d micro-batches are dropped in each epoch: a call takes %d. drop_last=False keeps them.",
+                total % count,
+                total,
+                count,
+            )
+        else:
+            logger.warning(
+                "The last item of an epoch has %d micro-batches and a call takes %d; a compiled program refuses it. Use "
+                "drop_last=True or a second wrapper.",
+                total % count,
+                count,
             )
 
     @property
@@ -211,7 +192,8 @@ class DataLoader(torch.utils.data.DataLoader):
         """Can an `AsynchronousDataAccessor` load this? It asks before it does."""
         if self._accessor is not None:
             raise errors.create_error("The DataLoader is asynchronous already: use mode=DataLoaderMode.Sync.")
-        assert self.drop_last or (self.combinedBatchSize or 1) == 1 or rebatched_size is not None, (
+        whole = self.drop_last or self._items_may_vary or (self.combinedBatchSize or 1) == 1
+        assert whole or rebatched_size is not None, (
             "A DataLoader with drop_last=False has a shorter last item, which the ring cannot hold: pass rebatched_size "
             "or use DataLoaderMode.AsyncRebatched."
         )
@@ -221,6 +203,15 @@ class DataLoader(torch.utils.data.DataLoader):
         state["_accessor"] = None  # the copy in the loading process loads by itself
         state["_iterator"] = None
         return state
+
+    def _get_iterator(self) -> typing.Any:
+        if not self._items_may_vary:
+            return super()._get_iterator()
+        # torch's iterators load from a loader that has the micro-batches apart; this one keeps what the user gave.
+        apart = copy.copy(self)
+        apart.__dict__["dataset"] = micro_batches.MicroBatches(self.dataset)  # torch lets nobody set it
+        apart.collate_fn = micro_batches.CollatedApart(self.collate_fn)
+        return super(DataLoader, apart)._get_iterator()
 
     def __iter__(self) -> typing.Any:
         return super().__iter__() if self._accessor is None else iter(self._accessor)

@@ -286,7 +286,7 @@ def _is_texts(value, kinds):
 def _check_ours(instance, state):
     """Attributes of poptorch's own classes: those of a new object, each of the same type."""
     from poptorch import enums, ops, optim
-    from poptorch._impl.options import strategies
+    from poptorch._impl.options import phased, strategies
 
     kind = type(instance)
     fields: tuple[str, ...]
@@ -312,6 +312,17 @@ def _check_ours(instance, state):
         fields = ("_auto", "_stages")
         auto = (type(None), enums.AutoStage)
         fits = type(state.get("_auto")) in auto and _is_list(state.get("_stages"), strategies.Stage)
+    elif kind is phased.Phase:
+        fields = ("_stages",)
+        stages = state.get("_stages")
+        fits = type(stages) is tuple and all(type(stage) is strategies.Stage for stage in stages)
+    elif issubclass(kind, phased.PhasedExecution):
+        fields = ("_phases", "_separate", "_liveness")
+        fits = (
+            _is_list(state.get("_phases"), phased.Phase)
+            and type(state.get("_separate")) is bool
+            and type(state.get("_liveness")) is enums.Liveness
+        )
     else:
         return _check_options(kind, state)
     _require(fits and set(state) == set(fields), f"a {name_of(kind)} with odd attributes")

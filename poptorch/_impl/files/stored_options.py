@@ -8,7 +8,7 @@ the rules of this process (its environment included), to which the options on th
 import enum
 
 from poptorch import enums
-from poptorch._impl.options import strategies
+from poptorch._impl.options import phased, strategies
 from poptorch._impl.files.loaded_state import Damaged
 
 _MAX_COUNT = 2**31
@@ -142,8 +142,37 @@ def _copy_values(part, allowed, given, own):
     return dropped
 
 
+def _stage(stage):
+    _require(type(stage) is strategies.Stage, "execution strategy")
+    fields = _attributes(stage)
+    blocks, ipu, number = fields.get("_blocks"), fields.get("_ipu"), fields.get("_stage_id")
+    _require(type(blocks) is tuple and all(map(_is_text, blocks)), "execution strategy")
+    _require(all(n is None or _is_count(n) for n in (ipu, number)), "execution strategy")
+    copied = strategies.Stage(*blocks)
+    copied._ipu, copied._stage_id = ipu, number
+    return copied
+
+
+def _phased(stored):
+    attributes = _attributes(stored)
+    phases, separate, liveness = (attributes.get(name) for name in ("_phases", "_separate", "_liveness"))
+    _require(type(phases) is list and 0 < len(phases) < 10_000, "execution strategy")
+    _require(type(separate) is bool and type(liveness) is enums.Liveness, "execution strategy")
+    made = []
+    for phase in phases:
+        _require(type(phase) is phased.Phase, "execution strategy")
+        stages = _attributes(phase).get("_stages")
+        _require(type(stages) is tuple and len(stages) < 10_000, "execution strategy")
+        made.append(phased.Phase(*map(_stage, stages)))
+    blocks = [block for phase in made for stage in phase.stages for block in stage.blocks]
+    _require(len(set(blocks)) == len(blocks), "execution strategy")
+    return phased.restored(type(stored), made, separate, liveness)
+
+
 def _strategy(stored):
     """A new strategy with the stages of the stored one."""
+    if type(stored) in (phased.SerialPhasedExecution, phased.ParallelPhasedExecution):
+        return _phased(stored)
     kinds = (strategies.PipelinedExecution, strategies.ShardedExecution)
     _require(type(stored) in kinds, "execution strategy")
     attributes = _attributes(stored)
@@ -153,15 +182,17 @@ def _strategy(stored):
     made = type(stored)(*([auto] if auto is not None else []))
     made._auto = auto
     for stage in stages:
-        _require(type(stage) is strategies.Stage, "execution strategy")
-        fields = _attributes(stage)
-        blocks, ipu, number = fields.get("_blocks"), fields.get("_ipu"), fields.get("_stage_id")
-        _require(type(blocks) is tuple and all(map(_is_text, blocks)), "execution strategy")
-        _require(all(n is None or _is_count(n) for n in (ipu, number)), "execution strategy")
-        copied = strategies.Stage(*blocks)
-        copied._ipu, copied._stage_id = ipu, number
-        made._stages.append(copied)
+        made._stages.append(_stage(stage))
     return made
+
+
+def options_for_file(options):
+    """A copy of the classes of this package: launchers and programs derive from them, and a file names no others."""
+    twin = options.clone()
+    for part in (twin, *twin._parts().values()):
+        known = next(kind for kind in type(part).__mro__ if kind.__module__.partition(".")[0] == "poptorch")
+        object.__setattr__(part, "__class__", known)
+    return twin
 
 
 def options_from_file(stored):

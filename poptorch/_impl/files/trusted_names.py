@@ -212,7 +212,7 @@ TORCH_BUILTINS = Name("torch._C._VariableFunctions")
 def _our_classes():
     from poptorch import ops, optim, options
     from poptorch._impl.optimizer import state as optimizer_state
-    from poptorch._impl.options import locations, strategies
+    from poptorch._impl.options import locations, phased, strategies
 
     return (
         options.Options,
@@ -226,6 +226,9 @@ def _our_classes():
         strategies.PipelinedExecution,
         strategies.ShardedExecution,
         strategies.Stage,
+        phased.Phase,
+        phased.SerialPhasedExecution,
+        phased.ParallelPhasedExecution,
         optim.VariableAttributes,
         optimizer_state.DeviceState,
         ops._BeginBlockHook,

@@ -10,6 +10,9 @@ if typing.TYPE_CHECKING:
     from typing_extensions import Self
 
 
+FAMILIES = ("location_activation", "location_weight", "location_optimizer", "location_accumulator")
+
+
 class TensorLocationSettings(OptionContainer):
     """Where one family of tensors lives. Starts empty: what is not set is left to the compiler.
 
@@ -56,7 +59,7 @@ class TensorLocationOptions(OptionContainer):
     """`Options.TensorLocations`."""
 
     def __init__(self) -> None:
-        super().__init__(location_activation={}, location_weight={}, location_optimizer={}, location_accumulator={})
+        super().__init__(**{family: {} for family in FAMILIES})
 
     def numIOTiles(self, num_tiles: int) -> Self:
         """Tiles per IPU reserved for I/O: an even int from 32 to 192."""
@@ -86,3 +89,9 @@ class TensorLocationOptions(OptionContainer):
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
         """Where gradient accumulators live."""
         return self._location("location_accumulator", location)
+
+
+def native(locations: TensorLocationOptions, off_chip: bool) -> dict[str, typing.Any]:
+    """What the compiler is told. `off_chip`: where tensors live of which nothing was said."""
+    families = {family: {"onChip": int(not off_chip), **locations._values[family]} for family in FAMILIES}
+    return {**families, "io_tiles": locations._values.get("num_io_tiles", 0)}

@@ -3,6 +3,8 @@
 import enum
 
 from poptorch._impl.log import logger
+from poptorch._impl.options import phased
+from poptorch._impl.options.locations import FAMILIES
 
 
 def _chosen(options, ipus, training):
@@ -17,6 +19,12 @@ def _chosen(options, ipus, training):
         "globalReplicationFactor": replicas * processes,
         "globalReplicaOffset": replicas * options.Distributed.processId,
     }
+    if isinstance(options._strategy, phased.PhasedExecution):
+        chosen["virtualGraphMode"] = 3
+        chosen.update(phased.back_end_values(options._strategy))
+        for family in FAMILIES:
+            if "onChip" not in options.TensorLocations._values[family]:
+                chosen[family] = "useOnChipStorage(False)"
     if pipelined:
         chosen["autoRecomputation"] = 3
     if training and options.Training.gradient_accumulation > 1:
@@ -33,13 +41,13 @@ def warn(options, places, training):
     """Warns of every setting of the user that disagrees.
 
     Args:
-        places: dict from block id to (stage, ipu), as the execution strategy gives it.
+        places: dict from block id to (stage, ipu) or (stage, ipu, phase), as the execution strategy gives it.
         training: whether it is a training wrapper.
     """
     given = options._Popart.options
     if "logDir" in given:
         logger.warning('_Popart.set("logDir", ...) is ignored: use Options.logDir.')
-    ipus = len({ipu for _, ipu in places.values()})
+    ipus = len({place[1] for place in places.values()})
     for key, value in _chosen(options, ipus, training).items():
         if key in given and given[key] != value:
             mine = int(given[key]) if isinstance(given[key], enum.IntEnum) else given[key]

@@ -78,6 +78,9 @@ class ReplicaGroupingSetter:
     ) -> None:
         """The parameter holds another value for each group of replicas.
 
+        Groups are those of all replicas of the job. The host has the whole parameter in every process, and reading it
+        back is a step that all processes of the job do together.
+
         Args:
             comm_group_type: `poptorch.CommGroupType`.
             shards: replicas per group (int); ignored for `All` and `NoGrouping`.
@@ -99,13 +102,11 @@ class ReplicaGroupingSetter:
             raise errors.create_error(f"{what}: its parameter is gone. Take replicaGrouping of the one in its place.")
         if state.compiled is not None:
             raise errors.create_error(f"{what}: call it before the first compilation.")
-        if state.options.Distributed.numProcesses > 1:
-            raise errors.create_error(f"{what}: groups of replicas over several processes are not available.")
         if parameter.dim() == 0:
             raise errors.create_error(
                 f"{what}: a scalar parameter has no dimension for the groups. Give it a leading dimension."
             )
-        replicas = state.options.replication_factor
+        replicas = state.options.replication_factor * state.options.Distributed.numProcesses  # of the job
         all_replicas = variable_retrieval_mode == enums.VariableRetrievalMode.AllReplicas
         grouped = comm_group_type in (enums.CommGroupType.Consecutive, enums.CommGroupType.Orthogonal)
         if grouped and (not isinstance(shards, int) or shards < 1 or replicas % shards != 0):

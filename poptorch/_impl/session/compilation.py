@@ -13,7 +13,7 @@ from poptorch import enums, poptorch_core
 from poptorch._impl.capture import state as capture_state, compile_hooks
 from poptorch._impl.capture.graph_capture import GraphCapture
 from poptorch._impl.log import logger
-from poptorch._impl.options import popart_choices, replication
+from poptorch._impl.options import locations, phased, popart_choices, replication
 from poptorch._impl.session import inspection, job, precompiled, rng
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.progress import compilation_progress
@@ -100,15 +100,16 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "output_period": options.output_return_period,
         "schedule": options._strategy._schedule,
         "places": places,
-        "mean_reduction": (
-            options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
-        ),
+        **locations.native(options.TensorLocations, off_chip=isinstance(options._strategy, phased.PhasedExecution)),
+        "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
         "running_mean": (
             options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running
         ),
         "auto_round_num_ipus": options.auto_round_num_ipus,
         **inspection.compile_settings(options),
     }
+    if isinstance(options._strategy, phased.PhasedExecution):
+        native["phases"] = phased.native(options._strategy)
     if state.optimizer_link is not None:
         native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
         native["optimizer"] = state.optimizer_link.description
@@ -169,7 +170,7 @@ def compile_program(
         if capture.host_calls.functions:
             executable.set_host_functions(capture.host_calls.functions)
         executable.configure(inspection.run_settings(state.options))
-        job.join(executable, state.options, state.training)
+        job.join(executable, state.options, state.training or bool(state.groupings))
         progress.advance("compile")
         if state.options.connection_type == enums.ConnectionType.Always:
             executable.attach()

@@ -359,7 +359,7 @@ class PoplarExecutor(inspection.Inspection):
 
     def _resize_to_replicas(self, states: dict[str, torch.Tensor]) -> None:
         """Parameters of which every replica's value is read back get one entry per replica."""
-        replicas = self._state.options.replication_factor
+        replicas = self._state.options.replication_factor * job.number_of_processes(self._state.options)
         for name, (_, all_replicas) in self._state.groupings.items():
             if all_replicas and name in states and states[name].shape[0] != replicas:
                 tensor = states[name]

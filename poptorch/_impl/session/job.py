@@ -8,6 +8,7 @@ which the program sets up. Whoever waits can be interrupted, and says after a wh
 import contextlib
 import fcntl
 import hashlib
+import importlib
 import json
 import os
 import socket
@@ -19,6 +20,7 @@ from poptorch._impl import errors
 from poptorch._impl import regular_files
 from poptorch._impl.log import logger
 
+_POPRUN = "POPDIST_INSTANCE_INDEX"  # the variable of the instances that poprun starts
 _LOCK_PAUSE = 0.05  # seconds between two tries
 _SHORT_PAUSE, _LONG_PAUSE = 2e-5, 5e-3  # seconds between two looks at an exchange, growing
 _FIRST_WARNING, _NEXT_WARNINGS = 10.0, 60.0  # seconds of waiting
@@ -142,10 +144,13 @@ def check_exchange(options):
     """poptorch.Error when the processes of the job cannot exchange gradients."""
     distributed = torch.distributed
     process, processes = options.Distributed.processId, number_of_processes(options)
+    if _POPRUN in os.environ and distributed.is_available() and not distributed.is_initialized():
+        importlib.import_module("popdist").init()  # poprun has said where the processes meet
     if not (distributed.is_available() and distributed.is_initialized()):
         raise errors.create_error(
             f"Training in a job of {processes} processes exchanges gradients through torch.distributed, which is not "
-            'set up. Call torch.distributed.init_process_group("gloo", ...) in every process before the first call.'
+            'set up. Call torch.distributed.init_process_group("gloo", ...) in every process before the first call, or '
+            "start the program through poprun."
         )
     rank, size = distributed.get_rank(), distributed.get_world_size()
     if (rank, size) != (process, processes):
@@ -165,8 +170,8 @@ def _complete(work, processes):
         work.wait()  # raises what went wrong
 
 
-def join(executable, options, training):
-    """Tells a compiled program which process of the job it is in, and how to reach the others."""
+def join(executable, options, exchanges):
+    """Tells a compiled program which process of the job it is in, and how to reach the others when it `exchanges` values."""
     processes = number_of_processes(options)
 
     def exchange(mine):
@@ -177,4 +182,4 @@ def join(executable, options, training):
         return b"".join(part.numpy().tobytes() for part in parts)
 
     if processes > 1:
-        executable.set_job(options.Distributed.processId * options.replication_factor, exchange if training else None)
+        executable.set_job(options.Distributed.processId * options.replication_factor, exchange if exchanges else None)

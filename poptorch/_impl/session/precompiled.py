@@ -10,7 +10,7 @@ import os
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.files import unpickler
+from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
 from poptorch._impl.files.model_part import ModelPart, blaming
@@ -65,7 +65,7 @@ def save(state, filename, export_model, save_rng_state):
     contents = {
         "version": _package_version(),
         "training": state.training,
-        "options": state.options.clone(),
+        "options": stored_options.options_for_file(state.options),
         "inputs": state.compiled.example_inputs,
         "groupings": state.groupings,
         "rng_state": rng.state(state.executable, state.options) if save_rng_state else None,

@@ -32,7 +32,9 @@ def test_values_are_those_of_torch(name, factors, bad):
     function = getattr(torch, name)
     values = tensors(name, bad)
     expected = function(*values, beta=beta, alpha=alpha)
-    if name == "baddbmm" and alpha == 0:  # torch multiplies small batches and hands large ones to a library that does not
+    if (
+        name == "baddbmm" and alpha == 0
+    ):  # torch multiplies small batches and hands large ones to a library that does not
         expected = function(values[0], *tensors(name)[1:], beta=beta, alpha=alpha)
     actual = poptorch.inferenceModel(Call(lambda *v: function(*v, beta=beta, alpha=alpha)))(*values)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -154,5 +154,7 @@ def test_bucketize_halves_as_torch_does(name, dtype, right):
 def test_targets_beyond_the_classes_are_errors():
     x, k = torch.randn(3, 5), torch.tensor([0, 5, 1])
     for function in (F.cross_entropy, lambda x, k: F.nll_loss(x, k), lambda x, k: F.one_hot(k, 5) + x):
-        with pytest.raises(poptorch.Error, match=r"index out of range .*: index 5 \(element 1 of '.*'\) is not in \[0, 5\)"):
+        with pytest.raises(
+            poptorch.Error, match=r"index out of range .*: index 5 \(element 1 of '.*'\) is not in \[0, 5\)"
+        ):
             poptorch.inferenceModel(Call(function))(x, k)

@@ -147,9 +147,17 @@ WIDE = 2**40
 ATEN = r"argument out of range .*: '{}' of aten::{} is \d+; the IPU has 32-bit integers"
 SIZES = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 2, stride=WIDE), IMAGE, ATEN.format("stride", "max_pool2d.*")),
-    "max_pool2d, padded": (lambda x: F.max_pool2d(x, 65536, padding=32768), IMAGE, "more elements than 32 bits can count"),
+    "max_pool2d, padded": (
+        lambda x: F.max_pool2d(x, 65536, padding=32768),
+        IMAGE,
+        "more elements than 32 bits can count",
+    ),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 2, stride=2**31), IMAGE, ATEN.format("stride", "avg_pool2d")),
-    "avg_pool2d, padded": (lambda x: F.avg_pool2d(x, 65536, padding=32768), IMAGE, "more elements than 32 bits can count"),
+    "avg_pool2d, padded": (
+        lambda x: F.avg_pool2d(x, 65536, padding=32768),
+        IMAGE,
+        "more elements than 32 bits can count",
+    ),
     "convolution": (lambda x: F.conv2d(x, x[:, :, :2, :2], stride=WIDE), IMAGE, ATEN.format("stride", "conv.*")),
     "padded convolution": (
         lambda x: F.conv2d(x, x[:, :, :2, :2], padding=2**30, stride=2**30),
@@ -163,7 +171,11 @@ SIZES = {
     "repeat_interleave": (lambda x: x.repeat_interleave(WIDE), ROW, ATEN.format("repeats", "repeat_interleave.*")),
     "pad": (lambda x: F.pad(x, (0, WIDE)), ROW, ATEN.format("pad", "(pad|constant_pad_nd)")),
     "one_hot": (lambda x: F.one_hot(x.int().long(), WIDE), ROW, ATEN.format("num_classes", "one_hot")),
-    "interpolate": (lambda x: F.interpolate(x, size=(WIDE, 1)), IMAGE, ATEN.format("output_size", "upsample_nearest2d")),
+    "interpolate": (
+        lambda x: F.interpolate(x, size=(WIDE, 1)),
+        IMAGE,
+        ATEN.format("output_size", "upsample_nearest2d"),
+    ),
     "expand": (lambda x: x.expand(WIDE, 8).sum(), ROW, "attribute out of range .*: 'shape' of expand is 1099511627776"),
     "full": (lambda x: x.sum() + torch.full((WIDE,), 1.0, device=x.device).sum(), ROW, "can't allocate|out of range"),
     "ignore_index": (

@@ -212,7 +212,8 @@ def test_training_in_a_job_needs_a_process_group_when_it_runs():
         trainer(torch.ones(1, 2))
     assert raised.value.message == (
         "Training in a job of 2 processes exchanges gradients through torch.distributed, which is not set up. Call "
-        'torch.distributed.init_process_group("gloo", ...) in every process before the first call.'
+        'torch.distributed.init_process_group("gloo", ...) in every process before the first call, or start the program '
+        "through poprun."
     )
     trainer.destroy()
 
@@ -253,12 +254,96 @@ def test_a_process_that_is_gone_stops_the_run_with_one_error(tmp_path, monkeypat
     trainer.destroy()
 
 
-def test_groups_over_several_processes_are_refused():
-    executor = poptorch.inferenceModel(torch.nn.Linear(2, 1), distributed(0, 2).replicationFactor(2))
+# --- groups of replicas ---
+
+GROUPED = """
+import json, torch, poptorch
+
+kind, shards, mode = poptorch.CommGroupType[sys.argv[1]], int(sys.argv[2]), poptorch.VariableRetrievalMode[sys.argv[3]]
+groups = {"All": 1, "NoGrouping": 4}.get(kind.name, 4 // max(shards, 1))
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(1)
+        self.w = torch.nn.Parameter(torch.randn(groups, 4, 2, generator=generator))
+        self.b = torch.nn.Parameter(torch.randn(2, generator=generator))
+
+    def forward(self, x, y):
+        return torch.nn.functional.mse_loss(x @ self.w + self.b, y)
+
+
+def train(options, rows):
+    options.outputMode(poptorch.OutputMode.All)
+    options.Training.gradientAccumulation(2)
+    net = Net()
+    optimizer = poptorch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, use_combined_accum=False)
+    trainer = poptorch.trainingModel(net, options, optimizer)
+    trainer.w.replicaGrouping(kind, shards, mode)
+    generator = torch.Generator().manual_seed(2)
+    losses = []
+    for step in range(3):
+        x, y = torch.randn(8, 4, generator=generator), torch.randn(8, 2, generator=generator)
+        losses.append(trainer(x[rows], y[rows]).tolist())
+        if step == 1:  # back to the device from the host
+            trainer.copyWeightsToHost()
+            with torch.no_grad():
+                net.w.mul_(2.0)
+            trainer.copyWeightsToDevice()
+    state = optimizer.state_dict()["ipu_state"]
+    return losses, net.w.tolist(), net.b.tolist(), {name: value.tolist() for name, value in sorted(state.items())}
+"""
+# 8 rows are (2 steps, 4 replicas, 1 row).
+GROUPED_JOB = (
+    GROUPED
+    + """
+options = poptorch.Options().replicationFactor(2)
+process, processes = options.Distributed.processId, options.Distributed.numProcesses
+torch.distributed.init_process_group("gloo", rank=process, world_size=processes)
+print(json.dumps(train(options, [row for row in range(8) if row % 4 // 2 == process])))
+torch.distributed.destroy_process_group()
+"""
+)
+GROUPED_ALONE = (
+    GROUPED
+    + """
+print(json.dumps(train(poptorch.Options().replicationFactor(4), list(range(8)))))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "kind, shards, mode",
+    [
+        ("NoGrouping", 0, "OnePerGroup"),
+        ("Consecutive", 2, "OnePerGroup"),  # each group in one process
+        ("Orthogonal", 2, "OnePerGroup"),  # each group over both
+        pytest.param("Orthogonal", 2, "AllReplicas", marks=pytest.mark.slow),
+        pytest.param("All", 0, "OnePerGroup", marks=pytest.mark.slow),
+    ],
+)
+def test_parameters_that_differ_between_groups_train_with_the_bits_of_one_process(kind, shards, mode):
+    (losses, *weights) = results(GROUPED_ALONE, 1, kind, shards, mode)[0]
+    (first, *first_weights), (second, *second_weights) = results(GROUPED_JOB, 2, kind, shards, mode)
+    assert first_weights == second_weights == weights
+    for call in range(3):  # outputs: (step, replica)
+        alone = torch.tensor(losses[call]).reshape(2, 4)
+        assert torch.equal(alone[:, :2], torch.tensor(first[call]).reshape(2, 2))
+        assert torch.equal(alone[:, 2:], torch.tensor(second[call]).reshape(2, 2))
+    if kind == "NoGrouping":
+        values = torch.tensor(weights[0])
+        assert not any(torch.equal(values[i], values[j]) for i in range(4) for j in range(i))
+
+
+def test_groups_are_those_of_all_replicas_of_the_job():
+    executor = poptorch.inferenceModel(torch.nn.Linear(2, 2), distributed(0, 2).replicationFactor(2))
     with pytest.raises(poptorch.Error) as raised:
-        executor.weight.replicaGrouping(poptorch.CommGroupType.All, 0, poptorch.VariableRetrievalMode.OnePerGroup)
+        executor.weight.replicaGrouping(
+            poptorch.CommGroupType.NoGrouping, 0, poptorch.VariableRetrievalMode.OnePerGroup
+        )
     assert raised.value.message == (
-        "replicaGrouping of 'weight': groups of replicas over several processes are not available."
+        "replicaGrouping of 'weight': the first dimension must be the number of groups, 4; the parameter has shape [2, 2]."
     )
 
 

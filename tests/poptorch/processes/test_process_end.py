@@ -1,6 +1,7 @@
 """However a program ends, the processes that load for it end too, within seconds, and leave nothing in shared memory."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -182,6 +183,144 @@ def test_a_loading_process_that_was_interrupted_alone_is_an_error(tmp_path):
     os.kill(loading, signal.SIGINT)
     said, errors = program.communicate("\n")
     assert said == "The data loading process was interrupted and has ended: make a new loader.\n", errors
+    assert_all_end(program, before)
+
+
+INTERRUPTED = """
+import sys, time, torch, poptorch
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        {row}
+        return torch.full((1000,), float(index))
+
+def main():
+    print("making", flush=True)
+    data = poptorch.DataLoader(
+        poptorch.Options(), Rows(), batch_size=4, num_workers={workers}, mode=poptorch.DataLoaderMode.Async,
+        async_options=dict(sharing_strategy=poptorch.SharingStrategy.{strategy}),
+    )
+    print(data._accessor._process.pid, flush=True)
+    while True:
+        for item in data:
+            pass
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def interrupted_program(tmp_path, strategy, workers, row="pass"):
+    path = tmp_path / "program.py"
+    path.write_text(INTERRUPTED.format(strategy=strategy.name, workers=workers, row=row))
+    return subprocess.Popen(
+        [sys.executable, path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "POPTORCH_LOG_LEVEL": "DEBUG"},
+    )
+
+
+def assert_ended_quietly(program, before):
+    said, errors = program.communicate(timeout=60)
+    assert (program.returncode, said.splitlines()[-1]) == (0, "interrupted"), errors
+    others = [
+        line for line in errors.splitlines() if "[debug]" not in line and "This DataLoader will create" not in line
+    ]
+    assert [line for line in others if "warnings.warn" not in line and "super().__init__" not in line] == []
+    assert_all_end(program, before)
+    return errors
+
+
+@pytest.mark.parametrize("row", ["pass", "time.sleep(0.05)"], ids=["ring full", "loading"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        SharingStrategy.ForkServer,
+        *(pytest.param(s, marks=pytest.mark.slow) for s in SharingStrategy if s != SharingStrategy.ForkServer),
+    ],
+)
+def test_sigint_to_both_processes_ends_them_without_a_word(tmp_path, strategy, workers, row):
+    before = set(os.listdir("/dev/shm"))
+    program = interrupted_program(tmp_path, strategy, workers, row)
+    assert program.stdout.readline() == "making\n"
+    loading = int(program.stdout.readline())
+    time.sleep(0.3)
+    os.kill(loading, signal.SIGINT)
+    os.kill(program.pid, signal.SIGINT)
+    errors = assert_ended_quietly(program, before)
+    said = re.findall(r"AsynchronousDataAccessor worker process: (\d+)$", errors, re.M)
+    assert said == [str(loading)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, pytest.param(1.5, marks=pytest.mark.slow)])
+def test_ctrl_c_while_the_loader_is_made_reaches_the_program_alone(tmp_path, seconds):
+    """The whole process group gets the signal: the fork server, in the middle of its import, too."""
+    before = set(os.listdir("/dev/shm"))
+    program = interrupted_program(tmp_path, SharingStrategy.ForkServer, 2)
+    assert program.stdout.readline() == "making\n"
+    time.sleep(seconds)
+    os.killpg(program.pid, signal.SIGINT)
+    assert_ended_quietly(program, before)
+
+
+MANY = """
+import os, poptorch, torch, warnings
+warnings.filterwarnings("ignore", message="This DataLoader will create")
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        return torch.tensor(index), torch.tensor(os.getppid())
+
+def main():
+    made = [
+        poptorch.DataLoader(poptorch.Options(), Rows(), batch_size=4, num_workers=40, mode=poptorch.DataLoaderMode.Async)
+        for _ in range(2)
+    ]
+    for data in made:
+        parents, rows = set(), []
+        for index, parent in data:
+            rows += index.tolist()
+            parents |= set(parent.tolist())
+        assert rows == list(range(400))
+        loading = data._accessor._process.pid
+        assert parents == {loading}, "workers are forked by the loading process"
+        with open(f"/proc/{loading}/stat") as file:
+            server = int(file.read().rsplit(")", 1)[1].split()[1])
+        assert server != os.getpid() and "libtorch" in open(f"/proc/{server}/maps").read(), "the fork server has torch"
+        data.terminate()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_forty_workers_start_without_an_interpreter_each_and_leak_nothing(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(MANY)
+    before = set(os.listdir("/dev/shm"))
+    program = subprocess.Popen(
+        [sys.executable, path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    said, errors = program.communicate(timeout=60)
+    assert (program.returncode, said, errors) == (0, "", "")
     assert_all_end(program, before)
 
 

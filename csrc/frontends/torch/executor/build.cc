@@ -4,6 +4,7 @@
 #include "executable/cache/cache.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/executor/graph_log.h"
 #include "frontends/torch/executor/signature.h"
 #include "passes/pass.h"
 #include "support/interruption.h"
@@ -76,6 +77,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
     i.kind = ForwardGraph::Input::Kind::kVariable;
     i.name = s->name;
     i.trainable = settings.training && s->trainable;
+    i.is_parameter = s->is_parameter;
     if (auto at = settings.groupings.find(s->name); at != settings.groupings.end()) {
       i.grouping = at->second.groups;
       i.retrieval = at->second.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
@@ -116,12 +118,20 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   step.replicas = settings.replicas * settings.processes;
   step.schedule = settings.schedule;
   step.places = settings.places;
+  step.phases = settings.phases;
+  step.weights = settings.weights;
+  step.optimizer_state = settings.optimizer_state;
+  step.accumulators = settings.accumulators;
+  step.activations = settings.activations;
+  step.replicas_of_process = settings.replicas;
+  step.io_tiles = settings.io_tiles;
   step.recomputation = settings.recomputation;
   for (const auto& [block, place] : settings.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
   add_anchors(forward, step, settings.anchors);
+  log_graph(forward, step, tensor_names_);
   passes::dump(*captured.module, "at:Captured");
   build_step(forward, step);
 

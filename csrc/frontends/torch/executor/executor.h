@@ -51,6 +51,9 @@ struct CompileSettings {
   int offline_ipu_version = 0;                  // compile for another machine than the attached one
   std::function<bool()> interrupted = nullptr;  // asked while waiting for another process that compiles
   std::vector<AnchorRequest> anchors;
+  PhaseOptions phases;
+  TensorLocation weights, optimizer_state, accumulators, activations;
+  int64_t io_tiles = 0;  // reserved on each IPU
 };
 
 // What may still be said after compiling, or about a program from a file.

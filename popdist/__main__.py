@@ -1,0 +1,7 @@
+"""`python -m popdist` is `poprun`."""
+
+import sys
+
+from popdist._impl.poprun import main
+
+sys.exit(main())
