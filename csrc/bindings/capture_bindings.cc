@@ -3,7 +3,9 @@
 
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
+#include "frontends/torch/capture/operators/op_info.h"
 #include "ir/text/text.h"
+#include "ops/custom/custom_op.h"
 #include "support/error.h"
 
 namespace ipu::bindings {
@@ -109,6 +111,10 @@ void define_capture(py::module_& m) {
         return indices;
       });
 
+  m.def("imported_operators", &tf::imported_operators,
+        "Overloads with an importer, without the domain aten: [\"add.Tensor\", ...].");
+  m.def("find_custom_op", &ops::find_custom_op, py::arg("domain"), py::arg("name"), py::arg("version"),
+        "The operator of a library that is loaded into this process.");
   m.def("set_location_excludes", &tf::set_location_excludes, py::arg("fragments"),
         "Path fragments of files that are not the user's.");
   py::class_<tf::Capture>(m, "Capture")
@@ -175,6 +181,13 @@ void define_capture(py::module_& m) {
             }
           },
           py::arg("outputs"))
+      .def(
+          "outside",
+          [](tf::Capture& c, const py::object& f) {
+            const tf::Capture::Outside outside(c);
+            return f();
+          },
+          py::arg("f"), "f() as outside of the capture, in the thread that captures.")
       .def("abort", &tf::Capture::abort)
       .def_static("settle", &tf::Capture::settle,
                   "The captured model has its own parameters and buffers again.");

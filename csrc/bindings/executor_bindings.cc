@@ -3,6 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/compile_settings.h"
+#include "bindings/host_functions.h"
 #include "bindings/observation.h"
 #include "bindings/on_session.h"
 #include "frontends/torch/executor/executor.h"
@@ -159,6 +160,7 @@ void define_executor(py::module_& m) {
             return std::pair(state.seed, state.runs);
           },
           "(seed, runs so far)");
+  define_host_functions(executor);
   define_observation(executor);
   m.def(
       "compile",

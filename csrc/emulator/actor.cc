@@ -144,7 +144,16 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
             given = floats_in(program->ipus[actor.ipu].instructions[at], pointers);
             if (step.watch != nullptr && step.watch->meets_nan(pointers)) raise_comparison();
           }
-          if (step.lanes == 1) {
+          if (step.host_call != nullptr) {
+            // What it does is the user's, and takes as long: only the thread of run() hears that the user has
+            // had enough.
+            if (worker != 0) {
+              hand_to_caller(actor, at);
+              return Outcome::kParked;
+            }
+            step.host_call->call(*step.host_function, actor.replica,
+                                 kernel_call(actor, pointers, pointers + step.operands, worker));
+          } else if (step.lanes == 1) {
             step.kernel->run(kernel_call(actor, pointers, pointers + step.operands, worker), 0);
           } else {
             run_lanes(actor, at, *step.kernel, pointers, pointers + step.operands, worker);

@@ -77,6 +77,7 @@ bool Engine::Impl::arrive(Actor& actor, const Step& step, int at, int worker) {
   }
   // An exchange may wait for ever; only the thread of run() hears that the user has had enough.
   if (!c.spans_processes || worker == 0) return true;
+  actor.completes_meeting = true;
   hand_to_caller(actor, at);
   return false;
 }
@@ -84,7 +85,6 @@ bool Engine::Impl::arrive(Actor& actor, const Step& step, int at, int worker) {
 // Worker 0 does the step again. This worker counts the actor as parked, and touches it no more.
 void Engine::Impl::hand_to_caller(Actor& actor, int at) {
   actor.at = at;
-  actor.completes_meeting = true;
   actor.state.store(kReady, std::memory_order_relaxed);
   active.fetch_add(1, std::memory_order_relaxed);
   for_caller[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);

@@ -130,6 +130,7 @@ void Engine::Impl::compile_ipu(int ipu) {
                     "kernel refuses its operands: " + program::describe(*program, ipu, static_cast<int>(n)));
       step.kernel = code.kernels[n].get();
       step.lanes = step.kernel->lanes();
+      bind_host_call(ipu, static_cast<int>(n), step);
       IPU_CHECK(step.lanes >= 1 && step.lanes <= 0xffff,
                 fmt::format("kernel {} has {} lanes", from.kernel, step.lanes));
       if (options.check_floating_point)
@@ -139,6 +140,21 @@ void Engine::Impl::compile_ipu(int ipu) {
     if (from.opcode == Opcode::kCollective) compile_collective(ipu, static_cast<int>(n), code, step);
     code.steps.push_back(step);
   }
+}
+
+void Engine::Impl::bind_host_call(int ipu, int number, Step& step) const {
+  step.host_call = dynamic_cast<const kernels::HostCallKernel*>(step.kernel);
+  if (step.host_call == nullptr || step.host_call->is_identity()) {
+    step.host_call = nullptr;
+    return;
+  }
+  const auto bound = options.host_functions.find(step.host_call->function());
+  if (bound == options.host_functions.end())
+    throw Error(
+        ErrorCode::kExecution,
+        fmt::format("host function not bound: the program calls '{}', which nobody has given.\n  at: {}",
+                    step.host_call->function(), program::describe(*program, ipu, number)));
+  step.host_function = &bound->second;
 }
 
 void Engine::Impl::allocate() {

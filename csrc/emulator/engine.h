@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/host/host_call.h"
 #include "program/host_elements.h"
 #include "program/program.h"
 
@@ -46,6 +47,8 @@ struct EngineOptions {
   // throw Error.
   int first_replica = 0;
   std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange = nullptr;
+  // What steps "host_call" name. Each is called by the thread of run(), for one replica after the other.
+  kernels::HostFunctions host_functions = {};
 };
 
 class Engine {

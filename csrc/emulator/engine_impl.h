@@ -42,6 +42,8 @@ struct Step {
   int64_t trip = 0, low = 0, high = 0;
   const kernels::PreparedKernel* kernel = nullptr;
   const ComparisonWatch* watch = nullptr;  // when floating-point exceptions are on
+  const kernels::HostCallKernel* host_call = nullptr;
+  const kernels::HostFunction* host_function = nullptr;  // of `host_call`; worker 0 alone calls it
 };
 
 // Where the address of an external buffer goes when it becomes known.
@@ -141,6 +143,7 @@ struct Engine::Impl final : HelpedRun {
   // --- construction (engine.cc)
   void compile_ipu(int ipu);
   void compile_collective(int ipu, int number, CompiledIpu& code, Step& step);  // collective.cc
+  void bind_host_call(int ipu, int number, Step& step) const;
   void allocate();
   void resolve_pointers(Actor& actor);
   std::byte* variable_address(int variable, int replica) const;

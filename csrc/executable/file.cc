@@ -245,6 +245,22 @@ void check_signature(const Container& container, const Signature& signature,
       require(also >= 0 && static_cast<size_t>(also) < signature.inputs.size(),
               "a written input is the same as one that does not exist");
   }
+  for (const Signature::Moved& moved : signature.moved) {
+    require(moved.input >= 0 && static_cast<size_t>(moved.input) < signature.inputs.size(),
+            "an input of other dimensions is not there");
+    Shape left = signature.inputs[moved.input].shape;  // extents that are to be found again
+    for (const Signature::Mutated& mutated : signature.mutated)
+      if (mutated.input == moved.input) left = mutated.output.shape;
+    require(moved.dims.size() <= 64, "an input gets too many dimensions");
+    for (const int64_t dim : moved.dims) {
+      if (dim == -1) continue;
+      require(dim >= 0 && static_cast<size_t>(dim) < left.size() && left[dim] != -1,
+              "an input gets a dimension that is not there");
+      left[dim] = -1;
+    }
+    require(std::all_of(left.begin(), left.end(), [](int64_t extent) { return extent == 1 || extent == -1; }),
+            "an input loses a dimension");
+  }
   std::vector<std::map<std::string, double>> streamed;
   try {
     optimizers::check_spec(signature.optimizer);

@@ -40,6 +40,10 @@ struct Signature {
     Output output;
     std::vector<int> also;  // inputs that must be the same tensor
   };
+  struct Moved {  // an input whose dimensions the model exchanges, drops and adds without writing it
+    int input = -1;
+    std::vector<int64_t> dims;  // by new dimension: the old one, -1: a new one of size 1
+  };
   struct HyperStream {  // a hyper-parameter that may change between calls
     int stream = -1;
     int group = -1;  // -1: loss scaling
@@ -55,6 +59,7 @@ struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Mutated> mutated;
+  std::vector<Moved> moved;
   std::vector<HyperStream> hypers;
   std::vector<ModelTensor> states;
   std::vector<HostTensor> constants;

@@ -65,6 +65,7 @@ void Session::load() {
   options.interrupted = [this] { return interrupted_ && interrupted_(); };
   options.first_replica = first_replica_;
   options.exchange = exchange_;
+  options.host_functions = host_functions_;
   // Workers that wait for other processes in different orders would wait for ever.
   if (exchange_ && program_->ipus.size() > 1) options.threads = 1;
   engine_ = std::make_unique<emulator::Engine>(program_, options);
@@ -85,6 +86,11 @@ void Session::set_job(int first_replica,
   OwnedLock::Hold device(device_);
   first_replica_ = first_replica;
   exchange_ = std::move(exchange);
+}
+
+void Session::set_host_functions(kernels::HostFunctions functions) {
+  OwnedLock::Hold device(device_);
+  host_functions_ = std::move(functions);
 }
 
 void Session::configure(const RunSettings& settings) {

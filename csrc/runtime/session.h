@@ -68,6 +68,8 @@ class Session {
   void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
   // Before attaching: this is one process of a job (emulator::EngineOptions says what the two are).
   void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange);
+  // Before attaching: what the program calls by name (kernels/host/host_call.h).
+  void set_host_functions(kernels::HostFunctions functions);
   // Acquires IPUs and loads the program. Error(kNoDevice) when none is free; Error(kExecution) when attached
   // already.
   void attach();
@@ -190,6 +192,7 @@ class Session {
   std::function<bool()> interrupted_;
   int first_replica_ = 0;
   std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange_;
+  kernels::HostFunctions host_functions_;
   bool has_run_ = false, trace_ = false;
   RandomState random_state_;
   PhiloxKey run_seed_{};               // bound to the stream of the seed

@@ -3,9 +3,6 @@
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
 PACKAGE_NAMES = frozenset(
     {
-        "CPU",
-        "custom_op",
-        "attributes_lists",
         "for_loop",
         "cond",
         "dynamic_slice",

@@ -56,6 +56,29 @@ def test_a_network_given_as_onnx_learns_digits_without_torch():
     assert text.endswith("apart from the reference by at most 1e-4: True\n")
 
 
+CUSTOM_OP = ROOT / "examples" / "custom_op"
+
+
+def trains_with_the_operation(*command):
+    text = run(CUSTOM_OP / "use.py", *command)
+    steps = re.findall(r"step \d: loss ([0-9.]+), on the CPU ([0-9.]+)", text)
+    assert len(steps) == 5 and all(abs(float(ours) - float(theirs)) < 1e-3 for ours, theirs in steps)
+    assert float(steps[-1][0]) < float(steps[0][0]) and text.endswith("same weights: True\n")
+
+
+def test_an_operation_of_a_users_own_built_with_cmake(tmp_path):
+    cmake = pathlib.Path(sys.executable).with_name("cmake")
+    program = str(cmake) if cmake.exists() else "cmake"
+    for command in (["-S", CUSTOM_OP, "-B", tmp_path], ["--build", tmp_path]):
+        result = subprocess.run([program, *command], capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+    trains_with_the_operation(tmp_path / "libcube.so")
+
+
+def test_the_same_built_with_the_compiler_of_torch():
+    trains_with_the_operation("--torch")
+
+
 def test_sentences_loaded_by_other_processes_are_the_same():
     text = run(ROOT / "examples" / "async_loading.py")
     assert re.match(r"rows: \d+, the same in both modes: True\n", text)

@@ -15,6 +15,7 @@ class T:
     high: float = 3.0
     dtype: torch.dtype = torch.float32
     values: tuple = field(default=())  # instead of random ones
+    constant: bool = False  # known when the model is captured, not an input
 
 
 def ints(*shape, low=-9, high=9):
@@ -388,4 +389,182 @@ LAYERS = {
         for divisor in (None, 5)
     ],
     "_adaptive_avg_pool3d": [((f(2, 3, 4, 6, 2), [2, 3, 1]), {}), ((f(3, 4, 6, 2), [1, 1, 1]), {})],
+}
+
+ALIASES = {name: [((f(2, 3),), {}), ((ints(4),), {})] for name in ("alias", "lift", "lift_fresh", "contiguous", "ravel")}
+VIEWS = {
+    **ALIASES,
+    **{name: [((f(2, 3),), {}), ((ints(4),), {})] for name in ("detach", "detach_copy", "lift_fresh_copy")},
+    **{name: [((f(2, 3),), {}), ((ints(2, 3, 4),), {})] for name in ("mT", "mH", "adjoint")},
+    "matrix_H": [((f(2, 3),), {})],
+    "_reshape_alias": [((f(2, 3), [3, 2], [2, 1]), {})],
+    "view_as": [((f(2, 6), f(3, 4)), {})],
+    "reshape_as": [((f(2, 6), ints(3, 4)), {})],
+    "type_as": [((f(3), ints(2)), {}), ((ints(4), f(2)), {}), ((bools(4), f(1)), {})],
+    "to.other": [((f(3), ints(2)), {}), ((ints(4), f(2)), {})],
+    "to.dtype": [((f(3, low=-3.5), torch.int32), {}), ((ints(4), torch.float32), {}), ((f(3), torch.bool), {})],
+    "to.dtype_layout": [((f(3),), {"dtype": torch.int32}), ((ints(4),), {"dtype": torch.float32}), ((f(2),), {})],
+    "to.device": [((ints(3), torch.device("cpu"), torch.float32), {}), ((f(3), torch.device("cpu"), torch.int32), {})],
+    "broadcast_to": [((f(3, 1), [2, 3, 4]), {}), ((ints(4), [3, 4]), {})],
+    **{name: [(([f(2, 3), f(1, 3)],), {}), (([f(2, 1), f(2, 3)], -1), {})] for name in ("concat", "concatenate")},
+    "swapdims": [((f(2, 3, 4), 0, -1), {})],
+    "moveaxis.int": [((f(2, 3, 4), 0, -1), {})],
+    "moveaxis.intlist": [((f(2, 3, 4), [0, 1], [2, 0]), {})],
+    "split.sizes": [((f(5, 2), [2, 3]), {}), ((ints(2, 6), [1, 5], -1), {})],
+    "tensor_split.sections": [((f(7, 2), 3), {}), ((f(2, 4), 2, -1), {})],
+    "unsafe_chunk": [((f(5, 2), 3), {})],
+    "unsafe_split.Tensor": [((f(5, 2), 2), {})],
+    "unsafe_split_with_sizes": [((f(2, 5), [1, 4], -1), {})],
+    **{
+        f"{kind}_pad{n}d": [((f(2, 3, *[5, 4, 6][:n]), [1, 2, 2, 1, 0, 3][: 2 * n]), {})]
+        for kind in ("reflection", "replication")
+        for n in (1, 2, 3)
+    },
+}
+
+CREATION = {
+    "zeros_like": [((f(2, 3),), {}), ((ints(4),), {}), ((f(3),), {"dtype": torch.int32})],
+    "full_like": [((f(2, 3), 2.5), {}), ((ints(4), 7), {}), ((ints(3), 2.5), {"dtype": torch.float32})],
+    "new_zeros": [((f(2), [3, 2]), {}), ((ints(4), [2]), {})],
+    "new_ones": [((f(2), [3, 2]), {}), ((ints(4), [2]), {"dtype": torch.float32})],
+    "new_full": [((f(2), [3, 2], 1.5), {}), ((ints(4), [2], -7), {})],
+    "ones": [(([2, 3],), {"dtype": torch.float32}), (([4],), {"dtype": torch.int32})],
+    "eye": [((3,), {"dtype": torch.float32})],
+    "arange.start": [((2, 7), {}), ((1.5, 4), {"dtype": torch.float32})],
+}
+# Their contents are undefined.
+UNDEFINED = {
+    "empty.memory_format": [(([2, 3],), {"dtype": torch.float32}), (([0],), {"dtype": torch.int32})],
+    "empty_like": [((f(2, 3),), {}), ((ints(4),), {})],
+    "empty_strided": [(([2, 3], [3, 1]), {"dtype": torch.float32})],
+    "new_empty": [((f(2), [3, 2]), {})],
+    "new_empty_strided": [((f(2), [3, 2], [2, 1]), {})],
+}
+
+REDUCTIONS = {
+    "std": [((f(2, 4),), {}), ((f(5), False), {})],
+    "std_mean": [((f(2, 4),), {}), ((f(5), False), {})],
+    "var_mean": [((f(2, 4),), {}), ((f(5), False), {})],
+    "std_mean.dim": [((f(2, 4), [1]), {}), ((f(2, 4), [0, 1], False, True), {})],
+    "var_mean.dim": [((f(2, 4), [1]), {}), ((f(2, 4), [0, 1], False, True), {})],
+    "count_nonzero.dim_IntList": [((ints(3, 4, low=-1, high=1), [1]), {}), ((f(3, 4), [0, -1]), {})],
+    "norm.ScalarOpt_dtype": [((f(2, 3), 2), {"dtype": torch.float32})],
+    "norm.ScalarOpt_dim_dtype": [((f(2, 3), 1, [1], True), {"dtype": torch.float32})],
+    "argsort": [((exact(3.0, -1.0, 2.0, 0.5), 0), {}), ((exact(3.0, -1.0, 2.0, 0.5), -1, True), {})],
+}
+
+PRODUCTS = {
+    "addbmm": [((f(3, 5), f(2, 3, 4), f(2, 4, 5)), {}), ((f(5), f(2, 3, 4), f(2, 4, 5)), {"beta": 0.5, "alpha": 2})],
+    "addr": [((f(3, 4), f(3), f(4)), {}), ((f(4), f(3), f(4)), {"beta": 2, "alpha": 0.5})],
+    "ger": [((f(3), f(4)), {})],
+    "vdot": [((f(4), f(4)), {})],
+}
+
+MORE_LAYERS = {
+    "_adaptive_avg_pool2d": [((f(2, 3, 4, 6), [2, 3]), {}), ((f(3, 4, 6), [1, 1]), {})],
+    "adaptive_avg_pool3d": [((f(2, 3, 4, 6, 2), [2, 3, 1]), {})],
+    "_convolution": [
+        ((f(1, 2, 5), f(2, 2, 3), f(2), [1], [1], [1], False, [0], 1, False, False, True, True), {}),
+        (
+            (f(1, 2, 3, 3), f(2, 3, 2, 2), f(3), [2, 2], [0, 1], [1, 1], True, [1, 0], 1, False, False, True, True),
+            {},
+        ),
+    ],
+    "_log_softmax": [((f(2, 3), 1, False), {}), ((f(2, 3, 4), 0, False), {})],
+    "log_sigmoid_forward": [((f(9),), {})],
+    "rrelu": [((f(9), 0.1, 0.5, False), {}), ((f(9),), {})],
+    **{name: [((f(3, 4), 0.5, False), {})] for name in ("alpha_dropout", "feature_alpha_dropout", "feature_dropout")},
+    "native_dropout": [((f(3, 4), 0.5, False), {})],
+    "soft_margin_loss": [
+        ((f(4), T((4,), values=(1.0, -1.0, 1.0, -1.0), constant=True), r), {}) for r in (0, 1, 2)
+    ],
+    "nll_loss": [((f(4, 3), index(4, below=3), None, r), {}) for r in (0, 1, 2)],
+    "nll_loss2d": [((f(2, 3, 2, 2), index(2, 2, 2, below=3), None, r), {}) for r in (0, 1, 2)],
+    "_index_put_impl": [((f(4, 3), [T((2,), dtype=torch.int64, values=(3, 0))], f(2, 3)), {"accumulate": True})],
+    "poptorch::identity_loss": [((f(2, 3), r), {}) for r in ("none", "mean", "sum")],
+}
+
+# Only of use on the device: importers of the capture itself, and operators that need a constant.
+DEVICE = {
+    "poptorch::nop": [((f(2, 3),), {}), ((ints(4),), {})],
+    "poptorch::recomputation_checkpoint": [((f(2, 3),), {})],
+    "poptorch::print_tensor": [((f(2), "", True, 1000, 3, 80, 4, "auto", ",", "(", ")"), {})],
+    "as_strided": [((f(2, 6), [2, 3], [6, 1], 1), {}), ((f(4, 4), [4, 2], [1, 8]), {}), ((ints(6), [3], [2]), {})],
+    "_embedding_bag": [
+        ((f(5, 3), index(6, below=5), T((2,), dtype=torch.int64, values=(0, 4), constant=True)), {"mode": mode})
+        for mode in (0, 1, 2)
+    ],
+    "_embedding_bag_forward_only": [
+        ((f(5, 3), index(6, below=5), T((2,), dtype=torch.int64, values=(0, 4), constant=True)), {"mode": mode})
+        for mode in (0, 1)
+    ],
+}
+
+# Samples: (arguments, keywords), the bounds they lie in. Their distributions are compared in test_random.py.
+INFINITY = float("inf")
+RANDOM = {
+    "bernoulli": [((f(64, low=0.2, high=0.8),), {}, 0, 1)],
+    "bernoulli.Tensor": [((f(64), f(64, low=0.2, high=0.8)), {}, 0, 1)],
+    "bernoulli.p": [((f(64), 0.4), {}, 0, 1)],
+    "cauchy": [((f(64),), {}, -INFINITY, INFINITY)],
+    "exponential": [((f(64), 2.0), {}, 0, INFINITY)],
+    "geometric": [((f(64), 0.3), {}, 1, INFINITY)],
+    "log_normal": [((f(64),), {}, 0, INFINITY)],
+    "uniform": [((f(64), -2.0, 3.0), {}, -2, 3)],
+    "random": [((ints(64),), {}, 0, 2**31)],
+    "random.from": [((ints(64), -3, 5), {}, -3, 4)],
+    "random.to": [((ints(64), 5), {}, 0, 4)],
+    "normal_functional": [((f(64), 0.0, 1.0), {}, -9, 9)],
+    "normal.Tensor_float": [((f(64), 1.0), {}, -12, 12)],
+    "normal.float_Tensor": [((0.0, positive(64)), {}, -30, 30)],
+    "normal.Tensor_Tensor": [((f(64), positive(64)), {}, -30, 30)],
+    "normal.float_float": [((0.0, 1.0, [64]), {}, -9, 9)],
+    "rand": [(([64],), {}, 0, 1)],
+    "rand.generator": [(([64],), {"generator": None}, 0, 1)],
+    "rand_like": [((f(64),), {}, 0, 1)],
+    "rand_like.generator": [((f(64),), {"generator": None}, 0, 1)],
+    "randn": [(([64],), {}, -9, 9)],
+    "randn.generator": [(([64],), {"generator": None}, -9, 9)],
+    "randn_like": [((f(64),), {}, -9, 9)],
+    "randn_like.generator": [((f(64),), {"generator": None}, -9, 9)],
+    "randint": [((7, [64]), {}, 0, 6)],
+    "randint.generator": [((7, [64]), {"generator": None}, 0, 6)],
+    "randint.low": [((-3, 7, [64]), {}, -3, 6)],
+    "randint.low_generator": [((-3, 7, [64]), {"generator": None}, -3, 6)],
+    "randint_like": [((ints(64), 7), {}, 0, 6)],
+    "randint_like.generator": [((ints(64), 7), {"generator": None}, 0, 6)],
+    "randint_like.low_dtype": [((f(64), -3, 7), {}, -3, 6)],
+    "randint_like.low_generator_dtype": [((f(64), -3, 7), {"generator": None}, -3, 6)],
+    "randperm": [((64,), {}, 0, 63)],
+    "randperm.generator": [((64,), {"generator": None}, 0, 63)],
+}
+
+# Importers that only say why the device cannot do it: a call, and words of the error.
+REFUSED = {
+    "randint_like.Tensor": [
+        ((ints(4), T((), dtype=torch.int64, values=(7,), constant=True)), {}, "bounds that are tensors; use numbers")
+    ],
+}
+
+# Results that torch keeps for its own backward pass.
+KEPT = {
+    "log_sigmoid_forward": {1},
+    "_embedding_bag": {1, 2, 3},
+    "_embedding_bag_forward_only": {1, 2, 3},
+    "_weight_norm_interface": {1},
+    "native_layer_norm": {1, 2},
+}
+
+# Every table whose rows are interpreted in f64 and compared with torch in double precision.
+TABLES = {
+    **ELEMENTWISE,
+    **LOSSES,
+    **INDEXING,
+    **SORTING,
+    **LAYERS,
+    **VIEWS,
+    **CREATION,
+    **REDUCTIONS,
+    **PRODUCTS,
+    **MORE_LAYERS,
 }

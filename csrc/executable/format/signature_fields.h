@@ -28,14 +28,15 @@ IPU_FIELDS(Signature::Output, field("shape", &T::shape), field("dtype", &T::dtyp
            field("stream", &T::stream), field("same_as", &T::same_as), field("constant", &T::constant));
 IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::output),
            field("also", &T::also));
+IPU_FIELDS(Signature::Moved, field("input", &T::input), field("dims", &T::dims));
 IPU_FIELDS(Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
            field("name", &T::name));
 IPU_FIELDS(Signature::ModelTensor, field("name", &T::name), field("shape", &T::shape),
            field("dtype", &T::dtype), field("is_parameter", &T::is_parameter),
            field("trainable", &T::trainable));
 IPU_FIELDS(Signature, field("inputs", &T::inputs), field("outputs", &T::outputs),
-           field("mutated", &T::mutated), field("hypers", &T::hypers), field("states", &T::states),
-           field("constants", &T::constants), field("optimizer", &T::optimizer),
+           field("mutated", &T::mutated), field("moved", &T::moved), field("hypers", &T::hypers),
+           field("states", &T::states), field("constants", &T::constants), field("optimizer", &T::optimizer),
            field("training", &T::training), field("graph", &T::graph));
 
 }  // namespace ipu::executable

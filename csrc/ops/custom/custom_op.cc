@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <fmt/core.h>
+#include <link.h>
 
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "kernels/custom/custom_kernel.h"
@@ -20,10 +22,10 @@ using kernels::CustomCall;
   throw Error(ErrorCode::kFileCorrupt, fmt::format("custom operations not loaded: {} {}.", path, why));
 }
 
-std::string full_name(const ipu_custom_op& op) {
-  std::string name = fmt::format("{}.{}", op.domain, op.name);
-  return op.version > 1 ? fmt::format("{}.v{}", name, op.version) : name;
+std::string full_name(std::string_view domain, std::string_view name, int64_t version) {
+  return version > 1 ? fmt::format("{}.{}.v{}", domain, name, version) : fmt::format("{}.{}", domain, name);
 }
+std::string full_name(const ipu_custom_op& op) { return full_name(op.domain, op.name, op.version); }
 
 TensorSpec spec_of(const ir::Type& type) { return TensorSpec::plain(type.dtype, type.shape); }
 
@@ -280,6 +282,8 @@ std::string gradient_problem(const ipu_custom_op& op,
 }  // namespace
 
 std::vector<std::string> load_custom_ops(const std::string& path) {
+  static std::mutex& mutex = *new std::mutex;
+  std::lock_guard lock(mutex);
   static std::map<const ipu_custom_op_table*, std::vector<std::string>> loaded;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -315,6 +319,54 @@ std::vector<std::string> load_custom_ops(const std::string& path) {
     names.push_back(name);
   }
   return names;
+}
+
+namespace {
+
+// Paths of the libraries in this process.
+std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, size_t, void* list) {
+        if (library->dlpi_name != nullptr && *library->dlpi_name != '\0')
+          static_cast<std::vector<std::string>*>(list)->emplace_back(library->dlpi_name);
+        return 0;
+      },
+      &paths);
+  return paths;
+}
+
+void register_loaded_libraries() {
+  for (const std::string& path : loaded_libraries()) {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    const void* entry = dlsym(library, "ipu_custom_ops");
+    // Its own: dlsym looks into libraries it depends on, too.
+    Dl_info of{};
+    const bool is_own =
+        entry != nullptr && dladdr(entry, &of) != 0 && of.dli_fname != nullptr && path == of.dli_fname;
+    dlclose(library);
+    if (is_own) load_custom_ops(path);
+  }
+}
+
+}  // namespace
+
+std::string find_custom_op(const std::string& domain, const std::string& name, int64_t version) {
+  const std::string full = full_name(domain, name, version);
+  const auto is_there = [&] { return full == kFastGather || kernels::find_custom_kernel(full) != nullptr; };
+  if (version >= 1 && is_there()) return full;
+  register_loaded_libraries();
+  if (version >= 1 && is_there()) return full;
+  std::string known = fmt::format("\n    {}", kFastGather);
+  for (const OpDef* op : custom_ops()) known += "\n    " + op->name;
+  throw Error(
+      ErrorCode::kUnsupportedOps,
+      fmt::format("unknown custom operation: name '{}', domain '{}', version {}. Known are "
+                  "(domain.name, from version 2 on with .vVERSION):{}\n"
+                  "  try:      ctypes.cdll.LoadLibrary(path) of the library that defines it; a library "
+                  "built for Poplar has to be ported first (docs/custom_ops.md)",
+                  name, domain, version, known));
 }
 
 }  // namespace ipu::ops

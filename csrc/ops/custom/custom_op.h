@@ -3,7 +3,9 @@
 // all_ops().
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/definition/op_def.h"
@@ -15,6 +17,14 @@ namespace ipu::ops {
 // Error(kFileCorrupt) when the file is no such library, its table is not of this version or broken, or an
 // operation exists already: then none of it is registered.
 std::vector<std::string> load_custom_ops(const std::string& path);
+
+// The kind of an operation by its identity, also of a library that somebody else has loaded into this process
+// (dlopen): those that export `ipu_custom_ops` are registered as by load_custom_ops(). Throws
+// Error(kUnsupportedOps) with all that are known when there is none.
+std::string find_custom_op(const std::string& domain, const std::string& name, int64_t version);
+
+// The one that is there without a library: torch.gather(data, -1, index).
+inline constexpr std::string_view kFastGather = "poptorch.custom_ops.FastGatherLastDim";
 
 std::vector<const OpDef*> custom_ops();  // loaded so far, sorted by name
 

@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "ops/custom/custom_op.h"
@@ -25,6 +27,11 @@ std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& registry() {
 std::map<std::string, std::unique_ptr<OpDef>, std::less<>>& custom_registry() {
   static std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
   return ops;
+}
+
+std::shared_mutex& custom_mutex() {
+  static auto& mutex = *new std::shared_mutex;
+  return mutex;
 }
 
 std::vector<Expr> inputs_of(std::span<const DType> dtypes) {
@@ -293,9 +300,11 @@ OpRegistration::OpRegistration(OpDefBuilder&& builder) : OpRegistration(builder)
 bool register_custom_definition(OpDef def) {
   std::string name = def.name;
   if (find_op(name) != nullptr) return false;
+  std::unique_lock lock(custom_mutex());
   return custom_registry().emplace(std::move(name), std::make_unique<OpDef>(std::move(def))).second;
 }
 std::vector<const OpDef*> custom_ops() {
+  std::shared_lock lock(custom_mutex());
   std::vector<const OpDef*> ops;
   for (const auto& [name, def] : custom_registry()) ops.push_back(def.get());
   return ops;
@@ -304,6 +313,7 @@ std::vector<const OpDef*> custom_ops() {
 const OpDef* find_op(std::string_view kind) {
   auto at = registry().find(kind);
   if (at != registry().end()) return at->second.get();
+  std::shared_lock lock(custom_mutex());  // a library may be loaded while other threads compile
   auto custom = custom_registry().find(kind);
   return custom == custom_registry().end() ? nullptr : custom->second.get();
 }

@@ -20,13 +20,20 @@ void import_unfold(AtenImportCall& call) {
   if (x->type().shape.empty()) return call.set_result(0, reshaped(call, x, result));
   const int64_t dim = normalize_dim(call.integer("dimension"), x->type().shape.size());
   const int64_t size = call.integer("size"), step = call.integer("step"), windows = result[dim];
-  std::vector<int32_t> places;
-  for (int64_t w = 0; w < windows; ++w)
-    for (int64_t k = 0; k < size; ++k) places.push_back(static_cast<int32_t>(w * step + k));
-  ir::Value* y = call.op("index_select", {x, indices(call, places)}, {{"dim", dim}});
   Shape split = x->type().shape;
   split[dim] = windows;
   split.insert(split.begin() + dim + 1, size);
+  ir::Value* y = nullptr;
+  if (step >= size && windows * step <= x->type().shape[dim]) {  // apart: a view, which can be written
+    Shape whole = split;
+    whole[dim + 1] = step;
+    y = sliced(call, reshaped(call, sliced(call, x, dim, 0, windows * step), whole), dim + 1, 0, size);
+  } else {
+    std::vector<int32_t> places;
+    for (int64_t w = 0; w < windows; ++w)
+      for (int64_t k = 0; k < size; ++k) places.push_back(static_cast<int32_t>(w * step + k));
+    y = call.op("index_select", {x, indices(call, places)}, {{"dim", dim}});
+  }
   std::vector<int64_t> perm;
   for (int64_t d = 0; d < std::ssize(split); ++d)
     if (d != dim + 1) perm.push_back(d);

@@ -6,7 +6,7 @@ import torch
 
 from poptorch import poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.capture import state as capture_state, patches
+from poptorch._impl.capture import host_calls, state as capture_state, patches
 from poptorch._impl import structures
 
 _DYNAMIC_SHAPE = "the shape of its result depends on values"  # in errors of the capture
@@ -67,6 +67,8 @@ class GraphCapture:
         self._module_path = []  # of the modules being called
         self._scopes = []  # names of the NameScopes being open
         self.states = {}  # name → host tensor
+        self.host_calls = host_calls.HostCalls(self)
+        self._swapped = []  # (tensor of the model, its counterpart)
         self.output_structure = None
 
     # --- called by annotations and patches while forward runs ---
@@ -204,6 +206,19 @@ class GraphCapture:
             if plain is not None:  # no synchronisation hooks while the tensor is symbolic
                 changes.set_class(tensor, plain)
             changes.swap(tensor, symbolic)
+            self._swapped.append((tensor, symbolic))
+
+    def outside(self, function):
+        """`function()` as outside of the capture: the model has its own tensors, torch is as ever."""
+        changes = poptorch_core.Changes()
+
+        def alone():
+            capture_state.set_active(None, changes)
+            for tensor, symbolic in self._swapped:
+                changes.swap(tensor, symbolic)
+            return self.core.outside(function)
+
+        return changes.run(alone)
 
     def _registered_tensors(self):
         return [

@@ -183,6 +183,8 @@ def compile_program(
                 precompiled.describe(executable, from_file)
                 if link is not None:
                     executable.set_optimizer(link.description)
+        if capture.host_calls.functions:
+            executable.set_host_functions(capture.host_calls.functions)
         executable.configure(inspection.run_settings(state.options))
         job.join(executable, state.options, state.training or bool(state.groupings))
         progress.advance("compile")

@@ -13,6 +13,7 @@ import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors
+from poptorch._impl.capture import host_calls
 from poptorch._impl.options import replication
 from poptorch._impl.session import compilation, inspection, job, precompiled, rng, weight_hooks
 from poptorch._impl.session.compiled import Compiled
@@ -388,6 +389,8 @@ class PoplarExecutor(inspection.Inspection):
     def copyWeightsToHostIfNeeded(self) -> bool:
         """The same, only if a training call made the host's values outdated; returns whether it copied."""
         if self._state.host_version == self._state.weights_version or self._state.compiled is None:
+            return False
+        if host_calls.running():  # inside of a run, which has the device: the host's tensors are as they are
             return False
         return self._fetch_weights()
 

@@ -221,17 +221,6 @@ def test_the_callers_tensor_is_resized_too():
         torch.testing.assert_close(out, a * b)
 
 
-def test_out_that_others_see_is_not_resized():
-    def function(a, b):
-        result = torch.zeros(2, 2, device=a.device)
-        view = result[0]
-        torch.matmul(a, b, out=result)
-        return view
-
-    with pytest.raises(poptorch.Error, match="output shape mismatch"):
-        poptorch.inferenceModel(function)(torch.randn(4), torch.randn(4, 3))
-
-
 def test_a_write_through_an_expansion_reaches_the_tensor_unless_it_repeats_elements():
     def same(x):
         y = x + 1

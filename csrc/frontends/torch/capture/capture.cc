@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <atomic>
+#include <utility>
 
 #include "support/fork.h"
 
@@ -80,6 +81,16 @@ void Capture::leave() {
   memory_.leave();
   id_settling.store(id_, std::memory_order_release);
   id_in_progress.store(0, std::memory_order_release);
+}
+
+Capture::Outside::Outside(Capture& capture)
+    : keys_(c10::impl::tls_local_dispatch_key_set()), id_(std::exchange(own_id, 0)) {
+  c10::impl::_force_tls_local_dispatch_key_set(capture.saved_keys_);
+}
+
+Capture::Outside::~Outside() {
+  own_id = id_;
+  c10::impl::_force_tls_local_dispatch_key_set(keys_);
 }
 
 void Capture::abort() {
@@ -178,6 +189,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   builder_.settings.block = annotations_.block();
   for (const at::Tensor& t : outputs) result->outputs.push_back(output_of(t));
   result->mutated_inputs = memory_.inputs().collect_written(memory_, memory_.states());
+  result->moved_inputs = memory_.inputs().collect_moved(memory_);
   result->host_outputs = static_cast<int>(graph_->outputs().size());
   memory_.states().append_outputs();
   memory_.fold_integer_states();

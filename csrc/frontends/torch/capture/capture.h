@@ -76,6 +76,19 @@ class Capture {
   ir::Value* seed();
   int64_t next_stream() { return next_stream_++; }  // of random ops, in order of capture
 
+  // While it lives the thread is as outside of the capture, which goes on afterwards.
+  class Outside {
+   public:
+    explicit Outside(Capture& capture);
+    ~Outside();
+    Outside(const Outside&) = delete;
+    Outside& operator=(const Outside&) = delete;
+
+   private:
+    c10::impl::LocalDispatchKeySet keys_;
+    uint64_t id_;
+  };
+
  private:
   void leave();  // restores the thread; idempotent
   OutputSpec output_of(const at::Tensor& t);

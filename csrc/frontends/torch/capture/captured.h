@@ -42,6 +42,13 @@ struct MutatedInput {
   std::vector<int> also;        // further inputs that were the same tensor: the write is seen through them
 };
 
+// forward() changed the shape of an input without writing it (squeeze_, t_): dimension i is now what dimension
+// dims[i] was, -1 for a new one of size 1.
+struct MovedInput {
+  int input = -1;
+  std::vector<int64_t> dims;
+};
+
 struct BlockSpec {
   std::string id;
   int ipu = -1;  // -1: not said
@@ -55,6 +62,7 @@ struct Captured {
   std::vector<StateSpec> states;  // used ones follow, in order of first use
   std::vector<OutputSpec> outputs;
   std::vector<MutatedInput> mutated_inputs;
+  std::vector<MovedInput> moved_inputs;
   std::vector<BlockSpec> blocks;  // in order of first appearance
   int seed_input = -1;            // graph input (the last one) that random ops draw from; -1: there are none
   int host_outputs = 0;           // graph outputs 0..n-1 go to the host; state values follow

@@ -16,6 +16,22 @@ std::string describe(at::IntArrayRef shape) {
   return to_string(std::span<const int64_t>(shape.data(), shape.size()));
 }
 
+// What forward() does to the tensor it is given. Of a call of several micro-batches it gets parts, which are
+// tensors of their own.
+void move_dimensions(const at::Tensor& t, const std::vector<int64_t>& dims) {
+  c10::SmallVector<int64_t, 8> sizes(dims.size(), 1), strides(dims.size(), 1);
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d] >= 0) {
+      sizes[d] = t.size(dims[d]);
+      strides[d] = t.stride(dims[d]);
+    } else if (d + 1 < dims.size()) {
+      strides[d] = sizes[d + 1] * strides[d + 1];
+    }
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  t.as_strided_(sizes, strides, t.storage_offset());
+}
+
 }  // namespace
 
 bool Executor::accepts(size_t i, const at::TensorBase& t) const {
@@ -142,6 +158,8 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
     if (target.sizes() != value.sizes()) target.resize_(value.sizes());  // forward() gave it to out=
     target.detach().copy_(value);
   }
+  for (const executable::Signature::Moved& m : signature_.moved)
+    if (inputs_[m.input].items == 1) move_dimensions(inputs[m.input], m.dims);
   return results;
 }
 

@@ -185,6 +185,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     mutated.output.dtype = file_dtype(scalar_type(program->streams[mutated.output.stream].host_dtype));
     signature.mutated.push_back(std::move(mutated));
   }
+  for (const MovedInput& m : captured.moved_inputs) signature.moved.push_back({m.input, m.dims});
   for (const StateSpec& s : captured.states)
     signature.states.push_back({s.name, s.shape, file_dtype(s.dtype), s.is_parameter, s.trainable});
   for (size_t g = 0; g < settings.optimizer.groups.size(); ++g) {

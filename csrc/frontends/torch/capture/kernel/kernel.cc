@@ -106,6 +106,7 @@ void dispatch(const OpInfo& info, Stack* stack) {
   Scan s = scan(info, arguments, c);
   if (s.foreign && !s.ours) return forward_to_meta(info, stack);
   // Reading an IPU value into CPU memory makes that memory part of the graph; so does any other write.
+  if (c != nullptr && info.device_only) return record(*c, info, stack);
   if (!s.ours && !s.device && !s.graph) return forward_to_cpu(info, stack);
   if (info.moves_view && info.twin != nullptr && info.special == Special::kNone &&
       impl_of(arguments[0].toTensor()) != nullptr) {

@@ -71,7 +71,17 @@ void warn_of_resizing(at::IntArrayRef before, at::IntArrayRef wanted) {
       "An output with one or more elements was resized since it had shape ", before,
       ", which does not match the required output shape ", wanted,
       ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless "
-      "they have zero elements.");
+      "they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+      "elements with t.resize_(0).");
+}
+
+// What torch gives an out= tensor to hold a result of shape `wanted`: the product of a vector and a matrix is
+// written as that of a matrix of one row.
+std::vector<int64_t> shape_written(const OpInfo& info, Arguments inputs, at::IntArrayRef wanted) {
+  std::vector<int64_t> shape = wanted.vec();
+  if (info.overload == "matmul.out" && inputs[0].toTensor().dim() == 1 && inputs[1].toTensor().dim() == 2)
+    shape.insert(shape.begin(), 1);
+  return shape;
 }
 
 // In-place and out= operators: the functional twin computes, the result is written to the arguments.
@@ -91,12 +101,18 @@ void record_write(Capture& c, const OpInfo& info, Stack* stack) {
   for (size_t i = 0; i < targets.size() && i < inferred.tensors.size(); ++i) {
     TensorMeta& m = inferred.tensors[i];
     at::IntArrayRef wanted(m.sizes);
-    if (targets[i].sizes() == wanted) continue;
+    if (targets[i].sizes() == wanted) {
+      const std::vector<int64_t> written = shape_written(info, inputs, wanted);
+      if (has_out_arguments(info) && element_count(wanted) > 0 && wanted != at::IntArrayRef(written))
+        warn_of_resizing(wanted, written);
+      continue;
+    }
     if (has_out_arguments(info)) {
       at::Tensor fresh = wrap_host(at::empty(wanted, at::TensorOptions().dtype(targets[i].scalar_type())));
       const std::vector<int64_t> before = targets[i].sizes().vec();
       if (c.memory().resize(targets[i], wanted, fresh)) {
-        if (element_count(before) > 0) warn_of_resizing(before, wanted);
+        const std::vector<int64_t> written = shape_written(info, inputs, wanted);
+        if (element_count(before) > 0 && before != written) warn_of_resizing(before, written);
         continue;
       }
     }
@@ -104,9 +120,16 @@ void record_write(Capture& c, const OpInfo& info, Stack* stack) {
                                               " writes a result of shape " + to_string(wanted) +
                                               " to a tensor of shape " + to_string(targets[i].sizes()));
   }
-  // The memory keeps its element type; the importer computes in it.
+  // The memory keeps its element type. What computes in a type of its own, if none is said, computes in that.
+  const std::optional<int> dtype = functional.op.schema().argumentIndexWithName("dtype");
+  const bool follows_target = dtype && inputs[static_cast<size_t>(*dtype)].isNone();
   for (size_t i = 0; i < targets.size() && i < inferred.tensors.size(); ++i) {
-    inferred.tensors[i].dtype = targets[i].scalar_type();
+    const at::ScalarType from = inferred.tensors[i].dtype, to = targets[i].scalar_type();
+    if (!c10::canCast(from, to))
+      throw Error(ErrorCode::kTypeMismatch,
+                  "element type mismatch: " + info.domain + "::" + info.overload + ": result type " +
+                      c10::toString(from) + " can't be cast to the desired output type " + c10::toString(to));
+    if (follows_target) inferred.tensors[i].dtype = to;
   }
   std::vector<ir::Value*> values = import_or_collect(c, functional, info, inputs, inferred.tensors);
   for (size_t i = 0; i < targets.size() && i < values.size(); ++i) {

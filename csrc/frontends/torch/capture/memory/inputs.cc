@@ -1,6 +1,7 @@
 #include "frontends/torch/capture/memory/inputs.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "frontends/torch/capture/memory/ipu_tensor.h"
 #include "frontends/torch/capture/memory/memory.h"
@@ -25,11 +26,15 @@ at::Tensor Inputs::add(const std::string& name, const at::Tensor& example, const
     slot->value = value;
     slot->generation = slot->base->generation;
   }
-  inputs_.push_back(
-      {{name, {example.sizes().begin(), example.sizes().end()}, example.scalar_type()}, slot, value, whole});
   Strides strides =
       contiguous_strides(std::span<const int64_t>(example.sizes().data(), example.sizes().size()));
-  return make_tensor(example.sizes(), strides, 0, example.scalar_type(), slot);
+  at::Tensor symbolic = make_tensor(example.sizes(), strides, 0, example.scalar_type(), slot);
+  inputs_.push_back({{name, {example.sizes().begin(), example.sizes().end()}, example.scalar_type()},
+                     slot,
+                     value,
+                     whole,
+                     symbolic});
+  return symbolic;
 }
 
 int Inputs::with_value(const ir::Value* value) const {
@@ -80,6 +85,55 @@ std::vector<MutatedInput> Inputs::collect_written(Memory& memory, const States& 
     mutated.push_back(std::move(written));
   }
   return mutated;
+}
+
+namespace {
+
+// Which dimension of contiguous `from` each dimension of `t`, a view of its memory, is: they have the same
+// stride. nullopt: other elements, or another order of them than dimensions can have.
+std::optional<std::vector<int64_t>> dimensions_of(const at::Tensor& t, const Shape& from) {
+  const Strides strides = contiguous_strides(from);
+  std::vector<int64_t> dims;
+  size_t found = 0;
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) == 1) {
+      dims.push_back(-1);
+      continue;
+    }
+    size_t of = 0;
+    while (of < from.size() && (from[of] != t.size(d) || strides[of] != t.stride(d) ||
+                                std::find(dims.begin(), dims.end(), static_cast<int64_t>(of)) != dims.end()))
+      ++of;
+    if (of == from.size()) return std::nullopt;
+    dims.push_back(static_cast<int64_t>(of));
+    ++found;
+  }
+  const auto wide = std::count_if(from.begin(), from.end(), [](int64_t size) { return size != 1; });
+  if (t.storage_offset() != 0 || found != static_cast<size_t>(wide)) return std::nullopt;
+  return dims;
+}
+
+}  // namespace
+
+std::vector<MovedInput> Inputs::collect_moved(Memory& memory) const {
+  std::vector<MovedInput> moved;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    const Slot* seen = impl_of(input.symbolic)->slot.get();
+    if (seen == input.slot.get()) continue;
+    while (seen != nullptr && seen != input.slot.get()) seen = seen->parent.get();
+    std::optional<std::vector<int64_t>> dims;
+    if (seen != nullptr) dims = dimensions_of(input.symbolic, memory.value_of(input.slot)->type().shape);
+    if (!dims)
+      throw Error(ErrorCode::kCapture,
+                  "other memory of an input: forward() makes input '" + input.spec.name +
+                      (seen == nullptr ? "' a name of other memory (x.data = ..., x.set_(...))"
+                                       : "' look at its memory in another order (x.as_strided_(...))") +
+                      ", which the caller's tensor cannot follow.\n"
+                      "  try:      x.copy_(value), or a variable of its own in forward()");
+    moved.push_back({static_cast<int>(i), *std::move(dims)});
+  }
+  return moved;
 }
 
 std::vector<InputSpec> Inputs::specs() const {

@@ -27,6 +27,9 @@ class Inputs {
   void replace(const std::shared_ptr<Slot>& slot, const std::shared_ptr<Slot>& by);
   // Appends new values to the graph's outputs. Error(kCapture) where memory is written that an input shares.
   std::vector<MutatedInput> collect_written(Memory& memory, const States& states);
+  // Inputs that look another way at their memory than at entry. Error(kCapture) where that is not the same
+  // elements with other dimensions, or is no longer that memory.
+  std::vector<MovedInput> collect_moved(Memory& memory) const;
   std::vector<InputSpec> specs() const;
 
  private:
@@ -35,6 +38,7 @@ class Inputs {
     std::shared_ptr<Slot> slot;
     ir::Value* value;  // at entry
     at::Tensor whole;
+    at::Tensor symbolic;  // what forward() got
   };
   uint64_t capture_;
   ir::Graph* graph_;

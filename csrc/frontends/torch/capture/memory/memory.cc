@@ -123,18 +123,47 @@ at::Tensor Memory::new_view(const TensorMeta& meta, const at::Tensor& of, std::s
   return view;
 }
 
-// The tensor gets memory of its own of another shape; whoever looks at the old memory would have to see it
-// change.
+// Where nobody else looks at its memory the tensor gets new memory, of which nothing has to be kept.
 bool Memory::resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh) {
   IpuTensorImpl* impl = impl_of(t);
-  if (impl == nullptr || impl->slot->parent != nullptr || impl->slot->base->state >= 0 || impl->detached)
-    return false;
-  const long owners = inputs_.holds(impl->slot) ? 2 : 1;
-  if (impl->slot.use_count() != owners || impl->slot->base.use_count() != 1) return false;
+  if (impl == nullptr || impl->slot->parent != nullptr || impl->slot->base->state >= 0) return false;
+  const bool is_input = inputs_.holds(impl->slot);
+  if (impl->slot.use_count() != (is_input ? 2 : 1) || impl->slot->base.use_count() != 1) {
+    if (is_input || !t.is_contiguous()) return false;
+    resize_shared(*impl, sizes, fresh);
+    return true;
+  }
   const std::shared_ptr<Slot>& slot = impl_of(fresh)->slot;
   inputs_.replace(impl->slot, slot);
   impl->become(sizes, fresh.strides(), 0, slot);
   return true;
+}
+
+// As in torch, the memory stays, longer if need be, and the tensor looks at its beginning: what was all of the
+// memory before becomes a view of it, so that others see what is written now.
+void Memory::resize_shared(IpuTensorImpl& impl, at::IntArrayRef sizes, const at::Tensor& fresh) {
+  const std::shared_ptr<Slot> root = impl.slot;
+  if (root->base->on_host) promote(root);
+  const ir::Type before = value_of(root)->type();
+  const int64_t had = before.elements(), needs = element_count(sizes), all = std::max(had, needs);
+  const auto part = [&](const std::shared_ptr<Slot>& of, const ir::Type& type) {
+    return view_slot(view_slot(of, Views::beginning({type.dtype, {type.elements()}})),
+                     Views::reshaping(type));
+  };
+  auto whole = std::make_shared<Slot>();
+  whole->base = root->base;
+  ir::Value* flat = ops::build(builder_, "reshape", {root->value}, {{"shape", Shape{had}}});
+  if (all > had)
+    flat =
+        ops::build(builder_, "pad", {flat}, {{"low", Shape{0}}, {"high", Shape{all - had}}, {"value", 0.0}});
+  whole->value = flat;
+  whole->generation = whole->base->generation;
+  const std::shared_ptr<Slot> old = part(whole, before);
+  root->parent = old->parent;
+  root->step = old->step;
+  const std::shared_ptr<Slot> seen = part(whole, {before.dtype, Shape(sizes.begin(), sizes.end())});
+  seen->host = impl_of(fresh)->slot->host;
+  impl.become(sizes, fresh.strides(), 0, seen);
 }
 
 // A CPU tensor is written with a value of the graph: from now on its whole memory is one.

@@ -50,8 +50,8 @@ class Memory {
   at::Tensor new_tensor(const TensorMeta& meta, ir::Value* value);
   at::Tensor new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
                       size_t result, ir::Value* value);
-  // Gives `t` the memory of `fresh`, as out= of another shape does; false where others share its memory, or
-  // where it is a parameter or buffer.
+  // Gives `t` the sizes of `fresh` and memory for them, as out= of another shape does; false where it is a
+  // parameter or buffer, a view, or an input that others look at.
   bool resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh);
 
   // --- the end
@@ -63,6 +63,7 @@ class Memory {
   void promote(const std::shared_ptr<Slot>& slot);
   void enter_graph(const std::shared_ptr<Base>& base);
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
+  void resize_shared(IpuTensorImpl& impl, at::IntArrayRef sizes, const at::Tensor& fresh);
 
   uint64_t capture_;
   bool training_;

@@ -51,6 +51,14 @@ std::shared_ptr<ViewStep> Views::reshaping(const ir::Type& type) {
   return step;
 }
 
+std::shared_ptr<ViewStep> Views::beginning(const ir::Type& type) {
+  static const OpInfo& slice = *find_op_info("aten::slice", "Tensor");
+  auto step = step_of(slice, {c10::IValue(), c10::IValue(int64_t{0}), c10::IValue(int64_t{0}),
+                              c10::IValue(type.elements()), c10::IValue(int64_t{1})});
+  step->types = {type};
+  return step;
+}
+
 std::shared_ptr<ViewStep> Views::window(const at::Tensor& t) {
   static const OpInfo& as_strided = *find_op_info("aten::as_strided", "");
   auto step = step_of(as_strided, {c10::IValue(), t.sizes().vec(), t.strides().vec(), t.storage_offset()});

@@ -19,6 +19,8 @@ class Views {
   static std::shared_ptr<ViewStep> step_of(const OpInfo& info, at::ArrayRef<c10::IValue> arguments);
   // The same elements in order, of another shape.
   static std::shared_ptr<ViewStep> reshaping(const ir::Type& type);
+  // The first elements of a vector.
+  static std::shared_ptr<ViewStep> beginning(const ir::Type& type);
   // What CPU tensor `t` shows of the memory it lies in.
   static std::shared_ptr<ViewStep> window(const at::Tensor& t);
 

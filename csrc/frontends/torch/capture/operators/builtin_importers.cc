@@ -1,7 +1,7 @@
 // Importers of operators that are about memory rather than mathematics: views by shape and stride, and the
 // identities of library "poptorch".
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 #include "frontends/torch/capture/operators/op_info.h"
 #include "ops/definition/build.h"
@@ -83,8 +83,10 @@ void import_recomputation_checkpoint(ops::AtenImportCall& call) {
 
 }  // namespace
 
-const Importer* find_builtin_importer(const std::string& overload) {
-  static const std::unordered_map<std::string, Importer> table = {
+namespace {
+
+const std::map<std::string, Importer>& builtin_importers() {
+  static const std::map<std::string, Importer> table = {
       {"_reshape_alias", import_reshape},
       {"_unsafe_view", import_reshape},
       {"view", import_reshape},
@@ -93,8 +95,22 @@ const Importer* find_builtin_importer(const std::string& overload) {
       {"poptorch::identity_loss", import_identity_loss},
       {"poptorch::recomputation_checkpoint", import_recomputation_checkpoint},
   };
-  auto found = table.find(overload);
-  return found == table.end() ? nullptr : &found->second;
+  return table;
+}
+
+}  // namespace
+
+const Importer* find_builtin_importer(const std::string& overload) {
+  auto found = builtin_importers().find(overload);
+  return found == builtin_importers().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> imported_operators() {
+  std::vector<std::string> names = ops::aten_overloads();
+  for (const auto& [name, importer] : builtin_importers()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace ipu::frontends::torch_frontend

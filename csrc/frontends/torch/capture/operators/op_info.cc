@@ -5,6 +5,7 @@
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -57,6 +58,12 @@ std::string full_overload(const c10::OperatorName& name) {
   return name.overload_name.empty() ? base : base + "." + name.overload_name;
 }
 
+bool is_mutable(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& a) {
+    return a.alias_info() != nullptr && a.alias_info()->isWrite();
+  });
+}
+
 bool returns_alias(const c10::FunctionSchema& schema) {
   for (const c10::Argument& r : schema.returns()) {
     if (r.alias_info() != nullptr) return true;
@@ -82,7 +89,8 @@ const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
   const c10::OperatorName& name = op.operator_name();
   auto& dispatcher = c10::Dispatcher::singleton();
   if (!has_out) {
-    // Two that go by another name.
+    // Three that go by another name.
+    if (name.name == "aten::transpose_") return find_op_info("aten::transpose", "int");
     const bool is_normal = name.name == "aten::normal_",
                is_bernoulli = name.name == "aten::bernoulli_" && name.overload_name == "float";
     if (is_normal) return find_op_info("aten::normal_functional", "");
@@ -121,6 +129,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   random = op.hasTag(at::Tag::nondeterministic_seeded);
   moves_view = op.hasTag(at::Tag::inplace_view);
   dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
+  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op";
 
   const auto& args = op.schema().arguments();
   bool has_out = false;
@@ -186,6 +195,13 @@ bool comes_whole(const c10::OperatorHandle& op) {
   // Views decompose into the few true view operators; the rest stays whole when something takes it whole.
   std::string overload = full_overload(op.operator_name());
   if (special_of(overload) != Special::kNone || is_kept_whole(overload)) return true;
+  // What writes the result of an operator that is taken whole is taken whole, too.
+  if (is_mutable(op.schema())) {
+    const OpInfo& info = op_info(op);
+    if (info.twin != nullptr && !info.moves_view && info.twin->viewed < 0 &&
+        ops::find_aten_importer(info.twin->overload) != nullptr)
+      return true;
+  }
   if (returns_alias(op.schema())) return false;
   return ops::find_aten_importer(overload) != nullptr;
 }

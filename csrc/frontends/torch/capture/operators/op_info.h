@@ -50,6 +50,7 @@ struct OpInfo {
   bool random = false;          // draws from a generator
   bool moves_view = false;      // changes shape and strides of its first argument in place (t_)
   bool dynamic_shape = false;   // result shape depends on values
+  bool device_only = false;     // runs in the program even where all it reads is known
   ir::OriginPtr origin;
 
   size_t arguments() const { return op.schema().arguments().size(); }
@@ -65,5 +66,7 @@ void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
 // Importers of operators that belong to the capture rather than to an op definition (builtin_importers.cc);
 // nullptr: none.
 const Importer* find_builtin_importer(const std::string& overload);
+// Operators that have an importer, of a definition or of the capture: sorted.
+std::vector<std::string> imported_operators();
 
 }  // namespace ipu::frontends::torch_frontend

@@ -37,6 +37,23 @@ at::Tensor identity_loss_meta(const at::Tensor& x, c10::string_view reduction) {
 
 at::Tensor identity_meta(const at::Tensor& x) { return at::empty_like(x); }
 
+// What cannot be known from operands is shown by examples.
+std::vector<at::Tensor> like_examples(at::TensorList examples) {
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& e : examples)
+    results.push_back(at::empty(e.sizes(), e.options().device(c10::kMeta)));
+  return results;
+}
+
+std::vector<at::Tensor> host_call_meta(at::TensorList, at::TensorList examples, c10::string_view,
+                                       c10::string_view) {
+  return like_examples(examples);
+}
+std::vector<at::Tensor> custom_op_meta(at::TensorList, at::TensorList examples, c10::string_view,
+                                       c10::string_view) {
+  return like_examples(examples);
+}
+
 }  // namespace
 
 TORCH_LIBRARY(poptorch, m) {
@@ -47,6 +64,8 @@ TORCH_LIBRARY(poptorch, m) {
       "print_tensor(Tensor x, str title, bool print_gradient, int summarise_threshold, int edge_items, "
       "int max_line_width, int digits, str float_format, str separator, str open_bracket, "
       "str close_bracket) -> Tensor");
+  m.def("host_call(Tensor[] inputs, Tensor[] examples, str function, str backward) -> Tensor[]");
+  m.def("custom_op(Tensor[] inputs, Tensor[] examples, str operator, str attributes) -> Tensor[]");
 }
 
 // Differentiable on the CPU: composites of differentiable operators.
@@ -58,7 +77,8 @@ TORCH_LIBRARY_IMPL(poptorch, CompositeImplicitAutograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(poptorch, PrivateUse1, m) {
-  for (const char* name : {"identity_loss", "nop", "recomputation_checkpoint", "print_tensor"}) {
+  for (const char* name :
+       {"identity_loss", "nop", "recomputation_checkpoint", "print_tensor", "host_call", "custom_op"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
   }
 }
@@ -68,6 +88,8 @@ TORCH_LIBRARY_IMPL(poptorch, Meta, m) {
   m.impl("nop", identity_meta);
   m.impl("recomputation_checkpoint", identity_meta);
   m.impl("print_tensor", print_tensor_meta);
+  m.impl("host_call", host_call_meta);
+  m.impl("custom_op", custom_op_meta);
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -318,14 +318,14 @@ bool reduction(Arguments a, TensorMeta& m) {
 Rule find_rule(const std::string& overload) {
   static const std::unordered_map<std::string, Rule> rules = [] {
     std::unordered_map<std::string, Rule> r;
-    for (const char* n : {"relu",       "gelu",    "silu",      "tanh",        "sigmoid",    "exp",
-                          "log",        "sqrt",    "rsqrt",     "erf",         "sin",        "cos",
-                          "leaky_relu", "elu",     "hardtanh",  "softplus",    "expm1",      "log1p",
-                          "reciprocal", "dropout", "hardswish", "hardsigmoid", "layer_norm", "group_norm"}) {
-      r[n] = unary_float;
-    }
     for (const char* n :
-         {"neg", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clamp_min", "clamp_max"}) {
+         {"relu",        "gelu",       "silu",       "tanh",  "sigmoid",    "exp",        "log",
+          "sqrt",        "rsqrt",      "erf",        "sin",   "cos",        "leaky_relu", "elu",
+          "hardtanh",    "softplus",   "expm1",      "log1p", "reciprocal", "dropout",    "hardswish",
+          "hardsigmoid", "layer_norm", "group_norm", "clamp", "clamp_min",  "clamp_max"}) {
+      r[n] = unary_float;  // a bound that is no integer makes integers floats: torch says so
+    }
+    for (const char* n : {"neg", "abs", "sign", "floor", "ceil", "round", "trunc"}) {
       r[n] = same_as_first;
     }
     for (const char* n : {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum", "add.Scalar",
