@@ -63,7 +63,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
 }
 
 void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
-  if (options.schedule != Schedule::kPipelined || plan.forward_stages == 1) return;
+  if (options.schedule != ir::Schedule::kPipelined || plan.forward_stages == 1) return;
   const int64_t forward = std::max(plan.counted_stages, plan.forward_stages);
   if (!options.training) {
     if (options.device_iterations >= forward) return;
@@ -85,13 +85,15 @@ void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
                   needed));
 }
 
-void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module) {
-  module.attributes.set("blocks", plan.blocks);
-  module.attributes.set("block_stages", plan.stages);
-  module.attributes.set("block_ipus", plan.ipus);
-  module.attributes.set("forward_stages", static_cast<int64_t>(plan.forward_stages));
-  module.attributes.set("schedule",
-                        std::string(options.schedule == Schedule::kPipelined ? "pipelined" : "sharded"));
+ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
+  ir::Strategy strategy;
+  strategy.blocks = plan.blocks;
+  strategy.block_stages = plan.stages;
+  strategy.block_ipus = plan.ipus;
+  strategy.forward_stages = plan.forward_stages;
+  strategy.schedule = options.schedule;
+  if (options.training) strategy.recomputation = options.recomputation;
+  return strategy;
 }
 
 }  // namespace ipu::frontends

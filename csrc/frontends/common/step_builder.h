@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/module.h"
+#include "ir/strategy.h"
 #include "optimizers/optimizer.h"
 
 namespace ipu::frontends {
@@ -35,7 +35,7 @@ struct ForwardGraph {
   std::vector<Output> outputs;
 };
 
-enum class Schedule : uint8_t { kSharded, kPipelined };
+using ir::Schedule;
 
 struct StepOptions {
   bool training = false;
@@ -46,7 +46,7 @@ struct StepOptions {
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;  // of all processes of the job: gradients are summed over them
   Schedule schedule = Schedule::kPipelined;
-  int64_t recomputation = 0;  // as the pass `recompute` numbers its modes; 0: off
+  ir::RecomputationMode recomputation = ir::RecomputationMode::kNone;
   // Block id → (stage, ipu); "" is what comes before the first block.
   struct Placement {
     int stage = 0, ipu = 0;

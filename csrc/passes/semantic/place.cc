@@ -1,5 +1,5 @@
-// Gives every op its IPU and, in pipelines, its stage: block → place by the tables in the module's attributes
-// ("blocks", "block_stages", "block_ipus", "forward_stages", "schedule"), written by the step builder.
+// Gives every op its IPU and, in pipelines, its stage: block → place by the tables of the module's strategy
+// (ir/strategy.h), written by the step builder.
 // Backward ops carry the block of their forward op and land in the mirrored stage 2F-2-i. Ops that
 // stand with their users (ops/replicable.h) get the place of the first, and variables too. Not here:
 // copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings).
@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ir/strategy.h"
 #include "ops/replicable.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -43,17 +44,11 @@ class Place : public Pass {
  private:
   void read_tables(const ir::Module& module) {
     places_.clear();
-    const Attributes& attributes = module.attributes;
-    forward_stages_ = attributes.integer("forward_stages", 1);
-    is_pipelined_ = attributes.text("schedule", "sharded") == "pipelined" && forward_stages_ > 1;
-    if (!attributes.has("blocks")) return;
-    const std::vector<std::string>& blocks = attributes.texts("blocks");
-    const std::vector<int64_t> stages =
-        attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
-    const std::vector<int64_t> ipus = attributes.integers("block_ipus", std::vector<int64_t>(blocks.size()));
-    IPU_CHECK(stages.size() == blocks.size() && ipus.size() == blocks.size(),
-              "tables of blocks differ in length");
-    for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i]};
+    const ir::Strategy strategy = ir::strategy_of(module);
+    forward_stages_ = strategy.forward_stages;
+    is_pipelined_ = strategy.schedule == ir::Schedule::kPipelined && forward_stages_ > 1;
+    for (size_t i = 0; i < strategy.blocks.size(); ++i)
+      places_[strategy.blocks[i]] = {strategy.block_stages[i], strategy.block_ipus[i]};
   }
 
   BlockPlace place_of_block(const ir::Op& op) const {

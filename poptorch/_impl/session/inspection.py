@@ -83,13 +83,17 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
     if exported:
         with open(exported, "w", encoding="utf-8") as file:
-            file.write(executor.ir_text())
+            file.write(executor.machine_text())
     given = engine_options(options)
     if str(given.get("autoReport.all", "false")).lower() != "true":
         return None
     folder = os.path.join(given.get("autoReport.directory", "."), name)
     os.makedirs(folder, exist_ok=True)
-    files = {"ir.txt": executor.ir_text(), "program.txt": executor.program_text()}
+    files = {
+        "ir.txt": executor.machine_text(),
+        "host_ir.txt": executor.ir_text(),
+        "program.txt": executor.program_text(),
+    }
     for file_name, text in files.items():
         with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
             file.write(text)
@@ -188,5 +192,5 @@ class Inspection:
         return value
 
     def _debugGetPopartIR(self) -> str:
-        """The program after all passes, as text (str)."""
-        return self._state.require_compiled("_debugGetPopartIR").executable.ir_text()
+        """The program as the machine runs it, as text (str): the same on every computer."""
+        return self._state.require_compiled("_debugGetPopartIR").executable.machine_text()
