@@ -90,7 +90,7 @@ def compile_model(
             or cannot be compiled.
     """
     program = _program_options(loss, optimizer, device_iterations, accumulation, replicas)
-    return _native.compile_model(dict(model), program, replicas)
+    return _native.compile_model(dict(model), program)
 
 
 def model_text(

@@ -54,17 +54,20 @@ def count_ops(text):
 
 
 def pass_table(dumps):
-    """What each pass made of the number of operations."""
+    """What each pass made of the number of operations; those of the machine form, a fork, stand further in."""
+    moments = [moment for moment, _ in dumps]
+    fork = range(moments.index("at:PreAlias") + 1, moments.index("at:Machine") + 1)
     lines, before = [], ""
-    for moment, text in dumps:
+    for number, (moment, text) in enumerate(dumps):
         when, what = moment.split(":")
+        indent = "    " if number in fork else ""
         if when == "before":
             before = text
         elif when == "after":
             change = f"{count_ops(before):4} -> {count_ops(text)} operations"
-            lines.append(f"{what:26}{change if text != before else '     nothing to do'}")
+            lines.append(f"{indent + what:26}{change if text != before else '     nothing to do'}")
         elif what != "Captured":
-            lines.append(f"@{what}")
+            lines.append(f"{indent}@{what}")
     return "\n".join(lines) + "\n"
 
 

@@ -88,16 +88,16 @@ tf::CompileSettings settings_of(const py::dict& d) {
   auto flag = [&](const char* key, bool fallback) {
     return d.contains(key) ? d[key].cast<bool>() : fallback;
   };
-  s.training = flag("training", false);
-  s.device_iterations = number("device_iterations", 1);
-  s.accumulation = number("gradient_accumulation", 1);
-  s.replicas = static_cast<int>(number("replication_factor", 1));
-  s.processes = static_cast<int>(number("processes", 1));
+  s.step.training = flag("training", false);
+  s.step.device_iterations = number("device_iterations", 1);
+  s.step.accumulation = number("gradient_accumulation", 1);
+  s.compile.replicas = static_cast<int>(number("replication_factor", 1));
+  s.compile.processes = static_cast<int>(number("processes", 1));
   auto groups_of = [](const py::handle& value) {
     auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
     return ReplicaGrouping{stride, size, {}};
   };
-  if (d.contains("input_groups")) s.input_groups = groups_of(d["input_groups"]);
+  if (d.contains("input_groups")) s.compile.input_groups = groups_of(d["input_groups"]);
   s.broadcast_buffers = flag("broadcast_buffers", true);
   if (d.contains("replica_groupings")) {
     for (const auto& [name, value] : d["replica_groupings"].cast<py::dict>()) {
@@ -105,48 +105,38 @@ tf::CompileSettings settings_of(const py::dict& d) {
       s.groupings[name.cast<std::string>()] = {groups_of(grouping[0]), grouping[1].cast<bool>()};
     }
   }
-  s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.training ? 0 : 2));
+  s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.step.training ? 0 : 2));
   s.output_period = number("output_period", 1);
-  if (d.contains("schedule")) {
-    auto schedule = d["schedule"].cast<std::string>();
-    if (schedule == "sharded") {
-      s.schedule = frontends::Schedule::kSharded;
-    } else if (schedule == "phased") {
-      s.schedule = frontends::Schedule::kPhased;
-    } else if (schedule != "pipelined") {
-      throw Error(ErrorCode::kEnvironment,
-                  "unknown schedule: " + schedule + "; pipelined, sharded or phased");
-    }
-  }
+  if (d.contains("schedule")) s.step.schedule = ir::schedule_from_string(d["schedule"].cast<std::string>());
   if (d.contains("places")) {
     for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::vector<int>>>()) {
-      s.places[id] = {place.at(0), place.at(1), place.size() > 2 ? place[2] : 0};
+      s.step.places[id] = {place.at(0), place.at(1), place.size() > 2 ? place[2] : 0};
     }
   }
-  if (d.contains("phases")) s.phases = phases_of(d["phases"].cast<py::dict>());
-  s.weights = location_of(d, "location_weight");
-  s.optimizer_state = location_of(d, "location_optimizer");
-  s.accumulators = location_of(d, "location_accumulator");
-  s.activations = location_of(d, "location_activation");
-  s.io_tiles = number("io_tiles", 0);
-  s.mean_reduction = flag("mean_reduction", true);
-  s.running_mean = flag("running_mean", false);
-  s.recomputation = number("recomputation", 0);
-  s.auto_round_num_ipus = flag("auto_round_num_ipus", false);
+  if (d.contains("phases")) s.step.phases = phases_of(d["phases"].cast<py::dict>());
+  s.step.weights = location_of(d, "location_weight");
+  s.step.optimizer_state = location_of(d, "location_optimizer");
+  s.step.accumulators = location_of(d, "location_accumulator");
+  s.step.activations = location_of(d, "location_activation");
+  s.step.io_tiles = number("io_tiles", 0);
+  s.step.mean_reduction = flag("mean_reduction", true);
+  s.step.running_mean = flag("running_mean", false);
+  s.step.recomputation = ir::recomputation_mode(number("recomputation", 0));
+  s.compile.auto_round_num_ipus = flag("auto_round_num_ipus", false);
   auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
-  s.cache_directory = text("cache_directory");
+  s.cache.directory = text("cache_directory");
+  s.cache.version = text("version");
   if (d.contains("product_partials")) s.product_partials = text("product_partials");
   if (d.contains("convolution_partials")) s.convolution_partials = text("convolution_partials");
-  s.version = text("version");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
-  s.any_ipu_count = flag("any_ipu_count", false);
+  s.compile.any_ipu_count = flag("any_ipu_count", false);
   if (d.contains("anchors")) {
     using Entry = std::tuple<std::string, std::string, int, int64_t>;
     for (const auto& [short_name, long_name, mode, period] : d["anchors"].cast<std::vector<Entry>>())
       s.anchors.push_back({short_name, long_name, static_cast<ir::OutputMode>(mode), period});
   }
   if (d.contains("optimizer") && !d["optimizer"].is_none())
-    s.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
+    s.step.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
   return s;
 }
 

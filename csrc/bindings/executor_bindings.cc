@@ -166,7 +166,7 @@ void define_executor(py::module_& m) {
       "compile",
       [](tf::Captured& captured, const py::dict& options) {
         tf::CompileSettings settings = settings_of(options);
-        settings.interrupted = &interrupted;
+        settings.cache.interrupted = &interrupted;
         return stoppable([&] {  // other threads go on
           auto executor = std::make_unique<tf::Executor>(captured, settings);
           executor->session().set_interrupted(&interrupted);

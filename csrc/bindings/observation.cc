@@ -121,7 +121,13 @@ void define_observation(py::class_<tf::Executor>& executor) {
                              [](const tf::Executor& e) { return e.session().executable().from_cache; })
       .def(
           "ir_text", [](const tf::Executor& e) { return e.session().executable().ir_text; },
-          "The IR after all passes.")
+          "The IR after all passes, as this computer runs it.")
+      .def(
+          "machine_text",
+          [](const tf::Executor& e) {
+            return python::without_gil([&] { return e.session().executable().machine_text(); });
+          },
+          "The IR as the machine runs it: the same on every computer.")
       .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
       .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)

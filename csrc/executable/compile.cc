@@ -19,7 +19,7 @@ namespace ipu::executable {
 namespace {
 
 constexpr int kMaxIpusPerProcess = 64;
-constexpr int64_t kMaxPrintedConstant = 256;  // elements; larger ones appear by hash in ir_text
+constexpr int64_t kMaxPrintedConstant = 256;  // elements; larger ones appear by hash
 
 // IPUs of one replica: the distinct ones in use or the highest number plus one, whichever is more.
 int count_ipus(const ir::Module& module) {
@@ -70,6 +70,12 @@ void check_ipu_count(int per_replica, const CompileOptions& options) {
                             count, rounded, rounded, rounded - specified));
 }
 
+std::string print_for_reading(const ir::Module& module) {
+  ir::PrintOptions options;
+  options.max_constant_elements = kMaxPrintedConstant;
+  return ir::print(module, options);
+}
+
 Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const auto& pipelines = passes::named_pipelines();
@@ -81,10 +87,15 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
                 fmt::format("unknown pass pipeline: '{}'; known are {}.", options.pipeline, known));
   }
   Executable result;
+  const passes::Verify verify = passes::verify_from_environment(options.verify);
+  passes::Forks forks;
   passes::PassContext context;
   context.system = &system;
-  result.statistics = passes::run_pipeline(module, pipeline->second, context,
-                                           passes::verify_from_environment(options.verify));
+  context.host = options.host;
+  context.forks = &forks;
+  result.statistics = passes::run_pipeline(module, pipeline->second, context, verify);
+  if (auto fork = forks.find("machine"); fork != forks.end())
+    result.machine_form = std::make_shared<const MachineForm>(std::move(fork->second), system, verify);
   result.ipu_version = system.ipu_version;
   result.ipus_per_replica = count_ipus(module);
   result.ipus_reserved = reserve(result.ipus_per_replica, options);
@@ -105,9 +116,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   result.statistics.counts["remote bytes loaded"] = moved.remote_loaded;
   result.statistics.counts["remote bytes stored"] = moved.remote_stored;
   result.statistics.counts["bytes gathered from shards"] = moved.gathered;
-  ir::PrintOptions print_options;
-  print_options.max_constant_elements = kMaxPrintedConstant;
-  result.ir_text = ir::print(module, print_options);
+  result.ir_text = print_for_reading(module);
   result.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (log_enabled(LogLevel::kInfo))
     log(LogLevel::kInfo,

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "executable/machine_form.h"
 #include "ir/module.h"
+#include "passes/host_limits.h"
 #include "passes/pass.h"
 #include "program/program.h"
 #include "target/system.h"
@@ -18,22 +20,31 @@ struct CompileOptions {
   ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
   bool auto_round_num_ipus = false;    // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;          // models and offline targets: no rounding
-  passes::Verify verify = passes::Verify::kEnds;  // where IPU_VERIFY does not say
+  passes::Verify verify = passes::Verify::kEnds;                     // where IPU_VERIFY does not say
+  passes::HostLimits host = passes::HostLimits::from_environment();  // of this computer; Error(kEnvironment)
 };
 
 struct Executable {
   std::shared_ptr<const program::Program> program;
-  std::string ir_text;  // after all passes
+  std::string ir_text;  // as this host runs it: after all passes
+  std::shared_ptr<const MachineForm>
+      machine_form;  // as the machine runs it; nullptr where there is no program
   passes::Statistics statistics;
   int ipus_per_replica = 1;  // max(distinct IPUs used, highest id + 1)
   int ipus_reserved = 1;     // with replicas, rounded
   double compile_seconds = 0.0;
   int ipu_version = 0;  // of the machine it was compiled for; 0: no matter, it uses none
   bool from_cache = false;
+
+  // Of the machine form; "" where there is no program. Error(kFileVersion) when the executable is of a file without it.
+  const std::string& machine_text() const;
 };
 
 // Error(kIpuCountNotPowerOfTwo) when so many IPUs of each replica cannot be reserved.
 void check_ipu_count(int per_replica, const CompileOptions& options);
+
+// The text of a module that comes along with an executable: constants above 256 elements by hash.
+std::string print_for_reading(const ir::Module& module);
 
 // `module` is consumed by the passes.
 Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options);

@@ -33,10 +33,16 @@ struct Summary {
 };
 
 }  // namespace
+}  // namespace ipu::executable
 
-IPU_FIELDS(Summary, field("statistics", &T::statistics), field("ipus_per_replica", &T::ipus_per_replica),
-           field("ipus_reserved", &T::ipus_reserved), field("compile_seconds", &T::compile_seconds),
-           field("has_program", &T::has_program), field("ipu_version", &T::ipu_version));
+namespace ipu {
+IPU_FIELDS(executable::Summary, field("statistics", &T::statistics),
+           field("ipus_per_replica", &T::ipus_per_replica), field("ipus_reserved", &T::ipus_reserved),
+           field("compile_seconds", &T::compile_seconds), field("has_program", &T::has_program),
+           field("ipu_version", &T::ipu_version));
+}  // namespace ipu
+
+namespace ipu::executable {
 
 namespace {
 
@@ -150,6 +156,7 @@ void add_executable(ContainerWriter& writer, const Executable& executable, const
   if (executable.program != nullptr) writer.add_section("program", fields.value(*executable.program).dump());
   writer.add_section("signature", fields.value(signature).dump());
   writer.add_section("ir", executable.ir_text);
+  if (executable.machine_form != nullptr) writer.add_section("machine", executable.machine_form->text());
 }
 
 Executable read_executable(const Container& container) {
@@ -163,6 +170,11 @@ Executable read_executable(const Container& container) {
   result.ipu_version = summary.ipu_version;
   result.ir_text = container.section("ir");
   if (!is_utf8(result.ir_text)) container.corrupt("ir: not a text in UTF-8");
+  if (container.has("machine")) {
+    std::string text(container.section("machine"));
+    if (!is_utf8(text)) container.corrupt("machine: not a text in UTF-8");
+    result.machine_form = std::make_shared<const MachineForm>(std::move(text));
+  }
   if (!summary.has_program) return result;
   auto program = read_section<program::Program>(container, "program");
   check_ranges(container, program);

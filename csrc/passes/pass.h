@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "passes/host_limits.h"
 #include "target/system.h"
 
 namespace ipu::passes {
@@ -19,9 +20,14 @@ struct Statistics {
   std::map<std::string, int64_t> counts;  // "constants folded" → 12
 };
 
+// Copies of a module that were taken at steps "fork NAME" of a pipeline, by name.
+using Forks = std::map<std::string, std::unique_ptr<ir::Module>>;
+
 struct PassContext {
   const target::System* system = nullptr;  // nullptr: passes that need it refuse
   Statistics* statistics = nullptr;
+  HostLimits host = {};    // for the host's passes alone
+  Forks* forks = nullptr;  // nullptr: none are taken
   void count(std::string_view what, int64_t n = 1) const {
     if (statistics != nullptr) statistics->counts[std::string(what)] += n;
   }
@@ -65,14 +71,28 @@ enum class Verify : uint8_t {
 // `otherwise`, unless IPU_VERIFY says "never", "ends" or "passes". Error(kEnvironment) for another word.
 Verify verify_from_environment(Verify otherwise);
 
-// A pipeline: names of passes and checkpoints ("@Fwd0"). Runs them in order. A pass that leaves an illegal
-// module is an error that names the pass where each is verified.
+// A step of a pipeline.
+struct Step {
+  enum class Kind : uint8_t {
+    kPass,        // "cse"; "cse if decompose": only when that earlier pass changed something
+    kCheckpoint,  // "@Fwd0": a moment for dumps
+    kFork,  // "fork machine": a copy of the module goes on by the pipeline of that name, when somebody asks
+  } kind = Kind::kPass;
+  std::string name, only_if;
+};
+Step step_of(std::string_view text);
+
+// A pipeline: texts of steps. Runs them in order. A pass that leaves an illegal module is an error that names the
+// pass where each is verified. With IPU_DUMP forks are run on the spot.
 // IPU_DUMP=before:<pass>,after:<pass>,at:<checkpoint>,all writes text files "NNN-after-cse.ir" to
 // IPU_DUMP_DIR (default "."). Throws Error(kInvalidIr) for an unknown pass, Error(kEnvironment) for an
 // IPU_DUMP that means nothing.
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
                         Verify verify);
 const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "default", ...
+// What `fork` became by its pipeline, the machine form of a module for one; `fork` stays as it is.
+std::unique_ptr<ir::Module> run_fork(std::string_view name, const ir::Module& fork,
+                                     const PassContext& context, Verify verify);
 
 // Writes the module if IPU_DUMP asks for `moment` ("before:lower"); for steps that are not passes.
 void dump(const ir::Module& module, std::string_view moment);

@@ -17,39 +17,62 @@
 namespace ipu::passes {
 namespace {
 
-// Names of passes; "@X" is a checkpoint (names are those of PopART's dot checkpoints). Fwd0 is the module as
+// Steps are those of pass.h; names of checkpoints are those of PopART's dot checkpoints. Fwd0 is the module as
 // the frontend made it, gradients included; Fwd1 has no writes any more; at Bwd0 gradients are where their
 // forward ops are; at PreAlias rewrites of the mathematics are done, at MainLoops pipelines are loops.
-const std::map<std::string, std::vector<std::string>> kPipelines = {
+using Steps = std::vector<std::string>;
+
+// What a program is, wherever it runs: ops placed, gone from calls, merged, and whole.
+const Steps kShared = {"@Fwd0",
+                       "expand",
+                       "functionalize",
+                       "@Fwd1",
+                       "place",
+                       "@Bwd0",
+                       "inline-calls",
+                       "inline-single-trip-loops",
+                       "fold-constants",
+                       "simplify",
+                       "cse",
+                       "dce",
+                       "order-phases",
+                       "load-late",
+                       "offload-activations",
+                       "plan-recomputation",
+                       "@PreAlias"};
+
+// From there to what the machine runs (docs/rationale/machine-form.md).
+const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "dce", "@Machine"};
+
+// And to what this host runs: what its kernels can do, in their layouts.
+const Steps kHost = {"decompose",
+                     "fold-constants if decompose",
+                     "simplify if decompose",
+                     "cse if decompose",
+                     "dce if decompose",
+                     "channels-last",
+                     "pack-weights",
+                     "fuse-pointwise",
+                     "hoist-updates",
+                     "recompute-on-host",
+                     "pipeline-to-rings",
+                     "@MainLoops",
+                     "insert-ipu-copies",
+                     "dce",
+                     "@Final"};
+
+Steps joined(std::initializer_list<Steps> parts) {
+  Steps all;
+  for (const Steps& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+const std::map<std::string, Steps> kPipelines = {
     // What compile() runs on every module before lowering.
-    {"default",
-     {"@Fwd0",
-      "expand",
-      "functionalize",
-      "@Fwd1",
-      "place",
-      "@Bwd0",
-      "inline-calls",
-      "inline-single-trip-loops",
-      "decompose",
-      "fold-constants",
-      "simplify",
-      "cse",
-      "dce",
-      "order-phases",
-      "load-late",
-      "offload-activations",
-      "@PreAlias",
-      "channels-last",
-      "pack-weights",
-      "fuse-pointwise",
-      "hoist-updates",
-      "recompute",
-      "pipeline-to-rings",
-      "@MainLoops",
-      "insert-ipu-copies",
-      "dce",
-      "@Final"}},
+    {"default", joined({kShared, {"fork machine"}, kHost})},
+    // From the fork on, and all the way: for reading the machine form.
+    {"machine", kMachine},
+    {"machine-form", joined({kShared, kMachine})},
     // What makes a graph smaller without placing it: for reading captured graphs.
     {"simplify", {"inline-calls", "inline-single-trip-loops", "fold-constants", "simplify", "cse", "dce"}},
 };
@@ -68,11 +91,15 @@ bool is_known_moment(std::string_view moment) {
   return find_pass(what) != nullptr;
 }
 
-bool dump_wanted(std::string_view moment) {
+// Empty: nothing is wanted.
+std::string_view dumps_wanted() {
   const char* wanted = std::getenv("IPU_DUMP");
-  if (wanted == nullptr) return false;
+  return wanted == nullptr ? "" : wanted;
+}
+
+bool dump_wanted(std::string_view moment) {
   bool found = false;
-  std::string_view rest = wanted;
+  std::string_view rest = dumps_wanted();
   while (!rest.empty()) {
     size_t comma = std::min(rest.find(','), rest.size());
     std::string_view item = rest.substr(0, comma);
@@ -134,36 +161,66 @@ void verify_after(const ir::Module& module, ir::Form form, const std::string& wh
 }
 }  // namespace
 
+Step step_of(std::string_view text) {
+  constexpr std::string_view kFork = "fork ", kIf = " if ";
+  if (text.starts_with("@")) return {Step::Kind::kCheckpoint, std::string(text.substr(1)), ""};
+  if (text.starts_with(kFork)) return {Step::Kind::kFork, std::string(text.substr(kFork.size())), ""};
+  const size_t at = text.find(kIf);
+  if (at == std::string_view::npos) return {Step::Kind::kPass, std::string(text), ""};
+  return {Step::Kind::kPass, std::string(text.substr(0, at)), std::string(text.substr(at + kIf.size()))};
+}
+
+std::unique_ptr<ir::Module> run_fork(std::string_view name, const ir::Module& fork,
+                                     const PassContext& context, Verify verify) {
+  auto pipeline = kPipelines.find(std::string(name));
+  IPU_CHECK(pipeline != kPipelines.end(), fmt::format("fork to an unknown pipeline '{}'", name));
+  std::unique_ptr<ir::Module> module = fork.clone();
+  Statistics own;
+  PassContext inner;  // it sees nothing of the host
+  inner.system = context.system;
+  inner.statistics = &own;
+  run_pipeline(*module, pipeline->second, inner, verify);
+  return module;
+}
+
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
                         Verify verify) {
   Statistics statistics;
   PassContext inner = context;
   inner.statistics = &statistics;
-  ir::Form form = ops::form_of(module);  // only functionalize changes it
+  std::map<std::string, bool> has_changed;  // by pass, the last run of it
+  ir::Form form = ops::form_of(module);     // only functionalize changes it
   if (verify != Verify::kNever) ops::verify(module, form);
   bool is_verified = true;
-  for (const std::string& step : steps) {
-    if (step.starts_with("@")) {
-      dump(module, "at:" + step.substr(1));
+  for (const std::string& text : steps) {
+    const Step step = step_of(text);
+    if (step.kind == Step::Kind::kCheckpoint) {
+      dump(module, "at:" + step.name);
       continue;
     }
-    const PassInfo* info = find_pass(step);
+    if (step.kind == Step::Kind::kFork) {
+      if (context.forks != nullptr) (*context.forks)[step.name] = module.clone();
+      if (!dumps_wanted().empty()) run_fork(step.name, module, context, verify);
+      continue;
+    }
+    if (!step.only_if.empty() && !has_changed[step.only_if]) continue;
+    const PassInfo* info = find_pass(step.name);
     if (info == nullptr)
       throw Error(ErrorCode::kInvalidIr,
-                  fmt::format("unknown pass '{}': ipu-opt --list names the passes.", step));
+                  fmt::format("unknown pass '{}': ipu-opt --list names the passes.", step.name));
     poll_interruption();
-    ErrorContext activity(fmt::format("running pass '{}'", step));
-    dump(module, "before:" + step);
-    if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step);
-    const bool changed = info->make()->run(module, inner);
-    dump(module, "after:" + step);
+    ErrorContext activity(fmt::format("running pass '{}'", step.name));
+    dump(module, "before:" + step.name);
+    if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "pass " + step.name);
+    const bool changed = has_changed[step.name] = info->make()->run(module, inner);
+    dump(module, "after:" + step.name);
     if (changed) is_verified = false;
-    if (step == "functionalize" && form != ir::Form::kFunctional) {
+    if (step.name == "functionalize" && form != ir::Form::kFunctional) {
       form = ir::Form::kFunctional;
       is_verified = false;
     }
     if (verify != Verify::kEachPass || is_verified) continue;  // a module that stays as it was stays legal
-    verify_after(module, form, fmt::format("pass '{}'", step));
+    verify_after(module, form, fmt::format("pass '{}'", step.name));
     is_verified = true;
   }
   if (verify == Verify::kEnds && !is_verified)

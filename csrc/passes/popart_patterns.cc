@@ -144,8 +144,10 @@ std::vector<std::string> steps_under(std::vector<std::string> steps, const Patte
     switched.insert(pattern.pass);
     if (selection.is_enabled(pattern.name)) wanted.insert(pattern.pass);
   }
-  std::erase_if(steps,
-                [&](const std::string& step) { return switched.contains(step) && !wanted.contains(step); });
+  std::erase_if(steps, [&](const std::string& text) {
+    const Step step = step_of(text);
+    return switched.contains(step.name) && !wanted.contains(step.name);
+  });
   return steps;
 }
 

@@ -39,7 +39,7 @@ int list() {
   std::cout << "pipelines:\n";
   for (const auto& [name, steps] : named_pipelines()) {
     std::cout << "  " << name << ":";
-    for (const std::string& step : steps) std::cout << " " << step;
+    for (size_t i = 0; i < steps.size(); ++i) std::cout << (i == 0 ? " " : ", ") << steps[i];
     std::cout << "\n";
   }
   std::cout << "patterns of PopART:\n";
@@ -126,6 +126,7 @@ int run(int argc, char** argv) {
   }
   PassContext context;
   context.system = &ipu::target::find_system(system);
+  context.host = HostLimits::from_environment();
   if (is_list) return list();
   if (is_test) return test(files, context);
   if (is_results) return results(files[0], context);

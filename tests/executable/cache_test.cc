@@ -48,20 +48,24 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
 }
 
 TEST(ExecutableCache, the_key_has_every_option) {
-  const CompileOptions plain;
-  CompileOptions changed[6];
+  CompileOptions plain;
+  plain.host = {};
+  std::vector<CompileOptions> changed(8, plain);
   changed[0].pipeline = "simplify";
   changed[1].replicas = 2;
   changed[2].processes = 2;
   changed[3].input_groups = {1, 0};
   changed[4].auto_round_num_ipus = true;
   changed[5].any_ipu_count = true;
+  changed[6].host.memory = 1000;
+  changed[7].host.recomputation = passes::HostRecomputation::kNever;
   const auto options = [](const CompileOptions& of) {
     return cache_key(*sample(), target::find_system("pod16"), of, "1").at("options");
   };
   EXPECT_EQ(options(plain),
             "pipeline=default replicas=1 processes=1 input_groups={size:1,stride:1,assignment:[]} "
-            "auto_round_num_ipus=false any_ipu_count=false verify=ends");
+            "auto_round_num_ipus=false any_ipu_count=false verify=ends "
+            "host={recomputation:when_memory_asks,memory:9223372036854775807}");
   for (const CompileOptions& other : changed) EXPECT_NE(options(other), options(plain));
 }
 
@@ -73,14 +77,15 @@ TEST(ExecutableCache, the_key_has_the_memory_of_the_host_and_what_replaces_it) {
   ScopedVariable no_wish("POPTORCH_EXECUTE_RECOMPUTE", std::nullopt);
   const CacheKey unset = key();
   const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-  EXPECT_NE(unset.at("host").find(std::to_string(physical)), std::string::npos) << unset.at("host");
+  EXPECT_NE(unset.at("options").find("memory:" + std::to_string(physical)), std::string::npos)
+      << unset.at("options");
   ScopedVariable same("POPTORCH_HOST_MEMORY", std::to_string(physical));
   EXPECT_EQ(differing(unset, key()), Parts{});
   ScopedVariable less("POPTORCH_HOST_MEMORY", "1000000");
-  EXPECT_EQ(differing(unset, key()), Parts{"host"});
+  EXPECT_EQ(differing(unset, key()), Parts{"options"});
   ScopedVariable always("POPTORCH_EXECUTE_RECOMPUTE", "1");
   const CacheKey forced = key();
-  EXPECT_EQ(differing(unset, forced), Parts{"host"});
+  EXPECT_EQ(differing(unset, forced), Parts{"options"});
   ScopedVariable more("POPTORCH_HOST_MEMORY", "2000000");  // does not matter then
   EXPECT_EQ(differing(forced, key()), Parts{});
 }

@@ -229,12 +229,12 @@ class Mutator {
 
   template <class T>
   void mutate(T& v) {
-    if constexpr (executable::HasFields<T>) {
-      constexpr size_t count = std::tuple_size_v<std::remove_cvref_t<decltype(executable::Fields<T>::table)>>;
+    if constexpr (HasFields<T>) {
+      constexpr size_t count = std::tuple_size_v<std::remove_cvref_t<decltype(Fields<T>::table)>>;
       const size_t chosen = below(count);
       size_t at = 0;
       std::apply([&](const auto&... f) { ((at++ == chosen ? mutate(v.*(f.member)) : void()), ...); },
-                 executable::Fields<T>::table);
+                 Fields<T>::table);
     } else if constexpr (executable::is_vector<T>::value) {
       if (v.empty() || chance(4)) return edit_list(v);
       mutate(any(v));

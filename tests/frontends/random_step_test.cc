@@ -27,6 +27,7 @@ struct Model {
   ir::Module module;
   ForwardGraph forward;
   StepOptions options;
+  passes::HostLimits host;
 };
 
 // Values are 3 x 3. Blocks come in order of capture; IPUs are free, so stages may share one or come back to
@@ -121,22 +122,22 @@ void make(Model& model, unsigned number, bool training) {
                  {"eps", {0.1, true}},         {"max_weight_norm", {2.0, true}}};
   options.optimizer.groups = {group};
   for (int i = 0; i < 3; ++i) options.optimizer.group_of["w" + std::to_string(i)] = 0;
-  options.recomputation = static_cast<int64_t>(pick(5));
+  options.recomputation = ir::recomputation_mode(static_cast<int64_t>(pick(5)));
   build_step(model.forward, options);
-  if (pick(2) == 0) model.module.attributes.set("execute_recomputation", true);
+  if (pick(2) == 0) model.host.recomputation = passes::HostRecomputation::kAlways;
 }
 
-Results run(Model& model, unsigned seed) {
+Results run(const ir::Module& module, const StepOptions& options, unsigned seed) {
   std::mt19937 random(seed);
   auto tensor = [&] {
     std::vector<double> values(9);
     for (double& value : values) value = std::uniform_real_distribution<double>(-1, 1)(random);
     return ops::ReferenceTensor{{DType::kF32, {3, 3}}, values};
   };
-  ops::Interpreter interpreter(model.module, ops::Arithmetic::kF64);
+  ops::Interpreter interpreter(module, ops::Arithmetic::kF64);
   for (const std::string name : {"w0", "w1", "w2", "w3", "buffer"}) interpreter.variables[name] = tensor();
   for (int run = 0; run < 2; ++run) {
-    for (int64_t i = 0; i < model.options.device_iterations * model.options.accumulation; ++i)
+    for (int64_t i = 0; i < options.device_iterations * options.accumulation; ++i)
       for (const std::string name : {"x0", "x1"}) interpreter.streams[name].push_back(tensor());
     interpreter.streams[kSeedStream] = {{{DType::kU32, {2}}, {42.0, static_cast<double>(run)}}};
     interpreter.streams["optimizer.0.lr"] = {{{DType::kF32, {}}, {0.05}}};
@@ -157,16 +158,24 @@ TEST(RandomStep, OptimizedProgramsGiveTheNumbersOfTheStepAsBuilt) {
       make(built, seed, training);
       make(optimized, seed, training);
       SCOPED_TRACE("seed " + std::to_string(seed) + (training ? ", training" : ", inference"));
-      const Results expected = run(built, seed);
-      passes::run_pipeline(optimized.module, passes::named_pipelines().at("default"), {},
+      const Results expected = run(built.module, built.options, seed);
+      passes::PassContext context;
+      context.host = optimized.host;
+      passes::Forks forks;
+      context.forks = &forks;
+      passes::run_pipeline(optimized.module, passes::named_pipelines().at("default"), context,
                            passes::Verify::kEachPass);
-      const Results results = run(optimized, seed);
-      for (const auto& [name, values] : expected) {
-        ASSERT_EQ(results.at(name).size(), values.size()) << name;
-        for (size_t i = 0; i < values.size(); ++i)
-          ASSERT_NEAR(results.at(name)[i], values[i], 1e-7 * (1 + std::abs(values[i])))
-              << name << " " << i << "\n"
-              << ir::print(optimized.module);
+      const std::unique_ptr<ir::Module> machine =
+          passes::run_fork("machine", *forks.at("machine"), context, passes::Verify::kEachPass);
+      for (const ir::Module* made : {&std::as_const(optimized.module), &std::as_const(*machine)}) {
+        const Results results = run(*made, optimized.options, seed);
+        for (const auto& [name, values] : expected) {
+          ASSERT_EQ(results.at(name).size(), values.size()) << name;
+          for (size_t i = 0; i < values.size(); ++i)
+            ASSERT_NEAR(results.at(name)[i], values[i], 1e-7 * (1 + std::abs(values[i])))
+                << name << " " << i << (made == machine.get() ? " of the machine form\n" : "\n")
+                << ir::print(*made);
+        }
       }
     }
 }
@@ -179,9 +188,10 @@ TEST(RandomStep, TheEmulatorGivesTheNumbersOfTheInterpreter) {
       Model built, compiled;
       make(built, seed, training);
       make(compiled, seed, training);
-      const Results expected = run(built, seed);
+      const Results expected = run(built.module, built.options, seed);
       executable::CompileOptions options;
       options.auto_round_num_ipus = true;
+      options.host = compiled.host;
       const executable::Executable executable =
           executable::compile(compiled.module, target::find_system("pod16"), options);
       emulator::Engine engine(executable.program, emulator::EngineOptions{.threads = 2});

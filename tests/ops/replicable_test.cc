@@ -133,7 +133,7 @@ TEST(StandsWithUsers, a_block_that_reads_only_tensors_known_beforehand_is_a_stag
   options.places = {{"a", {0, 0}}, {"b", {1, 1}}, {"c", {2, 2}}, {"d", {3, 3}}};
   const frontends::StagePlan plan = frontends::plan_stages(forward, options.places);
   EXPECT_EQ(plan.blocks, (std::vector<std::string>{"a", "b", "d"}));
-  frontends::write_attributes(plan, options, *module);
+  ir::set_strategy(frontends::strategy_of(plan, options), *module);
   run_pass(*module, "place");
   auto ipu = [&](const char* name) { return forward.find_value(name)->producer()->settings.ipu; };
   EXPECT_EQ(ipu("sum"), 1);

@@ -69,9 +69,39 @@ INSTANTIATE_TEST_SUITE_P(All, PassesKeepNumbers,
 
 TEST(Pipelines, name_only_passes_that_exist) {
   for (const auto& [name, steps] : named_pipelines())
-    for (const std::string& step : steps)
-      EXPECT_TRUE(step.starts_with("@") || find_pass(step) != nullptr) << name << ": " << step;
+    for (const std::string& text : steps) {
+      const Step step = step_of(text);
+      if (step.kind == Step::Kind::kPass) EXPECT_NE(find_pass(step.name), nullptr) << name << ": " << text;
+      if (step.kind == Step::Kind::kFork) EXPECT_TRUE(named_pipelines().contains(step.name)) << text;
+      if (!step.only_if.empty()) EXPECT_NE(find_pass(step.only_if), nullptr) << name << ": " << text;
+    }
   EXPECT_TRUE(named_pipelines().contains("default"));
+}
+
+TEST(Pipelines, run_a_step_with_a_condition_only_after_a_change) {
+  auto left = [](const char* text) {
+    std::unique_ptr<ir::Module> module = ir::parse(text);
+    run_pipeline(*module, {"cse", "dce if cse"}, {}, Verify::kEachPass);
+    return module->graphs().front()->ops().size();
+  };
+  EXPECT_EQ(left("graph @f(%a: f32[2]) -> () { %b = neg(%a) : f32[2] return }"), 1u);
+  EXPECT_EQ(left("graph @f(%a: f32[2]) -> () { %b = neg(%a) : f32[2] %c = neg(%a) : f32[2] return }"), 0u);
+}
+
+TEST(Pipelines, take_a_copy_where_a_form_forks_off) {
+  std::unique_ptr<ir::Module> module =
+      ir::parse("graph @f(%a: f32[2], %b: f32[2]) -> f32[] { %y = mse_loss(%a, %b) : f32[] return %y }");
+  Forks forks;
+  PassContext context;
+  context.forks = &forks;
+  run_pipeline(*module, {"cse", "fork machine", "decompose"}, context, Verify::kEachPass);
+  EXPECT_EQ(ir::print(*module).find("mse_loss"), std::string::npos);
+  const std::string at_fork = ir::print(*forks.at("machine"));
+  EXPECT_NE(at_fork.find("mse_loss"), std::string::npos);
+  const std::unique_ptr<ir::Module> machine =
+      run_fork("machine", *forks.at("machine"), context, Verify::kEachPass);
+  EXPECT_NE(ir::print(*machine).find("mse_loss"), std::string::npos);
+  EXPECT_EQ(ir::print(*forks.at("machine")), at_fork);  // it may be run again
 }
 
 TEST(Pipelines, an_unknown_pass_is_refused) {

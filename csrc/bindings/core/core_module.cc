@@ -255,15 +255,20 @@ class CoreSession {
   std::vector<Bound> bound_;  // by stream
 };
 
+// What decides about the program of a text; of records the step options do too.
+executable::CompileOptions compile_options(int replicas, int processes = 1) {
+  executable::CompileOptions options;
+  options.replicas = replicas;
+  options.processes = processes;
+  return options;
+}
+
 // A session of the module that `make` gives; made and compiled without the interpreter's lock.
-std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make, int replicas,
-                                      int processes) {
+std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
+                                      const executable::CompileOptions& options) {
   executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = make();
-    executable::CompileOptions options;
-    options.replicas = replicas;
-    options.processes = processes;
     return executable::compile(*module, target::attached_system(), options);
   });
   return std::make_unique<CoreSession>(std::move(executable));
@@ -293,12 +298,12 @@ void set_job(CoreSession& session, int first_replica, py::object exchange) {
 
 std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas,
                                      int processes) {
-  return compiled([&] { return ir::parse(text, source); }, replicas, processes);
+  return compiled([&] { return ir::parse(text, source); }, compile_options(replicas, processes));
 }
 
-std::unique_ptr<CoreSession> compile_model(const py::dict& model, const py::dict& program, int replicas) {
-  std::unique_ptr<ir::Module> module = module_of_records(model, program);
-  return compiled([&] { return std::move(module); }, replicas, 1);
+std::unique_ptr<CoreSession> compile_model(const py::dict& model, const py::dict& program) {
+  RecordsProgram made = program_of_records(model, program);
+  return compiled([&] { return std::move(made.module); }, compile_options(made.replicas));
 }
 
 void translate(std::exception_ptr pointer) {
@@ -351,13 +356,18 @@ PYBIND11_MODULE(_native, m) {
           "their order, for those of this one; all call it in the same order.")
       .def(
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
-          "The IR after all passes.")
+          "The IR after all passes, as this computer runs it.")
+      .def(
+          "machine_text",
+          [](CoreSession& s) { return without_gil([&] { return s.session().executable().machine_text(); }); },
+          "The IR as the machine runs it, the same on every computer: ops whole, planned recomputation carried out, "
+          "stages, rings and copies between IPUs.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
-  m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"), py::arg("replicas"));
+  m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"));
   m.def("model_text", [](const py::dict& model, const py::dict& program) {
-    return ir::print(*module_of_records(model, program));
+    return ir::print(*program_of_records(model, program).module);
   });
   m.def("importers", [](const std::string& domain) {
     py::list list;

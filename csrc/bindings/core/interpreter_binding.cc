@@ -21,6 +21,7 @@ std::unique_ptr<ir::Module> parsed(const std::string& text, const std::string& s
   std::unique_ptr<ir::Module> module = ir::parse(text, source);
   passes::PassContext context;
   context.system = &target::attached_system();
+  context.host = passes::HostLimits::from_environment();
   passes::run_pipeline(*module, steps, context, passes::Verify::kEachPass);
   return module;
 }

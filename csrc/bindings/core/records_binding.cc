@@ -200,21 +200,21 @@ records::ProgramOptions options_of(const py::dict& data) {
   };
   if (data.contains("loss")) options.loss = read<std::string>(data["loss"], "'loss'", "a name");
   if (data.contains("optimizer"))
-    options.optimizer = optimizer_of(read<py::dict>(data["optimizer"], "'optimizer'", "a dictionary"));
-  options.device_iterations = number("device_iterations");
-  options.accumulation = number("accumulation");
-  options.replicas = static_cast<int>(number("replicas"));
+    options.step.optimizer = optimizer_of(read<py::dict>(data["optimizer"], "'optimizer'", "a dictionary"));
+  options.step.device_iterations = number("device_iterations");
+  options.step.accumulation = number("accumulation");
+  options.step.replicas = static_cast<int>(number("replicas"));
   return options;
 }
 
 }  // namespace
 
-std::unique_ptr<ir::Module> module_of_records(const py::dict& model, const py::dict& program) {
+RecordsProgram program_of_records(const py::dict& model, const py::dict& program) {
   const records::ModelRecord record = model_of(model);
   const records::ProgramOptions options = options_of(program);
   return python::without_gil([&] {
     Interruptible scope(&python::interrupted);
-    return records::build_program(record, options);
+    return RecordsProgram{records::build_program(record, options), options.step.replicas};
   });
 }
 

@@ -9,7 +9,11 @@
 
 namespace ipu::bindings {
 
+struct RecordsProgram {
+  std::unique_ptr<ir::Module> module;
+  int replicas = 1;
+};
 // `model` and `program` as ipu_core.compile_model describes them. Error(kTypeMismatch) for data of another form.
-std::unique_ptr<ir::Module> module_of_records(const pybind11::dict& model, const pybind11::dict& program);
+RecordsProgram program_of_records(const pybind11::dict& model, const pybind11::dict& program);
 
 }  // namespace ipu::bindings

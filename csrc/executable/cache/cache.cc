@@ -19,7 +19,6 @@
 #include "executable/file.h"
 #include "ir/text/text.h"
 #include "lowering/lower.h"
-#include "passes/host_limits.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 #include "support/log.h"
@@ -246,7 +245,6 @@ CacheKey cache_key(const ir::Module& module, const target::System& system, const
   return {{"graph", digest_hex(structure_text(module))},
           {"constants", constants_digest(module)},
           {"options", key_text(options)},
-          {"host", passes::host_limits_text()},
           {"machine", key_text(system)},
           {"version", fmt::format("{} {}", version, library_digest())}};
 }

@@ -7,20 +7,28 @@
 #include "executable/format/json_fields.h"
 #include "executable/format/program_fields.h"
 
-namespace ipu::executable {
+namespace ipu {
 
 template <>
 struct EnumNames<passes::Verify> {
   static constexpr std::string_view names[] = {"never", "ends", "each_pass"};
 };
-IPU_FIELDS(CompileOptions, field("pipeline", &T::pipeline), field("replicas", &T::replicas),
+template <>
+struct EnumNames<passes::HostRecomputation> {
+  static constexpr std::string_view names[] = {"never", "when_memory_asks", "always"};
+};
+IPU_FIELDS(passes::HostLimits, field("recomputation", &T::recomputation), field("memory", &T::memory));
+IPU_FIELDS(executable::CompileOptions, field("pipeline", &T::pipeline), field("replicas", &T::replicas),
            field("processes", &T::processes), field("input_groups", &T::input_groups),
            field("auto_round_num_ipus", &T::auto_round_num_ipus), field("any_ipu_count", &T::any_ipu_count),
-           field("verify", &T::verify));
+           field("verify", &T::verify), field("host", &T::host));
 IPU_FIELDS(target::System, field("name", &T::name), field("ipu_version", &T::ipu_version),
            field("num_ipus", &T::num_ipus), field("tiles_per_ipu", &T::tiles_per_ipu),
            field("bytes_per_tile", &T::bytes_per_tile), field("clock_hz", &T::clock_hz));
 
+}  // namespace ipu
+
+namespace ipu::executable {
 namespace {
 
 // No spaces: they part the fields of the whole.

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "executable/format/container.h"
-#include "executable/format/fields.h"
 #include "executable/signature.h"
 #include "program/program.h"
 #include "support/attributes.h"
 #include "support/error.h"
+#include "support/fields.h"
 #include "support/foreign_text.h"
 #include "support/tensor_spec.h"
 
@@ -31,13 +31,8 @@ struct is_map : std::false_type {};
 template <class T>
 struct is_map<std::map<std::string, T>> : std::true_type {};
 
+using ipu::enum_name;
 std::string_view enum_name(program::Opcode value);  // "" for a value without a name
-template <class E>
-requires requires { EnumNames<E>::names; }
-std::string_view enum_name(E value) {
-  auto i = static_cast<size_t>(value);
-  return i < std::size(EnumNames<E>::names) ? EnumNames<E>::names[i] : std::string_view();
-}
 
 class FieldWriter {
  public:

@@ -1,10 +1,10 @@
 // Fields of a machine-level program in files.
 #pragma once
 
-#include "executable/format/fields.h"
 #include "program/program.h"
+#include "support/fields.h"
 
-namespace ipu::executable {
+namespace ipu {
 
 template <>
 struct EnumNames<program::Storage> {
@@ -50,4 +50,4 @@ IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::var
            field("origins", &T::origins), field("replicas", &T::replicas),
            field("input_groups", &T::input_groups), field("entry_points", &T::entry_points));
 
-}  // namespace ipu::executable
+}  // namespace ipu

@@ -1,10 +1,10 @@
 // Fields of a signature and of the optimizer it was compiled for.
 #pragma once
 
-#include "executable/format/fields.h"
 #include "executable/signature.h"
+#include "support/fields.h"
 
-namespace ipu::executable {
+namespace ipu {
 
 template <>
 struct EnumNames<optimizers::Kind> {
@@ -22,21 +22,22 @@ IPU_FIELDS(optimizers::Spec, field("kind", &T::kind), field("groups", &T::groups
            field("accum_dtype", &T::accum_dtype), field("velocity_dtype", &T::velocity_dtype),
            field("second_dtype", &T::second_dtype));
 
-IPU_FIELDS(Signature::Input, field("name", &T::name), field("shape", &T::shape), field("dtype", &T::dtype),
-           field("items", &T::items), field("streams", &T::streams));
-IPU_FIELDS(Signature::Output, field("shape", &T::shape), field("dtype", &T::dtype), field("items", &T::items),
-           field("stream", &T::stream), field("same_as", &T::same_as), field("constant", &T::constant));
-IPU_FIELDS(Signature::Mutated, field("input", &T::input), field("output", &T::output),
+IPU_FIELDS(executable::Signature::Input, field("name", &T::name), field("shape", &T::shape),
+           field("dtype", &T::dtype), field("items", &T::items), field("streams", &T::streams));
+IPU_FIELDS(executable::Signature::Output, field("shape", &T::shape), field("dtype", &T::dtype),
+           field("items", &T::items), field("stream", &T::stream), field("same_as", &T::same_as),
+           field("constant", &T::constant));
+IPU_FIELDS(executable::Signature::Mutated, field("input", &T::input), field("output", &T::output),
            field("also", &T::also));
-IPU_FIELDS(Signature::Moved, field("input", &T::input), field("dims", &T::dims));
-IPU_FIELDS(Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
+IPU_FIELDS(executable::Signature::Moved, field("input", &T::input), field("dims", &T::dims));
+IPU_FIELDS(executable::Signature::HyperStream, field("stream", &T::stream), field("group", &T::group),
            field("name", &T::name));
-IPU_FIELDS(Signature::ModelTensor, field("name", &T::name), field("shape", &T::shape),
+IPU_FIELDS(executable::Signature::ModelTensor, field("name", &T::name), field("shape", &T::shape),
            field("dtype", &T::dtype), field("is_parameter", &T::is_parameter),
            field("trainable", &T::trainable));
-IPU_FIELDS(Signature, field("inputs", &T::inputs), field("outputs", &T::outputs),
+IPU_FIELDS(executable::Signature, field("inputs", &T::inputs), field("outputs", &T::outputs),
            field("mutated", &T::mutated), field("moved", &T::moved), field("hypers", &T::hypers),
            field("states", &T::states), field("constants", &T::constants), field("optimizer", &T::optimizer),
            field("training", &T::training), field("graph", &T::graph));
 
-}  // namespace ipu::executable
+}  // namespace ipu

@@ -64,7 +64,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
 }
 
 void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
-  if (options.schedule != Schedule::kPipelined || plan.forward_stages == 1) return;
+  if (options.schedule != ir::Schedule::kPipelined || plan.forward_stages == 1) return;
   const int64_t forward = std::max(plan.counted_stages, plan.forward_stages);
   if (!options.training) {
     if (options.device_iterations >= forward) return;
@@ -86,26 +86,27 @@ void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
                   needed));
 }
 
-void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module) {
-  module.attributes.set("blocks", plan.blocks);
-  module.attributes.set("block_stages", plan.stages);
-  module.attributes.set("block_ipus", plan.ipus);
-  module.attributes.set("forward_stages", static_cast<int64_t>(plan.forward_stages));
-  constexpr const char* kNames[] = {"sharded", "pipelined", "phased"};  // in the order of Schedule
-  module.attributes.set("schedule", std::string(kNames[static_cast<size_t>(options.schedule)]));
+ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
+  ir::Strategy strategy;
+  strategy.blocks = plan.blocks;
+  strategy.block_stages = plan.stages;
+  strategy.block_ipus = plan.ipus;
+  strategy.forward_stages = plan.forward_stages;
+  strategy.schedule = options.schedule;
+  if (options.training) strategy.recomputation = options.recomputation;
   if (options.schedule == Schedule::kPhased) {
-    module.attributes.set("block_phases", plan.phases);
-    module.attributes.set("backward_phase_base", number_phases(options.phases).backward_base);
+    strategy.block_phases = plan.phases;
+    strategy.backward_phase_base = number_phases(options.phases).backward_base;
   }
   const TensorLocation& activations = options.activations;
   const bool stay_alive =
       options.schedule == Schedule::kPhased && options.phases.liveness == Liveness::kAlwaysLive;
-  if (!activations.off_chip || stay_alive || !options.training) return;
-  module.attributes.set("offload_activations", activations.min_elements_off_chip);
-  if (options.phases.liveness == Liveness::kOffChipAfterEachPhase)
-    module.attributes.set("offload_after_each_phase", true);
-  if (activations.loads_io) module.attributes.set("activations_load_io", true);
-  if (activations.stores_io) module.attributes.set("activations_store_io", true);
+  if (!activations.off_chip || stay_alive || !options.training) return strategy;
+  strategy.offload_activations = activations.min_elements_off_chip;
+  strategy.offload_after_each_phase = options.phases.liveness == Liveness::kOffChipAfterEachPhase;
+  strategy.activations_load_io = activations.loads_io;
+  strategy.activations_store_io = activations.stores_io;
+  return strategy;
 }
 
 }  // namespace ipu::frontends

@@ -1,5 +1,5 @@
 // Pipeline stages from blocks: which block is in which stage on which IPU, counted over the captured graph.
-// Written to the module's attributes, where the pass `place` reads them.
+// They become part of the module's strategy, which the pass `place` reads.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontends/common/step_builder.h"
+#include "ir/strategy.h"
 
 namespace ipu::frontends {
 
@@ -29,6 +30,7 @@ void plan_phases(StagePlan& plan, const StepOptions& options);
 // Throws Error(kGradientAccumulationTooSmall) or Error(kDeviceIterationsTooSmall).
 void check_pipeline_fill(const StagePlan& plan, const StepOptions& options);
 
-void write_attributes(const StagePlan& plan, const StepOptions& options, ir::Module& module);
+// What the passes will read: the plan and what the options say about schedule and recomputation.
+ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options);
 
 }  // namespace ipu::frontends

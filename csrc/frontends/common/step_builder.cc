@@ -22,9 +22,7 @@ void StepEmitter::build() {
   plan_ = plan_stages(*forward_.graph, options_.places);
   if (options_.schedule == Schedule::kPhased) plan_phases(plan_, options_);
   check_pipeline_fill(plan_, options_);
-  write_attributes(plan_, options_, module_);
-  if (options_.training && options_.recomputation != 0)
-    module_.attributes.set("auto_recomputation", options_.recomputation);
+  ir::set_strategy(strategy_of(plan_, options_), module_);
   is_pipelined_ = options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1;
   for (size_t i = 0; i < plan_.blocks.size(); ++i) {
     stage_of_block_[plan_.blocks[i]] = plan_.stages[i];

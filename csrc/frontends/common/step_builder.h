@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontends/common/memory_placement.h"
-#include "ir/module.h"
+#include "ir/strategy.h"
 #include "optimizers/optimizer.h"
 
 namespace ipu::frontends {
@@ -37,7 +37,7 @@ struct ForwardGraph {
   std::vector<Output> outputs;
 };
 
-enum class Schedule : uint8_t { kSharded, kPipelined, kPhased };
+using ir::Schedule;
 
 struct StepOptions {
   bool training = false;
@@ -48,7 +48,7 @@ struct StepOptions {
   int64_t device_iterations = 1, accumulation = 1;
   int replicas = 1;  // of all processes of the job: gradients are summed over them
   Schedule schedule = Schedule::kPipelined;
-  int64_t recomputation = 0;  // as the pass `recompute` numbers its modes; 0: off
+  ir::RecomputationMode recomputation = ir::RecomputationMode::kNone;
   // Block id → (stage, ipu); "" is what comes before the first block.
   struct Placement {
     int stage = 0, ipu = 0;

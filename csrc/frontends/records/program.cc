@@ -35,15 +35,11 @@ void put_in_one_group(const ForwardGraph& forward, optimizers::Spec& spec) {
 
 std::unique_ptr<ir::Module> build_program(const ModelRecord& model, const ProgramOptions& options) {
   Imported imported = import_model(model, options.loss);
-  StepOptions step;
-  step.device_iterations = options.device_iterations;
-  step.accumulation = options.accumulation;
-  step.replicas = options.replicas;
+  StepOptions step = options.step;
   if (!options.loss.empty()) {
     step.training = true;
     check_loss(imported.loss, options.loss);
     step.loss = imported.loss;
-    step.optimizer = options.optimizer;
     if (step.optimizer.group_of.empty()) put_in_one_group(imported.forward, step.optimizer);
   }
   build_step(imported.forward, step);

@@ -4,18 +4,17 @@
 #include <memory>
 #include <string>
 
+#include "frontends/common/step_builder.h"
 #include "frontends/records/records.h"
 #include "ir/module.h"
-#include "optimizers/optimizer.h"
 
 namespace ipu::frontends::records {
 
 struct ProgramOptions {
   std::string loss;  // name of the value to minimise; "": inference
-  // `group_of` empty: all trained initialisers are in group 0.
-  optimizers::Spec optimizer;
-  int64_t device_iterations = 1, accumulation = 1;
-  int replicas = 1;
+  // Without loss; it is training when there is one. `optimizer.group_of` empty: all trained initialisers are in
+  // group 0.
+  StepOptions step;
 };
 
 // Entry point "main" that reads the model's inputs from streams of their names and writes its outputs to such.

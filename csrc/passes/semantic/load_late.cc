@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "ir/regions.h"
+#include "ir/strategy.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
 
@@ -21,7 +22,7 @@ class LoadLate : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
     if (module.remote_buffers().empty()) return false;
-    is_phased_ = module.attributes.text("schedule", "sharded") == "phased";
+    is_phased_ = ir::strategy_of(module).schedule == ir::Schedule::kPhased;
     stored_in_.clear();
     moved_ = added_ = 0;
     for (ir::Graph* graph : callees_first(module)) note_stores(*graph);

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ir/strategy.h"
 #include "ops/definition/build.h"
 #include "ops/replicable.h"
 #include "passes/effects.h"
@@ -24,14 +25,14 @@ using ir::Value;
 class OffloadActivations : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    if (!module.attributes.has("offload_activations") ||
-        module.attributes.boolean("activations_offloaded", false))
+    const ir::Strategy strategy = ir::strategy_of(module);
+    if (strategy.offload_activations < 0 || module.attributes.boolean("activations_offloaded", false))
       return false;
-    min_elements_ = module.attributes.integer("offload_activations");
-    is_phased_ = module.attributes.text("schedule", "sharded") == "phased";
-    each_phase_ = module.attributes.boolean("offload_after_each_phase", false);
-    load_io_ = module.attributes.boolean("activations_load_io", false);
-    store_io_ = module.attributes.boolean("activations_store_io", false);
+    min_elements_ = strategy.offload_activations;
+    is_phased_ = strategy.schedule == ir::Schedule::kPhased;
+    each_phase_ = strategy.offload_after_each_phase;
+    load_io_ = strategy.activations_load_io;
+    store_io_ = strategy.activations_store_io;
     stored_ = loaded_ = left_ = 0;
     std::unordered_set<const ir::Graph*> pipelined;
     for (const auto& graph : module.graphs())

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ir/strategy.h"
 #include "ops/definition/effects.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
@@ -22,7 +23,7 @@ namespace {
 class OrderPhases : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    if (module.attributes.text("schedule", "sharded") != "phased") return false;
+    if (ir::strategy_of(module).schedule != ir::Schedule::kPhased) return false;
     const Effects effects(module);
     int64_t moved = 0;
     for (const auto& graph : module.graphs())

@@ -1,7 +1,6 @@
-// Gives every op its IPU and, in pipelines, its stage, in phased programs its phase: block → place by the tables
-// in the module's attributes ("blocks", "block_stages", "block_ipus", "block_phases", "forward_stages",
-// "backward_phase_base", "schedule"), written by the step builder. Backward ops carry the block of their forward
-// op and land in the mirrored stage 2F-2-i, or in phase "backward_phase_base" - p. Ops that
+// Gives every op its IPU and, in pipelines, its stage, in phased programs its phase: block → place by the tables of the
+// module's strategy (ir/strategy.h), written by the step builder. Backward ops carry the block of their forward op and
+// land in the mirrored stage 2F-2-i, or in phase "backward_phase_base" - p. Ops that
 // stand with their users (ops/replicable.h) get the place of the first, and variables too. Not here:
 // copies between IPUs (insert-ipu-copies), the split into stages (pipeline-to-rings), the order of phases (order-phases).
 #include <fmt/core.h>
@@ -12,6 +11,7 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ir/strategy.h"
 #include "ops/replicable.h"
 #include "passes/pass.h"
 #include "support/error.h"
@@ -44,22 +44,14 @@ class Place : public Pass {
  private:
   void read_tables(const ir::Module& module) {
     places_.clear();
-    const Attributes& attributes = module.attributes;
-    forward_stages_ = attributes.integer("forward_stages", 1);
-    is_pipelined_ = attributes.text("schedule", "sharded") == "pipelined" && forward_stages_ > 1;
-    is_phased_ = attributes.text("schedule", "sharded") == "phased";
-    backward_phase_base_ = attributes.integer("backward_phase_base", 0);
-    if (!attributes.has("blocks")) return;
-    const std::vector<std::string>& blocks = attributes.texts("blocks");
-    const std::vector<int64_t> stages =
-        attributes.integers("block_stages", std::vector<int64_t>(blocks.size()));
-    const std::vector<int64_t> ipus = attributes.integers("block_ipus", std::vector<int64_t>(blocks.size()));
-    const std::vector<int64_t> phases =
-        attributes.integers("block_phases", std::vector<int64_t>(blocks.size()));
-    IPU_CHECK(
-        stages.size() == blocks.size() && ipus.size() == blocks.size() && phases.size() == blocks.size(),
-        "tables of blocks differ in length");
-    for (size_t i = 0; i < blocks.size(); ++i) places_[blocks[i]] = {stages[i], ipus[i], phases[i]};
+    const ir::Strategy strategy = ir::strategy_of(module);
+    forward_stages_ = strategy.forward_stages;
+    is_pipelined_ = strategy.schedule == ir::Schedule::kPipelined && forward_stages_ > 1;
+    is_phased_ = strategy.schedule == ir::Schedule::kPhased;
+    backward_phase_base_ = strategy.backward_phase_base;
+    for (size_t i = 0; i < strategy.blocks.size(); ++i)
+      places_[strategy.blocks[i]] = {strategy.block_stages[i], strategy.block_ipus[i],
+                                     strategy.block_phases.empty() ? 0 : strategy.block_phases[i]};
   }
 
   BlockPlace place_of_block(const ir::Op& op) const {

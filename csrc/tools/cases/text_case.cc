@@ -258,9 +258,10 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
     const Script script = script_of(test.text);
     result.failure = played(script, *module, "Before the passes, ");
     if (!result.failure.empty()) return result;
-    for (const std::string& step : test.steps) {
-      if (step.starts_with("@")) continue;
-      result.failure = run_step(*module, step, context);
+    for (const std::string& text : test.steps) {
+      const Step step = step_of(text);
+      if (step.kind != Step::Kind::kPass) continue;
+      result.failure = run_step(*module, step.name, context);
       if (!result.failure.empty()) return result;
     }
     result.output = ir::print(*module);

@@ -96,7 +96,11 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
         return None
     folder = os.path.join(given.get("autoReport.directory", "."), name)
     os.makedirs(folder, exist_ok=True)
-    files = {"ir.txt": executor.ir_text(), "program.txt": executor.program_text()}
+    files = {
+        "ir.txt": executor.machine_text(),
+        "host_ir.txt": executor.ir_text(),
+        "program.txt": executor.program_text(),
+    }
     for file_name, text in files.items():
         with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
             file.write(text)

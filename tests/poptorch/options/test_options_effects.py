@@ -403,7 +403,8 @@ def test_waiting_for_ipus(monkeypatch):
 def test_reports_are_written_where_profiling_says(tmp_path, monkeypatch):
     options = poptorch.Options().enableProfiling(str(tmp_path)).modelName("small")
     poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
-    assert sorted(file.name for file in (tmp_path / "small").iterdir()) == ["ir.txt", "memory.json", "program.txt"]
+    files = sorted(file.name for file in (tmp_path / "small").iterdir())
+    assert files == ["host_ir.txt", "ir.txt", "memory.json", "program.txt"]
     assert json.loads((tmp_path / "small" / "memory.json").read_text())["ipus"][0]["variables"]
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.directory": "elsewhere"}')
     lines = log_lines(lambda: poptorch.Options().enableProfiling("here"))

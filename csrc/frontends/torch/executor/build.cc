@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "executable/cache/cache.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/executor.h"
@@ -17,13 +16,13 @@ namespace {
 
 // Replicas that are fed different inputs compute different values for a buffer that forward writes.
 void check_buffers(const Captured& captured, const CompileSettings& s) {
-  if (!s.broadcast_buffers || s.input_groups.count(s.replicas) == 1) return;
+  if (!s.broadcast_buffers || s.compile.input_groups.count(s.compile.replicas) == 1) return;
   for (const StateSpec& state : captured.states) {
     if (state.output < 0) continue;
     throw Error(ErrorCode::kCapture,
                 std::string("buffers cannot be broadcast: forward writes the ") +
                     (state.is_parameter ? "parameter '" : "buffer '") + state.name + "' in place, and " +
-                    std::to_string(s.input_groups.count(s.replicas)) +
+                    std::to_string(s.compile.input_groups.count(s.compile.replicas)) +
                     " groups of replicas with inputs of their own would each write another value.\n"
                     "  try:      Options.broadcastBuffers(False): each replica keeps its own value, and one "
                     "of them is read back");
@@ -85,7 +84,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
     ForwardGraph::Input i;
     i.kind = ForwardGraph::Input::Kind::kVariable;
     i.name = s->name;
-    i.trainable = settings.training && s->trainable;
+    i.trainable = settings.step.training && s->trainable;
     i.is_parameter = s->is_parameter;
     if (auto at = settings.groupings.find(s->name); at != settings.groupings.end()) {
       i.grouping = at->second.groups;
@@ -115,54 +114,31 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
     forward.outputs.push_back(o);
   }
 
-  StepOptions step;
-  step.training = settings.training;
-  if (settings.training)
-    step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
-  step.optimizer = settings.optimizer;
-  step.mean_reduction = settings.mean_reduction;
-  step.running_mean = settings.running_mean;
-  step.device_iterations = settings.device_iterations;
-  step.accumulation = settings.accumulation;
-  step.replicas = settings.replicas * settings.processes;
-  step.schedule = settings.schedule;
-  step.places = settings.places;
-  step.phases = settings.phases;
-  step.weights = settings.weights;
-  step.optimizer_state = settings.optimizer_state;
-  step.accumulators = settings.accumulators;
-  step.activations = settings.activations;
-  step.replicas_of_process = settings.replicas;
-  step.io_tiles = settings.io_tiles;
-  step.recomputation = settings.recomputation;
-  for (const auto& [block, place] : settings.places)
+  StepOptions step = settings.step;
+  if (step.training) step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
+  step.replicas = settings.compile.replicas * settings.compile.processes;
+  step.replicas_of_process = settings.compile.replicas;
+  for (const auto& [block, place] : step.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
-  tensor_names_ = torch_frontend::tensor_names(forward, settings.training);
+  tensor_names_ = torch_frontend::tensor_names(forward, step.training);
   log_graph(forward, step);
   add_anchors(forward, step, settings.anchors, {"", "", settings.output_mode, settings.output_period});
   passes::dump(*captured.module, "at:Captured");
-  executable::CompileOptions options;
-  options.replicas = settings.replicas;
-  options.processes = settings.processes;
-  options.input_groups = settings.input_groups;
-  options.auto_round_num_ipus = settings.auto_round_num_ipus;
-  options.any_ipu_count = settings.any_ipu_count;
-  executable::check_ipu_count(placed_ipus(*captured.graph, settings.places), options);  // before it is filled
+  executable::check_ipu_count(placed_ipus(*captured.graph, step.places),
+                              settings.compile);  // before it is filled
   build_step(forward, step);
   keep_description(back_end_form(forward, step, {settings.product_partials, settings.convolution_partials}),
                    forward);
 
   poll_interruption();
 
-  executable::Executable executable = executable::compile_cached(
-      *captured.module, target_system(settings), options,
-      {.directory = settings.cache_directory,
-       .version = settings.version,
-       .interrupted = settings.interrupted,
-       .front_end = "device_iterations=" + std::to_string(settings.device_iterations) +
-                    " accumulation=" + std::to_string(settings.accumulation),
-       .objection = [&](const program::Program& program) { return objection(captured, settings, program); }});
+  executable::CacheOptions cache = settings.cache;
+  cache.front_end = "device_iterations=" + std::to_string(step.device_iterations) +
+                    " accumulation=" + std::to_string(step.accumulation);
+  cache.objection = [&](const program::Program& program) { return objection(captured, settings, program); };
+  executable::Executable executable =
+      executable::compile_cached(*captured.module, target_system(settings), settings.compile, cache);
   captured.module.reset();
   captured.graph = nullptr;
   return executable;
@@ -186,7 +162,7 @@ Executor::Executor(Captured& captured, const CompileSettings& settings) {
   ErrorContext activity("compiling the model");
   const std::string graph = graph_digest(captured);
   // A model whose outputs are all known on the host needs no device.
-  bool device = settings.training || captured.host_outputs > 0 ||
+  bool device = settings.step.training || captured.host_outputs > 0 ||
                 std::any_of(captured.states.begin(), captured.states.end(),
                             [](const StateSpec& s) { return s.written; });
   executable::Executable executable;

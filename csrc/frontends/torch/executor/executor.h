@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "executable/cache/cache.h"
 #include "executable/compile.h"
 #include "executable/signature.h"
 #include "frontends/common/step_builder.h"
@@ -28,12 +29,10 @@ struct BackEndForm;  // back_end_form.h
 
 // What the options of a wrapper say about a program.
 struct CompileSettings {
-  bool training = false;
-  int64_t device_iterations = 1, accumulation = 1;
-  int replicas = 1;
-  int processes = 1;                   // of the job; each has that many replicas
-  ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
-  bool broadcast_buffers = true;       // buffers stay equal on all replicas: none may be written
+  StepOptions step;  // without loss, replicas and anchors: the captured graph and `compile` say those
+  executable::CompileOptions compile;
+  executable::CacheOptions cache;
+  bool broadcast_buffers = true;  // buffers stay equal on all replicas: none may be written
   struct Grouping {
     ReplicaGrouping groups;
     bool all_replicas = false;  // read back one value per replica instead of one per group
@@ -41,21 +40,11 @@ struct CompileSettings {
   std::map<std::string, Grouping> groupings;  // parameters that differ between groups of replicas
   ir::OutputMode output_mode = ir::OutputMode::kAll;
   int64_t output_period = 1;
-  Schedule schedule = Schedule::kPipelined;
-  std::map<std::string, StepOptions::Placement> places;
-  bool mean_reduction = true, running_mean = false;
-  bool auto_round_num_ipus = false;
-  int64_t recomputation = 0;   // autoRecomputation: 0 none, 1 standard, 2 norm only, 3 pipeline, 4 all
-  bool any_ipu_count = false;  // IPU models and offline targets
-  optimizers::Spec optimizer;
-  std::string cache_directory;                  // of compiled programs; empty: none
-  std::string version;                          // of the package
-  int offline_ipu_version = 0;                  // compile for another machine than the attached one
-  std::function<bool()> interrupted = nullptr;  // asked while waiting for another process that compiles
+  int offline_ipu_version = 0;  // compile for another machine than the attached one
   std::vector<AnchorRequest> anchors;
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
-  int64_t io_tiles = 0;  // reserved on each IPU
+  int64_t io_tiles = 0;                                                    // reserved on each IPU
   std::string product_partials = "float", convolution_partials = "float";  // shown, without effect
 };
 

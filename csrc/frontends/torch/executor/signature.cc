@@ -53,9 +53,9 @@ at::Tensor first_of_groups(const ReplicaGrouping& groups, int replicas) {
 
 std::string moves_others(const std::string& stream, int64_t moved, const CompileSettings& settings) {
   return "a run moves " + std::to_string(moved) + " elements of '" + stream +
-         "' where device_iterations=" + std::to_string(settings.device_iterations) +
-         " accumulation=" + std::to_string(settings.accumulation) + " make " +
-         std::to_string(settings.device_iterations * settings.accumulation);
+         "' where device_iterations=" + std::to_string(settings.step.device_iterations) +
+         " accumulation=" + std::to_string(settings.step.accumulation) + " make " +
+         std::to_string(settings.step.device_iterations * settings.step.accumulation);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ at::Tensor torch_tensor(const executable::HostTensor& tensor) {
 std::string objection(const Captured& captured, const CompileSettings& settings,
                       const program::Program& program) {
   const std::vector<program::HostElements> elements = program::host_elements(program, 0);
-  const int64_t wanted = settings.device_iterations * settings.accumulation;
+  const int64_t wanted = settings.step.device_iterations * settings.step.accumulation;
   const auto check = [&](const std::string& name) -> std::string {
     const int stream = find_stream(&program, name);
     if (stream < 0 || !elements[stream].is_used() || elements[stream].is_constant() ||
@@ -135,13 +135,13 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     IPU_CHECK(why.empty(), why);
   }
   executable::Signature signature;
-  signature.training = settings.training;
-  signature.optimizer = settings.optimizer;
+  signature.training = settings.step.training;
+  signature.optimizer = settings.step.optimizer;
   // What crosses the edge is counted by the program; an input it does not read is as large as the others.
   const std::vector<program::HostElements> elements =
       program == nullptr ? std::vector<program::HostElements>() : program::host_elements(*program, 0);
-  const int64_t micro_batches =
-      settings.input_groups.count(settings.replicas) * settings.device_iterations * settings.accumulation;
+  const int64_t micro_batches = settings.compile.input_groups.count(settings.compile.replicas) *
+                                settings.step.device_iterations * settings.step.accumulation;
   for (const InputSpec& spec : captured.inputs) {
     executable::Signature::Input input;
     input.name = spec.name;
@@ -188,8 +188,9 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   for (const MovedInput& m : captured.moved_inputs) signature.moved.push_back({m.input, m.dims});
   for (const StateSpec& s : captured.states)
     signature.states.push_back({s.name, s.shape, file_dtype(s.dtype), s.is_parameter, s.trainable});
-  for (size_t g = 0; g < settings.optimizer.groups.size(); ++g) {
-    for (const auto& [name, value] : optimizers::streamed_hypers(settings.optimizer, static_cast<int>(g))) {
+  for (size_t g = 0; g < settings.step.optimizer.groups.size(); ++g) {
+    for (const auto& [name, value] :
+         optimizers::streamed_hypers(settings.step.optimizer, static_cast<int>(g))) {
       int stream = find_stream(program, optimizers::stream_name(static_cast<int>(g), name));
       if (stream >= 0) signature.hypers.push_back({stream, static_cast<int>(g), name});
     }

@@ -1,14 +1,16 @@
-// Tables of fields: which members of a plain struct go to a file, and under which name. One line per field; a
-// member without a line does not compile. What a value looks like in JSON is in json_fields.h.
+// Tables of fields: which members of a plain struct are written down, and under which name: in files, in the key
+// of the cache, in the attributes of a module. One line per field; a member without a line does not compile.
+// What a value looks like is said where it is written (executable/format/json_fields.h, ir/strategy.cc).
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-namespace ipu::executable {
+namespace ipu {
 
 template <class T, class M>
 struct Field {
@@ -25,9 +27,17 @@ constexpr Field<T, M> field(std::string_view name, M T::*member) {
 template <class T>
 struct Fields;
 
-// Specialised for enums that files name: `static constexpr std::string_view names[]`, by value.
+// Specialised for enums that are written by name: `static constexpr std::string_view names[]`, by value.
 template <class E>
 struct EnumNames;
+
+// "" for a value without a name.
+template <class E>
+requires requires { EnumNames<E>::names; }
+constexpr std::string_view enum_name(E value) {
+  const auto i = static_cast<size_t>(value);
+  return i < std::size(EnumNames<E>::names) ? EnumNames<E>::names[i] : std::string_view();
+}
 
 // Number of members of an aggregate: how many arguments its braces take.
 struct AnyMember {
@@ -52,9 +62,9 @@ constexpr bool all_members_have_a_field() {
   return count_members<T>() == std::tuple_size_v<std::remove_cvref_t<decltype(Fields<T>::table)>>;
 }
 
-}  // namespace ipu::executable
+}  // namespace ipu
 
-// The table of a struct, and the proof that it is complete.
+// The table of a struct, and the proof that it is complete. Stands in namespace ipu.
 #define IPU_FIELDS(Type, ...)                                   \
   template <>                                                   \
   struct Fields<Type> {                                         \
