@@ -1,6 +1,7 @@
 #include "program/stream_uses.h"
 
 #include <algorithm>
+#include <map>
 
 #include "support/interruption.h"
 
@@ -22,10 +23,13 @@ struct Guard {
   bool is_otherwise = false;
 };
 
+// What one call of a subroutine moves, by stream.
+using CallUses = std::map<int, StreamUse>;
+
 class UseCounter {
  public:
-  UseCounter(const IpuProgram& code, CodeRange range, std::vector<StreamUse>& uses)
-      : code_(code), range_(range), uses_(uses) {}
+  UseCounter(const IpuProgram& code, CodeRange range, const std::vector<CallUses>& calls, CallUses& uses)
+      : code_(code), range_(range), calls_(calls), uses_(uses) {}
 
   void run() {
     find_early_ends();
@@ -51,7 +55,11 @@ class UseCounter {
           break;
         case Opcode::kStreamLoad:
         case Opcode::kStreamStore:
-          count(uses_[step.object]);
+          count(uses_[step.object], {1, true});
+          break;
+        case Opcode::kCall:
+          for (const auto& [stream, use] : calls_[static_cast<size_t>(step.object)])
+            count(uses_[stream], use);
           break;
         default:
           break;
@@ -119,9 +127,10 @@ class UseCounter {
     return std::max<int64_t>(left, 0);
   }
 
-  void count(StreamUse& use) const {
-    int64_t product = 1;
-    bool is_exact = !is_lost_;
+  // `each`: what the instruction moves whenever it runs.
+  void count(StreamUse& use, const StreamUse& each) const {
+    int64_t product = each.elements;
+    bool is_exact = !is_lost_ && each.is_exact;
     for (const Loop& loop : loops_) {
       is_exact &= !loop.may_end_early;
       if (__builtin_mul_overflow(product, trips(loop, is_exact), &product)) product = INT64_MAX;
@@ -133,7 +142,8 @@ class UseCounter {
 
   const IpuProgram& code_;
   const CodeRange range_;
-  std::vector<StreamUse>& uses_;
+  const std::vector<CallUses>& calls_;
+  CallUses& uses_;
   std::vector<int> around_;       // by instruction of the range: the loop around it
   std::vector<char> ends_early_;  // likewise: of loops
   std::vector<Loop> loops_;
@@ -145,7 +155,21 @@ class UseCounter {
 
 std::vector<StreamUse> stream_uses(const Program& program, int entry) {
   std::vector<StreamUse> uses(program.streams.size());
-  for (const IpuProgram& ipu : program.ipus) UseCounter(ipu, code_of(ipu, entry), uses).run();
+  for (const IpuProgram& ipu : program.ipus) {
+    std::vector<CallUses> calls;
+    for (int s = 0; s < static_cast<int>(ipu.subroutines.size()); ++s) {
+      CallUses of_call;
+      UseCounter(ipu, code_of_subroutine(ipu, s), calls, of_call).run();
+      calls.push_back(std::move(of_call));
+    }
+    CallUses of_entry;
+    UseCounter(ipu, code_of(ipu, entry), calls, of_entry).run();
+    for (const auto& [stream, use] : of_entry) {
+      StreamUse& all = uses[static_cast<size_t>(stream)];
+      if (__builtin_add_overflow(all.elements, use.elements, &all.elements)) all.elements = INT64_MAX;
+      if (use.elements > 0) all.is_exact &= use.is_exact;
+    }
+  }
   return uses;
 }
 
