@@ -3,8 +3,8 @@
 
     python benchmarks/long_loop.py [--trips 1000 --trips 10000 ...] [--width 64]
 
-The program is that of tests/ir/needs/long_loop_gradient.ir: a loop, the same loop again with the carried values of each
-trip kept in a stash, and the loop that goes back through them. Time per trip stays level when the cost is linear.
+The program is that of tests/ir/needs/long_loop_gradient.ir: a loop that keeps the carried values of each trip in a
+stash, and the loop that goes back through them. Time per trip stays level when the cost is linear.
 """
 
 import argparse

@@ -16,6 +16,7 @@
 #include "autodiff/stitch.h"
 #include "ir/builder.h"
 #include "ir/regions.h"
+#include "ir/subroutine.h"
 #include "ops/definition/build.h"
 #include "ops/definition/effects.h"
 #include "ops/definition/gradient_builder.h"
@@ -64,6 +65,8 @@ class Differentiation {
         backward_(graph.module()->add_graph(graph.name() + "_gradient")),
         builder_(backward_) {
     info_.graph = backward_;
+    if (const Attribute* kept = graph.attributes.find(ir::kSubroutine))
+      backward_->attributes.set(ir::kSubroutine, *kept);
   }
 
   // Into the forward graph itself, where the builder stands.
@@ -168,13 +171,16 @@ class Differentiation {
     if (!is_reached) return;
     stand_at(op);
     for (int i = 0; i < op.result_count(); ++i) upstream[i] = accumulated(op.result(i));
-    std::vector<bool> needs(op.operand_count());
-    for (int i = 0; i < op.operand_count(); ++i)
-      needs[i] = op.operand(i) != nullptr && activity_.is_active(op.operand(i));
+    std::vector<Value*> operands;  // as they are now: a loop may get more
+    std::vector<bool> needs;
+    for (int i = 0; i < op.operand_count(); ++i) {
+      operands.push_back(op.operand(i));
+      needs.push_back(op.operand(i) != nullptr && activity_.is_active(op.operand(i)));
+    }
     const std::vector<Value*> gradients = gradients_of(op, upstream, needs);
-    for (int i = 0; i < op.operand_count(); ++i)
-      if (needs[i] && i < static_cast<int>(gradients.size()) && gradients[i] != nullptr)
-        contributions_[op.operand(i)].push_back(gradients[i]);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (needs[i] && i < gradients.size() && gradients[i] != nullptr)
+        contributions_[operands[i]].push_back(gradients[i]);
   }
 
   std::vector<Value*> gradients_of(ir::Op& op, const std::vector<Value*>& upstream,
@@ -186,7 +192,8 @@ class Differentiation {
     if (op.is(ir::kind::kLoop)) {
       if (ir::Region(op).condition_output() >= 0)
         not_differentiable(op, "a loop with a condition computed at run time");
-      return loop_gradients(op, upstream, needs, builder_, fetcher);
+      return loop_gradients(op, upstream, needs, builder_, fetcher,
+                            in_graph_ || options_.stitch == Stitch::kAppendOutputs);
     }
     if (op.is(ir::kind::kIpuCopy)) return {copy_back(op, upstream[0])};
     const ops::OpDef* def = ops::definition(op);

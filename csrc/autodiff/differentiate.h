@@ -42,10 +42,10 @@ struct DifferentiateOptions {
 
 // Appends the gradient graph to the module. Gradient ops carry the location, block, ipu and module path of
 // their forward op with context = backward. Sums of gradients are one n-ary `add_n` each. Forward ops marked
-// no_grad, and `detach`, stop gradients. Loops and ifs in the forward graph are recomputed in the gradient
-// graph. Throws Error(kNotDifferentiable) with the user's line when a required gradient passes an op without
-// a rule, a refused one, or an integer path. A required input that no provided output depends on gets a zero
-// gradient.
+// no_grad, and `detach`, stop gradients. Bodies of loops and ifs are recomputed in the gradient graph; a loop
+// keeps what entered each trip (autodiff/regions.h). Throws Error(kNotDifferentiable) with the user's line when
+// a required gradient passes an op without a rule, a refused one, or an integer path. A required input that no
+// provided output depends on gets a zero gradient.
 GradInfo differentiate(ir::Graph& graph, DifferentiateOptions& options);
 
 }  // namespace ipu::autodiff

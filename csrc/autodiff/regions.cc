@@ -82,60 +82,128 @@ std::vector<Value*> if_gradients(ir::Op& op, const std::vector<Value*>& upstream
   return gradients;
 }
 
-std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstream,
-                                   const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch) {
-  const ir::Region loop(op);
-  ir::Graph& body = loop.body();
-  const int64_t trip = op.attributes.integer("trip");
-  const int carried = loop.carried();
-  const int operands = op.operand_count();
-  std::vector<Value*> forward;
-  for (int i = 0; i < operands; ++i) forward.push_back(fetch(op.operand(i)));
-  const ir::Type index_type{DType::kI32, {}};
+namespace {
 
-  // First loop: carried values of every iteration into stashes [trip, ...], a row each. Rows are written before
-  // the body runs: it may then overwrite the values it was given, so that nothing is copied but the rows.
-  ir::Graph* record = builder.module()->add_graph(body.name() + "_record");
+// A body carries stashes when it has this attribute: so many, behind as many values whose rows they hold.
+constexpr const char* kStashes = "stashes";
+
+// A body that does what `body` does, and before that copies its carried values into row `index` of stashes
+// [trip, ...], which it carries behind them. Rows are written before the body runs: it may then overwrite the
+// values it was given, so that nothing is copied but the rows. `op`: a loop that runs `body`.
+ir::Graph* stashing_body(const ir::Op& op, ir::Graph& body, const ir::Builder& place) {
+  const ir::Region loop(op);
+  const int carried = loop.carried();
+  ir::Graph* graph = op.graph()->module()->add_graph(body.name() + "_record");
+  ir::Builder inner(graph);
+  take_settings(inner, place);
+  std::vector<Value*> arguments{graph->add_input({DType::kI32, {}}, "index")}, stashes;
+  for (int i = 0; i < carried; ++i)
+    arguments.push_back(graph->add_input(op.operand(i)->type(), op.operand(i)->name()));
+  for (int i = 0; i < carried; ++i) {
+    ir::Type type = op.operand(i)->type();
+    type.shape.insert(type.shape.begin(), op.attributes.integer("trip"));
+    stashes.push_back(graph->add_input(type, op.operand(i)->name() + "_stash"));
+  }
+  for (int i = carried; i < op.operand_count(); ++i)
+    arguments.push_back(graph->add_input(op.operand(i)->type(), op.operand(i)->name()));
+  Value* row = ops::build(inner, "reshape", {arguments[0]}, {{"shape", Shape{1}}});
+  for (int i = 0; i < carried; ++i) {
+    Shape shape = stashes[i]->type().shape;
+    shape[0] = 1;
+    Value* slice = ops::build(inner, "reshape", {arguments[1 + i]}, {{"shape", shape}});
+    stashes[i] = ops::build(inner, "index_copy", {stashes[i], row, slice}, {{"dim", int64_t{0}}});
+  }
+  for (Value* next : inner.call(&body, arguments)) graph->append_output(next);
+  for (Value* stash : stashes) graph->append_output(stash);
+  return graph;
+}
+
+std::vector<Value*> empty_stashes(const ir::Op& op, ir::Builder& builder) {
   std::vector<Value*> stashes;
-  {
-    ir::Builder inner(record);
-    take_settings(inner, builder);
-    Value* index = record->add_input(index_type, "index");
-    std::vector<Value*> state, stash, constant;
-    for (int i = 0; i < carried; ++i)
-      state.push_back(record->add_input(forward[i]->type(), forward[i]->name()));
-    for (int i = 0; i < carried; ++i) {
-      ir::Type type = forward[i]->type();
-      type.shape.insert(type.shape.begin(), trip);
-      stash.push_back(record->add_input(type, forward[i]->name() + "_stash"));
-    }
-    for (int i = carried; i < operands; ++i)
-      constant.push_back(record->add_input(forward[i]->type(), forward[i]->name()));
-    Value* row = ops::build(inner, "reshape", {index}, {{"shape", Shape{1}}});
-    for (int i = 0; i < carried; ++i) {
-      Shape shape = stash[i]->type().shape;
-      shape[0] = 1;
-      Value* slice = ops::build(inner, "reshape", {state[i]}, {{"shape", shape}});
-      stash[i] = ops::build(inner, "index_copy", {stash[i], row, slice}, {{"dim", int64_t{0}}});
-    }
-    std::vector<Value*> arguments{index};
-    arguments.insert(arguments.end(), state.begin(), state.end());
-    arguments.insert(arguments.end(), constant.begin(), constant.end());
-    for (Value* next : inner.call(&body, arguments)) record->append_output(next);
-    for (Value* kept : stash) record->append_output(kept);
-    std::vector<Value*> start(forward.begin(), forward.begin() + carried);
-    for (int i = 0; i < carried; ++i) start.push_back(builder.splat(stash[i]->type(), 0.0));
+  for (int i = 0; i < ir::Region(op).carried(); ++i) {
+    ir::Type type = op.operand(i)->type();
+    type.shape.insert(type.shape.begin(), op.attributes.integer("trip"));
+    stashes.push_back(builder.splat(type, 0.0));
+  }
+  return stashes;
+}
+
+// The forward loop fills stashes itself from now on: operands and results behind those it has carried so far.
+void carry_stashes(ir::Op& op) {
+  ir::Builder before(op.graph(), &op);
+  before.settings = op.settings;
+  before.location = op.location;
+  before.origin = op.origin;
+  const std::vector<Value*> stashes = empty_stashes(op, before);
+  const int carried = static_cast<int>(stashes.size());
+  ir::Graph* graph = stashing_body(op, ir::Region(op).body(), before);
+  graph->attributes.set(kStashes, int64_t{carried});
+  std::vector<Value*> invariants;
+  for (int i = carried; i < op.operand_count(); ++i) invariants.push_back(op.operand(i));
+  for (Value* stash : stashes) op.append_operand(stash);  // makes room; all behind the carried are set below
+  for (int i = 0; i < carried; ++i) op.set_operand(carried + i, stashes[i]);
+  for (size_t i = 0; i < invariants.size(); ++i)
+    op.set_operand(2 * carried + static_cast<int>(i), invariants[i]);
+  for (int i = 0; i < carried; ++i) op.append_result(stashes[i]->type(), op.operand(i)->name() + "_rows");
+  op.attributes.set("carried", int64_t{2} * carried);
+  ir::set_body(op, 0, *graph);
+}
+
+// The body that `op` ran before it carried stashes, if it does and nobody wants gradients of them; else nullptr.
+ir::Graph* body_before_stashes(const ir::Op& op, const std::vector<Value*>& upstream) {
+  const ir::Region loop(op);
+  const ir::Graph& body = loop.body();
+  const int64_t stashes = body.attributes.integer(kStashes, 0);
+  if (stashes == 0 || loop.carried() != 2 * stashes) return nullptr;
+  for (int i = loop.carried() / 2; i < loop.carried(); ++i)
+    if (upstream[i] != nullptr) return nullptr;
+  for (const auto& inner : body.ops())
+    if (ir::is_call(*inner)) return &ir::Region(*inner).body();
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstream,
+                                   const std::vector<bool>& needs, ir::Builder& builder, const Fetch& fetch,
+                                   bool may_change_loop) {
+  const int64_t trip = op.attributes.integer("trip");
+  const ir::Type index_type{DType::kI32, {}};
+  const int given_operands = op.operand_count();
+  ir::Graph* inner_body = body_before_stashes(op, upstream);
+  const bool has_stashes = inner_body != nullptr;
+  ir::Graph& body = has_stashes ? *inner_body : ir::Region(op).body();
+  const int carried = ir::Region(op).carried() / (has_stashes ? 2 : 1);
+  const int skipped = has_stashes ? carried : 0;  // operands that are stashes
+  const int operands = given_operands - skipped;
+  auto operand_number = [&](int i) { return i < carried ? i : i + skipped; };
+  std::vector<Value*> forward;  // invariants have stand-ins here; of the carried values rows are read
+  for (int i = 0; i < operands; ++i) {
+    Value* value = op.operand(operand_number(i));
+    forward.push_back(i < carried ? value : fetch(value));
+  }
+
+  // Carried values of every iteration, a row each: from the forward loop, or from one that repeats it here.
+  std::vector<Value*> stashes;
+  if (has_stashes || may_change_loop) {
+    if (!has_stashes && carried > 0) carry_stashes(op);
+    for (int i = 0; i < carried; ++i) stashes.push_back(fetch(op.result(carried + i)));
+  } else {
+    ir::Graph* record = stashing_body(op, body, builder);
+    std::vector<Value*> start;
+    for (int i = 0; i < carried; ++i) start.push_back(fetch(forward[i]));
+    for (Value* stash : empty_stashes(op, builder)) start.push_back(stash);
     const std::vector<Value*> invariant(forward.begin() + carried, forward.end());
     const std::vector<Value*> ends = builder.loop(record, start, invariant, trip);
     stashes.assign(ends.begin() + carried, ends.end());
   }
 
-  // Second loop: carries the gradients of the carried values and the sums for the invariants, last iteration
-  // first.
+  // The loop that goes back: carries the gradients of the carried values and the sums for the invariants, last
+  // iteration first.
   std::vector<int> required;  // operands of `op`
   for (int i = 0; i < operands; ++i) {
     const bool is_floating = is_floating_point(forward[i]->type().dtype);
-    if (is_floating && (i < carried || needs[i])) required.push_back(i);
+    if (is_floating && (i < carried || needs[operand_number(i)])) required.push_back(i);
   }
   ir::Graph* back = builder.module()->add_graph(body.name() + "_backward");
   ir::Builder inner(back);
@@ -160,7 +228,7 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
   std::vector<int> body_required;
   for (size_t i = 0; i < required.size(); ++i) {
     if (required[i] < carried) body_upstream[required[i]] = sums[i];
-    body_required.push_back(loop.input(required[i]));
+    body_required.push_back(1 + required[i]);  // the index comes first
   }
   const std::vector<Value*> gradients_here =
       region_gradient(inner, body, arguments, body_upstream, body_required);
@@ -170,9 +238,9 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
   std::vector<Value*> invariant = stashes;
   invariant.insert(invariant.end(), forward.begin() + carried, forward.end());
   const std::vector<Value*> ends = builder.loop(back, start, invariant, trip);
-  std::vector<Value*> gradients(operands);
+  std::vector<Value*> gradients(given_operands);
   for (size_t i = 0; i < required.size(); ++i)
-    if (needs[required[i]]) gradients[required[i]] = ends[i];
+    if (const int number = operand_number(required[i]); needs[number]) gradients[number] = ends[i];
   return gradients;
 }
 

@@ -128,7 +128,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
   const bool watched = polls || has_faults, checks_floats = options.check_floating_point;
   int at = actor.at;
   try {
-    while (at < end) {
+    while (at != end || !actor.returns.empty()) {
       if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
       if (watched) {
         if (polls && poll_interrupt()) return Outcome::kStopped;
@@ -287,6 +287,19 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (const size_t bytes = remote_bytes[step.object]; bytes > 0) std::memmove(to, pointers[0], bytes);
           break;
         }
+        case Opcode::kCall: {
+          const std::vector<External>& parameters = actor.code->parameters[step.object];
+          for (size_t p = 0; p < parameters.size(); ++p)
+            for (const External::Reference& reference : parameters[p].references)
+              actor.pointers[reference.pointer] = pointers[p] + reference.byte_offset;
+          actor.returns.push_back(at);
+          at = step.target - 1;
+          break;
+        }
+        case Opcode::kReturn:
+          at = actor.returns.back();
+          actor.returns.pop_back();
+          break;
       }
       ++at;
     }

@@ -87,6 +87,15 @@ void Engine::Impl::compile_ipu(int ipu) {
     external_of.emplace(static_cast<int>(b), static_cast<int>(code.externals.size()));
     code.externals.emplace_back();
   }
+  std::map<int, External*> parameter_of;
+  code.parameters.resize(source.subroutines.size());
+  for (size_t s = 0; s < source.subroutines.size(); ++s) {
+    const program::Subroutine& from = source.subroutines[s];
+    std::vector<int> buffers = from.inputs;
+    buffers.insert(buffers.end(), from.outputs.begin(), from.outputs.end());
+    code.parameters[s].resize(buffers.size());
+    for (size_t p = 0; p < buffers.size(); ++p) parameter_of.emplace(buffers[p], &code.parameters[s][p]);
+  }
   code.kernels.resize(source.instructions.size());
   std::vector<int> loops;
   for (size_t n = 0; n < source.instructions.size(); ++n) {
@@ -111,6 +120,9 @@ void Engine::Impl::compile_ipu(int ipu) {
         auto external = external_of.find(operand.buffer);
         if (external != external_of.end())
           code.externals[external->second].references.push_back({code.pointers, operand.byte_offset});
+        auto parameter = parameter_of.find(operand.buffer);
+        if (parameter != parameter_of.end())
+          parameter->second->references.push_back({code.pointers, operand.byte_offset});
         ++code.pointers;
       }
     }
@@ -137,6 +149,7 @@ void Engine::Impl::compile_ipu(int ipu) {
         step.watch = code.watches.emplace_back(ComparisonWatch::of(from)).get();
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
     }
+    if (from.opcode == Opcode::kCall) step.target = source.subroutines[from.object].begin;
     if (from.opcode == Opcode::kCollective) compile_collective(ipu, static_cast<int>(n), code, step);
     code.steps.push_back(step);
   }
@@ -235,6 +248,7 @@ void Engine::Impl::allocate() {
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
       actor.landings.resize(ipus[i].externals.size());
+      actor.returns.reserve(program->ipus[i].subroutines.size());
       resolve_pointers(actor);
     }
     for (int q = 0; q < ring_count; ++q) {
@@ -285,7 +299,8 @@ void Engine::Impl::resolve_pointers(Actor& actor) {
             to = constants[buffer.index].data() + buffer.offset;
             break;
           case Storage::kExternal:
-            continue;  // set by the load or pop that defines it
+          case Storage::kParameter:
+            continue;  // set by the load, pop or call that defines it
         }
         to += operand.byte_offset;
       }

@@ -29,7 +29,7 @@ struct StreamBinding {
 // A moment of the measured trace; recorded when tracing is on.
 struct TraceEvent {
   int replica, ipu, instruction;
-  int64_t iteration;  // innermost loop counter
+  int64_t iteration;  // innermost loop counter; 0 in a subroutine outside of its own loops
   int64_t begin_ns, end_ns;
 };
 

@@ -58,6 +58,7 @@ struct External {
 struct CompiledIpu {
   std::vector<Step> steps;
   std::vector<External> externals;
+  std::vector<std::vector<External>> parameters;  // by subroutine: inputs, then outputs
   std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
   std::vector<std::unique_ptr<ComparisonWatch>> watches;
   int pointers = 0;
@@ -104,7 +105,8 @@ struct alignas(64) Actor {
   std::vector<int64_t> counters;
   std::vector<StreamTimes> times;    // per stream of the program
   std::vector<HostMemory> landings;  // per external: where elements of ports go that do not let them stay
-  int end = 0;                       // of the code of this run
+  int end = 0;                       // of the entry point of this run
+  std::vector<int> returns;          // calls at hand, the innermost last
   HostMemory arena;
   std::vector<TraceEvent> trace;
   std::exception_ptr error;

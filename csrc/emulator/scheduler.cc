@@ -29,9 +29,7 @@ void Engine::Impl::make_landings(int stream) {
   for (int a = 0; a < actor_count; ++a) {
     Actor& actor = actors[a];
     if (program->streams[stream].ipu != actor.ipu) continue;
-    const program::CodeRange range = program::code_of(program->ipus[actor.ipu], entry);
-    for (int n = range.begin; n < range.end; ++n) {
-      const Step& step = actor.code->steps[n];
+    for (const Step& step : actor.code->steps) {  // subroutines too
       if (step.opcode != program::Opcode::kStreamLoad || step.object != stream || !step.in_place) continue;
       HostMemory& landing = actor.landings[step.external];
       if (landing.data() == nullptr)
@@ -116,6 +114,7 @@ void Engine::Impl::reset() {
     const program::CodeRange range = program::code_of(program->ipus[actor.ipu], entry);
     actor.at = range.begin;
     actor.end = range.end;
+    actor.returns.clear();
     actor.narrowed = 0;
     actor.error = nullptr;
     actor.error_at = -1;
@@ -367,7 +366,8 @@ void Engine::Impl::report_stuck() const {
     const Actor& actor = actors[a];
     if (actor.state.load() == kDone) continue;
     // Who waits for a ring does its step again; who waits at a meeting is behind it.
-    const Step* step = actor.at < actor.end ? &actor.code->steps[actor.at] : nullptr;
+    const Step* step =
+        actor.at != actor.end || !actor.returns.empty() ? &actor.code->steps[actor.at] : nullptr;
     const bool is_at_ring =
         step != nullptr &&
         (step->opcode == program::Opcode::kPush || step->opcode == program::Opcode::kPop) &&

@@ -59,13 +59,14 @@ class Coalescer {
     if (a == b) return true;
     const VirtualBuffer &x = draft_.buffers[a], &y = draft_.buffers[b];
     auto joinable = [](const VirtualBuffer& v) {
-      return v.storage == Storage::kArena || (v.storage == Storage::kVariable && v.written && !v.is_remote);
+      return v.storage == Storage::kArena || (v.storage == Storage::kVariable && v.written && !v.is_remote) ||
+             (v.storage == Storage::kParameter && v.written);
     };
     if (!joinable(x) || !joinable(y) || x.bytes != y.bytes) return false;
-    bool x_pinned = x.storage == Storage::kVariable, y_pinned = y.storage == Storage::kVariable;
+    bool x_pinned = x.storage != Storage::kArena, y_pinned = y.storage != Storage::kArena;
     if ((x_pinned && y_pinned) || ((x_pinned || y_pinned) && !may_be_variable)) return false;
     if (ranges_[a].overlaps(ranges_[b])) return false;
-    if (y_pinned) std::swap(a, b);  // the variable represents its class
+    if (y_pinned) std::swap(a, b);  // the variable or parameter represents its class
     ranges_[a].join(ranges_[b]);
     ranges_[b].segments.clear();
     parent_[b] = a;

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "ir/regions.h"
+#include "ir/subroutine.h"
+#include "lowering/subroutine.h"
 #include "ops/definition/effects.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -32,7 +34,14 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
       if (scope->called.contains(op.get()) || op->is(kind::kVariableRead) || op->is(kind::kIpuCopy) ||
           is_constant_load(nest.module(), *op))
         continue;
+      if (const Subroutine* called = nest.subroutine(*op)) {
+        if (!called->demand().has_effects()) continue;
+        has_effects_ = true;
+        want_call(*scope, *op, *called);
+        continue;
+      }
       if (!ops::has_side_effects(*op)) continue;
+      has_effects_ = true;
       int ipu = nest.home_of(*scope, *op);
       if (ipu == kAnywhere) ipu = 0;
       activate(*scope, ipu);
@@ -40,6 +49,11 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
         if (op->operand(i) != nullptr) want(*scope, op->operand(i), ipu, op.get());
       for (int i = 0; i < op->result_count(); ++i) want(*scope, op->result(i), ipu, op.get());
     }
+  }
+  if (ir::is_subroutine(*nest.root().graph)) {
+    const std::vector<ir::Value*>& outputs = nest.root().graph->outputs();
+    for (int i = 0; i < static_cast<int>(outputs.size()); ++i)
+      want(nest.root(), outputs[i], nest.output_home(i), nullptr);
   }
   while (!work_.empty()) {
     poll_interruption();
@@ -85,7 +99,7 @@ void Demand::ask(const Scope& scope, const ir::Value* condition, int ipu, const 
 }
 
 void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
-  IPU_CHECK(scope.site != nullptr, fmt::format("the entry graph @{} has inputs", scope.graph->name()));
+  if (scope.site == nullptr) return;  // what a call hands over
   const ir::Op& site = *scope.site;
   const ir::Region region(site);
   if (region.repeats()) activate(scope, ipu);
@@ -93,6 +107,16 @@ void Demand::follow_input(const Scope& scope, const ir::Value* input, int ipu) {
   const int operand = region.operand(input->index());
   if (region.is_carried(operand)) want(scope, scope.graph->outputs()[region.output(operand)], ipu, &site);
   want(*scope.parent, site.operand(operand), ipu, &site);
+}
+
+// All of a subroutine runs, on all its IPUs, whichever of its results is read.
+void Demand::want_call(const Scope& scope, const ir::Op& op, const Subroutine& called) {
+  if (!called_.insert({&scope, &op}).second) return;
+  for (int ipu = 0; ipu < called.nest().ipu_count(); ++ipu) {
+    if (called.is_active(ipu)) activate(scope, ipu);
+    for (int input : called.inputs(ipu)) want(scope, op.operand(input), ipu, &op);
+  }
+  for (int i = 0; i < op.result_count(); ++i) want(scope, op.result(i), called.nest().output_home(i), &op);
 }
 
 void Demand::follow(const Want& w) {
@@ -113,6 +137,7 @@ void Demand::follow(const Want& w) {
     }
     return;
   }
+  if (const Subroutine* called = nest_.subroutine(*op)) return want_call(*w.scope, *op, *called);
   if (op->is(kind::kIpuCopy)) {
     const int from = static_cast<int>(op->attributes.integer("from"));
     activate(*w.scope, from);

@@ -14,8 +14,8 @@ struct VirtualBuffer {
   std::string name;
   int64_t bytes = 0;
   program::Storage storage = program::Storage::kArena;
-  int index = -1;          // of the variable or constant
-  bool written = false;    // variables only: has steps that assign it
+  int index = -1;        // of the variable or constant; of a parameter: its input, or behind those its output
+  bool written = false;  // variables: has steps that assign it; parameters: is an output
   bool is_remote = false;  // a variable that steps on its remote buffer see too: takes in no other value
 };
 
@@ -55,7 +55,8 @@ struct LiveRange {
   void join(const LiveRange& other);
 };
 
-// One range per virtual buffer. Written variables live into the first and out of the last step.
+// One range per virtual buffer. Written variables live into the first and out of the last step; outputs of a
+// subroutine out of the last.
 std::vector<LiveRange> live_ranges(const Draft& draft);
 
 // Which virtual buffers share memory: a representative for each. Joins both ends of moves, then results with

@@ -9,6 +9,7 @@
 
 #include "lowering/demand.h"
 #include "lowering/draft.h"
+#include "lowering/subroutine.h"
 
 namespace ipu::lowering {
 
@@ -44,7 +45,8 @@ class Drafter {
   Drafter(const Nest& nest, const Demand& demand, SharedTables& shared, int ipu)
       : nest_(nest), demand_(demand), shared_(shared), ipu_(ipu), places_(nest.value_count()) {}
 
-  Draft run();
+  Draft run();                                         // an entry point
+  Draft run_subroutine(const Subroutine& subroutine);  // that the nest is of
 
  private:
   bool needed(const Scope& scope, const ir::Value* value) const { return demand_.needs(ipu_, scope, value); }
@@ -53,6 +55,7 @@ class Drafter {
   // Control (drafter_control.cc).
   void emit_scope(const Scope& scope);
   void emit_call(const Scope& scope, const ir::Op& op);
+  void emit_subroutine_call(const Scope& scope, const ir::Op& op, const Subroutine& called);
   void emit_loop(const Scope& scope, const ir::Op& op);
   void emit_if(const Scope& scope, const ir::Op& op);
   void hand_over(const Scope& scope, const ir::Op& op, const Scope& called);

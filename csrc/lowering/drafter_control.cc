@@ -45,12 +45,62 @@ void Drafter::hand_over(const Scope& scope, const ir::Op& op, const Scope& calle
   }
 }
 
-void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
-  const Scope& called = *scope.called.at(&op)[0];
-  if (!demand_.is_active(ipu_, called)) return;
-  hand_over(scope, op, called);
-  emit_scope(called);
+// Inputs lie where each call says; what is returned is moved to where the call wants it.
+Draft Drafter::run_subroutine(const Subroutine& subroutine) {
+  const Scope& root = nest_.root();
+  const int first_output = static_cast<int>(root.graph->inputs().size());
+  for (int i : subroutine.inputs(ipu_)) {
+    const ir::Value* input = root.graph->inputs()[i];
+    View place = new_buffer(spec_of(input->type()), input->name(), program::Storage::kParameter, i);
+    place_of(root, input) = std::move(place);
+  }
+  emit_scope(root);
+  for (int i : subroutine.outputs(ipu_)) {
+    const ir::Value* output = root.graph->outputs()[i];
+    View from = ensure(root, output);
+    const View to =
+        new_buffer(spec_of(output->type()), output->name(), program::Storage::kParameter, first_output + i);
+    draft_.buffers[to.buffer].written = true;
+    move(from, to.buffer, -1);
+  }
+  add(Opcode::kReturn);
+  return std::move(draft_);
+}
+
+void Drafter::emit_subroutine_call(const Scope& scope, const ir::Op& op, const Subroutine& called) {
+  if (!demand_.is_called(scope, op)) return;
+  if (called.is_active(ipu_)) {
+    std::vector<DraftOperand> operands;
+    for (int i : called.inputs(ipu_)) {
+      operands.emplace_back();
+      static_cast<View&>(operands.back()) = contiguous(scope, op.operand(i));
+    }
+    std::vector<View> results;
+    for (int i : called.outputs(ipu_)) {
+      View place = new_buffer(spec_of(op.result(i)->type()), op.result(i)->name());
+      results.push_back(place);
+      place_of(scope, op.result(i)) = std::move(place);
+    }
+    DraftStep& step = add(Opcode::kCall, shared_.origin(op));
+    step.object = called.numbers[static_cast<size_t>(ipu_)];
+    step.operands = std::move(operands);
+    step.results = std::move(results);
+  }
   for (int i = 0; i < op.result_count(); ++i) {
+    if (called.nest().output_home(i) != ipu_ || !needed(scope, op.result(i))) continue;
+    const int input = called.input_returned(i), first = called.first_like(i);
+    if (input < 0 && first == i) continue;
+    View place = input >= 0 ? ensure(scope, op.operand(input)) : place_of(scope, op.result(first));
+    place_of(scope, op.result(i)) = std::move(place);
+  }
+}
+
+void Drafter::emit_call(const Scope& scope, const ir::Op& op) {
+  if (const Subroutine* kept = nest_.subroutine(op)) return emit_subroutine_call(scope, op, *kept);
+  const Scope& called = *scope.called.at(&op)[0];
+  hand_over(scope, op, called);
+  if (demand_.is_active(ipu_, called)) emit_scope(called);
+  for (int i = 0; i < op.result_count(); ++i) {  // one may be an input, whether anything runs or not
     if (!needed(scope, op.result(i))) continue;
     View place = ensure(called, called.graph->outputs()[i]);
     place_of(scope, op.result(i)) = std::move(place);

@@ -116,7 +116,7 @@ std::vector<LiveRange> live_ranges(const Draft& draft) {
   const size_t words = blocks[0].reads.size();
   Bits at_exit(words, 0);
   for (size_t b = 0; b < draft.buffers.size(); ++b)
-    if (draft.buffers[b].storage == program::Storage::kVariable && draft.buffers[b].written)
+    if (draft.buffers[b].storage != program::Storage::kArena && draft.buffers[b].written)
       set(at_exit, static_cast<int>(b));
   for (bool changed = true; changed;) {
     changed = false;

@@ -5,10 +5,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
+#include <unordered_map>
+#include <utility>
 
 #include "ir/structure.h"
 #include "lowering/drafter.h"
+#include "lowering/link.h"
+#include "lowering/subroutine.h"
 #include "support/error.h"
 
 namespace ipu::lowering {
@@ -74,26 +77,43 @@ void fill_tables(const ir::Module& module, program::Program& out, SharedTables& 
   }
 }
 
-// Code and buffers of a further entry point. What lies in an arena does not outlive a run: all share its bytes.
-void append(program::IpuProgram& all, program::IpuProgram entry) {
-  const int first = static_cast<int>(all.instructions.size());
-  const int first_buffer = static_cast<int>(all.buffers.size());
-  all.entries.push_back(first);
-  all.arena_bytes = std::max(all.arena_bytes, entry.arena_bytes);
-  all.counters = std::max(all.counters, entry.counters);
-  if (entry.peak_bytes > all.peak_bytes) {
-    all.peak_bytes = entry.peak_bytes;
-    all.live_at_peak = std::move(entry.live_at_peak);
-    for (int& buffer : all.live_at_peak) buffer += first_buffer;
+program::IpuProgram planned(const Draft& draft) {
+  std::vector<LiveRange> ranges = live_ranges(draft);
+  const std::vector<int> representative = coalesce(draft, ranges);
+  return place_buffers(draft, representative, ranges);
+}
+
+// Its parameters are the buffers that say so; one that no step names gets a buffer all the same.
+SubroutineCode with_interface(const Subroutine& subroutine, int ipu, program::IpuProgram code) {
+  SubroutineCode result;
+  result.interface.name = subroutine.graph().name();
+  std::unordered_map<int, int> buffer_of;
+  for (size_t b = 0; b < code.buffers.size(); ++b) {
+    if (code.buffers[b].storage != program::Storage::kParameter) continue;
+    buffer_of.emplace(std::exchange(code.buffers[b].index, -1), static_cast<int>(b));
   }
-  std::move(entry.buffers.begin(), entry.buffers.end(), std::back_inserter(all.buffers));
-  for (program::Instruction& step : entry.instructions) {
-    if (step.target >= 0) step.target += first;
-    for (auto* list : {&step.operands, &step.results})
-      for (program::Operand& operand : *list)
-        if (operand.buffer >= 0) operand.buffer += first_buffer;
-    all.instructions.push_back(std::move(step));
-  }
+  auto parameter = [&](int number, const ir::Value& value) {
+    auto [at, added] = buffer_of.try_emplace(number, static_cast<int>(code.buffers.size()));
+    if (added)
+      code.buffers.push_back(
+          {value.name(), program::Storage::kParameter, spec_of(value.type()).stored_bytes(), 0, -1});
+    return at->second;
+  };
+  const ir::Graph& graph = subroutine.graph();
+  for (int i : subroutine.inputs(ipu)) result.interface.inputs.push_back(parameter(i, *graph.inputs()[i]));
+  for (int i : subroutine.outputs(ipu))
+    result.interface.outputs.push_back(
+        parameter(static_cast<int>(graph.inputs().size()) + i, *graph.outputs()[i]));
+  result.code = std::move(code);
+  return result;
+}
+
+// Which of an IPU's subroutines each is.
+void number(Subroutines& subroutines, int ipus) {
+  std::vector<int> next(static_cast<size_t>(ipus), 0);
+  for (const std::unique_ptr<Subroutine>& subroutine : subroutines.list)
+    for (int ipu = 0; ipu < ipus; ++ipu)
+      subroutine->numbers.push_back(subroutine->is_active(ipu) ? next[static_cast<size_t>(ipu)]++ : -1);
 }
 
 }  // namespace
@@ -113,37 +133,45 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
   out.input_groups = options.input_groups;
   out.entry_points = entry_points_of(module);
   IPU_CHECK(!out.entry_points.empty(), "the module has no entry point");
+  std::vector<const ir::Graph*> entries;
+  for (const std::string& name : out.entry_points) {
+    const std::string& graph_name = module.entry_points.at(name);
+    entries.push_back(module.find_graph(graph_name));
+    IPU_CHECK(entries.back() != nullptr, fmt::format("entry point '{}' names graph @{}", name, graph_name));
+    IPU_CHECK(entries.back()->inputs().empty(), fmt::format("the entry graph @{} has inputs", graph_name));
+  }
+  Subroutines subroutines = find_subroutines(module, entries);
   SharedTables shared;
   shared.program = &out;
   fill_tables(module, out, shared);
   std::vector<std::unique_ptr<Nest>> nests;  // all of them live: tables know their scopes
+  std::vector<std::unique_ptr<Demand>> demands;
   std::vector<char> is_placed(out.variables.size(), 0);
   int ipus = 1;
-  for (const std::string& name : out.entry_points) {
-    const std::string& graph_name = module.entry_points.at(name);
-    const ir::Graph* graph = module.find_graph(graph_name);
-    IPU_CHECK(graph != nullptr, fmt::format("entry point '{}' names graph @{}", name, graph_name));
-    nests.push_back(std::make_unique<Nest>(module, *graph));
+  for (const ir::Graph* graph : entries) {
+    nests.push_back(std::make_unique<Nest>(module, *graph, &subroutines));
+    demands.push_back(std::make_unique<Demand>(*nests.back()));
     ipus = std::max(ipus, nests.back()->ipu_count());
     find_variables(*nests.back(), out, shared, is_placed);
   }
+  number(subroutines, ipus);
   out.ipus.resize(static_cast<size_t>(ipus));
-  for (const std::unique_ptr<Nest>& nest : nests) {
-    const Demand demand(*nest);
+  std::vector<std::vector<program::IpuProgram>> code(static_cast<size_t>(ipus));  // [ipu][entry point]
+  std::vector<std::vector<SubroutineCode>> called(static_cast<size_t>(ipus));
+  for (size_t e = 0; e < nests.size(); ++e)
+    for (int ipu = 0; ipu < ipus; ++ipu)
+      code[static_cast<size_t>(ipu)].push_back(
+          ipu < nests[e]->ipu_count() ? planned(Drafter(*nests[e], *demands[e], shared, ipu).run())
+                                      : program::IpuProgram());
+  for (const std::unique_ptr<Subroutine>& subroutine : subroutines.list)
     for (int ipu = 0; ipu < ipus; ++ipu) {
-      program::IpuProgram code;
-      if (ipu < nest->ipu_count()) {
-        const Draft draft = Drafter(*nest, demand, shared, ipu).run();
-        std::vector<LiveRange> ranges = live_ranges(draft);
-        const std::vector<int> representative = coalesce(draft, ranges);
-        code = place_buffers(draft, representative, ranges);
-      }
-      if (nests.size() == 1)
-        out.ipus[ipu] = std::move(code);
-      else
-        append(out.ipus[ipu], std::move(code));
+      if (!subroutine->is_active(ipu)) continue;
+      Drafter drafter(subroutine->nest(), subroutine->demand(), shared, ipu);
+      called[static_cast<size_t>(ipu)].push_back(
+          with_interface(*subroutine, ipu, planned(drafter.run_subroutine(*subroutine))));
     }
-  }
+  for (size_t ipu = 0; ipu < code.size(); ++ipu)
+    out.ipus[ipu] = link(std::move(code[ipu]), std::move(called[ipu]));
   for (program::Variable& variable : out.variables)
     if (variable.remote_buffer >= 0)
       variable.ipu = out.remote_buffers[static_cast<size_t>(variable.remote_buffer)].ipu;

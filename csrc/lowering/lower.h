@@ -17,7 +17,7 @@ struct LowerOptions {
 // Their order in a program: "main" first, the others by name.
 std::vector<std::string> entry_points_of(const ir::Module& module);
 
-// All entry points of the module. Expects: functional form, calls inlined,
+// All entry points of the module. Expects: functional form, calls of graphs that are no subroutines inlined or few,
 // every op placed (settings.ipu), crossings explicit as ipu_copy. The result passed check_program, check_plan
 // (per IPU) and check_deadlock.
 program::Program lower(const ir::Module& module, const LowerOptions& options);

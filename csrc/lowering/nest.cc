@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/regions.h"
+#include "lowering/subroutine.h"
 #include "ops/replicable.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -19,19 +20,58 @@ constexpr int kMaxDepth = 100;  // of nested graphs; more is recursion
 
 bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
 
-Nest::Nest(const ir::Module& module, const ir::Graph& entry) : module_(module) {
+Nest::Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines)
+    : module_(module), subroutines_(subroutines) {
   add_scope(entry, nullptr, nullptr);
+  for (const ir::Value* input : entry.inputs()) set_home(root().value(input), input->ipu.value_or(0));
   while (find_homes(root())) {
   }
   for (const std::unique_ptr<Scope>& scope : scopes_) {
     for (const auto& op : scope->graph->ops()) {
       ipu_count_ = std::max(ipu_count_, op->settings.ipu.value_or(0) + 1);
+      if (const Subroutine* called = subroutine(*op))
+        ipu_count_ = std::max(ipu_count_, called->nest().ipu_count());
       if (op->is(kind::kIpuCopy))
         ipu_count_ = std::max(ipu_count_, static_cast<int>(op->attributes.integer("from")) + 1);
     }
   }
   for (const ir::Variable& variable : module.variables())
     if (variable.ipu.has_value()) ipu_count_ = std::max(ipu_count_, *variable.ipu + 1);
+}
+
+const Subroutine* Nest::subroutine(const ir::Op& op) const {
+  if (subroutines_ == nullptr || !op.is(kind::kCall)) return nullptr;
+  return subroutines_->find(ir::Region(op).body());
+}
+
+int Nest::output_home(int output) const {
+  const ir::Value* value = root().graph->outputs()[output];
+  const int found = home(root(), value);
+  return found != kAnywhere ? found : place_of(value);
+}
+
+int Nest::place_of(const ir::Value* value) const {
+  for (const Scope* scope = &root();;) {
+    const ir::Op* op = value->producer();
+    if (op == nullptr) {
+      if (scope->site == nullptr) return value->ipu.value_or(0);
+      const int operand = ir::Region(*scope->site).operand(value->index());
+      if (operand < 0) return 0;  // a loop index
+      value = scope->site->operand(operand);
+      scope = scope->parent;
+      continue;
+    }
+    if (const Subroutine* called = subroutine(*op)) return called->nest().output_home(value->index());
+    auto at = scope->called.find(op);
+    if (at == scope->called.end()) return op->settings.ipu.value_or(0);
+    const ir::Region region(*op);
+    if (region.is_carried(value->index())) {
+      value = op->operand(value->index());
+    } else {
+      scope = at->second.front();
+      value = scope->graph->outputs()[static_cast<size_t>(region.output(value->index()))];
+    }
+  }
 }
 
 const ir::Graph& Nest::graph_named(const ir::Op& op, const Symbol& symbol) const {
@@ -68,7 +108,7 @@ Scope* Nest::add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent
                   fmt::format("unsupported operation: '{}' cannot be lowered{}", op->kind(),
                               op->is(kind::kPipeline) ? "; run the pass pipeline-to-rings first" : ""))
           .at(ir::user_line(op->location));
-    if (!ir::is_region(*op)) continue;
+    if (!ir::is_region(*op) || subroutine(*op) != nullptr) continue;
     std::vector<Scope*> called;
     for (const ir::Graph* callee : ir::called_graphs(*op))
       called.push_back(add_scope(*callee, op.get(), scope));
@@ -111,6 +151,11 @@ bool Nest::find_homes(Scope& scope) {
   for (const auto& op : scope.graph->ops()) {
     poll_interruption();
     auto at = scope.called.find(op.get());
+    if (const Subroutine* called = subroutine(*op)) {
+      for (int i = 0; i < op->result_count(); ++i)
+        set_home(scope.value(op->result(i)), called->nest().output_home(i));
+      continue;
+    }
     if (at == scope.called.end()) {
       int home = home_of(scope, *op);
       for (int i = 0; i < op->result_count(); ++i) set_home(scope.value(op->result(i)), home);

@@ -38,10 +38,18 @@ struct StaticCondition {
   int64_t low = 0, high = 0;
 };
 
+class Subroutine;
+struct Subroutines;  // subroutine.h
+
 class Nest {
  public:
+  // Calls of `subroutines` (nullptr: there are none) are leaves. Inputs of the entry are those of a subroutine, and
+  // live where they say.
   // Throws Error when values cross IPUs without an ipu_copy, and for structural ops that cannot be lowered.
-  Nest(const ir::Module& module, const ir::Graph& entry);
+  Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines = nullptr);
+
+  const Subroutine* subroutine(const ir::Op& op) const;  // that it calls; nullptr: none
+  int output_home(int output) const;                     // of the entry
 
   const ir::Module& module() const { return module_; }
   Scope& root() const { return *scopes_.front(); }
@@ -60,9 +68,12 @@ class Nest {
   Scope* add_scope(const ir::Graph& graph, const ir::Op* site, Scope* parent);
   bool find_homes(Scope& scope);
   bool set_home(int value, int home);
+  // Where the passes have put what could be computed anywhere: a value of the entry.
+  int place_of(const ir::Value* value) const;
   const ir::Graph& graph_named(const ir::Op& op, const Symbol& symbol) const;
 
   const ir::Module& module_;
+  const Subroutines* subroutines_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   std::vector<int> homes_;
   int ipu_count_ = 1;

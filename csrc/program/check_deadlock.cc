@@ -1,7 +1,7 @@
 // Runs control and rings of each entry point of a program without data, all IPUs in turn, until all end or all wait.
 // Rings are first-in first-out with one writer and one reader, so whether the program ends does not depend
 // on the order in which IPUs run: one order proves all. Instructions that neither move control nor touch a
-// ring are dropped first, and so are loops without rings in them.
+// ring are dropped first, and so are loops and calls without rings in them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,23 +21,45 @@ struct Step {
 };
 
 struct Track {
-  std::vector<Step> steps;
+  std::vector<Step> steps;  // of the entry point, then of the subroutines
+  int end = 0;              // of the entry point
   std::vector<int64_t> counters;
+  std::vector<int> returns;
   int at = 0;
+
+  bool is_done() const { return at == end && returns.empty(); }
 };
 
-// Only what can block or decide; targets renumbered. A loop without ring steps inside is left out.
-Track reduce(const IpuProgram& program, CodeRange range) {
+bool is_ring_step(Opcode code) {
+  return code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease;
+}
+
+// By subroutine: it, or one it calls, moves rings.
+std::vector<char> find_ring_users(const IpuProgram& program) {
+  std::vector<char> users;
+  for (int s = 0; s < static_cast<int>(program.subroutines.size()); ++s) {
+    const CodeRange range = code_of_subroutine(program, s);
+    bool uses = false;
+    for (int i = range.begin; i < range.end; ++i) {
+      const Instruction& step = program.instructions[i];
+      uses |= is_ring_step(step.opcode) || (step.opcode == Opcode::kCall && users[step.object] != 0);
+    }
+    users.push_back(uses);
+  }
+  return users;
+}
+
+// Appends only what can block or decide; targets renumbered. A loop or call without ring steps inside is left out.
+void reduce(const IpuProgram& program, CodeRange range, const std::vector<char>& ring_users, Track& track) {
   const std::vector<Instruction>& all = program.instructions;
   const int begin = range.begin, n = range.end - range.begin;  // targets below count from `begin`
   std::vector<int> queue_steps(n + 1, 0);                      // before instruction i
   for (int i = 0; i < n; ++i) {
-    Opcode code = all[begin + i].opcode;
-    queue_steps[i + 1] =
-        queue_steps[i] + (code == Opcode::kPush || code == Opcode::kPop || code == Opcode::kRelease);
+    const Instruction& step = all[begin + i];
+    const bool calls = step.opcode == Opcode::kCall && ring_users[step.object] != 0;
+    queue_steps[i + 1] = queue_steps[i] + (is_ring_step(step.opcode) || calls);
   }
-  Track track;
-  track.counters.assign(program.counters, 0);
+  const size_t first = track.steps.size();
   std::vector<int> position(n + 1, 0);
   for (int i = 0; i < n; ++i) {
     position[i] = static_cast<int>(track.steps.size());
@@ -50,7 +72,11 @@ Track reduce(const IpuProgram& program, CodeRange range) {
       case Opcode::kPop:
       case Opcode::kRelease:
       case Opcode::kJump:
+      case Opcode::kReturn:
         matters = true;
+        break;
+      case Opcode::kCall:
+        matters = ring_users[step.object] != 0;
         break;
       case Opcode::kLoop:
       case Opcode::kEndLoop:
@@ -68,8 +94,23 @@ Track reduce(const IpuProgram& program, CodeRange range) {
           {step.opcode, step.object, step.counter, target, step.trip, step.low, step.high, begin + i});
   }
   position[n] = static_cast<int>(track.steps.size());
+  for (size_t s = first; s < track.steps.size(); ++s)
+    if (Step& step = track.steps[s]; step.target >= 0) step.target = position[step.target];
+}
+
+Track reduce(const IpuProgram& program, int entry) {
+  Track track;
+  track.counters.assign(program.counters, 0);
+  const std::vector<char> ring_users = find_ring_users(program);
+  reduce(program, code_of(program, entry), ring_users, track);
+  track.end = static_cast<int>(track.steps.size());
+  std::vector<int> begins;
+  for (int s = 0; s < static_cast<int>(ring_users.size()); ++s) {
+    begins.push_back(static_cast<int>(track.steps.size()));
+    if (ring_users[s] != 0) reduce(program, code_of_subroutine(program, s), ring_users, track);
+  }
   for (Step& step : track.steps)
-    if (step.target >= 0) step.target = position[step.target];
+    if (step.opcode == Opcode::kCall) step.target = begins[step.object];
   return track;
 }
 
@@ -81,7 +122,7 @@ class Simulation {
  public:
   Simulation(const Program& program, int entry, bool take_unknown)
       : program_(program), take_unknown_(take_unknown) {
-    for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu, code_of(ipu, entry)));
+    for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu, entry));
     rings_.resize(program.rings.size());
     shorten();
   }
@@ -91,8 +132,7 @@ class Simulation {
       moved = false;
       for (size_t i = 0; i < tracks_.size(); ++i) moved |= advance(static_cast<int>(i));
     }
-    bool all_done = std::all_of(tracks_.begin(), tracks_.end(),
-                                [](const Track& t) { return t.at == static_cast<int>(t.steps.size()); });
+    bool all_done = std::all_of(tracks_.begin(), tracks_.end(), [](const Track& t) { return t.is_done(); });
     if (!all_done) report();
     for (size_t q = 0; q < rings_.size(); ++q)
       if (rings_[q].filled != 0)
@@ -110,23 +150,22 @@ class Simulation {
     for (const Ring& ring : program_.rings) rounds = std::max(rounds, 2 * ring.capacity + 2);
     int64_t trip = -1;
     for (const Track& track : tracks_) {
-      if (track.steps.empty()) continue;
+      if (track.end == 0) continue;
       const Step& first = track.steps.front();
-      if (first.opcode != Opcode::kLoop || first.target != static_cast<int>(track.steps.size()) - 1) return;
+      if (first.opcode != Opcode::kLoop || first.target != track.end - 1) return;
       if (trip >= 0 && trip != first.trip) return;
       trip = first.trip;
       for (const Step& step : track.steps)
         if (step.opcode == Opcode::kBranchUnlessCounter && step.counter == first.counter) return;
     }
     for (Track& track : tracks_)
-      if (!track.steps.empty()) track.steps.front().trip = std::min(trip, rounds);
+      if (track.end > 0) track.steps.front().trip = std::min(trip, rounds);
   }
 
   bool advance(int ipu) {
     Track& track = tracks_[ipu];
-    const int end = static_cast<int>(track.steps.size());
     bool moved = false;
-    while (track.at < end) {
+    while (!track.is_done()) {
       poll_interruption();
       const Step& step = track.steps[track.at];
       int next = track.at + 1;
@@ -148,6 +187,14 @@ class Simulation {
         }
         case Opcode::kJump:
           next = step.target;
+          break;
+        case Opcode::kCall:
+          track.returns.push_back(next);
+          next = step.target;
+          break;
+        case Opcode::kReturn:
+          next = track.returns.back();
+          track.returns.pop_back();
           break;
         case Opcode::kPush: {
           RingState& ring = rings_[step.object];
@@ -194,7 +241,7 @@ class Simulation {
     std::string text = "deadlock: no IPU can go on";
     for (size_t i = 0; i < tracks_.size(); ++i) {
       const Track& track = tracks_[i];
-      if (track.at == static_cast<int>(track.steps.size())) {
+      if (track.is_done()) {
         text += fmt::format("\n  IPU {} has ended", i);
         continue;
       }

@@ -1,7 +1,8 @@
 // Proof of an arena plan: no two arena buffers that are alive together share bytes. Liveness is computed anew
 // from the instructions as dataflow over basic blocks (loops and branches included), not taken from the
 // planner. A buffer is alive where some write may reach and some read may follow; writes that cover only a
-// part of it do not end its life. Cost: blocks x buffers/64 words per round of the fixpoint, then one walk
+// part of it do not end its life. Outputs of a subroutine are followed too: they lie elsewhere, but are read by
+// its return. Cost: blocks x buffers/64 words per round of the fixpoint, then one walk
 // over the instructions.
 #include <fmt/core.h>
 
@@ -27,10 +28,20 @@ struct Block {
   Bits written_in;             // a write may have happened
 };
 
+struct Frame {
+  int64_t begin = 0, end = 0;  // bytes of the arena
+};
+
 class PlanChecker {
  public:
-  PlanChecker(const IpuProgram& program, CodeRange range)
-      : program_(program), range_(range), words_((program.buffers.size() + 63) / 64) {}
+  // `frames`: by subroutine, the bytes of the arena it and what it calls use. `outputs`: of this section.
+  PlanChecker(const IpuProgram& program, CodeRange range, const std::vector<Frame>& frames,
+              const std::vector<int>& outputs)
+      : program_(program),
+        range_(range),
+        words_((program.buffers.size() + 63) / 64),
+        frames_(frames),
+        outputs_(outputs) {}
 
   void run() {
     if (range_.begin == range_.end) return;
@@ -50,9 +61,12 @@ class PlanChecker {
   }
 
  private:
-  bool in_arena(const Operand& operand) const {
-    return operand.buffer >= 0 && program_.buffers[operand.buffer].storage == Storage::kArena &&
-           program_.buffers[operand.buffer].bytes > 0;
+  bool in_arena(const Operand& operand) const {  // or a parameter that is followed
+    if (operand.buffer < 0 || program_.buffers[operand.buffer].bytes == 0) return false;
+    return program_.buffers[operand.buffer].storage == Storage::kArena || is_output(operand.buffer);
+  }
+  bool is_output(int buffer) const {
+    return std::find(outputs_.begin(), outputs_.end(), buffer) != outputs_.end();
   }
   bool covers(const Operand& result) const {
     return result.byte_offset == 0 && (result.spec.layout != Layout::kPlain || result.spec.is_contiguous()) &&
@@ -125,6 +139,9 @@ class PlanChecker {
       for (int i = block.first; i < block.last; ++i) {
         for (const Operand& operand : steps[i].operands)
           if (in_arena(operand) && !test(block.covers, operand.buffer)) set(block.reads, operand.buffer);
+        if (steps[i].opcode == Opcode::kReturn)
+          for (int b : outputs_)
+            if (program_.buffers[b].bytes > 0 && !test(block.covers, b)) set(block.reads, b);
         for (const Operand& result : steps[i].results) {
           if (!in_arena(result)) continue;
           set(block.writes, result.buffer);
@@ -170,6 +187,7 @@ class PlanChecker {
     std::map<int64_t, int> alive;  // offset → buffer
     auto join = [&](int b, int at) {
       const Buffer& buffer = program_.buffers[b];
+      if (buffer.storage == Storage::kParameter) return;
       auto next = alive.lower_bound(buffer.offset);
       if (next != alive.end() && next->second == b) return;
       int other = -1;
@@ -191,6 +209,7 @@ class PlanChecker {
       alive.emplace(buffer.offset, b);
     };
     auto leave = [&](int b) {
+      if (program_.buffers[b].storage == Storage::kParameter) return;
       auto at = alive.find(program_.buffers[b].offset);
       if (at != alive.end() && at->second == b) alive.erase(at);
     };
@@ -225,6 +244,15 @@ class PlanChecker {
                           operand.buffer, program_.buffers[operand.buffer].name));
         join(operand.buffer, i);
       }
+      if (step.opcode == Opcode::kReturn)
+        for (int b : outputs_)
+          if (program_.buffers[b].bytes > 0 && !may_be_written(b, i))
+            throw Error(
+                ErrorCode::kInvalidProgram,
+                fmt::format("invalid plan: instruction {} returns without output {} ({}), which nothing "
+                            "has written",
+                            i, b, program_.buffers[b].name));
+      if (step.opcode == Opcode::kCall) keep_out_of(frames_[step.object], alive, i);
       for (const Operand& result : step.results) {
         if (!in_arena(result)) continue;
         bool read_here = std::any_of(step.operands.begin(), step.operands.end(),
@@ -234,6 +262,20 @@ class PlanChecker {
     }
   }
 
+  // A call may overwrite all bytes of the subroutine's frame.
+  void keep_out_of(const Frame& frame, const std::map<int64_t, int>& alive, int at) const {
+    if (frame.begin >= frame.end) return;
+    auto next = alive.lower_bound(frame.end);
+    if (next == alive.begin()) return;
+    const Buffer& buffer = program_.buffers[std::prev(next)->second];
+    if (buffer.offset + buffer.bytes <= frame.begin) return;
+    throw Error(
+        ErrorCode::kInvalidProgram,
+        fmt::format("invalid plan: buffer {} ({}, {}) is alive at the call of instruction {}, and the "
+                    "subroutine uses bytes {} to {}",
+                    std::prev(next)->second, buffer.name, range(buffer), at, frame.begin, frame.end));
+  }
+
   static std::string range(const Buffer& buffer) {
     return fmt::format("bytes {} to {}", buffer.offset, buffer.offset + buffer.bytes);
   }
@@ -241,14 +283,47 @@ class PlanChecker {
   const IpuProgram& program_;
   const CodeRange range_;
   const size_t words_;
+  const std::vector<Frame>& frames_;
+  const std::vector<int>& outputs_;
   std::vector<Block> blocks_;
 };
+
+// From the first to behind the last byte of the arena; subroutines call only those before them.
+std::vector<Frame> find_frames(const IpuProgram& program) {
+  std::vector<Frame> frames;
+  for (size_t s = 0; s < program.subroutines.size(); ++s) {
+    Frame frame{INT64_MAX, 0};
+    auto add = [&](int64_t begin, int64_t end) {
+      if (begin >= end) return;
+      frame.begin = std::min(frame.begin, begin);
+      frame.end = std::max(frame.end, end);
+    };
+    const CodeRange range = code_of_subroutine(program, static_cast<int>(s));
+    for (int i = range.begin; i < range.end; ++i) {
+      const Instruction& step = program.instructions[i];
+      if (step.opcode == Opcode::kCall) add(frames[step.object].begin, frames[step.object].end);
+      for (const auto* list : {&step.operands, &step.results})
+        for (const Operand& operand : *list) {
+          if (operand.buffer < 0) continue;
+          const Buffer& buffer = program.buffers[operand.buffer];
+          if (buffer.storage == Storage::kArena) add(buffer.offset, buffer.offset + buffer.bytes);
+        }
+    }
+    frames.push_back(frame);
+  }
+  return frames;
+}
 
 }  // namespace
 
 void check_plan(const IpuProgram& program) {
-  const int entries = std::max(1, static_cast<int>(program.entries.size()));
-  for (int entry = 0; entry < entries; ++entry) PlanChecker(program, code_of(program, entry)).run();
+  const std::vector<Frame> frames = find_frames(program);
+  const std::vector<CodeRange> sections = code_sections(program);
+  const size_t entries = sections.size() - program.subroutines.size();
+  const std::vector<int> none;
+  for (size_t s = 0; s < sections.size(); ++s)
+    PlanChecker(program, sections[s], frames, s < entries ? none : program.subroutines[s - entries].outputs)
+        .run();
 }
 
 }  // namespace ipu::program

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "program/check_subroutines.h"
 #include "program/check_variables.h"
 #include "program/host_elements.h"
 #include "program/program.h"
@@ -22,8 +23,12 @@ class Checker {
   void run() {
     for (size_t b = 0; b < code_.buffers.size(); ++b) check_buffer(static_cast<int>(b));
     check_entries();
-    for (int entry = 0; entry < static_cast<int>(program_.entry_points.size()); ++entry) {
-      range_ = code_of(code_, entry);
+    subroutines_ = check_subroutines(code_, ipu_);
+    sections_ = code_sections(code_);
+    const int entries = static_cast<int>(sections_.size() - code_.subroutines.size());
+    for (size_t section = 0; section < sections_.size(); ++section) {
+      range_ = sections_[section];
+      subroutine_ = static_cast<int>(section) - entries;
       for (at_ = range_.begin; at_ < range_.end; ++at_) {
         poll_interruption();
         check_instruction(code_.instructions[at_]);
@@ -51,8 +56,27 @@ class Checker {
          fmt::format("{} entry points begin, the program has {}", code_.entries.size(),
                      program_.entry_points.size()));
     fits(code_.entries.front() == 0 && std::is_sorted(code_.entries.begin(), code_.entries.end()) &&
-             code_.entries.back() <= static_cast<int>(code_.instructions.size()),
+             code_.entries.back() <= (code_.subroutines.empty() ? static_cast<int>(code_.instructions.size())
+                                                                : code_.subroutines.front().begin),
          "its entry points are not one behind the other");
+  }
+
+  // The subroutine finds its parameters where the step says.
+  void check_call(const Instruction& step) {
+    const int earlier = subroutine_ >= 0 ? subroutine_ : static_cast<int>(code_.subroutines.size());
+    require(step.object >= 0 && step.object < earlier,
+            "no such subroutine before this one: a subroutine calls only those listed before it");
+    const Subroutine& called = code_.subroutines[step.object];
+    check_counts(step, called.inputs.size(), called.outputs.size());
+    for (size_t i = 0; i < step.operands.size(); ++i)
+      check_whole(step.operands[i], code_.buffers[called.inputs[i]].bytes, "operand");
+    std::set<int> written;
+    for (size_t i = 0; i < step.results.size(); ++i) {
+      check_whole(step.results[i], code_.buffers[called.outputs[i]].bytes, "result");
+      require(written.insert(step.results[i].buffer).second, "two results are in one buffer");
+    }
+    for (const Operand& operand : step.operands)
+      require(!written.contains(operand.buffer), "a result is in the buffer of an operand");
   }
 
   void check_buffer(int b) const {
@@ -88,6 +112,9 @@ class Checker {
       }
       case Storage::kExternal:
         break;
+      case Storage::kParameter:
+        fits(buffer.offset == 0, "a parameter has no offset");
+        break;
     }
   }
 
@@ -96,6 +123,9 @@ class Checker {
     require(operand.buffer >= 0 && operand.buffer < static_cast<int>(code_.buffers.size()),
             fmt::format("{} names buffer {}, which this IPU does not have", role, operand.buffer));
     const Buffer& buffer = code_.buffers[operand.buffer];
+    require(buffer.storage != Storage::kParameter ||
+                (subroutine_ >= 0 && subroutines_.owner[operand.buffer] == subroutine_),
+            fmt::format("{} is parameter {} of another place", role, buffer.name));
     require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
             fmt::format("{} has {} strides for {} dimensions", role, operand.spec.strides.size(),
                         operand.spec.shape.size()));
@@ -168,6 +198,8 @@ class Checker {
       check_operand(result, "result", false);
       const Buffer& buffer = code_.buffers[result.buffer];
       require(buffer.storage != Storage::kConstant, "writes constant " + buffer.name);
+      require(buffer.storage != Storage::kParameter || subroutines_.is_output[result.buffer] != 0,
+              "writes input " + buffer.name + " of its subroutine");
       if (buffer.storage == Storage::kVariable)
         require(program_.variables[buffer.index].written,
                 fmt::format("writes variable {}, which is declared read-only", buffer.name));
@@ -188,6 +220,8 @@ class Checker {
         require(step.target > at_ && target(step).opcode == Opcode::kEndLoop && target(step).target == at_,
                 "its target is not its end");
         require(counters_.insert(step.counter).second, "counter is used by an enclosing loop");
+        require(subroutines_.counter_owner[step.counter] == std::max(subroutine_, -1),
+                "counter belongs to a subroutine");
         loops_.push_back(at_);
         break;
       case Opcode::kEndLoop:
@@ -269,14 +303,22 @@ class Checker {
         check_counts(step, 2, 0);
         check_remote(step, step.operands[0], step.operands[1], "value");
         break;
+      case Opcode::kCall:
+        check_call(step);
+        break;
+      case Opcode::kReturn:
+        check_counts(step, 0, 0);
+        require(subroutine_ >= 0 && at_ + 1 == range_.end,
+                "returns elsewhere than at the end of a subroutine");
+        break;
     }
   }
 
   // Branches and jumps go forward and stay in their loop; the end of the loop itself is a legal target. A
   // branch may leave its loop for what follows it.
   void check_targets() {
-    for (int entry = 0; entry < static_cast<int>(program_.entry_points.size()); ++entry) {
-      range_ = code_of(code_, entry);
+    for (const CodeRange& section : sections_) {
+      range_ = section;
       for (at_ = range_.begin; at_ < range_.end; ++at_) check_target(code_.instructions[at_]);
     }
   }
@@ -286,7 +328,8 @@ class Checker {
     if (step.opcode != Opcode::kBranchIfNot && step.opcode != Opcode::kBranchUnlessCounter &&
         step.opcode != Opcode::kJump)
       return;
-    require(step.target > at_ && step.target <= range_.end, "target is not ahead");
+    const bool is_subroutine = code_.instructions[range_.end - 1].opcode == Opcode::kReturn;
+    require(step.target > at_ && step.target <= range_.end - is_subroutine, "target is not ahead");
     const int loop_here = inside_[at_], loop_there = step.target < range_.end ? inside_[step.target] : -1;
     const bool leaves = step.opcode == Opcode::kBranchIfNot && loop_here >= 0 &&
                         step.target == code_.instructions[loop_here].target + 1;
@@ -296,7 +339,10 @@ class Checker {
   const Program& program_;
   const int ipu_;
   const IpuProgram& code_;
-  CodeRange range_;  // of the entry point at hand
+  CodeRange range_;  // of the entry point or subroutine at hand
+  std::vector<CodeRange> sections_;
+  int subroutine_ = -1;  // at hand; negative: an entry point
+  SubroutineTable subroutines_;
   int at_ = 0;
   std::vector<int> loops_;   // open kLoop instructions
   std::vector<int> inside_;  // per instruction: the loop around it

@@ -23,6 +23,8 @@ std::string_view to_string(Storage storage) {
       return "constant";
     case Storage::kExternal:
       return "external";
+    case Storage::kParameter:
+      return "parameter";
   }
   return "?";
 }
@@ -68,7 +70,7 @@ void print_operands(std::string& out, const IpuProgram& ipu, const std::vector<O
   }
 }
 
-std::string name_of_object(const Program& program, const Instruction& step) {
+std::string name_of_object(const Program& program, const IpuProgram& ipu, const Instruction& step) {
   auto name = [&](const auto& table) {
     const auto at = static_cast<size_t>(step.object);
     return at < table.size() ? table[at].name : std::to_string(step.object);
@@ -80,6 +82,8 @@ std::string name_of_object(const Program& program, const Instruction& step) {
     case Opcode::kRemoteLoad:
     case Opcode::kRemoteStore:
       return name(program.remote_buffers);
+    case Opcode::kCall:
+      return name(ipu.subroutines);
     default:
       return name(program.rings);
   }
@@ -108,7 +112,7 @@ void print_instruction(std::string& out, const Program& program, const IpuProgra
   if (step.opcode == Opcode::kLoop) out += fmt::format(" trip {}", step.trip);
   if (step.opcode == Opcode::kBranchUnlessCounter) out += fmt::format(" in [{},{})", step.low, step.high);
   if (step.target >= 0) out += fmt::format(" -> {}", step.target);
-  if (step.object >= 0) out += " @" + name_of_object(program, step);
+  if (step.object >= 0) out += " @" + name_of_object(program, ipu, step);
   if (!step.operands.empty()) {
     out += "(";
     print_operands(out, ipu, step.operands);
@@ -155,6 +159,10 @@ std::string_view to_string(Opcode opcode) {
       return "remote_load";
     case Opcode::kRemoteStore:
       return "remote_store";
+    case Opcode::kCall:
+      return "call";
+    case Opcode::kReturn:
+      return "return";
   }
   return "?";
 }
@@ -183,10 +191,27 @@ int Program::find_entry(std::string_view name) const {
 }
 
 CodeRange code_of(const IpuProgram& ipu, int entry) {
-  const int all = static_cast<int>(ipu.instructions.size());
+  const int all =
+      ipu.subroutines.empty() ? static_cast<int>(ipu.instructions.size()) : ipu.subroutines.front().begin;
   if (ipu.entries.empty()) return {0, all};
   const auto next = static_cast<size_t>(entry) + 1;
   return {ipu.entries.at(static_cast<size_t>(entry)), next < ipu.entries.size() ? ipu.entries[next] : all};
+}
+
+CodeRange code_of_subroutine(const IpuProgram& ipu, int subroutine) {
+  const auto next = static_cast<size_t>(subroutine) + 1;
+  return {ipu.subroutines.at(static_cast<size_t>(subroutine)).begin,
+          next < ipu.subroutines.size() ? ipu.subroutines[next].begin
+                                        : static_cast<int>(ipu.instructions.size())};
+}
+
+std::vector<CodeRange> code_sections(const IpuProgram& ipu) {
+  std::vector<CodeRange> sections;
+  for (int entry = 0; entry < std::max(1, static_cast<int>(ipu.entries.size())); ++entry)
+    sections.push_back(code_of(ipu, entry));
+  for (int s = 0; s < static_cast<int>(ipu.subroutines.size()); ++s)
+    sections.push_back(code_of_subroutine(ipu, s));
+  return sections;
 }
 
 std::string describe(const Program& program, int ipu, int instruction) {
@@ -256,8 +281,19 @@ std::string print(const Program& program) {
       if (buffer.index >= 0) fmt::format_to(add, " of {}", buffer.index);
       out += "\n";
     }
-    size_t entry = 0;
+    auto buffers = [&](const std::vector<int>& list) {
+      std::string text;
+      for (int b : list) text += fmt::format("{}b{}", text.empty() ? "" : ", ", b);
+      return text;
+    };
+    size_t entry = 0, subroutine = 0;
     for (size_t n = 0; n < ipu.instructions.size(); ++n) {
+      for (; subroutine < ipu.subroutines.size() && ipu.subroutines[subroutine].begin == static_cast<int>(n);
+           ++subroutine) {
+        const Subroutine& of = ipu.subroutines[subroutine];
+        fmt::format_to(add, "  subroutine {}({}) -> ({}):\n", of.name, buffers(of.inputs),
+                       buffers(of.outputs));
+      }
       for (; entry < ipu.entries.size() && ipu.entries[entry] == static_cast<int>(n); ++entry)
         if (program.entry_points.size() > 1 && entry < program.entry_points.size())
           fmt::format_to(add, "  entry point {}:\n", program.entry_points[entry]);

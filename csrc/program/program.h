@@ -20,8 +20,9 @@ enum class Storage : uint8_t {
   kArena,     // at `offset` of the IPU's arena: lives from first write to last read (check_plan proves no
               // overlap)
   kVariable,  // in the persistent region of variable `index`, or in the entry of the remote buffer it lives in
-  kConstant,  // constant `index` of the program, read only, shared by all replicas
-  kExternal,  // wherever the instruction that defines it points: a user's tensor, a slot of a ring
+  kConstant,   // constant `index` of the program, read only, shared by all replicas
+  kExternal,   // wherever the instruction that defines it points: a user's tensor, a slot of a ring
+  kParameter,  // of a subroutine: where the operand or result of the call at hand lies
 };
 
 struct Buffer {
@@ -109,6 +110,8 @@ enum class Opcode : uint8_t {
   kReplica,      // results[0] (i32[]) = number of the replica that runs this
   kRemoteLoad,   // results[0] = entry operands[0] (one i32 or u32) of remote buffer `object`
   kRemoteStore,  // operands[0] into entry operands[1] of remote buffer `object`
+  kCall,         // runs subroutine `object`: its inputs are the operands, its outputs the results
+  kReturn,       // the end of a subroutine: goes on behind the call
 };
 
 struct Operand {
@@ -122,7 +125,7 @@ struct Instruction {
   std::string kernel;     // id in the kernel table
   Attributes attributes;  // read by the kernel's prepare()
   std::vector<Operand> operands, results;
-  int object = -1;  // stream, ring or remote buffer
+  int object = -1;  // stream, ring, remote buffer or subroutine
   int counter = -1;
   int64_t trip = 0;
   int64_t low = 0, high = 0;  // kBranchUnlessCounter
@@ -138,17 +141,28 @@ struct Origin {
   bool backward = false;
 };
 
+// Code that several calls run, one at a time: an actor has one program counter. Its own arena buffers lie at
+// fixed places that nothing alive at a call uses (check_plan); parameters lie where each call says. It calls only
+// subroutines before it in the list, so none calls itself.
+struct Subroutine {
+  std::string name;
+  int begin = 0;  // its first instruction; it ends where the next begins, with a kReturn
+  std::vector<int> inputs,
+      outputs;  // buffers of storage kParameter: those of the operands and of the results
+};
+
 struct IpuProgram {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   // Where the code of each entry point begins, in their order; it ends where the next begins. Empty: there is
   // one entry point, and all is its code.
   std::vector<int> entries;
+  std::vector<Subroutine> subroutines = {};  // their code stands behind that of all entry points
   int64_t arena_bytes = 0;
   int counters = 0;
   // Statistics of the plan.
-  int64_t peak_bytes = 0;         // bytes alive at the peak, without padding and gaps
-  std::vector<int> live_at_peak;  // buffers
+  int64_t peak_bytes = 0;  // bytes alive at the peak, without padding and gaps; subroutines at their own
+  std::vector<int> live_at_peak;  // buffers, of the entry point
 };
 
 struct Program {
@@ -173,6 +187,9 @@ struct CodeRange {
   int begin = 0, end = 0;
 };
 CodeRange code_of(const IpuProgram& ipu, int entry);
+CodeRange code_of_subroutine(const IpuProgram& ipu, int subroutine);
+// Of all entry points, then of all subroutines.
+std::vector<CodeRange> code_sections(const IpuProgram& ipu);
 
 // Kernels of kCollective.
 std::span<const std::string_view> collective_kernels();
@@ -186,11 +203,13 @@ ReplicaGrouping group_of(const Instruction& collective);
 // stream elements have the declared size; what a run moves through a stream can be counted.
 void check_program(const Program& program);
 
-// Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena. Liveness
-// is computed anew from the instructions, loops included. Nothing in an arena lives from one run to the next.
+// Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena; one that is
+// alive at a call overlaps what the subroutine uses; a subroutine returns without an output. Liveness is computed
+// anew from the instructions, loops included. Nothing in an arena lives from one run to the next, and nothing of a
+// subroutine from one call to the next.
 void check_plan(const IpuProgram& program);
 
-// Runs the control and rings of each entry point without data. Throws Error(kDeadlock) naming who waits for
+// Runs the control and rings of each entry point, calls included, without data. Throws Error(kDeadlock) naming who waits for
 // whom.
 // kBranchUnlessCounter is followed exactly; the outcomes of kBranchIfNot are unknown here, so the program is
 // run once with all of them taken and once with none.

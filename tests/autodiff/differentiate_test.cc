@@ -424,11 +424,59 @@ graph @body(%i: i32[], %x: f32[3], %w: f32[3]) -> f32[3] {
   EXPECT_EQ(text("body_backward"), R"(%0 = constant() {value=dense<i32[]: 9999>} : i32[]
 %1 = sub(%0, %index) : i32[]
 %2 = reshape(%1) {shape=[1]} : i32[1]
-%4 = index_select(%3, %2) {dim=0} : f32[1,3]
-%5 = reshape(%4) {shape=[3]} : f32[3]
-%6, %7 = call(%x_gradient, %w, %5) {callee=@body_gradient} : f32[3], f32[3]
-%8 = add(%w_gradient, %7) : f32[3]
+%3 = index_select(%x_rows, %2) {dim=0} : f32[1,3]
+%4 = reshape(%3) {shape=[3]} : f32[3]
+%5, %6 = call(%x_gradient, %w, %4) {callee=@body_gradient} : f32[3], f32[3]
+%7 = add(%w_gradient, %6) : f32[3]
 )");
+}
+
+// The forward loop keeps the rows itself: its body runs once a trip, and a second gradient reads the same rows.
+TEST(Differentiate, LoopRunsOnceForResultsAndRows) {
+  Parsed m = parsed(R"(
+graph @forward(%x: f32[3], %w: f32[3]) -> f32[3] {
+  %y = loop(%x, %w) {body=@body, trip=3, carried=1} : f32[3]
+  return %y
+}
+graph @body(%i: i32[], %x: f32[3], %w: f32[3]) -> f32[3] {
+  %p = mul(%x, %w) : f32[3]
+  return %p
+})");
+  auto loops_on = [&](std::string_view body) {
+    int count = 0;
+    for (const auto& graph : m.module->graphs())
+      for (const auto& op : graph->ops())
+        count += op->is(ir::kind::kLoop) && op->attributes.symbol("body").name.starts_with(body);
+    return count;
+  };
+  check_gradients(*m.module, m.graph("forward"));
+  EXPECT_EQ(loops_on("body_record"), 1);
+  EXPECT_EQ(loops_on("body"), 2);
+  DifferentiateOptions again;  // of the same output: not of the rows, which are outputs now
+  again.provided = {m.graph("forward").outputs()[0]};
+  check_gradients(*m.module, m.graph("forward"), again);
+  EXPECT_EQ(loops_on("body_record"), 1);
+  EXPECT_EQ(loops_on("body"), 3);
+}
+
+// Within a body the gradient repeats the inner loop: what its trips leave would have to be kept for every outer trip.
+TEST(Differentiate, LoopInALoop) {
+  Parsed m = parsed(R"(
+graph @forward(%x: f32[2], %w: f32[2]) -> f32[2] {
+  %y = loop(%x, %w) {body=@outer, trip=3, carried=1} : f32[2]
+  return %y
+}
+graph @outer(%i: i32[], %x: f32[2], %w: f32[2]) -> f32[2] {
+  %y = loop(%x, %w) {body=@inner, trip=2, carried=1} : f32[2]
+  %z = tanh(%y) : f32[2]
+  return %z
+}
+graph @inner(%i: i32[], %x: f32[2], %w: f32[2]) -> f32[2] {
+  %p = mul(%x, %w) : f32[2]
+  %q = sin(%p) : f32[2]
+  return %q
+})");
+  check_gradients(*m.module, m.graph("forward"));
 }
 
 }  // namespace

@@ -137,8 +137,8 @@ class Mutator {
     if (chance(4)) return edit_list(code);  // targets stay as they are
     const size_t at = below(code.size());
     Instruction step = code[at];
-    if (!chance(3)) erase_at(code, at);
-    if (!chance(3)) insert_at(code, below(code.size() + 1), std::move(step));
+    if (!chance(3)) erase_at(ipu, at);
+    if (!chance(3)) insert_at(ipu, below(code.size() + 1), std::move(step));
   }
   // A step of another program, on buffers here or on new ones of its size.
   void transplant(IpuProgram& ipu) {
@@ -158,7 +158,7 @@ class Mutator {
         ipu.arena_bytes += (needed + 63) / 64 * 64;
       }
     }
-    insert_at(ipu.instructions, below(ipu.instructions.size() + 1), std::move(step));
+    insert_at(ipu, below(ipu.instructions.size() + 1), std::move(step));
   }
 
   void wrap_in_loop(IpuProgram& ipu) {

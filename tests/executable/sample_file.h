@@ -11,10 +11,10 @@
 
 namespace ipu::executable {
 
-// A program of random graph number `seed` on up to three IPUs.
+// A program of random graph number `seed` on up to three IPUs, every second one with subroutines.
 inline Executable sample_executable(uint64_t seed) {
   for (;; seed += 1000) {
-    auto module = testing_random::RandomProgram(seed, 1 + static_cast<int>(seed % 3)).make();
+    auto module = testing_random::RandomProgram(seed, 1 + static_cast<int>(seed % 3), seed % 2 == 0).make();
     try {
       passes::run_pipeline(*module, {"fold-constants", "fuse-pointwise", "insert-ipu-copies", "dce"}, {},
                            passes::Verify::kEachPass);

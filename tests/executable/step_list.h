@@ -1,4 +1,4 @@
-// Steps put in and taken out of a list of instructions, the targets of the others following.
+// Steps put in and taken out of an IPU's instructions; targets of the others and subroutines follow.
 #pragma once
 
 #include <utility>
@@ -8,19 +8,21 @@
 
 namespace ipu::testing_hostile {
 
-inline void shift_targets(std::vector<program::Instruction>& code, size_t from, int by) {
-  for (program::Instruction& step : code)
+inline void shift_targets(program::IpuProgram& ipu, size_t from, int by) {
+  for (program::Instruction& step : ipu.instructions)
     if (step.target >= static_cast<int>(from)) step.target += by;
+  for (program::Subroutine& subroutine : ipu.subroutines)
+    if (subroutine.begin >= static_cast<int>(from)) subroutine.begin += by;
 }
 
-inline void erase_at(std::vector<program::Instruction>& code, size_t at) {
-  code.erase(code.begin() + static_cast<ptrdiff_t>(at));
-  shift_targets(code, at + 1, -1);
+inline void erase_at(program::IpuProgram& ipu, size_t at) {
+  ipu.instructions.erase(ipu.instructions.begin() + static_cast<ptrdiff_t>(at));
+  shift_targets(ipu, at + 1, -1);
 }
 
-inline void insert_at(std::vector<program::Instruction>& code, size_t at, program::Instruction step) {
-  shift_targets(code, at, 1);
-  code.insert(code.begin() + static_cast<ptrdiff_t>(at), std::move(step));
+inline void insert_at(program::IpuProgram& ipu, size_t at, program::Instruction step) {
+  shift_targets(ipu, at, 1);
+  ipu.instructions.insert(ipu.instructions.begin() + static_cast<ptrdiff_t>(at), std::move(step));
 }
 
 // Instructions [at, end) become the body of a loop.
@@ -31,8 +33,8 @@ inline void put_in_loop(program::IpuProgram& ipu, size_t at, size_t end, int64_t
   finish.opcode = program::Opcode::kEndLoop;
   loop.counter = finish.counter = ipu.counters++;
   loop.trip = trip;
-  insert_at(code, end, finish);
-  insert_at(code, at, loop);
+  insert_at(ipu, end, finish);
+  insert_at(ipu, at, loop);
   code[at].target = static_cast<int>(end) + 1;
   code[end + 1].target = static_cast<int>(at);
 }

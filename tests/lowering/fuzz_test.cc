@@ -22,10 +22,10 @@ int rounds() {
   return text == nullptr ? 60 : std::atoi(text);
 }
 
-void check(uint64_t seed, int ipus, const std::vector<std::string>& passes) {
+void check(uint64_t seed, int ipus, const std::vector<std::string>& passes, bool has_calls = false) {
   SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(ipus) + " IPUs");
-  std::unique_ptr<ir::Module> reference = RandomProgram(seed, ipus).make(),
-                              module = RandomProgram(seed, ipus).make();
+  std::unique_ptr<ir::Module> reference = RandomProgram(seed, ipus, has_calls).make(),
+                              module = RandomProgram(seed, ipus, has_calls).make();
   ops::verify(*reference, ir::Form::kFunctional);
   try {
     passes::run_pipeline(*module, passes, {}, passes::Verify::kEachPass);
@@ -53,6 +53,30 @@ TEST(LowerFuzz, AfterOptimisation) {
   passes.push_back("insert-ipu-copies");
   passes.push_back("dce");
   for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(2000 + seed, 2, passes));
+}
+
+TEST(LowerFuzz, SubroutinesOnOneIpu) {
+  for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(3000 + seed, 1, {}, true));
+}
+
+TEST(LowerFuzz, SubroutinesOnSeveralIpus) {
+  for (int seed = 1; seed <= rounds(); ++seed)
+    ASSERT_NO_FATAL_FAILURE(check(4000 + seed, 3, {"insert-ipu-copies"}, true));
+}
+
+TEST(LowerFuzz, SubroutinesAfterOptimisation) {
+  const std::vector<std::string> passes{"inline-single-trip-loops",
+                                        "fold-constants",
+                                        "simplify",
+                                        "cse",
+                                        "dce",
+                                        "channels-last",
+                                        "pack-weights",
+                                        "fuse-pointwise",
+                                        "hoist-updates",
+                                        "insert-ipu-copies",
+                                        "dce"};
+  for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(5000 + seed, 2, passes, true));
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
-// Random functional modules: nested loops and branches, views, in-place candidates, state, several IPUs.
+// Random functional modules: nested loops and branches, views, in-place candidates, state, several IPUs, and, when
+// asked for, graphs that are called from many places, most of them as subroutines.
 // Shared by the tests that need many different programs.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "ir/structure.h"
+#include "ir/subroutine.h"
 #include "ops/definition/build.h"
 
 namespace ipu::testing_random {
@@ -16,7 +21,8 @@ inline const ir::Type kType{DType::kF32, {4, 6}};
 
 class RandomProgram {
  public:
-  RandomProgram(uint64_t seed, int ipus) : random_(seed), ipus_(ipus) {}
+  RandomProgram(uint64_t seed, int ipus, bool has_calls = false)
+      : random_(seed), ipus_(ipus), has_calls_(has_calls) {}
 
   std::unique_ptr<ir::Module> make() {
     module_ = std::make_unique<ir::Module>();
@@ -75,6 +81,10 @@ class RandomProgram {
     for (int i = 0; i < count; ++i) {
       const int ipu = only_ipu >= 0 ? only_ipu : pick(ipus_);
       b.settings.ipu = ipu;
+      if (has_calls_ && depth > 0 && pick(5) == 0) {
+        make_call(b, pool, depth, only_ipu);
+        continue;
+      }
       Value *a = any(pool), *c = any(pool);
       Value* r = nullptr;
       switch (pick(depth > 0 ? 16 : 13)) {
@@ -151,6 +161,28 @@ class RandomProgram {
     }
   }
 
+  // Of a graph that is called elsewhere already, or of a new one.
+  void make_call(ir::Builder& b, std::vector<Value*>& pool, int depth, int only_ipu) {
+    std::vector<ir::Graph*>& known = callees_[{depth, only_ipu}];
+    ir::Graph* callee = nullptr;
+    if (!known.empty() && pick(3) != 0) {
+      callee = known[static_cast<size_t>(pick(static_cast<int>(known.size())))];
+    } else {
+      callee = module_->add_graph("callee");
+      std::vector<Value*> inner;
+      for (int i = 1 + pick(3); i > 0; --i) inner.push_back(callee->add_input(kType, "p"));
+      ir::Builder inside(callee);
+      fill(inside, inner, 1 + pick(6), depth - 1, nullptr, only_ipu);
+      for (int i = 1 + pick(3); i > 0; --i) callee->append_output(any(inner));  // inputs, and some twice
+      if (pick(4) != 0) callee->attributes.set(ir::kSubroutine, true);
+      callees_[{depth, only_ipu}].push_back(callee);
+    }
+    std::vector<Value*> given;
+    for (size_t i = 0; i < callee->inputs().size(); ++i) given.push_back(any(pool));
+    b.settings = {};
+    for (Value* v : b.call(callee, given)) pool.push_back(v);
+  }
+
   void make_loop(ir::Builder& b, std::vector<Value*>& pool, int depth, int only_ipu) {
     const int carried = 1 + pick(3), invariant = pick(3);
     ir::Graph* body = module_->add_graph("body");
@@ -210,6 +242,9 @@ class RandomProgram {
 
   std::mt19937_64 random_;
   int ipus_;
+  bool has_calls_;
+  std::map<std::pair<int, int>, std::vector<ir::Graph*>>
+      callees_;  // by depth below, and IPU where there is one
   std::unique_ptr<ir::Module> module_;
 };
 

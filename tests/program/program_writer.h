@@ -33,6 +33,24 @@ class IpuWriter {
     const Variable& v = program_.variables[index];
     return buffer({v.name, Storage::kVariable, v.spec.stored_bytes(), 0, index}, v.spec);
   }
+  // Of the subroutine that is begun next or at hand.
+  Operand parameter(const TensorSpec& spec, std::string name = "") {
+    return buffer({std::move(name), Storage::kParameter, spec.stored_bytes(), 0, -1}, spec);
+  }
+  // Behind the code of all entry points; returns its number.
+  int subroutine(std::string name, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs) {
+    Subroutine begun;
+    begun.name = std::move(name);
+    begun.begin = static_cast<int>(self().instructions.size());
+    for (const Operand& input : inputs) begun.inputs.push_back(input.buffer);
+    for (const Operand& output : outputs) begun.outputs.push_back(output.buffer);
+    self().subroutines.push_back(std::move(begun));
+    return static_cast<int>(self().subroutines.size()) - 1;
+  }
+  void end_subroutine() { move(Opcode::kReturn, -1, {}, {}); }
+  void call(int subroutine, std::vector<Operand> operands, std::vector<Operand> results) {
+    move(Opcode::kCall, subroutine, std::move(operands), std::move(results));
+  }
   Operand constant(ConstantPtr data) {
     program_.constants.push_back(data);
     return buffer({"constant", Storage::kConstant, static_cast<int64_t>(data->bytes.size()), 0,

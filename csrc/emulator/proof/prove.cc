@@ -57,15 +57,25 @@ class Prover {
                             program::describe(program_, ipu_, static_cast<int>(at_)), what));
   }
 
-  // The host's tensors are aligned to their own elements, whatever a step takes them for.
+  // The host's tensors are aligned to their own elements, whatever a step takes them for; what a call hands over is
+  // to those that the call says.
   void find_alignments() {
     alignments_.assign(code_.buffers.size(), kAlignment);
     for (const Instruction& step : code_.instructions) {
+      if (step.opcode == Opcode::kCall) {
+        const program::Subroutine& called = code_.subroutines[step.object];
+        for (size_t i = 0; i < called.inputs.size(); ++i) hand_over(step.operands[i], called.inputs[i]);
+        for (size_t i = 0; i < called.outputs.size(); ++i) hand_over(step.results[i], called.outputs[i]);
+      }
       if (step.opcode != Opcode::kStreamLoad) continue;
       int64_t& alignment = alignments_[step.results[0].buffer];
       if (code_.buffers[step.results[0].buffer].storage == Storage::kExternal)
         alignment = std::min(alignment, size_in_bytes(program_.streams[step.object].host_dtype));
     }
+  }
+
+  void hand_over(const Operand& given, int parameter) {
+    alignments_[parameter] = std::min(alignments_[parameter], size_in_bytes(given.spec.dtype));
   }
 
   // What everything else here may rely on: element counts that do not overflow, aligned addresses.

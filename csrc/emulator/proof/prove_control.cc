@@ -34,7 +34,9 @@ std::optional<UndefinedExternal> find_undefined_external(const IpuProgram& code)
   Bits defined(static_cast<size_t>(externals + 63) / 64, 0);
   const Bits everything(defined.size(), ~uint64_t{0});
   std::map<int, Bits> arriving;  // by target: what all branches to it have defined
-  auto begins = code.entries.begin();
+  std::vector<int> begin_of = code.entries;
+  for (const program::Subroutine& subroutine : code.subroutines) begin_of.push_back(subroutine.begin);
+  auto begins = begin_of.begin();
   auto branch_to = [&](int target) {
     auto [at, is_new] = arriving.try_emplace(target, defined);
     if (!is_new) intersect(at->second, defined);
@@ -46,8 +48,8 @@ std::optional<UndefinedExternal> find_undefined_external(const IpuProgram& code)
     arriving.erase(at);
   };
   for (size_t i = 0; i < code.instructions.size(); ++i) {
-    for (; begins != code.entries.end() && *begins == static_cast<int>(i); ++begins) {
-      arriving.clear();  // branches to the end of the entry point before
+    for (; begins != begin_of.end() && *begins == static_cast<int>(i); ++begins) {
+      arriving.clear();  // branches to the end of the code before
       defined.assign(defined.size(), 0);
     }
     merge(i);

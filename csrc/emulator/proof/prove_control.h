@@ -11,7 +11,7 @@ struct UndefinedExternal {
   int instruction, buffer;
 };
 // The first instruction that reads an external buffer which some way to it from the beginning of its entry
-// point has not defined.
+// point or subroutine has not defined.
 std::optional<UndefinedExternal> find_undefined_external(const program::IpuProgram& code);
 
 }  // namespace ipu::emulator

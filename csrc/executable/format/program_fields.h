@@ -8,7 +8,7 @@ namespace ipu {
 
 template <>
 struct EnumNames<program::Storage> {
-  static constexpr std::string_view names[] = {"arena", "variable", "constant", "external"};
+  static constexpr std::string_view names[] = {"arena", "variable", "constant", "external", "parameter"};
 };
 template <>
 struct EnumNames<program::StreamMode> {
@@ -40,10 +40,12 @@ IPU_FIELDS(program::Instruction, field("opcode", &T::opcode), field("kernel", &T
            field("target", &T::target), field("origin", &T::origin));
 IPU_FIELDS(program::Origin, field("op", &T::op), field("location", &T::location), field("joined", &T::joined),
            field("stage", &T::stage), field("backward", &T::backward));
+IPU_FIELDS(program::Subroutine, field("name", &T::name), field("begin", &T::begin),
+           field("inputs", &T::inputs), field("outputs", &T::outputs));
 IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
-           field("entries", &T::entries), field("arena_bytes", &T::arena_bytes),
-           field("counters", &T::counters), field("peak_bytes", &T::peak_bytes),
-           field("live_at_peak", &T::live_at_peak));
+           field("entries", &T::entries), field("subroutines", &T::subroutines),
+           field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
+           field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
            field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
            field("remote_buffers", &T::remote_buffers), field("processes", &T::processes),

@@ -1,7 +1,8 @@
 // Makes every crossing between IPUs an op: where a value is read on another IPU than its own, one ipu_copy
 // per destination, before the first reader. Constants and scalars that follow from loop indices are computed
 // again instead. A value that a loop or an `if` only reads is copied in front of it; a carried value has one
-// home, the IPU of its start, and comes back to it at the end of the body. Not here: placement (place),
+// home, the IPU of its start, and comes back to it at the end of the body. Subroutines are done once: their inputs
+// have homes of their own, and each call brings its operands there. Not here: placement (place),
 // queues of pipelines (pipeline-to-rings), sending of conditions over several IPUs (lowering).
 #include <map>
 #include <set>
@@ -9,7 +10,9 @@
 #include <unordered_set>
 
 #include "ir/regions.h"
+#include "ir/subroutine.h"
 #include "ops/replicable.h"
+#include "passes/effects.h"
 #include "passes/pass.h"
 #include "support/error.h"
 
@@ -31,6 +34,16 @@ class InsertIpuCopies : public Pass {
         for (const ir::Graph* callee : ir::called_graphs(*op)) ++sites_[callee];
     for (const auto& graph : module.graphs())
       if (!sites_.contains(graph.get())) roots.push_back(graph.get());
+    // A subroutine says where its inputs lie, once for all calls; those it calls have said so before.
+    for (ir::Graph* graph : callees_first(module)) {
+      if (!ir::is_subroutine(*graph) || !sites_.contains(graph)) continue;
+      for (ir::Value* input : graph->inputs()) {
+        home_[input] = input->ipu.value_or(first_ipu(*input));
+        changes_ += !input->ipu.has_value();
+        input->ipu = home_[input];
+      }
+      process(*graph, nullptr);
+    }
     for (ir::Graph* graph : roots) {
       for (const Value* input : graph->inputs()) home_[input] = input->ipu.value_or(first_ipu(*input));
       process(*graph, nullptr);
@@ -62,6 +75,10 @@ class InsertIpuCopies : public Pass {
         continue;
       }
       const ir::Region region(*use.user);
+      if (const ir::Graph* called = ir::called_subroutine(*use.user)) {
+        wanted.insert(called->inputs()[use.index]->ipu.value_or(0));
+        continue;
+      }
       if (use.index == region.condition_operand()) {
         const std::set<int> touched = touched_ipus(*use.user);
         if (touched.size() == 1) wanted.insert(*touched.begin());
@@ -137,7 +154,9 @@ class InsertIpuCopies : public Pass {
     Surroundings scope{&graph, ops::find_replicable(graph, index)};
     for (auto at = graph.ops().begin(); at != graph.ops().end();) {
       ir::Op& op = **at++;
-      if (ir::is_region(op)) {
+      if (const ir::Graph* called = ir::called_subroutine(op)) {
+        process_call(scope, op, *called);
+      } else if (ir::is_region(op)) {
         process_region(scope, op);
       } else {
         process_op(scope, op);
@@ -176,6 +195,15 @@ class InsertIpuCopies : public Pass {
       if (here != op.operand(i)) op.set_operand(i, here);
     }
     for (int i = 0; i < op.result_count(); ++i) home_[op.result(i)] = *op.settings.ipu;
+  }
+
+  // Each operand goes to where the subroutine reads it; each result is where the subroutine has it.
+  void process_call(const Surroundings& scope, ir::Op& op, const ir::Graph& called) {
+    for (int i = 0; i < op.operand_count(); ++i) {
+      Value* here = value_on(scope, op.operand(i), *called.inputs()[i]->ipu, &op);
+      if (here != op.operand(i)) op.set_operand(i, here);
+    }
+    for (int i = 0; i < op.result_count(); ++i) home_[op.result(i)] = home_.at(called.outputs()[i]);
   }
 
   void process_region(const Surroundings& scope, ir::Op& op) {
