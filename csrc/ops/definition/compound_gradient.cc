@@ -28,18 +28,19 @@ CompoundGradient::CompoundGradient(const ir::Op& op)
 
 std::vector<ir::Value*> CompoundGradient::forward_operands() const {
   std::vector<ir::Value*> operands;
-  for (size_t i = 0; i < forward_.operands.size(); ++i)
-    operands.push_back(op_.operand(static_cast<int>(i)));
+  for (size_t i = 0; i < forward_.operands.size(); ++i) operands.push_back(operand(i));
   return operands;
+}
+
+ir::Value* CompoundGradient::operand(size_t i) const {
+  return i < static_cast<size_t>(op_.operand_count()) ? op_.operand(static_cast<int>(i)) : nullptr;
 }
 
 Attributes CompoundGradient::forward_attributes() const { return without_wants(op_.attributes); }
 
 bool CompoundGradient::is_of(const Parts& forward) const {
-  const auto first = static_cast<int>(forward_.operands.size());
   for (size_t s = 0; s < saved_.size(); ++s)
-    if (op_.operand(first + static_cast<int>(s)) != forward.results[static_cast<size_t>(saved_[s])])
-      return false;
+    if (saved(s) != forward.results[static_cast<size_t>(saved_[s])]) return false;
   return true;
 }
 
@@ -55,25 +56,24 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward) {
   Composer composer(op);
   ir::Builder& builder = composer.builder();
   const std::vector<int64_t>& wants = composer.attributes().integers(kWants);
-  const auto operand_count = static_cast<int>(gradient.forward_.operands.size());
-  const auto saved_count = static_cast<int>(gradient.saved_.size());
-  std::vector<bool> needs(static_cast<size_t>(operand_count), false);
+  const OpDef& def = gradient.forward_;
+  std::vector<bool> needs(def.operands.size(), false);
   for (const int64_t i : wants) needs[static_cast<size_t>(i)] = true;
   std::vector<ir::Value*> upstream;
-  for (int i = operand_count + saved_count; i < op.operand_count(); ++i) upstream.push_back(op.operand(i));
+  for (size_t i = 0; i < def.results.size(); ++i)
+    upstream.push_back(gradient.saved(gradient.saved_.size() + i));
 
   Repeated made;
-  std::unordered_map<const ir::Value*, ir::Value*> known;  // results made again, as they were saved
+  std::unordered_map<ir::Value*, ir::Value*> known;  // results made again, as they were saved
   if (forward != nullptr) {
     made = {*forward, gradient.forward_operands()};
   } else {
     const std::vector<ir::Value*> operands = gradient.forward_operands();
     const Attributes attributes = gradient.forward_attributes();
-    made = repeat(builder, gradient.forward_.name, operands, attributes,
-                  infer_types(gradient.forward_.name, operands, attributes));
-    for (int s = 0; s < saved_count; ++s)
-      if (ir::Value* saved = op.operand(operand_count + s))
-        known[made.parts.results[static_cast<size_t>(gradient.saved_[static_cast<size_t>(s)])]] = saved;
+    made = repeat(builder, def.name, operands, attributes, infer_types(def.name, operands, attributes));
+    for (size_t s = 0; s < gradient.saved_.size(); ++s)
+      if (ir::Value* saved = gradient.saved(s))
+        known[made.parts.results[static_cast<size_t>(gradient.saved_[s])]] = saved;
   }
   const auto fetch = [&](ir::Value* value) {
     auto at = known.find(value);
@@ -87,19 +87,10 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward) {
     results.push_back(result != nullptr ? result
                                         : builder.splat(op.operand(static_cast<int>(i))->type(), 0.0));
   }
-  if (forward == nullptr) {
-    for (const auto& [again, saved] : known)
-      const_cast<ir::Value*>(again)->replace_all_uses_with(saved);
-    // What else was made of the forward pass: only what the gradients read stays.
-    std::unordered_set<const ir::Value*> kept(results.begin(), results.end());
-    Parts unread = made.parts;
-    std::erase_if(unread.ops, [&](const ir::Op* part) {
-      for (int i = 0; i < part->result_count(); ++i)
-        if (kept.contains(part->result(i))) return true;
-      return false;
-    });
-    erase_unused(unread);
-  }
+  if (forward != nullptr) return results;
+  // Of the forward pass made again, what the gradients read stays.
+  for (const auto& [again, saved] : known) again->replace_all_uses_with(saved);
+  erase_unused(made.parts, results);
   return results;
 }
 

@@ -24,11 +24,13 @@ Parts build_parts(ir::Op& op) {
   return parts;
 }
 
-void erase_unused(const Parts& parts) {
+void erase_unused(const Parts& parts, const std::vector<ir::Value*>& keep) {
+  const std::unordered_set<const ir::Value*> kept(keep.begin(), keep.end());
   for (auto at = parts.ops.rbegin(); at != parts.ops.rend(); ++at) {
     ir::Op* op = *at;
     bool is_unused = !has_side_effects(*op);
-    for (int i = 0; i < op->result_count(); ++i) is_unused = is_unused && op->result(i)->is_unused();
+    for (int i = 0; i < op->result_count(); ++i)
+      is_unused = is_unused && op->result(i)->is_unused() && !kept.contains(op->result(i));
     if (is_unused) op->graph()->erase(op);
   }
 }

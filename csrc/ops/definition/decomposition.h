@@ -14,7 +14,8 @@ struct Parts {
   std::vector<ir::Value*> results;
 };
 Parts build_parts(ir::Op& op);  // before `op`, whose results keep their readers
-void erase_unused(const Parts& parts);
+// Those parts that nobody reads and that make none of `keep`.
+void erase_unused(const Parts& parts, const std::vector<ir::Value*>& keep);
 
 // Parts of a compound of this kind on these operands (nullptr: absent) where the builder stands. An operand
 // that occurs more than once is read through one `nop` each time, so that gradients tell the places apart.
@@ -47,6 +48,8 @@ class CompoundGradient {
 
  private:
   friend std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward);
+  ir::Value* operand(size_t i) const;  // nullptr: absent
+  ir::Value* saved(size_t s) const { return operand(forward_.operands.size() + s); }
   const ir::Op& op_;
   const OpDef& forward_;
   const std::vector<int>& saved_;

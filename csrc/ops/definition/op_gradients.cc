@@ -21,7 +21,7 @@ std::vector<ir::Value*> by_decomposition(const ir::Op& op, const std::vector<ir:
   const std::vector<ir::Value*> gradients =
       gradients_of_parts(again.parts, upstream, again.wanted(needs), builder,
                          [](ir::Value* value) { return value; });
-  erase_unused(again.parts);
+  erase_unused(again.parts, gradients);
   return gradients;
 }
 

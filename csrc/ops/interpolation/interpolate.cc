@@ -8,6 +8,7 @@
 
 #include "ops/definition/composer.h"
 #include "ops/definition/decomposition.h"
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
 
@@ -150,8 +151,7 @@ std::vector<ir::Value*> gradient_parts(Composer& c) {
   const Repeated forward = repeat(c.builder(), "interpolate", {x}, attributes, {dy->type()});
   const std::vector<ir::Value*> gradients = gradients_of_parts(
       forward.parts, {dy}, forward.operands, c.builder(), [](ir::Value* value) { return value; });
-  if (gradients[0] == dy) return {dy};
-  erase_unused(forward.parts);
+  erase_unused(forward.parts, gradients);
   return {gradients[0]};
 }
 
@@ -175,6 +175,66 @@ void import_resize(AtenImportCall& call, const std::string& mode, size_t dims) {
                   {"align_corners", call.has("align_corners") && call.boolean("align_corners")}}));
 }
 
+// --- ONNX
+
+// The mode of ours that a node means; Error(kUnsupportedOps) for the rest.
+std::string mode_of_node(NodeImportCall& call, const std::string& places) {
+  const std::string mode = call.text("mode", "nearest");
+  if (mode == "nearest") {
+    const std::string rounding = call.text("nearest_mode", "round_prefer_floor");
+    if (places == "asymmetric" && rounding == "floor") return "nearest";
+    if (places == "half_pixel" && rounding == "round_prefer_ceil") return "nearest_exact";
+    call.unsupported(fmt::format("mode nearest with coordinates '{}' rounded by '{}'; asymmetric with floor "
+                                 "and half_pixel with round_prefer_ceil are there",
+                                 places, rounding));
+  }
+  call.ignore("nearest_mode");
+  if (mode != "linear" && mode != "cubic") call.unsupported(fmt::format("mode '{}'", mode));
+  if (places != "half_pixel" && places != "align_corners")
+    call.unsupported(fmt::format("mode {} with coordinates '{}'; half_pixel and align_corners are there", mode,
+                                 places));
+  if (mode == "cubic" && (call.real("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0))
+    call.unsupported("a cubic_coeff_a other than -0.75, or exclude_outside");
+  for (const char* name : {"cubic_coeff_a", "exclude_outside"}) call.ignore(name);
+  return mode;
+}
+
+// Factors (operand 2) or sizes (operand 3) of all dimensions, of which the first two stay as they are.
+void import_onnx_resize(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const Shape& shape = x->type().shape;
+  const std::string places = call.text("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = mode_of_node(call, places);
+  if (call.integer("antialias", 0) != 0) call.unsupported("antialias");
+  if (call.has("axes")) call.unsupported("axes");
+  if (call.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+    call.unsupported("a keep_aspect_ratio_policy other than stretch");
+  call.ignore("extrapolation_value");
+  std::vector<double> factors;
+  Shape sizes;
+  if (call.has_operand(2)) {
+    const ConstantPtr given = call.constant(2);
+    if (given == nullptr) call.unsupported("factors that the model does not state");
+    factors = reals_of(*given);
+  }
+  if (factors.empty()) {
+    sizes = call.operand_integers(3, "sizes");
+  } else {
+    for (size_t d = 0; d < std::min(factors.size(), shape.size()); ++d)
+      sizes.push_back(static_cast<int64_t>(std::floor(static_cast<double>(shape[d]) * factors[d])));
+  }
+  if (shape.size() < 3 || shape.size() > 5 || sizes.size() != shape.size() || sizes[0] != shape[0] ||
+      sizes[1] != shape[1])
+    call.unsupported(fmt::format("{} resized to {}; one to three dimensions behind the first two are there",
+                                 to_string(shape), to_string(sizes)));
+  if (!factors.empty()) factors.erase(factors.begin(), factors.begin() + 2);
+  call.set_result(0, call.op("interpolate", {x},
+                             {{"mode", mode},
+                              {"sizes", std::vector<int64_t>(sizes.begin() + 2, sizes.end())},
+                              {"factors", factors},
+                              {"align_corners", places == "align_corners"}}));
+}
+
 OpDefBuilder interpolate_op() {
   OpDefBuilder builder = define_op("interpolate", "interpolation");
   const auto add = [&](const std::string& name, const std::string& mode, size_t dims) {
@@ -188,6 +248,7 @@ OpDefBuilder interpolate_op() {
   add("upsample_bilinear2d", "linear", 2);
   add("upsample_trilinear3d", "linear", 3);
   add("upsample_bicubic2d", "cubic", 2);
+  builder.from_onnx("Resize", {11}, import_onnx_resize);
   return builder;
 }
 

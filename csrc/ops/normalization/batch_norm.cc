@@ -133,23 +133,24 @@ bool uses_batch(NodeImportCall& call) {
 
 void import_onnx_batch_norm(NodeImportCall& call) {
   const Shape& shape = call.operand(0)->type().shape;
+  if (shape.size() < 2)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which has no channels.",
+                                                      call.described(), to_string(shape)));
   if (call.version() < 9 && call.integer("spatial", 1) != 1) call.unsupported("spatial=0");
   const double eps = call.real("epsilon", 1e-5), momentum = call.real("momentum", 0.9);
-  for (int i = 1; i <= 4 && shape.size() >= 2; ++i)
+  for (int i = 1; i <= 4; ++i)
     if (call.operand(i)->type().shape != Shape{shape[1]})
       throw Error(
           ErrorCode::kTypeMismatch,
           fmt::format("shape mismatch: operand {} of {} is {}; x {} has {} channels.", i, call.described(),
                       to_string(call.operand(i)->type().shape), to_string(shape), shape[1]));
-  const std::vector<ir::Value*> x{call.operand(0)}, weights{call.operand(1), call.operand(2)},
-      running{call.operand(3), call.operand(4)};
+  std::vector<ir::Value*> x;  // x, scale, bias, mean, variance
+  for (int i = 0; i < 5; ++i) x.push_back(call.operand(i));
   if (!uses_batch(call))
     return call.set_result(
-        0, call.op("batch_norm_inference", {x[0], running[0], running[1], weights[0], weights[1]},
-                   {{"eps", eps}}));
+        0, call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}}));
   // ONNX's momentum is the share that stays, and it collects the variance of the batch alone.
-  const std::vector<ir::Value*> operands{x[0], weights[0], weights[1], running[0], running[1]};
-  const ir::Op* norm = build_op(call.builder(), "batch_norm", operands,
+  const ir::Op* norm = build_op(call.builder(), "batch_norm", x,
                                 {{"eps", eps}, {"momentum", 1.0 - momentum}, {"unbiased", false}});
   call.set_result(0, norm->result(0));
   for (int i = 0; i < 2; ++i) {
@@ -160,6 +161,11 @@ void import_onnx_batch_norm(NodeImportCall& call) {
 }
 
 void import_onnx_instance_norm(NodeImportCall& call) {
+  const Shape& shape = call.operand(0)->type().shape;
+  if (shape.size() < 3)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which has no spatial dimensions.", call.described(),
+                            to_string(shape)));
   ir::Value* bias = call.has_operand(2) ? call.operand(2) : nullptr;
   call.set_result(0, call.op("instance_norm", {call.operand(0), call.operand(1), bias},
                              {{"eps", call.real("epsilon", 1e-5)}}));
