@@ -19,7 +19,7 @@
 #include "ir/subroutine.h"
 #include "ops/definition/build.h"
 #include "ops/definition/effects.h"
-#include "ops/definition/gradient_builder.h"
+#include "ops/definition/op_gradients.h"
 #include "support/error.h"
 #include "support/interruption.h"
 
@@ -28,15 +28,7 @@ namespace {
 
 using ir::Value;
 
-[[noreturn]] void not_differentiable(const ir::Op& op, const std::string& reason) {
-  const std::string where = ir::to_string(op.location);
-  throw Error(
-      ErrorCode::kNotDifferentiable,
-      fmt::format("not differentiable: a gradient is needed through '{}' at {}, {}. "
-                  "Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.",
-                  op.kind(), where, reason))
-      .at(ir::user_line(op.location));
-}
+using ops::not_differentiable;
 
 // The gradient of an op needs what its operands held when it ran. Views in place are fine.
 void refuse_writing(const ir::Op& op) {
@@ -196,22 +188,7 @@ class Differentiation {
                             in_graph_ || options_.stitch == Stitch::kAppendOutputs);
     }
     if (op.is(ir::kind::kIpuCopy)) return {copy_back(op, upstream[0])};
-    const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr) not_differentiable(op, "which has no definition here");
-    switch (def->gradient_kind) {
-      case ops::GradientKind::kRefused:
-        not_differentiable(op, "but " + def->gradient_refusal);
-      case ops::GradientKind::kNone:
-        not_differentiable(op, "which has no gradient");
-      case ops::GradientKind::kZero:
-        return {};
-      case ops::GradientKind::kRule:
-        break;
-    }
-    ops::GradientBuilder rule(op, upstream, builder_, fetcher);
-    rule.set_needs(needs);
-    def->gradient(rule);
-    return rule.gradients();
+    return ops::gradients_of_op(op, upstream, needs, builder_, fetcher);
   }
 
   Value* copy_back(const ir::Op& op, Value* gradient) {

@@ -72,6 +72,8 @@ std::string gradient(const OpDef& def) {
       return "not stated";
     case GradientKind::kRule:
       return "yes";
+    case GradientKind::kDecomposition:
+      return "of what it decomposes into";
     case GradientKind::kZero:
       return "zero";
     case GradientKind::kRefused:

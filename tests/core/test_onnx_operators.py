@@ -318,6 +318,21 @@ CASES = [
     Case("InstanceNormalization", IMAGE, *CHANNELS[:2], rtol=1e-5),
     Case("GroupNormalization", IMAGE, *CHANNELS[:2], num_groups=2, rtol=1e-5),
     *(
+        Case("Resize", IMAGE, None, *given, **options, since=11, rtol=1e-5)
+        for given in (
+            [f((1, 1, 2, 1.5))],
+            [f((1, 1, 0.6, 2))],
+            [None, s(2, 4, 9, 4)],
+        )
+        for options in (
+            {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
+            {"mode": "linear"},
+            {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+            {"mode": "cubic"},
+        )
+    ),
+    *(
         Case(kind, X, until=12, **options, expect=lambda x, a=axis, lg=kind == "LogSoftmax": flat_softmax(x, a, lg))
         for kind in ("Softmax", "LogSoftmax")
         for axis, options in ((1, {}), (0, {"axis": 0}), (2, {"axis": 2}))

@@ -120,6 +120,30 @@ TEST(Softmax, RowsWithoutAFiniteMaximumAreNan) {
   EXPECT_EQ(z.values(), (std::vector<double>{0, 0.5, 0.5}));
 }
 
+// Short rows, long rows, columns and halves are computed in different places.
+TEST(Softmax, SlicesOfMinusInfinityGiveZerosWhereThatIsAsked) {
+  for (const DType dtype : {DType::kF32, DType::kF16})
+    for (const auto& [shape, dim] : {std::pair<Shape, int64_t>{{3, 20}, 1}, {{3, 1500}, 1}, {{20, 3}, 0}}) {
+      std::mt19937 random(5);
+      Tensor x = Tensor::plain(dtype, shape).randomize(random, -4, 4), y = Tensor::plain(dtype, shape), z = y;
+      const Walk w(shape, dim);
+      std::vector<double> values = x.values();
+      for (int64_t k = 0; k < w.size; ++k) values[static_cast<size_t>(w.at(1, k))] = -INFINITY;
+      x = Tensor::of(dtype, shape, values);
+      run("softmax", {&x}, {&y}, {{"dim", dim}});
+      run("softmax", {&x}, {&z}, {{"dim", dim}, {"zero_blocked", true}});
+      for (int64_t k = 0; k < w.size; ++k) {
+        EXPECT_TRUE(std::isnan(y.at(w.at(1, k))));
+        EXPECT_EQ(z.at(w.at(1, k)), 0.0);
+        for (const int64_t s : {0, 2}) EXPECT_EQ(z.at(w.at(s, k)), y.at(w.at(s, k)));  // the same bits
+      }
+      values[static_cast<size_t>(w.at(1, 2))] = NAN;
+      x = Tensor::of(dtype, shape, values);
+      run("softmax", {&x}, {&z}, {{"dim", dim}, {"zero_blocked", true}});
+      EXPECT_TRUE(std::isnan(z.at(w.at(1, 0))));
+    }
+}
+
 TEST(CrossEntropy, LossesAndGradientsForEveryReduction) {
   std::mt19937 random(2);
   for (const Form& f : forms()) {

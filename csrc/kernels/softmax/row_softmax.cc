@@ -81,18 +81,24 @@ HWY_INLINE float sum_of(size_t count, Make make) {
   return fold_chains(chain, add);
 }
 
-void softmax(const float* x, size_t count, float* out) {
+// A row of -inf has the sum 0 when nothing is subtracted: with `kZero` it is divided by 1.
+template <bool kZero>
+HWY_INLINE void softmax_row(const float* x, size_t count, float* out) {
   const Chain d;
-  const Vector shift = hn::Set(d, maximum(x, count));
+  float largest = maximum(x, count);
+  if (kZero && largest == -std::numeric_limits<float>::infinity()) largest = 0.0f;
+  const Vector shift = hn::Set(d, largest);
   const float sum = sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
     const Vector e = exp(d, hn::Sub(load(x + i, n), shift));
     store(e, out + i, n);
     return e;
   });
-  const Vector divisor = hn::Set(d, sum);
+  const Vector divisor = hn::Set(d, kZero && sum == 0.0f ? 1.0f : sum);
   each_vector(count, [&](size_t, size_t i, size_t n)
                          HWY_ATTR { store(hn::Div(load(out + i, n), divisor), out + i, n); });
 }
+void softmax(const float* x, size_t count, float* out) { softmax_row<false>(x, count, out); }
+void softmax_or_zero(const float* x, size_t count, float* out) { softmax_row<true>(x, count, out); }
 
 void log_softmax(const float* x, size_t count, float* out) {
   const Chain d;
@@ -123,7 +129,7 @@ void log_softmax_gradient(const float* y, const float* dy, size_t count, float* 
 }
 
 const RowSoftmax& target_row_softmax() {
-  static const RowSoftmax functions{softmax, log_softmax, softmax_gradient, log_softmax_gradient};
+  static const RowSoftmax functions{softmax, softmax_or_zero, log_softmax, softmax_gradient, log_softmax_gradient};
   return functions;
 }
 

@@ -11,6 +11,7 @@ inline constexpr size_t kLongestShortRow = 1024;  // bounds the rounding error o
 
 struct RowSoftmax {
   void (*softmax)(const float* x, size_t count, float* out) = nullptr;
+  void (*softmax_or_zero)(const float* x, size_t count, float* out) = nullptr;  // zeros for a row of -inf
   void (*log_softmax)(const float* x, size_t count, float* out) = nullptr;
   void (*softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;
   void (*log_softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;

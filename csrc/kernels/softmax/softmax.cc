@@ -1,6 +1,8 @@
 // Kernels "softmax", "log_softmax" (x) and their gradients (y, dy), attribute `dim`. The result may lie in
-// the memory of an operand: every pass over a slice reads it before it is written.
+// the memory of an operand: every pass over a slice reads it before it is written. Attribute `zero_blocked` of
+// "softmax": a slice of -inf gives zeros, not NaN.
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "kernels/footprint.h"
@@ -16,9 +18,10 @@ enum class Softmax : uint8_t { kForward, kLogForward, kGradient, kLogGradient };
 template <Softmax kKind>
 class SoftmaxKernel final : public PreparedKernel {
  public:
-  SoftmaxKernel(const Slices& slices, DType dtype)
+  SoftmaxKernel(const Slices& slices, DType dtype, bool zero_blocked)
       : math_(slices, dtype),
         row_(row_softmax()),
+        zero_blocked_(zero_blocked),
         short_rows_(dtype == DType::kF32 && slices.inner == 1 &&
                     slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
   int lanes() const override { return math_.slices().lanes; }
@@ -36,8 +39,11 @@ class SoftmaxKernel final : public PreparedKernel {
       const Panel out = math_.panel(call.results[0], i, scratch, 2, true);
       if constexpr (kKind == Softmax::kForward) {
         math_.maximum(a, first);
+        if (zero_blocked_)
+          std::replace(first, first + a.columns, -std::numeric_limits<float>::infinity(), 0.0f);
         math_.apply(ops.exp_difference, out, a, first, scratch);
         math_.sum(out, scratch, second);
+        if (zero_blocked_) std::replace(second, second + a.columns, 0.0f, 1.0f);
         math_.apply(ops.compute[static_cast<size_t>(OpCode::kDivF)], out, out, second, scratch);
       } else if constexpr (kKind == Softmax::kLogForward) {
         math_.maximum(a, first);
@@ -76,7 +82,9 @@ class SoftmaxKernel final : public PreparedKernel {
     const auto* a = reinterpret_cast<const float*>(call.operands[0]);
     auto* out = reinterpret_cast<float*>(call.results[0]);
     if constexpr (kKind == Softmax::kForward || kKind == Softmax::kLogForward) {
-      const auto function = kKind == Softmax::kForward ? row_.softmax : row_.log_softmax;
+      const auto function = kKind == Softmax::kLogForward ? row_.log_softmax
+                            : zero_blocked_               ? row_.softmax_or_zero
+                                                          : row_.softmax;
       for (int64_t r = first; r < last; ++r) function(a + r * size, count, out + r * size);
     } else {
       const auto* b = reinterpret_cast<const float*>(call.operands[1]);
@@ -87,7 +95,7 @@ class SoftmaxKernel final : public PreparedKernel {
 
   SliceMath math_;
   const RowSoftmax& row_;
-  bool short_rows_;
+  bool zero_blocked_, short_rows_;
 };
 
 // nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).
@@ -108,7 +116,8 @@ template <Softmax kKind>
 std::unique_ptr<PreparedKernel> prepare_softmax(const KernelRequest& request) {
   const std::optional<Slices> slices = plan_of<kKind>(request);
   if (!slices) return nullptr;
-  return std::make_unique<SoftmaxKernel<kKind>>(*slices, request.results[0].dtype);
+  return std::make_unique<SoftmaxKernel<kKind>>(*slices, request.results[0].dtype,
+                                                boolean_of(request, "zero_blocked", false));
 }
 
 template <Softmax kKind>

@@ -29,7 +29,7 @@ OpDefBuilder unary_op(std::string name, std::string family, std::string doc, Fun
 std::function<void(GradientBuilder&)> unary_gradient(
     std::function<ir::Value*(GradientBuilder&, ir::Value* dy)> rule);
 
-// The gradient of an activation as one op: operands (x or y, dy), first order only.
+// The gradient of an activation as one op: operands (x or y, dy).
 OpDefBuilder activation_gradient_op(std::string name, std::string first, std::string doc,
                                     std::function<Expr(Expr first, Expr dy, const Attributes&)> tree);
 

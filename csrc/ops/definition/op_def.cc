@@ -12,6 +12,9 @@
 
 #include "ops/custom/custom_op.h"
 #include "ops/definition/build.h"
+#include "ops/definition/composer.h"
+#include "ops/definition/decomposition.h"
+#include "ops/definition/expression_parts.h"
 #include "ops/definition/importers.h"
 #include "support/error.h"
 
@@ -148,6 +151,18 @@ void fill_in_defaults(OpDef* def) {
     def->kernels = [def](const ir::Op& op) {
       return std::vector<KernelChoice>{{def->name, with_defaults(*def, op.attributes)}};
     };
+  if (def->decompose && def->gradient_kind == GradientKind::kNone)
+    def->gradient_kind = GradientKind::kDecomposition;
+  if (def->decompose && !def->reference) {
+    def->reference_is_decomposition = true;
+    def->reference = [def](ReferenceCall& call) { decomposed_reference(*def, call); };
+  }
+  if (def->decompose && !def->cost)
+    def->cost = [](const ir::Op& op) {
+      Cost cost = bytes_of(op);
+      cost.flops = flops_of_parts(op);
+      return cost;
+    };
   if (!def->cost)
     def->cost = [](const ir::Op& op) {
       Cost cost = bytes_of(op);
@@ -251,6 +266,22 @@ OpDefBuilder& OpDefBuilder::decompose(std::function<std::vector<ir::Value*>(ir::
   def_.decompose = std::move(rule);
   return *this;
 }
+OpDefBuilder& OpDefBuilder::compound(std::function<std::vector<ir::Value*>(Composer&)> rule) {
+  kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; });
+  return decompose([rule = std::move(rule)](ir::Op& op) {
+    Composer composer(op);
+    return rule(composer);
+  });
+}
+OpDefBuilder& OpDefBuilder::gradient_by_decomposition(std::vector<std::string> saved) {
+  saved_ = std::move(saved);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_by_expression() {
+  def_.gradient_kind = GradientKind::kDecomposition;
+  def_.decompose = parts_of_expression;
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::view(ir::ViewRule rule) {
   def_.view = std::move(rule);
   return *this;
@@ -285,8 +316,15 @@ OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
   return *this;
 }
 
-OpRegistration::OpRegistration(OpDefBuilder& builder) {
-  auto def = std::make_unique<OpDef>(builder.take());
+std::optional<OpDef> OpDefBuilder::gradient_definition() const {
+  if (!saved_) return std::nullopt;
+  return gradient_of_compound(def_, *saved_);
+}
+
+namespace {
+
+void register_definition(OpDef complete) {
+  auto def = std::make_unique<OpDef>(std::move(complete));
   IPU_CHECK(!def->operands.empty() || !def->expression,
             fmt::format("elementwise op '{}' has no operands", def->name));
   fill_in_defaults(def.get());
@@ -294,6 +332,20 @@ OpRegistration::OpRegistration(OpDefBuilder& builder) {
   const std::string name = def->name;
   const bool added = registry().emplace(name, std::move(def)).second;
   IPU_CHECK(added, fmt::format("op '{}' is defined twice", name));
+}
+
+}  // namespace
+
+OpRegistration::OpRegistration(OpDefBuilder& builder) {
+  if (std::optional<OpDef> gradient = builder.gradient_definition()) {
+    OpDef def = builder.take();
+    def.gradient_kind = GradientKind::kRule;
+    def.gradient = emit_compound_gradient(def.name, gradient->gradient_of->saved);
+    register_definition(std::move(def));
+    register_definition(std::move(*gradient));
+  } else {
+    register_definition(builder.take());
+  }
 }
 OpRegistration::OpRegistration(OpDefBuilder&& builder) : OpRegistration(builder) {}
 

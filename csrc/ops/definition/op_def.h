@@ -20,6 +20,7 @@
 namespace ipu::ops {
 
 class GradientBuilder;  // ops/definition/gradient_builder.h
+class Composer;         // ops/definition/composer.h
 
 enum Trait : uint32_t {
   kElementwise = 1u << 0,           // has an expression; operands broadcast to the result's shape
@@ -75,6 +76,16 @@ enum class GradientKind : uint8_t {
   kRule,     // the gradient rule
   kZero,     // known to be zero (comparisons, floor)
   kRefused,  // mathematically there, deliberately not offered: an error with the stated reason
+  // Of a compound that states none: autodiff builds what the op stands for in the gradient graph and
+  // differentiates that.
+  kDecomposition,
+};
+
+// Of an op that is the gradient of a compound (gradient_by_decomposition): whose, and which of its results it
+// takes.
+struct GradientOf {
+  std::string kind;
+  std::vector<int> saved;
 };
 
 // How the lowering runs it: a kernel id of the kernel table and the attributes that kernel reads. Several
@@ -119,8 +130,12 @@ struct OpDef {
   std::function<std::vector<KernelChoice>(const ir::Op&)>
       kernels;                              // default: {id = name, attributes of the op}
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
-  // Compounds: builds the equivalent ops before `op` and returns the replacements of its results.
+  // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
+  // settings and location of `op`. Run by the pass `decompose` on those without a kernel. A compound that
+  // states no reference or cost has those of its parts.
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
+  bool reference_is_decomposition = false;
+  std::optional<GradientOf> gradient_of;
   // How result 0 lies in the memory of its operands; nullopt: it is computed.
   std::optional<ir::ViewRule> view;
   // Kinds of the authored form alone: result 0 always lives in the memory of this operand, which it changes.
@@ -165,6 +180,15 @@ class OpDefBuilder {
   OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
+  // A compound that never has a kernel: what it stands for, and from this also value and cost unless stated.
+  OpDefBuilder& compound(std::function<std::vector<ir::Value*>(Composer&)> rule);
+  // The gradient is a compound too, "<name>_gradient", defined along: (operands..., saved results..., the
+  // gradients of the results) -> the gradients of the operands numbered in `wants`. It stands for the
+  // derivative of what this op stands for, and shares what that computes with it where both are in one graph.
+  // Results named in `saved` are handed over: what is made from them is not made again where they are not.
+  OpDefBuilder& gradient_by_decomposition(std::vector<std::string> saved = {});
+  // Of an elementwise op: its gradient is that of its expression, node by node.
+  OpDefBuilder& gradient_by_expression();
   OpDefBuilder& view(ir::ViewRule rule);
   OpDefBuilder& modifies(int operand);
   OpDefBuilder& expand(std::function<std::vector<ir::Value*>(ir::Builder&, const ir::Op&)> rule);
@@ -180,9 +204,12 @@ class OpDefBuilder {
   OpDefBuilder& samples(std::vector<Sample> list);
 
   OpDef take() { return std::move(def_); }
+  // The definition of "<name>_gradient" when there is one; before take().
+  std::optional<OpDef> gradient_definition() const;
 
  private:
   OpDef def_;
+  std::optional<std::vector<std::string>> saved_;  // gradient_by_decomposition
 };
 inline OpDefBuilder define_op(std::string name, std::string family) {
   return OpDefBuilder(std::move(name), std::move(family));

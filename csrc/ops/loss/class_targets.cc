@@ -34,6 +34,27 @@ ir::Type class_gradient_type(const InferContext& c) {
   return {c.operand(1).dtype, c.operand(1).shape};
 }
 
+ClassGradientParts class_gradient_parts(Composer& c) {
+  ir::Value *dy = c.operand(0), *target = c.operand(2);
+  const Shape& scores = c.operand(1)->type().shape;
+  Shape one_class = scores, classes(scores.size(), 1);
+  one_class[1] = 1;
+  classes[1] = scores[1];
+  const DType integer = target->type().dtype, dtype = dy->type().dtype;
+  const auto ignored = static_cast<double>(c.attributes().integer("ignore_index"));
+  target = c.reshape(target, one_class);
+  ir::Value* number = c.cast(c.op("iota", {}, {{"shape", classes}, {"dim", int64_t{1}}}), integer);
+  ir::Value* counts = c.op("not_equal", {target, c.scalar(integer, ignored)});
+  const std::string& reduction = c.attributes().text("reduction");
+  if (reduction == "mean") {
+    std::vector<int64_t> dims(one_class.size());
+    for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int64_t>(d);
+    dy = c.op("div", {dy, c.reduce("reduce_sum", c.cast(counts, dtype), dims, false)});
+  }
+  if (reduction == "none") dy = c.reshape(dy, one_class);
+  return {c.op("equal", {target, number}), counts, dy};
+}
+
 std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call) {
   if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   ir::Value *x = call.tensor("self"), *target = call.tensor("target");

@@ -12,6 +12,13 @@ namespace ipu::ops {
 ir::Type class_loss_type(const InferContext& context);
 ir::Type class_gradient_type(const InferContext& context);
 
+// Parts of a gradient(dy, x, target): which elements of x belong to the target's class, which targets count,
+// and the gradient that reaches the loss of each; all as [N, 1, ...] or broadcast to x.
+struct ClassGradientParts {
+  ir::Value *is_class, *counts, *upstream;
+};
+ClassGradientParts class_gradient_parts(Composer& c);
+
 // Operands "self" and "target" of torch's call: batched, target narrowed; refuses weights and probabilities.
 std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call);
 

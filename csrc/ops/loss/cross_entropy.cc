@@ -94,24 +94,60 @@ std::vector<ir::Value*> cross_entropy_decomposition(ir::Op& op) {
                 {total_of(losses), total_of(build(builder, "cast", {counts}, {{"dtype", dtype}}))})};
 }
 
-// Targets of the shape of the scores are probabilities: minus the sum over the classes of target * log
-// softmax.
+// upstream * (softmax - wanted) where the target counts.
+std::vector<ir::Value*> cross_entropy_gradient_parts(ir::Op& op) {
+  Composer c(op);
+  const ClassGradientParts p = class_gradient_parts(c);
+  ir::Value* x = c.operand(1);
+  const double smoothing = c.attributes().real("label_smoothing");
+  const double share = smoothing / static_cast<double>(x->type().shape[1]);
+  ir::Value* wanted = c.op("where", {p.is_class, c.scalar_like(x, 1.0 - smoothing + share),
+                                     c.scalar_like(x, share)});
+  ir::Value* off = c.sub(c.op("softmax", {x}, {{"dim", int64_t{1}}}), wanted);
+  return {c.op("where", {p.counts, c.mul(p.upstream, off), c.scalar_like(x, 0.0)})};
+}
+
+// Minus the sum over the classes of target * log softmax.
+ir::Value* soft_losses(Composer& c) {
+  ir::Value *x = c.operand(0), *target = c.operand(1);
+  const Shape& shape = x->type().shape;
+  const int64_t dim = shape.size() == 1 ? 0 : 1;
+  const double smoothing = c.attributes().real("label_smoothing");
+  if (smoothing > 0.0) {
+    const double share = smoothing / static_cast<double>(shape[static_cast<size_t>(dim)]);
+    target = c.add(c.mul(target, c.scalar_like(target, 1.0 - smoothing)), c.scalar_like(target, share));
+  }
+  ir::Value* products = c.mul(c.op("log_softmax", {x}, {{"dim", dim}}), target);
+  return c.op("neg", {c.reduce("reduce_sum", products, {dim}, false)});
+}
+
+Shape soft_losses_shape(const InferContext& c) {
+  require_same_shape(c, 0, 1);
+  Shape shape = c.operand(0).shape;
+  if (shape.empty()) shape_error("scores have a dimension of classes");
+  shape.erase(shape.begin() + (shape.size() == 1 ? 0 : 1));
+  return shape;
+}
+
+// Targets of the shape of the scores are probabilities.
 void import_probabilities(AtenImportCall& call, double smoothing) {
   if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   const DType dtype = call.result_type(0).dtype;
-  ir::Value *x = call.cast(call.tensor("self"), dtype), *target = call.cast(call.tensor("target"), dtype);
-  const Shape& shape = x->type().shape;
-  const int64_t dim = shape.size() == 1 ? 0 : 1;
-  if (smoothing > 0.0) {
-    const double share = smoothing / static_cast<double>(shape[static_cast<size_t>(dim)]);
-    target = call.op("mul", {target, call.builder().scalar(dtype, 1.0 - smoothing)});
-    target = call.op("add", {target, call.builder().scalar(dtype, share)});
-  }
-  ir::Value* products = call.op("mul", {call.op("log_softmax", {x}, {{"dim", dim}}), target});
-  ir::Value* sums =
-      call.op("reduce_sum", {products}, {{"dims", std::vector<int64_t>{dim}}, {"keep_dims", false}});
-  set_reduced_loss(call, call.op("neg", {sums}));
+  import_loss(call, "soft_cross_entropy",
+              {call.cast(call.tensor("self"), dtype), call.cast(call.tensor("target"), dtype)},
+              {{"label_smoothing", smoothing}});
 }
+
+const OpRegistration soft_cross_entropy =
+    composed_loss("soft_cross_entropy", soft_losses, soft_losses_shape)
+        .doc(
+            "Cross-entropy of scores x [N, C, ...] and probabilities target of the same shape; "
+            "label_smoothing spreads that share of the target over all classes.")
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyFloat)
+        .attribute("label_smoothing", 0.0)
+        .samples(loss_samples({f32({2, 3}), f32({2, 3})}, {{"label_smoothing", 0.2}}))
+        .samples(loss_samples({f32({2, 3, 2}), f32({2, 3, 2})}));
 
 void import_cross_entropy(AtenImportCall& call) {
   const double smoothing = call.has("label_smoothing") ? call.real("label_smoothing") : 0.0;
@@ -190,7 +226,7 @@ const OpRegistration cross_entropy_gradient =
         .attribute("label_smoothing", 0.0)
         .result("dx")
         .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
-        .gradient_refused("a loss can be differentiated once")
+        .decompose(cross_entropy_gradient_parts)
         .reference(cross_entropy_gradient_reference)
         .cost([](const ir::Op& op) { return scores_cost(op, 1); })
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -2, 2, {{2, {0, 4}}}},

@@ -1,5 +1,5 @@
-// mse_loss and l1_loss as compounds; other elementwise losses (smooth L1, Huber, binary cross-entropy, KL
-// divergence) by importers that compose elementwise ops and end in identity_loss.
+// Elementwise losses, all compounds: mse_loss and l1_loss, whose gradients have rules; smooth L1, Huber,
+// binary cross-entropy and KL divergence, whose gradients are those of what they stand for.
 #include <cmath>
 
 #include "ops/loss/loss_support.h"
@@ -88,66 +88,145 @@ const OpRegistration l1_loss =
         .reference([](ReferenceCall& call) { pair_reference(call, [](double d) { return std::abs(d); }); });
 
 // |d| < width ? d^2 * curve : slope * (|d| - width / 2)
-void import_rounded_l1(AtenImportCall& call, double width, double curve, double slope) {
+ir::Value* rounded_l1(Composer& c, double width, double curve, double slope) {
+  ir::Value* difference = c.sub(c.operand(0), c.operand(1));
+  ir::Value* distance = c.op("abs", {difference});
+  ir::Value* near = c.mul(c.mul(difference, difference), c.scalar_like(difference, curve));
+  ir::Value* far =
+      c.mul(c.sub(distance, c.scalar_like(distance, 0.5 * width)), c.scalar_like(distance, slope));
+  return c.op("where", {c.op("less", {distance, c.scalar_like(distance, width)}), near, far});
+}
+
+// Both tensors first, in the dtype losses are computed in.
+std::vector<ir::Value*> operands_of(AtenImportCall& call) {
   const LossOperands x = loss_operands(call);
-  const DType dtype = x.a->type().dtype;
-  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
-  ir::Value* difference = call.op("sub", {x.a, x.b});
-  ir::Value* distance = call.op("abs", {difference});
-  ir::Value* near = call.op("mul", {call.op("mul", {difference, difference}), scalar(curve)});
-  ir::Value* far = call.op("mul", {call.op("sub", {distance, scalar(0.5 * width)}), scalar(slope)});
-  set_reduced_loss(call, call.op("where", {call.op("less", {distance, scalar(width)}), near, far}));
+  return {x.a, x.b};
+}
+
+ir::Value* optional_of(AtenImportCall& call, std::string_view name, const ir::Value* like) {
+  return call.has(name) ? call.cast(call.tensor(name), like->type().dtype) : nullptr;
 }
 
 void import_smooth_l1(AtenImportCall& call) {
   const double beta = call.has("beta") ? call.real("beta") : 1.0;
-  if (beta == 0.0) {
-    return import_pair(call, "l1_loss", loss_operands(call));
-  }
-  import_rounded_l1(call, beta, 0.5 / beta, 1.0);
+  if (beta == 0.0) return import_pair(call, "l1_loss", loss_operands(call));
+  import_loss(call, "smooth_l1_loss", operands_of(call), {{"beta", beta}});
 }
 
 void import_huber(AtenImportCall& call) {
-  const double delta = call.has("delta") ? call.real("delta") : 1.0;
-  import_rounded_l1(call, delta, 0.5, delta);
-}
-
-ir::Value* weighted(AtenImportCall& call, ir::Value* losses) {
-  if (!call.has("weight")) return losses;
-  return call.op("mul", {losses, call.cast(call.tensor("weight"), losses->type().dtype)});
+  import_loss(call, "huber_loss", operands_of(call),
+              {{"delta", call.has("delta") ? call.real("delta") : 1.0}});
 }
 
 void import_binary_cross_entropy(AtenImportCall& call) {
-  const LossOperands x = loss_operands(call);
-  set_reduced_loss(call, weighted(call, call.op("binary_cross_entropy", {x.a, x.b})));
+  std::vector<ir::Value*> operands = operands_of(call);
+  operands.push_back(optional_of(call, "weight", operands[0]));
+  import_loss(call, "binary_cross_entropy_loss", operands);
+}
+
+void import_with_logits(AtenImportCall& call) {
+  std::vector<ir::Value*> operands = operands_of(call);
+  for (const char* name : {"weight", "pos_weight"}) operands.push_back(optional_of(call, name, operands[0]));
+  import_loss(call, "binary_cross_entropy_with_logits", operands);
+}
+
+void import_kl_div(AtenImportCall& call) {
+  import_loss(call, "kl_div_loss", operands_of(call),
+              {{"log_target", call.has("log_target") && call.boolean("log_target")}});
+}
+
+ir::Value* weighted(Composer& c, ir::Value* losses) {
+  return c.has(2) ? c.mul(losses, c.operand(2)) : losses;
 }
 
 // (1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x))
-void import_with_logits(AtenImportCall& call) {
-  const LossOperands x = loss_operands(call);
-  const DType dtype = x.a->type().dtype;
-  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
-  ir::Value* penalty = call.op("neg", {call.op("log_sigmoid", {x.a})});
-  if (call.has("pos_weight")) {
-    ir::Value* extra = call.op("sub", {call.cast(call.tensor("pos_weight"), dtype), scalar(1.0)});
-    penalty = call.op("mul", {penalty, call.op("add", {call.op("mul", {extra, x.b}), scalar(1.0)})});
-  }
-  ir::Value* losses = call.op("add", {call.op("mul", {call.op("sub", {scalar(1.0), x.b}), x.a}), penalty});
-  set_reduced_loss(call, weighted(call, losses));
+ir::Value* with_logits(Composer& c) {
+  ir::Value *x = c.operand(0), *t = c.operand(1), *one = c.scalar_like(x, 1.0);
+  ir::Value* penalty = c.op("neg", {c.op("log_sigmoid", {x})});
+  if (c.has(3)) penalty = c.mul(penalty, c.add(c.mul(c.sub(c.operand(3), one), t), one));
+  return weighted(c, c.add(c.mul(c.sub(one, t), x), penalty));
 }
 
 // t * (log t - x), 0 where t is 0; with log_target exp(t) * (t - x).
-void import_kl_div(AtenImportCall& call) {
-  const LossOperands x = loss_operands(call);
-  const DType dtype = x.a->type().dtype;
-  if (call.has("log_target") && call.boolean("log_target")) {
-    return set_reduced_loss(call, call.op("mul", {call.op("exp", {x.b}), call.op("sub", {x.b, x.a})}));
-  }
-  ir::Value *zero = call.builder().scalar(dtype, 0.0), *one = call.builder().scalar(dtype, 1.0);
-  ir::Value* empty = call.op("equal", {x.b, zero});
-  ir::Value* logarithm = call.op("log", {call.op("where", {empty, one, x.b})});
-  set_reduced_loss(call, call.op("mul", {x.b, call.op("sub", {logarithm, x.a})}));
+ir::Value* divergence(Composer& c) {
+  ir::Value *x = c.operand(0), *t = c.operand(1);
+  if (c.attributes().boolean("log_target")) return c.mul(c.op("exp", {t}), c.sub(t, x));
+  ir::Value *zero = c.scalar_like(t, 0.0), *one = c.scalar_like(t, 1.0);
+  ir::Value* logarithm = c.op("log", {c.op("where", {c.op("equal", {t, zero}), one, t})});
+  return c.mul(t, c.sub(logarithm, x));
 }
+
+const ir::Type kPair{DType::kF32, {2, 3}};
+
+const OpRegistration smooth_l1_loss =
+    composed_loss(
+        "smooth_l1_loss",
+        [](Composer& c) {
+          const double beta = c.attributes().real("beta");
+          return rounded_l1(c, beta, 0.5 / beta, 1.0);
+        },
+        broadcast_of_operands)
+        .doc("d^2 / (2 * beta) where |d| < beta, |d| - beta / 2 elsewhere, of the difference d of a and b.")
+        .operand("a", kAnyFloat)
+        .operand("b", kAnyFloat)
+        .attribute("beta", 1.0)
+        .from_aten({"smooth_l1_loss"}, import_smooth_l1)
+        .samples(loss_samples({kPair, kPair}, {{"beta", 0.3}}));
+
+const OpRegistration huber_loss =
+    composed_loss(
+        "huber_loss",
+        [](Composer& c) {
+          const double delta = c.attributes().real("delta");
+          return rounded_l1(c, delta, 0.5, delta);
+        },
+        broadcast_of_operands)
+        .doc("d^2 / 2 where |d| < delta, delta * (|d| - delta / 2) elsewhere, of the difference d of a and b.")
+        .operand("a", kAnyFloat)
+        .operand("b", kAnyFloat)
+        .attribute("delta", 1.0)
+        .from_aten({"huber_loss"}, import_huber)
+        .samples(loss_samples({kPair, kPair}, {{"delta", 0.4}}));
+
+const OpRegistration binary_cross_entropy_loss =
+    composed_loss(
+        "binary_cross_entropy_loss",
+        [](Composer& c) {
+          return weighted(c, c.op("binary_cross_entropy", {c.operand(0), c.operand(1)}));
+        },
+        broadcast_of_operands)
+        .doc("binary_cross_entropy of the probabilities x and target, times weight, reduced.")
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyFloat)
+        .optional_operand("weight", kAnyFloat)
+        .from_aten({"binary_cross_entropy"}, import_binary_cross_entropy)
+        .samples(loss_samples({kPair, kPair, ir::Type{DType::kF32, {3}}}, {}, 0.1, 0.9))
+        .samples(loss_samples({kPair, kPair}, {}, 0.1, 0.9));
+
+const OpRegistration binary_cross_entropy_with_logits =
+    composed_loss("binary_cross_entropy_with_logits", with_logits, broadcast_of_operands)
+        .doc(
+            "(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)) of the scores x and the target t, "
+            "times weight, reduced.")
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyFloat)
+        .optional_operand("weight", kAnyFloat)
+        .optional_operand("pos_weight", kAnyFloat)
+        .from_aten({"binary_cross_entropy_with_logits"}, import_with_logits)
+        .samples(loss_samples({kPair, kPair, std::nullopt, ir::Type{DType::kF32, {3}}}))
+        .samples(loss_samples({kPair, kPair, kPair}));
+
+const OpRegistration kl_div_loss =
+    composed_loss("kl_div_loss", divergence, broadcast_of_operands)
+        .doc(
+            "t * (log t - x) of log-probabilities x and probabilities t, 0 where t is 0; with log_target "
+            "exp(t) * (t - x).")
+        .operand("x", kAnyFloat)
+        .operand("target", kAnyFloat)
+        .attribute("log_target", false)
+        .from_aten({"kl_div"}, import_kl_div)
+        .samples(loss_samples({kPair, kPair}, {}, 0.1, 0.9))
+        .samples(loss_samples({kPair, kPair}, {{"log_target", true}}));
 
 // An op of its own because its gradient is stable where that of the composed expression is not.
 const OpRegistration binary_cross_entropy =
@@ -174,18 +253,7 @@ const OpRegistration binary_cross_entropy =
             g.set_reduced(1, g.mul(dy, g.sub(g.op("log", {rest}), g.op("log", {x}))));
           }
         })
-        .from_aten({"binary_cross_entropy"}, import_binary_cross_entropy)
         .samples({{{ir::Type{DType::kF32, {2, 3}}, ir::Type{DType::kF32, {2, 3}}}, {}, 0.1, 0.9}});
-
-struct Registrations {
-  Registrations() {
-    register_aten_importer("smooth_l1_loss", import_smooth_l1);
-    register_aten_importer("huber_loss", import_huber);
-    register_aten_importer("binary_cross_entropy_with_logits", import_with_logits);
-    register_aten_importer("kl_div", import_kl_div);
-  }
-};
-const Registrations registrations;
 
 }  // namespace
 }  // namespace ipu::ops

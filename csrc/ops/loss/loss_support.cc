@@ -33,6 +33,49 @@ LossOperands loss_operands(AtenImportCall& call, std::string_view a, std::string
   return {expanded(call, left, shape), expanded(call, right, shape)};
 }
 
+OpDefBuilder composed_loss(std::string name, std::function<ir::Value*(Composer&)> elements,
+                           std::function<Shape(const InferContext&)> shape) {
+  OpDefBuilder builder = define_op(std::move(name), "loss");
+  builder.result("loss")
+      .traits(kLoss)
+      .infer([shape = std::move(shape)](const InferContext& c) {
+        for (int i = 1; i < static_cast<int>(c.operands.size()); ++i)
+          if (c.has(i)) require_same_dtype(c, 0, i);
+        return std::vector<ir::Type>{{c.operand(0).dtype, loss_shape(c, shape(c))}};
+      })
+      .compound([elements = std::move(elements)](Composer& c) {
+        return std::vector<ir::Value*>{
+            c.op("identity_loss", {elements(c)}, {{"reduction", c.attributes().text("reduction")}})};
+      })
+      .gradient_by_decomposition()
+      .attribute("reduction", std::string("mean"));
+  return builder;
+}
+
+Shape broadcast_of_operands(const InferContext& context) {
+  Shape shape = context.operand(0).shape;
+  for (int i = 1; i < static_cast<int>(context.operands.size()); ++i)
+    if (context.has(i)) shape = broadcast_shapes(shape, context.operand(i).shape);
+  return shape;
+}
+
+std::vector<Sample> loss_samples(std::vector<std::optional<ir::Type>> operands, Attributes attributes,
+                                 double low, double high) {
+  std::vector<Sample> samples;
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    attributes.set("reduction", std::string(reduction));
+    samples.push_back({operands, attributes, low, high, {}});
+  }
+  return samples;
+}
+
+void import_loss(AtenImportCall& call, std::string_view kind, const std::vector<ir::Value*>& operands,
+                 Attributes attributes) {
+  attributes.set("reduction", reduction_word(call));
+  ir::Value* loss = build_op(call.builder(), kind, operands, std::move(attributes))->result();
+  call.set_result(0, call.cast(loss, call.result_type(0).dtype));
+}
+
 Shape loss_shape(const InferContext& context, const Shape& elements) {
   return one_of(context, "reduction", {"mean", "sum", "none"}) == "none" ? elements : Shape{};
 }

@@ -24,6 +24,14 @@ void nll_gradient_reference(ReferenceCall& call) {
   }
 }
 
+std::vector<ir::Value*> nll_gradient_parts(ir::Op& op) {
+  Composer c(op);
+  const ClassGradientParts p = class_gradient_parts(c);
+  ir::Value* taken = c.op("logical_and", {p.is_class, p.counts});
+  ir::Value* zero = c.scalar_like(p.upstream, 0.0);
+  return {c.op("where", {taken, c.op("neg", {p.upstream}), zero})};
+}
+
 void import_nll_loss(AtenImportCall& call) {
   const auto [x, target] = class_operands(call);
   call.set_result(0,
@@ -77,7 +85,7 @@ const OpRegistration nll_loss_gradient =
         .attribute("reduction", std::string("mean"))
         .result("dx")
         .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
-        .gradient_refused("a loss can be differentiated once")
+        .decompose(nll_gradient_parts)
         .reference(nll_gradient_reference)
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -1, 1, {{2, {0, 4}}}},
                   {{f32({4}), f32({4, 5}), i32({4})},

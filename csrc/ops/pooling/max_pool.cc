@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/convolution/window.h"
+#include "ops/definition/composer.h"
 #include "ops/definition/sample_types.h"
 
 namespace ipu::ops {
@@ -67,6 +68,55 @@ Cost window_cost(const ir::Op& op, const ir::Type& y) {
   return {taps * static_cast<double>(y.elements()), bytes, static_cast<double>(op.result()->type().bytes())};
 }
 
+// Element k of every window of a padded tensor, in the order in which the first maximum is looked for.
+std::vector<Attributes> taps_of(const Window& window, const Shape& y) {
+  std::vector<Attributes> taps;
+  for_each_position(window.kernel, [&](int64_t, const std::vector<int64_t>& at) {
+    Shape starts{0, 0}, steps{1, 1};
+    for (size_t d = 0; d < at.size(); ++d) {
+      starts.push_back(at[d] * window.dilations[d]);
+      steps.push_back(window.strides[d]);
+    }
+    taps.push_back({{"starts", starts}, {"sizes", y}, {"steps", steps}});
+  });
+  return taps;
+}
+
+// What differentiating it once more needs: dy goes to the first element of each window that is the maximum,
+// for each place in the window as one masked write. Only padding is left out, as it never wins.
+std::vector<ir::Value*> max_pool_gradient_parts(ir::Op& op) {
+  Composer c(op);
+  ir::Value *x = c.operand(0), *dy = c.operand(2);
+  const Window window = read_window(c.attributes(), c.attributes().integers("kernel"));
+  const DType dtype = x->type().dtype;
+  Shape low{0, 0}, high{0, 0};
+  for (size_t d = 0; d < window.kernel.size(); ++d) {
+    low.push_back(window.padding_low[d]);
+    high.push_back(window.padding_high[d]);
+  }
+  const auto padded = [&](ir::Value* value, double with) {
+    return c.op("pad", {value}, {{"low", low}, {"high", high}, {"value", with}});
+  };
+  ir::Value* y = c.op("max_pool", {x}, c.attributes());
+  ir::Value* wide = padded(x, 0.0);
+  ir::Value* inside = padded(c.builder().splat({DType::kBool, x->type().shape}, 1.0), 0.0);
+  ir::Value* nothing = c.builder().splat({dtype, wide->type().shape}, 0.0);
+  ir::Value* taken = nullptr;
+  std::vector<ir::Value*> terms;
+  for (const Attributes& tap : taps_of(window, y->type().shape)) {
+    ir::Value* element = c.op("slice", {wide}, tap);
+    ir::Value* wins = c.op("logical_or", {c.op("equal", {element, y}), c.op("is_nan", {element})});
+    wins = c.op("logical_and", {wins, c.op("slice", {inside}, tap)});
+    if (taken != nullptr) wins = c.op("logical_and", {wins, c.op("logical_not", {taken})});
+    taken = taken == nullptr ? wins : c.op("logical_or", {taken, wins});
+    ir::Value* share = c.op("where", {wins, dy, c.scalar(dtype, 0.0)});
+    terms.push_back(c.op("slice_scatter", {nothing, share}, tap));
+  }
+  ir::Value* sum = build_op(c.builder(), "add_n", terms)->result();
+  return {c.op("slice", {sum},
+               {{"starts", low}, {"sizes", x->type().shape}, {"steps", Shape(low.size(), 1)}})};
+}
+
 const OpRegistration max_pool =
     define_op("max_pool", "pooling")
         .doc(
@@ -124,7 +174,7 @@ const OpRegistration max_pool_gradient =
           }
           return std::vector<ir::Type>{c.operand(0)};
         })
-        .gradient_refused("max_pool can be differentiated once")
+        .decompose(max_pool_gradient_parts)
         .reference([](ReferenceCall& call) {
           const std::vector<double>& dy = call.operand(2).values;
           std::vector<double>& dx = call.result().values;

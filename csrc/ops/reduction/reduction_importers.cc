@@ -34,10 +34,14 @@ void set_rounded(AtenImportCall& call, int i, ir::Value* value) {
 
 bool keeps_dims(AtenImportCall& call) { return call.has("keepdim") && call.boolean("keepdim"); }
 
+ir::Value* reduced(ir::Builder& builder, std::string_view kind, ir::Value* x,
+                   const std::vector<int64_t>& dims, bool keep) {
+  if (dims.empty()) return x;  // a scalar
+  return build(builder, kind, {x}, {{"dims", dims}, {"keep_dims", keep}});
+}
 ir::Value* reduced(ImportCall& call, std::string_view kind, ir::Value* x, const std::vector<int64_t>& dims,
                    bool keep) {
-  if (dims.empty()) return x;  // a scalar
-  return call.op(kind, {x}, {{"dims", dims}, {"keep_dims", keep}});
+  return reduced(call.builder(), kind, x, dims, keep);
 }
 
 void import_reduce(AtenImportCall& call, std::string_view kind) {
@@ -68,15 +72,16 @@ void import_truth(AtenImportCall& call, std::string_view kind) {
 // The root of a sum of powers has an infinite slope at zero; torch gives zero gradient there. `root` sees 1
 // instead.
 template <typename Root>
-ir::Value* root_with_zero_gradient_at_zero(ImportCall& call, ir::Value* x, Root root) {
-  ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
-  ir::Value* one = call.builder().scalar(x->type().dtype, 1.0);
-  ir::Value* is_zero = call.op("equal", {x, zero});
-  return call.op("where", {is_zero, zero, root(call.op("where", {is_zero, one, x}))});
+ir::Value* root_with_zero_gradient_at_zero(ir::Builder& builder, ir::Value* x, Root root) {
+  ir::Value* zero = builder.scalar(x->type().dtype, 0.0);
+  ir::Value* one = builder.scalar(x->type().dtype, 1.0);
+  ir::Value* is_zero = build(builder, "equal", {x, zero});
+  return build(builder, "where", {is_zero, zero, root(build(builder, "where", {is_zero, one, x}))});
 }
 
-ir::Value* square_root(ImportCall& call, ir::Value* x) {
-  return root_with_zero_gradient_at_zero(call, x, [&](ir::Value* v) { return call.op("sqrt", {v}); });
+ir::Value* square_root(ir::Builder& builder, ir::Value* x) {
+  return root_with_zero_gradient_at_zero(builder, x,
+                                         [&](ir::Value* v) { return build(builder, "sqrt", {v}); });
 }
 
 struct Moments {
@@ -101,7 +106,7 @@ Moments moments(AtenImportCall& call) {
 
 void import_variance(AtenImportCall& call, bool deviation, bool with_mean) {
   const Moments m = moments(call);
-  ir::Value* spread = deviation ? square_root(call, m.variance) : m.variance;
+  ir::Value* spread = deviation ? square_root(call.builder(), m.variance) : m.variance;
   set_rounded(call, 0, spread);
   if (with_mean) set_rounded(call, 1, m.mean);
 }
@@ -118,24 +123,25 @@ ir::Value* log_sum_exp(ImportCall& call, ir::Value* x, const std::vector<int64_t
   return call.op("add", {call.op("log", {sum}), shift});
 }
 
-ir::Value* vector_norm(ImportCall& call, ir::Value* x, double p, const std::vector<int64_t>& dims,
+ir::Value* vector_norm(ir::Builder& builder, ir::Value* x, double p, const std::vector<int64_t>& dims,
                        bool keep) {
   const DType dtype = x->type().dtype;
-  const auto scalar = [&](double v) { return call.builder().scalar(dtype, v); };
+  const auto scalar = [&](double v) { return builder.scalar(dtype, v); };
   if (p == 0.0) {
-    return reduced(call, "reduce_sum", call.cast(call.op("not_equal", {x, scalar(0.0)}), dtype), dims, keep);
+    ir::Value* counts = build(builder, "not_equal", {x, scalar(0.0)});
+    return reduced(builder, "reduce_sum", build(builder, "cast", {counts}, {{"dtype", dtype}}), dims, keep);
   }
   if (p == 2.0) {
-    return square_root(call, reduced(call, "reduce_sum", call.op("mul", {x, x}), dims, keep));
+    return square_root(builder, reduced(builder, "reduce_sum", build(builder, "mul", {x, x}), dims, keep));
   }
-  ir::Value* size = call.op("abs", {x});
-  if (p == 1.0) return reduced(call, "reduce_sum", size, dims, keep);
-  if (std::isinf(p)) return reduced(call, p > 0 ? "reduce_max" : "reduce_min", size, dims, keep);
-  const auto power = [&](ir::Value* base) { return call.op("pow", {base, scalar(p)}); };
-  ir::Value* powers = p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(call, size, power) : power(size);
-  ir::Value* sum = reduced(call, "reduce_sum", powers, dims, keep);
-  return root_with_zero_gradient_at_zero(call, sum, [&](ir::Value* v) {
-    return call.op("pow", {v, scalar(1.0 / p)});
+  ir::Value* size = build(builder, "abs", {x});
+  if (p == 1.0) return reduced(builder, "reduce_sum", size, dims, keep);
+  if (std::isinf(p)) return reduced(builder, p > 0 ? "reduce_max" : "reduce_min", size, dims, keep);
+  const auto power = [&](ir::Value* base) { return build(builder, "pow", {base, scalar(p)}); };
+  ir::Value* powers = p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(builder, size, power) : power(size);
+  ir::Value* sum = reduced(builder, "reduce_sum", powers, dims, keep);
+  return root_with_zero_gradient_at_zero(builder, sum, [&](ir::Value* v) {
+    return build(builder, "pow", {v, scalar(1.0 / p)});
   });
 }
 
@@ -145,7 +151,7 @@ void import_norm(AtenImportCall& call, std::string_view order) {
   ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
   const double p = call.has(order) ? call.real(order) : 2.0;
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
-  set_rounded(call, 0, vector_norm(call, x, p, dims, keeps_dims(call)));
+  set_rounded(call, 0, vector_norm(call.builder(), x, p, dims, keeps_dims(call)));
 }
 
 void import_logsumexp(AtenImportCall& call) {

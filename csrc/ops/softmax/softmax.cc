@@ -22,10 +22,13 @@ void for_each_line(const Shape& shape, int64_t dim, Visit visit) {
 void softmax_reference(ReferenceCall& call, bool logarithm) {
   const std::vector<double>& x = call.operand(0).values;
   std::vector<double>& y = call.result().values;
+  const bool zero_blocked = call.attributes.boolean("zero_blocked", false);
   for_each_line(call.operand(0).type.shape, call.attributes.integer("dim"), [&](auto at, int64_t n) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
     for (int64_t k = 0; k < n; ++k) largest = std::max(largest, x[at(k)]);
+    if (zero_blocked && std::isinf(largest) && largest < 0.0) largest = 0.0;
     for (int64_t k = 0; k < n; ++k) sum += std::exp(x[at(k)] - largest);
+    if (zero_blocked && sum == 0.0) sum = 1.0;
     for (int64_t k = 0; k < n; ++k) {
       const double shifted = x[at(k)] - largest;
       y[at(k)] = logarithm ? shifted - std::log(sum) : std::exp(shifted) / sum;
@@ -122,7 +125,12 @@ OpDefBuilder gradient_op(std::string name, bool logarithm, std::string doc) {
 }
 
 const OpRegistration softmax =
-    softmax_op("softmax", false, "exp(x) over its sum along dim.", {"softmax.int", "_softmax"}, "Softmax");
+    softmax_op("softmax", false,
+               "exp(x) over its sum along dim. Where all of x is -inf that is NaN, with zero_blocked 0.",
+               {"softmax.int", "_softmax"}, "Softmax")
+        .attribute("zero_blocked", false)
+        .samples({{{f32({2, 5})}, {{"dim", int64_t{1}}, {"zero_blocked", true}}},
+                  {{f32({3, 2})}, {{"dim", int64_t{0}}, {"zero_blocked", true}}}});
 const OpRegistration log_softmax = softmax_op("log_softmax", true, "Logarithm of the softmax of x along dim.",
                                               {"log_softmax.int", "_log_softmax"}, "LogSoftmax");
 

@@ -93,6 +93,57 @@ def test_second_derivatives_of_smooth_activations():
     same_training(forward, rows())
 
 
+SECOND_DERIVATIVES = {
+    "gelu": lambda h: F.gelu(h),
+    "gelu_tanh": lambda h: F.gelu(h, approximate="tanh"),
+    "silu": lambda h: F.silu(h),
+    "elu": lambda h: F.elu(h),
+    "softplus": lambda h: F.softplus(h),
+    "mish": lambda h: F.mish(h),
+    "pow": lambda h: (h.abs() + 0.5).pow(2.5),
+    "pow_of_tensors": lambda h: (h.abs() + 0.5).pow(h.detach().abs() + 0.5),
+    "maximum": lambda h: torch.maximum(h * h, h + 0.1),
+    "max_pool": lambda h: F.max_pool1d(h.unsqueeze(0) ** 3, 3, stride=2, padding=1),
+    "max_pool2d": lambda h: F.max_pool2d(h.unsqueeze(0).unsqueeze(0).pow(3), (2, 3), stride=1),
+    "layer_norm": lambda h: F.layer_norm(h, (4,), h.mean(0)),
+    "group_norm": lambda h: F.group_norm(h.unsqueeze(-1) * h.unsqueeze(1), 2),
+    "batch_norm": lambda h: F.batch_norm(h, None, None, training=True),
+    "instance_norm": lambda h: F.instance_norm(h.unsqueeze(0).pow(3)),
+    "rms_norm": lambda h: F.rms_norm(h, (4,)),
+    "attention": lambda h: F.scaled_dot_product_attention(h, h.tanh(), h * h),
+    "masked_attention": lambda h: F.scaled_dot_product_attention(
+        h, h.tanh(), h * h, attn_mask=torch.tensor([[True, False, True, True], [False] * 4] * 2)
+    ),
+    "causal_attention": lambda h: F.scaled_dot_product_attention(h, h, h, is_causal=True),
+    "interpolate": lambda h: F.interpolate(h.pow(3).unsqueeze(0), size=7, mode="linear"),
+    "cross_entropy": lambda h: F.cross_entropy(h, torch.tensor([1, 0, 3, 2]), label_smoothing=0.1),
+    "cross_entropy_none": lambda h: F.cross_entropy(h, torch.tensor([1, -100, 3, 2]), reduction="none"),
+    "nll_loss": lambda h: F.nll_loss(h.pow(3), torch.tensor([1, 0, 3, -100])),
+    "soft_cross_entropy": lambda h: F.cross_entropy(h, h.detach().softmax(1)),
+    "mse_loss": lambda h: F.mse_loss(h * h, h),
+    "huber_loss": lambda h: F.huber_loss(h * h, h, delta=0.3),
+    "smooth_l1_loss": lambda h: F.smooth_l1_loss(h * h, h, beta=0.3),
+    "binary_cross_entropy": lambda h: F.binary_cross_entropy(h.sigmoid(), torch.full((4, 4), 0.3)),
+    "with_logits": lambda h: F.binary_cross_entropy_with_logits(h, torch.full((4, 4), 0.3)),
+    "kl_div": lambda h: F.kl_div(h.log_softmax(1), torch.full((4, 4), 0.25), reduction="batchmean"),
+    "soft_margin": lambda h: F.soft_margin_loss(h, h.detach().sign()),
+    "cosine_embedding": lambda h: F.cosine_embedding_loss(h, h * h, torch.tensor([1.0, -1.0, 1.0, -1.0])),
+    "triplet_margin": lambda h: F.triplet_margin_loss(h, h * h, h.tanh()),
+    "poisson_nll": lambda h: F.poisson_nll_loss(h, torch.ones(4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_DERIVATIVES)
+def test_a_second_derivative_is_torchs(name):
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        out = SECOND_DERIVATIVES[name](self.first(x))
+        slope = grad((out * 1.5).sum(), x, create_graph=True)[0]
+        return slope, poptorch.identity_loss(slope.square().sum() + out.sum() * 0.1, "none")
+
+    same_training(forward, rows(), steps=2)
+
+
 def test_gradients_of_parameters_for_an_inner_step():
     def forward(self, x, y):
         inner = F.mse_loss(F.linear(x, self.first.weight, self.first.bias), y)

@@ -1,0 +1,63 @@
+// See op_gradients.h.
+#include "ops/definition/op_gradients.h"
+
+#include <fmt/core.h>
+
+#include "ops/definition/decomposition.h"
+#include "support/error.h"
+
+namespace ipu::ops {
+namespace {
+
+std::vector<ir::Value*> by_decomposition(const ir::Op& op, const std::vector<ir::Value*>& upstream,
+                                         const std::vector<bool>& needs, ir::Builder& builder,
+                                         const GradientBuilder::Fetch& fetch) {
+  std::vector<ir::Value*> operands;
+  std::vector<ir::Type> types;
+  for (int i = 0; i < op.operand_count(); ++i)
+    operands.push_back(op.operand(i) == nullptr ? nullptr : fetch(op.operand(i)));
+  for (int i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
+  const Repeated again = repeat(builder, op.kind(), operands, op.attributes, types);
+  const std::vector<ir::Value*> gradients =
+      gradients_of_parts(again.parts, upstream, again.wanted(needs), builder,
+                         [](ir::Value* value) { return value; });
+  erase_unused(again.parts, gradients);
+  return gradients;
+}
+
+}  // namespace
+
+void not_differentiable(const ir::Op& op, const std::string& reason) {
+  const std::string where = ir::to_string(op.location);
+  throw Error(
+      ErrorCode::kNotDifferentiable,
+      fmt::format("not differentiable: a gradient is needed through '{}' at {}, {}. "
+                  "Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.",
+                  op.kind(), where, reason))
+      .at(ir::user_line(op.location));
+}
+
+std::vector<ir::Value*> gradients_of_op(const ir::Op& op, const std::vector<ir::Value*>& upstream,
+                                        const std::vector<bool>& needs, ir::Builder& builder,
+                                        const GradientBuilder::Fetch& fetch) {
+  const OpDef* def = definition(op);
+  if (def == nullptr) not_differentiable(op, "which has no definition here");
+  switch (def->gradient_kind) {
+    case GradientKind::kRefused:
+      not_differentiable(op, "but " + def->gradient_refusal);
+    case GradientKind::kNone:
+      not_differentiable(op, "which has no gradient");
+    case GradientKind::kZero:
+      return std::vector<ir::Value*>(static_cast<size_t>(op.operand_count()), nullptr);
+    case GradientKind::kDecomposition:
+      return by_decomposition(op, upstream, needs, builder, fetch);
+    case GradientKind::kRule:
+      break;
+  }
+  GradientBuilder rule(op, upstream, builder, fetch);
+  rule.set_needs(needs);
+  def->gradient(rule);
+  return rule.gradients();
+}
+
+}  // namespace ipu::ops
