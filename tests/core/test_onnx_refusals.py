@@ -75,6 +75,7 @@ SHAPE = "shape mismatch"
         ("LayerNormalization", [X, numpy.zeros(3, numpy.float32)], {}, SHAPE),
         ("InstanceNormalization", [X[0, 0], X[0, 0], X[0, 0]], {}, "which has no spatial dimensions"),
         ("Resize", [IMAGE, FILTER], {"mode": "linear"}, "operand"),
+        ("Resize", [IMAGE], {"mode": "nearest"}, "coordinates 'half_pixel' rounded by 'round_prefer_floor'"),
         ("ArgMax", [X], {"select_last_index": 1}, "select_last_index=1"),
         ("Constant", [], {}, "missing attribute .* needs 'value'"),
         ("Gelu", [X], {"approximate": "none of them"}, "approximate 'none of them' is not none or tanh"),

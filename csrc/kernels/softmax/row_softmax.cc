@@ -129,7 +129,8 @@ void log_softmax_gradient(const float* y, const float* dy, size_t count, float* 
 }
 
 const RowSoftmax& target_row_softmax() {
-  static const RowSoftmax functions{softmax, softmax_or_zero, log_softmax, softmax_gradient, log_softmax_gradient};
+  static const RowSoftmax functions{softmax, softmax_or_zero, log_softmax, softmax_gradient,
+                                    log_softmax_gradient};
   return functions;
 }
 

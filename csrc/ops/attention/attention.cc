@@ -170,17 +170,17 @@ const OpRegistration attention =
         .compound(attention_parts)
         .gradient_by_decomposition({"weights"})
         .from_aten({"scaled_dot_product_attention"}, import_attention)
-        .samples({{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
-                  {{f32({2, 2, 3, 4}), f32({2, 2, 3, 4}), f32({2, 2, 3, 4})},
-                   {{"scale", 0.25}, {"causal", true}}},
-                  {{f32({2, 3, 4}), f32({5, 4}), f32({2, 5, 3}), f32({3, 5})}, {{"scale", 0.5}}},
-                  {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"scale", 0.5}}},
-                  {{f32({4, 2, 3}), f32({2, 3, 3}), f32({2, 3, 3})}, {{"scale", 1.0}, {"grouped", true}}},
-                  {{f32({3, 4}), f32({5, 4}), f32({5, 3}), std::nullopt, ir::Type{DType::kU32, {2}}},
-                   {{"scale", 0.5}, {"dropout", 0.25}, {"stream_id", int64_t{3}}},
-                   -1,
-                   1,
-                   {{kSeed, {0, 1e9}}}}});
+        .samples(
+            {{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
+             {{f32({2, 2, 3, 4}), f32({2, 2, 3, 4}), f32({2, 2, 3, 4})}, {{"scale", 0.25}, {"causal", true}}},
+             {{f32({2, 3, 4}), f32({5, 4}), f32({2, 5, 3}), f32({3, 5})}, {{"scale", 0.5}}},
+             {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"scale", 0.5}}},
+             {{f32({4, 2, 3}), f32({2, 3, 3}), f32({2, 3, 3})}, {{"scale", 1.0}, {"grouped", true}}},
+             {{f32({3, 4}), f32({5, 4}), f32({5, 3}), std::nullopt, ir::Type{DType::kU32, {2}}},
+              {{"scale", 0.5}, {"dropout", 0.25}, {"stream_id", int64_t{3}}},
+              -1,
+              1,
+              {{kSeed, {0, 1e9}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

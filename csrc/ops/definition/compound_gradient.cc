@@ -175,8 +175,8 @@ std::vector<Sample> gradient_samples(const OpDef& forward, const std::vector<int
     }
     for (const ir::Type& result : results) {
       sample.range[static_cast<int>(sample.operands.size())] = {-1.0, 1.0};
-      sample.operands.emplace_back(
-          is_floating_point(result.dtype) ? std::optional<ir::Type>(result) : std::nullopt);
+      sample.operands.emplace_back(is_floating_point(result.dtype) ? std::optional<ir::Type>(result)
+                                                                   : std::nullopt);
     }
     sample.attributes.set(kWants, wants);
     samples.push_back(std::move(sample));
@@ -189,9 +189,10 @@ std::vector<Sample> gradient_samples(const OpDef& forward, const std::vector<int
 OpDef gradient_of_compound(const OpDef& forward, const std::vector<std::string>& saved) {
   GradientOf of{forward.name, {}};
   OpDefBuilder builder(forward.name + "_gradient", forward.family);
-  builder.doc(fmt::format("Gradients of {} for the operands numbered in wants, from its operands{} and the "
-                          "gradients of its results.",
-                          forward.name, saved.empty() ? "" : ", what it saved"));
+  builder.doc(
+      fmt::format("Gradients of {} for the operands numbered in wants, from its operands{} and the "
+                  "gradients of its results.",
+                  forward.name, saved.empty() ? "" : ", what it saved"));
   for (const OperandDef& operand : forward.operands) {
     IPU_CHECK(!operand.variadic, "gradient_by_decomposition of '" + forward.name + "', which is variadic");
     operand.optional ? builder.optional_operand(operand.name, operand.dtypes)

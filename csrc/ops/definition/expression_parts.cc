@@ -83,8 +83,7 @@ class Nodes {
 std::vector<ir::Value*> parts_of_expression(ir::Op& op) {
   Composer composer(op);
   std::vector<Expr> inputs;
-  for (int i = 0; i < op.operand_count(); ++i)
-    inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
+  for (int i = 0; i < op.operand_count(); ++i) inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
   Nodes nodes(composer);
   std::vector<ir::Value*> results;
   for (const Expr& tree :

@@ -18,9 +18,8 @@ std::vector<ir::Value*> by_decomposition(const ir::Op& op, const std::vector<ir:
     operands.push_back(op.operand(i) == nullptr ? nullptr : fetch(op.operand(i)));
   for (int i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
   const Repeated again = repeat(builder, op.kind(), operands, op.attributes, types);
-  const std::vector<ir::Value*> gradients =
-      gradients_of_parts(again.parts, upstream, again.wanted(needs), builder,
-                         [](ir::Value* value) { return value; });
+  const std::vector<ir::Value*> gradients = gradients_of_parts(
+      again.parts, upstream, again.wanted(needs), builder, [](ir::Value* value) { return value; });
   erase_unused(again.parts, gradients);
   return gradients;
 }

@@ -167,12 +167,12 @@ void import_resize(AtenImportCall& call, const std::string& mode, size_t dims) {
   }
   if (std::all_of(factors.begin(), factors.end(), [](double f) { return f == 0.0; })) factors.clear();
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
-  call.set_result(
-      0, call.op("interpolate", {x},
-                 {{"mode", mode},
-                  {"sizes", std::vector<int64_t>(result.begin() + 2, result.end())},
-                  {"factors", std::move(factors)},
-                  {"align_corners", call.has("align_corners") && call.boolean("align_corners")}}));
+  call.set_result(0,
+                  call.op("interpolate", {x},
+                          {{"mode", mode},
+                           {"sizes", std::vector<int64_t>(result.begin() + 2, result.end())},
+                           {"factors", std::move(factors)},
+                           {"align_corners", call.has("align_corners") && call.boolean("align_corners")}}));
 }
 
 // --- ONNX
@@ -184,16 +184,18 @@ std::string mode_of_node(NodeImportCall& call, const std::string& places) {
     const std::string rounding = call.text("nearest_mode", "round_prefer_floor");
     if (places == "asymmetric" && rounding == "floor") return "nearest";
     if (places == "half_pixel" && rounding == "round_prefer_ceil") return "nearest_exact";
-    call.unsupported(fmt::format("mode nearest with coordinates '{}' rounded by '{}'; asymmetric with floor "
-                                 "and half_pixel with round_prefer_ceil are there",
-                                 places, rounding));
+    call.unsupported(
+        fmt::format("mode nearest with coordinates '{}' rounded by '{}'; asymmetric with floor "
+                    "and half_pixel with round_prefer_ceil are there",
+                    places, rounding));
   }
   call.ignore("nearest_mode");
   if (mode != "linear" && mode != "cubic") call.unsupported(fmt::format("mode '{}'", mode));
   if (places != "half_pixel" && places != "align_corners")
-    call.unsupported(fmt::format("mode {} with coordinates '{}'; half_pixel and align_corners are there", mode,
-                                 places));
-  if (mode == "cubic" && (call.real("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0))
+    call.unsupported(
+        fmt::format("mode {} with coordinates '{}'; half_pixel and align_corners are there", mode, places));
+  if (mode == "cubic" &&
+      (call.real("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0))
     call.unsupported("a cubic_coeff_a other than -0.75, or exclude_outside");
   for (const char* name : {"cubic_coeff_a", "exclude_outside"}) call.ignore(name);
   return mode;
@@ -228,6 +230,12 @@ void import_onnx_resize(NodeImportCall& call) {
     call.unsupported(fmt::format("{} resized to {}; one to three dimensions behind the first two are there",
                                  to_string(shape), to_string(sizes)));
   if (!factors.empty()) factors.erase(factors.begin(), factors.begin() + 2);
+  // There the corners are those of the size before it is cut to a whole number.
+  for (size_t d = 0; d < factors.size(); ++d)
+    if (places == "align_corners" &&
+        static_cast<double>(shape[d + 2]) * factors[d] != static_cast<double>(sizes[d + 2]))
+      call.unsupported(fmt::format("align_corners with the factor {}, which makes no whole number of {}",
+                                   factors[d], shape[d + 2]));
   call.set_result(0, call.op("interpolate", {x},
                              {{"mode", mode},
                               {"sizes", std::vector<int64_t>(sizes.begin() + 2, sizes.end())},
@@ -276,19 +284,19 @@ const OpRegistration interpolate =
           attributes.set("sizes", std::vector<int64_t>(x.begin() + 2, x.end()));
           g.set(0, g.op("interpolate_gradient", {g.upstream()}, std::move(attributes)));
         })
-        .samples({{{f32({1, 2, 4})}, {{"mode", std::string("nearest")}, {"sizes", std::vector<int64_t>{7}}}},
-                  {{f32({1, 1, 3, 4})},
-                   {{"mode", std::string("nearest_exact")}, {"sizes", std::vector<int64_t>{5, 2}}}},
-                  {{f32({2, 1, 3, 2})},
-                   {{"mode", std::string("linear")},
-                    {"sizes", std::vector<int64_t>{6, 3}},
-                    {"factors", std::vector<double>{2.0, 1.5}}}},
-                  {{f32({1, 1, 2, 2, 3})},
-                   {{"mode", std::string("linear")},
-                    {"sizes", std::vector<int64_t>{3, 2, 5}},
-                    {"align_corners", true}}},
-                  {{f16({1, 1, 4, 3})},
-                   {{"mode", std::string("cubic")}, {"sizes", std::vector<int64_t>{6, 5}}}}});
+        .samples(
+            {{{f32({1, 2, 4})}, {{"mode", std::string("nearest")}, {"sizes", std::vector<int64_t>{7}}}},
+             {{f32({1, 1, 3, 4})},
+              {{"mode", std::string("nearest_exact")}, {"sizes", std::vector<int64_t>{5, 2}}}},
+             {{f32({2, 1, 3, 2})},
+              {{"mode", std::string("linear")},
+               {"sizes", std::vector<int64_t>{6, 3}},
+               {"factors", std::vector<double>{2.0, 1.5}}}},
+             {{f32({1, 1, 2, 2, 3})},
+              {{"mode", std::string("linear")},
+               {"sizes", std::vector<int64_t>{3, 2, 5}},
+               {"align_corners", true}}},
+             {{f16({1, 1, 4, 3})}, {{"mode", std::string("cubic")}, {"sizes", std::vector<int64_t>{6, 5}}}}});
 
 const OpRegistration interpolate_gradient =
     define_op("interpolate_gradient", "interpolation")

@@ -27,7 +27,8 @@ void import_cdist(AtenImportCall& call) {
   right.insert(right.end() - 2, 1);
   ir::Value* difference = call.op("sub", {reshaped(call, a, left), reshaped(call, b, right)});
   const int64_t last = std::ssize(difference->type().shape) - 1;
-  call.set_result(0, vector_norm(call.builder(), difference, call.has("p") ? call.real("p") : 2.0, {last}, false));
+  call.set_result(
+      0, vector_norm(call.builder(), difference, call.has("p") ? call.real("p") : 2.0, {last}, false));
 }
 
 struct Registrations {

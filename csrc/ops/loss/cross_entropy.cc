@@ -101,8 +101,8 @@ std::vector<ir::Value*> cross_entropy_gradient_parts(ir::Op& op) {
   ir::Value* x = c.operand(1);
   const double smoothing = c.attributes().real("label_smoothing");
   const double share = smoothing / static_cast<double>(x->type().shape[1]);
-  ir::Value* wanted = c.op("where", {p.is_class, c.scalar_like(x, 1.0 - smoothing + share),
-                                     c.scalar_like(x, share)});
+  ir::Value* wanted =
+      c.op("where", {p.is_class, c.scalar_like(x, 1.0 - smoothing + share), c.scalar_like(x, share)});
   ir::Value* off = c.sub(c.op("softmax", {x}, {{"dim", int64_t{1}}}), wanted);
   return {c.op("where", {p.counts, c.mul(p.upstream, off), c.scalar_like(x, 0.0)})};
 }

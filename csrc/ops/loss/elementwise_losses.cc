@@ -181,7 +181,8 @@ const OpRegistration huber_loss =
           return rounded_l1(c, delta, 0.5, delta);
         },
         broadcast_of_operands)
-        .doc("d^2 / 2 where |d| < delta, delta * (|d| - delta / 2) elsewhere, of the difference d of a and b.")
+        .doc(
+            "d^2 / 2 where |d| < delta, delta * (|d| - delta / 2) elsewhere, of the difference d of a and b.")
         .operand("a", kAnyFloat)
         .operand("b", kAnyFloat)
         .attribute("delta", 1.0)

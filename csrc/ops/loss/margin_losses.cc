@@ -92,8 +92,7 @@ ir::Value* poisson_nll(Composer& c) {
   ir::Value* many = c.op("greater", {target, f.scalar(1.0)});
   ir::Value* count = c.op("where", {many, target, f.scalar(1.0)});
   ir::Value* spread = c.op("log", {c.mul(count, f.scalar(2.0 * std::numbers::pi))});
-  ir::Value* stirling =
-      c.add(c.sub(c.mul(count, c.op("log", {count})), count), c.mul(spread, f.scalar(0.5)));
+  ir::Value* stirling = c.add(c.sub(c.mul(count, c.op("log", {count})), count), c.mul(spread, f.scalar(0.5)));
   return c.add(losses, c.op("where", {many, stirling, f.scalar(0.0)}));
 }
 
@@ -160,10 +159,9 @@ const OpRegistration soft_margin_loss =
         .samples(loss_samples({kMatrix, kMatrix}));
 
 const OpRegistration cosine_embedding_loss =
-    composed_loss("cosine_embedding_loss", cosine_embedding,
-                  [](const InferContext& c) {
-                    return broadcast_shapes(one_per_vector(c, 2), c.operand(2).shape);
-                  })
+    composed_loss(
+        "cosine_embedding_loss", cosine_embedding,
+        [](const InferContext& c) { return broadcast_shapes(one_per_vector(c, 2), c.operand(2).shape); })
         .doc(
             "1 - cos(a, b) for targets of 1, max(0, cos(a, b) - margin) for targets of -1, of vectors along "
             "the last dimension.")

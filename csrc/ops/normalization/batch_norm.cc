@@ -147,8 +147,8 @@ void import_onnx_batch_norm(NodeImportCall& call) {
   std::vector<ir::Value*> x;  // x, scale, bias, mean, variance
   for (int i = 0; i < 5; ++i) x.push_back(call.operand(i));
   if (!uses_batch(call))
-    return call.set_result(
-        0, call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}}));
+    return call.set_result(0,
+                           call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}}));
   // ONNX's momentum is the share that stays, and it collects the variance of the batch alone.
   const ir::Op* norm = build_op(call.builder(), "batch_norm", x,
                                 {{"eps", eps}, {"momentum", 1.0 - momentum}, {"unbiased", false}});
@@ -200,11 +200,12 @@ OpDefBuilder norm(std::string name, bool by_sample, std::string doc) {
 }
 
 const OpRegistration batch_norm =
-    norm("batch_norm", false,
-         "(x - mean) / sqrt(variance + eps) * weight + bias of x [N, C, ...] with the mean and biased variance "
-         "of each channel; weight and bias per channel. next_mean and next_var are (1 - momentum) * running + "
-         "momentum * that of the batch, with the unbiased variance if so said; without the running operand "
-         "that of the batch.")
+    norm(
+        "batch_norm", false,
+        "(x - mean) / sqrt(variance + eps) * weight + bias of x [N, C, ...] with the mean and biased variance "
+        "of each channel; weight and bias per channel. next_mean and next_var are (1 - momentum) * running + "
+        "momentum * that of the batch, with the unbiased variance if so said; without the running operand "
+        "that of the batch.")
         .from_aten({"batch_norm"}, import_batch_norm)
         .from_onnx("BatchNormalization", {6}, import_onnx_batch_norm);
 

@@ -46,9 +46,8 @@ void import_group_norm(AtenImportCall& call) {
 void import_onnx_group_norm(NodeImportCall& call) {
   if (call.integer("stash_type", 1) != 1) call.unsupported("stash_type other than 1 (float)");
   ir::Value* bias = call.has_operand(2) ? call.operand(2) : nullptr;
-  call.set_result(0,
-                  call.op("group_norm", {call.operand(0), call.operand(1), bias},
-                          {{"groups", call.integer("num_groups")}, {"eps", call.real("epsilon", 1e-5)}}));
+  call.set_result(0, call.op("group_norm", {call.operand(0), call.operand(1), bias},
+                             {{"groups", call.integer("num_groups")}, {"eps", call.real("epsilon", 1e-5)}}));
 }
 
 const OpRegistration group_norm =

@@ -51,8 +51,8 @@ int64_t axis_of_call(AtenImportCall& call) {
   const size_t rank = call.tensor("input")->type().shape.size();
   const Shape normalized = call.integers("normalized_shape");
   if (normalized.empty() || normalized.size() > rank)
-    call.unsupported(fmt::format("normalized_shape {} of a tensor of {} dimensions", to_string(normalized),
-                                 rank));
+    call.unsupported(
+        fmt::format("normalized_shape {} of a tensor of {} dimensions", to_string(normalized), rank));
   return static_cast<int64_t>(rank - normalized.size());
 }
 
@@ -77,8 +77,8 @@ void import_onnx_layer_norm(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
   const int64_t axis = axis_of(call, "axis", -1, x->type().shape.size());
   const std::vector<ir::Value*> operands{x, call.operand(1), call.has_operand(2) ? call.operand(2) : nullptr};
-  const ir::Op* norm = build_op(call.builder(), "layer_norm", operands,
-                                {{"axis", axis}, {"eps", call.real("epsilon", 1e-5)}});
+  const ir::Op* norm =
+      build_op(call.builder(), "layer_norm", operands, {{"axis", axis}, {"eps", call.real("epsilon", 1e-5)}});
   for (int i = 0; i < 3; ++i) call.set_result(i, norm->result(i));
 }
 

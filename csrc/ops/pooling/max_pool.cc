@@ -113,8 +113,8 @@ std::vector<ir::Value*> max_pool_gradient_parts(ir::Op& op) {
     terms.push_back(c.op("slice_scatter", {nothing, share}, tap));
   }
   ir::Value* sum = build_op(c.builder(), "add_n", terms)->result();
-  return {c.op("slice", {sum},
-               {{"starts", low}, {"sizes", x->type().shape}, {"steps", Shape(low.size(), 1)}})};
+  return {
+      c.op("slice", {sum}, {{"starts", low}, {"sizes", x->type().shape}, {"steps", Shape(low.size(), 1)}})};
 }
 
 const OpRegistration max_pool =

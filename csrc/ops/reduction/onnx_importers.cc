@@ -55,8 +55,9 @@ void import_sum_of(NodeImportCall& call, const char* what) {
 void import_norm(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
   const Reduction reduction = read_reduction(call, x->type().shape.size(), 18);
-  call.set_result(0, reduction.dims.empty() ? call.op("abs", {x})
-                                            : vector_norm(call.builder(), x, 2.0, reduction.dims, reduction.keeps));
+  call.set_result(0, reduction.dims.empty()
+                         ? call.op("abs", {x})
+                         : vector_norm(call.builder(), x, 2.0, reduction.dims, reduction.keeps));
 }
 
 void import_log_sum_exp(NodeImportCall& call) {

@@ -138,7 +138,8 @@ ir::Value* vector_norm(ir::Builder& builder, ir::Value* x, double p, const std::
   if (p == 1.0) return reduced(builder, "reduce_sum", size, dims, keep);
   if (std::isinf(p)) return reduced(builder, p > 0 ? "reduce_max" : "reduce_min", size, dims, keep);
   const auto power = [&](ir::Value* base) { return build(builder, "pow", {base, scalar(p)}); };
-  ir::Value* powers = p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(builder, size, power) : power(size);
+  ir::Value* powers =
+      p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(builder, size, power) : power(size);
   ir::Value* sum = reduced(builder, "reduce_sum", powers, dims, keep);
   return root_with_zero_gradient_at_zero(builder, sum, [&](ir::Value* v) {
     return build(builder, "pow", {v, scalar(1.0 / p)});
