@@ -1,7 +1,6 @@
 #include "program/stream_uses.h"
 
 #include <algorithm>
-#include <map>
 
 #include "support/interruption.h"
 
@@ -23,27 +22,13 @@ struct Guard {
   bool is_otherwise = false;
 };
 
-// What a piece of code moves.
-struct Moves {
-  std::map<int, StreamUse> streams;
-  Traffic memory;
-};
-
-void add(int64_t& sum, int64_t n) {
-  if (__builtin_add_overflow(sum, n, &sum)) sum = INT64_MAX;
-}
-
-int64_t product_of(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 class UseCounter {
  public:
-  UseCounter(const IpuProgram& code, CodeRange range, const std::vector<Moves>& calls, Moves& moves)
-      : code_(code), range_(range), calls_(calls), moves_(moves) {}
+  UseCounter(const IpuProgram& code, CodeRange range) : code_(code), range_(range) {}
 
-  void run() {
+  // `visit(instruction, times it runs, whether that is exact)` for each that is no control.
+  template <typename Visit>
+  void run(Visit visit) {
     find_early_ends();
     for (int at = range_.begin; at < range_.end; ++at) {
       poll_interruption();
@@ -70,11 +55,12 @@ class UseCounter {
         case Opcode::kRemoteLoad:
         case Opcode::kRemoteStore:
         case Opcode::kCollective:
-          note(step);
+        case Opcode::kCall: {
+          bool is_exact = true;
+          const int64_t times = count(is_exact);
+          visit(step, times, is_exact);
           break;
-        case Opcode::kCall:
-          note(calls_[static_cast<size_t>(step.object)]);
-          break;
+        }
         default:
           break;
       }
@@ -141,39 +127,6 @@ class UseCounter {
     return std::max<int64_t>(left, 0);
   }
 
-  void note(const Instruction& step) {
-    Moves once;
-    if (step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamStore)
-      once.streams[step.object] = {1, true};
-    if (step.opcode == Opcode::kRemoteLoad)
-      once.memory.remote_loaded = step.results.front().spec.stored_bytes();
-    if (step.opcode == Opcode::kRemoteStore)
-      once.memory.remote_stored = step.operands.front().spec.stored_bytes();
-    if (step.opcode == Opcode::kCollective && step.kernel == "all_gather")
-      once.memory.gathered = step.results.front().spec.stored_bytes();
-    note(once);
-  }
-
-  // What the instruction at hand moves whenever it runs.
-  void note(const Moves& each) {
-    bool is_exact = true;
-    const int64_t times = count(is_exact);
-    for (const auto& [stream, use] : each.streams) {
-      StreamUse& sum = moves_.streams.try_emplace(stream, StreamUse{0, true}).first->second;
-      const int64_t elements = product_of(times, use.elements);
-      add(sum.elements, elements);
-      if (elements > 0) sum.is_exact &= is_exact && use.is_exact;
-    }
-    const Traffic& memory = each.memory;
-    const bool moves_memory = memory.remote_loaded > 0 || memory.remote_stored > 0 || memory.gathered > 0;
-    if (!moves_memory || times == 0) return;
-    add(moves_.memory.remote_loaded, product_of(times, memory.remote_loaded));
-    add(moves_.memory.remote_stored, product_of(times, memory.remote_stored));
-    add(moves_.memory.gathered, product_of(times, memory.gathered));
-    moves_.memory.is_exact &= is_exact && memory.is_exact;
-  }
-
-  // How often the instruction at hand runs.
   int64_t count(bool& is_exact) const {
     int64_t product = 1;
     is_exact = !is_lost_;
@@ -187,8 +140,6 @@ class UseCounter {
 
   const IpuProgram& code_;
   const CodeRange range_;
-  const std::vector<Moves>& calls_;  // by subroutine
-  Moves& moves_;
   std::vector<int> around_;       // by instruction of the range: the loop around it
   std::vector<char> ends_early_;  // likewise: of loops
   std::vector<Loop> loops_;
@@ -196,16 +147,31 @@ class UseCounter {
   bool is_lost_ = false;  // control that is no `if`: from here on counts are bounds
 };
 
-Moves moves_of(const IpuProgram& ipu, int entry) {
-  std::vector<Moves> calls;
-  for (int s = 0; s < static_cast<int>(ipu.subroutines.size()); ++s) {
-    Moves of_call;
-    UseCounter(ipu, code_of_subroutine(ipu, s), calls, of_call).run();
-    calls.push_back(std::move(of_call));
-  }
-  Moves moves;
-  UseCounter(ipu, code_of(ipu, entry), calls, moves).run();
-  return moves;
+void add(int64_t& sum, int64_t n) {
+  if (__builtin_add_overflow(sum, n, &sum)) sum = INT64_MAX;
+}
+
+// `visit(instruction, times it runs, whether that is exact)` for what an entry point and what it calls move.
+template <typename Visit>
+void for_each_use(const IpuProgram& ipu, int entry, Visit visit) {
+  struct Runs {
+    int64_t times = 0;
+    bool is_exact = true;
+  };
+  std::vector<Runs> calls(ipu.subroutines.size());
+  auto count_in = [&](CodeRange range, const Runs& runs) {
+    UseCounter(ipu, range).run([&](const Instruction& step, int64_t times, bool is_exact) {
+      if (__builtin_mul_overflow(times, runs.times, &times)) times = INT64_MAX;
+      is_exact = is_exact && runs.is_exact;
+      if (step.opcode != Opcode::kCall) return visit(step, times, is_exact);
+      Runs& called = calls[static_cast<size_t>(step.object)];
+      add(called.times, times);
+      if (times > 0) called.is_exact &= is_exact;
+    });
+  };
+  count_in(code_of(ipu, entry), {1, true});
+  for (size_t s = calls.size(); s-- > 0;)  // who calls it comes later in the list
+    if (calls[s].times > 0) count_in(code_of_subroutine(ipu, static_cast<int>(s)), calls[s]);
 }
 
 }  // namespace
@@ -213,23 +179,31 @@ Moves moves_of(const IpuProgram& ipu, int entry) {
 std::vector<StreamUse> stream_uses(const Program& program, int entry) {
   std::vector<StreamUse> uses(program.streams.size());
   for (const IpuProgram& ipu : program.ipus)
-    for (const auto& [stream, use] : moves_of(ipu, entry).streams) {
-      StreamUse& all = uses[static_cast<size_t>(stream)];
-      add(all.elements, use.elements);
-      all.is_exact &= use.is_exact;
-    }
+    for_each_use(ipu, entry, [&](const Instruction& step, int64_t times, bool is_exact) {
+      if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamStore) return;
+      StreamUse& use = uses[static_cast<size_t>(step.object)];
+      add(use.elements, times);
+      if (times > 0) use.is_exact &= is_exact;
+    });
   return uses;
 }
 
 Traffic traffic(const Program& program, int entry) {
   Traffic sum;
-  for (const IpuProgram& ipu : program.ipus) {
-    const Traffic moved = moves_of(ipu, entry).memory;
-    add(sum.remote_loaded, moved.remote_loaded);
-    add(sum.remote_stored, moved.remote_stored);
-    add(sum.gathered, moved.gathered);
-    sum.is_exact &= moved.is_exact;
-  }
+  for (const IpuProgram& ipu : program.ipus)
+    for_each_use(ipu, entry, [&](const Instruction& step, int64_t times, bool is_exact) {
+      int64_t* moved = nullptr;
+      if (step.opcode == Opcode::kRemoteLoad) moved = &sum.remote_loaded;
+      if (step.opcode == Opcode::kRemoteStore) moved = &sum.remote_stored;
+      if (step.opcode == Opcode::kCollective && step.kernel == "all_gather") moved = &sum.gathered;
+      if (moved == nullptr) return;
+      const TensorSpec& spec =
+          step.opcode == Opcode::kRemoteStore ? step.operands.front().spec : step.results.front().spec;
+      int64_t bytes = 0;
+      if (__builtin_mul_overflow(spec.stored_bytes(), times, &bytes)) bytes = INT64_MAX;
+      add(*moved, bytes);
+      if (times > 0) sum.is_exact &= is_exact;
+    });
   return sum;
 }
 
