@@ -34,15 +34,14 @@ class Stack(torch.nn.Module):
         return x, F.huber_loss(x, y)
 
 
-def trained(tmp_path, monkeypatch, moments, model, options=None):
+def trained(tmp_path, monkeypatch, moments, model, options=None, micro_batches=1):
     """Texts of the module at these moments of the compilation of a training step, by moment."""
     monkeypatch.setenv("IPU_DUMP", ",".join(moments))
     monkeypatch.setenv("IPU_DUMP_DIR", str(tmp_path))
     monkeypatch.setenv("POPTORCH_CACHE_DIR", "")
     options = options or poptorch.Options()
     trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
-    batch = options.deviceIterations * options.Training.gradient_accumulation
-    trainer(torch.randn(2 * batch, 5, 8), torch.randn(2 * batch, 5, 8))
+    trainer(torch.randn(2 * micro_batches, 5, 8), torch.randn(2 * micro_batches, 5, 8))
     trainer.destroy()
     texts = {}
     for moment in moments:
@@ -88,7 +87,7 @@ def test_gradients_of_another_pipeline_stage_read_the_forward_values(tmp_path, m
     options.setExecutionStrategy(poptorch.PipelinedExecution())
     if recompute:
         options._Popart.options["autoRecomputation"] = 3
-    texts = trained(tmp_path, monkeypatch, ["after:decompose"], Stack(ipus=2), options)
+    texts = trained(tmp_path, monkeypatch, ["after:decompose"], Stack(ipus=2), options, micro_batches=4)
     found = kinds(texts["after:decompose"])
     assert (found.count("rsqrt"), found.count("softmax"), found.count("softmax_gradient")) == (2, 2, 2)
 
