@@ -145,9 +145,10 @@ void import_custom_op(AtenImportCall& call) {
   set_results(call, op, results);
 }
 
-const struct Registration {
+struct Registration {
   Registration() { register_aten_importer("poptorch::custom_op", import_custom_op); }
-} registration;
+};
+const Registration registration;
 
 }  // namespace
 }  // namespace ipu::ops
