@@ -92,10 +92,9 @@ void check_ranges(const Container& container, const program::Program& program) {
     for (int buffer : ipu.live_at_peak)
       require(buffer >= 0 && static_cast<size_t>(buffer) < ipu.buffers.size(),
               where + "the list of buffers at the peak names one that is not there");
-    int64_t blocks = 1, collectives = 0, calls = 0;
+    int64_t blocks = 1, collectives = 0;
     for (const program::Instruction& step : ipu.instructions) {
       collectives += step.opcode == program::Opcode::kCollective;
-      calls += step.opcode == program::Opcode::kCall;
       blocks += step.opcode >= program::Opcode::kLoop && step.opcode <= program::Opcode::kJump;
       require(step.origin >= -1, where + "an origin is out of range");
       for (const auto* list : {&step.operands, &step.results})
@@ -112,8 +111,6 @@ void check_ranges(const Container& container, const program::Program& program) {
     }
     require(blocks * static_cast<int64_t>(ipu.buffers.size()) <= kMaxPlanBits,
             where + "too many branches for its number of buffers");
-    require(static_cast<double>(calls) * static_cast<double>(program.streams.size()) <= kMaxCounted,
-            where + "too many calls for its number of streams");
     require(1.0 * static_cast<double>(collectives * program.job_replicas()) <= kMaxCounted,
             where + "too many collectives for its number of replicas");
   }
