@@ -95,7 +95,7 @@ class Maker {
     graph(*forward_.graph, false);
     if (step_.training) {
       const std::vector<const ir::Graph*> backward = gradient_graphs();
-      if (pipelined_ && step_.recomputation == kRecomputePipeline) stashes();
+      if (pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline) stashes();
       for (const ir::Graph* gradient : backward) graph(*gradient, true);
       for (const ForwardGraph::Input& input : forward_.inputs) update(input);
     }
@@ -103,7 +103,6 @@ class Maker {
   }
 
  private:
-  static constexpr int64_t kRecomputePipeline = 3;  // of the pass `recompute`
 
   StepOptions::Placement place(const std::string& block) const {
     auto at = step_.places.find(block);
