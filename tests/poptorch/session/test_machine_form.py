@@ -89,7 +89,7 @@ def test_a_program_of_the_cache_or_of_a_file_has_its_machine_form(tmp_path, monk
         wrapper.compile(x)
         texts.append(wrapper._executable.machine_text())
     assert (first._executable.from_cache, second._executable.from_cache) == (False, True)
-    assert "linear" in texts[0] and texts[0] == texts[1] == first._debugGetPopartIR()
+    assert "linear" in texts[0] and texts[0] == texts[1]
     first.save(str(tmp_path / "program"))
     loaded = poptorch.inferenceModel(model, poptorch.Options().showCompilationProgressBar(False))
     loaded.loadExecutable(str(tmp_path / "program"))
