@@ -293,7 +293,7 @@ class Options(DeviceOptions):
         }
 
     @property
-    def _execution_strategy(self) -> PipelinedExecution:
+    def _execution_strategy(self) -> PipelinedExecution | PhasedExecution:
         """What `setExecutionStrategy` was given."""
         return self._strategy
 

@@ -53,8 +53,9 @@ TEST(Strategy, names_what_is_wrong_with_an_attribute) {
   auto refusal = [](const char* attributes) {
     return message_of([&] { strategy_of(*parse(std::string("module {") + attributes + "}")); });
   };
-  EXPECT_EQ(refusal("schedule=\"fast\""),
-            "invalid IR [IPU-E202]: attribute 'schedule' of the module is none of sharded, pipelined, phased.");
+  EXPECT_EQ(
+      refusal("schedule=\"fast\""),
+      "invalid IR [IPU-E202]: attribute 'schedule' of the module is none of sharded, pipelined, phased.");
   EXPECT_EQ(refusal("recomputation=3"),
             "invalid IR [IPU-E202]: attribute 'recomputation' of the module is none of none, standard, "
             "norm_only, pipeline, all.");

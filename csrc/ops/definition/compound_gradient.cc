@@ -89,7 +89,9 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward) {
   }
   if (forward != nullptr) return results;
   // Of the forward pass made again, what the gradients read stays.
-  for (const auto& [again, saved] : known) again->replace_all_uses_with(saved);
+  for (size_t s = 0; s < gradient.saved_.size(); ++s)
+    if (ir::Value* saved = gradient.saved(s))
+      made.parts.results[static_cast<size_t>(gradient.saved_[s])]->replace_all_uses_with(saved);
   erase_unused(made.parts, results);
   return results;
 }

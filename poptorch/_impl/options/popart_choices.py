@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import typing
 
 from poptorch import poptorch_core
@@ -46,7 +47,7 @@ def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool) -> dict
     return chosen
 
 
-def report(options: typing.Any, places: dict[str, tuple[int, ...]], training: bool, clips: bool) -> None:
+def report(options: typing.Any, places: collections.abc.Mapping[str, tuple[int, ...]], training: bool, clips: bool) -> None:
     """Logs what was chosen, with a warning for each setting of the user that disagrees.
 
     Args:

@@ -14,7 +14,6 @@ from poptorch._impl import errors
 from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
-from poptorch._impl.files import stored_options
 from poptorch._impl.files.model_part import ModelPart, blaming
 from poptorch._impl.structures import rebuild, tensors_of
 

@@ -103,7 +103,6 @@ class Maker {
   }
 
  private:
-
   StepOptions::Placement place(const std::string& block) const {
     auto at = step_.places.find(block);
     return at == step_.places.end() ? StepOptions::Placement{} : at->second;
