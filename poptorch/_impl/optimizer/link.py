@@ -154,8 +154,10 @@ class OptimizerLink:
         loaded, former = scalars.canonical(loaded), self._scalars()
         _warn_differences("parameter", loaded, former)
         accumulation = self._options.Training.gradient_accumulation
-        self.description = scalars.with_scalars(self.description, loaded, accumulation)
-        executable.set_optimizer(self.description)
+        constants = scalars.with_constants(self.description, self._reader.read(self.optimizer))
+        description = scalars.with_scalars(constants, loaded, accumulation)
+        executable.set_optimizer(description)
+        self.description = description
         self._loaded = {name: loaded.get(name, value) for name, value in former.items()}
 
 

@@ -113,6 +113,14 @@ def canonical(given: _Scalars) -> _Scalars:
     return made
 
 
+def with_constants(description: _Description, given: _Description) -> _Description:
+    """`description` with the constants of `given`, so that a device compiled with others can refuse them."""
+    made = copy.deepcopy(description)
+    for mine, theirs in zip(made["groups"], given["groups"]):
+        mine |= {name: entry for name, entry in theirs.items() if isinstance(entry, tuple) and entry[1]}
+    return made
+
+
 def with_scalars(description: _Description, given: _Scalars, accumulation: int) -> _Description:
     """`description` with the hyper-parameters that scalars of the device came from; others stay.
 
