@@ -26,15 +26,19 @@ at::Tensor tensor_of(const kernels::HostArray& array) {
   return tensor;
 }
 
-// What the function gives has been compared with what it gave at capture by its wrapper.
+// The wrapper has compared what the function gives with what it gave at capture; a file may want something else.
 void take(const std::string& name, const std::vector<at::Tensor>& given,
           std::span<const kernels::HostArray> results) {
-  IPU_CHECK(given.size() == results.size(), "host function '" + name + "' gives another number of tensors");
+  const auto refuse = [&] {
+    throw Error(ErrorCode::kExecution,
+                "host call failed: '" + name + "' gives other tensors than the program takes");
+  };
+  if (given.size() != results.size()) refuse();
   for (size_t i = 0; i < results.size(); ++i) {
     const at::Tensor plain = given[i].contiguous();
-    IPU_CHECK(plain.sizes() == at::IntArrayRef(results[i].spec.shape) &&
-                  plain.scalar_type() == tf::scalar_type(results[i].spec.dtype),
-              "host function '" + name + "' gives another type");
+    if (plain.sizes() != at::IntArrayRef(results[i].spec.shape) ||
+        plain.scalar_type() != tf::scalar_type(results[i].spec.dtype))
+      refuse();
     if (plain.nbytes() > 0) std::memcpy(results[i].data, plain.const_data_ptr(), plain.nbytes());
   }
 }

@@ -110,6 +110,9 @@ void define_options(py::module_& m) {
   m.def("_validateOptions", &parse_options,
         "Parses a dict of Options.toDict() as compilation does; Error for a name, a type or a value that is "
         "not known.");
+  m.def(
+      "is_general_option", [](const std::string& name) { return tf::is_general_option(name); },
+      "Whether poptorch.Options has an option of that name: _Popart.set does not take it.");
 }
 
 }  // namespace ipu::bindings

@@ -92,7 +92,7 @@ void check_ranges(const Container& container, const program::Program& program) {
     for (int buffer : ipu.live_at_peak)
       require(buffer >= 0 && static_cast<size_t>(buffer) < ipu.buffers.size(),
               where + "the list of buffers at the peak names one that is not there");
-    int64_t blocks = 1, collectives = 0;
+    int64_t blocks = 1 + std::ssize(ipu.entries) + std::ssize(ipu.subroutines), collectives = 0;
     for (const program::Instruction& step : ipu.instructions) {
       collectives += step.opcode == program::Opcode::kCollective;
       blocks += step.opcode >= program::Opcode::kLoop && step.opcode <= program::Opcode::kJump;
@@ -111,6 +111,10 @@ void check_ranges(const Container& container, const program::Program& program) {
     }
     require(blocks * static_cast<int64_t>(ipu.buffers.size()) <= kMaxPlanBits,
             where + "too many branches for its number of buffers");
+    require(ipu.subroutines.empty() || static_cast<double>(program.entry_points.size()) *
+                                               static_cast<double>(ipu.instructions.size()) <=
+                                           static_cast<double>(kMaxPlanBits),
+            where + "too many entry points for its subroutines");
     require(1.0 * static_cast<double>(collectives * program.job_replicas()) <= kMaxCounted,
             where + "too many collectives for its number of replicas");
   }

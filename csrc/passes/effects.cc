@@ -51,6 +51,12 @@ bool has_order_edges(const ir::Graph& graph) {
                      [](const auto& op) { return !op->after.empty() || op->attributes.has(ir::kInPlace); });
 }
 
+std::string assigned_buffer(const ir::Op& op) {
+  if (!op.is(ir::kind::kVariableAssign)) return "";
+  const ir::Variable* variable = op.graph()->module()->find_variable(op.attributes.symbol("variable").name);
+  return variable == nullptr ? "" : variable->remote_buffer;
+}
+
 void erase_stale_code_loads(ir::Module& module) {
   for (const auto& graph : module.graphs()) {
     std::vector<ir::Op*> stale;

@@ -2,6 +2,7 @@
 // Opaque ops (no definition) may do anything, so they are neither merged nor dropped.
 #pragma once
 
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,9 @@ CallSites find_call_sites(const ir::Module& module);
 // Order edges and ops in place belong to the authored form. Rewrites leave graphs that have some alone: what
 // they merge or move would have to keep the edges, and equal ops may read different contents.
 bool has_order_edges(const ir::Graph& graph);
+
+// The remote buffer where the variable lives that `op` assigns; "": it assigns none that lives in one.
+std::string assigned_buffer(const ir::Op& op);
 
 // Erases each code_load of a graph that is gone: its code now stands where it was called, or nowhere.
 void erase_stale_code_loads(ir::Module& module);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "program/program.h"
 #include "support/error.h"
@@ -41,7 +42,8 @@ class PlanChecker {
         range_(range),
         words_((program.buffers.size() + 63) / 64),
         frames_(frames),
-        outputs_(outputs) {}
+        outputs_(outputs),
+        is_output_(outputs.begin(), outputs.end()) {}
 
   void run() {
     if (range_.begin == range_.end) return;
@@ -65,9 +67,7 @@ class PlanChecker {
     if (operand.buffer < 0 || program_.buffers[operand.buffer].bytes == 0) return false;
     return program_.buffers[operand.buffer].storage == Storage::kArena || is_output(operand.buffer);
   }
-  bool is_output(int buffer) const {
-    return std::find(outputs_.begin(), outputs_.end(), buffer) != outputs_.end();
-  }
+  bool is_output(int buffer) const { return is_output_.contains(buffer); }
   bool covers(const Operand& result) const {
     return result.byte_offset == 0 && (result.spec.layout != Layout::kPlain || result.spec.is_contiguous()) &&
            result.spec.stored_bytes() == program_.buffers[result.buffer].bytes;
@@ -285,6 +285,7 @@ class PlanChecker {
   const size_t words_;
   const std::vector<Frame>& frames_;
   const std::vector<int>& outputs_;
+  const std::unordered_set<int> is_output_;
   std::vector<Block> blocks_;
 };
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "support/error.h"
 #include "support/interruption.h"
 
 namespace ipu::program {
 namespace {
+
+// Counting looks at all loops and branches around an instruction. Lowering nests at most 100 graphs.
+constexpr size_t kMostNested = 128;
 
 struct Loop {
   int counter = -1;
@@ -37,6 +41,7 @@ class UseCounter {
       switch (step.opcode) {
         case Opcode::kLoop:
           loops_.push_back({step.counter, step.trip, ends_early_[at - range_.begin] != 0});
+          require_shallow();
           break;
         case Opcode::kEndLoop:
           loops_.pop_back();
@@ -88,10 +93,18 @@ class UseCounter {
 
   void guard(const Guard& guard) {
     const bool nests = guards_.empty() || guard.end <= guards_.back().end;
-    if (nests)
-      guards_.push_back(guard);
-    else
+    if (!nests) {
       is_lost_ = true;
+      return;
+    }
+    guards_.push_back(guard);
+    require_shallow();
+  }
+
+  void require_shallow() const {
+    if (loops_.size() + guards_.size() > kMostNested)
+      throw Error(ErrorCode::kInvalidProgram, "invalid program: more than " + std::to_string(kMostNested) +
+                                                  " loops and branches stand in each other");
   }
 
   // The end of the first branch of an `if`: the other one follows.

@@ -52,7 +52,7 @@ def _hosts(text):
             first, _, last = part.partition("-")
             if not first.isdigit() or not (last or first).isdigit():
                 raise argparse.ArgumentTypeError(f"{entry!r} is no list of hosts such as host[0-2,4]")
-            names += [f"{stem}{number}" for number in range(int(first), int(last or first) + 1)]
+            names += [f"{stem}{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)]
     if not names:
         raise argparse.ArgumentTypeError("no host is named")
     return names

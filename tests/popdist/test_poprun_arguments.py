@@ -68,6 +68,7 @@ def test_lists_of_hosts():
     def hosts(text):
         return arguments.parse(["--host", text, "--host-index", "0", "python"])[0].host
 
+    assert hosts("pod[08-10]") == ["pod08", "pod09", "pod10"]
     assert hosts("host[0-2,4],other") == ["host0", "host1", "host2", "host4", "other"]
     assert hosts("one") == ["one"]
 

@@ -103,6 +103,12 @@ TEST_F(StreamUses, MoreThanCanBeCountedIsRefused) {
   EXPECT_EQ(use().elements, INT64_MAX);
   EXPECT_THROW(check_program(program_), Error);
 }
+TEST_F(StreamUses, WhatNestsTooDeeplyIsRefused) {
+  for (int i = 0; i < 129; ++i) writer_->loop(1);
+  load();
+  for (int i = 0; i < 129; ++i) writer_->end_loop();
+  EXPECT_THROW(use(), Error);
+}
 TEST_F(StreamUses, EntryPointsHaveCountsOfTheirOwn) {
   load();
   program_.entry_points = {"main", "twice"};

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "kernels/custom/custom_kernel.h"
@@ -336,7 +337,9 @@ std::vector<std::string> loaded_libraries() {
   return paths;
 }
 
-void register_loaded_libraries() {
+// Returns the first refusal: one library that cannot be used does not hide the others.
+std::optional<Error> register_loaded_libraries() {
+  std::optional<Error> refused;
   for (const std::string& path : loaded_libraries()) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) continue;
@@ -346,8 +349,14 @@ void register_loaded_libraries() {
     const bool is_own =
         entry != nullptr && dladdr(entry, &of) != 0 && of.dli_fname != nullptr && path == of.dli_fname;
     dlclose(library);
-    if (is_own) load_custom_ops(path);
+    if (!is_own) continue;
+    try {
+      load_custom_ops(path);
+    } catch (const Error& error) {
+      if (!refused) refused = error;
+    }
   }
+  return refused;
 }
 
 }  // namespace
@@ -356,8 +365,9 @@ std::string find_custom_op(const std::string& domain, const std::string& name, i
   const std::string full = full_name(domain, name, version);
   const auto is_there = [&] { return full == kFastGather || kernels::find_custom_kernel(full) != nullptr; };
   if (version >= 1 && is_there()) return full;
-  register_loaded_libraries();
+  const std::optional<Error> refused = register_loaded_libraries();
   if (version >= 1 && is_there()) return full;
+  if (refused) throw *refused;
   std::string known = fmt::format("\n    {}", kFastGather);
   for (const OpDef* op : custom_ops()) known += "\n    " + op->name;
   throw Error(

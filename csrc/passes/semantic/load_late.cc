@@ -59,6 +59,7 @@ class LoadLate : public Pass {
       if (op->settings.phase.has_value() && !belongs_to_load(*op))
         phase_begins_.try_emplace(*op->settings.phase, here);
       if (op->is(ir::kind::kRemoteStore)) stores_[op->attributes.symbol("buffer").name].push_back(here);
+      if (const std::string buffer = assigned_buffer(*op); !buffer.empty()) stores_[buffer].push_back(here);
       for (const ir::Graph* callee : ir::called_graphs(*op))
         for (const std::string& buffer : stored_in_[callee]) stores_[buffer].push_back(here);
     }

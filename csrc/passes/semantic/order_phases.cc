@@ -43,14 +43,19 @@ class OrderPhases : public Pass {
     std::unordered_map<const ir::Op*, int64_t> rank;
     std::unordered_map<std::string, int64_t> stored;  // remote buffer → rank of its last store
     std::unordered_map<std::string, int64_t> touched;
-    std::unordered_set<const ir::Op*> free;  // loads, and what makes their values whole again
+    std::unordered_map<std::string, int64_t> moved_by;  // stream or ring → rank of its last transfer
+    std::unordered_set<const ir::Op*> free;             // loads, and what makes their values whole again
     int64_t barrier = 0, highest = 0, changed = 0;
     for (const auto& op : graph.ops()) {
       const bool is_load = op->is(ir::kind::kRemoteLoad), is_store = op->is(ir::kind::kRemoteStore);
-      int64_t ready = barrier;
+      int64_t data = 0;
       for (int i = 0; i < op->operand_count(); ++i)
         if (const ir::Value* operand = op->operand(i); operand != nullptr && operand->producer() != nullptr)
-          ready = std::max(ready, rank.at(operand->producer()));
+          data = std::max(data, rank.at(operand->producer()));
+      int64_t ready = std::max(barrier, data);
+      const std::string queue = queue_of(*op), assigned = assigned_buffer(*op);
+      if (!queue.empty()) ready = std::max(ready, moved_by[queue]);
+      if (!assigned.empty()) ready = std::max(ready, touched[assigned]);
       if (is_load || is_store) {
         const std::string& buffer = op->attributes.symbol("buffer").name;
         ready = std::max(ready, is_load ? stored[buffer] : touched[buffer]);
@@ -61,8 +66,8 @@ class OrderPhases : public Pass {
       int64_t place = ready;
       if (op->settings.phase.has_value() && !free.contains(op.get())) {
         const int64_t own = *op->settings.phase;
-        if (own < ready && !is_barrier) {
-          if (op->settings.context == ir::Context::kForward && !is_store) going_back(*op, rank);
+        if (own < ready) {  // behind a region with effects an op may wait without reading anything
+          if (own < data && op->settings.context == ir::Context::kForward && !is_store) going_back(*op, rank);
           op->settings.phase = static_cast<int>(ready);
           ++changed;
         }
@@ -76,8 +81,19 @@ class OrderPhases : public Pass {
         touched[buffer] = std::max(touched[buffer], place);
         if (is_store) stored[buffer] = place;
       }
+      if (!assigned.empty()) touched[assigned] = stored[assigned] = place;
+      if (!queue.empty()) moved_by[queue] = place;
     }
     return changed + sort(graph, rank);
+  }
+
+  // The stream or ring whose elements come in order; "": none.
+  static std::string queue_of(const ir::Op& op) {
+    if (op.is(ir::kind::kHostLoad) || op.is(ir::kind::kHostStore))
+      return "stream " + op.attributes.symbol("stream").name;
+    if (op.is(ir::kind::kRingPush) || op.is(ir::kind::kRingPop))
+      return "ring " + op.attributes.symbol("ring").name;
+    return "";
   }
 
   static bool gathers(const ir::Op& op) { return op.is("all_gather") || op.is("io_tile_copy"); }

@@ -185,8 +185,11 @@ class HostCalls:
             raise errors.create_error(f"poptorch.CPU: two callables of the model have the ID '{identity}'; give each its own.")
         call = _Call(function, identity, arguments)
         self._capture.outside(call.learn)
-        number = sum(name == identity or name.startswith(f"{identity}#") for name in self.functions)
-        name = f"{identity}#{number}" if number else identity
+        taken = {"identity", *self.functions}  # the first is the engine's own
+        name, number = identity, 0
+        while name in taken or f"{name}#backward" in taken:
+            number += 1
+            name = f"{identity}#{number}"
         self.functions[name] = _guarded(call.forward, identity)
         backward = f"{name}#backward" if call.has_backward else ""
         if backward:

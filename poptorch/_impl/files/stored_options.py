@@ -216,6 +216,7 @@ def options_from_file(stored):
     if type(stored) is not Options:
         raise Damaged("it has no options")
     made = Options()
+    processes, process = made.Distributed.numProcesses, made.Distributed.processId
     given, own = _attributes(stored), _attributes(made)
     names = {
         "Options": "",
@@ -230,6 +231,8 @@ def options_from_file(stored):
         source, target = (given, own) if not attribute else (_attributes(given[attribute]), _attributes(own[attribute]))
         _require(type(source.get("_values")) is dict, part)
         dropped += _copy_values(part, _VALUES[part], source["_values"], target["_values"])
+    if processes > 1 and made.Distributed.numProcesses == processes:  # who this process is, only it knows
+        made.Distributed._values["distributed_process_id"] = process
     popart = _attributes(given["_popart"])
     _require(type(popart.get("options")) is dict, "_Popart")
     dropped += _copy_values("_Popart", _VALUES["_Popart"], popart["options"], made._popart.options)

@@ -154,8 +154,12 @@ class OptimizerLink:
         loaded, former = scalars.canonical(loaded), self._scalars()
         _warn_differences("parameter", loaded, former)
         accumulation = self._options.Training.gradient_accumulation
-        constants = scalars.with_constants(self.description, self._reader.read(self.optimizer))
-        description = scalars.with_scalars(constants, loaded, accumulation)
+        given = self._reader.read(self.optimizer)  # its groups were loaded, too
+        of_groups, wanted = self._scalars_of(given), {**former, **loaded}
+        if of_groups.keys() == former.keys() and all(wanted[name].item() == own.item() for name, own in of_groups.items()):
+            description = given  # exact: float32 does not hold what 1 - lr * weight_decay was made of
+        else:
+            description = scalars.with_scalars(scalars.with_constants(self.description, given), loaded, accumulation)
         executable.set_optimizer(description)
         self.description = description
         self._loaded = {name: loaded.get(name, value) for name, value in former.items()}

@@ -65,7 +65,7 @@ def report(options: typing.Any, places: collections.abc.Mapping[str, tuple[int, 
             mine = int(mine)
         if mine == value:
             poptorch_core.log(DEBUG, f"{name} set to value {value}")
-        elif name in _FOLLOWED:
+        elif name in _FOLLOWED and options._strategy._schedule != "phased":
             poptorch_core.log(
                 WARN, f"{name}: your value {mine} is kept, {value}, which poptorch chooses for this model, is ignored."
             )

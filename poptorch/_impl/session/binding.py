@@ -77,6 +77,15 @@ class ArgumentBinder:
         names, found, keywords = (list(column) for column in zip(*bound)) if bound else ([], [], [])
         return names, found, keywords
 
+    def complete(self, names, values, keywords):
+        """The arguments of a file in canonical order, with the defaults that it leaves out: what `bind` returns."""
+        given = {name: (value, keyword) for name, value, keyword in zip(names, values, keywords)}
+        rows = {p.name: (p.default, None) for p in self._ordinary if p.name in given or p.default is not _EMPTY}
+        rows |= {name: row for name, row in given.items() if name.startswith("*") and not name.startswith("**")}
+        rows |= {p.name: (p.default, p.name) for p in self._keyword_only if p.name in given or p.default is not _EMPTY}
+        rows |= given  # known names keep their place
+        return list(rows), [value for value, _ in rows.values()], [keyword for _, keyword in rows.values()]
+
     def align(self, names, values, wanted):
         """The values of a later call in the order of `wanted`, the names of the first call: `**kwargs` may come in any
         order. Other differences are left for the comparison with the first call to report.

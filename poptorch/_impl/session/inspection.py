@@ -27,6 +27,10 @@ def uses_ipu_model(options: Options) -> bool:
 def check_device_options(options: Options) -> None:
     """poptorch.Error for device options that exclude each other, and for back-end options that do not exist."""
     popart = options._Popart
+    for name in filter(poptorch_core.is_general_option, popart.options):
+        raise errors.create_error(
+            f"unknown back-end option: _Popart.set({name!r}, ...). It is an option of poptorch.Options: set it there."
+        )
     poptorch_core._validateOptions(options.toDict())
     if options.exists("use_model"):
         state = "Enabled" if options.use_model else "Disabled"

@@ -15,7 +15,7 @@ from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
 from poptorch._impl.files.model_part import ModelPart, blaming
-from poptorch._impl.structures import rebuild, tensors_of
+from poptorch._impl.structures import differ, rebuild, tensors_of
 
 _DEFAULT_NAME = "model.poptorch"
 _VERSION = "poptorch_version"
@@ -82,7 +82,7 @@ def save(state, filename, export_model, save_rng_state):
         "version": _package_version(),
         "training": state.training,
         "options": stored_options.options_for_file(state.options),
-        "inputs": state.compiled.example_inputs,
+        "inputs": _stored_inputs(state),
         "groupings": state.groupings,
         "rng_state": rng.state(state.executable, state.options) if save_rng_state else None,
     }
@@ -99,6 +99,19 @@ def save(state, filename, export_model, save_rng_state):
         _TENSOR_NAMES: json.dumps(state.executable.tensor_names()),
     }
     poptorch_core.save_executable(state.executable, target_of(filename), metadata, model, storages)
+
+
+def _stored_inputs(state):
+    """The example inputs without constants that are defaults of `forward`: whoever loads has those, of any type."""
+    defaults = state.binder.defaults
+
+    def is_default(name, value):
+        if name not in defaults or any(True for _ in tensors_of(value)):
+            return False
+        return type(value) is type(defaults[name]) and not differ(value, defaults[name])
+
+    rows = [row for row in zip(*state.compiled.example_inputs) if not is_default(row[0], row[1])]
+    return tuple(map(list, zip(*rows))) if rows else ([], [], [])
 
 
 def describe(executable, file):
@@ -213,7 +226,7 @@ def restore_random_state(state, part):
 def adopt(state, compile_program, read):
     before, state.groupings = state.groupings, read.part.groupings
     try:
-        compile_program(*read.part.inputs, from_file=read.file)
+        compile_program(*state.binder.complete(*read.part.inputs), from_file=read.file)
     except BaseException:
         state.groupings = before  # a wrapper that could not take the file is as it was
         raise

@@ -576,3 +576,18 @@ def test_cache_option():
     assert made._Popart.options["cachePath"] == "/tmp/x"
     made.enableExecutableCaching(None)
     assert "cachePath" not in made._Popart.options
+
+
+def test_defaults_of_any_type_need_no_place_in_a_file(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x, activation=torch.nn.functional.relu, key=lambda t: t + 1, scale=torch.tensor(2.0)):
+            return key(activation(x)) * scale
+
+    x = torch.tensor([-1.0, 2.0])
+    wrapper = poptorch.inferenceModel(Model())
+    expected = wrapper(x)
+    wrapper.save(str(tmp_path / "m"), export_model=False)
+    wrapper.destroy()
+    loaded = poptorch.inferenceModel(Model())
+    loaded.loadExecutable(str(tmp_path / "m"))
+    assert torch.equal(loaded(x), expected) and expected.tolist() == [2, 6]

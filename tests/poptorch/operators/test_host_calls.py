@@ -401,3 +401,19 @@ def test_the_cache_of_executables_takes_the_function_of_each_model(tmp_path):
         options = poptorch.Options().enableExecutableCaching(str(tmp_path))
         cpu = poptorch.CPU(function, "function")
         torch.testing.assert_close(inference(lambda x: cpu(x) * 2, options)(x), function(x) * 2)
+
+
+def test_any_id_names_its_own_function():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sort = poptorch.CPU(lambda x: x.sort()[0], "identity")
+            self.one = poptorch.CPU(lambda x: x + 1, "op#1")
+            self.two = poptorch.CPU(lambda x: x * 2, "op")
+
+        def forward(self, x):
+            return self.sort(x), self.one(x), self.two(x)
+
+    x = torch.tensor([3.0, 1.0, 2.0])
+    for given, wanted in zip(poptorch.inferenceModel(Model())(x), (x.sort()[0], x + 1, x * 2)):
+        assert torch.equal(given, wanted)

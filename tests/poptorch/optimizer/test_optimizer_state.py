@@ -633,3 +633,20 @@ def test_state_of_another_shape_is_refused_at_the_next_run(adam):
     assert raised.value.message == (
         "Shape mismatch [IPU-E201]: Accl1___first.weight is [5,6] on the device and [3,3] on the host"
     )
+
+
+def test_a_dictionary_given_back_as_it_was_read_changes_no_bit():
+    """Scalars are float32: small decays must not be computed back from 1 - lr * weight_decay."""
+    weights = []
+    for reload in (False, True):
+        net = new_net()
+        optimizer = poptorch.optim.SGD(net.parameters(), lr=1e-3, weight_decay=1e-4)
+        trainer = poptorch.trainingModel(net, None, optimizer)
+        run(trainer, 0, 2)
+        if reload:
+            optimizer.load_state_dict(optimizer.state_dict())
+        run(trainer, 2, 6)
+        trainer.copyWeightsToHost()
+        weights.append({name: value.detach().clone() for name, value in net.named_parameters()})
+        trainer.destroy()
+    assert equal(*weights)

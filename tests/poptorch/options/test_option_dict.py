@@ -133,3 +133,13 @@ def test_a_setting_that_does_not_exist_is_found_without_a_model():
     options._Popart.set("noSuchKey", True)
     with pytest.raises(poptorch.Error, match="noSuchKey"):
         _validateOptions(options.toDict())
+
+
+def test_the_back_end_dict_takes_no_option_of_poptorch():
+    options = poptorch.Options()
+    options._Popart.set("random_seed", 3)
+    with pytest.raises(poptorch.Error) as raised:
+        poptorch.inferenceModel(torch.nn.ReLU(), options)(torch.ones(2))
+    assert raised.value.message == (
+        "unknown back-end option: _Popart.set('random_seed', ...). It is an option of poptorch.Options: set it there."
+    )

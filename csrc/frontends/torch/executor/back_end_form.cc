@@ -142,6 +142,12 @@ class Maker {
                        {"scope", name.substr(0, name.rfind('/') == std::string::npos ? 0 : name.rfind('/'))},
                        {"schedulePriority", "0"}};
     if (pipelined_) made.attributes["__pipeline_stage"] = std::to_string(at.stage);
+    if (step_.schedule == Schedule::kPhased && context != ir::Context::kAccumulateOuter) {
+      const PhaseNumbers numbers = number_phases(step_.phases);
+      const int64_t phase = numbers.stride * at.phase;
+      made.attributes["__execution_phase"] =
+          std::to_string(context == ir::Context::kBackward ? numbers.backward_base - phase : phase);
+    }
     return made;
   }
 
