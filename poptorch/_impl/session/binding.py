@@ -80,7 +80,8 @@ class ArgumentBinder:
     def complete(self, names, values, keywords):
         """The arguments of a file in canonical order, with the defaults that it leaves out: what `bind` returns."""
         given = {name: (value, keyword) for name, value, keyword in zip(names, values, keywords)}
-        rows = {p.name: (p.default, None) for p in self._ordinary if p.name in given or p.default is not _EMPTY}
+        rows: dict[str, tuple[typing.Any, str | None]] = {}
+        rows |= {p.name: (p.default, None) for p in self._ordinary if p.name in given or p.default is not _EMPTY}
         rows |= {name: row for name, row in given.items() if name.startswith("*") and not name.startswith("**")}
         rows |= {p.name: (p.default, p.name) for p in self._keyword_only if p.name in given or p.default is not _EMPTY}
         rows |= given  # known names keep their place
