@@ -13,7 +13,7 @@ from poptorch import enums
 from poptorch._impl import environment
 from poptorch._impl.options import config_file, names as option_names
 from poptorch._impl.options import replication
-from poptorch._impl.session.progress import compilation_progress
+from poptorch._impl.session.progress import compilation_progress as _compilation_progress
 from poptorch._impl.options.device_options import DEFAULT_LOCATION_EXCLUDES, DeviceOptions
 from poptorch._impl.options.locations import TensorLocationOptions, TensorLocationSettings as TensorLocationSettings
 from poptorch._impl.log import logger
@@ -578,7 +578,7 @@ class Options(DeviceOptions):
         buffers = {"updatable_named_buffers": "updatableNamedBuffers"}
         general = {buffers.get(name, name): value for name, value in self._values.items()}
         if self._show_progress_bar:
-            general["compilation_progress_bar_fn"] = compilation_progress
+            general["compilation_progress_bar_fn"] = _compilation_progress
         merged: dict[str, typing.Any] = {}
         for part in (
             self._strategy._to_dict(),
