@@ -6,6 +6,7 @@
 
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
+#include "support/interruption.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -212,6 +213,7 @@ class Maker {
 
   void graph(const ir::Graph& graph, bool backward) {
     for (const auto& op : graph.ops()) {
+      poll_interruption();
       if (op->is("constant")) continue;
       const ir::Context context = backward ? ir::Context::kBackward : op->settings.context;
       copies(*op, context);
@@ -398,6 +400,7 @@ std::string BackEndForm::json() const {
   return "{\"maingraph\":" +
          array(operations,
                [](const BackEndOperation& op, size_t) {
+                 poll_interruption();
                  std::string made =
                      "{\"type\":" + quoted(op.type) + ",\"name\":" + quoted(op.name) + ",\"inputs\":";
                  made += array(op.inputs, [](const BackEndTensor& t, size_t i) {

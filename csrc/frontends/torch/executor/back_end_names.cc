@@ -5,6 +5,7 @@
 #include <set>
 
 #include "frontends/torch/executor/back_end_form.h"
+#include "support/interruption.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -107,6 +108,7 @@ ForwardNames forward_names(const ForwardGraph& forward) {
       give(forward.graph->inputs()[i], is_host ? "input" : input.name);
   }
   for (const auto& op : forward.graph->ops()) {
+    poll_interruption();
     const std::string name = operation_name(*op, type_name(*op));
     if (adds_bias(*op)) {
       const std::string product = unused(operation_name(*op, "MatMul") + ":0");
