@@ -78,8 +78,14 @@ class ArgumentBinder:
         return names, found, keywords
 
     def complete(self, names, values, keywords):
-        """The arguments of a file in canonical order, with the defaults that it leaves out: what `bind` returns."""
+        """The arguments of a file in canonical order, with the defaults that it leaves out: what `bind` returns.
+
+        Raises:
+            TypeError: one argument stands there twice.
+        """
         given = {name: (value, keyword) for name, value, keyword in zip(names, values, keywords)}
+        if len(given) != len(names):
+            raise TypeError("forward() got multiple values for one argument")
         rows: dict[str, tuple[typing.Any, str | None]] = {}
         rows |= {p.name: (p.default, None) for p in self._ordinary if p.name in given or p.default is not _EMPTY}
         rows |= {name: row for name, row in given.items() if name.startswith("*") and not name.startswith("**")}
