@@ -9,6 +9,13 @@
 namespace ipu::ir {
 namespace {
 
+void expect_round_trip(const Strategy& strategy) {
+  Module module;
+  set_strategy(strategy, module);
+  EXPECT_EQ(strategy_of(module), strategy);
+  EXPECT_EQ(strategy_of(*parse(print(module))), strategy) << print(module);
+}
+
 TEST(Strategy, is_read_as_it_was_written_also_from_text) {
   Strategy strategy;
   strategy.blocks = {"", "b", "c"};
@@ -18,10 +25,7 @@ TEST(Strategy, is_read_as_it_was_written_also_from_text) {
   strategy.schedule = Schedule::kPipelined;
   for (int64_t number = 0; number < 5; ++number) {
     strategy.recomputation = recomputation_mode(number);
-    Module module;
-    set_strategy(strategy, module);
-    EXPECT_EQ(strategy_of(module), strategy);
-    EXPECT_EQ(strategy_of(*parse(print(module))), strategy) << print(module);
+    expect_round_trip(strategy);
   }
 }
 
@@ -35,10 +39,7 @@ TEST(Strategy, of_phases_is_read_as_it_was_written_also_from_text) {
   strategy.schedule = Schedule::kPhased;
   strategy.offload_activations = 0;
   strategy.offload_after_each_phase = strategy.activations_load_io = strategy.activations_store_io = true;
-  Module module;
-  set_strategy(strategy, module);
-  EXPECT_EQ(strategy_of(module), strategy);
-  EXPECT_EQ(strategy_of(*parse(print(module))), strategy) << print(module);
+  expect_round_trip(strategy);
 }
 
 TEST(Strategy, of_defaults_leaves_no_attributes) {

@@ -17,6 +17,16 @@ class T:
     values: tuple = field(default=())  # instead of random ones
     constant: bool = False  # known when the model is captured, not an input
 
+    def tensor(self, generator):
+        """The CPU tensor it stands for."""
+        if self.values:
+            return torch.tensor(self.values, dtype=self.dtype).reshape(self.shape)
+        if self.dtype.is_floating_point:
+            return torch.rand(self.shape, generator=generator) * (self.high - self.low) + self.low
+        if self.dtype == torch.bool:
+            return torch.randint(0, 2, self.shape, generator=generator).bool()
+        return torch.randint(int(self.low), int(self.high) + 1, self.shape, generator=generator).to(self.dtype)
+
 
 def ints(*shape, low=-9, high=9):
     return T(shape, low, high, torch.int32)

@@ -52,14 +52,7 @@ def ipu_ops():
 
 def make(spec, generator):
     """A CPU tensor for a T; floating ones in double precision with values that f32 can hold."""
-    if spec.values:
-        tensor = torch.tensor(spec.values, dtype=spec.dtype).reshape(spec.shape)
-    elif spec.dtype.is_floating_point:
-        tensor = torch.rand(spec.shape, generator=generator) * (spec.high - spec.low) + spec.low
-    elif spec.dtype == torch.bool:
-        tensor = torch.randint(0, 2, spec.shape, generator=generator).bool()
-    else:
-        tensor = torch.randint(int(spec.low), int(spec.high) + 1, spec.shape, generator=generator).to(spec.dtype)
+    tensor = spec.tensor(generator)
     return tensor.double() if tensor.is_floating_point() else tensor
 
 

@@ -207,7 +207,7 @@ class PackWeights : public Pass {
     }
   }
 
-  void visit(ir::Module& module, const ir::Op& op) {
+  void visit(ir::Module& module, ir::Op& op) {
     if (ir::is_region(op)) {
       const ir::Region region(op);
       if (region.repeats() && region.bodies().size() != 1)
@@ -237,7 +237,7 @@ class PackWeights : public Pass {
     }
     if (op.is("reduce_scatter")) {
       shards_.emplace_back(op.result(), op.operand(0));
-      departures_.push_back(const_cast<ir::Op*>(&op));
+      departures_.push_back(&op);
       refuse(op.result());
       node(op.operand(0));
       return;
@@ -268,7 +268,7 @@ class PackWeights : public Pass {
     }
   }
 
-  void visit_remote(ir::Module& module, const ir::Op& op) {
+  void visit_remote(ir::Module& module, ir::Op& op) {
     const std::string& name = op.attributes.symbol("buffer").name;
     const bool loads = op.is(kind::kRemoteLoad);
     ir::Value* value = loads ? op.result() : op.operand(0);
@@ -277,7 +277,7 @@ class PackWeights : public Pass {
     if (loads)
       arrivals_.push_back(value);
     else
-      departures_.push_back(const_cast<ir::Op*>(&op));
+      departures_.push_back(&op);
     for (int i = loads ? 0 : 1; i < op.operand_count(); ++i) refuse(op.operand(i));
   }
 

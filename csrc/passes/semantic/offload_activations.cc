@@ -26,8 +26,7 @@ class OffloadActivations : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
     const ir::Strategy strategy = ir::strategy_of(module);
-    if (strategy.offload_activations < 0 || module.attributes.boolean("activations_offloaded", false))
-      return false;
+    if (strategy.offload_activations < 0) return false;
     min_elements_ = strategy.offload_activations;
     is_phased_ = strategy.schedule == ir::Schedule::kPhased;
     each_phase_ = strategy.offload_after_each_phase;
@@ -48,8 +47,7 @@ class OffloadActivations : public Pass {
               "off chip: a pipeline keeps them in the queues of its stages");
     context.count("activations offloaded", stored_);
     context.count("loads of activations", loaded_);
-    module.attributes.set("activations_offloaded", true);
-    return true;
+    return stored_ > 0;
   }
 
  private:
@@ -90,26 +88,24 @@ class OffloadActivations : public Pass {
   }
 
   void offload(ir::Graph& graph, ir::Op& producer, Value& value, bool is_pipelined) {
-    std::map<int64_t, std::vector<ir::Use>> readers;  // by number of the op they need the value before
-    std::map<int64_t, ir::Op*> first;
-    int64_t shared = INT64_MAX;  // unphased: before the first reader of all
+    struct Load {
+      ir::Op* before = nullptr;
+      std::vector<ir::Use> uses;
+    };
+    std::map<int64_t, Load>
+        loads;  // by number of the op they stand before; unphased: one before the first reader
     const ir::Op* on_ipu = producer.settings.ipu.has_value() ? &producer : nullptr;
-    for (const ir::Use& use : value.uses()) {
-      if (!reads_later(producer, *use.user)) continue;
-      if (!is_phased_) shared = std::min(shared, number_.at(use.user));
-    }
     for (const ir::Use& use : value.uses()) {
       if (!reads_later(producer, *use.user)) continue;
       if (on_ipu == nullptr && use.user->settings.ipu.has_value()) on_ipu = use.user;
       ir::Op* before = use.user;
       if (is_phased_ && before->settings.phase.has_value())
         before = phase_begins_.at(*before->settings.phase);
-      int64_t at = is_phased_ ? number_.at(before) : shared;
-      if (!is_phased_ && number_.at(use.user) == shared) first[shared] = use.user;
-      if (is_phased_) first.try_emplace(at, before);
-      readers[at].push_back(use);
+      Load& load = loads[is_phased_ ? number_.at(before) : 0];
+      if (load.before == nullptr || number_.at(before) < number_.at(load.before)) load.before = before;
+      load.uses.push_back(use);
     }
-    if (readers.empty() || on_ipu == nullptr) return;
+    if (loads.empty() || on_ipu == nullptr) return;
     if (is_pipelined) {
       ++left_;
       return;
@@ -117,8 +113,8 @@ class OffloadActivations : public Pass {
     const std::string buffer =
         graph.module()->add_remote_buffer({"activation." + value.name(), value.type(), 1}).name;
     store(graph, producer, value, *on_ipu->settings.ipu, buffer);
-    for (const auto& [at, uses] : readers)
-      load(graph, *first.at(at), value, uses, *on_ipu->settings.ipu, buffer);
+    for (const auto& [at, wanted] : loads)
+      load(graph, *wanted.before, value, wanted.uses, *on_ipu->settings.ipu, buffer);
     ++stored_;
   }
 

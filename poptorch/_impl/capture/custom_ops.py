@@ -16,6 +16,7 @@ _Attributes = dict[str, typing.Any]
 
 # Attribute dictionaries of custom operations, as long as the process lives; equal ones are one.
 attributes_lists: list[_Attributes] = []
+_kept: set[tuple[typing.Any, ...]] = set()  # text and types of those
 
 _KINDS = {float: "float", int: "int", bool: "int", str: "str"}
 _LARGEST_FLOAT = torch.finfo(torch.float32).max
@@ -56,18 +57,16 @@ def _described(name, value):
     return ["nothing" if not found else found[0][0] + "s", [member for _, member in found]]
 
 
-def _shared(attributes, text):
-    """The kept dictionary that equals this one, types included."""
-    for known in attributes_lists:
-        if _text_of(known) == text and [*map(_types, known.items())] == [*map(_types, attributes.items())]:
-            return known
-    attributes_lists.append(dict(attributes))
-    return attributes_lists[-1]
+def _keep(attributes, text):
+    """Adds the dictionary to `attributes_lists` unless an equal one was added, types included."""
+    key = (text, *map(_type_of, attributes.values()))
+    if key not in _kept:
+        _kept.add(key)
+        attributes_lists.append(dict(attributes))
 
 
-def _types(item):
-    name, value = item
-    return name, type(value), [type(member) for member in value] if isinstance(value, (list, tuple)) else None
+def _type_of(value):
+    return type(value), tuple(map(type, value)) if isinstance(value, (list, tuple)) else None
 
 
 def _text_of(attributes):
@@ -117,7 +116,7 @@ def custom_op(
         raise ValueError(f"poptorch.custom_op: attributes must be a dict, got {type(given).__name__}")
     operands, examples = _tensors("inputs", inputs), _tensors("example_outputs", example_outputs)
     text = _text_of(given)
-    _shared(given, text)
+    _keep(given, text)
     if capture_state.active() is None:
         return [torch.zeros(example.shape, dtype=example.dtype) for example in examples]
     operator = poptorch_core.find_custom_op(domain, name, domain_version)

@@ -72,24 +72,12 @@ class Input:
         self.tensor, self.constant = tensor, constant
 
 
-def made(spec, generator):
-    if spec.values:
-        tensor = torch.tensor(spec.values, dtype=spec.dtype).reshape(spec.shape)
-    elif spec.dtype.is_floating_point:
-        tensor = torch.rand(spec.shape, generator=generator) * (spec.high - spec.low) + spec.low
-    elif spec.dtype == torch.bool:
-        tensor = torch.randint(0, 2, spec.shape, generator=generator).bool()
-    else:
-        tensor = torch.randint(int(spec.low), int(spec.high) + 1, spec.shape, generator=generator).to(spec.dtype)
-    return Input(tensor, spec.constant)
-
-
 def table_row(overload, positional, keywords):
     generator = torch.Generator().manual_seed(5)
 
     def real(value):
         if isinstance(value, T):
-            return made(value, generator)
+            return Input(value.tensor(generator), value.constant)
         return [real(v) for v in value] if isinstance(value, list) else value
 
     names = [argument.name for argument in operator_of(overload)._schema.arguments]

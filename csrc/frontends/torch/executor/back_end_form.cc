@@ -98,7 +98,8 @@ class Maker {
       const std::vector<const ir::Graph*> backward = gradient_graphs();
       if (pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline) stashes();
       for (const ir::Graph* gradient : backward) graph(*gradient, true);
-      for (const ForwardGraph::Input& input : forward_.inputs) update(input);
+      for (size_t i = 0; i < forward_.inputs.size(); ++i)
+        update(forward_.inputs[i], *forward_.graph->inputs()[i]);
     }
     return std::move(form_);
   }
@@ -175,11 +176,12 @@ class Maker {
     }
     if (made.type == "Conv" || made.type == "MultiConv")
       made.attributes["partialsType[0]"] = partials_.convolutions;
-    if (made.type == "ScatterReduce" || made.type == "Gather") made.attributes.emplace("group_size", "1");
-    if (made.type == "ScatterReduce" || made.type == "Gather")
-      if (const int64_t* dim =
-              op.attributes.has("dim") ? std::get_if<int64_t>(op.attributes.find("dim")) : nullptr)
-        made.attributes["axis"] = std::to_string(*dim);
+    if (made.type == "ScatterReduce" || made.type == "Gather") {
+      made.attributes.emplace("group_size", "1");
+      const Attribute* dim = op.attributes.find("dim");
+      if (dim != nullptr && std::holds_alternative<int64_t>(*dim))
+        made.attributes["axis"] = attribute_text(*dim);
+    }
   }
 
   // PopART's in-place form: the first operand is read by nobody else and is no state.
@@ -188,11 +190,7 @@ class Maker {
       return false;
     const ir::Value& first = *op.operand(0);
     if (first.uses().size() != 1 || first.is_output() || first.type() != op.result()->type()) return false;
-    if (first.producer() != nullptr) return !first.producer()->is("constant");
-    const auto& inputs = forward_.graph->inputs();
-    const auto at = std::find(inputs.begin(), inputs.end(), &first);
-    return at != inputs.end() &&
-           forward_.inputs[static_cast<size_t>(at - inputs.begin())].kind == ForwardGraph::Input::Kind::kHost;
+    return first.producer() != nullptr ? !first.producer()->is("constant") : is_host_input(first);
   }
 
   void copies(const ir::Op& op, ir::Context context) {
@@ -275,22 +273,21 @@ class Maker {
       if (stage == last) continue;
       for (int i = 0; i < op->operand_count(); ++i) {
         const ir::Value* value = op->operand(i);
-        if (value == nullptr || is_state(*value)) continue;
+        if (value == nullptr) continue;
         const ir::Op* producer = value->producer();
-        if (producer != nullptr &&
-            (producer->is("constant") || place(producer->settings.block).stage == stage))
-          continue;
+        const bool is_there =
+            producer == nullptr ? !is_host_input(*value)
+                                : producer->is("constant") || place(producer->settings.block).stage == stage;
+        if (is_there) continue;
         if (kept.insert({value, stage}).second) stash(*value, op->settings.block);
       }
       if (op->settings.recompute == ir::Recompute::kCheckpoint) stash(*op->result(), op->settings.block);
     }
   }
 
-  bool is_state(const ir::Value& value) const {
-    const auto& inputs = forward_.graph->inputs();
-    const auto at = std::find(inputs.begin(), inputs.end(), &value);
-    return at != inputs.end() &&
-           forward_.inputs[static_cast<size_t>(at - inputs.begin())].kind != ForwardGraph::Input::Kind::kHost;
+  bool is_host_input(const ir::Value& value) const {
+    return value.producer() == nullptr && value.graph() == forward_.graph &&
+           forward_.inputs[static_cast<size_t>(value.index())].kind == ForwardGraph::Input::Kind::kHost;
   }
 
   void stash(const ir::Value& value, const std::string& block) {
@@ -303,7 +300,7 @@ class Maker {
     }
   }
 
-  void update(const ForwardGraph::Input& input) {
+  void update(const ForwardGraph::Input& input, const ir::Value& value) {
     auto group = step_.optimizer.group_of.find(input.name);
     if (!input.trainable || group == step_.optimizer.group_of.end()) return;
     using optimizers::Kind;
@@ -336,18 +333,13 @@ class Maker {
     }
     for (const std::string& type : types) {
       BackEndOperation made = start(type, type, "", ir::Context::kAccumulateOuter);
-      made.inputs = {{input.name, "", {}}, {"Gradient___" + input.name, "", {}}};
-      const bool is_last = type == types.back();
-      made.outputs = {{(is_last ? "UpdatedVar___" : type + "___") + input.name, "", {}}};
-      for (size_t i = 0; i < forward_.inputs.size(); ++i)
-        if (&forward_.inputs[i] == &input)
-          for (BackEndTensor* of : {&made.inputs[0], &made.inputs[1], &made.outputs[0]}) {
-            const ir::Type& of_type = forward_.graph->inputs()[i]->type();
-            of->dtype = dtype_name(of_type.dtype);
-            of->shape = of_type.shape;
-            for (const ir::Use& use : forward_.graph->inputs()[i]->uses())
-              made.attributes["__ipu_number"] = std::to_string(place(use.user->settings.block).ipu);
-          }
+      const auto of_parameter = [&](const std::string& name) {
+        return BackEndTensor{name + input.name, dtype_name(value.type().dtype), value.type().shape};
+      };
+      made.inputs = {of_parameter(""), of_parameter("Gradient___")};
+      made.outputs = {of_parameter(type == types.back() ? "UpdatedVar___" : type + "___")};
+      if (!value.uses().empty())
+        made.attributes["__ipu_number"] = std::to_string(place(value.uses().back().user->settings.block).ipu);
       form_.operations.push_back(std::move(made));
     }
   }
