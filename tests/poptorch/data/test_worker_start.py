@@ -39,7 +39,7 @@ class Rows(torch.utils.data.Dataset):
 WAYS = [
     pytest.param({}, id="Sync"),
     *(
-        pytest.param(dict(mode=DataLoaderMode.Async, async_options=dict(sharing_strategy=strategy)), id=strategy.name)
+        pytest.param({"mode": DataLoaderMode.Async, "async_options": {"sharing_strategy": strategy}}, id=strategy.name)
         for strategy in SharingStrategy
     ),
 ]
