@@ -55,7 +55,7 @@ class PlanChecker {
            program_.buffers[operand.buffer].bytes > 0;
   }
   bool covers(const Operand& result) const {
-    return result.byte_offset == 0 && (result.spec.layout != Layout::kPlain || result.spec.is_contiguous()) &&
+    return result.byte_offset == 0 && (!result.spec.layout.is_plain() || result.spec.is_contiguous()) &&
            result.spec.stored_bytes() == program_.buffers[result.buffer].bytes;
   }
 

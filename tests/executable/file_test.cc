@@ -291,7 +291,7 @@ TEST(ExecutableFile, every_truncation_and_every_surplus_is_found) {
 TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::vector<std::byte> bytes = sample_bytes(3);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  size_t at = text.find("\"format_version\":\"4\"");
+  size_t at = text.find("\"format_version\":\"5\"");
   ASSERT_NE(at, std::string::npos);
   bytes[at + 18] = std::byte{'1'};
   uint64_t header = 0;

@@ -77,7 +77,7 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   if (a.dtype != DType::kF32 && a.dtype != DType::kF16) return std::nullopt;
   const size_t rank = a.shape.size();
   if (rank < 2 || b.shape.size() != rank || c.shape.size() != rank) return std::nullopt;
-  if (a.layout != Layout::kPlain || c.layout != Layout::kPlain) return std::nullopt;
+  if (!a.layout.is_plain() || !c.layout.is_plain()) return std::nullopt;
   const auto left = matrix_of(a, boolean_of(request, "trans_a", false));
   const auto right = matrix_of(b, boolean_of(request, "trans_b", false));
   const auto out = matrix_of(c, false);

@@ -38,20 +38,21 @@ class PackWeights : public Pass {
     for (ir::Op* op : zeros) expand_zeros(*op);
     for (auto& [value, node] : of_value_) {
       const Node& root = nodes_[find(node)];
-      if (!root.wanted || root.refused || value->type().layout == Layout::kPacked64) continue;
+      if (!root.wanted || root.refused || value->type().layout.is_blocked()) continue;
       ir::Type type = value->type();
-      type.layout = Layout::kPacked64;
+      type.layout = Layout::panels_of_weight(type.shape);
       const_cast<ir::Value*>(value)->set_type(std::move(type));
       changed = true;
     }
     for (ir::Variable& variable : module.variables()) {
       if (!is_packed(variable.name)) continue;
-      if (variable.type.layout != Layout::kPacked64) context.count("variables packed");
-      variable.type.layout = Layout::kPacked64;
+      if (!variable.type.layout.is_blocked()) context.count("variables packed");
+      variable.type.layout = Layout::panels_of_weight(variable.type.shape);
     }
     // Rings of a module that was pipelined before.
     for (const ir::Ring& ring : module.rings())
-      if (is_packed("ring " + ring.name)) module.find_ring(ring.name)->type.layout = Layout::kPacked64;
+      if (is_packed("ring " + ring.name))
+        module.find_ring(ring.name)->type.layout = Layout::panels_of_weight(ring.type.shape);
     return changed;
   }
 
@@ -72,9 +73,9 @@ class PackWeights : public Pass {
   int new_node(const ir::Type& type) {
     Node node;
     node.shape = type.shape;
-    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
+    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout.is_channels_last() ||
                    type.elements() <= 1;  // one element broadcasts: its layout would say nothing
-    node.wanted = type.layout == Layout::kPacked64;
+    node.wanted = type.layout.is_blocked();
     nodes_.push_back(std::move(node));
     return static_cast<int>(nodes_.size()) - 1;
   }
@@ -172,26 +173,22 @@ class PackWeights : public Pass {
     const ops::OpDef* def = ops::definition(op);
     if (def == nullptr) return refuse_all(op);
     if (def->has(ops::kAnyLayout)) return visit_elementwise(op);
+    const ops::LayoutWishes wishes = ops::layout_wishes(op);
     for (int i = 0; i < op.operand_count(); ++i) {
       if (op.operand(i) == nullptr) continue;
-      if (i == 1 && reads_packed_weight(op)) {
+      if (wishes.operand(static_cast<size_t>(i)) == ops::LayoutWish::kPanels) {
         want(op.operand(i));
       } else {
         refuse(op.operand(i));
       }
     }
     for (int i = 0; i < op.result_count(); ++i) {
-      if (op.is("linear_weight_gradient")) {
+      if (wishes.result(static_cast<size_t>(i)) == ops::LayoutWish::kPanels) {
         want(op.result(i));
       } else {
         refuse(op.result(i));
       }
     }
-  }
-
-  static bool reads_packed_weight(const ir::Op& op) {
-    if (op.is("linear") || op.is("linear_input_gradient")) return true;
-    return op.is("conv") && ops::attribute_or_default(op, "groups") == Attribute(int64_t{1});
   }
 
   // Zeros of any layout are zeros: an accumulator may start packed.
