@@ -107,7 +107,7 @@ void Drafter::move(const View& from, int to, int origin) {
   static_cast<View&>(operand) = from;
   View result;
   result.buffer = to;
-  if (from.spec.layout != Layout::kPlain || from.spec.is_contiguous()) {
+  if (!from.spec.layout.is_plain() || from.spec.is_contiguous()) {
     operand.spec = result.spec = flat(from.spec);
     step.is_move = from.byte_offset == 0 && from.spec.stored_bytes() == draft_.buffers[from.buffer].bytes;
     operand.in_place = step.is_move;
@@ -142,7 +142,7 @@ View Drafter::constant_place(const ir::Value* value) {
   ConstantPtr data = value->producer()->attributes.constant("value");
   View place;
   place.spec = spec_of(value->type());
-  if (place.spec.layout == Layout::kPlain && readers_take_splat(*value)) {
+  if (place.spec.layout.is_plain() && readers_take_splat(*value)) {
     auto [at, added] = splats_.try_emplace(data.get());
     if (added) at->second = splat_of(*data);
     if (at->second != nullptr) {
@@ -191,7 +191,7 @@ const View& Drafter::ensure(const Scope& scope, const ir::Value* value) {
 
 const View& Drafter::contiguous(const Scope& scope, const ir::Value* value) {
   const View& place = ensure(scope, value);
-  if (place.spec.layout != Layout::kPlain || place.spec.is_contiguous()) return place;
+  if (!place.spec.layout.is_plain() || place.spec.is_contiguous()) return place;
   View copy = materialise(place, value->name());
   return place_of(scope, value) = copy;
 }
@@ -341,7 +341,7 @@ namespace {
 // One element seen everywhere, in any layout: elementwise kernels take it as the 0-d value it is.
 View as_scalar(View place) {
   const TensorSpec& spec = place.spec;
-  if (spec.layout != Layout::kPlain || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
+  if (!spec.layout.is_plain() || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
   if (std::any_of(spec.strides.begin(), spec.strides.end(), [](int64_t s) { return s != 0; })) return place;
   place.spec = TensorSpec::plain(spec.dtype, {});
   return place;
@@ -362,13 +362,12 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   for (int i = 0; i < operand_count; ++i) {
     if (op.operand(i) == nullptr) continue;
     operand_specs[i] = operand_place(i).spec;
-    strided |= operand_specs[i].layout == Layout::kPlain && !operand_specs[i].is_contiguous();
+    strided |= operand_specs[i].layout.is_plain() && !operand_specs[i].is_contiguous();
   }
   std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
   // One operand after the other is laid out in order until a kernel takes them.
   for (int i = 0; i < operand_count && strided && !choice; ++i) {
-    if (op.operand(i) == nullptr || operand_specs[i].layout != Layout::kPlain ||
-        operand_specs[i].is_contiguous())
+    if (op.operand(i) == nullptr || !operand_specs[i].layout.is_plain() || operand_specs[i].is_contiguous())
       continue;
     operand_specs[i] = contiguous(scope, op.operand(i)).spec;
     choice = choose_kernel(op, operand_specs, result_specs);

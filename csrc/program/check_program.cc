@@ -126,7 +126,7 @@ class Checker {
     require(buffer.storage != Storage::kParameter ||
                 (subroutine_ >= 0 && subroutines_.owner[operand.buffer] == subroutine_),
             fmt::format("{} is parameter {} of another place", role, buffer.name));
-    require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
+    require(!operand.spec.layout.is_plain() || operand.spec.strides.size() == operand.spec.shape.size(),
             fmt::format("{} has {} strides for {} dimensions", role, operand.spec.strides.size(),
                         operand.spec.shape.size()));
     int64_t extent = extent_bytes(operand.spec);
@@ -142,7 +142,7 @@ class Checker {
   }
 
   void check_whole(const Operand& operand, int64_t bytes, const char* what) const {
-    require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(),
+    require(!operand.spec.layout.is_plain() || operand.spec.is_contiguous(),
             std::string(what) + " is not contiguous");
     require(operand.spec.stored_bytes() == bytes,
             fmt::format("{} has {} bytes, not {}", what, operand.spec.stored_bytes(), bytes));
@@ -171,7 +171,7 @@ class Checker {
     require(value.spec.dtype == buffer.spec.dtype, "element type differs from the remote buffer's");
     check_whole(value, buffer.spec.stored_bytes(), what);
     const TensorSpec& number = entry.spec;
-    require((number.dtype == DType::kI32 || number.dtype == DType::kU32) && number.layout == Layout::kPlain &&
+    require((number.dtype == DType::kI32 || number.dtype == DType::kU32) && number.layout.is_plain() &&
                 std::all_of(number.shape.begin(), number.shape.end(), [](int64_t n) { return n == 1; }),
             "the entry is not one i32 or u32");
   }

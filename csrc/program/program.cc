@@ -50,7 +50,7 @@ std::string_view to_string(StreamMode mode) {
 std::string spec_text(const TensorSpec& spec) {
   std::string text =
       fmt::format("{}{}", ipu::to_string(spec.dtype), ipu::to_string(std::span<const int64_t>(spec.shape)));
-  if (spec.layout != Layout::kPlain) return fmt::format("{}:{}", text, ipu::to_string(spec.layout));
+  if (!spec.layout.is_plain()) return fmt::format("{}:{}", text, ipu::to_string(spec.layout));
   if (!spec.is_contiguous()) text += "/" + ipu::to_string(std::span<const int64_t>(spec.strides));
   return text;
 }
@@ -229,7 +229,7 @@ std::string describe(const Program& program, int ipu, int instruction) {
 }
 
 int64_t extent_bytes(const TensorSpec& spec) {
-  if (spec.layout != Layout::kPlain) return spec.stored_bytes();
+  if (!spec.layout.is_plain()) return spec.stored_bytes();
   IPU_CHECK(spec.strides.size() == spec.shape.size(), "a plain spec has one stride per dimension");
   Checked last = 0;
   for (size_t d = 0; d < spec.shape.size(); ++d) {

@@ -35,7 +35,7 @@ struct Buffer {
 
 struct Variable {
   std::string name, role;
-  TensorSpec spec;  // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
+  TensorSpec spec;  // as stored; panels of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
   int constant = -1;            // initial value, -1: uploaded by the host
   bool written = false;         // by the program

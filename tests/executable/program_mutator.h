@@ -18,6 +18,7 @@
 #include "kernels/kernel_table.h"
 #include "tests/executable/program_repair.h"
 #include "tests/executable/step_list.h"
+#include "tests/layouts.h"
 
 namespace ipu::testing_hostile {
 
@@ -296,7 +297,7 @@ class Mutator {
         mutate(spec.dtype);
         break;
       case 1:
-        spec.layout = static_cast<Layout>(below(3));
+        spec.layout = layout_number(static_cast<int64_t>(below(3)), spec.shape);
         break;
       case 2:
       case 3:

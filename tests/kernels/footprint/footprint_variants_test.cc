@@ -4,6 +4,7 @@
 
 #include "kernels/isa.h"
 #include "tests/kernels/footprint/guarded_run.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels {
 namespace {
@@ -15,8 +16,8 @@ using List = std::vector<int64_t>;
 TensorSpec strided(Shape shape, Strides strides) {
   return {DType::kF32, std::move(shape), std::move(strides), Layout::kPlain};
 }
-TensorSpec packed(Shape shape) { return with_layout(std::move(shape), Layout::kPacked64); }
-TensorSpec nhwc(Shape shape) { return with_layout(std::move(shape), Layout::kNhwc); }
+TensorSpec packed(Shape shape) { return with_layout(shape, panels_for(shape)); }
+TensorSpec nhwc(Shape shape) { return with_layout(shape, channels_last_for(shape)); }
 
 Request in_half(Request request) {
   for (auto* list : {&request.operands, &request.results})
