@@ -176,7 +176,7 @@ TEST(FootprintVariants, conversions_of_layouts) {
 
 TEST(FootprintVariants, softmax_and_losses_of_any_dimension) {
   for (const Shape& shape : {Shape{5}, Shape{3, 70}, Shape{2, 4, 5, 7}, Shape{2, 1500}, Shape{2, 3, 700}})
-    for (const TensorSpec& x : {plain(shape), nhwc(shape)}) {
+    for (const TensorSpec& x : {plain(shape), shape.size() > 2 ? nhwc(shape) : plain(shape)}) {
       SCOPED_TRACE(ipu::to_string(shape));
       for (size_t d = 0; d < shape.size(); ++d) {
         const Attributes dim{{"dim", static_cast<int64_t>(d)}};
