@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -111,6 +113,16 @@ def test_phases_and_tensor_locations_move_tensors_and_no_bit():
     placed = run(ROOT / "examples" / "tensor_locations.py")
     assert placed.endswith("the same weights, to the last bit: True\n")
     assert len(re.findall(r"loaded +0 ", placed)) == 1
+
+
+def test_a_program_compiled_offline_trains_in_another_process_without_compiling(tmp_path):
+    example = ROOT / "examples" / "precompile.py"
+    text = run(example)
+    assert re.search(r"^compiled in [0-9.]+ s: [0-9,]+ bytes, attached: False$", text, re.M)
+    assert re.search(r"^loaded in [0-9.]+ s: attached: True$", text, re.M)
+    losses = [float(loss) for loss in re.search(r"compiled here: (.*)", text)[1].split()]
+    assert len(losses) == 4 and losses[-1] < losses[0]
+    assert text.endswith("the same to the last bit: True\n")
 
 
 @pytest.mark.slow

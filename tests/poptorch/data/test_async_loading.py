@@ -14,6 +14,8 @@ import torch
 import poptorch
 from poptorch import DataLoaderMode, SharingStrategy
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self, count, fail_at=None):

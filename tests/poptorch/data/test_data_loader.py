@@ -5,6 +5,8 @@ import torch
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self, count):

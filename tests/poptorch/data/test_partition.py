@@ -8,6 +8,8 @@ from test_data_loader import Rows, Stream
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 def loaders(processes, count, seed=None, **arguments):
     """One loader for each process of a job; items of 4 rows unless said otherwise."""

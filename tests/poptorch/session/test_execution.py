@@ -68,6 +68,7 @@ class Wide(torch.nn.Module):
             return self.b(x)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.cpu_count() < 2, reason="overlap needs two cores")
 def test_stages_of_two_ipus_overlap_and_micro_batches_come_in_order():
     run = poptorch.inferenceModel(Wide(), poptorch.Options().deviceIterations(8))
