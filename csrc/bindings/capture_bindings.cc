@@ -100,11 +100,11 @@ void define_capture(py::module_& m) {
       .def(
           "blocks",
           [](const tf::Captured& c) {
-            std::vector<std::pair<std::string, py::object>> blocks;
-            for (const tf::BlockSpec& b : c.blocks) blocks.emplace_back(b.id, or_none(b.ipu));
+            std::vector<std::tuple<std::string, std::string, py::object>> blocks;
+            for (const tf::BlockSpec& b : c.blocks) blocks.emplace_back(b.key, b.id, or_none(b.ipu));
             return blocks;
           },
-          "(block id, IPU or None) in order of first appearance.")
+          "(key, block id, IPU or None) in order of first appearance. An id on several IPUs has an entry for each.")
       .def_property_readonly("mutated_inputs", [](const tf::Captured& c) {
         std::vector<int> indices;
         for (const tf::MutatedInput& i : c.mutated_inputs) indices.push_back(i.input);

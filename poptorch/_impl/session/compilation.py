@@ -95,7 +95,9 @@ def _alone_in_capturing(state, body):
 
 def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
     options = state.options
-    places = options._strategy._place(captured.blocks())
+    blocks = captured.blocks()
+    places = {key: place for (key, _, _), place in zip(blocks, options._strategy._places(block[1:] for block in blocks))}
+    places.setdefault("", (0, 0))  # what comes before the first block
     link = state.optimizer_link
     clips = link is not None and math.isfinite(link.description["max_grad_norm"])
     popart_choices.report(options, places, state.training, clips)
