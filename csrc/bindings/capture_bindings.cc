@@ -94,6 +94,15 @@ void define_capture(py::module_& m) {
             return kinds;
           },
           "Kinds of the captured operations, in order.")
+      .def_property_readonly(
+          "overlaps",
+          [](const tf::Captured& c) {
+            module_of(c);
+            return std::any_of(c.graph->ops().begin(), c.graph->ops().end(), [](const auto& op) {
+              return op->is("overlap_mark") && op->attributes.text("mode") != "no_overlap";
+            });
+          },
+          "An input or output is marked as overlapped.")
       .def_readonly("inputs", &tf::Captured::inputs)
       .def_readonly("states", &tf::Captured::states)
       .def_readonly("outputs", &tf::Captured::outputs)

@@ -53,12 +53,14 @@ int SharedTables::origin(const ir::Op& op) {
   return at->second;
 }
 
-int SharedTables::copy_ring(const Scope& scope, const ir::Op& copy) {
+int SharedTables::copy_ring(const Scope& scope, const ir::Op& copy, Processors::Crossing crosses) {
   auto [at, added] = copy_rings.try_emplace({&scope, &copy}, static_cast<int>(program->rings.size()));
-  if (added)
-    program->rings.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
-                              static_cast<int>(copy.attributes.integer("from")),
-                              static_cast<int>(copy.attributes.integer("to"))});
+  if (!added) return at->second;
+  // I/O tiles store one element while their IPU makes the next.
+  int64_t capacity = 2;
+  if (!copy.is(kind::kIpuCopy)) capacity = copy.attributes.text("to") == "io" ? 1 : prefetch_depth;
+  program->rings.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), capacity,
+                            crosses.from, crosses.to});
   return at->second;
 }
 
@@ -200,17 +202,16 @@ void Drafter::send(const Scope& scope, const ir::Op& copy) {
   DraftOperand operand;
   static_cast<View&>(operand) = contiguous(scope, copy.operand(0));
   DraftStep& step = add(Opcode::kPush, shared_.origin(copy));
-  step.object = shared_.copy_ring(scope, copy);
+  step.object = shared_.copy_ring(scope, copy, nest_.crossing(copy));
   step.operands.push_back(std::move(operand));
 }
 
 void Drafter::send_early(const Scope& scope, const ir::Value* value) {
   for (const ir::Use& use : value->uses()) {
     const ir::Op& copy = *use.user;
-    if (!copy.is(kind::kIpuCopy) || copy.attributes.integer("from") != ipu_ ||
-        copy.attributes.integer("to") == ipu_)
-      continue;
-    if (!demand_.needs(static_cast<int>(copy.attributes.integer("to")), scope, copy.result())) continue;
+    const Processors::Crossing crosses = nest_.crossing(copy);
+    if (!crosses || crosses.from != ipu_ || crosses.to == ipu_) continue;
+    if (!demand_.needs(crosses.to, scope, copy.result())) continue;
     send(scope, copy);
     sent_[&copy].push_back(&scope);
   }
@@ -220,7 +221,7 @@ void Drafter::take(const Scope& scope, const ir::Op& op) {
   View place = new_buffer(spec_of(op.result()->type()), op.result()->name());
   DraftStep& step = add(Opcode::kPop, shared_.origin(op));
   step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name)
-                                      : shared_.copy_ring(scope, op);
+                                      : shared_.copy_ring(scope, op, nest_.crossing(op));
   step.results.push_back(place);
   place_of(scope, op.result()) = place;
 }
@@ -240,9 +241,9 @@ void Drafter::take_pending(const Scope& scope, const std::string* ring) {
 void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kConstant)) return;  // made at first use
   if (op.is(kind::kCodeLoad)) return;  // the host's code is always there
-  if (op.is(kind::kIpuCopy)) {
-    const int from = static_cast<int>(op.attributes.integer("from")),
-              to = static_cast<int>(op.attributes.integer("to"));
+  if (op.is(kind::kIoBarrier)) return emit_barrier(scope, op);
+  if (const Processors::Crossing crosses = nest_.crossing(op)) {
+    const int from = crosses.from, to = crosses.to;
     if (!demand_.needs(to, scope, op.result())) return;
     if (from == to) {
       if (from == ipu_) place_of(scope, op.result()) = ensure(scope, op.operand(0));

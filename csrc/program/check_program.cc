@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "program/check_io_tiles.h"
 #include "program/check_subroutines.h"
 #include "program/check_variables.h"
 #include "program/host_elements.h"
@@ -355,7 +356,8 @@ void check_program(const Program& program) {
   auto require = [](bool condition, const std::string& what) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
-  const int ipus = static_cast<int>(program.ipus.size());
+  const int processors = static_cast<int>(program.ipus.size()), ipus = program.ipu_count();
+  check_io_tiles(program);
   require(program.replicas >= 1 && program.processes >= 1, "replicas and processes are at least 1");
   require(!program.entry_points.empty(), "it has no entry point");
   require(std::set(program.entry_points.begin(), program.entry_points.end()).size() ==
@@ -375,12 +377,12 @@ void check_program(const Program& program) {
   }
   check_variables(program);
   for (const Ring& ring : program.rings) {
-    require(ring.from_ipu >= 0 && ring.from_ipu < ipus && ring.to_ipu >= 0 && ring.to_ipu < ipus,
+    require(ring.from_ipu >= 0 && ring.from_ipu < processors && ring.to_ipu >= 0 && ring.to_ipu < processors,
             fmt::format("ring {} ends on no IPU of the program", ring.name));
     require(ring.capacity >= 1 && ring.bytes >= 0, fmt::format("ring {} holds nothing", ring.name));
   }
   for (const Stream& stream : program.streams) {
-    require(stream.ipu >= 0 && stream.ipu < ipus,
+    require(stream.ipu >= 0 && stream.ipu < processors,
             fmt::format("stream {} is on no IPU of the program", stream.name));
     require(stream.spec.is_contiguous(),
             fmt::format("elements of stream {} are not contiguous", stream.name));
@@ -388,7 +390,7 @@ void check_program(const Program& program) {
             fmt::format("stream {} has period {} of blocks of {} elements", stream.name, stream.period,
                         stream.block));
   }
-  for (int i = 0; i < ipus; ++i) Checker(program, i).run();
+  for (int i = 0; i < processors; ++i) Checker(program, i).run();
   // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
   for (int entry = 0; entry < static_cast<int>(program.entry_points.size()); ++entry) {
     const std::vector<HostElements> elements = host_elements(program, entry);

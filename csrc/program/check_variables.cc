@@ -54,8 +54,7 @@ void check_remote_buffers(const Program& program) {
         throw Error(ErrorCode::kInvalidProgram,
                     fmt::format("invalid program: remote buffer {}: {}", buffer.name, what));
     };
-    require(buffer.ipu >= 0 && buffer.ipu < static_cast<int>(program.ipus.size()),
-            "is on no IPU of the program");
+    require(buffer.ipu >= 0 && buffer.ipu < program.ipu_count(), "is on no IPU of the program");
     require(buffer.spec.is_contiguous() && elements(buffer.spec.shape, buffer.spec.dtype) >= 0,
             "its entries are not contiguous, or of a size that is negative or overflows");
     require(buffer.entries >= 1, fmt::format("it has {} entries", buffer.entries));

@@ -125,6 +125,14 @@ def test_a_program_compiled_offline_trains_in_another_process_without_compiling(
     assert text.endswith("the same to the last bit: True\n")
 
 
+def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
+    text = run(ROOT / "examples" / "overlapped_io.py")
+    counts = re.findall(r"(\w+): (\d+) of 16 transfers beside other products", text)
+    assert [name for name, _ in counts] == ["NoOverlap", "OverlapDeviceIterationLoop"] and counts[0][1] == "0"
+    assert re.findall(r"programs of I/O tiles: (\d)", text) == ["0", "2"]
+    assert text.endswith("the same bits: True\n")
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))

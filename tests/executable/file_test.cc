@@ -171,6 +171,29 @@ TEST(ExecutableFile, entry_points_that_are_none_are_refused) {
       "many.");
 }
 
+TEST(ExecutableFile, programs_of_io_tiles_beyond_counting_and_without_an_ipu_are_refused) {
+  ContainerWriter writer;
+  Executable executable;
+  executable.program =
+      std::make_shared<const program::Program>(lowering::lower(*ir::parse(kTwoEntryPoints), {}));
+  add_executable(writer, executable, kNoSignature);
+  const Container container = Container::parse(writer.bytes(), "FILE");
+  nlohmann::json json = nlohmann::json::parse(container.section("program"));
+  nlohmann::json io = json["ipus"][0];
+  io["io_of"] = 3;
+  json["ipus"].push_back(io);
+  EXPECT_EQ(
+      message_of(resealed(container, "program", json.dump())),
+      "corrupt file [IPU-E501]: FILE: program: invalid program [IPU-E411]: part 1 of 2 runs on I/O tiles of "
+      "IPU 3; the programs of 1 IPUs come first.");
+  json["replicas"] = 4096;
+  for (int i = 0; i < 4100; ++i) json["ipus"].push_back(io);
+  EXPECT_EQ(
+      message_of(resealed(container, "program", json.dump())),
+      "corrupt file [IPU-E501]: FILE: program: programs for 4102 IPUs and I/O tiles of 4096 replicas are too "
+      "many.");
+}
+
 // Memory of each for every replica: their product must stay countable.
 TEST(ExecutableFile, memories_beyond_counting_are_refused) {
   Executable executable;

@@ -78,6 +78,7 @@ class Mutator {
         break;
       case 6:
         edit_order(ipu);
+        if (chance(4)) ipu.io_of = static_cast<int>(below(4)) - 1;
         break;
       case 7:
         transplant(ipu);
