@@ -282,7 +282,8 @@ class PackWeights : public Pass {
   }
 
   static bool reads_packed_weight(const ir::Op& op) {
-    if (op.is("linear") || op.is("linear_input_gradient")) return true;
+    // matmul's operand 1 is an activation as often as a weight.
+    if (ops::has_trait(op, ops::kMatmul) && !op.is("matmul")) return true;
     return op.is("conv") && ops::attribute_or_default(op, "groups") == Attribute(int64_t{1});
   }
 
