@@ -133,6 +133,12 @@ def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
     assert text.endswith("the same bits: True\n")
 
 
+def test_an_lstm_learns_to_remember():
+    text = run(ROOT / "examples" / "lstm.py")
+    ipu, torch_ = map(int, re.search(r"on the IPU: (\d+)/512, in plain PyTorch: (\d+)/512", text).groups())
+    assert ipu == torch_ >= 500
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))
