@@ -40,6 +40,7 @@ def seconds(overlaps, host_ms, depth, repeats):
     """Median and fastest seconds of a call; and its last result."""
     io = ' | exchange="overlap_loops", tile_set="io"' if overlaps else ""
     session = ipu_core.compile(PROGRAM.format(io=io, depth=depth, size=SIZE, elements=ELEMENTS))
+    session.attach()
     generator = numpy.random.default_rng(0)
     session.write("w", generator.standard_normal((SIZE, SIZE), dtype=numpy.float32) / SIZE**0.5)
     data = generator.standard_normal((ELEMENTS, SIZE, SIZE), dtype=numpy.float32)
