@@ -13,9 +13,12 @@ pytestmark = pytest.mark.xdist_group("loading")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(*command):
+def run(*command, **environment):
     result = subprocess.run(
-        [sys.executable, *command], env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True, text=True
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -123,6 +126,12 @@ def test_a_program_compiled_offline_trains_in_another_process_without_compiling(
     losses = [float(loss) for loss in re.search(r"compiled here: (.*)", text)[1].split()]
     assert len(losses) == 4 and losses[-1] < losses[0]
     assert text.endswith("the same to the last bit: True\n")
+    dumped = {}
+    for part in ("compile", "train"):
+        (tmp_path / part).mkdir()
+        run(example, part, tmp_path / "file", IPU_DUMP="at:Machine", IPU_DUMP_DIR=str(tmp_path / part))
+        dumped[part] = len(list((tmp_path / part).iterdir()))
+    assert dumped["compile"] > 0 == dumped["train"], f"a program is made in one of them: {dumped}"
 
 
 def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
