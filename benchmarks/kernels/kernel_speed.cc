@@ -24,7 +24,9 @@ double seconds() {
 }
 
 TensorSpec plain(Shape s) { return TensorSpec::plain(DType::kF32, std::move(s)); }
-TensorSpec packed(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::panels_of_matrix(s.back())}; }
+TensorSpec packed(Shape s) {
+  return {DType::kF32, s, contiguous_strides(s), Layout::panels_of_matrix(s.back())};
+}
 TensorSpec nhwc(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::channels_last(s.size())}; }
 
 std::byte* allocate(int64_t bytes, DType dtype = DType::kF32) {
