@@ -48,7 +48,25 @@ class LeNet(torch.nn.Module):
         return out if y is None else (out, F.cross_entropy(out, y))
 
 
-CASES = {"mlp": (Mlp, (784,)), "lenet": (LeNet, (1, 28, 28))}
+class Sequence(torch.nn.Module):
+    """A recurrent net of 2 layers of 256 over 32 steps, classified by its last output."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layers = kind(256, 256, num_layers=2, batch_first=True)
+        self.head = torch.nn.Linear(256, 10)
+
+    def forward(self, x, y=None):
+        out = self.head(self.layers(x)[0][:, -1])
+        return out if y is None else (out, F.cross_entropy(out, y))
+
+
+CASES = {
+    "mlp": (Mlp, (784,)),
+    "lenet": (LeNet, (1, 28, 28)),
+    "lstm": (lambda: Sequence(torch.nn.LSTM), (32, 256)),
+    "gru": (lambda: Sequence(torch.nn.GRU), (32, 256)),
+}
 
 
 def make(case, batch):

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+CASES = ("mlp", "lenet", "lstm", "gru")
 PEERS = ("poptorch", "eager", "compile")
 
 
@@ -38,7 +39,7 @@ def one(peer, case, mode, batch):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--restarts", type=int, default=3)
-    parser.add_argument("--case", choices=["mlp", "lenet"], action="append")
+    parser.add_argument("--case", choices=CASES, action="append")
     parser.add_argument("--mode", choices=["inference", "training"], action="append")
     parser.add_argument("--batch", type=int, action="append")
     arguments = parser.parse_args()
@@ -49,7 +50,7 @@ def main():
     print("|---|---|---|---|---|---|---|---|---|---|")
     ratios = {}
     for mode in arguments.mode or ("inference", "training"):
-        for case in arguments.case or ("mlp", "lenet"):
+        for case in arguments.case or CASES:
             for batch in arguments.batch or (1, 32):
                 runs = {peer: [] for peer in PEERS}
                 for _ in range(arguments.restarts):

@@ -42,7 +42,8 @@ const Steps kShared = {"@Fwd0",
                        "@PreAlias"};
 
 // From there to what the machine runs (docs/rationale/machine-form.md).
-const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "dce", "@Machine"};
+const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "insert-io-copies",
+                        "dce",       "@Machine"};
 
 // And to what this host runs: what its kernels can do, in their layouts.
 const Steps kHost = {"decompose",
@@ -58,6 +59,7 @@ const Steps kHost = {"decompose",
                      "pipeline-to-rings",
                      "@MainLoops",
                      "insert-ipu-copies",
+                     "insert-io-copies",
                      "dce",
                      "@Final"};
 

@@ -68,7 +68,7 @@ constexpr Pattern kPatterns[] = {
     {"SumToAdd", kEnabled, "", "a sum of any number of gradients is one op"},
     {"TransposeToIdentityOrReshapePattern", kEnabled, "simplify", "transposes that move nothing go"},
     {"UpsampleToResize", kEnabled, "", "interpolation is not there yet"},
-    {"LSTMOp", kOff, "", "recurrent layers are not there yet"},
+    {"LSTMOp", kOff, "", kKernel},
     {"Slice2SliceSubsample", kOff, "", "slices have steps"},
     {"SplitGather", kOff, "", kKernel},
     {"TiedGather", kOff, "", "a weight has one layout for all its readers"},

@@ -134,6 +134,20 @@ def test_a_program_compiled_offline_trains_in_another_process_without_compiling(
     assert dumped["compile"] > 0 == dumped["train"], f"a program is made in one of them: {dumped}"
 
 
+def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
+    text = run(ROOT / "examples" / "overlapped_io.py")
+    counts = re.findall(r"(\w+): (\d+) of 16 transfers beside other products", text)
+    assert [name for name, _ in counts] == ["NoOverlap", "OverlapDeviceIterationLoop"] and counts[0][1] == "0"
+    assert re.findall(r"programs of I/O tiles: (\d)", text) == ["0", "2"]
+    assert text.endswith("the same bits: True\n")
+
+
+def test_an_lstm_learns_to_remember():
+    text = run(ROOT / "examples" / "lstm.py")
+    ipu, torch_ = map(int, re.search(r"on the IPU: (\d+)/512, in plain PyTorch: (\d+)/512", text).groups())
+    assert ipu == torch_ >= 500
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))

@@ -494,6 +494,55 @@ MORE_LAYERS = {
     "poptorch::identity_loss": [((f(2, 3), r), {}) for r in ("none", "mean", "sum")],
 }
 
+
+
+def layers(gates, inputs, hidden, projection=0, count=1, directions=1, biases=True, batch_first=False):
+    """Arguments of a recurrent layer of torch from `params` on, no dropout, evaluated."""
+    outputs = projection or hidden
+    params = []
+    for layer in range(count):
+        for _ in range(directions):
+            params.append(f(gates * hidden, inputs if layer == 0 else outputs * directions, low=-1, high=1))
+            params.append(f(gates * hidden, outputs, low=-1, high=1))
+            params += [f(gates * hidden, low=-1, high=1)] * 2 if biases else []
+            params += [f(projection, hidden, low=-1, high=1)] if projection else []
+    return (params, biases, count, 0.0, False, directions == 2, batch_first)
+
+
+def cell(gates, inputs, hidden, biases=True):
+    weights = [f(gates * hidden, inputs, low=-1, high=1), f(gates * hidden, hidden, low=-1, high=1)]
+    return tuple(weights + ([f(gates * hidden, low=-1, high=1)] * 2 if biases else []))
+
+
+def recurrent_rows(gates):
+    """Of layers with one state."""
+    return [
+        ((f(4, 2, 3), f(1, 2, 5), *layers(gates, 3, 5)), {}),
+        ((f(2, 4, 3), f(4, 2, 5), *layers(gates, 3, 5, count=2, directions=2, batch_first=True)), {}),
+        ((f(1, 1, 3), f(2, 1, 1), *layers(gates, 3, 1, count=2, biases=False)), {}),
+    ]
+
+
+RECURRENT = {
+    "lstm.input": [
+        ((f(4, 2, 3), [f(1, 2, 5), f(1, 2, 5)], *layers(4, 3, 5)), {}),
+        ((f(2, 4, 3), [f(4, 2, 5), f(4, 2, 5)], *layers(4, 3, 5, count=2, directions=2, batch_first=True)), {}),
+        ((f(4, 2, 3), [f(4, 2, 2), f(4, 2, 5)], *layers(4, 3, 5, projection=2, count=2, directions=2)), {}),
+        ((f(1, 1, 3), [f(2, 1, 1), f(2, 1, 1)], *layers(4, 3, 1, count=2, biases=False)), {}),
+    ],
+    "gru.input": recurrent_rows(3),
+    "rnn_tanh.input": recurrent_rows(1),
+    "rnn_relu.input": recurrent_rows(1),
+    "lstm_cell": [
+        ((f(2, 3), [f(2, 5), f(2, 5)], *cell(4, 3, 5)), {}),
+        ((f(2, 3), [f(2, 5), f(2, 5)], *cell(4, 3, 5, biases=False)), {}),
+    ],
+    **{
+        name: [((f(2, 3), f(2, 5), *cell(gates, 3, 5)), {}), ((f(2, 3), f(2, 5), *cell(gates, 3, 5, biases=False)), {})]
+        for name, gates in (("gru_cell", 3), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1))
+    },
+}
+
 # Only of use on the device: importers of the capture itself, and operators that need a constant.
 DEVICE = {
     "poptorch::nop": [((f(2, 3),), {}), ((ints(4),), {})],
@@ -577,4 +626,5 @@ TABLES = {
     **REDUCTIONS,
     **PRODUCTS,
     **MORE_LAYERS,
+    **RECURRENT,
 }

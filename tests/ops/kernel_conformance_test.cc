@@ -90,16 +90,20 @@ struct Prepared {
 // The first of the op's kernels that accepts plain operands; none: id is empty.
 Prepared prepare(const SampleGraph& s) {
   std::vector<TensorSpec> operands, results;
-  for (int i = 0; i < s.op->operand_count(); ++i)
-    if (const ir::Value* value = s.op->operand(i))
-      operands.push_back(TensorSpec::plain(value->type().dtype, value->type().shape));
+  uint64_t absent = 0;
+  for (int i = 0; i < s.op->operand_count(); ++i) {
+    const ir::Value* value = s.op->operand(i);
+    operands.push_back(value == nullptr ? TensorSpec{}
+                                        : TensorSpec::plain(value->type().dtype, value->type().shape));
+    if (value == nullptr) absent |= uint64_t{1} << i;
+  }
   for (int i = 0; i < s.op->result_count(); ++i)
     results.push_back(TensorSpec::plain(s.op->result(i)->type().dtype, s.op->result(i)->type().shape));
   const std::vector<KernelChoice> choices = definition(*s.op)->kernels(*s.op);
   for (const KernelChoice& choice : choices) {
     const kernels::KernelDef* def = kernels::find_kernel(choice.id);
     if (def == nullptr) continue;
-    if (auto kernel = def->prepare({operands, results, choice.attributes}))
+    if (auto kernel = def->prepare({operands, results, choice.attributes, absent}))
       return {choice.id, std::move(kernel)};
   }
   return {};
@@ -109,8 +113,13 @@ std::vector<ReferenceTensor> run(const PreparedKernel& kernel, const SampleGraph
                                  const std::vector<ReferenceTensor>& inputs, bool reuse_first) {
   std::vector<AlignedBytes> buffers;
   std::vector<std::byte*> operands, results;
-  for (const ReferenceTensor& input : inputs) {
-    const ConstantPtr data = input.to_constant();
+  size_t next = 0;
+  for (int i = 0; i < s.op->operand_count(); ++i) {
+    if (s.op->operand(i) == nullptr) {
+      operands.push_back(nullptr);
+      continue;
+    }
+    const ConstantPtr data = inputs[next++].to_constant();
     buffers.emplace_back(static_cast<int64_t>(data->bytes.size()));
     if (!data->bytes.empty()) std::memcpy(buffers.back().data(), data->bytes.data(), data->bytes.size());
     operands.push_back(buffers.back().data());

@@ -301,6 +301,7 @@ round_through = Round.apply
         lambda self, x: torch.relu(Round.apply(self.first(x))),
     ],
 )
+@pytest.mark.edge("22.12")
 def test_custom_backward_passes_are_those_of_torch(function):
     same_training(lambda self, x: poptorch.identity_loss(function(self, x).mean(), "none"), rows())
 

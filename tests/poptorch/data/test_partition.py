@@ -118,6 +118,7 @@ def test_other_ways_to_partition_are_left_to_the_user():
         ),
     ],
 )
+@pytest.mark.edge("22.60")
 def test_what_cannot_be_partitioned(make, error, message):
     options = poptorch.Options()
     options.Distributed.configureProcessId(0, 2)

@@ -129,7 +129,8 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   random = op.hasTag(at::Tag::nondeterministic_seeded);
   moves_view = op.hasTag(at::Tag::inplace_view);
   dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
-  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op";
+  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op" ||
+                overload == "poptorch::overlap_mark";
 
   const auto& args = op.schema().arguments();
   bool has_out = false;

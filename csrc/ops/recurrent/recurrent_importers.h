@@ -1,0 +1,30 @@
+// What torch's operators of recurrent layers have in common: layers, directions, parameters in their order,
+// dropout in between. Each kind of layer says how one of them is made.
+#pragma once
+
+#include <functional>
+
+#include "ops/definition/rule_support.h"
+
+namespace ipu::ops {
+
+// One layer in one direction, as torch calls its parameters; nullptr: absent.
+struct RecurrentLayer {
+  ir::Value *input_weight = nullptr, *recurrent_weight = nullptr;
+  ir::Value *input_bias = nullptr, *recurrent_bias = nullptr;
+  ir::Value* projection = nullptr;
+  ir::Value *h0 = nullptr, *c0 = nullptr;  // [batch, ...]; nullptr: zeros
+  bool reverse = false, batch_first = false;
+};
+struct RecurrentState {
+  ir::Value *y = nullptr, *h = nullptr, *c = nullptr;  // c: of an LSTM
+};
+using MakeLayer = std::function<RecurrentState(AtenImportCall&, ir::Value* x, const RecurrentLayer&)>;
+
+// lstm.input, gru.input, rnn_tanh.input, rnn_relu.input.
+void import_layers(AtenImportCall& call, const MakeLayer& make);
+
+// The product of all inputs with the input weight, biases included: both, or that of the input alone.
+ir::Value* input_parts(AtenImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases);
+
+}  // namespace ipu::ops
