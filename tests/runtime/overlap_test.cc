@@ -215,6 +215,68 @@ TEST(Overlap, replicas_have_io_tiles_of_their_own) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], 2 * x[i]);
 }
 
+// Element n of @x for each of six trips; in the body that is put in.
+std::string body(const std::string& ops, const std::string& further = "") {
+  return R"(
+  stream @x: f32[2]
+  stream @y: f32[2] {direction="device_to_host"}
+  entry main = @main
+  graph @main() -> () {
+    %zero = constant() {value=dense<f32[2]: 0.0>} : f32[2]
+    %last = loop(%zero) {body=@body, trip=6, carried=1} : f32[2]
+    return
+  }
+  graph @body(%i: i32[], %before: f32[2]) -> f32[2] {
+)" + ops +
+         "}" + further;
+}
+const std::string kLoad = "%x = host_load() {stream=@x" + settings("overlap_loops") + "} : f32[2]\n";
+const std::string kStore = "host_store(%y) {stream=@y" + settings("overlap_loops") + "}\n";
+
+size_t processors(Session& session) { return session.program()->ipus.size(); }
+
+TEST(Overlap, io_tiles_move_what_loops_decide_and_the_ipu_what_values_decide) {
+  Host always;
+  const auto by_loops = session_of(body(kLoad + "%y = add(%x, %before) : f32[2]\n" + kStore + "return %y\n"));
+  EXPECT_EQ(processors(*by_loops), 3u);
+  EXPECT_EQ(always.run(*by_loops).back(), 3.0f);
+  // Element n is asked for when the sum so far is small: 0 + 1 + 2 + 3, and then no more.
+  const std::string branches = R"(
+  graph @loads(%a: f32[2]) -> f32[2] {
+    )" + kLoad + R"(
+    %y = add(%x, %a) : f32[2]
+    return %y
+  }
+  graph @passes(%a: f32[2]) -> f32[2] {
+    %y = neg(%a) : f32[2]
+    return %y
+  })";
+  Host sometimes;
+  const auto by_values = session_of(body(
+      R"(
+    %first = slice(%before) {starts=[0], sizes=[1], steps=[1]} : f32[1]
+    %at = reshape(%first) {shape=[]} : f32[]
+    %most = constant() {value=dense<f32[]: 5.0>} : f32[]
+    %small = less(%at, %most) : bool[]
+    %y = if(%small, %before) {then=@loads, else=@passes} : f32[2]
+    )" + kStore +
+          "return %y\n",
+      branches));
+  EXPECT_EQ(processors(*by_values), 2u);  // the stores
+  const Floats y = sometimes.run(*by_values);
+  EXPECT_EQ((Floats{y[0], y[2], y[4], y[6], y[8], y[10]}), (Floats{0, 1, 3, 6, -6, -2}));
+  EXPECT_EQ(sometimes.given, 5);
+}
+
+TEST(Overlap, a_stream_that_is_moved_in_two_ways_has_one_cursor_on_its_ipu) {
+  Host host;
+  const auto session = session_of(body(
+      kLoad + "%z = host_load() {stream=@x} : f32[2]\n%y = sub(%x, %z) : f32[2]\n" + kStore + "return %y\n"));
+  EXPECT_EQ(processors(*session), 2u);
+  const Floats y = host.run(*session);
+  for (size_t n = 0; n < y.size(); n += 2) EXPECT_EQ(y[n], -1.0f);
+}
+
 TEST(Overlap, what_is_stored_as_it_was_loaded_goes_through_the_ipu) {
   std::string text = doubles({"overlap_loops", "overlap_loops"});
   text.replace(text.find("host_store(%y)"), 14, "host_store(%x)");
