@@ -13,7 +13,6 @@ PACKAGE_NAMES = frozenset(
         "fps",
         "nearest",
         "registerGeometricCustomArgParsers",
-        "accessAttributes",
     }
 )
 
