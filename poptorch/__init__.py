@@ -42,7 +42,11 @@ except ImportError as error:
 from poptorch import enums as enums, ops as ops, optim as optim, options as options, profiling as profiling
 from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.capture.annotations import Attribute as Attribute, MultiConv as MultiConv
-from poptorch._impl.capture.custom_ops import attributes_lists as attributes_lists, custom_op as custom_op
+from poptorch._impl.capture.custom_ops import (
+    accessAttributes as accessAttributes,
+    attributes_lists as attributes_lists,
+    custom_op as custom_op,
+)
 from poptorch._impl.capture.host_calls import CPU as CPU
 from poptorch._impl.data.accessor import AsynchronousDataAccessor as AsynchronousDataAccessor
 from poptorch._impl.capture.compile_hooks import (

@@ -70,8 +70,8 @@ def _nothing(name, value):
 
 
 def _is_deleted(value):
-    is_exception = isinstance(value, type) and issubclass(value, BaseException)
-    return is_exception or hasattr(value, "__members__") or not callable(value)
+    stays = isinstance(value, type) and (issubclass(value, BaseException) or value.__module__ == "builtins")
+    return stays or hasattr(value, "__members__") or not callable(value)
 
 
 def _find(name):
@@ -102,7 +102,7 @@ def _replace(name):
 
 
 def _delete(name):
-    """Deletes the name when it is an enumeration, an exception, a module or a value. False for all others."""
+    """Deletes the name when it is an enumeration, an exception, a module, a value or Python's. False for all others."""
     owner, last, value = _find(name)
     if isinstance(owner, type) or not _is_deleted(value):
         return False

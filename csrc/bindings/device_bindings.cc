@@ -60,6 +60,13 @@ void define_device(py::module_& m) {
       executor, "back_end_ir", [](const tf::Executor& e) { return e.back_end_ir(); },
       "The program as the back end lists it (JSON).");
   add_method(
+      executor, "debug_info",
+      [](const tf::Executor& e) {
+        const std::vector<uint8_t> bytes = e.debug_info();
+        return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      },
+      "Where the listed operations come from (CBOR).");
+  add_method(
       executor, "set_description",
       [](tf::Executor& e, std::string ir, std::vector<std::string> names) {
         e.set_description(std::move(ir), std::move(names));

@@ -11,7 +11,6 @@ PACKAGE_NAMES = frozenset(
         "fps",
         "nearest",
         "registerGeometricCustomArgParsers",
-        "accessAttributes",
     }
 )
 

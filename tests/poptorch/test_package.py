@@ -155,6 +155,11 @@ def test_modules_have_the_names_of_the_package():
     assert result.tolist() == [33]
 
 
+@pytest.mark.shows("BlockId")
+def test_ids_of_blocks_are_texts():
+    assert poptorch.BlockId is str
+
+
 def test_compatibility_page_is_current():
     root = __import__("pathlib").Path(__file__).resolve().parents[2]
     result = subprocess.run(

@@ -17,6 +17,9 @@ void require_gatherable(const InferContext& context, const Shape& x, const Shape
 // An i32 index whose negative values count from the end, checked on the device (op flat_index).
 ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent);
 
+// In `settings.outline` of the scatter that clears what a mean will write: the counts of the mean start at 0 there, too.
+inline constexpr char kClearsCounts[] = "clears_counts";
+
 // x[..., i, j, ...] with integer tensors: the indexed dimensions are brought together, merged into one and
 // named by one merged index; each index is checked against its own dimension. The index dimensions stand
 // where the indexed ones stood if these are neighbours, else in front, as in torch.

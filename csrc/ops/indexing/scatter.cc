@@ -8,6 +8,7 @@
 
 #include "ops/definition/sample_types.h"
 #include "ops/indexing/index_support.h"
+#include "support/log.h"
 
 namespace ipu::ops {
 namespace {
@@ -179,6 +180,7 @@ ir::Value* reduce_into(AtenImportCall& call, Write w, const std::string& reduce,
   if (!include_self) {
     const double neutral = sum ? 0.0 : product ? 1.0 : reduce == "amax" ? lowest(dtype) : highest(dtype);
     w.x = put(call, {w.x, w.index, filled(call, w.src, neutral), w.dim}, "assign");
+    if (mean) w.x->producer()->settings.outline.set(kClearsCounts, true);
   }
   ir::Value* y = put(call, w, sum ? "add" : product ? "multiply" : reduce == "amax" ? "max" : "min");
   if (!mean) return y;
@@ -300,6 +302,10 @@ void import_index_put(AtenImportCall& call) {
   if (!merged)
     return call.set_result(0, add ? call.op("add", {x, expanded(call, v, x->type().shape)})
                                   : expanded(call, v, x->type().shape));
+  const auto is_list = [](ir::Value* index) { return index != nullptr && index->type().shape.size() == 1; };
+  if (!add && std::count_if(indices.begin(), indices.end(), is_list) == 1 &&
+      std::count(indices.begin(), indices.end(), nullptr) + 1 == std::ssize(indices))
+    log(LogLevel::kTrace, "Using vectorized ScatterReduce with none reduction");
   // In the order of merged.moved: the index dimensions where the indexed ones stood, then written back.
   Shape taken = merged->moved_shape;
   taken.erase(taken.begin() + merged->place, taken.begin() + merged->place + merged->count);

@@ -18,6 +18,7 @@ _Attributes = dict[str, typing.Any]
 attributes_lists: list[_Attributes] = []
 _kept: set[tuple[typing.Any, ...]] = set()  # text and types of those
 
+_HANDLE = "attributes:"
 _KINDS = {float: "float", int: "int", bool: "int", str: "str"}
 _LARGEST_FLOAT = torch.finfo(torch.float32).max
 
@@ -63,6 +64,25 @@ def _keep(attributes, text):
     if key not in _kept:
         _kept.add(key)
         attributes_lists.append(dict(attributes))
+
+
+def accessAttributes(attributes_id_str: str) -> _Attributes:
+    """The attribute dictionary of a custom operation that a handle names: "attributes:" and its place in `attributes_lists`.
+
+    Raises:
+        ValueError: no str, without that beginning, or of no dictionary that is kept.
+
+    Example:
+        >>> poptorch.accessAttributes("attributes:0")
+    """
+    if not isinstance(attributes_id_str, str):
+        raise ValueError(f"a handle of attributes is a str, got {type(attributes_id_str).__name__}")
+    place = attributes_id_str.removeprefix(_HANDLE)
+    if place == attributes_id_str or not (place.isascii() and place.isdigit()):
+        raise ValueError(f"a handle of attributes is '{_HANDLE}' and a number, not {attributes_id_str!r}")
+    if int(place) >= len(attributes_lists):
+        raise ValueError(f"{attributes_id_str!r} names no attributes: {len(attributes_lists)} dictionaries are kept")
+    return attributes_lists[int(place)]
 
 
 def _type_of(value):

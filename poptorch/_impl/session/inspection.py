@@ -12,7 +12,7 @@ import torch
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
 from poptorch._impl.log import INFO, logger
-from poptorch._impl.session import model_proto
+from poptorch._impl.session import model_proto, reports
 from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
 
@@ -98,19 +98,9 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     given = engine_options(options)
     if str(given.get("autoReport.all", "false")).lower() != "true":
         return None
-    folder = os.path.join(given.get("autoReport.directory", "."), name)
-    os.makedirs(folder, exist_ok=True)
-    files = {
-        "ir.txt": executor.machine_text(),
-        "host_ir.txt": executor.ir_text(),
-        "program.txt": executor.program_text(),
-    }
-    for file_name, text in files.items():
-        with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-            file.write(text)
-    with open(os.path.join(folder, "memory.json"), "w", encoding="utf-8") as file:
-        json.dump({"ipus": executor.memory(), "statistics": dict(executor.statistics())}, file, indent=1)
-    return folder
+    directory = given.get("autoReport.directory", ".")
+    reports.write(executor, directory, name, str(given.get("autoReport.outputDebugInfo", "false")).lower() == "true")
+    return os.path.join(directory, name)
 
 
 def _latency(starts: list[float], ends: list[float]) -> tuple[float, float, float]:

@@ -1,6 +1,7 @@
 """Printing, memory hints, serialised products, back-end attributes and MultiConv: values stay those of torch."""
 
 import copy
+import json
 import re
 import subprocess
 import sys
@@ -130,6 +131,24 @@ def test_memory_hint_reaches_the_operation_behind_the_tensor():
     assert re.search(r"= conv\(.*available_memory=0\.25", text), text
 
 
+@pytest.mark.shows("nop")
+def test_an_operation_that_does_nothing_is_an_operation():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return poptorch.identity_loss(poptorch.nop(x * self.w), "sum")
+
+    model, x = Model(), torch.tensor([3.0, 4.0])
+    trainer = poptorch.trainingModel(model, None, torch.optim.SGD(model.parameters(), lr=1.0))
+    assert trainer(x) == 7 and torch.equal(model.w.detach(), 1 - x)
+    operations = json.loads(trainer._debugGetPopartIR())["maingraph"]
+    assert "Nop" in [op["type"] for op in operations] and torch.equal(poptorch.nop(x), x)
+    trainer.destroy()
+
+
 @pytest.mark.parametrize("value", [1.5, -0.1, "0.2"])
 def test_memory_proportions_outside_0_to_1_are_refused(value):
     with pytest.raises(poptorch.Error) as caught:
@@ -154,6 +173,24 @@ def test_serialised_product_is_matmul(mode, keep_precision, batch):
     product = lambda a, b: poptorch.serializedMatMul(a, b, mode, factor, keep_precision)  # noqa: E731
     torch.testing.assert_close(poptorch.inferenceModel(module_of(product))(a, b), torch.matmul(a, b))
     assert torch.equal(product(a, b), torch.matmul(a, b))  # on the CPU
+
+
+@pytest.mark.parametrize(
+    "mode, shapes",
+    [
+        (Mode.InputChannels, ["[2 6]", "[6 8]"]),
+        (Mode.ReducingDim, ["[4 3]", "[3 8]"]),
+        (Mode.OutputChannels, ["[4 6]", "[6 4]"]),
+    ],
+)
+@pytest.mark.shows("serializedMatMul", "MatMulSerializationMode")
+def test_the_mode_says_where_a_product_is_cut(mode, shapes):
+    run = poptorch.inferenceModel(lambda a, b: poptorch.serializedMatMul(a, b, mode, 2))
+    run.compile(torch.randn(4, 6), torch.randn(6, 8))
+    products = [op for op in json.loads(run._debugGetPopartIR())["maingraph"] if op["type"] == "MatMul"]
+    assert [[tensor["shape"] for tensor in op["inputs"]] for op in products] == [shapes, shapes]
+    kinds = {(op["attributes"]["serialization_mode"], op["attributes"]["serialization_factor"]) for op in products}
+    assert kinds == {(mode.value, "2")}
 
 
 @pytest.mark.shows("identity_loss")
@@ -267,6 +304,21 @@ def test_multi_conv_computes_what_its_convolutions_do():
     torch.testing.assert_close(out, model.a(x) + model.b(x))
     marked = [line for line in text.splitlines() if "multi_conv=0" in line]
     assert len(marked) == 2 and all("= conv(" in line for line in marked)
+
+
+@pytest.mark.parametrize("kind", ["Parallel", "Serial"])
+@pytest.mark.shows("MultiConvPlanType")
+def test_the_plan_of_fused_convolutions_is_shown(kind):
+    convolution = torch.nn.Conv2d(1, 1, 1)
+
+    def forward(x):
+        with poptorch.MultiConv().planType(poptorch.MultiConvPlanType[kind]):
+            return convolution(x)
+
+    run = poptorch.inferenceModel(forward)
+    run.compile(torch.ones(1, 1, 2, 2))
+    (fused,) = [op for op in json.loads(run._debugGetPopartIR())["maingraph"] if op["type"] == "MultiConv"]
+    assert fused["attributes"]["planType"] == kind
 
 
 def dependent(model, x):

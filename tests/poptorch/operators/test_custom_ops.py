@@ -248,6 +248,22 @@ def test_attribute_dictionaries_are_kept_and_equal_ones_are_shared():
     assert [type(a["scale"]) for a in poptorch.attributes_lists[before:]] == [float, int, bool, int]
 
 
+@pytest.mark.shows("accessAttributes")
+def test_a_handle_names_a_dictionary_of_attributes():
+    cube(torch.ones(2), scale=321.0)
+    place = poptorch.attributes_lists.index({"scale": 321.0})
+    assert poptorch.accessAttributes(f"attributes:{place}") is poptorch.attributes_lists[place]
+    for handle, says in [
+        (place, "is a str, got int"),
+        (f"attribute:{place}", "is 'attributes:' and a number"),
+        ("attributes:-1", "is 'attributes:' and a number"),
+        ("attributes:", "is 'attributes:' and a number"),
+        (f"attributes:{len(poptorch.attributes_lists)}", "names no attributes"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            poptorch.accessAttributes(handle)
+
+
 # --- what does not fit
 
 

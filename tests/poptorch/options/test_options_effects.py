@@ -1,9 +1,11 @@
 """What options of chapter 3 do: anchors, counters, synthetic data, floating-point exceptions, devices, reports, excludes."""
 
+import collections
 import gc
 import json
 import logging
 import re
+import sqlite3
 import threading
 import time
 
@@ -404,7 +406,7 @@ def test_reports_are_written_where_profiling_says(tmp_path, monkeypatch):
     options = poptorch.Options().enableProfiling(str(tmp_path)).modelName("small")
     poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
     files = sorted(file.name for file in (tmp_path / "small").iterdir())
-    assert files == ["host_ir.txt", "ir.txt", "memory.json", "program.txt"]
+    assert files == ["host_ir.txt", "ir.txt", "memory.json", "profile.pop", "program.txt"]
     assert json.loads((tmp_path / "small" / "memory.json").read_text())["ipus"][0]["variables"]
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.directory": "elsewhere"}')
     lines = log_lines(lambda: poptorch.Options().enableProfiling("here"))
@@ -429,6 +431,50 @@ def test_engine_options_ask_for_reports(tmp_path):
     options._Popart.setEngineOptions({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
     poptorch.inferenceModel(Net(), options)(torch.randn(2, 4))
     assert "linear" in (tmp_path / "small" / "ir.txt").read_text()
+    assert not (tmp_path / "debug.cbor").exists()
+
+
+def test_the_profile_is_a_database_of_operations_memory_and_statistics(tmp_path):
+    for _ in range(2):  # the second program takes the place of the first
+        run = poptorch.inferenceModel(Net(), poptorch.Options().enableProfiling(str(tmp_path)))
+        run(torch.randn(2, 4))
+    database = sqlite3.connect(tmp_path / "inference" / "profile.pop")
+    listed = json.loads(run._debugGetPopartIR())["maingraph"]
+    assert database.execute("SELECT name, type, ipu FROM operations ORDER BY number").fetchall() == [
+        (op["name"], op["type"], 0) for op in listed
+    ]
+    (memory,) = database.execute("SELECT * FROM memory").fetchall()
+    assert memory[0] == 0 and min(memory[1:]) > 0
+    assert dict(database.execute("SELECT * FROM statistics")) == dict(run._executable.statistics())
+    database.close()
+
+
+def text_of(cbor, at):
+    """A text of fewer than 256 bytes of CBOR."""
+    length, start = (cbor[at + 1], at + 2) if cbor[at] == 0x78 else (cbor[at] & 31, at + 1)
+    assert cbor[at] >> 5 == 3
+    return cbor[start : start + length].decode(), start + length
+
+
+def test_debug_information_says_where_operations_come_from(tmp_path):
+    options = poptorch.Options().enableProfiling(str(tmp_path))
+    options._Popart.setEngineOptions({**options._Popart.options["engineOptions"], "autoReport.outputDebugInfo": "true"})
+    model = torch.nn.Sequential(collections.OrderedDict(fc=torch.nn.Linear(4, 4, bias=False)))
+    poptorch.inferenceModel(model, options)(torch.randn(2, 4))  # the line
+    cbor = (tmp_path / "debug.cbor").read_bytes()
+    assert cbor[0] == 0xA1  # a map of one
+    key, at = text_of(cbor, 1)
+    assert key == "operations" and cbor[at : at + 2] == b"\x81\xa5"  # a list of one, a map of five
+    entry, at = {}, at + 2
+    for _ in range(4):
+        key, at = text_of(cbor, at)
+        entry[key], at = text_of(cbor, at)
+    file = entry.pop("file")
+    assert entry == {"name": "fc/MatMul", "type": "MatMul", "layer": "fc"} and file.endswith("test_options_effects.py")
+    key, at = text_of(cbor, at)
+    assert key == "line" and cbor[at] == 0x19  # a number of two bytes
+    with open(__file__) as source:
+        assert "# the line" in source.read().splitlines()[int.from_bytes(cbor[at + 1 :], "big") - 1]
 
 
 @pytest.mark.shows("Options.sourceLocationExcludes", "Options.appendToLocationExcludes")

@@ -476,3 +476,35 @@ def test_a_parser_that_was_removed_after_the_first_call_is_an_error():
         poptorch.registerCustomArgParser(Box, None)
     with pytest.raises(poptorch.Error, match="Length mismatch for box: expected 1 tensors, got 0"):
         double(Box(torch.ones(2)))
+
+
+def test_a_target_that_was_none_when_compiling_cannot_come_later():
+    class Scores(torch.nn.Module):
+        def forward(self, x, target=None):
+            return x if target is None else torch.nn.functional.mse_loss(x, target)
+
+    x, target = torch.ones(1, 2), torch.zeros(1, 2)
+    for given, later in [((x, None), (x, target)), ((x, target), (x,)), ((x, target), (x, None))]:
+        model = poptorch.inferenceModel(Scores())
+        model.compile(*given)
+        with pytest.raises(poptorch.Error, match="Type mismatch for target"):
+            model(*later)
+        expected = Scores()(*given)
+        assert torch.equal(model(*given), expected)
+        model.destroy()
+        assert torch.equal(model(*later), Scores()(*later))  # compiled again, for these
+
+
+def test_options_may_be_given_again_and_what_is_wrapped_may_be_wrapped_again():
+    options = poptorch.Options()
+    layer = torch.nn.Linear(2, 2)
+    first = poptorch.inferenceModel(layer, options)
+    x = torch.ones(1, 2)
+    for again in (
+        poptorch.inferenceModel(layer, options),
+        poptorch.inferenceModel(first, first.options),
+        poptorch.inferenceModel(first, {}),  # as good as none
+    ):
+        assert torch.equal(again(x), first(x))
+    with pytest.raises(AttributeError, match="frozen"):
+        first.options.deviceIterations(2)

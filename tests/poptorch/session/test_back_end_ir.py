@@ -59,6 +59,41 @@ def test_operations_have_names_types_tensors_and_attributes():
     assert attributes["partialsType"] == "MatMulPartialsType::FLOAT"
 
 
+FLAT, IMAGE = torch.rand(2, 4), torch.rand(2, 4, 6, 6)
+
+
+@pytest.mark.parametrize(
+    "forward, x, expected",
+    [
+        (lambda x: x - 1, FLAT, ["Sub"]),
+        (lambda x: x / 3, FLAT, ["Div"]),
+        (lambda x: x.relu(), FLAT, ["Relu"]),
+        (torch.nn.MaxPool2d(2), IMAGE, ["MaxPool"]),
+        (torch.nn.LogSoftmax(-1), FLAT, ["LogSoftmax"]),
+        (torch.nn.Softmax(-1), FLAT, ["Softmax"]),
+        (torch.nn.GroupNorm(2, 4), IMAGE, ["GroupNormalization"]),
+        (torch.nn.LayerNorm(4), FLAT, ["GroupNormalization"]),
+        (torch.nn.BatchNorm2d(4).eval(), IMAGE, ["BatchNormalization"]),
+        (torch.nn.BatchNorm2d(4).train(), IMAGE, ["BatchNormalization"]),
+        (lambda x: x.T, FLAT, ["Transpose"]),
+        (lambda x: torch.split(x, 2, 1), FLAT, ["Slice", "Slice"]),
+        (lambda x: torch.cat([x, x]), FLAT, ["Concat"]),
+        (lambda x: x.half(), FLAT, ["Cast"]),
+        (lambda x: x.sum(), FLAT, ["ReduceSum"]),
+        (lambda x: torch.nn.functional.l1_loss(x, x), FLAT, ["L1"]),
+        (lambda x: torch.nn.functional.nll_loss(x, torch.tensor([0, 1])), FLAT, ["Nll"]),
+        (lambda x: poptorch.identity_loss(x, "sum"), FLAT, ["IdentityLoss"]),
+        (lambda x: poptorch.ipu_print_tensor(x), FLAT, ["PrintTensor"]),
+        (lambda x: x.gather(1, torch.tensor([[0], [1]])), FLAT, ["Gather"]),
+        (lambda x: torch.bincount(x, minlength=4), torch.tensor([1, 2]), ["ScatterReduce"]),
+    ],
+)
+def test_types_have_the_names_that_programs_look_for(forward, x, expected):
+    made = {"Expand", "Min", "Slice"} if "ScatterReduce" in expected else set()
+    beside = {"Add", "Detach", "Select", "Cast"} - set(expected) | made
+    assert [name for name in types(compiled(forward, x)) if name not in beside - set(expected)] == expected
+
+
 def test_half_partials_are_shown_where_they_were_asked_for():
     options = poptorch.Options()
     options.Precision.setPartialsType(torch.half)
@@ -186,6 +221,10 @@ def test_pipelines_show_copies_stashes_and_checkpoints(checkpoint, stashes):
     assert [op["attributes"]["__ipu_number"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
     assert [op["attributes"]["__pipeline_stage"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
     assert found.count("IpuCopy") >= 2  # there, and a gradient back
+    again = {op["name"].split(":")[0]: op["attributes"]["recompute"] for op in forward if op["type"] in ("Tanh", "MatMul")}
+    assert (again["Tanh"], again["b/MatMul"]) == ("YES", "NO")
+    kept = {op["attributes"]["recompute"] for op in forward if "Checkpoint" in op["name"]}
+    assert kept == ({"NO"} if checkpoint else set())
     assert any("Checkpoint" in op["name"] for op in operations(trainer)) == checkpoint
 
 

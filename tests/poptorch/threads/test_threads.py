@@ -110,6 +110,7 @@ def test_every_native_call_ends_while_another_thread_runs_the_program():
         "add_tensor_names": lambda: native.add_tensor_names([]),
         "anchored": lambda: native.anchored("nothing"),
         "back_end_ir": native.back_end_ir,
+        "debug_info": native.debug_info,
         "call": lambda: native.call((x,)),
         "compile_seconds": lambda: native.compile_seconds,
         "configure": lambda: native.configure({}),

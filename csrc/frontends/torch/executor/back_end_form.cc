@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <set>
 
+#include "frontends/torch/executor/index_groups.h"
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
+#include "ops/indexing/index_support.h"
 #include "support/interruption.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -72,11 +74,6 @@ std::string attribute_text(const Attribute& value) {
   return "";
 }
 
-std::string shape_text(const Shape& shape) {
-  return listed(std::vector<int64_t>(shape.begin(), shape.end()),
-                [](int64_t i) { return std::to_string(i); });
-}
-
 std::string context_name(ir::Context context) {
   if (context == ir::Context::kAccumulateOuter) return "AccumulateOuterFragment";
   return context == ir::Context::kWeightTransfer ? "WeightsFromHostFragment" : "Normal";
@@ -88,7 +85,10 @@ class Maker {
       : forward_(forward), step_(step), partials_(partials), names_(forward_names(forward)) {
     for (const auto& op : forward.graph->ops()) blocks_.insert(op->settings.block);
     std::set<int> ipus;
-    for (const std::string& block : blocks_) ipus.insert(place(block).ipu);
+    for (const std::string& block : blocks_) {
+      ipus.insert(place(block).ipu);
+      last_stage_ = std::max(last_stage_, place(block).stage);
+    }
     pipelined_ = step.schedule == Schedule::kPipelined && ipus.size() > 1;
   }
 
@@ -101,7 +101,7 @@ class Maker {
     if (overlaps) stores();
     if (step_.training) {
       const std::vector<const ir::Graph*> backward = gradient_graphs();
-      if (pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline) stashes();
+      if (recomputes_stages()) stashes();
       for (const ir::Graph* gradient : backward) graph(*gradient, true);
       for (size_t i = 0; i < forward_.inputs.size(); ++i)
         update(forward_.inputs[i], *forward_.graph->inputs()[i]);
@@ -179,13 +179,22 @@ class Maker {
     return found;
   }
 
+  // The list makes neither duplicates nor expanded indices.
+  const ir::Value& listed(const ir::Value& value) const {
+    auto same = groups_.same_as.find(&value);
+    const ir::Value& made = same == groups_.same_as.end() ? value : *same->second;
+    return made.producer() != nullptr && unneeded_.contains(made.producer()) ? *made.producer()->operand(0)
+                                                                             : made;
+  }
+
   std::string value_name(const ir::Value& value) {
     auto at = names_.of.find(&value);
     if (at != names_.of.end()) return at->second;
     return names_.of.emplace(&value, "Gradient___" + value.name()).first->second;
   }
 
-  BackEndTensor tensor(const ir::Value& value) {
+  BackEndTensor tensor(const ir::Value& given) {
+    const ir::Value& value = listed(given);
     return {value_name(value), dtype_name(value.type().dtype), value.type().shape};
   }
 
@@ -214,15 +223,23 @@ class Maker {
 
   void annotate(BackEndOperation& made, const ir::Op& op) const {
     const ir::Settings& settings = op.settings;
+    made.location = op.location;
+    if (is_recomputed(op)) {
+      made.attributes["recompute"] = "YES";
+      made.attributes["recomputetype"] = "Recompute";
+    }
     made.attributes["schedulePriority"] = number(settings.priority);
     for (const auto& [name, value] : op.attributes)
       if (const std::string text = attribute_text(value); !text.empty()) made.attributes.emplace(name, text);
-    constexpr std::string_view kOutline = "__outline.";
+    constexpr std::string_view kOutline = "__outline.", kSerialised = "serialization.";
     for (const auto& [name, value] : settings.outline)
       if (name.starts_with(kOutline)) {
         const std::string key = name.substr(kOutline.size());
         made.attributes[key] = key + ":" + attribute_text(value);
-      } else if (!name.starts_with("multi_conv")) {
+      } else if (name.starts_with(kSerialised)) {  // poptorch.serializedMatMul: of products alone
+        if (made.type == "MatMul")
+          made.attributes["serialization_" + name.substr(kSerialised.size())] = attribute_text(value);
+      } else if (!name.starts_with("multi_conv") && name != ops::kClearsCounts) {
         made.attributes[name] = attribute_text(value);
       }
     if (settings.available_memory)
@@ -235,12 +252,36 @@ class Maker {
     }
     if (made.type == "Conv" || made.type == "MultiConv")
       made.attributes["partialsType[0]"] = partials_.convolutions;
-    if (made.type == "ScatterReduce" || made.type == "Gather") {
+    if (made.type == "ScatterReduce" || made.type == "Gather" || made.type == "GroupedGather") {
       made.attributes.emplace("group_size", "1");
       const Attribute* dim = op.attributes.find("dim");
       if (dim != nullptr && std::holds_alternative<int64_t>(*dim))
         made.attributes["axis"] = attribute_text(*dim);
     }
+    if (made.type == "ScatterReduce") {
+      made.attributes["reduction"] = reduction_of(op);
+      const ir::Op* index = op.operand(1)->producer();
+      const bool by_slices = op.is("index_add") || op.is("index_copy");
+      made.attributes["index_broadcasted"] = by_slices || unneeded_.contains(index) ? "false" : "true";
+    }
+  }
+
+  static std::string reduction_of(const ir::Op& op) {
+    if (!op.is("scatter")) return op.is("index_copy") ? "none" : "sum";
+    const std::string mode = op.attributes.text("mode", "assign");
+    return mode == "assign" ? "none" : mode == "multiply" ? "mul" : mode;
+  }
+
+  // Operations of one key as one: their operands and results one after the other.
+  void join(BackEndOperation& made, const std::vector<const ir::Op*>& members) {
+    size_t size = 0;
+    for (const ir::Op* op : members) {
+      size += op->settings.outline.find(ops::kClearsCounts) != nullptr ? 2 : 1;
+      if (op == members.front()) continue;
+      for (int i = 0; i < op->operand_count(); ++i) made.inputs.push_back(tensor(*op->operand(i)));
+      made.outputs.push_back(tensor(*op->result()));
+    }
+    made.attributes["group_size"] = std::to_string(size);
   }
 
   // PopART's in-place form: the first operand is read by nobody else and is no state.
@@ -269,22 +310,27 @@ class Maker {
   }
 
   void graph(const ir::Graph& graph, bool backward) {
-    for (const auto& op : graph.ops()) {
+    groups_ = group_indexing(graph);
+    unneeded_ = unneeded_expansions(graph);
+    for (const std::vector<const ir::Op*>& members : groups_.entries) {
       poll_interruption();
-      if (op->is("constant")) continue;
+      const ir::Op* op = members.front();
+      if (op->is("constant") || unneeded_.contains(op)) continue;
       const ir::Context context = backward ? ir::Context::kBackward : op->settings.context;
-      copies(*op, context);
+      for (const ir::Op* member : members) copies(*member, context);
       if (const Attribute* block = op->settings.outline.find("multi_conv"); block != nullptr && !backward) {
         convolution_of(*op, std::get<int64_t>(*block));
         continue;
       }
-      const std::string type = type_name(*op), prefix = backward ? "Gradient___" : "";
+      std::string type = type_name(*op), prefix = backward ? "Gradient___" : "";
+      if (type == "Gather" && members.size() > 1) type = "GroupedGather";
       BackEndOperation made = start(type, prefix + operation_name(*op, type), op->settings.block, context);
       for (int i = 0; i < op->operand_count(); ++i)
         if (op->operand(i) != nullptr) made.inputs.push_back(tensor(*op->operand(i)));
       for (int r = 0; r < op->result_count(); ++r) made.outputs.push_back(tensor(*op->result(r)));
       if (op->is("linear") && type == "Add") split_linear(*op, made);
       annotate(made, *op);
+      if (!group_key(*op).empty()) join(made, members);
       if (!backward && type != "Identity" && reuses_operand(*op)) made.name += ":InPlace";
       form_.operations.push_back(std::move(made));
     }
@@ -321,15 +367,22 @@ class Maker {
     for (int r = 0; r < op.result_count(); ++r) made.outputs.push_back(tensor(*op.result(r)));
   }
 
-  // One for each tensor that enters a recomputed stage from outside, and for each checkpoint. The last stage is
-  // followed by its own backward pass, so nothing of it is recomputed.
+  bool recomputes_stages() const {
+    return step_.training && pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline;
+  }
+  // The last stage is followed by its own backward pass, so nothing of it is recomputed.
+  bool is_recomputed(const ir::Op& op) const {
+    return op.graph() == forward_.graph && recomputes_stages() &&
+           op.settings.recompute != ir::Recompute::kCheckpoint &&
+           place(op.settings.block).stage != last_stage_;
+  }
+
+  // One for each tensor that enters a recomputed stage from outside, and for each checkpoint.
   void stashes() {
-    int last = 0;
-    for (const std::string& block : blocks_) last = std::max(last, place(block).stage);
     std::set<std::pair<const ir::Value*, int>> kept;
     for (const auto& op : forward_.graph->ops()) {
       const int stage = place(op->settings.block).stage;
-      if (stage == last) continue;
+      if (stage == last_stage_) continue;
       for (int i = 0; i < op->operand_count(); ++i) {
         const ir::Value* value = op->operand(i);
         if (value == nullptr) continue;
@@ -410,90 +463,18 @@ class Maker {
   BackEndForm form_;
   std::set<std::string> blocks_;
   bool pipelined_ = false;
+  int last_stage_ = 0;
+  IndexGroups groups_;                          // of the graph that is listed
+  std::unordered_set<const ir::Op*> unneeded_;  // expanded indices of it
   std::set<std::pair<const ir::Value*, int>> copied_;
   std::map<int64_t, size_t> multi_convs_;
 };
-
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') made += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", c);
-      made += escape;
-    } else {
-      made += c;
-    }
-  }
-  return made + "\"";
-}
-
-template <typename List, typename F>
-std::string array(const List& list, F text) {
-  std::string made = "[";
-  size_t index = 0;
-  for (const auto& entry : list) {
-    if (index > 0) made += ",";
-    made += text(entry, index++);
-  }
-  return made + "]";
-}
 
 }  // namespace
 
 BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
                           const PartialsTypes& partials) {
   return Maker(forward, step, partials).make();
-}
-
-std::string BackEndForm::json() const {
-  return "{\"maingraph\":" +
-         array(operations,
-               [](const BackEndOperation& op, size_t) {
-                 poll_interruption();
-                 std::string made =
-                     "{\"type\":" + quoted(op.type) + ",\"name\":" + quoted(op.name) + ",\"inputs\":";
-                 made += array(op.inputs, [](const BackEndTensor& t, size_t i) {
-                   return "{\"name\":" + quoted(t.name) + ",\"shape\":" + quoted(shape_text(t.shape)) +
-                          ",\"type\":" + quoted(t.dtype) + ",\"index\":" + quoted(std::to_string(i)) + "}";
-                 });
-                 made +=
-                     ",\"outputs\":" + array(op.outputs, [](const BackEndTensor& t, size_t i) {
-                       return "{\"name\":" + quoted(t.name) + ",\"index\":" + quoted(std::to_string(i)) + "}";
-                     });
-                 made += ",\"attributes\":{";
-                 bool first = true;
-                 for (const auto& [name, text] : op.attributes) {
-                   made += (first ? "" : ",") + quoted(name) + ":" + quoted(text);
-                   first = false;
-                 }
-                 return made + "}}";
-               }) +
-         "}";
-}
-
-std::vector<std::string> BackEndForm::dump() const {
-  static const std::set<std::string> kOwn{"MultiConv",      "ScatterReduce", "Nll",       "L1",
-                                          "IdentityLoss",   "PrintTensor",   "IpuCopy",   "Stash",
-                                          "RestoreInplace", "HostLoad",      "HostStore", "IoTileCopy"};
-  std::vector<std::string> blocks;
-  for (size_t number = 0; number < operations.size(); ++number) {
-    const BackEndOperation& op = operations[number];
-    const bool own = kOwn.contains(op.type) || op.type.ends_with("VarUpdate") || op.type.ends_with("Grad") ||
-                     op.type.ends_with("Updater");
-    std::string text = "\n\nOp \"" + op.name + "\", " + std::to_string(number) + " of type " +
-                       (own ? "ai.graphcore." : "ai.onnx.") + op.type + ":1\n    inputs";
-    for (const BackEndTensor& t : op.inputs)
-      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
-    text += "\n    outputs";
-    for (const BackEndTensor& t : op.outputs)
-      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
-    text += "\n    attributes";
-    for (const auto& [name, value] : op.attributes) text += "\n        " + name + ": " + value;
-    blocks.push_back(std::move(text));
-  }
-  return blocks;
 }
 
 }  // namespace ipu::frontends::torch_frontend

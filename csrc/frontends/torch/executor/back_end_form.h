@@ -3,6 +3,7 @@
 // ours; what reads it needs `BackEndForm` only, so its source can be another form of the program one day.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -41,12 +42,15 @@ struct BackEndOperation {
   std::string type, name;
   std::vector<BackEndTensor> inputs, outputs;
   std::map<std::string, std::string> attributes;
+  ir::Location location = nullptr;  // nullptr: no line of the user's
 };
 struct BackEndForm {
   std::vector<BackEndOperation> operations;  // of the main graph, in order
 
   // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}]}
   std::string json() const;
+  // What reports say of where operations come from, as CBOR: {"operations": [{"name", "type", "layer", "file", "line"}]}.
+  std::vector<uint8_t> debug_info() const;
   // A block of lines for each operation.
   std::vector<std::string> dump() const;
 };

@@ -2,8 +2,10 @@
 #include <list>
 #include <map>
 #include <string>
+#include <unordered_set>
 
 #include "frontends/torch/executor/back_end_form.h"
+#include "frontends/torch/executor/index_groups.h"
 #include "support/log.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -69,10 +71,17 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// %1 = popart::matmul[trans_a=0](%2, %3), without the type of the result.
+// %1 = popart::matmul[trans_a=0](%2, %3), without the type of the result; by the names of torch aten::mm.
 class Nodes {
  public:
+  using Ops = std::unordered_set<const ir::Op*>;
+  // Results of `left_out` are what they expand.
+  explicit Nodes(const Ops& left_out, bool names_of_torch = false)
+      : left_out_(left_out), names_of_torch_(names_of_torch) {}
+
   std::string value(const ir::Value* value) {
+    if (value->producer() != nullptr && left_out_.contains(value->producer()))
+      value = value->producer()->operand(0);
     return "%" + std::to_string(numbers_.try_emplace(value, numbers_.size() + 1).first->second);
   }
   std::string fresh() {
@@ -81,7 +90,7 @@ class Nodes {
   }
 
   std::string node(const ir::Op& op) {
-    std::string text = "popart::" + lower_case(type_name(op));
+    std::string text = name(op);
     std::string attributes;
     for (const auto& [name, attribute] : op.attributes) {
       std::string shown;
@@ -104,6 +113,14 @@ class Nodes {
   }
 
  private:
+  std::string name(const ir::Op& op) const {
+    if (names_of_torch_ && op.origin != nullptr)
+      return op.origin->domain + "::" + op.origin->type.substr(0, op.origin->type.find('.'));
+    return "popart::" + lower_case(type_name(op));
+  }
+
+  const Ops& left_out_;
+  const bool names_of_torch_;
   std::map<const void*, size_t> numbers_;
   std::list<int> spare_;  // addresses of values that the graph does not have
 };
@@ -114,15 +131,28 @@ std::string proportion(double value) {
   return text;
 }
 
-void log_text(const ForwardGraph& forward) {
-  Nodes nodes;
+// Expanded indices that the back end reads without making them.
+void log_expansions(const ForwardGraph& forward, const Nodes::Ops& unneeded) {
+  const Nodes::Ops none;
+  Nodes nodes(none, true);
+  for (const auto& op : forward.graph->ops()) {
+    if (!unneeded.contains(op.get())) continue;
+    const bool gathers = op->result()->uses().front().user->is("gather");
+    log(gathers ? LogLevel::kDebug : LogLevel::kTrace,
+        (gathers ? "Optimising gather: " : "Removing index expansion node: ") + nodes.value(op->result()) +
+            " : " + torch_type(op->result()->type()) + " = " + nodes.node(*op));
+  }
+}
+
+void log_text(const ForwardGraph& forward, const Nodes::Ops& unneeded) {
+  Nodes nodes(unneeded);
   std::string text = "Graph before lowering to PopART:\ngraph(";
   const auto& inputs = forward.graph->inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
     text += (i == 0 ? "" : ",\n      ") + nodes.value(inputs[i]) + " : " + torch_type(inputs[i]->type());
   text += "):\n";
   for (const auto& op : forward.graph->ops()) {
-    if (op->is("constant") || op->result_count() == 0) continue;
+    if (op->is("constant") || op->result_count() == 0 || unneeded.contains(op.get())) continue;
     const std::string node = nodes.node(*op);
     std::string results;
     for (int r = 0; r < op->result_count(); ++r)
@@ -169,14 +199,16 @@ std::string place_of(const ir::Op& op, const StepOptions& step) {
 }  // namespace
 
 void log_graph(const ForwardGraph& forward, const StepOptions& step) {
-  if (log_enabled(LogLevel::kTrace)) log_text(forward);
   if (!log_enabled(LogLevel::kDebug)) return;
+  const Nodes::Ops unneeded = unneeded_expansions(*forward.graph);
+  log_expansions(forward, unneeded);
+  if (log_enabled(LogLevel::kTrace)) log_text(forward, unneeded);
   const ForwardNames names = forward_names(forward);
-  Nodes nodes;
+  Nodes nodes(unneeded, true);
   log_inputs(forward, names, nodes);
   log(LogLevel::kDebug, "Graph lowered to PopART {");
   for (const auto& op : forward.graph->ops()) {
-    if (op->is("constant") || op->result_count() == 0) continue;
+    if (op->is("constant") || op->result_count() == 0 || unneeded.contains(op.get())) continue;
     const std::string node = nodes.node(*op);
     std::string made, types;
     for (int r = 0; r < op->result_count(); ++r) {

@@ -150,16 +150,16 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
 }
 
 // Keeps what programs ask for later, and logs it.
-void Executor::keep_description(const BackEndForm& form, const ForwardGraph& forward) {
-  back_end_ir_ = form.json();
+void Executor::keep_description(BackEndForm form, const ForwardGraph& forward) {
+  form_ = std::move(form);
   for (const ir::Variable& variable : forward.graph->module()->variables())
     if (variable.role == "optimizer_state") tensor_names_.push_back(variable.name);
-  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "Popart IR: " + back_end_ir_);
+  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "Popart IR: " + form_.json());
   log_backend("popart", LogLevel::kTrace, "a forward graph was read");
   log_backend("ir", LogLevel::kInfo,
-              "the main graph has " + std::to_string(form.operations.size()) + " operations");
+              "the main graph has " + std::to_string(form_.operations.size()) + " operations");
   if (backend_log_enabled(LogLevel::kDebug))
-    for (const std::string& block : form.dump()) log_backend("ir", LogLevel::kDebug, block);
+    for (const std::string& block : form_.dump()) log_backend("ir", LogLevel::kDebug, block);
   log_backend("session", LogLevel::kTrace, "preparing a session");
 }
 

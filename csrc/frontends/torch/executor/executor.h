@@ -20,12 +20,11 @@
 #include "frontends/common/step_builder.h"
 #include "frontends/torch/capture/captured.h"
 #include "frontends/torch/executor/anchors.h"
+#include "frontends/torch/executor/back_end_form.h"
 #include "runtime/session.h"
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
-
-struct BackEndForm;  // back_end_form.h
 
 // What the options of a wrapper say about a program.
 struct CompileSettings {
@@ -86,8 +85,10 @@ class Executor {
   // Before attaching.
   void configure(const RunSettings& settings);
   std::vector<std::string> tensor_names() const { return tensor_names_; }
-  // The program as the back end would list it (back_end_form.h); "" when nothing runs on a device.
-  const std::string& back_end_ir() const { return back_end_ir_; }
+  // The program as the back end would list it, as JSON; without operations when nothing runs on a device.
+  std::string back_end_ir() const { return back_end_ir_.empty() ? form_.json() : back_end_ir_; }
+  // Where its operations come from, as CBOR; without operations for a program from a file.
+  std::vector<uint8_t> debug_info() const { return form_.debug_info(); }
   // Of a program from a file: what save wrote.
   void set_description(std::string back_end_ir, std::vector<std::string> names) {
     back_end_ir_ = std::move(back_end_ir);
@@ -125,7 +126,7 @@ class Executor {
     std::vector<int> also;  // inputs that must be the same tensor
   };
   executable::Executable build(Captured& captured, const CompileSettings& settings);
-  void keep_description(const BackEndForm& form, const ForwardGraph& forward);
+  void keep_description(BackEndForm form, const ForwardGraph& forward);
   // Fills in what run() reads.
   void bind_signature(executable::Executable executable);
   void bind_synthetic(runtime::Session::Call& call);
@@ -139,7 +140,8 @@ class Executor {
   std::vector<Output> outputs_;
   std::vector<Mutated> mutated_;
   std::vector<std::string> tensor_names_;
-  std::string back_end_ir_ = "{}";
+  BackEndForm form_;                    // of a program that was compiled here
+  std::string back_end_ir_;             // of one from a file
   bool has_wide_floats_ = false;        // f64 streams
   std::atomic<int> synthetic_data_{0};  // of RunSettings
   std::vector<at::Tensor> synthetic_;   // per input; with the device held, as the next
