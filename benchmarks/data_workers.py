@@ -3,6 +3,7 @@
 
     python benchmarks/data_workers.py [--workers 1 --workers 8 --workers 32] [--repeats 3]
 
+`Sync` is poptorch's loader whose workers the program itself forks, as torch's; the others are the sharing strategies of `Async`.
 Each figure is the best of some fresh programs, from the constructor (imports are done) to the first batch in hand. `first` is
 the first loader of a program, `next` the second one, which finds the fork server ready. Memory is what all processes of the
 program hold together, pages that they share counted once (Pss), at the first batch.
@@ -14,6 +15,8 @@ import os
 import pathlib
 import subprocess
 import sys
+
+SHARING = ("Fork", "ForkServer", "SharedMemory", "FileSystem")
 
 PROGRAM = """
 import json, os, sys, time, warnings
@@ -47,10 +50,11 @@ def main(kind, workers):
         if kind == "torch":
             loader = torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=workers)
         else:
-            options = dict(sharing_strategy=poptorch.SharingStrategy[kind])
-            loader = poptorch.DataLoader(
-                poptorch.Options(), Rows(), batch_size=8, num_workers=workers, mode=poptorch.DataLoaderMode.Async,
-                async_options=options)
+            how = dict(mode=poptorch.DataLoaderMode.Sync)
+            if kind != "Sync":
+                how = dict(mode=poptorch.DataLoaderMode.Async,
+                           async_options=dict(sharing_strategy=poptorch.SharingStrategy[kind]))
+            loader = poptorch.DataLoader(poptorch.Options(), Rows(), batch_size=8, num_workers=workers, **how)
         items = iter(loader)
         next(items)
         said[name] = time.monotonic() - began
@@ -85,7 +89,7 @@ def main():
     parser.add_argument("--workers", type=int, action="append")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
-    kinds = ("torch", "Fork", "ForkServer", "SharedMemory")
+    kinds = ("torch", "Sync", *SHARING)
     program = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"data_workers_{os.getpid()}.py"
     program.write_text(PROGRAM)
     try:

@@ -59,7 +59,9 @@ def train(model, images, labels):
     records = ipu_core.read_onnx(model, trained=names)
     optimizer = {"kind": "sgd", "lr": 0.1, "momentum": 0.9}
     # One run makes UPDATES updates: inputs have a dimension of that size in front.
-    session = ipu_core.compile_model(records, loss="loss", optimizer=optimizer, device_iterations=UPDATES)
+    session = ipu_core.compile_model(
+        records, ipu_core.Program(loss="loss", optimizer=optimizer, device_iterations=UPDATES)
+    )
     order = np.random.default_rng(1)
     for epoch in range(EPOCHS):
         chosen = order.permutation(len(labels))[: UPDATES * BATCH]

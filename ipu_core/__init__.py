@@ -23,6 +23,9 @@ or given as the nodes of a model, which `read_onnx` takes from an ONNX file:
     >>> session = ipu_core.compile_model(ipu_core.read_onnx("network.onnx"))
 """
 
+from __future__ import annotations
+
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,15 +64,26 @@ def compile(text: str, *, source: str = "<text>", replicas: int = 1, processes: 
     return _native.compile(text, source, replicas, processes)
 
 
-def compile_model(
-    model: Mapping[str, Any],
-    *,
-    loss: str | None = None,
-    optimizer: Mapping[str, Any] | None = None,
-    device_iterations: int = 1,
-    accumulation: int = 1,
-    replicas: int = 1,
-) -> Session:
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What one run of a model does.
+
+    Args:
+        loss: name of the value of the graph to minimise; None: inference.
+        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop.
+        device_iterations: weight updates, or passes in inference, of one run.
+        accumulation: micro-batches of one weight update; their gradients are averaged.
+        replicas: copies of the program that run side by side.
+    """
+
+    loss: str | None = None
+    optimizer: Mapping[str, Any] | None = None
+    device_iterations: int = 1
+    accumulation: int = 1
+    replicas: int = 1
+
+
+def compile_model(model: Mapping[str, Any], program: Program = Program()) -> Session:
     """Compiles a model that is given as records. Streams of the session have the names of its inputs and outputs,
     variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
 
@@ -79,32 +93,18 @@ def compile_model(
             "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
             "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""
             for an operand or result that is absent. Nodes stand after those whose results they read.
-        loss: name of the value of the graph to minimise; None: inference.
-        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop.
-        device_iterations: weight updates, or passes in inference, of one run.
-        accumulation: micro-batches of one weight update; their gradients are averaged.
-        replicas: copies of the program that run side by side.
+        program: what one run does; one pass of inference unless it says otherwise.
 
     Raises:
         Error: the model has operators that cannot be imported (all are listed), records that do not fit together,
-            or cannot be compiled.
+            or cannot be compiled; or the program is none for it.
     """
-    program = _program_options(loss, optimizer, device_iterations, accumulation, replicas)
-    return _native.compile_model(dict(model), program)
+    return _native.compile_model(dict(model), _complete(program))
 
 
-def model_text(
-    model: Mapping[str, Any],
-    *,
-    loss: str | None = None,
-    optimizer: Mapping[str, Any] | None = None,
-    device_iterations: int = 1,
-    accumulation: int = 1,
-    replicas: int = 1,
-) -> str:
+def model_text(model: Mapping[str, Any], program: Program = Program()) -> str:
     """The IR of a model before any pass, as text; arguments and errors of `compile_model`."""
-    program = _program_options(loss, optimizer, device_iterations, accumulation, replicas)
-    return _native.model_text(dict(model), program)
+    return _native.model_text(dict(model), _complete(program))
 
 
 def importers(domain: str = "ai.onnx") -> list[tuple[str, int, int]]:
@@ -112,30 +112,23 @@ def importers(domain: str = "ai.onnx") -> list[tuple[str, int, int]]:
     return _native.importers(domain)
 
 
-def _program_options(
-    loss: str | None, optimizer: Mapping[str, Any] | None, device_iterations: int, accumulation: int, replicas: int
-) -> dict[str, Any]:
-    program: dict[str, Any] = {
-        "device_iterations": device_iterations,
-        "accumulation": accumulation,
-        "replicas": replicas,
-    }
+def _complete(program: Program) -> dict[str, Any]:
+    """The program with all that its optimizer has, without what it does not use."""
+    complete = dataclasses.asdict(program)
+    loss, optimizer = complete.pop("loss"), complete.pop("optimizer")
     if (loss is None) != (optimizer is None):
         raise Error("training takes both a loss and an optimizer; inference takes neither")
     if loss is None:
-        if accumulation != 1:
-            raise Error(f"accumulation is {accumulation}: it is for training, and there is no loss")
-        return program
-    given = dict(optimizer or {})
-    kind = given.get("kind", "sgd")
+        if program.accumulation != 1:
+            raise Error(f"accumulation is {program.accumulation}: it is for training, and there is no loss")
+        return complete
+    kind = optimizer.get("kind", "sgd")
     known = _HYPER_PARAMETERS.get(kind)
     beside = {"kind", "lr", "nesterov"} if kind == "sgd" else {"kind", "lr"}
-    unknown = sorted(given.keys() - beside - (known or given).keys())
+    unknown = sorted(optimizer.keys() - beside - (known or optimizer).keys())
     if unknown:
         raise Error(f"unknown value of the optimizer: '{unknown[0]}'; {kind} has lr, {', '.join(known or ())}")
-    program["loss"] = loss
-    program["optimizer"] = {"kind": kind, **(known or {}), **given}
-    return program
+    return complete | {"loss": loss, "optimizer": {"kind": kind, **(known or {}), **optimizer}}
 
 
 def interpret(

@@ -55,6 +55,10 @@ from poptorch._impl.capture.device_ops import (
     serializedMatMul as serializedMatMul,
     set_available_memory as set_available_memory,
 )
+from poptorch._impl.capture.overlap import (
+    set_overlap_for_input as set_overlap_for_input,
+    set_overlap_for_output as set_overlap_for_output,
+)
 from poptorch._impl.session.executor import PoplarExecutor as PoplarExecutor
 from poptorch._impl.session.load import load as load
 from poptorch._impl.session import precompiled as _precompiled

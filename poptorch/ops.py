@@ -114,7 +114,8 @@ class Block(torch.nn.Module):
 
     Args:
         user_id: id (str); None takes the next automatic id each time the block is entered.
-        ipu_id: IPU (int) of the block unless its stage fixes one.
+        ipu_id: IPU (int) of the block unless its stage fixes one. An id may be entered on several IPUs: it stays one stage
+            or phase. None goes where the id was entered last.
 
     Example:
         >>> with poptorch.Block("head", ipu_id=1):

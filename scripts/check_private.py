@@ -21,7 +21,7 @@ EXCEPTIONS = {
     "_ipu": _OPTIONS,
     "_module_namescope": _OPTIONS,
     "_parts": _OPTIONS,
-    "_place": _OPTIONS,
+    "_places": _OPTIONS,
     "_plain": _OPTIONS,
     "_popart": _OPTIONS,
     "_relax_optimizer_checks": _OPTIONS,

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the table of public names in docs/compatibility.md from the marks of tests and the built package.
+"""Writes the tables of public names and of sharp edges in docs/compatibility.md from marks of tests and the built package.
 
-scripts/compatibility.py            rewrites the table
+scripts/compatibility.py            rewrites the tables
 scripts/compatibility.py --check    fails when the page is not what would be written
 
-A name works when it is there and a test is marked that would fail if it did nothing (scripts/public_names.py).
+A name works when it is there and a test is marked that would fail if it did nothing, and each sharp edge needs a test that
+shows what is done here (scripts/public_names.py).
 """
 
 import argparse
@@ -15,7 +16,6 @@ import public_names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
-BEGIN, END = "<!-- names: begin (generated) -->", "<!-- names: end -->"
 REFUSED = "Not available in this version"
 WORKS, NOT_SHOWN, NO_EFFECT, NOT_YET = STATES = "works", "there, not shown by a test", "no effect", "not yet"
 
@@ -73,15 +73,36 @@ def table(tests):
     return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
 
 
+def edges(found, marks):
+    """The table of sharp edges. Ends the program for a row that no test shows, or that is shown and said to be not there."""
+    lines = ["| row | PopTorch 3.4 | here | a test that shows it |", "|---|---|---|---|"]
+    for number, (state, theirs, here) in found.items():
+        if (state == "not yet") == (number in marks):
+            sys.exit(f"row {number} of scripts/sharp_edges.txt is '{state}', and {len(marks.get(number, []))} tests show it")
+        said = f"{state}: {here}" if here else state
+        lines.append(f"| {number} | {theirs} | {said} | {f'`{marks[number][0]}`' if number in marks else ''} |")
+    return "\n".join(lines)
+
+
+def edges_of(tests):
+    found = public_names.read_edges()
+    return edges(found, public_names.read_marks(tests, found, "edge", public_names.EDGES))
+
+
+def replaced(page, section, text):
+    begin, end = f"<!-- {section}: begin (generated) -->", f"<!-- {section}: end -->"
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
     parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "tests", help="the folder whose marks are read")
     arguments = parser.parse_args()
     page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    wanted = f"{before}{BEGIN}\n{table(arguments.tests)}\n{END}{after}"
+    wanted = replaced(page, "names", table(arguments.tests))
+    wanted = replaced(wanted, "edges", edges_of(arguments.tests))
     if not arguments.check:
         PAGE.write_text(wanted)
     elif page != wanted:

@@ -24,8 +24,10 @@ double seconds() {
 }
 
 TensorSpec plain(Shape s) { return TensorSpec::plain(DType::kF32, std::move(s)); }
-TensorSpec packed(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::kPacked64}; }
-TensorSpec nhwc(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::kNhwc}; }
+TensorSpec packed(Shape s) {
+  return {DType::kF32, s, contiguous_strides(s), Layout::panels_of_matrix(s.back())};
+}
+TensorSpec nhwc(Shape s) { return {DType::kF32, s, contiguous_strides(s), Layout::channels_last(s.size())}; }
 
 std::byte* allocate(int64_t bytes, DType dtype = DType::kF32) {
   auto size = static_cast<size_t>((bytes + 127) / 64 * 64);

@@ -94,17 +94,26 @@ void define_capture(py::module_& m) {
             return kinds;
           },
           "Kinds of the captured operations, in order.")
+      .def_property_readonly(
+          "overlaps",
+          [](const tf::Captured& c) {
+            module_of(c);
+            return std::any_of(c.graph->ops().begin(), c.graph->ops().end(), [](const auto& op) {
+              return op->is("overlap_mark") && op->attributes.text("mode") != "no_overlap";
+            });
+          },
+          "An input or output is marked as overlapped.")
       .def_readonly("inputs", &tf::Captured::inputs)
       .def_readonly("states", &tf::Captured::states)
       .def_readonly("outputs", &tf::Captured::outputs)
       .def(
           "blocks",
           [](const tf::Captured& c) {
-            std::vector<std::pair<std::string, py::object>> blocks;
-            for (const tf::BlockSpec& b : c.blocks) blocks.emplace_back(b.id, or_none(b.ipu));
+            std::vector<std::tuple<std::string, std::string, py::object>> blocks;
+            for (const tf::BlockSpec& b : c.blocks) blocks.emplace_back(b.key, b.id, or_none(b.ipu));
             return blocks;
           },
-          "(block id, IPU or None) in order of first appearance.")
+          "(key, block id, IPU or None) in order of first appearance. An id on several IPUs has an entry for each.")
       .def_property_readonly("mutated_inputs", [](const tf::Captured& c) {
         std::vector<int> indices;
         for (const tf::MutatedInput& i : c.mutated_inputs) indices.push_back(i.input);

@@ -119,6 +119,7 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.step.accumulators = location_of(d, "location_accumulator");
   s.step.activations = location_of(d, "location_activation");
   s.step.io_tiles = number("io_tiles", 0);
+  s.step.prefetch_depth = number("prefetch_depth", 1);
   s.step.mean_reduction = flag("mean_reduction", true);
   s.step.running_mean = flag("running_mean", false);
   s.step.recomputation = ir::recomputation_mode(number("recomputation", 0));

@@ -61,7 +61,7 @@ std::vector<py::dict> take_trace(tf::Executor& executor) {
   for (const emulator::TraceEvent& e : without_gil([&] { return executor.session().take_trace(); })) {
     py::dict d;
     d["replica"] = e.replica;
-    d["ipu"] = e.ipu;
+    d["ipu"] = executor.session().program()->ipu_of(e.ipu);
     d["instruction"] = e.instruction;
     d["iteration"] = e.iteration;
     d["begin_ns"] = e.begin_ns;
@@ -69,6 +69,8 @@ std::vector<py::dict> take_trace(tf::Executor& executor) {
     const program::Program& p = *executor.session().program();
     const program::Instruction& instruction = p.ipus.at(e.ipu).instructions.at(e.instruction);
     d["kernel"] = instruction.kernel;
+    d["step"] = program::to_string(instruction.opcode);
+    d["io_tiles"] = p.ipus.at(e.ipu).io_of >= 0;
     if (instruction.origin >= 0) {
       const program::Origin& origin = p.origins.at(instruction.origin);
       d["op"] = origin.op;
@@ -89,7 +91,7 @@ std::vector<py::dict> memory(tf::Executor& executor) {
   if (session.program() == nullptr) return ipus;
   const program::Program& p = *session.program();
   const std::vector<int64_t> host_bytes = without_gil([&] { return session.host_bytes(); });
-  for (size_t i = 0; i < p.ipus.size(); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(p.ipu_count()); ++i) {
     py::dict d;
     std::vector<std::string> variables;
     for (const program::Variable& v : p.variables) {

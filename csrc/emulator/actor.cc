@@ -57,6 +57,12 @@ void set_external(Actor& actor, const Step& step, std::byte* address) {
     actor.pointers[reference.pointer] = address + reference.byte_offset;
 }
 
+// A moment of the trace that ends now.
+void note(Actor& actor, const Step& step, int at, int64_t begin_ns) {
+  actor.trace.push_back({actor.replica, actor.ipu, at,
+                         step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin_ns, now_ns()});
+}
+
 // The kernel that reads what the load at `at` gives: the user's line an error about the value is about. The
 // load itself where there is none.
 int first_reader(const std::vector<program::Instruction>& steps, int at) {
@@ -125,6 +131,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
   const std::vector<program::HostElements>& moved = elements[entry];
   const int end = actor.end;
   const bool polls = worker == 0 && options.interrupted, has_faults = faulty_run != 0;
+  const bool traces_rings = options.trace && program->ipus[actor.ipu].io_of >= 0;
   const bool watched = polls || has_faults, checks_floats = options.check_floating_point;
   int at = actor.at;
   try {
@@ -162,10 +169,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
           if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           if (checks_floats) check_floats(program->ipus[actor.ipu].instructions[at], given, pointers);
-          if (options.trace)
-            actor.trace.push_back({actor.replica, actor.ipu, at,
-                                   step.loop_counter < 0 ? 0 : actor.counters[step.loop_counter], begin,
-                                   now_ns()});
+          if (options.trace) note(actor, step, at, begin);
           break;
         }
         case Opcode::kLoop:
@@ -197,6 +201,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           at = step.target - 1;
           break;
         case Opcode::kStreamLoad: {
+          const int64_t begin = options.trace ? now_ns() : 0;
           const EdgeConversion& stream = streams[step.object];
           StreamPort& port = *ports[step.object];
           StreamTimes& times = actor.times[step.object];
@@ -209,6 +214,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (step.in_place && port.stays()) {
             clock.ends_as_it_begins();
             set_external(actor, step, const_cast<std::byte*>(from));
+            if (options.trace) note(actor, step, at, begin);
             break;
           }
           std::byte* to = step.in_place ? actor.landings[step.external].data() : pointers[0];
@@ -220,9 +226,11 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           actor.narrowed += changed;
           if (step.in_place) set_external(actor, step, to);
           if (!port.stays()) port.complete(actor.replica);
+          if (options.trace) note(actor, step, at, begin);
           break;
         }
         case Opcode::kStreamStore: {
+          const int64_t begin = options.trace ? now_ns() : 0;
           const EdgeConversion& stream = streams[step.object];
           StreamPort& port = *ports[step.object];
           const StreamPort::Slot slot = port.reserve(actor.replica, stops[worker]);
@@ -237,14 +245,17 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (!arrives) break;
           stream.store(pointers[0], slot);
           if (!port.stays()) port.commit(actor.replica);
+          if (options.trace) note(actor, step, at, begin);
           break;
         }
         case Opcode::kPush: {
           Ring& c = ring(actor, step.object);
           if (!wait_for_space(actor, c, at)) return Outcome::kParked;
+          const int64_t begin = traces_rings ? now_ns() : 0;
           int64_t pushed = c.pushed.load(std::memory_order_relaxed);
           std::memcpy(c.slots + pushed % c.capacity * c.stride, pointers[0], static_cast<size_t>(c.bytes));
           c.pushed.store(pushed + 1, std::memory_order_seq_cst);
+          if (traces_rings) note(actor, step, at, begin);
           wake_if_waiting(*c.consumer, &c);
           break;
         }

@@ -243,8 +243,9 @@ void Engine::Impl::allocate() {
         times.begin_ns.assign(static_cast<size_t>(most), 0);
         times.end_ns = times.begin_ns;
       }
-      fault_before_allocation(i);
-      actor.arena = HostMemory(program->ipus[i].arena_bytes, fmt::format("the arena of IPU {}", i));
+      fault_before_allocation(program->ipu_of(i));
+      actor.arena =
+          HostMemory(program->ipus[i].arena_bytes, "the arena of " + program::processor_name(*program, i));
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
       actor.landings.resize(ipus[i].externals.size());
@@ -385,13 +386,15 @@ int64_t Engine::take_narrowed_values() {
 
 int64_t Engine::host_bytes(int ipu) const {
   const program::Program& program = *impl_->program;
-  int64_t bytes = program.ipus[ipu].arena_bytes;
+  int64_t bytes = 0;
+  for (int p = 0; p < static_cast<int>(program.ipus.size()); ++p)
+    if (program.ipu_of(p) == ipu) bytes += program.ipus[static_cast<size_t>(p)].arena_bytes;
   for (const program::Variable& variable : program.variables)
     if (variable.ipu == ipu && variable.remote_buffer < 0) bytes += variable.spec.stored_bytes();
   for (const program::RemoteBuffer& buffer : program.remote_buffers)
     if (buffer.ipu == ipu) bytes += rounded(buffer.spec.stored_bytes()) * buffer.entries;
   for (const program::Ring& ring : program.rings)
-    if (ring.to_ipu == ipu) bytes += rounded(ring.bytes) * ring.capacity;
+    if (program.ipu_of(ring.to_ipu) == ipu) bytes += rounded(ring.bytes) * ring.capacity;
   return bytes;
 }
 

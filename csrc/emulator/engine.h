@@ -26,10 +26,11 @@ struct StreamBinding {
   int64_t elements = 0;
 };
 
-// A moment of the measured trace; recorded when tracing is on.
+// A moment of the measured trace, recorded when tracing is on: a kernel, an element between host and device, or what
+// I/O tiles hand over and take.
 struct TraceEvent {
-  int replica, ipu, instruction;
-  int64_t iteration;  // innermost loop counter; 0 in a subroutine outside of its own loops
+  int replica, ipu, instruction;  // ipu: of program.ipus, I/O tiles included
+  int64_t iteration;              // innermost loop counter; 0 in a subroutine outside of its own loops
   int64_t begin_ns, end_ns;
 };
 
@@ -87,7 +88,7 @@ class Engine {
   // Finite f64 values of the host that became infinite in f32, since the last question. (An i64 value that is
   // no i32 ends its run with Error(kExecution).)
   int64_t take_narrowed_values();
-  // Bytes of IPU `ipu`'s arena, variables and rings in host memory, one replica.
+  // Bytes of IPU `ipu`'s arena, variables and rings in host memory, one replica; its I/O tiles count.
   int64_t host_bytes(int ipu) const;
 
  private:

@@ -43,7 +43,7 @@ Seen look(const TensorSpec& spec, const std::byte* data) {
   if (data == nullptr || (spec.dtype != DType::kF32 && spec.dtype != DType::kF16)) return seen;
   Shape shape = spec.shape;
   Strides strides = spec.strides;
-  if (spec.layout != Layout::kPlain || spec.is_contiguous()) {
+  if (!spec.layout.is_plain() || spec.is_contiguous()) {
     shape = {spec.stored_bytes() / size_in_bytes(spec.dtype)};
     strides = {1};
   }
@@ -109,7 +109,7 @@ std::unique_ptr<ComparisonWatch> ComparisonWatch::of(const program::Instruction&
   for (const program::Operand& operand : step.operands) operands.push_back(operand.spec);
   TensorSpec result = step.results.at(0).spec;
   result.dtype = DType::kBool;
-  if (result.layout == Layout::kPlain) result.strides = contiguous_strides(result.shape);
+  if (result.layout.is_plain()) result.strides = contiguous_strides(result.shape);
   const Attributes attributes = needed_for(program, any).to_attributes();
   auto watch = std::make_unique<ComparisonWatch>();
   watch->kernel_ = kernels::find_kernel("pointwise")->prepare({operands, {&result, 1}, attributes});

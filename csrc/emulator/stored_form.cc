@@ -19,7 +19,7 @@ constexpr const char* kKernel = "convert_layout";
 struct Conversion {
   Conversion(const program::Variable& variable, const TensorSpec& from, const TensorSpec& to)
       : attributes{{"layout", std::string(to_string(to.layout))}}, request{{&from, 1}, {&to, 1}, attributes} {
-    if (variable.spec.layout == Layout::kPacked64)
+    if (variable.spec.layout.is_blocked())
       attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
   }
   Attributes attributes;
@@ -83,7 +83,7 @@ void stored_to_plain(const program::Variable& variable, int64_t shard, const std
 }
 
 void prove_forms(const program::Variable& variable) {
-  if (variable.spec.layout == Layout::kPlain) return;  // check_program: the same bytes
+  if (variable.spec.layout.is_plain()) return;  // check_program: the same bytes
   try {
     prove(variable, variable.plain(), variable.spec);
     prove(variable, variable.spec, variable.plain());

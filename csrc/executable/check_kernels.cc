@@ -20,7 +20,7 @@ constexpr const char* kKernelShape = "kernel_shape";
 // weight.
 std::optional<Shape> logical_shape(const ops::OpDef& def, const TensorSpec& spec,
                                    const Attributes& attributes) {
-  if (spec.layout != Layout::kPacked64) return spec.shape;
+  if (!spec.layout.is_blocked()) return spec.shape;
   if (!def.has(ops::kConvolution)) return Shape(spec.shape.rbegin(), spec.shape.rend());
   if (!attributes.has(kKernelShape)) return std::nullopt;
   const Attribute& given = *attributes.find(kKernelShape);

@@ -66,6 +66,9 @@ void check_ranges(const Container& container, const program::Program& program) {
           fmt::format("{} variables, remote buffers and rings for {} replicas are too many", memories,
                       program.replicas));
   require(!program.ipus.empty(), "it has no IPU");
+  require(1.0 * static_cast<double>(program.ipus.size()) * program.replicas <= kMaxCounted,
+          fmt::format("programs for {} IPUs and I/O tiles of {} replicas are too many", program.ipus.size(),
+                      program.replicas));
   auto require_groups = [&](const ReplicaGrouping& grouping, int64_t replicas, const std::string& of_what) {
     const std::string problem = grouping.problem(replicas);
     require(problem.empty(), fmt::format("the grouping {} {}", of_what, problem));
@@ -190,8 +193,7 @@ Executable read_executable(const Container& container) {
   } catch (const Error& error) {
     container.corrupt("program: " + error.message());
   }
-  if (result.ipus_per_replica < static_cast<int>(program.ipus.size()) ||
-      result.ipus_per_replica > kMaxReplicas ||
+  if (result.ipus_per_replica < program.ipu_count() || result.ipus_per_replica > kMaxReplicas ||
       result.ipus_reserved < result.ipus_per_replica * program.replicas)
     container.corrupt("executable: fewer IPUs than the program needs");
   result.program = std::make_shared<const program::Program>(std::move(program));

@@ -38,6 +38,7 @@ constexpr StructuralKind kRows[] = {
     {.name = kind::kRingPush, .check = &Verifier::ring_access, .has_side_effects = true},
     {.name = kind::kRingPop, .check = &Verifier::ring_access, .has_side_effects = true},
     {.name = kind::kIpuCopy, .check = &Verifier::ipu_copy},
+    {.name = kind::kIoBarrier, .check = &Verifier::io_barrier, .has_side_effects = true},
     {.name = kind::kRemoteLoad, .check = &Verifier::remote_access, .is_transfer = true, .reads_state = true},
     {.name = kind::kRemoteStore,
      .check = &Verifier::remote_access,
@@ -55,6 +56,11 @@ const StructuralKind* structural_kind(std::string_view name) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const StructuralKind& candidate) { return candidate.name == name; });
   return row == std::end(kRows) ? nullptr : row;
+}
+
+bool is_overlapped(const Op& op) {
+  return (op.is(kind::kHostLoad) || op.is(kind::kHostStore)) && op.settings.tile_set == TileSet::kIo &&
+         op.settings.exchange != ExchangeStrategy::kJustInTime;
 }
 
 std::vector<Graph*> called_graphs(const Op& op) {

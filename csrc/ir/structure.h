@@ -28,6 +28,8 @@
 //   ring.push       (x) → ()               {ring=@r}
 //   ring.pop        () → (x)               {ring=@r}
 //   ipu_copy        (x) → (x')             {from=i, to=j}  settings.ipu is the destination
+//   io_barrier      () → ()                           I/O tiles that overlap the inner loop and the rest of their IPU
+//                     meet: transfers behind it begin after it, those before it are done when the IPU goes on
 //   remote.load     (offset?) → (x)        {buffer=@b, entry=i}
 //   remote.store    (x, offset?) → ()      {buffer=@b, entry=i}
 //   constant        () → (c)               {value=dense}
@@ -55,7 +57,7 @@ inline constexpr std::string_view kCall = "call", kLoop = "loop", kIf = "if", kP
                                   kRemoteStore = "remote.store", kConstant = "constant",
                                   kRngContext = "rng.context", kWrite = "write",
                                   kMultiExchange = "multi_exchange", kCodeLoad = "code_load",
-                                  kReplicaIndex = "replica_index";
+                                  kReplicaIndex = "replica_index", kIoBarrier = "io_barrier";
 }  // namespace kind
 
 class Verifier;
@@ -91,6 +93,8 @@ inline bool is_call(const Op& op) { return is_structural(op) && op.structure()->
 inline bool is_transfer(const Op& op) { return is_structural(op) && op.structure()->is_transfer; }
 // variable.read, variable.assign
 inline bool touches_variable(const Op& op) { return is_structural(op) && op.structure()->is_entry_only; }
+// A host_load or host_store that I/O tiles do while the rest of their IPU computes.
+bool is_overlapped(const Op& op);
 // callee, body, then and else, stages; in that order. A code_load calls nothing.
 std::vector<Graph*> called_graphs(const Op& op);
 

@@ -24,6 +24,6 @@ struct Type {
   int64_t bytes() const { return size_in_bytes(dtype, shape); }  // logical: without the padding of a layout
 };
 
-std::string to_string(const Type& type);  // "f32[2,3]", "i32[]", "f32[64,32]:packed64"
+std::string to_string(const Type& type);  // "f32[2,3]", "i32[]", "f32[64,32]:Ab64a"
 
 }  // namespace ipu::ir

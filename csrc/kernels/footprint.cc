@@ -51,9 +51,8 @@ void require_sound(const TensorSpec& spec) {
     require(extent <= 1 || elements <= kMostElements / extent, "has a tensor of more than 2^48 elements");
     elements *= std::max<int64_t>(extent, 1);
   }
-  require(spec.layout != Layout::kPacked64 || spec.shape.size() == 2,
-          "has a packed operand that is no matrix");
-  if (spec.layout != Layout::kPlain) return;
+  require(spec.layout.is_supported(spec.shape), "has an operand in a layout that no kernel reads");
+  if (!spec.layout.is_plain()) return;
   require(spec.strides.size() == spec.shape.size(), "has another number of strides than dimensions");
   for (size_t d = 0; d < spec.shape.size(); ++d) {
     const Checked reach = Checked(spec.strides[d]) * std::max<int64_t>(spec.shape[d], 1);
@@ -78,7 +77,7 @@ Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& dims, bool k
 }
 
 void require_disjoint(const TensorSpec& spec) {
-  if (spec.layout != Layout::kPlain) return;
+  if (!spec.layout.is_plain()) return;
   std::vector<std::pair<int64_t, int64_t>> steps;  // of a dimension, and its extent
   for (size_t d = 0; d < spec.shape.size(); ++d) {
     if (spec.shape[d] == 0) return;
@@ -107,16 +106,9 @@ Extent extent_of_walk(const Shape& extents, const Strides& strides, Checked offs
 
 Extent extent_of_whole(const TensorSpec& spec) {
   for (int64_t extent : spec.shape) require(extent >= 0, "has a negative extent");
-  require(spec.layout != Layout::kPacked64 || spec.shape.size() == 2,
-          "has a packed operand that is no matrix");
+  require(spec.layout.is_supported(spec.shape), "has an operand in a layout that no kernel reads");
   Checked bytes = size_in_bytes(spec.dtype);
-  const std::vector<int64_t> shape =
-      spec.layout == Layout::kPacked64
-          ? Shape{((Checked(spec.shape[1]) + (spec.shape[1] < 64 ? 15 : 63)) /
-                   (spec.shape[1] < 64 ? 16 : 64) * (spec.shape[1] < 64 ? 16 : 64))
-                      .value(),
-                  spec.shape[0]}
-          : spec.shape;
+  const Shape shape = spec.layout.padded(spec.shape);
   for (int64_t extent : shape)
     if (extent == 0) return {};
   for (int64_t extent : shape) bytes *= extent;
@@ -124,9 +116,8 @@ Extent extent_of_whole(const TensorSpec& spec) {
 }
 
 Extent extent_of_view(const TensorSpec& spec) {
-  return spec.layout == Layout::kPlain
-             ? extent_of_walk(spec.shape, spec.strides, 0, size_in_bytes(spec.dtype))
-             : extent_of_whole(spec);
+  return spec.layout.is_plain() ? extent_of_walk(spec.shape, spec.strides, 0, size_in_bytes(spec.dtype))
+                                : extent_of_whole(spec);
 }
 
 Footprint footprint_of_views(const KernelRequest& request) {

@@ -42,6 +42,10 @@ Demand::Demand(const Nest& nest) : nest_(nest), words_((nest.ipu_count() + 63) /
       }
       if (!ops::has_side_effects(*op)) continue;
       has_effects_ = true;
+      if (op->is(kind::kIoBarrier)) {
+        meet(*scope);
+        continue;
+      }
       int ipu = nest.home_of(*scope, *op);
       if (ipu == kAnywhere) ipu = 0;
       activate(*scope, ipu);
@@ -76,6 +80,13 @@ void Demand::want(const Scope& scope, const ir::Value* value, int ipu, const ir:
     throw error;
   }
   if (mark(values_, scope.value(value), ipu)) work_.push_back({&scope, value, ipu});
+}
+
+// At an io_barrier.
+void Demand::meet(const Scope& scope) {
+  if (nest_.processors() == nullptr) return;
+  for (const Processors::Barrier& meeting : nest_.processors()->barriers())
+    for (const int processor : {meeting.ipu, meeting.io}) activate(scope, processor);
 }
 
 void Demand::activate(const Scope& scope, int ipu) {
@@ -138,10 +149,9 @@ void Demand::follow(const Want& w) {
     return;
   }
   if (const Subroutine* called = nest_.subroutine(*op)) return want_call(*w.scope, *op, *called);
-  if (op->is(kind::kIpuCopy)) {
-    const int from = static_cast<int>(op->attributes.integer("from"));
-    activate(*w.scope, from);
-    want(*w.scope, op->operand(0), from, op);
+  if (const Processors::Crossing crosses = nest_.crossing(*op)) {
+    activate(*w.scope, crosses.from);
+    want(*w.scope, op->operand(0), crosses.from, op);
     return;
   }
   for (int i = 0; i < op->operand_count(); ++i)

@@ -45,6 +45,7 @@ class Demand {
   }
   void want(const Scope& scope, const ir::Value* value, int ipu, const ir::Op* reader);
   void activate(const Scope& scope, int ipu);
+  void meet(const Scope& scope);
   void ask(const Scope& scope, const ir::Value* condition, int ipu, const ir::Op* site);
   void follow(const Want& want);
   void want_call(const Scope& scope, const ir::Op& op, const Subroutine& called);

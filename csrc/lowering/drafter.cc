@@ -53,12 +53,14 @@ int SharedTables::origin(const ir::Op& op) {
   return at->second;
 }
 
-int SharedTables::copy_ring(const Scope& scope, const ir::Op& copy) {
+int SharedTables::copy_ring(const Scope& scope, const ir::Op& copy, Processors::Crossing crosses) {
   auto [at, added] = copy_rings.try_emplace({&scope, &copy}, static_cast<int>(program->rings.size()));
-  if (added)
-    program->rings.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), 2,
-                              static_cast<int>(copy.attributes.integer("from")),
-                              static_cast<int>(copy.attributes.integer("to"))});
+  if (!added) return at->second;
+  // I/O tiles store one element while their IPU makes the next.
+  int64_t capacity = 2;
+  if (!copy.is(kind::kIpuCopy)) capacity = copy.attributes.text("to") == "io" ? 1 : prefetch_depth;
+  program->rings.push_back({copy.result()->name(), spec_of(copy.result()->type()).stored_bytes(), capacity,
+                            crosses.from, crosses.to});
   return at->second;
 }
 
@@ -107,7 +109,7 @@ void Drafter::move(const View& from, int to, int origin) {
   static_cast<View&>(operand) = from;
   View result;
   result.buffer = to;
-  if (from.spec.layout != Layout::kPlain || from.spec.is_contiguous()) {
+  if (!from.spec.layout.is_plain() || from.spec.is_contiguous()) {
     operand.spec = result.spec = flat(from.spec);
     step.is_move = from.byte_offset == 0 && from.spec.stored_bytes() == draft_.buffers[from.buffer].bytes;
     operand.in_place = step.is_move;
@@ -142,7 +144,7 @@ View Drafter::constant_place(const ir::Value* value) {
   ConstantPtr data = value->producer()->attributes.constant("value");
   View place;
   place.spec = spec_of(value->type());
-  if (place.spec.layout == Layout::kPlain && readers_take_splat(*value)) {
+  if (place.spec.layout.is_plain() && readers_take_splat(*value)) {
     auto [at, added] = splats_.try_emplace(data.get());
     if (added) at->second = splat_of(*data);
     if (at->second != nullptr) {
@@ -191,7 +193,7 @@ const View& Drafter::ensure(const Scope& scope, const ir::Value* value) {
 
 const View& Drafter::contiguous(const Scope& scope, const ir::Value* value) {
   const View& place = ensure(scope, value);
-  if (place.spec.layout != Layout::kPlain || place.spec.is_contiguous()) return place;
+  if (!place.spec.layout.is_plain() || place.spec.is_contiguous()) return place;
   View copy = materialise(place, value->name());
   return place_of(scope, value) = copy;
 }
@@ -200,17 +202,16 @@ void Drafter::send(const Scope& scope, const ir::Op& copy) {
   DraftOperand operand;
   static_cast<View&>(operand) = contiguous(scope, copy.operand(0));
   DraftStep& step = add(Opcode::kPush, shared_.origin(copy));
-  step.object = shared_.copy_ring(scope, copy);
+  step.object = shared_.copy_ring(scope, copy, nest_.crossing(copy));
   step.operands.push_back(std::move(operand));
 }
 
 void Drafter::send_early(const Scope& scope, const ir::Value* value) {
   for (const ir::Use& use : value->uses()) {
     const ir::Op& copy = *use.user;
-    if (!copy.is(kind::kIpuCopy) || copy.attributes.integer("from") != ipu_ ||
-        copy.attributes.integer("to") == ipu_)
-      continue;
-    if (!demand_.needs(static_cast<int>(copy.attributes.integer("to")), scope, copy.result())) continue;
+    const Processors::Crossing crosses = nest_.crossing(copy);
+    if (!crosses || crosses.from != ipu_ || crosses.to == ipu_) continue;
+    if (!demand_.needs(crosses.to, scope, copy.result())) continue;
     send(scope, copy);
     sent_[&copy].push_back(&scope);
   }
@@ -220,7 +221,7 @@ void Drafter::take(const Scope& scope, const ir::Op& op) {
   View place = new_buffer(spec_of(op.result()->type()), op.result()->name());
   DraftStep& step = add(Opcode::kPop, shared_.origin(op));
   step.object = op.is(kind::kRingPop) ? shared_.rings.at(op.attributes.symbol("ring").name)
-                                      : shared_.copy_ring(scope, op);
+                                      : shared_.copy_ring(scope, op, nest_.crossing(op));
   step.results.push_back(place);
   place_of(scope, op.result()) = place;
 }
@@ -240,9 +241,9 @@ void Drafter::take_pending(const Scope& scope, const std::string* ring) {
 void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (op.is(kind::kConstant)) return;  // made at first use
   if (op.is(kind::kCodeLoad)) return;  // the host's code is always there
-  if (op.is(kind::kIpuCopy)) {
-    const int from = static_cast<int>(op.attributes.integer("from")),
-              to = static_cast<int>(op.attributes.integer("to"));
+  if (op.is(kind::kIoBarrier)) return emit_barrier(scope, op);
+  if (const Processors::Crossing crosses = nest_.crossing(op)) {
+    const int from = crosses.from, to = crosses.to;
     if (!demand_.needs(to, scope, op.result())) return;
     if (from == to) {
       if (from == ipu_) place_of(scope, op.result()) = ensure(scope, op.operand(0));
@@ -341,7 +342,7 @@ namespace {
 // One element seen everywhere, in any layout: elementwise kernels take it as the 0-d value it is.
 View as_scalar(View place) {
   const TensorSpec& spec = place.spec;
-  if (spec.layout != Layout::kPlain || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
+  if (!spec.layout.is_plain() || spec.is_contiguous() || element_count(spec.shape) == 0) return place;
   if (std::any_of(spec.strides.begin(), spec.strides.end(), [](int64_t s) { return s != 0; })) return place;
   place.spec = TensorSpec::plain(spec.dtype, {});
   return place;
@@ -362,13 +363,12 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
   for (int i = 0; i < operand_count; ++i) {
     if (op.operand(i) == nullptr) continue;
     operand_specs[i] = operand_place(i).spec;
-    strided |= operand_specs[i].layout == Layout::kPlain && !operand_specs[i].is_contiguous();
+    strided |= operand_specs[i].layout.is_plain() && !operand_specs[i].is_contiguous();
   }
   std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
   // One operand after the other is laid out in order until a kernel takes them.
   for (int i = 0; i < operand_count && strided && !choice; ++i) {
-    if (op.operand(i) == nullptr || operand_specs[i].layout != Layout::kPlain ||
-        operand_specs[i].is_contiguous())
+    if (op.operand(i) == nullptr || !operand_specs[i].layout.is_plain() || operand_specs[i].is_contiguous())
       continue;
     operand_specs[i] = contiguous(scope, op.operand(i)).spec;
     choice = choose_kernel(op, operand_specs, result_specs);

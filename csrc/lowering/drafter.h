@@ -1,4 +1,4 @@
-// Projection of a nest of graphs onto one IPU: the steps this IPU runs, over virtual buffers, in program
+// Projection of a nest of graphs onto one IPU, or I/O tiles that work beside it (processors.h): the steps this IPU runs, over virtual buffers, in program
 // order. Values go to other IPUs as soon as they exist and are taken over when first needed.
 #pragma once
 
@@ -18,6 +18,9 @@ struct SharedTables {
   program::Program* program = nullptr;
   std::unordered_map<std::string, int> streams, variables, rings, remote_buffers;
   std::map<std::pair<const Scope*, const ir::Op*>, int> copy_rings;
+  std::map<std::tuple<const Scope*, const ir::Op*, int, int>, int> barrier_rings;
+  int token_number = -1;
+  int64_t prefetch_depth = 1;  // elements in rings from I/O tiles to their IPU
   // By site and what is asked there: the rings to each IPU that a condition is sent to.
   std::map<std::tuple<const Scope*, const ir::Op*, int>, int> condition_rings;
   std::unordered_map<const ConstantData*, int> constants;
@@ -31,12 +34,15 @@ struct SharedTables {
   // The stream that `op` moves on `ipu`. Error when another IPU moves it too: a stream has one cursor.
   int stream(const ir::Op& op, int ipu);
   int origin(const ir::Op& op);
-  int copy_ring(const Scope& scope, const ir::Op& copy);
+  int copy_ring(const Scope& scope, const ir::Op& copy, Processors::Crossing crosses);
+  // Between I/O tiles and their IPU, which meet at an io_barrier.
+  int barrier_ring(const Scope& scope, const ir::Op& barrier, int from, int to);
   // From the IPU that makes the condition of `site`, which is asked in `scope`.
   int condition_ring(const Scope& scope, const ir::Op& site, int from, int to);
   // Says that `op` touches a remote buffer on `ipu`. Error when another IPU touches it too: they would run side
   // by side.
   void place_remote_buffer(int number, int ipu, const ir::Op& op);
+  int token();                      // the constant (bool[]) that goes through them
   int entry_number(int64_t entry);  // the constant (u32[]) that says it
 };
 
@@ -69,6 +75,7 @@ class Drafter {
   void emit_kernel(const Scope& scope, const ir::Op& op);
   void emit_collective(const Scope& scope, const ir::Op& op);
   void emit_remote(const Scope& scope, const ir::Op& op);
+  void emit_barrier(const Scope& scope, const ir::Op& op);
   void send_early(const Scope& scope, const ir::Value* value);
   void send(const Scope& scope, const ir::Op& copy);
   void take(const Scope& scope, const ir::Op& op);

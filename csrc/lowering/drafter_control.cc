@@ -222,7 +222,7 @@ void Drafter::settle_carried(const Scope& body, const std::vector<int>& buffers)
     if (buffers[k] >= 0) outputs[k] = ensure(body, output(k));
   auto stays = [&](size_t k) {
     return outputs[k].buffer == buffers[k] && outputs[k].byte_offset == 0 &&
-           (outputs[k].spec.layout != Layout::kPlain || outputs[k].spec.is_contiguous());
+           (!outputs[k].spec.layout.is_plain() || outputs[k].spec.is_contiguous());
   };
   for (size_t k = 0; k < buffers.size(); ++k) {
     if (buffers[k] < 0 || stays(k)) continue;

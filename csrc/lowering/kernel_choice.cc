@@ -19,7 +19,7 @@ std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const
     if (op.operand(i) == nullptr) absent |= uint64_t{1} << i;
   for (ops::KernelChoice& choice : def->kernels(op)) {
     // A packed weight has lost its shape; the convolution kernel reads it from an attribute.
-    if (def->has(ops::kConvolution) && operands.size() > 1 && operands[1].layout == Layout::kPacked64)
+    if (def->has(ops::kConvolution) && operands.size() > 1 && operands[1].layout.is_blocked())
       choice.attributes.set("kernel_shape", op.operand(1)->type().shape);
     const kernels::KernelDef* kernel = kernels::find_kernel(choice.id);
     if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes, absent}) != nullptr)
@@ -32,7 +32,7 @@ bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, con
                    std::span<const TensorSpec> results) {
   if (results.empty() || results[0].dtype == DType::kF64) return false;
   const TensorSpec& result = results[0];
-  if (operand.layout == Layout::kPlain && !operand.is_contiguous()) return false;
+  if (operand.layout.is_plain() && !operand.is_contiguous()) return false;
   if (operand.stored_bytes() != result.stored_bytes()) return false;
   // The pointwise VM loads all operands of a block before it stores the block.
   if (choice.id == "pointwise")

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/strategy.h"
 #include "ir/structure.h"
 #include "lowering/drafter.h"
 #include "lowering/link.h"
@@ -140,16 +141,18 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
     IPU_CHECK(entries.back() != nullptr, fmt::format("entry point '{}' names graph @{}", name, graph_name));
     IPU_CHECK(entries.back()->inputs().empty(), fmt::format("the entry graph @{} has inputs", graph_name));
   }
+  const Processors processors(module, entries);
   Subroutines subroutines = find_subroutines(module, entries);
   SharedTables shared;
   shared.program = &out;
+  shared.prefetch_depth = ir::strategy_of(module).prefetch_depth;
   fill_tables(module, out, shared);
   std::vector<std::unique_ptr<Nest>> nests;  // all of them live: tables know their scopes
   std::vector<std::unique_ptr<Demand>> demands;
   std::vector<char> is_placed(out.variables.size(), 0);
   int ipus = 1;
   for (const ir::Graph* graph : entries) {
-    nests.push_back(std::make_unique<Nest>(module, *graph, &subroutines));
+    nests.push_back(std::make_unique<Nest>(module, *graph, &subroutines, &processors));
     demands.push_back(std::make_unique<Demand>(*nests.back()));
     ipus = std::max(ipus, nests.back()->ipu_count());
     find_variables(*nests.back(), out, shared, is_placed);
@@ -172,6 +175,8 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
     }
   for (size_t ipu = 0; ipu < code.size(); ++ipu)
     out.ipus[ipu] = link(std::move(code[ipu]), std::move(called[ipu]));
+  for (size_t i = 0; i < processors.io_tiles().size(); ++i)
+    out.ipus[static_cast<size_t>(processors.first_io()) + i].io_of = processors.io_tiles()[i].ipu;
   for (program::Variable& variable : out.variables)
     if (variable.remote_buffer >= 0)
       variable.ipu = out.remote_buffers[static_cast<size_t>(variable.remote_buffer)].ipu;

@@ -18,8 +18,8 @@ struct LowerOptions {
 std::vector<std::string> entry_points_of(const ir::Module& module);
 
 // All entry points of the module. Expects: functional form, calls of graphs that are no subroutines inlined or few,
-// every op placed (settings.ipu), crossings explicit as ipu_copy. The result passed check_program, check_plan
-// (per IPU) and check_deadlock.
+// every op placed (settings.ipu), crossings explicit as ipu_copy, and io_tile_copy at overlapped transfers. The
+// result passed check_program, check_plan (per IPU) and check_deadlock.
 program::Program lower(const ir::Module& module, const LowerOptions& options);
 
 }  // namespace ipu::lowering

@@ -20,8 +20,9 @@ constexpr int kMaxDepth = 100;  // of nested graphs; more is recursion
 
 bool Scope::is_loop_body() const { return site != nullptr && site->is(kind::kLoop); }
 
-Nest::Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines)
-    : module_(module), subroutines_(subroutines) {
+Nest::Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines,
+           const Processors* processors)
+    : module_(module), subroutines_(subroutines), processors_(processors) {
   add_scope(entry, nullptr, nullptr);
   for (const ir::Value* input : entry.inputs()) set_home(root().value(input), input->ipu.value_or(0));
   while (find_homes(root())) {
@@ -37,6 +38,13 @@ Nest::Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* 
   }
   for (const ir::Variable& variable : module.variables())
     if (variable.ipu.has_value()) ipu_count_ = std::max(ipu_count_, *variable.ipu + 1);
+  if (processors_ != nullptr && !processors_->io_tiles().empty()) ipu_count_ = processors_->count();
+}
+
+Processors::Crossing Nest::crossing(const ir::Op& op) const {
+  if (processors_ != nullptr) return processors_->crossing(op);
+  if (!op.is(kind::kIpuCopy)) return {};
+  return {static_cast<int>(op.attributes.integer("from")), static_cast<int>(op.attributes.integer("to"))};
 }
 
 const Subroutine* Nest::subroutine(const ir::Op& op) const {
@@ -126,7 +134,9 @@ bool Nest::set_home(int value, int home) {
 }
 
 int Nest::home_of(const Scope& scope, const ir::Op& op) const {
-  if (op.is(kind::kIpuCopy)) return static_cast<int>(op.attributes.integer("to"));
+  if (const Processors::Crossing crosses = crossing(op)) return crosses.to;
+  if (processors_ != nullptr)
+    if (const int io = processors_->io_of(op); io >= 0) return io;
   int inherited = kAnywhere;
   for (int i = 0; i < op.operand_count() && inherited == kAnywhere; ++i)
     if (op.operand(i) != nullptr) inherited = home(scope, op.operand(i));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "lowering/processors.h"
 
 namespace ipu::lowering {
 
@@ -46,7 +47,9 @@ class Nest {
   // Calls of `subroutines` (nullptr: there are none) are leaves. Inputs of the entry are those of a subroutine, and
   // live where they say.
   // Throws Error when values cross IPUs without an ipu_copy, and for structural ops that cannot be lowered.
-  Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines = nullptr);
+  // Without `processors` no I/O tiles work beside their IPU.
+  Nest(const ir::Module& module, const ir::Graph& entry, const Subroutines* subroutines = nullptr,
+       const Processors* processors = nullptr);
 
   const Subroutine* subroutine(const ir::Op& op) const;  // that it calls; nullptr: none
   int output_home(int output) const;                     // of the entry
@@ -59,7 +62,9 @@ class Nest {
   int home(const Scope& scope, const ir::Value* value) const { return homes_[scope.value(value)]; }
   // IPU of an op that is no loop, if or call; kAnywhere for ops that are computed where needed.
   int home_of(const Scope& scope, const ir::Op& op) const;
-  int ipu_count() const { return ipu_count_; }
+  int ipu_count() const { return ipu_count_; }  // with I/O tiles that work beside them (Processors)
+  Processors::Crossing crossing(const ir::Op& op) const;
+  const Processors* processors() const { return processors_; }
 
   // The condition of `site` (an `if` in `scope`), when it follows from the index of one loop around it.
   std::optional<StaticCondition> static_condition(const Scope& scope, const ir::Op& site) const;
@@ -74,6 +79,7 @@ class Nest {
 
   const ir::Module& module_;
   const Subroutines* subroutines_;
+  const Processors* processors_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   std::vector<int> homes_;
   int ipu_count_ = 1;

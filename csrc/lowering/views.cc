@@ -10,11 +10,16 @@ namespace ipu::lowering {
 TensorSpec spec_of(const ir::Type& type) {
   TensorSpec spec = TensorSpec::plain(type.dtype, type.shape);
   spec.layout = type.layout;
-  if (type.layout ==
-      Layout::kPacked64) {  // panels run along the first dimension of a weight: the matrix is its transpose
+  if (type.layout.is_blocked()) {
+    IPU_CHECK(
+        type.layout == Layout::panels_of_weight(type.shape),
+        "no kernel reads weights in " +
+            to_string(
+                type));  // panels run along the first dimension of a weight: the matrix is its transpose
     const int64_t columns = type.shape[0];
     spec.shape = {columns == 0 ? 0 : type.elements() / columns, columns};
     spec.strides = contiguous_strides(spec.shape);
+    spec.layout = Layout::panels_of_matrix(columns);
   }
   return spec;
 }
@@ -41,16 +46,14 @@ std::optional<View> view_of(const ir::Op& op, const View& operand) {
   if (type.dtype != operand.spec.dtype) return std::nullopt;
   View place = operand;
   if (rule->is_same) return place;
-  if (type.layout == Layout::kPacked64 &&
-      op.is("expand")) {  // zeros, see pack-weights: any order, padding included
-    IPU_CHECK(operand.spec.layout == Layout::kPlain && element_count(operand.spec.shape) == 1,
+  if (type.layout.is_blocked() && op.is("expand")) {  // zeros, see pack-weights: any order, padding included
+    IPU_CHECK(operand.spec.layout.is_plain() && element_count(operand.spec.shape) == 1,
               "only zeros expand into panels");
     place.spec = flat(spec_of(type));
     place.spec.strides = {0};
     return place;
   }
-  if (operand.spec.layout != Layout::kPlain || type.layout != Layout::kPlain || !rule->strides)
-    return std::nullopt;
+  if (!operand.spec.layout.is_plain() || !type.layout.is_plain() || !rule->strides) return std::nullopt;
   std::optional<ir::StridedView> view = rule->strides(op, {0, operand.spec.shape, operand.spec.strides});
   if (!view) return std::nullopt;
   place.spec.shape = std::move(view->shape);

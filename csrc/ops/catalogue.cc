@@ -146,7 +146,8 @@ std::string catalogue() {
       "integer type; `?` marks an optional operand, `...` any number of operands; attributes show their "
       "defaults. "
       "\"Imported from\" lists the ATen overloads that become this operation alone or with others, \"imported from "
-      "ONNX\" the operators of ai.onnx with the versions of that domain.\n";
+      "ONNX\" the operators of ai.onnx with the versions of that domain. Which samples of its operators that "
+      "PyTorch itself tests with pass is said by [operator_samples.md](operator_samples.md).\n";
   for (const auto& [family, defs] : families) {
     text += fmt::format("\n## {}\n", family);
     for (const OpDef* def : defs) {

@@ -31,6 +31,7 @@ const Steps kShared = {"@Fwd0",
                        "@Bwd0",
                        "inline-calls",
                        "inline-single-trip-loops",
+                       "index-slices",
                        "fold-constants",
                        "simplify",
                        "cse",
@@ -42,7 +43,8 @@ const Steps kShared = {"@Fwd0",
                        "@PreAlias"};
 
 // From there to what the machine runs (docs/rationale/machine-form.md).
-const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "dce", "@Machine"};
+const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "insert-io-copies",
+                        "dce",       "@Machine"};
 
 // And to what this host runs: what its kernels can do, in their layouts.
 const Steps kHost = {"decompose",
@@ -58,6 +60,7 @@ const Steps kHost = {"decompose",
                      "pipeline-to-rings",
                      "@MainLoops",
                      "insert-ipu-copies",
+                     "insert-io-copies",
                      "dce",
                      "@Final"};
 

@@ -242,15 +242,15 @@ class Simulation {
     for (size_t i = 0; i < tracks_.size(); ++i) {
       const Track& track = tracks_[i];
       if (track.is_done()) {
-        text += fmt::format("\n  IPU {} has ended", i);
+        text += fmt::format("\n  {} has ended", processor_name(program_, static_cast<int>(i)));
         continue;
       }
       const Step& step = track.steps[track.at];
       const Ring& ring = program_.rings[step.object];
       bool full = step.opcode == Opcode::kPush;
-      text += fmt::format("\n  {} waits for IPU {}: ring {} is {}",
+      text += fmt::format("\n  {} waits for {}: ring {} is {}",
                           describe(program_, static_cast<int>(i), step.original),
-                          full ? ring.to_ipu : ring.from_ipu, ring.name,
+                          processor_name(program_, full ? ring.to_ipu : ring.from_ipu), ring.name,
                           full ? fmt::format("full with {} elements", ring.capacity) : "empty");
     }
     throw Error(ErrorCode::kDeadlock, text);

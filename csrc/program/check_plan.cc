@@ -69,7 +69,7 @@ class PlanChecker {
   }
   bool is_output(int buffer) const { return is_output_.contains(buffer); }
   bool covers(const Operand& result) const {
-    return result.byte_offset == 0 && (result.spec.layout != Layout::kPlain || result.spec.is_contiguous()) &&
+    return result.byte_offset == 0 && (!result.spec.layout.is_plain() || result.spec.is_contiguous()) &&
            result.spec.stored_bytes() == program_.buffers[result.buffer].bytes;
   }
 

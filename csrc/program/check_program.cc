@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "program/check_io_tiles.h"
 #include "program/check_subroutines.h"
 #include "program/check_variables.h"
 #include "program/host_elements.h"
@@ -126,7 +127,7 @@ class Checker {
     require(buffer.storage != Storage::kParameter ||
                 (subroutine_ >= 0 && subroutines_.owner[operand.buffer] == subroutine_),
             fmt::format("{} is parameter {} of another place", role, buffer.name));
-    require(operand.spec.layout != Layout::kPlain || operand.spec.strides.size() == operand.spec.shape.size(),
+    require(!operand.spec.layout.is_plain() || operand.spec.strides.size() == operand.spec.shape.size(),
             fmt::format("{} has {} strides for {} dimensions", role, operand.spec.strides.size(),
                         operand.spec.shape.size()));
     int64_t extent = extent_bytes(operand.spec);
@@ -142,7 +143,7 @@ class Checker {
   }
 
   void check_whole(const Operand& operand, int64_t bytes, const char* what) const {
-    require(operand.spec.layout != Layout::kPlain || operand.spec.is_contiguous(),
+    require(!operand.spec.layout.is_plain() || operand.spec.is_contiguous(),
             std::string(what) + " is not contiguous");
     require(operand.spec.stored_bytes() == bytes,
             fmt::format("{} has {} bytes, not {}", what, operand.spec.stored_bytes(), bytes));
@@ -171,7 +172,7 @@ class Checker {
     require(value.spec.dtype == buffer.spec.dtype, "element type differs from the remote buffer's");
     check_whole(value, buffer.spec.stored_bytes(), what);
     const TensorSpec& number = entry.spec;
-    require((number.dtype == DType::kI32 || number.dtype == DType::kU32) && number.layout == Layout::kPlain &&
+    require((number.dtype == DType::kI32 || number.dtype == DType::kU32) && number.layout.is_plain() &&
                 std::all_of(number.shape.begin(), number.shape.end(), [](int64_t n) { return n == 1; }),
             "the entry is not one i32 or u32");
   }
@@ -355,7 +356,8 @@ void check_program(const Program& program) {
   auto require = [](bool condition, const std::string& what) {
     if (!condition) throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
-  const int ipus = static_cast<int>(program.ipus.size());
+  const int processors = static_cast<int>(program.ipus.size()), ipus = program.ipu_count();
+  check_io_tiles(program);
   require(program.replicas >= 1 && program.processes >= 1, "replicas and processes are at least 1");
   require(!program.entry_points.empty(), "it has no entry point");
   require(std::set(program.entry_points.begin(), program.entry_points.end()).size() ==
@@ -375,12 +377,12 @@ void check_program(const Program& program) {
   }
   check_variables(program);
   for (const Ring& ring : program.rings) {
-    require(ring.from_ipu >= 0 && ring.from_ipu < ipus && ring.to_ipu >= 0 && ring.to_ipu < ipus,
+    require(ring.from_ipu >= 0 && ring.from_ipu < processors && ring.to_ipu >= 0 && ring.to_ipu < processors,
             fmt::format("ring {} ends on no IPU of the program", ring.name));
     require(ring.capacity >= 1 && ring.bytes >= 0, fmt::format("ring {} holds nothing", ring.name));
   }
   for (const Stream& stream : program.streams) {
-    require(stream.ipu >= 0 && stream.ipu < ipus,
+    require(stream.ipu >= 0 && stream.ipu < processors,
             fmt::format("stream {} is on no IPU of the program", stream.name));
     require(stream.spec.is_contiguous(),
             fmt::format("elements of stream {} are not contiguous", stream.name));
@@ -388,7 +390,7 @@ void check_program(const Program& program) {
             fmt::format("stream {} has period {} of blocks of {} elements", stream.name, stream.period,
                         stream.block));
   }
-  for (int i = 0; i < ipus; ++i) Checker(program, i).run();
+  for (int i = 0; i < processors; ++i) Checker(program, i).run();
   // Sizes of whole streams in the host's memory: computed here once, so that nobody's arithmetic overflows.
   for (int entry = 0; entry < static_cast<int>(program.entry_points.size()); ++entry) {
     const std::vector<HostElements> elements = host_elements(program, entry);

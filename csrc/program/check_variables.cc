@@ -27,17 +27,14 @@ int64_t elements(const Shape& shape, DType dtype, size_t from = 0) {
 
 // What kernel "convert_layout" takes for each layout.
 bool is_stored_form(const Shape& plain, const TensorSpec& stored) {
-  switch (stored.layout) {
-    case Layout::kPlain:
-      return stored.is_contiguous() && elements(plain, stored.dtype) == elements(stored.shape, stored.dtype);
-    case Layout::kPacked64:
-      // Panels run along the first dimension of a weight: the matrix is its transpose.
-      return plain.size() >= 2 && stored.shape.size() == 2 && stored.shape[1] == plain[0] &&
-             stored.shape[0] == (plain[0] == 0 ? 0 : elements(plain, stored.dtype, 1));
-    case Layout::kNhwc:
-      return stored.shape == plain && plain.size() >= 3;
-  }
-  return false;
+  if (stored.layout.is_plain())
+    return stored.is_contiguous() && elements(plain, stored.dtype) == elements(stored.shape, stored.dtype);
+  if (!stored.layout.is_supported(stored.shape)) return false;
+  // Panels run along the first dimension of a weight: the matrix is its transpose.
+  if (stored.layout.is_blocked())
+    return plain.size() >= 2 && stored.shape[1] == plain[0] &&
+           stored.shape[0] == (plain[0] == 0 ? 0 : elements(plain, stored.dtype, 1));
+  return stored.shape == plain;
 }
 
 // A shard of the host's value, without layout, for each replica of a group.
@@ -57,8 +54,7 @@ void check_remote_buffers(const Program& program) {
         throw Error(ErrorCode::kInvalidProgram,
                     fmt::format("invalid program: remote buffer {}: {}", buffer.name, what));
     };
-    require(buffer.ipu >= 0 && buffer.ipu < static_cast<int>(program.ipus.size()),
-            "is on no IPU of the program");
+    require(buffer.ipu >= 0 && buffer.ipu < program.ipu_count(), "is on no IPU of the program");
     require(buffer.spec.is_contiguous() && elements(buffer.spec.shape, buffer.spec.dtype) >= 0,
             "its entries are not contiguous, or of a size that is negative or overflows");
     require(buffer.entries >= 1, fmt::format("it has {} entries", buffer.entries));
@@ -85,7 +81,7 @@ void check_variables(const Program& program) {
     require(elements(plain, stored.dtype) >= 0 && elements(stored.shape, stored.dtype) >= 0,
             "its size is negative or overflows");
     const int64_t width = size_in_bytes(stored.dtype);
-    require(stored.layout == Layout::kPlain || width == 4 || width == 2,
+    require(stored.layout.is_plain() || width == 4 || width == 2,
             fmt::format("elements of {} bytes have no such layout", width));
     if (variable.remote_buffer >= 0) {
       require(variable.remote_buffer < static_cast<int>(program.remote_buffers.size()),

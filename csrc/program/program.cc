@@ -50,7 +50,7 @@ std::string_view to_string(StreamMode mode) {
 std::string spec_text(const TensorSpec& spec) {
   std::string text =
       fmt::format("{}{}", ipu::to_string(spec.dtype), ipu::to_string(std::span<const int64_t>(spec.shape)));
-  if (spec.layout != Layout::kPlain) return fmt::format("{}:{}", text, ipu::to_string(spec.layout));
+  if (!spec.layout.is_plain()) return fmt::format("{}:{}", text, ipu::to_string(spec.layout));
   if (!spec.is_contiguous()) text += "/" + ipu::to_string(std::span<const int64_t>(spec.strides));
   return text;
 }
@@ -214,8 +214,18 @@ std::vector<CodeRange> code_sections(const IpuProgram& ipu) {
   return sections;
 }
 
+int Program::ipu_count() const {
+  return static_cast<int>(
+      std::count_if(ipus.begin(), ipus.end(), [](const IpuProgram& of) { return of.io_of < 0; }));
+}
+
+std::string processor_name(const Program& program, int ipu) {
+  const int io_of = program.ipus[static_cast<size_t>(ipu)].io_of;
+  return io_of < 0 ? fmt::format("IPU {}", ipu) : fmt::format("I/O tiles of IPU {}", io_of);
+}
+
 std::string describe(const Program& program, int ipu, int instruction) {
-  std::string text = fmt::format("IPU {}, instruction {}", ipu, instruction);
+  std::string text = fmt::format("{}, instruction {}", processor_name(program, ipu), instruction);
   const std::vector<Instruction>& steps = program.ipus[ipu].instructions;
   if (instruction < 0 || instruction >= static_cast<int>(steps.size())) return text;
   const Instruction& step = steps[instruction];
@@ -229,7 +239,7 @@ std::string describe(const Program& program, int ipu, int instruction) {
 }
 
 int64_t extent_bytes(const TensorSpec& spec) {
-  if (spec.layout != Layout::kPlain) return spec.stored_bytes();
+  if (!spec.layout.is_plain()) return spec.stored_bytes();
   IPU_CHECK(spec.strides.size() == spec.shape.size(), "a plain spec has one stride per dimension");
   Checked last = 0;
   for (size_t d = 0; d < spec.shape.size(); ++d) {
@@ -272,7 +282,9 @@ std::string print(const Program& program) {
                    ring.from_ipu, ring.to_ipu);
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const IpuProgram& ipu = program.ipus[i];
-    fmt::format_to(add, "ipu {} arena {} peak {}\n", i, ipu.arena_bytes, ipu.peak_bytes);
+    fmt::format_to(add, "ipu {} arena {} peak {}", i, ipu.arena_bytes, ipu.peak_bytes);
+    if (ipu.io_of >= 0) fmt::format_to(add, " io tiles of ipu {}", ipu.io_of);
+    out += "\n";
     for (size_t b = 0; b < ipu.buffers.size(); ++b) {
       const Buffer& buffer = ipu.buffers[b];
       fmt::format_to(add, "  b{} {} {} {} bytes", b, buffer.name, to_string(buffer.storage), buffer.bytes);

@@ -35,7 +35,7 @@ struct Buffer {
 
 struct Variable {
   std::string name, role;
-  TensorSpec spec;  // as stored; packed64 of a weight [N, ...] has shape [elements / N, N]
+  TensorSpec spec;  // as stored; panels of a weight [N, ...] has shape [elements / N, N]
   int ipu = 0;
   int constant = -1;            // initial value, -1: uploaded by the host
   bool written = false;         // by the program
@@ -151,6 +151,8 @@ struct Subroutine {
       outputs;  // buffers of storage kParameter: those of the operands and of the results
 };
 
+// What an IPU runs; or I/O tiles that move streams beside their IPU: loops, streams and rings, and nothing that
+// computes.
 struct IpuProgram {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
@@ -160,13 +162,14 @@ struct IpuProgram {
   std::vector<Subroutine> subroutines = {};  // their code stands behind that of all entry points
   int64_t arena_bytes = 0;
   int counters = 0;
+  int io_of = -1;  // the IPU whose I/O tiles run this beside it; -1: it is what an IPU runs
   // Statistics of the plan.
   int64_t peak_bytes = 0;  // bytes alive at the peak, without padding and gaps; subroutines at their own
   std::vector<int> live_at_peak;  // buffers, of the entry point
 };
 
 struct Program {
-  std::vector<IpuProgram> ipus;  // of one replica
+  std::vector<IpuProgram> ipus;  // of one replica; behind them I/O tiles
   std::vector<Variable> variables;
   std::vector<ConstantPtr> constants;
   std::vector<Ring> rings;
@@ -179,6 +182,11 @@ struct Program {
   std::vector<std::string> entry_points{"main"};
 
   int find_entry(std::string_view name) const;  // -1: there is none
+  int ipu_count() const;                        // without I/O tiles
+  int ipu_of(int processor) const {             // whose I/O tiles it is, or itself
+    const int io_of = ipus[static_cast<size_t>(processor)].io_of;
+    return io_of < 0 ? processor : io_of;
+  }
   int64_t job_replicas() const { return int64_t{replicas} * processes; }
 };
 
@@ -200,7 +208,7 @@ ReplicaGrouping group_of(const Instruction& collective);
 
 // Throws Error(kInvalidProgram) naming the instruction: indices, sizes and targets in range; loops nest and
 // end within their entry point; a step names only buffers of its own IPU; specs fit their buffers; ring and
-// stream elements have the declared size; what a run moves through a stream can be counted.
+// stream elements have the declared size; I/O tiles compute nothing and hold no variable; what a run moves through a stream can be counted.
 void check_program(const Program& program);
 
 // Throws Error(kInvalidProgram): arena buffers that are alive together overlap, or leave the arena; one that is
@@ -217,6 +225,9 @@ void check_deadlock(const Program& program);
 
 std::string print(const Program& program);  // for dumps and tests
 std::string_view to_string(Opcode opcode);
+
+// "IPU 1", "I/O tiles of IPU 1": how messages name who runs program `ipu`.
+std::string processor_name(const Program& program, int ipu);
 
 // "IPU 1, instruction 12 (kernel matmul)": how messages name a step.
 std::string describe(const Program& program, int ipu, int instruction);

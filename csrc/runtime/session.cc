@@ -67,7 +67,7 @@ void Session::load() {
   options.exchange = exchange_;
   options.host_functions = host_functions_;
   // Workers that wait for other processes in different orders would wait for ever.
-  if (exchange_ && program_->ipus.size() > 1) options.threads = 1;
+  if (exchange_ && program_->ipu_count() > 1) options.threads = 1;
   engine_ = std::make_unique<emulator::Engine>(program_, options);
   attached_.store(true, std::memory_order_release);
 }
@@ -190,8 +190,8 @@ std::vector<std::vector<std::pair<double, double>>> Session::transfer_times(cons
 std::vector<int64_t> Session::host_bytes() {
   OwnedLock::Hold device(device_);
   std::vector<int64_t> bytes;
-  for (size_t i = 0; engine_ != nullptr && i < program_->ipus.size(); ++i)
-    bytes.push_back(engine_->host_bytes(static_cast<int>(i)));
+  for (int i = 0; engine_ != nullptr && i < program_->ipu_count(); ++i)
+    bytes.push_back(engine_->host_bytes(i));
   return bytes;
 }
 

@@ -16,7 +16,7 @@ struct TensorSpec {
   Layout layout = Layout::kPlain;
 
   bool operator==(const TensorSpec&) const = default;
-  bool is_contiguous() const { return layout == Layout::kPlain && strides == contiguous_strides(shape); }
+  bool is_contiguous() const { return layout.is_plain() && strides == contiguous_strides(shape); }
   int64_t stored_bytes() const { return ipu::stored_bytes(dtype, shape, layout); }
   static TensorSpec plain(DType dtype, Shape shape) {
     Strides strides = contiguous_strides(shape);

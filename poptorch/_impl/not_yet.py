@@ -7,8 +7,6 @@ PACKAGE_NAMES = frozenset(
         "cond",
         "dynamic_slice",
         "dynamic_update",
-        "set_overlap_for_input",
-        "set_overlap_for_output",
         "ctc_beam_search_decoder",
         "fps",
         "nearest",

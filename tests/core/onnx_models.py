@@ -33,7 +33,7 @@ def reference(model, inputs):
 
 
 def ours(model, inputs, **options):
-    session = ipu_core.compile_model(ipu_core.read_onnx(model), **options)
+    session = ipu_core.compile_model(ipu_core.read_onnx(model), ipu_core.Program(**options))
     names = [value.name for value in model.graph.output]
     outputs = session.run(inputs)
     session.detach()

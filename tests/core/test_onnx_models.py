@@ -112,7 +112,7 @@ class Float64Network:
 def test_twenty_steps_of_training_give_the_losses_weights_and_statistics_of_float64():
     model, inputs = network(True)
     records = ipu_core.read_onnx(model, trained=WEIGHTS)
-    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1})
+    session = ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.1}))
     twin = Float64Network()
     losses, expected = [], []
     for _ in range(20):
@@ -147,7 +147,9 @@ def test_iterations_accumulation_and_replicas_are_the_same_updates():
     records, _ = linear_records()
     x, t = normal(2 * 3 * 2, 4, 3), normal(2 * 3 * 2, 4, 2, seed=1)
     options = {"device_iterations": 2, "accumulation": 3, "replicas": 2}
-    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1}, **options)
+    session = ipu_core.compile_model(
+        records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.1}, **options)
+    )
     assert session.streams()["x"][2] == (12, 4, 3)
     losses = session.run({"x": x, "t": t})["loss"]
     w = normal(3, 2).astype(numpy.float64)
@@ -162,14 +164,16 @@ def test_iterations_accumulation_and_replicas_are_the_same_updates():
 def test_every_optimizer_lowers_the_loss(kind):
     records, inputs = linear_records()
     optimizer = {"kind": kind, "lr": 0.05} | ({"momentum": 0.5} if kind == "sgd" else {})
-    session = ipu_core.compile_model(records, loss="loss", optimizer=optimizer)
+    session = ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer=optimizer))
     losses = [float(session.run(inputs)["loss"]) for _ in range(20)]
     assert losses[-1] < 0.8 * losses[0]
 
 
 def test_momentum_is_that_of_the_equation():
     records, inputs = linear_records()
-    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1, "momentum": 0.9})
+    session = ipu_core.compile_model(
+        records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.1, "momentum": 0.9})
+    )
     w, velocity = normal(3, 2).astype(numpy.float64), 0.0
     for _ in range(5):
         session.run(inputs)
@@ -193,7 +197,7 @@ def test_statistics_are_variables_for_the_nodes_before_too():
     constants = dict.fromkeys(("scale", "bias", "mean", "variance"), ones) | {"row": numpy.int64([1, 3])}
     names = ["loss", "seen", "same", "named", "y"]
     records = ipu_core.read_onnx(make_model(nodes, {"x": x}, names, 17, constants), trained=["scale"])
-    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1})
+    session = ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.1}))
     mean, variance = ones.astype(numpy.float64), ones.astype(numpy.float64)
     for _ in range(3):
         got = session.run({"x": x})
@@ -214,7 +218,7 @@ def test_dropout_drops_in_training_alone():
     model = make_model(nodes, inputs, ["y", "loss"], 17, constants)
     numpy.testing.assert_array_equal(ours(model, inputs)[0], inputs["x"])
     records = ipu_core.read_onnx(model, trained=["w"])
-    session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.0})
+    session = ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.0}))
     assert session.streams()["rng.seed"][1:] == (numpy.dtype("uint32"), (2,))
     runs = [session.run(inputs | {"rng.seed": numpy.uint32([seed, 0])})["y"] for seed in (1, 1, 2)]
     numpy.testing.assert_array_equal(runs[0], runs[1])
@@ -370,19 +374,23 @@ def test_tensors_and_texts_that_cannot_be_read_are_named():
 def test_values_of_training_are_checked():
     records, _ = linear_records()
     with raises("training takes both a loss and an optimizer"):
-        ipu_core.compile_model(records, loss="loss")
+        ipu_core.compile_model(records, ipu_core.Program(loss="loss"))
     with raises("accumulation is 2: it is for training"):
-        ipu_core.compile_model(records, accumulation=2)
+        ipu_core.compile_model(records, ipu_core.Program(accumulation=2))
     with raises(r"unknown optimizer \[IPU-E410\]: 'newton'; adam, adamw, lamb, rmsprop or sgd"):
-        ipu_core.compile_model(records, loss="loss", optimizer={"kind": "newton", "lr": 1})
+        ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "newton", "lr": 1}))
     with raises("unknown value of the optimizer: 'momentun'; sgd has lr, weight_decay, momentum"):
-        ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 1, "momentun": 0.9})
+        ipu_core.compile_model(
+            records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 1, "momentun": 0.9})
+        )
     with raises("unknown value of the optimizer: 'nesterov'; adam has lr, weight_decay"):
-        ipu_core.compile_model(records, loss="loss", optimizer={"kind": "adam", "lr": 1, "nesterov": True})
+        ipu_core.compile_model(
+            records, ipu_core.Program(loss="loss", optimizer={"kind": "adam", "lr": 1, "nesterov": True})
+        )
     with raises("group 0 has no lr"):
-        ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd"})
+        ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd"}))
     with raises(r"replicas is 0 \[IPU-E414\]: it must be at least 1"):
-        ipu_core.compile_model(records, replicas=0)
+        ipu_core.compile_model(records, ipu_core.Program(replicas=0))
 
 
 @pytest.mark.parametrize(
@@ -436,7 +444,7 @@ def test_torch_is_not_loaded(tmp_path):
     program = """if True:
         import sys, numpy, ipu_core
         records = ipu_core.read_onnx(sys.argv[1] + "/network.onnx", trained=["fc.w"])
-        session = ipu_core.compile_model(records, loss="loss", optimizer={"kind": "sgd", "lr": 0.1})
+        session = ipu_core.compile_model(records, ipu_core.Program(loss="loss", optimizer={"kind": "sgd", "lr": 0.1}))
         session.run(dict(numpy.load(sys.argv[1] + "/inputs.npz")))
         print([name for name in sys.modules if name.split(".")[0] == "torch"])
     """

@@ -382,6 +382,7 @@ def test_without_an_order_a_program_is_refused_by_name(rng, second):
         ipu_core.compile(text)
 
 
+@pytest.mark.alone
 def test_long_chains_and_many_views_take_linear_time():
     """4,000 ops in place through views of one memory, in sequence; and as many memories that are read first and written
     last."""

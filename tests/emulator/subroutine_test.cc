@@ -93,7 +93,10 @@ TEST(EngineSubroutines, RunOnEveryNumberOfThreads) {
       const std::vector<StreamBinding> bindings = of_run.bindings();
       engine.run(bindings);
       expect_relayed(of_run);
-      EXPECT_EQ(engine.take_trace().size(), size_t{3} * kRounds);  // kernels, each time they are called
+      int64_t kernels = 0;  // each time they are called
+      for (const TraceEvent& event : engine.take_trace())
+        kernels += program->ipus[event.ipu].instructions[event.instruction].opcode == Opcode::kKernel;
+      EXPECT_EQ(kernels, int64_t{3} * kRounds);
     }
   }
 }

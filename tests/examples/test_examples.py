@@ -8,12 +8,17 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(*command):
+def run(*command, **environment):
     result = subprocess.run(
-        [sys.executable, *command], env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True, text=True
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -111,6 +116,30 @@ def test_phases_and_tensor_locations_move_tensors_and_no_bit():
     placed = run(ROOT / "examples" / "tensor_locations.py")
     assert placed.endswith("the same weights, to the last bit: True\n")
     assert len(re.findall(r"loaded +0 ", placed)) == 1
+
+
+def test_a_program_compiled_offline_trains_in_another_process_without_compiling(tmp_path):
+    example = ROOT / "examples" / "precompile.py"
+    text = run(example)
+    assert re.search(r"^compiled in [0-9.]+ s: [0-9,]+ bytes, attached: False$", text, re.M)
+    assert re.search(r"^loaded in [0-9.]+ s: attached: True$", text, re.M)
+    losses = [float(loss) for loss in re.search(r"compiled here: (.*)", text)[1].split()]
+    assert len(losses) == 4 and losses[-1] < losses[0]
+    assert text.endswith("the same to the last bit: True\n")
+    dumped = {}
+    for part in ("compile", "train"):
+        (tmp_path / part).mkdir()
+        run(example, part, tmp_path / "file", IPU_DUMP="at:Machine", IPU_DUMP_DIR=str(tmp_path / part))
+        dumped[part] = len(list((tmp_path / part).iterdir()))
+    assert dumped["compile"] > 0 == dumped["train"], f"a program is made in one of them: {dumped}"
+
+
+def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
+    text = run(ROOT / "examples" / "overlapped_io.py")
+    counts = re.findall(r"(\w+): (\d+) of 16 transfers beside other products", text)
+    assert [name for name, _ in counts] == ["NoOverlap", "OverlapDeviceIterationLoop"] and counts[0][1] == "0"
+    assert re.findall(r"programs of I/O tiles: (\d)", text) == ["0", "2"]
+    assert text.endswith("the same bits: True\n")
 
 
 def test_an_lstm_learns_to_remember():

@@ -9,6 +9,7 @@
 #include "passes/pass.h"
 #include "tests/executable/hostile_run.h"
 #include "tests/executable/program_samples.h"
+#include "tests/layouts.h"
 
 namespace ipu::testing_hostile {
 namespace {
@@ -250,7 +251,7 @@ TEST(Attacks, a_product_with_an_operand_in_another_layout) {
       [](Program& program) {
         Instruction& step = step_of(program, "matmul");
         TensorSpec packed = TensorSpec::plain(DType::kF32, {1, 1000});
-        packed.layout = Layout::kPacked64;
+        packed.layout = panels_for(packed.shape);
         step.operands[1].spec = packed;
         const int64_t bytes = packed.stored_bytes();
         program.constants.push_back(std::make_shared<const ConstantData>(

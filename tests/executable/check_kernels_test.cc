@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/error.h"
+#include "tests/layouts.h"
 
 namespace ipu::executable {
 namespace {
@@ -37,7 +38,7 @@ std::string verdict(Instruction step) {
 Instruction linear() {
   Instruction step;
   step.kernel = "linear";
-  step.operands = {operand(0, {2, 3}), operand(1, {3, 4}, Layout::kPacked64), operand(2, {4})};
+  step.operands = {operand(0, {2, 3}), operand(1, {3, 4}, panels_for({3, 4})), operand(2, {4})};
   step.results = {operand(3, {2, 4})};
   return step;
 }
@@ -47,7 +48,7 @@ TEST(CheckKernels, a_linear_layer_with_a_packed_weight_agrees) { EXPECT_EQ(verdi
 TEST(CheckKernels, a_packed_weight_of_another_size_is_named) {
   for (const Shape& shape : {Shape{3, 5}, Shape{4, 4}, Shape{4, 3}, Shape{300, 4}}) {
     Instruction step = linear();
-    step.operands[1] = operand(1, shape, Layout::kPacked64);
+    step.operands[1] = operand(1, shape, panels_for(shape));
     EXPECT_NE(verdict(step), "") << shape[0] << "," << shape[1];
   }
 }
@@ -71,9 +72,9 @@ TEST(CheckKernels, a_packed_weight_gradient_has_the_shape_of_its_product) {
   Instruction step;
   step.kernel = "linear_weight_gradient";
   step.operands = {operand(0, {2, 3}), operand(1, {2, 4})};
-  step.results = {operand(2, {3, 4}, Layout::kPacked64)};
+  step.results = {operand(2, {3, 4}, panels_for({3, 4}))};
   EXPECT_EQ(verdict(step), "");
-  step.results = {operand(2, {4, 3}, Layout::kPacked64)};
+  step.results = {operand(2, {4, 3}, panels_for({4, 3}))};
   EXPECT_NE(verdict(step).find("result 0 has another type"), std::string::npos);
 }
 
@@ -81,7 +82,7 @@ TEST(CheckKernels, a_packed_weight_gradient_has_the_shape_of_its_product) {
 Instruction convolution(std::vector<int64_t> kernel_shape) {
   Instruction step;
   step.kernel = "conv";
-  step.operands = {operand(0, {1, 2, 5, 5}), operand(1, {18, 7}, Layout::kPacked64)};
+  step.operands = {operand(0, {1, 2, 5, 5}), operand(1, {18, 7}, panels_for({18, 7}))};
   step.results = {operand(2, {1, 7, 3, 3})};
   step.attributes = {{"strides", std::vector<int64_t>{1, 1}},
                      {"padding_low", std::vector<int64_t>{0, 0}},

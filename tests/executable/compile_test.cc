@@ -70,11 +70,12 @@ TEST(Compile, WeightsOfLinearLayersAreStoredInPanelsAndActivationsChannelsLast) 
   Executable executable = compile_case(*module, c);
   for (const program::Variable& variable : executable.program->variables) {
     const bool panels = variable.name.ends_with("w3") || variable.name.ends_with("w4");
-    EXPECT_EQ(variable.spec.layout, panels ? Layout::kPacked64 : Layout::kPlain) << variable.name;
+    EXPECT_EQ(variable.spec.layout.is_blocked(), panels) << variable.name;
   }
   int channels_last = 0;
   for (const program::Instruction& step : executable.program->ipus[0].instructions)
-    for (const program::Operand& result : step.results) channels_last += result.spec.layout == Layout::kNhwc;
+    for (const program::Operand& result : step.results)
+      channels_last += result.spec.layout.is_channels_last();
   EXPECT_GE(channels_last, 8);
 }
 

@@ -171,6 +171,29 @@ TEST(ExecutableFile, entry_points_that_are_none_are_refused) {
       "many.");
 }
 
+TEST(ExecutableFile, programs_of_io_tiles_beyond_counting_and_without_an_ipu_are_refused) {
+  ContainerWriter writer;
+  Executable executable;
+  executable.program =
+      std::make_shared<const program::Program>(lowering::lower(*ir::parse(kTwoEntryPoints), {}));
+  add_executable(writer, executable, kNoSignature);
+  const Container container = Container::parse(writer.bytes(), "FILE");
+  nlohmann::json json = nlohmann::json::parse(container.section("program"));
+  nlohmann::json io = json["ipus"][0];
+  io["io_of"] = 3;
+  json["ipus"].push_back(io);
+  EXPECT_EQ(
+      message_of(resealed(container, "program", json.dump())),
+      "corrupt file [IPU-E501]: FILE: program: invalid program [IPU-E411]: part 1 of 2 runs on I/O tiles of "
+      "IPU 3; the programs of 1 IPUs come first.");
+  json["replicas"] = 4096;
+  for (int i = 0; i < 4100; ++i) json["ipus"].push_back(io);
+  EXPECT_EQ(
+      message_of(resealed(container, "program", json.dump())),
+      "corrupt file [IPU-E501]: FILE: program: programs for 4102 IPUs and I/O tiles of 4096 replicas are too "
+      "many.");
+}
+
 // Memory of each for every replica: their product must stay countable.
 TEST(ExecutableFile, memories_beyond_counting_are_refused) {
   Executable executable;
@@ -291,7 +314,7 @@ TEST(ExecutableFile, every_truncation_and_every_surplus_is_found) {
 TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::vector<std::byte> bytes = sample_bytes(3);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  size_t at = text.find("\"format_version\":\"5\"");
+  size_t at = text.find("\"format_version\":\"6\"");
   ASSERT_NE(at, std::string::npos);
   bytes[at + 18] = std::byte{'1'};
   uint64_t header = 0;
@@ -301,7 +324,7 @@ TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::copy(digest.begin(), digest.end(), bytes.end() - 16);
   EXPECT_EQ(message_of(bytes),
             "file version [IPU-E502]: FILE has container version 1; this version of poptorch reads version "
-            "5.\n  try:      compile and save again with this version.");
+            "6.\n  try:      compile and save again with this version.");
 }
 
 // What checksums cannot find: a sealed file that says something impossible.

@@ -63,12 +63,12 @@ TEST(MachineForm, HasWholeOpsPlainLayoutsAndWhatThePlanSays) {
   const Case c{
       .convolutions = true, .stages = 2, .accumulation = 4, .recomputation = RecomputationMode::kPipeline};
   const Executable executable = compiled_step(c);
-  EXPECT_NE(executable.ir_text.find(":nhwc"), std::string::npos);
+  EXPECT_NE(executable.ir_text.find(":acdb"), std::string::npos);
   EXPECT_NE(executable.ir_text.find("fused_pointwise"), std::string::npos);
   EXPECT_EQ(executable.ir_text.find("recompute=\"recompute\""), std::string::npos);
   const std::string& machine = executable.machine_text();
-  EXPECT_EQ(machine.find(":nhwc"), std::string::npos);
-  EXPECT_EQ(machine.find(":packed64"), std::string::npos);
+  EXPECT_EQ(machine.find(":acdb"), std::string::npos);
+  EXPECT_EQ(machine.find("16a"), std::string::npos);
   EXPECT_EQ(machine.find("fused_pointwise"), std::string::npos);
   EXPECT_NE(machine.find("recompute=\"recompute\""), std::string::npos);
   for (const char* kind : {"ring.push", "ring.pop", "max_pool", "cross_entropy", "ipu=1"})

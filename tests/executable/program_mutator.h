@@ -18,6 +18,7 @@
 #include "kernels/kernel_table.h"
 #include "tests/executable/program_repair.h"
 #include "tests/executable/step_list.h"
+#include "tests/layouts.h"
 
 namespace ipu::testing_hostile {
 
@@ -77,6 +78,7 @@ class Mutator {
         break;
       case 6:
         edit_order(ipu);
+        if (chance(4)) ipu.io_of = static_cast<int>(below(4)) - 1;
         break;
       case 7:
         transplant(ipu);
@@ -296,7 +298,7 @@ class Mutator {
         mutate(spec.dtype);
         break;
       case 1:
-        spec.layout = static_cast<Layout>(below(3));
+        spec.layout = layout_number(static_cast<int64_t>(below(3)), spec.shape);
         break;
       case 2:
       case 3:

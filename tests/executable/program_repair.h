@@ -22,8 +22,7 @@ inline int64_t extent_or_zero(const TensorSpec& spec) {
     for (int64_t n : spec.strides)
       if (n < 0) return 0;
     if (spec.strides.size() != spec.shape.size()) return 0;
-    if (spec.layout == Layout::kPacked64 && spec.shape.size() != 2) return 0;
-    if (spec.layout == Layout::kNhwc && spec.shape.size() != 3 && spec.shape.size() != 4) return 0;
+    if (!spec.layout.is_supported(spec.shape)) return 0;
     return program::extent_bytes(spec);
   } catch (const Error&) {
     return 0;
@@ -105,7 +104,7 @@ class Repair {
       ir::Graph* scratch = module.add_graph("scratch");
       std::vector<ir::Value*> operands;
       for (const program::Operand& operand : step.operands) {
-        if (operand.spec.layout == Layout::kPacked64) return;
+        if (operand.spec.layout.is_blocked()) return;
         if (operand.buffer >= 0 && !makes_sense(operand.spec)) return;
         operands.push_back(operand.buffer < 0 ? nullptr
                                               : scratch->add_input({operand.spec.dtype, operand.spec.shape}));
@@ -113,8 +112,7 @@ class Repair {
       std::vector<ir::Type> types = ops::infer_types(def->name, operands, step.attributes);
       for (size_t r = 0; r < std::min(types.size(), step.results.size()); ++r) {
         TensorSpec& have = step.results[r].spec;
-        if (have.layout == Layout::kPacked64 ||
-            (types[r].dtype == have.dtype && types[r].shape == have.shape))
+        if (have.layout.is_blocked() || (types[r].dtype == have.dtype && types[r].shape == have.shape))
           continue;
         TensorSpec spec{types[r].dtype, types[r].shape, {}, have.layout};
         make_writable(spec);

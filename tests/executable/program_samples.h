@@ -161,6 +161,24 @@ inline std::vector<Sample> all_samples(const char* folder, const std::vector<std
     const executable::Executable random = executable::sample_executable(seed);
     samples.push_back(sample_of("random program " + std::to_string(seed), *random.program));
   }
+  const std::unique_ptr<ir::Module> overlapped = ir::parse(R"(module {prefetch_depth=2}
+    stream @x: f32[4]
+    stream @y: f32[4] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      loop() {body=@body, trip=6, carried=0}
+      return
+    }
+    graph @body(%i: i32[]) -> () {
+      %x = host_load() {stream=@x | exchange="overlap_loops", tile_set="io", ipu=0} : f32[4]
+      %c = io_tile_copy(%x) {to="compute" | exchange="overlap_loops", ipu=0} : f32[4]
+      %y = mul(%c, %c) {| ipu=0} : f32[4]
+      %d = io_tile_copy(%y) {to="io" | exchange="overlap_inner_loop", tile_set="io", ipu=0} : f32[4]
+      host_store(%d) {stream=@y | exchange="overlap_inner_loop", tile_set="io", ipu=0}
+      io_barrier() {| ipu=0}
+      return
+    })");
+  samples.push_back(sample_of("overlapped transfers", lowering::lower(*overlapped, {})));
   for (const char* file : {"collectives", "phased_accumulation", "replicated_tensor_sharding",
                            "tensorflow_while", "conditional_across_ipus"})
     add_needs(file, samples);

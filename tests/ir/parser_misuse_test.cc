@@ -76,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"variable @w: f32[99999999999999999999]",
              "1:18: '99999999999999999999' is out of range for a 64-bit integer."},
         Case{"variable @w: f32[2]:nchw", "1:21: unknown layout 'nchw'."},
-        Case{"variable @w: f32[2]:packed64", "1:21: packed64 needs a matrix."},
-        Case{"variable @w: f32[2]:nhwc", "1:21: nhwc needs three or more dimensions."},
+        Case{"variable @w: f32[2]:Ab64a", "1:21: layout 'Ab64a' is of 2 dimensions, the type has 1."},
+        Case{"variable @w: f32[2,3,4]:acdb", "1:25: layout 'acdb' is of 4 dimensions, the type has 3."},
         Case{"variable @w: f32[2] {size=1}",
              "1:22: unknown variable field 'size'; known are ipu, role, group_stride, group_size, "
              "group_assignment, retrieval, meta_shape, shard_over, remote_buffer, remote_entry, initial, "

@@ -43,8 +43,8 @@ class RandomModule {
     Type type;
     type.dtype = static_cast<DType>(below(13));
     for (int rank = below(4); rank > 0; --rank) type.shape.push_back(below(5));
-    if (type.shape.size() == 2 && chance(4)) type.layout = Layout::kPacked64;
-    if (type.shape.size() == 3 && chance(4)) type.layout = Layout::kNhwc;
+    if (type.shape.size() == 2 && chance(4)) type.layout = Layout::panels_of_weight(type.shape);
+    if (type.shape.size() == 3 && chance(4)) type.layout = Layout::channels_last(3);
     return type;
   }
   ConstantPtr constant() {

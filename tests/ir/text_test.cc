@@ -23,7 +23,7 @@ variable @fc.weight.momentum: f32[4] {adopted, group_assignment=[0,0,1,1], group
 stream @input: i32[2] {host_dtype=i64}
 stream @loss: f32[] {direction="device_to_host", ipu=1, mode="every_n", period=4}
 stream @rate: f32[] {constant}
-ring @r0: f32[2,4]:packed64 {capacity=3, from=1, to=2}
+ring @r0: f32[2,4]:Ab16a {capacity=3, from=1, to=2}
 entry main = @main
 entry "weights from host" = @"odd graph"
 
@@ -41,7 +41,7 @@ graph @body(%x: f32[4] {by_reference, ipu=1}, %y: f32[4]) -> (f32[4], f32[4]) at
   return %t, %y
 }
 
-graph @"odd graph"(%z: f32[64,32]:packed64) -> f32[64,32]:packed64 {
+graph @"odd graph"(%z: f32[64,32]:Ab64a) -> f32[64,32]:Ab64a {
   return %z
 }
 )";

@@ -14,7 +14,7 @@ Values transposed(const Values& v, int64_t rows, int64_t columns) {
   return t;
 }
 
-TEST(ConvertLayout, matrices_go_to_packed64_and_back) {
+TEST(ConvertLayout, matrices_go_to_panels_and_back) {
   for (auto [k, n] : std::vector<std::pair<int64_t, int64_t>>{{512, 10},
                                                               {784, 512},
                                                               {3, 5},

@@ -1,6 +1,7 @@
 // Kernels that only move elements: copy, flip, concat, pad, slice_scatter, iota, against index arithmetic.
 #include "tests/kernels/index_arithmetic.h"
 #include "tests/kernels/kernel_runner.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels::kernel_tests {
 namespace {
@@ -57,8 +58,9 @@ TEST(Copy, BroadcastsAndLargeTransposesGiveTheSameInAnyLaneOrder) {
 
 TEST(Copy, LayoutsAreCopiedWholeAndRefusedWhenTheyDiffer) {
   std::mt19937 random(3);
-  Tensor packed = Tensor::with({DType::kF32, {9, 20}, contiguous_strides(Shape{9, 20}), Layout::kPacked64})
-                      .randomize(random);
+  Tensor packed =
+      Tensor::with({DType::kF32, {9, 20}, contiguous_strides(Shape{9, 20}), Layout::panels_of_matrix(20)})
+          .randomize(random);
   Tensor same = packed, plain = Tensor::plain(DType::kF32, {9, 20});
   std::fill(same.bytes.begin(), same.bytes.end(), std::byte{1});
   run("copy", {&packed}, {&same});
@@ -94,12 +96,12 @@ TEST(Concat, PiecesLieOneAfterTheOther) {
       total += own[dim];
       TensorSpec spec =
           k % 2 ? permuted_spec(kTypes[seed % 5], own, random) : TensorSpec::plain(kTypes[seed % 5], own);
-      if (channels_last) spec = {kTypes[seed % 5], own, contiguous_strides(own), Layout::kNhwc};
+      if (channels_last) spec = {kTypes[seed % 5], own, contiguous_strides(own), channels_last_for(own)};
       pieces.push_back(Tensor::with(spec).randomize(random, 0, 100));
     }
     shape[dim] = total;
     TensorSpec whole = TensorSpec::plain(kTypes[seed % 5], shape);
-    if (channels_last) whole.layout = Layout::kNhwc;
+    if (channels_last) whole.layout = channels_last_for(whole.shape);
     Tensor y = Tensor::with(whole);
     std::vector<const Tensor*> operands;
     for (const Tensor& t : pieces) operands.push_back(&t);

@@ -36,11 +36,11 @@ inline int64_t stored_index(const TensorSpec& spec, int64_t i) {
     at[d] = i % spec.shape[d];
     i /= spec.shape[d];
   }
-  if (spec.layout == Layout::kPacked64) {
-    const int64_t rows = spec.shape[0], width = spec.shape[1] < 64 ? 16 : 64;
+  if (spec.layout.is_blocked()) {
+    const int64_t rows = spec.shape[0], width = spec.layout.block();
     return (at[1] / width * rows + at[0]) * width + at[1] % width;
   }
-  if (spec.layout == Layout::kNhwc) {
+  if (spec.layout.is_channels_last()) {
     int64_t index = at[0];
     for (size_t d = 2; d < at.size(); ++d) index = index * spec.shape[d] + at[d];
     return index * spec.shape[1] + at[1];
@@ -131,7 +131,7 @@ inline KernelRun run_kernel(const std::string& id, const std::vector<TensorSpec>
   };
   for (size_t i = 0; i < operand_specs.size(); ++i) {
     // Padding holds zeros by contract; gaps between strided rows hold NaN, which must not be read.
-    const bool padded = operand_specs[i].layout == Layout::kPacked64;
+    const bool padded = operand_specs[i].layout.is_blocked();
     buffers.emplace_back(stored_elements(operand_specs[i]),
                          padded ? 0.0f : std::numeric_limits<float>::quiet_NaN());
     for (size_t e = 0; e < operands[i].size(); ++e)

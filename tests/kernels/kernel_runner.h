@@ -53,11 +53,11 @@ struct Tensor {
       index[d] = flat % spec.shape[d];
       flat /= spec.shape[d];
     }
-    if (spec.layout == Layout::kPacked64) {
-      int64_t width = spec.shape[1] < 64 ? 16 : 64;
+    if (spec.layout.is_blocked()) {
+      const int64_t width = spec.layout.block();
       return index[1] / width * width * spec.shape[0] + index[0] * width + index[1] % width;
     }
-    if (spec.layout == Layout::kNhwc && spec.shape.size() > 2) {
+    if (spec.layout.is_channels_last() && spec.shape.size() > 2) {
       int64_t at = index[0];
       for (size_t d = 2; d < index.size(); ++d) at = at * spec.shape[d] + index[d];
       return at * spec.shape[1] + index[1];

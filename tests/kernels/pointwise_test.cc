@@ -3,6 +3,7 @@
 #include "kernels/pointwise/program.h"
 #include "support/error.h"
 #include "tests/kernels/kernel_runner.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels::kernel_tests {
 namespace {
@@ -384,7 +385,7 @@ TEST(Pointwise, LargeTensorsAreCutIntoLanesThatMayRunInAnyOrder) {
 TEST(Pointwise, ChannelsLastResultsTakeChannelOperands) {
   std::mt19937 random(4);
   for (Shape shape : {Shape{2, 5, 7, 3}, Shape{3, 64, 9}, Shape{1, 130, 20, 20}}) {
-    TensorSpec spec{DType::kF32, shape, contiguous_strides(shape), Layout::kNhwc};
+    TensorSpec spec{DType::kF32, shape, contiguous_strides(shape), Layout::channels_last(shape.size())};
     Tensor x = Tensor::with(spec).randomize(random), y = Tensor::with(spec);
     Shape channel(shape.size() - 1, 1);
     channel[0] = shape[1];
@@ -399,7 +400,7 @@ TEST(Pointwise, ChannelsLastResultsTakeChannelOperands) {
 TEST(Pointwise, PackedResultsKeepTheirPaddingZero) {
   std::mt19937 random(5);
   for (Shape shape : {Shape{7, 10}, Shape{33, 130}, Shape{5, 64}, Shape{40, 1000}}) {
-    TensorSpec spec{DType::kF32, shape, contiguous_strides(shape), Layout::kPacked64};
+    TensorSpec spec{DType::kF32, shape, contiguous_strides(shape), panels_for(shape)};
     Tensor x = Tensor::with(spec), y = Tensor::with(spec), one = Tensor::of(DType::kF32, {}, {1.0});
     x.randomize(random);
     run("pointwise", {&x, &one}, {&y}, add_relu().to_attributes());
@@ -412,7 +413,8 @@ TEST(Pointwise, PackedResultsKeepTheirPaddingZero) {
 }
 
 TEST(Pointwise, RefusesOperandsItCannotRead) {
-  Tensor packed = Tensor::with({DType::kF32, {4, 4}, contiguous_strides(Shape{4, 4}), Layout::kPacked64});
+  Tensor packed =
+      Tensor::with({DType::kF32, {4, 4}, contiguous_strides(Shape{4, 4}), Layout::panels_of_matrix(4)});
   Tensor plain = Tensor::plain(DType::kF32, {4, 4}), wide = Tensor::plain(DType::kI64, {4, 4});
   EXPECT_EQ(prepare("pointwise", {&packed, &plain}, {&plain}, add_relu().to_attributes()), nullptr);
   EXPECT_EQ(prepare("pointwise", {&wide, &plain}, {&plain}, add_relu().to_attributes()), nullptr);

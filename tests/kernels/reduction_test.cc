@@ -59,8 +59,8 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
         seed % 2 ? permuted_spec(dtype, shape, random, seed % 4 == 1) : TensorSpec::plain(dtype, shape);
     TensorSpec result_spec = TensorSpec::plain(dtype, reduced_shape(shape, dims, keep));
     if (shape.size() == 4 && seed % 8 == 0) {
-      spec = {dtype, shape, contiguous_strides(shape), Layout::kNhwc};
-      if (keep) result_spec.layout = Layout::kNhwc;
+      spec = {dtype, shape, contiguous_strides(shape), Layout::channels_last(shape.size())};
+      if (keep) result_spec.layout = spec.layout;
     }
     Tensor x = Tensor::with(spec).randomize(random,
                                             is_float               ? -1

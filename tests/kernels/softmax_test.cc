@@ -54,8 +54,8 @@ const std::vector<Form>& forms() {
       {{3, 4, 17, 128}, 3},
       {{6, 9}, 1, DType::kF16},
       {{2, 30, 19}, 1, DType::kF16},
-      {{2, 6, 5, 4}, 1, DType::kF32, Layout::kNhwc},
-      {{2, 6, 5, 4}, 2, DType::kF32, Layout::kNhwc},
+      {{2, 6, 5, 4}, 1, DType::kF32, Layout::channels_last(4)},
+      {{2, 6, 5, 4}, 2, DType::kF32, Layout::channels_last(4)},
       {{1}, 0},
       {{257, 300}, 1},
   };

@@ -29,14 +29,14 @@ TEST(SquareSum, EveryLayoutAndType) {
     for (const Shape& shape :
          {Shape{}, Shape{1}, Shape{1023}, Shape{3, 1025}, Shape{2, 3, 5, 7}, Shape{0, 4}})
       check(filled(dtype, shape, Layout::kPlain, random));
-  check(filled(DType::kF32, {2, 3, 5, 7}, Layout::kNhwc, random));
+  check(filled(DType::kF32, {2, 3, 5, 7}, Layout::channels_last(4), random));
 }
 
 TEST(SquareSum, PaddingOfPackedWeightsDoesNotCount) {
   std::mt19937 random(6);
   for (int64_t rows : {1, 3, 70})
     for (int64_t columns : {1, 15, 16, 17, 63, 64, 65, 128, 200})
-      check(filled(DType::kF32, {rows, columns}, Layout::kPacked64, random));
+      check(filled(DType::kF32, {rows, columns}, Layout::panels_of_matrix(columns), random));
 }
 
 TEST(SquareSum, GapsInMemoryAreLeftToTheCaller) {

@@ -144,7 +144,7 @@ ELEMENTWISE = {
     "floor": [((f(9),), {})],
     "ceil": [((f(9),), {})],
     "round": [((f(9),), {}), ((exact(0.5, 1.5, 2.5, -0.5),), {})],
-    "round.decimals": [((f(9),), {"decimals": 0})],
+    "round.decimals": [((f(9),), {"decimals": d}) for d in (0, 2, -1)],
     "trunc": [((f(9),), {})],
     "frac": [((f(9),), {})],
     "relu": [((f(9),), {}), ((exact(0.0, -1.0, 1.0),), {}), ((ints(9),), {})],
@@ -230,6 +230,50 @@ ELEMENTWISE = {
 }
 
 
+INFINITY = float("inf")
+SPECIAL = exact(float("inf"), float("-inf"), float("nan"), 0.0, -0.0, 1.5, -2.5)
+FORMULAS = {
+    **{name: [((f(9),), {}), ((ints(5),), {})] for name in ("deg2rad", "rad2deg", "exp2")},
+    **{
+        name: [((SPECIAL,), {}), ((ints(5),), {}), ((bools(4),), {})]
+        for name in ("isinf", "isposinf", "isneginf", "signbit")
+    },
+    **{
+        name: [
+            ((f(2, 3), f(3)), {}),
+            ((SPECIAL, exact(0.0, 1.0, 2.0, -0.0, float("nan"), 1.5, float("inf"))), {}),
+            ((ints(5), ints(5)), {}),
+            ((bools(5), bools(5)), {}),
+        ]
+        for name in ("fmax", "fmin")
+    },
+    "hypot": [((f(2, 3), f(3)), {}), ((exact(1e30, 0.0, 3.0), exact(1e30, 2.0, float("inf"))), {})],
+    **{
+        name: [
+            ((f(2, 3), f(3)), {}),
+            ((exact(float("-inf"), 500.0, 1.0), exact(1.0, 500.0, 90.0)), {}),
+        ]
+        for name in ("logaddexp", "logaddexp2")
+    },
+    "xlogy.Tensor": [
+        ((f(2, 3), positive(3)), {}),
+        ((exact(0.0, 2.0), exact(-1.0, 0.5)), {}),
+        ((ints(5), ints(5, low=1)), {}),
+    ],
+    "xlogy.Scalar_Self": [((2.5, positive(4)), {}), ((0, positive(4)), {})],
+    "xlogy.Scalar_Other": [((f(4), 2.5), {})],
+    "special_xlog1py": [((f(2, 3), positive(3)), {}), ((exact(0.0, 2.0), exact(-2.0, 0.5)), {})],
+    "special_xlog1py.self_scalar": [((2.5, positive(4)), {})],
+    "special_xlog1py.other_scalar": [((f(4), 2.5), {})],
+    "copysign.Tensor": [((f(2, 3), f(3)), {}), ((f(4), exact(0.0, -0.0, 1.0, -1.0)), {}), ((ints(4), f(4)), {})],
+    "copysign.Scalar": [((f(4), -2.0), {}), ((f(4), 1), {})],
+    "heaviside": [((exact(-1.0, 0.0, 2.0), f(3)), {}), ((ints(5, low=-1, high=1), ints(5)), {})],
+    "nan_to_num": [((SPECIAL, 1.0, 2.0, -3.0), {}), ((ints(4),), {})],
+    "sinc": [((f(9),), {}), ((exact(0.0, 1.0, 0.5),), {})],
+    "logit": [((f(9, low=0.1, high=0.9),), {}), ((f(9), 0.2), {})],
+}
+
+
 def index(*shape, below, low=0):
     return T(shape, low, below - 1, torch.int64)
 
@@ -290,6 +334,11 @@ INDEXING = {
         for reduce in ("sum", "prod", "mean", "amax", "amin")
         for include in (True, False)
     ]
+    + [
+        ((bools(3, 4), 0, index(5, 4, below=3), bools(5, 4), reduce), {"include_self": include})
+        for reduce in ("sum", "prod", "amax", "amin")
+        for include in (True, False)
+    ]
     + [((WITH_ZEROS, 1, index(3, 5, below=4), f(3, 5), "prod"), {})]
     + [((f(3, 2), 1, index(3, 4, below=2), WITH_ZEROS, "prod"), {"include_self": i}) for i in (True, False)]
     + [((T((4,), values=(1.0, 2.0, 3.0, 2.0)), 0, index(6, below=4), T((6,), values=(2.0,) * 6), "amax"), {})],
@@ -297,8 +346,12 @@ INDEXING = {
         ((f(4, 3), 0, index(5, below=4), f(5, 3), reduce), {"include_self": include})
         for reduce in ("prod", "mean", "amax", "amin")
         for include in (True, False)
-    ],
-    "index_copy": [((f(4, 3), 1, T((2,), dtype=torch.int64, values=(2, 0)), f(4, 2)), {})],
+    ]
+    + [((f(), 0, index(1, below=1), f(), "prod"), {})],
+    "take": [((f(3, 4), index(2, 5, below=12, low=-12)), {}), ((f(), index(2, below=1)), {})],
+    "index_add": [((f(), 0, index(1, below=1), f()), {"alpha": 2})],
+    "index_copy": [((f(), 0, index(1, below=1), f(1)), {})]
+    + [((f(4, 3), 1, T((2,), dtype=torch.int64, values=(2, 0)), f(4, 2)), {})],
     "index_fill.int_Scalar": [((f(4, 3), 0, index(2, below=4), 1.5), {}), ((ints(3), 0, index(1, below=3), 4), {})],
     "index_fill.int_Tensor": [((f(4, 3), 1, index(2, below=3), T((), -1, 1)), {})],
     "index_put": [
@@ -318,6 +371,7 @@ INDEXING = {
         ((f(3, 4), [bools(3, 4)], T((), -1, 1)), {}),
         ((f(3, 4), [bools(3)], f(4)), {}),
         ((f(3, 4), [bools(3)], f(1, 4)), {"accumulate": True}),
+        ((bools(6), [index(4, below=6)], bools(4)), {"accumulate": True}),
     ],
     "unfold": [((f(3, 7), 1, 3, 2), {}), ((f(5, 2, 3), 0, 2, 1), {})],
     "im2col": [
@@ -347,6 +401,7 @@ SORTING = {
         ((ints(3, 5, low=-2, high=2),), {"stable": True, "dim": 1, "descending": d}) for d in (False, True)
     ],
     "topk": [((f(3, 6), 2), {}), ((f(5, 3), 3, 0, False), {}), ((exact(1.0, float("nan"), 3.0), 2), {})],
+    "kthvalue": [((f(3, 6), 2), {}), ((ints(5, 3), 3, 0, True), {}), ((T((), -1, 1), 1), {})],
     "median": [((f(9),), {}), ((f(3, 4),), {}), ((exact(1.0, 2.0, 2.0, 3.0, 2.0),), {}), ((ints(6),), {})],
     "median.dim": [((f(3, 4), 1), {}), ((f(5, 3), 0, True), {})],
     "cumsum": [((f(3, 4), 1), {}), ((f(2, 4, 3), -2), {}), ((ints(5), 0), {}), ((bools(5), 0), {})],
@@ -403,6 +458,9 @@ LAYERS = {
 
 ALIASES = {name: [((f(2, 3),), {}), ((ints(4),), {})] for name in ("alias", "lift", "lift_fresh", "contiguous", "ravel")}
 VIEWS = {
+    "pixel_unshuffle": [((f(2, 3, 4, 6), 2), {}), ((f(1, 6, 9), 3), {})],
+    **{name: [((f(2, 6, 3, 2), 3), {}), ((ints(1, 4, 5), 2), {})] for name in ("channel_shuffle", "native_channel_shuffle")},
+    "trace": [((f(3, 4),), {}), ((f(4, 2),), {}), ((ints(3, 3),), {})],
     **ALIASES,
     **{name: [((f(2, 3),), {}), ((ints(4),), {})] for name in ("detach", "detach_copy", "lift_fresh_copy")},
     **{name: [((f(2, 3),), {}), ((ints(2, 3, 4),), {})] for name in ("mT", "mH", "adjoint")},
@@ -433,6 +491,8 @@ VIEWS = {
 }
 
 CREATION = {
+    "fill.Scalar": [((f(2, 3), 2.5), {}), ((ints(4), 7), {}), ((bools(3), 1), {})],
+    "fill.Tensor": [((f(2, 3), T((), -1, 1)), {}), ((f(4), T((), dtype=torch.int64, values=(3,))), {})],
     "zeros_like": [((f(2, 3),), {}), ((ints(4),), {}), ((f(3),), {"dtype": torch.int32})],
     "full_like": [((f(2, 3), 2.5), {}), ((ints(4), 7), {}), ((ints(3), 2.5), {"dtype": torch.float32})],
     "new_zeros": [((f(2), [3, 2]), {}), ((ints(4), [2]), {})],
@@ -452,6 +512,10 @@ UNDEFINED = {
 }
 
 REDUCTIONS = {
+    "dist": [((f(2, 3), f(3), p), {}) for p in (2, 1.0, 3.0)],
+    "aminmax": [((f(3, 4),), {"dim": 1, "keepdim": True}), ((ints(3, 4),), {}), ((bools(3, 4),), {"dim": 0})],
+    **{name: [((bools(3, 4), [1]), {}), ((bools(5),), {})] for name in ("amax", "amin")},
+    **{f"{name}.dim": [((bools(3, 4), 1), {})] for name in ("max", "min")},
     "std": [((f(2, 4),), {}), ((f(5), False), {})],
     "std_mean": [((f(2, 4),), {}), ((f(5), False), {})],
     "var_mean": [((f(2, 4),), {}), ((f(5), False), {})],
@@ -464,6 +528,16 @@ REDUCTIONS = {
 }
 
 PRODUCTS = {
+    "einsum": [
+        (("...ij,...jk->...ik", [f(2, 4, 2, 3), f(4, 3, 5)]), {}),
+        (("...ik,...j->ij", [f(2, 3, 4), f(2, 5)]), {}),
+        (("i...->...", [f(3, 4)]), {}),
+        (("...i,i...", [f(4, 3), f(3, 4)]), {}),
+        (("ii", [f(3, 3)]), {}),
+        (("iji->j", [f(3, 4, 3)]), {}),
+        (("bii,bi->b", [f(2, 3, 3), f(2, 3)]), {}),
+        (("ij,ij->i", [f(3, 1), f(3, 4)]), {}),
+    ],
     "addbmm": [((f(3, 5), f(2, 3, 4), f(2, 4, 5)), {}), ((f(5), f(2, 3, 4), f(2, 4, 5)), {"beta": 0.5, "alpha": 2})],
     "addr": [((f(3, 4), f(3), f(4)), {}), ((f(4), f(3), f(4)), {"beta": 2, "alpha": 0.5})],
     "ger": [((f(3), f(4)), {})],
@@ -471,6 +545,17 @@ PRODUCTS = {
 }
 
 MORE_LAYERS = {
+    **{
+        f"max_pool{len(s)}d_with_indices": [
+            ((f(2, 3, *s), [2, 3, 2][: len(s)], [2, 1, 1][: len(s)], [1, 1, 0][: len(s)], 1, ceil), {})
+            for ceil in (False, True)
+        ]
+        + [((f(3, *s), [2] * len(s), [], [0], 2), {}), ((ints(1, 2, *s), [2] * len(s)), {})]
+        for s in ((5, 6), (5, 6, 4))
+    },
+    "max_pool2d": [((ints(1, 2, 4, 6), [2, 2], [1, 2], [1, 1]), {})],
+    "avg_pool2d": [((f(1, 2, 4, 6), [2, 2], [1, 2], [0, 0], False, True, -3), {})],
+    "nll_loss_nd": [((f(4), T((), dtype=torch.int64, values=(2,)), None, r), {}) for r in (0, 1, 2)],
     "_adaptive_avg_pool2d": [((f(2, 3, 4, 6), [2, 3]), {}), ((f(3, 4, 6), [1, 1]), {})],
     "adaptive_avg_pool3d": [((f(2, 3, 4, 6, 2), [2, 3, 1]), {})],
     "_convolution": [
@@ -545,10 +630,16 @@ RECURRENT = {
 
 # Only of use on the device: importers of the capture itself, and operators that need a constant.
 DEVICE = {
+    "nan_to_num": [((SPECIAL,), {})],
+    **{name: [((SPECIAL, exact(*[float("inf")] * 7)), {})] for name in ("logaddexp", "logaddexp2", "hypot")},
+    "xlogy.Tensor": [((exact(0.0, 0.0, 1.0, 0.0), exact(0.0, float("inf"), 0.0, float("nan"))), {})],
+    "special_xlog1py": [((exact(0.0, 0.0), exact(-1.0, float("inf"))), {})],
+    "dist": [((f(2, 3), f(3), p), {}) for p in (0, INFINITY)],
     "poptorch::nop": [((f(2, 3),), {}), ((ints(4),), {})],
     "poptorch::recomputation_checkpoint": [((f(2, 3),), {})],
     "poptorch::print_tensor": [((f(2), "", True, 1000, 3, 80, 4, "auto", ",", "(", ")"), {})],
-    "as_strided": [((f(2, 6), [2, 3], [6, 1], 1), {}), ((f(4, 4), [4, 2], [1, 8]), {}), ((ints(6), [3], [2]), {})],
+    "as_strided": [((f(2, 6), [2, 3], [6, 1], 1), {}), ((f(4, 4), [4, 2], [1, 8]), {}), ((ints(6), [3], [2]), {})]
+    + [((f(5), [3, 3], [1, 1]), {}), ((f(9), [2, 3], [3, 2], 1), {}), ((f(3), [4], [0], 2), {})],
     "_embedding_bag": [
         ((f(5, 3), index(6, below=5), T((2,), dtype=torch.int64, values=(0, 4), constant=True)), {"mode": mode})
         for mode in (0, 1, 2)
@@ -560,7 +651,6 @@ DEVICE = {
 }
 
 # Samples: (arguments, keywords), the bounds they lie in. Their distributions are compared in test_random.py.
-INFINITY = float("inf")
 RANDOM = {
     "bernoulli": [((f(64, low=0.2, high=0.8),), {}, 0, 1)],
     "bernoulli.Tensor": [((f(64), f(64, low=0.2, high=0.8)), {}, 0, 1)],
@@ -617,6 +707,7 @@ KEPT = {
 # Every table whose rows are interpreted in f64 and compared with torch in double precision.
 TABLES = {
     **ELEMENTWISE,
+    **FORMULAS,
     **LOSSES,
     **INDEXING,
     **SORTING,

@@ -38,9 +38,9 @@ TEST_F(Build, TypesFollowFromTheRule) {
 }
 
 TEST_F(Build, LayoutFollowsTheOperandsOfTheResultsShape) {
-  ir::Value* x = graph_->add_input({DType::kF32, {2, 3, 4, 4}, Layout::kNhwc}, "x");
+  ir::Value* x = graph_->add_input({DType::kF32, {2, 3, 4, 4}, Layout::channels_last(4)}, "x");
   ir::Value* y = build(builder_, "mul", {builder_.scalar(DType::kF32, 2.0), x});
-  EXPECT_EQ(y->type().layout, Layout::kNhwc);
+  EXPECT_EQ(y->type().layout, Layout::channels_last(4));
 }
 
 TEST_F(Build, AttributesEqualToTheirDefaultAreNotStored) {
@@ -111,11 +111,11 @@ TEST_F(Build, VerifierReportsResultsThatDisagreeWithTheRule) {
 }
 
 TEST_F(Build, VerifierReportsLayoutsThatDisagree) {
-  ir::Value* x = graph_->add_input({DType::kF32, {2, 3, 4, 4}, Layout::kNhwc}, "x");
+  ir::Value* x = graph_->add_input({DType::kF32, {2, 3, 4, 4}, Layout::channels_last(4)}, "x");
   builder_.create("exp", {x}, {}, {ir::Type{DType::kF32, {2, 3, 4, 4}}});
   const std::vector<ir::Violation> violations = ops::find_violations(module_, ir::Form::kFunctional);
   ASSERT_EQ(violations.size(), 1u);
-  EXPECT_EQ(violations[0].what, "operand %x has layout nhwc, result 0 has plain");
+  EXPECT_EQ(violations[0].what, "operand %x has layout acdb, result 0 has plain");
 }
 
 }  // namespace

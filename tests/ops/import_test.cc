@@ -124,10 +124,12 @@ TEST_F(Import, MaskedFillPutsTheValueWhereTheMaskHolds) {
             (Values{-1, 2, -1}));
 }
 
-TEST_F(Import, RoundToDecimalsIsRefused) {
-  ir::Value* x = input(DType::kF32, {1}, {1});
-  EXPECT_EQ(message_of("round.decimals", {{"self", x}, {"decimals", int64_t{2}}}, {DType::kF32, {1}}),
-            "unsupported operation [IPU-E101]: aten::round.decimals: decimals other than 0.");
+TEST_F(Import, RoundToDecimalsCountsThemFromThePoint) {
+  ir::Value* x = input(DType::kF32, {2}, {2.54, -14.46});
+  EXPECT_EQ(run("round.decimals", {{"self", x}, {"decimals", int64_t{1}}}, {DType::kF32, {2}}),
+            (Values{2.5, -14.5}));
+  EXPECT_EQ(run("round.decimals", {{"self", x}, {"decimals", int64_t{-1}}}, {DType::kF32, {2}}),
+            (Values{0, -10}));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 POPRUN = [sys.executable, "-m", "popdist"]
 SEEN = """
 import json, os, popdist, sys

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/error.h"
+#include "tests/layouts.h"
 #include "tests/thrown.h"
 
 namespace ipu::program {
@@ -49,10 +50,10 @@ TEST(CheckVariables, takes_every_form_that_copies_know) {
   check_program(with(variable({}, stored({2, 3}, Layout::kPlain))));
   check_program(with(variable({6}, stored({2, 3}, Layout::kPlain))));
   check_program(with(variable({}, stored({}, Layout::kPlain))));
-  check_program(with(variable({5, 7}, stored({7, 5}, Layout::kPacked64))));
-  check_program(with(variable({5, 3, 2, 2}, stored({12, 5}, Layout::kPacked64, DType::kF16))));
-  check_program(with(variable({0, 7}, stored({0, 0}, Layout::kPacked64))));
-  check_program(with(variable({2, 3, 4, 4}, stored({2, 3, 4, 4}, Layout::kNhwc))));
+  check_program(with(variable({5, 7}, stored({7, 5}, panels_for({7, 5})))));
+  check_program(with(variable({5, 3, 2, 2}, stored({12, 5}, panels_for({12, 5}), DType::kF16))));
+  check_program(with(variable({0, 7}, stored({0, 0}, panels_for({0, 0})))));
+  check_program(with(variable({2, 3, 4, 4}, stored({2, 3, 4, 4}, channels_last_for({2, 3, 4, 4})))));
   check_program(with(variable({2, 3}, stored({2, 3}, Layout::kPlain)), constant(DType::kF32, {6})));
 }
 
@@ -62,13 +63,13 @@ TEST(CheckVariables, refuses_a_host_side_of_another_size) {
       "invalid program [IPU-E411]: variable w: the host's [4000] is not what is stored, [2,3] in layout "
       "plain");
   for (const auto& [shape, spec] : std::vector<std::pair<Shape, TensorSpec>>{
-           {{7, 5}, stored({7, 5}, Layout::kPacked64)},         // not the transpose
-           {{50, 7}, stored({7, 5}, Layout::kPacked64)},        // more columns
-           {{5, 3, 2, 2}, stored({11, 5}, Layout::kPacked64)},  // fewer rows
-           {{35}, stored({7, 5}, Layout::kPacked64)},           // no matrix
-           {{}, stored({7, 5}, Layout::kPacked64)},
-           {{2, 3, 4}, stored({2, 4, 3}, Layout::kNhwc)},
-           {{24}, stored({2, 3, 4}, Layout::kNhwc)}})
+           {{7, 5}, stored({7, 5}, panels_for({7, 5}))},          // not the transpose
+           {{50, 7}, stored({7, 5}, panels_for({7, 5}))},         // more columns
+           {{5, 3, 2, 2}, stored({11, 5}, panels_for({11, 5}))},  // fewer rows
+           {{35}, stored({7, 5}, panels_for({7, 5}))},            // no matrix
+           {{}, stored({7, 5}, panels_for({7, 5}))},
+           {{2, 3, 4}, stored({2, 4, 3}, channels_last_for({2, 4, 3}))},
+           {{24}, stored({2, 3, 4}, channels_last_for({2, 3, 4}))}})
     EXPECT_NE(message(with(variable(shape, spec))).find("is not what is stored"), std::string::npos)
         << ipu::to_string(std::span<const int64_t>(shape));
 }
@@ -83,7 +84,7 @@ TEST(CheckVariables, refuses_sizes_that_overflow_and_strides) {
   strided.strides = {1, 2};
   EXPECT_NE(message(with(variable({2, 3}, strided))).find("is not what is stored"), std::string::npos);
   EXPECT_NE(
-      message(with(variable({5, 7}, stored({7, 5}, Layout::kPacked64, DType::kI8)))).find("no such layout"),
+      message(with(variable({5, 7}, stored({7, 5}, panels_for({7, 5}), DType::kI8)))).find("no such layout"),
       std::string::npos);
 }
 

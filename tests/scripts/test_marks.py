@@ -124,3 +124,40 @@ def test_contradictions_are_errors(there, reasons, message):
     with pytest.raises(SystemExit) as stopped:
         list(compatibility.rows(lambda name: there, ["name"], reasons, {"name": ["t.py::test_it"]}))
     assert str(stopped.value) == message
+
+
+def test_every_sharp_edge_that_is_there_has_a_test():
+    edges = public_names.read_edges()
+    assert list(edges) == [f"22.{row}" for row in range(1, 62)]
+    marks = public_names.read_marks(public_names.ROOT / "tests", edges, "edge", public_names.EDGES)
+    assert [row for row, (state, *_) in edges.items() if (state != "not yet") != (row in marks)] == []
+
+
+def test_sharp_edges_say_what_is_done_here():
+    found = {"22.1": ("kept", "a", ""), "22.2": ("fixed", "b", "c"), "22.3": ("not yet", "d", "")}
+    assert compatibility.edges(found, {"22.1": ["t.py::one"], "22.2": ["t.py::two", "t.py::more"]}).splitlines()[2:] == [
+        "| 22.1 | a | kept | `t.py::one` |",
+        "| 22.2 | b | fixed: c | `t.py::two` |",
+        "| 22.3 | d | not yet |  |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "state, marks, message",
+    [
+        ("kept", {}, "row 22.1 of scripts/sharp_edges.txt is 'kept', and 0 tests show it"),
+        ("not yet", {"22.1": ["t.py::one"]}, "row 22.1 of scripts/sharp_edges.txt is 'not yet', and 1 tests show it"),
+    ],
+)
+def test_an_edge_and_its_tests_must_agree(state, marks, message):
+    with pytest.raises(SystemExit) as stopped:
+        compatibility.edges({"22.1": (state, "a", "")}, marks)
+    assert str(stopped.value) == message
+
+
+@pytest.mark.parametrize("line", ["22.1 kept", "22.1 maybe | a", "22.1 fixed | a", "22.1 kept | a | b"])
+def test_a_row_that_says_too_little_is_an_error(tmp_path, line):
+    path = tmp_path / "edges.txt"
+    path.write_text(line + "\n")
+    with pytest.raises(SystemExit, match="edges.txt: a row is"):
+        public_names.read_edges(path)

@@ -151,7 +151,8 @@ void fault_before_step(const program::Program& program, int ipu, int replica, in
     std::lock_guard lock(s.mutex);
     for_each_rule(s, [&](FaultRule& rule, int64_t runs_before) {
       if (rule.kind == FaultRule::Kind::kCorrupt ||
-          !matches(rule, program, step, ipu, replica, run - runs_before) || !takes_place(rule))
+          !matches(rule, program, step, program.ipu_of(ipu), replica, run - runs_before) ||
+          !takes_place(rule))
         return;
       switch (rule.kind) {
         case FaultRule::Kind::kSlowLink:
@@ -160,11 +161,12 @@ void fault_before_step(const program::Program& program, int ipu, int replica, in
         case FaultRule::Kind::kError:
           throw std::runtime_error("a fault was asked for");
         case FaultRule::Kind::kUnrecoverable:
-          s.unusable.emplace(fmt::format("device fault: IPU {} does not answer", ipu), "");
+          s.unusable.emplace(fmt::format("device fault: IPU {} does not answer", program.ipu_of(ipu)), "");
           throw *s.unusable;
         default:
-          DeviceError error(fmt::format("device fault: IPU {} stopped and needs {}", ipu, rule.action),
-                            rule.action);
+          DeviceError error(
+              fmt::format("device fault: IPU {} stopped and needs {}", program.ipu_of(ipu), rule.action),
+              rule.action);
           // Attaching resets the IPUs it gets: nothing else is needed for this action.
           if (rule.action != kRecoveryActions[0]) s.unusable = error;
           throw error;
@@ -184,7 +186,7 @@ void fault_in_transfer(const program::Program& program, int ipu, int replica, in
   std::string action;
   for_each_rule(s, [&](FaultRule& rule, int64_t runs_before) {
     if (rule.kind != FaultRule::Kind::kCorrupt || sent.empty() ||
-        !matches(rule, program, step, ipu, replica, run - runs_before) || !takes_place(rule))
+        !matches(rule, program, step, program.ipu_of(ipu), replica, run - runs_before) || !takes_place(rule))
       return;
     sent[static_cast<size_t>(run) % sent.size()] ^= std::byte{0x10};
     action = rule.action;

@@ -73,7 +73,7 @@ nlohmann::json FieldWriter::special(DType v) { return to_string(v); }
 nlohmann::json FieldWriter::special(const TensorSpec& v) {
   nlohmann::json json = {{"dtype", to_string(v.dtype)}, {"shape", v.shape}};
   if (v.strides != contiguous_strides(v.shape)) json["strides"] = v.strides;
-  if (v.layout != Layout::kPlain) json["layout"] = to_string(v.layout);
+  if (!v.layout.is_plain()) json["layout"] = to_string(v.layout);
   return json;
 }
 
@@ -175,15 +175,14 @@ void FieldReader::special(const nlohmann::json& json, TensorSpec& v) {
     std::optional<Layout> layout = layout_from_string(at->get_ref<const std::string&>());
     require(layout.has_value(), "has an unknown layout");
     v.layout = *layout;
-    require(v.layout != Layout::kPacked64 || v.shape.size() == 2, "is packed64 but no matrix");
-    require(v.layout != Layout::kNhwc || v.shape.size() == 3 || v.shape.size() == 4,
-            "is nhwc but has no such dimensions");
+    require(v.layout.fits(v.shape), "has a layout of another number of dimensions");
+    require(v.layout.is_supported(v.shape), "has a layout that no kernel reads");
   }
   v.strides = contiguous_strides(v.shape);
   if (auto at = json.find("strides"); at != json.end()) {
     ++known;
     read(*at, v.strides);
-    require(v.strides.size() == v.shape.size() || (v.layout != Layout::kPlain && v.strides.empty()),
+    require(v.strides.size() == v.shape.size() || (!v.layout.is_plain() && v.strides.empty()),
             "has another number of strides than dimensions");
     int64_t last = 0;
     for (size_t d = 0; d < v.strides.size(); ++d) {

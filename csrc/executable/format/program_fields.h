@@ -45,7 +45,8 @@ IPU_FIELDS(program::Subroutine, field("name", &T::name), field("begin", &T::begi
 IPU_FIELDS(program::IpuProgram, field("buffers", &T::buffers), field("instructions", &T::instructions),
            field("entries", &T::entries), field("subroutines", &T::subroutines),
            field("arena_bytes", &T::arena_bytes), field("counters", &T::counters),
-           field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak));
+           field("peak_bytes", &T::peak_bytes), field("live_at_peak", &T::live_at_peak),
+           field("io_of", &T::io_of));
 IPU_FIELDS(program::Program, field("ipus", &T::ipus), field("variables", &T::variables),
            field("constants", &T::constants), field("rings", &T::rings), field("streams", &T::streams),
            field("remote_buffers", &T::remote_buffers), field("processes", &T::processes),

@@ -94,6 +94,9 @@ ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
   strategy.forward_stages = plan.forward_stages;
   strategy.schedule = options.schedule;
   if (options.training) strategy.recomputation = options.recomputation;
+  // More would never be in use.
+  strategy.prefetch_depth =
+      std::min(options.prefetch_depth, options.device_iterations * options.accumulation);
   if (options.schedule == Schedule::kPhased) {
     strategy.block_phases = plan.phases;
     strategy.backward_phase_base = number_phases(options.phases).backward_base;

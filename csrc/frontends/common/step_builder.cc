@@ -104,6 +104,12 @@ void StepEmitter::stand_at(ir::Builder& builder, const Home& home, ir::Context c
   builder.location = home.location;
 }
 
+void StepEmitter::overlap(ir::Builder& builder, ir::ExchangeStrategy exchange) {
+  if (exchange == ir::ExchangeStrategy::kJustInTime) return;
+  builder.settings.tile_set = ir::TileSet::kIo;
+  builder.settings.exchange = exchange;
+}
+
 void build_step(const ForwardGraph& forward, const StepOptions& options) {
   StepEmitter(forward, options).build();
 }

@@ -25,6 +25,7 @@ struct ForwardGraph {
     bool is_parameter = false;      // variables: lives where weights live
     ReplicaGrouping grouping = {};  // variables: replicas of a group hold the same value
     ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
+    ir::ExchangeStrategy exchange = ir::ExchangeStrategy::kJustInTime;  // host: else on I/O tiles
   };
   struct Output {
     enum class Kind : uint8_t { kHost, kState } kind = Kind::kHost;
@@ -32,6 +33,8 @@ struct ForwardGraph {
     DType host_dtype = DType::kF32;
     ir::OutputMode mode = ir::OutputMode::kAll;
     int64_t period = 1;
+    int times_returned = 1;  // host: places in the results of forward
+    ir::ExchangeStrategy exchange = ir::ExchangeStrategy::kJustInTime;
   };
   std::vector<Input> inputs;
   std::vector<Output> outputs;
@@ -66,6 +69,7 @@ struct StepOptions {
   TensorLocation weights, optimizer_state, accumulators, activations;
   int replicas_of_process = 1;  // shards stay inside a process
   int64_t io_tiles = 0;         // reserved on each IPU; 0: none
+  int64_t prefetch_depth = 1;   // elements of an overlapped input that wait for their turn
 };
 
 // The stream that brings the seed of a run, u32[2] (support/philox.h); there when an input is a seed.

@@ -60,6 +60,8 @@ class StepEmitter {
   Home home_of_input(const Value& input) const;
   Home home_of_value(const Value& value) const;
   int ipu_of(const Home& home) const;
+  // The builder moves this stream as its mark says (overlap_marks.h).
+  static void overlap(ir::Builder& builder, ir::ExchangeStrategy exchange);
   static void stand_at(ir::Builder& builder, const Home& home, ir::Context context);
 
   // step_tables.cc
@@ -108,6 +110,8 @@ class StepEmitter {
 
   // step_micro_batch.cc
   void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);
+  // The end of a device iteration, over which inputs and outputs that overlap the accumulation loop do not.
+  void emit_barrier(ir::Builder& builder) const;
   Value* loss_gradient(ir::Builder& builder, const Slots& slots) const;
   // The weights that a graph reads, each loaded once.
   Value* weight(ir::Builder& builder, const Slots& slots, int variable, ir::Context context,

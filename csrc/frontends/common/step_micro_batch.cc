@@ -19,6 +19,7 @@ void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* in
       derive_seed(builder, arguments.back(), slots[iteration_seed_], index, ir::Context::kForward);
     } else {
       stand_at(builder, home_of_input(*forward_.graph->inputs()[i]), ir::Context::kForward);
+      overlap(builder, forward_.inputs[i].exchange);
       arguments.push_back(builder.host_load(*module_.find_stream(forward_.inputs[i].name)));
     }
   }
@@ -28,6 +29,7 @@ void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* in
   for (size_t i = 0; i < forward_.outputs.size(); ++i) {
     if (forward_.outputs[i].kind == ForwardGraph::Output::Kind::kHost) {
       stand_at(builder, home_of_value(*forward_.graph->outputs()[i]), ir::Context::kForward);
+      overlap(builder, forward_.outputs[i].exchange);
       builder.host_store(*module_.find_stream(forward_.outputs[i].name), results[i]);
     } else {
       variables_[variable_of_output_.at(static_cast<int>(i))].at.store(builder, slots, results[i]);

@@ -3,6 +3,7 @@
 
 #include "frontends/common/replicas.h"
 #include "frontends/common/step_emitter.h"
+#include "ir/structure.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 
@@ -50,6 +51,7 @@ void StepEmitter::emit_main() {
              if (seed_input_ >= 0)
                derive_seed(inner, values[iteration_seed_], values[run_seed_], index, ir::Context::kForward);
              emit_micro_batch(inner, values, nullptr);
+             emit_barrier(inner);
            });
   }
 
@@ -96,6 +98,19 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
     if (gradients[t] == nullptr) gradients[t] = summed_gradient(builder, slots, trained);
     update(builder, slots, trained, gradients[t], gradient_factor);
   }
+  emit_barrier(builder);
+}
+
+void StepEmitter::emit_barrier(ir::Builder& builder) const {
+  auto overlaps = [](const auto& stream) {
+    return stream.exchange == ir::ExchangeStrategy::kOverlapInnerLoop;
+  };
+  if (options_.device_iterations == 1 ||
+      (std::none_of(forward_.inputs.begin(), forward_.inputs.end(), overlaps) &&
+       std::none_of(forward_.outputs.begin(), forward_.outputs.end(), overlaps)))
+    return;
+  stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+  builder.create(ir::kind::kIoBarrier, {}, {}, {});
 }
 
 void StepEmitter::begin_accumulation(ir::Builder& builder, Slots& slots, const Trained& trained) {

@@ -364,10 +364,9 @@ class Parser {
       Token layout_name = lexer_.expect(TokenKind::kIdentifier, "a layout");
       std::optional<Layout> layout = layout_from_string(layout_name.text);
       if (!layout) lexer_.fail(layout_name, fmt::format("unknown layout '{}'", layout_name.text));
-      if (*layout == Layout::kPacked64 && type.shape.size() != 2)
-        lexer_.fail(layout_name, "packed64 needs a matrix");
-      if (*layout == Layout::kNhwc && type.shape.size() < 3)
-        lexer_.fail(layout_name, "nhwc needs three or more dimensions");
+      if (!layout->fits(type.shape))
+        lexer_.fail(layout_name, fmt::format("layout '{}' is of {} dimensions, the type has {}",
+                                             layout_name.text, layout->rank(), type.shape.size()));
       type.layout = *layout;
     }
     return type;

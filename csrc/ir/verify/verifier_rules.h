@@ -33,6 +33,7 @@ class Verifier {
   void host_access(const Op& op);
   void ring_access(const Op& op);
   void ipu_copy(const Op& op);
+  void io_barrier(const Op& op);
   void remote_access(const Op& op);
   void constant(const Op& op);
   void seed(const Op& op);

@@ -41,6 +41,8 @@ void Verifier::transfer(const Op& op, bool reads, const Type& type, const std::s
   if (own != type) report(fmt::format("{} is {}, the value {}", table, to_string(type), to_string(own)));
 }
 
+void Verifier::io_barrier(const Op& op) { counts(op, 0, 0); }
+
 void Verifier::ipu_copy(const Op& op) {
   if (!counts(op, 1, 1) || !integer(op, "from", 0) || !integer(op, "to", 0)) return;
   same(op, op.operand(0)->type(), op.result()->type());

@@ -7,7 +7,7 @@
 namespace ipu::kernels {
 namespace {
 
-bool has_no_gaps(const TensorSpec& spec) { return spec.layout != Layout::kPlain || spec.is_contiguous(); }
+bool has_no_gaps(const TensorSpec& spec) { return !spec.layout.is_plain() || spec.is_contiguous(); }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void require_members(const KernelRequest& request) {
 
 void require_plain_members(const KernelRequest& request) {
   require_members(request);
-  require(request.operands[0].layout == Layout::kPlain && request.results[0].layout == Layout::kPlain,
+  require(request.operands[0].layout.is_plain() && request.results[0].layout.is_plain(),
           "is a collective that cuts values in a layout it does not know");
 }
 

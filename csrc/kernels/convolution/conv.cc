@@ -1,5 +1,5 @@
 // Kernels "conv" and "conv_input_gradient", 1-d and 2-d, f32 or f16, activations plain or nhwc in any mix.
-// Weights are plain [O,C/groups,*kernel] and packed in scratch at every run; "conv" also takes packed64 of
+// Weights are plain [O,C/groups,*kernel] and packed in scratch at every run; "conv" also takes panels of
 // [taps*C, O], rows in tap-major order, with attribute {kernel_shape=[O,C,*kernel]} (see "convert_layout"
 // with {conv_weight=true}).
 #include <optional>
@@ -81,7 +81,7 @@ std::optional<ConvPlan> plan_conv(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &w = request.operands[1], &y = request.results[0];
   if (!is_image(x) || !is_image(y) || w.dtype != x.dtype || y.dtype != x.dtype) return std::nullopt;
   ConvPlan plan;
-  plan.packed = w.layout == Layout::kPacked64;
+  plan.packed = w.layout.is_blocked();
   if (plan.packed ? !request.attributes.has("kernel_shape") : !w.is_contiguous()) return std::nullopt;
   const Shape& kernel = plan.packed ? integers_of(request, "kernel_shape") : w.shape;
   const auto g = conv_geometry(x.shape, kernel, y.shape, request);
@@ -114,8 +114,8 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request) {
   shape.batch = g->batch;
   shape.groups = g->groups;
   shape.is_half = x.dtype == DType::kF16;
-  shape.in = {g->in_channels, g->in_height, g->in_width, x.layout == Layout::kNhwc, shape.is_half};
-  shape.out = {g->out_channels, g->out_height, g->out_width, y.layout == Layout::kNhwc, shape.is_half};
+  shape.in = {g->in_channels, g->in_height, g->in_width, x.layout.is_channels_last(), shape.is_half};
+  shape.out = {g->out_channels, g->out_height, g->out_width, y.layout.is_channels_last(), shape.is_half};
   shape.in_row_step = g->stride_y;
   shape.in_column_step = g->stride_x;
   shape.weight_taps = g->taps();
@@ -166,8 +166,8 @@ std::unique_ptr<PreparedKernel> prepare_conv_input_gradient(const KernelRequest&
   shape.batch = g->batch;
   shape.groups = g->groups;
   shape.is_half = dy.dtype == DType::kF16;
-  shape.in = {g->out_channels, g->out_height, g->out_width, dy.layout == Layout::kNhwc, shape.is_half};
-  shape.out = {g->in_channels, g->in_height, g->in_width, dx.layout == Layout::kNhwc, shape.is_half};
+  shape.in = {g->out_channels, g->out_height, g->out_width, dy.layout.is_channels_last(), shape.is_half};
+  shape.out = {g->in_channels, g->in_height, g->in_width, dx.layout.is_channels_last(), shape.is_half};
   shape.weight_taps = g->taps();
   shape.swaps_channels = true;
   shape.cost = microseconds(*g, shape);

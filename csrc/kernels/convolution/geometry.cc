@@ -87,7 +87,7 @@ std::optional<ConvGeometry> conv_geometry(const Shape& input, const Shape& weigh
 bool is_image(const TensorSpec& spec) {
   if (spec.dtype != DType::kF32 && spec.dtype != DType::kF16) return false;
   if (spec.shape.size() != 3 && spec.shape.size() != 4) return false;
-  return spec.layout == Layout::kNhwc || spec.is_contiguous();
+  return spec.layout.is_channels_last() || spec.is_contiguous();
 }
 
 int lanes_for_cost(double microseconds, int64_t parts) {

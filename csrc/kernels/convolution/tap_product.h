@@ -36,7 +36,7 @@ struct TapProductShape {
   // The plain weight [O, C/groups, taps], read as [in, out] (forward) or [out, in] (input gradient) channels.
   bool swaps_channels = false;
   int64_t weight_taps = 1;
-  bool weight_is_packed = false;  // packed64 of [taps * in channels, out channels]; one phase, one group
+  bool weight_is_packed = false;  // panels of [taps * in channels, out channels]; one phase, one group
   bool is_half = false;           // input, weight, bias and output are f16
   Activation activation = Activation::kNone;
   double cost = 0;  // microseconds on one worker

@@ -314,7 +314,7 @@ std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest
   const auto g = plan_of(request);
   if (!g) return nullptr;
   const TensorSpec &x = request.operands[0], &dy = request.operands[1];
-  return std::make_unique<ConvWeightGradient>(*g, x.layout == Layout::kNhwc, dy.layout == Layout::kNhwc,
+  return std::make_unique<ConvWeightGradient>(*g, x.layout.is_channels_last(), dy.layout.is_channels_last(),
                                               x.dtype == DType::kF16);
 }
 

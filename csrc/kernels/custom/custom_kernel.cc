@@ -147,8 +147,7 @@ bool fits(const ipu_custom_op& op, const KernelRequest& request) {
       request.results.size() != static_cast<size_t>(op.result_count))
     return false;
   auto is_view = [](const TensorSpec& spec, bool strided) {
-    return spec.layout == Layout::kPlain && spec.shape.size() <= IPU_MAX_RANK &&
-           (strided || spec.is_contiguous());
+    return spec.layout.is_plain() && spec.shape.size() <= IPU_MAX_RANK && (strided || spec.is_contiguous());
   };
   for (size_t i = 0; i < request.operands.size(); ++i)
     if (!request.is_absent(i) && !is_view(request.operands[i], may_be_strided)) return false;

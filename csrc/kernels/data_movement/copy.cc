@@ -100,12 +100,12 @@ std::optional<Source> source_of_copy(const KernelRequest& request) {
   const TensorSpec &from = request.operands[0], &to = request.results[0];
   if (from.dtype != to.dtype) return std::nullopt;
   if (!request.attributes.has("strides")) {
-    if (from.layout == to.layout && from.layout != Layout::kPlain) {
+    if (from.layout == to.layout && !from.layout.is_plain()) {
       if (from.shape != to.shape) return std::nullopt;
       return Source{{from.stored_bytes() / size_in_bytes(from.dtype)}, {1}};
     }
     Strides strides;
-    if (!to.is_contiguous() || from.layout == Layout::kPacked64 || !broadcast_over(from, to.shape, strides))
+    if (!to.is_contiguous() || from.layout.is_blocked() || !broadcast_over(from, to.shape, strides))
       return std::nullopt;
     return Source{to.shape, strides};
   }
@@ -128,8 +128,7 @@ Footprint footprint_of_copy(const KernelRequest& request) {
 
 std::optional<Source> source_of_flip(const KernelRequest& request) {
   const TensorSpec &from = request.operands[0], &to = request.results[0];
-  if (from.dtype != to.dtype || from.shape != to.shape || from.layout == Layout::kPacked64 ||
-      !to.is_contiguous())
+  if (from.dtype != to.dtype || from.shape != to.shape || from.layout.is_blocked() || !to.is_contiguous())
     return std::nullopt;
   Source source{from.shape, memory_strides(from)};
   for (int64_t d : dimensions_of(request, "dims", from.shape.size())) {
@@ -151,9 +150,9 @@ Footprint footprint_of_flip(const KernelRequest& request) {
 
 bool can_concat(const KernelRequest& request) {
   const TensorSpec& to = request.results[0];
-  if (to.layout == Layout::kPacked64 || (to.layout == Layout::kPlain && !to.is_contiguous())) return false;
+  if (to.layout.is_blocked() || (to.layout.is_plain() && !to.is_contiguous())) return false;
   for (const TensorSpec& from : request.operands)
-    if (from.dtype != to.dtype || from.layout == Layout::kPacked64) return false;
+    if (from.dtype != to.dtype || from.layout.is_blocked()) return false;
   return true;
 }
 
@@ -162,7 +161,7 @@ std::unique_ptr<PreparedKernel> prepare_concat(const KernelRequest& request) {
   const TensorSpec& to = request.results[0];
   const int64_t dim = request.attributes.integer("dim"), bytes = size_in_bytes(to.dtype);
   // Dimensions in the order of the result's memory, so that channels-last pieces are long runs too.
-  const std::vector<int> order = memory_order(to.layout, to.shape.size());
+  const std::vector<int> order = to.layout.order(to.shape.size());
   const Strides to_strides = memory_strides(to);
   auto kernel = std::make_unique<CopyKernel>();
   int64_t at = 0;

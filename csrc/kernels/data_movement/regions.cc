@@ -136,7 +136,7 @@ class SliceScatterKernel final : public PreparedKernel {
 };
 
 bool can_pad(const TensorSpec& x, const TensorSpec& y) {
-  return x.layout == Layout::kPlain && y.is_contiguous() && x.dtype == y.dtype;
+  return x.layout.is_plain() && y.is_contiguous() && x.dtype == y.dtype;
 }
 
 std::unique_ptr<PreparedKernel> prepare_pad(const KernelRequest& request) {
@@ -160,8 +160,8 @@ Footprint footprint_of_pad(const KernelRequest& request) {
 }
 
 bool can_slice_scatter(const TensorSpec& x, const TensorSpec& source, const TensorSpec& y) {
-  return x.layout == Layout::kPlain && source.layout == Layout::kPlain && y.is_contiguous() &&
-         x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape;
+  return x.layout.is_plain() && source.layout.is_plain() && y.is_contiguous() && x.dtype == y.dtype &&
+         source.dtype == y.dtype && x.shape == y.shape;
 }
 
 std::unique_ptr<PreparedKernel> prepare_slice_scatter(const KernelRequest& request) {

@@ -48,9 +48,7 @@ class BucketizeKernel final : public PreparedKernel {
 
 bool fits(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &boundaries = request.operands[1], &y = request.results[0];
-  const auto is_dense = [](const TensorSpec& spec) {
-    return spec.layout == Layout::kPlain && spec.is_contiguous();
-  };
+  const auto is_dense = [](const TensorSpec& spec) { return spec.layout.is_plain() && spec.is_contiguous(); };
   return is_dense(x) && is_dense(boundaries) && is_dense(y) && x.dtype == boundaries.dtype &&
          y.dtype == DType::kI32 && x.shape == y.shape && boundaries.shape.size() == 1 &&
          boundaries.shape[0] <= INT32_MAX && with_ordered(x.dtype, [](auto) {});

@@ -63,7 +63,7 @@ class FlatIndexKernel final : public PreparedKernel {
 };
 
 bool is_index_of(const TensorSpec& spec, const TensorSpec& result) {
-  return spec.dtype == DType::kI32 && spec.layout == Layout::kPlain && spec.is_contiguous() &&
+  return spec.dtype == DType::kI32 && spec.layout.is_plain() && spec.is_contiguous() &&
          spec.shape == result.shape;
 }
 

@@ -205,7 +205,7 @@ class ScatterKernel final : public PreparedKernel {
 };
 
 bool can_gather(const TensorSpec& x, const TensorSpec& index, const TensorSpec& y) {
-  return x.layout != Layout::kPacked64 && is_index(index) && y.is_contiguous() && x.dtype == y.dtype &&
+  return !x.layout.is_blocked() && is_index(index) && y.is_contiguous() && x.dtype == y.dtype &&
          !x.shape.empty() && x.shape.size() == index.shape.size();
 }
 
@@ -237,7 +237,7 @@ Footprint footprint_of_gather(const KernelRequest& request) {
 bool can_combine(const KernelRequest& request, Combine combine) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &source = request.operands[2],
                    &y = request.results[0];
-  return x.layout == Layout::kPlain && is_index(index) && source.is_contiguous() && y.is_contiguous() &&
+  return x.layout.is_plain() && is_index(index) && source.is_contiguous() && y.is_contiguous() &&
          x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape && !x.shape.empty() &&
          x.shape.size() == index.shape.size() && with_combined(combine, y.dtype, [](auto) {});
 }

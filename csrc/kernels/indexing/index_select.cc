@@ -182,7 +182,7 @@ Footprint footprint_of_index_select(const KernelRequest& request) {
 
 bool can_add(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &source = request.operands[2], &y = request.results[0];
-  return x.layout == Layout::kPlain && is_index(request.operands[1]) && source.is_contiguous() &&
+  return x.layout.is_plain() && is_index(request.operands[1]) && source.is_contiguous() &&
          y.is_contiguous() && x.dtype == y.dtype && source.dtype == y.dtype && x.shape == y.shape &&
          with_number(y.dtype, [](auto) {});
 }

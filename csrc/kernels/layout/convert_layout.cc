@@ -1,6 +1,6 @@
-// Kernel "convert_layout": the same tensor in another layout. f32 and f16 matrices between plain and packed64
-// (with {transpose=true} also [N,K] plain ↔ [K,N] packed64; with {conv_weight=true} [O,C,*kernel] plain ↔
-// [taps*C, O] packed64, rows in tap-major order), and 3-d or 4-d tensors of 4 or 2 bytes between plain and
+// Kernel "convert_layout": the same tensor in another layout. f32 and f16 matrices between plain and panels
+// (with {transpose=true} also [N,K] plain ↔ [K,N] panels; with {conv_weight=true} [O,C,*kernel] plain ↔
+// [taps*C, O] panels, rows in tap-major order), and 3-d or 4-d tensors of 4 or 2 bytes between plain and
 // nhwc. Not here: strided copies within the plain layout (kernel "copy").
 #include <algorithm>
 #include <cstring>
@@ -189,29 +189,28 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   if (from.dtype != to.dtype || (size_in_bytes(from.dtype) != 4 && size_in_bytes(from.dtype) != 2))
     return std::nullopt;
   if (boolean_of(request, "conv_weight", false)) {
-    const bool packs = from.layout == Layout::kPlain && to.layout == Layout::kPacked64;
+    const bool packs = from.layout.is_plain() && to.layout.is_blocked();
     const TensorSpec &plain = packs ? from : to, &packed = packs ? to : from;
-    if (!plain.is_contiguous() || packed.layout != Layout::kPacked64 || plain.shape.size() < 3)
-      return std::nullopt;
+    if (!plain.is_contiguous() || !packed.layout.is_blocked() || plain.shape.size() < 3) return std::nullopt;
     const int64_t taps = product_from(plain.shape, 2);
     if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return std::nullopt;
     return Plan{packs ? Method::kPackConv : Method::kUnpackConv, {}, plain.shape[0], plain.shape[1], taps};
   }
   const bool transpose = boolean_of(request, "transpose", false);
-  if (from.layout == Layout::kPlain && to.layout == Layout::kPacked64) {
+  if (from.layout.is_plain() && to.layout.is_blocked()) {
     const auto source = matrix_of(from, transpose);
     if (!source || from.shape.size() != 2 || to.shape != Shape{source->rows, source->columns})
       return std::nullopt;
     return Plan{Method::kPack, *source};
   }
-  if (from.layout == Layout::kPacked64 && to.layout == Layout::kPlain) {
+  if (from.layout.is_blocked() && to.layout.is_plain()) {
     const auto source = matrix_of(from, transpose);
     if (!source || to.shape != Shape{source->rows, source->columns} || !to.is_contiguous())
       return std::nullopt;
     return Plan{Method::kUnpack, *source};
   }
-  const bool to_nhwc = from.layout == Layout::kPlain && to.layout == Layout::kNhwc;
-  const bool from_nhwc = from.layout == Layout::kNhwc && to.layout == Layout::kPlain;
+  const bool to_nhwc = from.layout.is_plain() && to.layout.is_channels_last();
+  const bool from_nhwc = from.layout.is_channels_last() && to.layout.is_plain();
   if ((!to_nhwc && !from_nhwc) || from.shape != to.shape || from.shape.size() < 3) return std::nullopt;
   if (to_nhwc ? !from.is_contiguous() : !to.is_contiguous()) return std::nullopt;
   const int64_t channels = from.shape[1], pixels = product_from(from.shape, 2);

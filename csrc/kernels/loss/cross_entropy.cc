@@ -212,7 +212,7 @@ std::optional<Loss> plan_loss(const KernelRequest& request) {
   if constexpr (kGradient) {
     const TensorSpec& dx = request.results[0];
     if (dx.layout != x.layout || dx.shape != x.shape || dx.dtype != x.dtype ||
-        (x.layout == Layout::kPlain && !dx.is_contiguous()))
+        (x.layout.is_plain() && !dx.is_contiguous()))
       return std::nullopt;
   }
   return Loss{.math = SliceMath(*slices, x.dtype),

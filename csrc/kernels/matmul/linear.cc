@@ -1,5 +1,5 @@
 // Kernels "linear", "linear_input_gradient" and "linear_weight_gradient", f32 or f16. Leading dimensions of
-// activations are rows. The weight is plain [N,K] as in torch, or packed64 of its transpose [K,N] (the spec's
+// activations are rows. The weight is plain [N,K] as in torch, or panels of its transpose [K,N] (the spec's
 // layout says which); the weight gradient comes out in either form. Bias and relu are applied while a tile of
 // the result is hot.
 #include <optional>
@@ -26,7 +26,7 @@ bool is_uniform(const KernelRequest& request) {
 // The weight as the matrix [K, N], however it is stored.
 std::optional<MatrixSource> weight_matrix(const TensorSpec& spec) {
   if (spec.shape.size() != 2) return std::nullopt;
-  return matrix_of(spec, spec.layout != Layout::kPacked64);
+  return matrix_of(spec, !spec.layout.is_blocked());
 }
 
 MatrixSource transposed(MatrixSource m) {
@@ -134,7 +134,7 @@ std::optional<Plan> plan_weight_gradient(const KernelRequest& request) {
   const auto dy = rows_of(request.operands[1]);
   const TensorSpec& result = request.results[0];
   if (!x || !dy || x->rows != dy->rows || result.shape.size() != 2) return std::nullopt;
-  const bool packed = result.layout == Layout::kPacked64;
+  const bool packed = result.layout.is_blocked();
   if (!packed && !result.is_contiguous()) return std::nullopt;
   const MatrixSource &a = packed ? *x : *dy, &b = packed ? *dy : *x;
   if (result.shape != Shape{a.columns, b.columns}) return std::nullopt;

@@ -1,5 +1,5 @@
 // Kernel "matmul": a[...,M,K] · b[...,K,N] {trans_a, trans_b}, f32 or f16, equal batch dimensions. Operands
-// are read where they are when one of their last two dimensions is dense; a 2-d operand 1 may be packed64.
+// are read where they are when one of their last two dimensions is dense; a 2-d operand 1 may be in panels.
 // Batches are spread over lanes; a single product is cut by Product.
 #include <algorithm>
 #include <optional>
@@ -77,7 +77,7 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   if (a.dtype != DType::kF32 && a.dtype != DType::kF16) return std::nullopt;
   const size_t rank = a.shape.size();
   if (rank < 2 || b.shape.size() != rank || c.shape.size() != rank) return std::nullopt;
-  if (a.layout != Layout::kPlain || c.layout != Layout::kPlain) return std::nullopt;
+  if (!a.layout.is_plain() || !c.layout.is_plain()) return std::nullopt;
   const auto left = matrix_of(a, boolean_of(request, "trans_a", false));
   const auto right = matrix_of(b, boolean_of(request, "trans_b", false));
   const auto out = matrix_of(c, false);

@@ -11,13 +11,13 @@ std::optional<MatrixSource> matrix_of(const TensorSpec& spec, bool transpose) {
   MatrixSource m;
   m.rows = spec.shape[rank - 2];
   m.columns = spec.shape[rank - 1];
-  if (spec.layout == Layout::kPacked64) {
+  if (spec.layout.is_blocked()) {
     if (rank != 2) return std::nullopt;
     m.form = transpose ? MatrixSource::Form::kTransposedPanels : MatrixSource::Form::kPanels;
     if (transpose) std::swap(m.rows, m.columns);
     return m;
   }
-  if (spec.layout != Layout::kPlain) return std::nullopt;
+  if (!spec.layout.is_plain()) return std::nullopt;
   int64_t row_stride = spec.strides[rank - 2], column_stride = spec.strides[rank - 1];
   if (transpose) {
     std::swap(m.rows, m.columns);
@@ -36,7 +36,7 @@ std::optional<MatrixSource> matrix_of(const TensorSpec& spec, bool transpose) {
 }
 
 std::optional<MatrixSource> rows_of(const TensorSpec& spec) {
-  if (spec.layout != Layout::kPlain || spec.shape.empty()) return std::nullopt;
+  if (!spec.layout.is_plain() || spec.shape.empty()) return std::nullopt;
   const size_t last = spec.shape.size() - 1;
   MatrixSource m;
   m.columns = spec.shape[last];

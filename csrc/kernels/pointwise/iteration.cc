@@ -2,30 +2,13 @@
 #include "kernels/pointwise/iteration.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "support/error.h"
 
 namespace ipu::kernels {
 
-std::vector<int> memory_order(Layout layout, size_t rank) {
-  std::vector<int> order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  if (layout == Layout::kNhwc && rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-  return order;
-}
-
 Strides memory_strides(const TensorSpec& spec) {
-  if (spec.layout == Layout::kPlain) return spec.strides;
-  IPU_CHECK(spec.layout == Layout::kNhwc, "a packed matrix has no strides");
-  std::vector<int> order = memory_order(spec.layout, spec.shape.size());
-  Strides strides(spec.shape.size());
-  int64_t step = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    strides[order[i]] = step;
-    step *= std::max<int64_t>(spec.shape[order[i]], 1);
-  }
-  return strides;
+  return spec.layout.is_plain() ? spec.strides : spec.layout.strides(spec.shape);
 }
 
 CollapsedDims collapse(std::span<const int64_t> extents, const std::vector<Strides>& strides) {

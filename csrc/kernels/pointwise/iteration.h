@@ -11,11 +11,8 @@
 
 namespace ipu::kernels {
 
-// Strides in elements of the logical dimensions as they lie in memory. Not for kPacked64 (IPU_CHECK).
+// Strides in elements of the logical dimensions as they lie in memory. Not for panels (IPU_CHECK).
 Strides memory_strides(const TensorSpec& spec);
-
-// The dimensions in the order in which a tensor of this layout lies in memory, outermost first.
-std::vector<int> memory_order(Layout layout, size_t rank);
 
 // strides[k] of operand k over `extents`; adjacent dimensions that are one run for every operand are merged,
 // extents of 1 dropped. A scalar has no dimensions.

@@ -20,10 +20,10 @@ bool bind_packed(const KernelRequest& request, const PointwiseProgram& program, 
     if (view.operand < 0) return false;
     const TensorSpec& spec = request.operands[view.operand];
     bool same = spec.layout == result.layout && spec.shape == result.shape;
-    if (!same && (spec.layout != Layout::kPlain || element_count(spec.shape) != 1)) return false;
+    if (!same && (!spec.layout.is_plain() || element_count(spec.shape) != 1)) return false;
     strides.push_back({same ? 1 : 0});
   }
-  const int64_t columns = result.shape[1], width = columns < 64 ? 16 : 64;
+  const int64_t columns = result.shape[1], width = result.layout.block();
   kernel.padding = {
       .first = columns / width * width * result.shape[0], .width = width, .valid = columns % width};
   if (columns % width == 0) kernel.padding = {};
@@ -34,7 +34,7 @@ bool bind_strided(const KernelRequest& request, PointwiseKernel& kernel,
                   const std::vector<int32_t>& iota_dims, std::vector<Strides>& strides, Shape& extents) {
   const TensorSpec& result = request.results[0];
   const size_t rank = result.shape.size();
-  std::vector<int> order = memory_order(result.layout, rank);
+  std::vector<int> order = result.layout.order(rank);
   for (int d : order) extents.push_back(result.shape[d]);
   for (size_t v = 0; v < kernel.views.size(); ++v) {
     Strides logical(rank, 0);
@@ -43,7 +43,7 @@ bool bind_strided(const KernelRequest& request, PointwiseKernel& kernel,
       logical[iota_dims[v]] = 1;
     } else {
       const TensorSpec& spec = request.operands[kernel.views[v].operand];
-      if (spec.layout == Layout::kPacked64 || spec.shape.size() > rank) return false;
+      if (spec.layout.is_blocked() || spec.shape.size() > rank) return false;
       Strides own = memory_strides(spec);
       for (size_t i = 0; i < own.size(); ++i) {
         size_t d = rank - own.size() + i;
@@ -66,7 +66,7 @@ std::unique_ptr<PointwiseKernel> bind_views(const KernelRequest& request, const 
   for (const TensorSpec& result : request.results) {
     if (result.shape != request.results[0].shape || result.layout != request.results[0].layout)
       return nullptr;
-    if (result.layout == Layout::kPlain && !result.is_contiguous()) return nullptr;
+    if (result.layout.is_plain() && !result.is_contiguous()) return nullptr;
   }
   auto kernel = std::make_unique<PointwiseKernel>();
   // One view per operand and iota dimension used.
@@ -88,7 +88,7 @@ std::unique_ptr<PointwiseKernel> bind_views(const KernelRequest& request, const 
   }
   std::vector<Strides> strides;
   Shape extents;
-  bool packed = request.results[0].layout == Layout::kPacked64;
+  bool packed = request.results[0].layout.is_blocked();
   if (packed ? !bind_packed(request, program, *kernel, strides, extents)
              : !bind_strided(request, *kernel, iota_dims, strides, extents))
     return nullptr;

@@ -58,7 +58,7 @@ struct PoolGeometry {
   ImageShape in(const TensorSpec& spec) const { return image(in_height, in_width, spec); }
   ImageShape out(const TensorSpec& spec) const { return image(out_height, out_width, spec); }
   ImageShape image(int64_t height, int64_t width, const TensorSpec& spec) const {
-    return {channels, height, width, spec.layout == Layout::kNhwc, spec.dtype == DType::kF16};
+    return {channels, height, width, spec.layout.is_channels_last(), spec.dtype == DType::kF16};
   }
 };
 

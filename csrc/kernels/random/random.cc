@@ -270,9 +270,8 @@ Footprint footprint_of_seed(const KernelRequest& request) {
   const TensorSpec& counter = request.operands[1];
   require_seed(request.operands[0]);
   require_seed(request.results[0]);
-  require(
-      counter.dtype == DType::kI32 && counter.layout == Layout::kPlain && element_count(counter.shape) == 1,
-      "has a counter that is not one number");
+  require(counter.dtype == DType::kI32 && counter.layout.is_plain() && element_count(counter.shape) == 1,
+          "has a counter that is not one number");
   return footprint_of_views(request);
 }
 

@@ -60,7 +60,7 @@ bool fits_or_is_absent(const KernelRequest& request, size_t operand, DType dtype
 
 std::optional<MatrixSource> weight_of(const TensorSpec& spec) {
   if (spec.shape.size() != 2) return std::nullopt;
-  return matrix_of(spec, spec.layout != Layout::kPacked64);
+  return matrix_of(spec, !spec.layout.is_blocked());
 }
 
 MatrixSource transpose_of(MatrixSource matrix) {

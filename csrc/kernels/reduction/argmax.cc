@@ -123,7 +123,7 @@ class ArgKernel final : public PreparedKernel {
 };
 
 bool can_search(const TensorSpec& x, const TensorSpec& y) {
-  return x.layout != Layout::kPacked64 && y.layout != Layout::kPacked64 && y.dtype == DType::kI32 &&
+  return !x.layout.is_blocked() && !y.layout.is_blocked() && y.dtype == DType::kI32 &&
          size_in_bytes(x.dtype) <= 4 && x.dtype != DType::kF8_143 && x.dtype != DType::kF8_152;
 }
 

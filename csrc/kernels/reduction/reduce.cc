@@ -200,7 +200,7 @@ class ReduceKernel final : public PreparedKernel {
 
 bool can_reduce(Reduction reduction, const TensorSpec& x, const TensorSpec& y) {
   const auto type = static_cast<size_t>(x.dtype);
-  return x.layout != Layout::kPacked64 && y.layout != Layout::kPacked64 && x.dtype == y.dtype &&
+  return !x.layout.is_blocked() && !y.layout.is_blocked() && x.dtype == y.dtype &&
          fold_kind(reduction, x.dtype) && block_ops().widen[type] != nullptr &&
          block_ops().narrow[type] != nullptr;
 }

@@ -1,5 +1,5 @@
 // Kernel "square_sum": squares of blocks of contiguous memory, folded and added as a tree (pairwise_stack.h).
-// Any contiguous layout is one run; of packed64 the last panel is read row by row without its padding.
+// Any contiguous layout is one run; of panels the last panel is read row by row without its padding.
 #include <algorithm>
 #include <cstring>
 
@@ -59,7 +59,7 @@ class SquareSum final : public PreparedKernel {
 
 bool can_sum_squares(const TensorSpec& x, const TensorSpec& y) {
   return (x.dtype == DType::kF32 || x.dtype == DType::kF16) && y.dtype == DType::kF32 &&
-         (x.layout != Layout::kPlain || x.is_contiguous());
+         (!x.layout.is_plain() || x.is_contiguous());
 }
 
 std::unique_ptr<PreparedKernel> prepare_square_sum(const KernelRequest& request) {
@@ -71,7 +71,7 @@ std::unique_ptr<PreparedKernel> prepare_square_sum(const KernelRequest& request)
   kernel->multiply = block_ops().compute[static_cast<size_t>(OpCode::kMulF)];
   kernel->bytes = size_in_bytes(x.dtype);
   kernel->run_elements = element_count(x.shape);
-  if (x.layout == Layout::kPacked64) {
+  if (x.layout.is_blocked()) {
     kernel->row_width = x.shape[1] < 64 ? 16 : 64;
     kernel->columns = x.shape[1] % kernel->row_width;
     kernel->rows = kernel->columns > 0 ? x.shape[0] : 0;
@@ -85,8 +85,7 @@ Footprint footprint_of_square_sum(const KernelRequest& request) {
   require_sound(request);
   const TensorSpec &x = request.operands[0], &y = request.results[0];
   require(can_sum_squares(x, y), "sums squares of types or layouts it cannot");
-  require(y.layout != Layout::kPacked64 && element_count(y.shape) == 1,
-          "has a result that is not one number");
+  require(!y.layout.is_blocked() && element_count(y.shape) == 1, "has a result that is not one number");
   return footprint_of_views(request);
 }
 

@@ -11,13 +11,12 @@ namespace ipu::kernels {
 
 std::optional<Slices> slices_of(const TensorSpec& spec, int64_t dim) {
   const size_t rank = spec.shape.size();
-  if (spec.layout == Layout::kPacked64 || (spec.layout == Layout::kPlain && !spec.is_contiguous()))
-    return std::nullopt;
+  if (spec.layout.is_blocked() || (spec.layout.is_plain() && !spec.is_contiguous())) return std::nullopt;
   if (rank == 0) return Slices{.panels = 1};
   if (dim < 0 || dim >= static_cast<int64_t>(rank)) return std::nullopt;
   Slices out;
   bool before = true;
-  for (int d : memory_order(spec.layout, rank)) {
+  for (int d : spec.layout.order(rank)) {
     if (d == dim) {
       out.size = spec.shape[d];
       before = false;

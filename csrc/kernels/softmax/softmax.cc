@@ -107,7 +107,7 @@ std::optional<Slices> plan_of(const KernelRequest& request) {
   if (!(y.dtype == DType::kF32 || y.dtype == DType::kF16)) return std::nullopt;
   for (const TensorSpec& x : request.operands)
     if (x.layout != y.layout || x.shape != y.shape || x.dtype != y.dtype ||
-        (x.layout == Layout::kPlain && !x.is_contiguous()))
+        (x.layout.is_plain() && !x.is_contiguous()))
       return std::nullopt;
   boolean_of(request, "zero_blocked", false);  // refused here when it is of another kind
   return slices_of(y, integer_of(request, "dim"));

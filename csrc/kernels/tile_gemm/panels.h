@@ -1,4 +1,4 @@
-// The packed64 layout of a [K,N] matrix: panels of `width` columns, each [K][width], the last one padded with
+// The panels of a [K,N] matrix: panels of `width` columns, each [K][width], the last one padded with
 // zeros. Here: its arithmetic, packing of whole matrices and of blocks. Not here: when to pack (product.h).
 #pragma once
 

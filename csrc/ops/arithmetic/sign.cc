@@ -1,4 +1,6 @@
 // Sign and rounding to whole numbers.
+#include <cmath>
+
 #include "ops/definition/family.h"
 
 namespace ipu::ops {
@@ -49,8 +51,15 @@ const OpRegistration round =
         .from_onnx("Round", {11})
         .from_aten({"round.decimals"},
                    [](AtenImportCall& c) {
-                     if (c.integer("decimals") != 0) c.unsupported("decimals other than 0");
-                     c.set_result(0, c.op("round", {c.tensor("self")}));
+                     const int64_t decimals = c.integer("decimals");
+                     const DType dtype = c.result_type(0).dtype;
+                     if (decimals == 0) return c.set_result(0, c.op("round", {c.tensor("self")}));
+                     // A half holds no large power of ten.
+                     const DType wide = dtype == DType::kF16 ? DType::kF32 : dtype;
+                     ir::Value* ten = c.builder().scalar(wide, std::pow(10.0, std::abs(decimals)));
+                     const char *there = decimals > 0 ? "mul" : "div", *back = decimals > 0 ? "div" : "mul";
+                     ir::Value* x = c.op(there, {c.cast(c.tensor("self"), wide), ten});
+                     c.set_result(0, c.cast(c.op(back, {c.op("round", {x}), ten}), dtype));
                    })
         .samples(unary_samples());
 

@@ -1,6 +1,5 @@
 // layout.convert: the same tensor stored otherwise. Made by passes only; the one op that changes a layout.
-// packed64 of a weight [N, ...] is the matrix [elements / N, N] in panels: what linear and convolution
-// kernels read.
+// A weight [N, ...] in panels is the matrix [elements / N, N] that linear and convolution kernels read.
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
@@ -16,7 +15,9 @@ std::vector<ir::Type> infer(const InferContext& c) {
                 fmt::format("unknown layout: '{}' in layout.convert.", c.attributes.text("layout")));
   ir::Type type = c.operand(0);
   const size_t rank = type.shape.size();
-  if ((*layout == Layout::kNhwc && rank != 3 && rank != 4) || (*layout == Layout::kPacked64 && rank < 2))
+  const bool is_weight = rank >= 2 && *layout == Layout::panels_of_weight(type.shape);
+  if (!layout->is_plain() && !is_weight &&
+      !(layout->is_channels_last() && layout->fits(type.shape) && rank <= 4))
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("layout does not fit: a tensor of shape {} cannot be stored as {}.",
                             to_string(type.shape), c.attributes.text("layout")));
@@ -27,7 +28,7 @@ std::vector<ir::Type> infer(const InferContext& c) {
 std::vector<KernelChoice> kernels(const ir::Op& op) {
   Attributes attributes = op.attributes;
   const ir::Type &from = op.operand(0)->type(), &to = op.result()->type();
-  if (from.layout == Layout::kPacked64 || to.layout == Layout::kPacked64)
+  if (from.layout.is_blocked() || to.layout.is_blocked())
     attributes.set(to.shape.size() == 2 ? "transpose" : "conv_weight", true);
   return {{"convert_layout", std::move(attributes)}};
 }
@@ -42,7 +43,7 @@ const OpRegistration layout_convert =
         .gradient_refused("layouts are chosen after differentiation")
         .reference([](ReferenceCall& call) { call.result().values = call.operand(0).values; })
         .kernels(kernels)
-        .samples({{{ir::Type{DType::kF32, {2, 3, 4, 5}}}, {{"layout", std::string("nhwc")}}, -1, 1, {}}});
+        .samples({{{ir::Type{DType::kF32, {2, 3, 4, 5}}}, {{"layout", std::string("acdb")}}, -1, 1, {}}});
 
 }  // namespace
 }  // namespace ipu::ops

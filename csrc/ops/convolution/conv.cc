@@ -120,6 +120,12 @@ const OpRegistration conv =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{conv_type(c)}; })
         .gradient(conv_gradient)
         .reference(conv_reference)
+        .layouts([](const ir::Op& op) {
+          const bool has_groups = attribute_or_default(op, "groups") != Attribute(int64_t{1});
+          return LayoutWishes{
+              {LayoutWish::kChannelsLast, has_groups ? LayoutWish::kPlain : LayoutWish::kPanels},
+              {LayoutWish::kChannelsLast}};
+        })
         .cost(conv_cost)
         .samples(
             {{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2})}, window_of({1, 1}, {0, 0}, {0, 0}, {1, 1})},

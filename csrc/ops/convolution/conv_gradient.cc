@@ -112,6 +112,7 @@ const OpRegistration conv_input_gradient =
         .attribute("groups", int64_t{1})
         .result("dx")
         .traits(kConvolution | kExpensive)
+        .layouts({{LayoutWish::kChannelsLast}, {LayoutWish::kChannelsLast}})
         .infer([](const InferContext& c) {
           const Shape& x = c.attributes.integers("input_shape");
           require_same_dtype(c, 0, 1);
@@ -150,6 +151,7 @@ const OpRegistration conv_weight_gradient =
         .attribute("groups", int64_t{1})
         .result("dw")
         .traits(kConvolution | kExpensive)
+        .layouts({{LayoutWish::kChannelsLast, LayoutWish::kChannelsLast}, {}})
         .infer([](const InferContext& c) {
           const Shape& w = c.attributes.integers("kernel_shape");
           require_same_dtype(c, 0, 1);

@@ -83,13 +83,28 @@ void import_conv_named_padding(AtenImportCall& call) {
 void import_transposed(AtenImportCall& call) {
   const size_t rank = spatial_rank(call);
   const std::vector<int64_t> padding = list_or(call, "padding", rank, 0);
-  Attributes attributes = conv_attributes(call, rank, padding, padding);
+  std::vector<int64_t> high = padding, behind(rank, 0);
   Shape result = call.result_type(0).shape;
   if (result.size() == rank + 1) result.insert(result.begin(), 1);
-  attributes.set("input_shape", result);
+  // Output padding of a whole stride, which dilation allows, is less padding at the end, and zeros behind it.
+  const std::vector<int64_t> more = list_or(call, "output_padding", rank, 0);
+  for (size_t d = 0; d < rank; ++d) {
+    if (more[d] < list_or(call, "stride", rank, 1)[d]) continue;
+    high[d] = std::max<int64_t>(0, padding[d] - more[d]);
+    behind[d] = std::max<int64_t>(0, more[d] - padding[d]);
+  }
+  Attributes attributes = conv_attributes(call, rank, padding, high);
+  Shape reached = result;
+  for (size_t d = 0; d < rank; ++d) reached[d + 2] -= behind[d];
+  attributes.set("input_shape", reached);
   with_batch(call, rank, [&](ir::Value* x) {
     ir::Value* y = rank == 3 ? transposed_volume_convolution(call, x, call.tensor("weight"), attributes)
                              : call.op("conv_input_gradient", {x, call.tensor("weight")}, attributes);
+    if (reached != result) {
+      Shape zeros_behind{0, 0};
+      zeros_behind.insert(zeros_behind.end(), behind.begin(), behind.end());
+      y = call.op("pad", {y}, {{"low", Shape(rank + 2, 0)}, {"high", zeros_behind}, {"value", 0.0}});
+    }
     ir::Value* bias = call.optional_tensor("bias");
     if (bias == nullptr) return y;
     Shape per_channel(rank + 1, 1);

@@ -257,6 +257,13 @@ OpDefBuilder& OpDefBuilder::kernels(std::function<std::vector<KernelChoice>(cons
   def_.kernels = std::move(choose);
   return *this;
 }
+OpDefBuilder& OpDefBuilder::layouts(std::function<LayoutWishes(const ir::Op&)> rule) {
+  def_.layouts = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::layouts(LayoutWishes wishes) {
+  return layouts([wishes = std::move(wishes)](const ir::Op&) { return wishes; });
+}
 OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
   def_.cost = std::move(rule);
   return *this;
@@ -375,6 +382,10 @@ const OpDef& get_op(std::string_view kind) {
   return *def;
 }
 const OpDef* definition(const ir::Op& op) { return find_op(op.kind()); }
+LayoutWishes layout_wishes(const ir::Op& op) {
+  const OpDef* def = definition(op);
+  return def != nullptr && def->layouts ? def->layouts(op) : LayoutWishes{};
+}
 bool has_trait(const ir::Op& op, Trait trait) {
   const OpDef* def = definition(op);
   return def != nullptr && def->has(trait);

@@ -32,10 +32,10 @@ enum Trait : uint32_t {
   kAnyLayout = 1u << 7,             // works in any layout if all operands agree (elementwise ops have it)
   kCompound = 1u << 8,              // has a `decompose` rule and keeps its name through autodiff
   kReadsShapeOnly = 1u << 9,        // needs no operand values (zeros_like)
-  kConvolution = 1u << 10,          // wants nhwc activations
-  kPooling = 1u << 11,              // follows nhwc when its input has it
-  kMatmul = 1u << 12,               // operand 1 may be packed64
-  kExpensive = 1u << 13,            // never recomputed or duplicated for free
+  kConvolution = 1u << 10,
+  kPooling = 1u << 11,  // takes channels last, and then its results are so too
+  kMatmul = 1u << 12,
+  kExpensive = 1u << 13,  // never recomputed or duplicated for free
 };
 
 // Which dtypes an operand accepts.
@@ -95,6 +95,19 @@ struct KernelChoice {
   Attributes attributes;
 };
 
+// Which layout an operand or a result of an op is best in, for the passes that choose layouts.
+enum class LayoutWish : uint8_t {
+  kPlain,         // takes no other
+  kChannelsLast,  // an operand takes plain as well
+  kPanels,        // of a weight; plain as well
+};
+// By operand and by result; those beyond the lists are plain.
+struct LayoutWishes {
+  std::vector<LayoutWish> operands, results;
+  LayoutWish operand(size_t i) const { return i < operands.size() ? operands[i] : LayoutWish::kPlain; }
+  LayoutWish result(size_t i) const { return i < results.size() ? results[i] : LayoutWish::kPlain; }
+};
+
 struct Sample {
   std::vector<std::optional<ir::Type>> operands;
   Attributes attributes;
@@ -128,7 +141,9 @@ struct OpDef {
   // group at once. Also sets kSideEffects and a reference for a group of one.
   std::function<void(CollectiveCall&)> collective;
   std::function<std::vector<KernelChoice>(const ir::Op&)>
-      kernels;                              // default: {id = name, attributes of the op}
+      kernels;  // default: {id = name, attributes of the op}
+  std::function<LayoutWishes(const ir::Op&)>
+      layouts;                              // default: all plain. Ops of any layout (traits) have none
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
   // settings and location of `op`. Run by the pass `decompose` on those without a kernel. A compound that
@@ -178,6 +193,8 @@ class OpDefBuilder {
   OpDefBuilder& collective(std::function<void(CollectiveCall&)> function);
   OpDefBuilder& kernel(std::string id);  // the op's own attributes go to it
   OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
+  OpDefBuilder& layouts(std::function<LayoutWishes(const ir::Op&)> rule);
+  OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
   // A compound that never has a kernel: what it stands for, and from this also value and cost unless stated.
@@ -224,7 +241,8 @@ const OpDef* find_op(std::string_view kind);  // nullptr: structural or opaque
 const OpDef& get_op(std::string_view kind);   // IPU_CHECK
 const OpDef* definition(const ir::Op& op);    // the same by op
 bool has_trait(const ir::Op& op, Trait trait);
-std::vector<const OpDef*> all_ops();  // sorted by name
+LayoutWishes layout_wishes(const ir::Op& op);  // all plain for structural and opaque ops
+std::vector<const OpDef*> all_ops();           // sorted by name
 
 // --- ready-made type rules
 InferRule same_type_as(int operand);     // result 0 has operand's type

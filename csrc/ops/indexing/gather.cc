@@ -19,6 +19,8 @@ void for_each_gathered(const Shape& x, const ReferenceTensor& index, int64_t dim
 
 void import_gather(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
+  if (index->type().elements() == 0)
+    return call.set_result(0, call.builder().splat(call.result_type(0), 0.0));
   if (x->type().shape.empty()) {  // a scalar has one element along one dimension
     ir::Value* y =
         call.op("gather", {reshaped(call, x, {1}), reshaped(call, index, {index->type().elements()})},
@@ -41,6 +43,7 @@ void import_take_along_dim(AtenImportCall& call) {
   }
   Shape x_shape = x->type().shape, index_shape = index->type().shape;
   const int64_t dim = normalize_dim(call.integer("dim"), x_shape.size());
+  index = index_from_front(call, index, x_shape[dim]);
   if (x_shape.size() != index_shape.size())
     call.unsupported("indices with another number of dimensions than the input");
   for (size_t d = 0; d < x_shape.size(); ++d) {
@@ -55,14 +58,25 @@ void import_take_along_dim(AtenImportCall& call) {
 void import_scatter_add(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   ir::Value* source = call.cast(call.tensor("src"), x->type().dtype);
-  const Shape& shape = index->type().shape;
-  if (x->type().shape.empty() || shape.size() != source->type().shape.size()) {
-    call.unsupported("self, index and src must have the same number of dimensions, at least one");
+  const Shape result = x->type().shape;
+  if (result.empty()) {  // one element along one dimension
+    x = reshaped(call, x, {1});
+    index = reshaped(call, index, {index->type().elements()});
+    source = reshaped(call, source, {source->type().elements()});
   }
+  const Shape& shape = index->type().shape;
+  if (shape.size() != x->type().shape.size() || shape.size() != source->type().shape.size())
+    call.unsupported("self, index and src must have the same number of dimensions");
+  if (index->type().elements() == 0) return call.set_result(0, reshaped(call, x, result));
   for (size_t d = 0; d < shape.size(); ++d)
     source = sliced(call, source, static_cast<int64_t>(d), 0, shape[d]);
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
-  call.set_result(0, call.op("scatter_add", {x, index, source}, {{"dim", dim}}));
+  if (x->type().dtype == DType::kBool) {  // a sum of truth values is their maximum
+    ir::Value* y = call.op("scatter", {call.cast(x, DType::kU8), index, call.cast(source, DType::kU8)},
+                           {{"dim", dim}, {"mode", std::string("max")}});
+    return call.set_result(0, reshaped(call, call.cast(y, DType::kBool), result));
+  }
+  call.set_result(0, reshaped(call, call.op("scatter_add", {x, index, source}, {{"dim", dim}}), result));
 }
 
 const OpRegistration gather =

@@ -35,16 +35,27 @@ void import_index_select(AtenImportCall& call) {
   call.set_result(0, reshaped(call, select(call, x, index, dim), result));
 }
 
+// Elements by their number in the flattened tensor.
+void import_take(AtenImportCall& call) {
+  ir::Value *x = call.tensor("self"), *index = call.tensor("index");
+  const int64_t elements = x->type().elements();
+  index = index_from_front(call, reshaped(call, index, {index->type().elements()}), elements);
+  call.set_result(
+      0, reshaped(call, select(call, reshaped(call, x, {elements}), index, 0), call.result_type(0).shape));
+}
+
 void import_index_add(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
-  if (x->type().shape.empty()) call.unsupported("a tensor without dimensions");
+  const Shape result = x->type().shape;
+  if (result.empty()) x = reshaped(call, x, {1});
   ir::Value* source = call.cast(call.tensor("source"), x->type().dtype);
   if (call.has("alpha") && call.real("alpha") != 1.0) {
     source = call.op("mul", {source, call.builder().scalar(x->type().dtype, call.real("alpha"))});
   }
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
   index = reshaped(call, index, {index->type().elements()});
-  call.set_result(0, call.op("index_add", {x, index, source}, {{"dim", dim}}));
+  if (result.empty()) source = reshaped(call, source, {source->type().elements()});
+  call.set_result(0, reshaped(call, call.op("index_add", {x, index, source}, {{"dim", dim}}), result));
 }
 
 void import_index(AtenImportCall& call) {
@@ -84,6 +95,7 @@ const OpRegistration index_select =
                             });
         })
         .from_aten({"index_select"}, import_index_select)
+        .from_aten({"take"}, import_take)
         .from_aten({"index.Tensor"}, import_index)
         .samples({{{f32({4, 3}), i32({6})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
                   {{f32({2, 4, 3}), i32({2})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}},

@@ -142,7 +142,12 @@ struct Write {
   int64_t dim;
 };
 
+// Sums of truth values are their maximum, products their minimum.
 ir::Value* put(AtenImportCall& call, const Write& w, std::string_view mode) {
+  if (w.x->type().dtype == DType::kBool && mode != "assign") {
+    const Write numbers{call.cast(w.x, DType::kU8), w.index, call.cast(w.src, DType::kU8), w.dim};
+    return call.cast(put(call, numbers, mode == "add" || mode == "max" ? "max" : "min"), DType::kBool);
+  }
   if (mode == "add") return call.op("scatter_add", {w.x, w.index, w.src}, {{"dim", w.dim}});
   return call.op("scatter", {w.x, w.index, w.src}, {{"dim", w.dim}, {"mode", std::string(mode)}});
 }
@@ -245,13 +250,18 @@ void import_index_fill(AtenImportCall& call) {
 
 void import_slices(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
-  if (x->type().shape.empty()) call.unsupported("a tensor without dimensions");
-  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
+  const Shape result = x->type().shape;
   ir::Value* src = call.operand("source", x->type().dtype);
+  if (result.empty()) {
+    x = reshaped(call, x, {1});
+    src = reshaped(call, src, {src->type().elements()});
+  }
+  const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
   const Write w = slices(call, x, index_from_front(call, index, x->type().shape[dim]), src, dim);
   const bool include_self = !call.has("include_self") || call.boolean("include_self");
-  call.set_result(0, call.has("reduce") ? reduce_into(call, w, call.text("reduce"), include_self)
-                                        : put(call, w, "assign"));
+  ir::Value* y =
+      call.has("reduce") ? reduce_into(call, w, call.text("reduce"), include_self) : put(call, w, "assign");
+  call.set_result(0, reshaped(call, y, result));
 }
 
 // x[mask] = v: v may not depend on how many elements the mask takes.

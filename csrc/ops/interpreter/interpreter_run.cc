@@ -306,6 +306,7 @@ std::vector<ReplicaValues> InterpreterRun::structural(const ir::Op& op,
   if (op.is(kind::kPipeline)) return pipeline(op, operands, active);
   if (op.is(kind::kIf)) return branch(op, operands, frame, active);
   if (op.is(kind::kIpuCopy)) return {operands[0]};
+  if (op.is(kind::kIoBarrier)) return {};
   if (op.is(kind::kCodeLoad)) {
     named(op, op.attributes.symbol("graph"));
     return {};

@@ -23,10 +23,24 @@ struct Equation {
   std::string output;
 };
 
-Equation parse(AtenImportCall& call, std::string text) {
+// Letters for the dimensions of "...", the last ones for the last dimensions; no equation may name them.
+constexpr std::string_view kEllipsis = "0123456789";
+
+// The letters of one operand of `rank` dimensions.
+std::string letters_of(AtenImportCall& call, std::string text, size_t rank) {
+  const size_t dots = text.find("...");
+  if (dots != std::string::npos) {
+    const size_t named = text.size() - 3;
+    if (rank < named || rank - named > kEllipsis.size())
+      call.unsupported(fmt::format("'...' in \"{}\" for a tensor of {} dimensions", text, rank));
+    text.replace(dots, 3, kEllipsis.substr(kEllipsis.size() - (rank - named)));
+  }
+  if (text.size() != rank) call.unsupported(fmt::format("\"{}\" for a tensor of {} dimensions", text, rank));
+  return text;
+}
+
+Equation parse(AtenImportCall& call, std::string text, const std::vector<ir::Value*>& tensors) {
   std::erase(text, ' ');
-  if (text.find('.') != std::string::npos)
-    call.unsupported(fmt::format("'...' in the equation \"{}\"; name the dimensions", text));
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
   Equation equation;
@@ -35,25 +49,76 @@ Equation parse(AtenImportCall& call, std::string text) {
     equation.inputs.push_back(left.substr(at, comma - at));
     at = comma + 1;
   }
-  for (const std::string& letters : equation.inputs) {
-    for (const char letter : letters) {
-      if (std::count(letters.begin(), letters.end(), letter) > 1) {
-        call.unsupported(fmt::format("a diagonal (letter '{}' twice in one operand)", letter));
-      }
-    }
+  if (tensors.size() != equation.inputs.size())
+    call.unsupported("another number of operands than the equation names");
+  size_t widest = 0;  // of the dimensions that "..." stands for
+  std::map<char, int> seen;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::string& letters = equation.inputs[i];
+    letters = letters_of(call, letters, tensors[i]->type().shape.size());
+    for (const char letter : letters) ++seen[letter];
+    widest = std::max<size_t>(widest, std::ranges::count_if(letters, [](char c) {
+                                return kEllipsis.find(c) != std::string_view::npos;
+                              }));
   }
+  const std::string_view shared = kEllipsis.substr(kEllipsis.size() - widest);
   if (arrow != std::string::npos) {
     equation.output = text.substr(arrow + 2);
+    const size_t dots = equation.output.find("...");
+    if (dots != std::string::npos) equation.output.replace(dots, 3, shared);
     return equation;
   }
-  std::map<char, int> seen;  // implicit output: letters that occur once, in alphabetical order
-  for (const char letter : left) {
-    if (letter != ',') ++seen[letter];
-  }
-  for (const auto& [letter, count] : seen) {
-    if (count == 1) equation.output += letter;
+  equation.output = shared;
+  for (const auto& [letter, count] : seen) {  // letters that occur once, in alphabetical order
+    if (count == 1 && kEllipsis.find(letter) == std::string_view::npos) equation.output += letter;
   }
   return equation;
+}
+
+// A letter that stands twice in one operand names the diagonal of the two dimensions.
+Labeled without_repeats(AtenImportCall& call, Labeled x) {
+  for (size_t first = 0; first < x.letters.size(); ++first) {
+    for (size_t second; (second = x.letters.find(x.letters[first], first + 1)) != std::string::npos;) {
+      const Shape shape = x.value->type().shape;
+      const int64_t size = shape[first];
+      if (shape[second] != size)
+        call.unsupported(
+            fmt::format("letter '{}' with sizes {} and {}", x.letters[first], size, shape[second]));
+      std::vector<int64_t> perm;
+      std::string letters;
+      Shape rest;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (d == first || d == second) continue;
+        perm.push_back(static_cast<int64_t>(d));
+        letters += x.letters[d];
+        rest.push_back(shape[d]);
+      }
+      const int64_t place = std::ssize(perm);
+      perm.push_back(static_cast<int64_t>(first));
+      perm.push_back(static_cast<int64_t>(second));
+      rest.push_back(size * size);
+      ir::Value* flat = reshaped(call, transposed(call, x.value, perm), rest);
+      x = {sliced(call, flat, place, 0, size, size + 1), letters + x.letters[first]};
+      first = 0;
+    }
+  }
+  return x;
+}
+
+// Sizes of 1 stretch: the dimensions of such letters are dropped where another operand has more.
+Labeled without_stretched(AtenImportCall& call, const Labeled& x, const std::map<char, int64_t>& sizes) {
+  Labeled y{x.value, ""};
+  Shape shape;
+  for (size_t d = 0; d < x.letters.size(); ++d) {
+    const int64_t size = x.value->type().shape[d], whole = sizes.at(x.letters[d]);
+    if (size == 1 && whole != 1) continue;
+    if (size != whole)
+      call.unsupported(fmt::format("letter '{}' with sizes {} and {}", x.letters[d], size, whole));
+    y.letters += x.letters[d];
+    shape.push_back(size);
+  }
+  y.value = reshaped(call, x.value, shape);
+  return y;
 }
 
 Labeled permuted(AtenImportCall& call, const Labeled& x, const std::string& letters) {
@@ -84,10 +149,6 @@ Labeled contracted(AtenImportCall& call, const Labeled& left, const Labeled& rig
   for (const char letter : a.letters) {
     const bool stays = needed.find(letter) != std::string::npos;
     (!b.has(letter) ? rows : stays ? batch : inner) += letter;
-    if (b.has(letter) && a.size(letter) != b.size(letter)) {
-      call.unsupported(
-          fmt::format("letter '{}' with sizes {} and {}", letter, a.size(letter), b.size(letter)));
-    }
   }
   for (const char letter : b.letters) {
     if (!a.has(letter)) columns += letter;
@@ -109,18 +170,28 @@ Labeled contracted(AtenImportCall& call, const Labeled& left, const Labeled& rig
 }
 
 void import_einsum(AtenImportCall& call) {
-  const Equation equation = parse(call, call.text("equation"));
   const std::vector<ir::Value*> tensors = call.tensors("tensors");
-  if (tensors.size() != equation.inputs.size())
-    call.unsupported("another number of operands than the equation names");
-  Labeled result{tensors[0], equation.inputs[0]};
-  for (size_t i = 1; i < tensors.size(); ++i) {
+  const Equation equation = parse(call, call.text("equation"), tensors);
+  std::vector<Labeled> operands;
+  std::map<char, int64_t> sizes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    operands.push_back(
+        without_repeats(call, {call.cast(tensors[i], call.result_type(0).dtype), equation.inputs[i]}));
+    for (const char letter : operands.back().letters) {
+      int64_t& size = sizes.try_emplace(letter, 1).first->second;
+      if (size == 1) size = operands.back().size(letter);
+    }
+  }
+  for (Labeled& operand : operands) operand = without_stretched(call, operand, sizes);
+  Labeled result = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
     std::string needed = equation.output;
-    for (size_t j = i + 1; j < tensors.size(); ++j) needed += equation.inputs[j];
-    result = contracted(call, result, {tensors[i], equation.inputs[i]}, needed);
+    for (size_t j = i + 1; j < operands.size(); ++j) needed += operands[j].letters;
+    result = contracted(call, result, operands[i], needed);
   }
   result = summed(call, result, equation.output);
-  call.set_result(0, permuted(call, result, equation.output).value);
+  call.set_result(0,
+                  reshaped(call, permuted(call, result, equation.output).value, call.result_type(0).shape));
 }
 
 struct Registration {

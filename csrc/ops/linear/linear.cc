@@ -79,6 +79,7 @@ const OpRegistration linear =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{linear_type(c)}; })
         .gradient(linear_gradient)
         .reference(linear_reference)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .cost(linear_cost)
         .from_aten({"linear"}, import_linear)
         .samples({{{f32({2, 3}), f32({4, 3}), f32({4})}, {}},

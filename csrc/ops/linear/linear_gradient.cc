@@ -49,6 +49,7 @@ const OpRegistration linear_input_gradient =
             for (int64_t j = 0; j < n; ++j) dx[i] += dy.values[row * n + j] * w.values[j * k + column];
           }
         })
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .cost([](const ir::Op& op) { return product_cost(op, op.operand(1)->type().shape[0]); })
         .samples({{{f32({2, 4}), f32({4, 3})}, {}}, {{f32({2, 3, 2}), f32({2, 5})}, {}}});
 
@@ -61,6 +62,7 @@ const OpRegistration linear_weight_gradient =
         .operand("dy", kAnyFloat)
         .result("dw")
         .traits(kExpensive)
+        .layouts({{}, {LayoutWish::kPanels}})
         .infer([](const InferContext& c) {
           const ir::Type &x = c.operand(0), &dy = c.operand(1);
           require_same_dtype(c, 0, 1);

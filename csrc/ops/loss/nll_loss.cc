@@ -34,10 +34,10 @@ std::vector<ir::Value*> nll_gradient_parts(ir::Op& op) {
 
 void import_nll_loss(AtenImportCall& call) {
   const auto [x, target] = class_operands(call);
-  call.set_result(0,
-                  call.op("nll_loss", {x, target},
-                          {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
-                           {"reduction", reduction_word(call)}}));
+  ir::Value* loss = call.op("nll_loss", {x, target},
+                            {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                             {"reduction", reduction_word(call)}});
+  call.set_result(0, reshaped(call, loss, call.result_type(0).shape));
 }
 
 void import_onnx_nll_loss(NodeImportCall& call) {

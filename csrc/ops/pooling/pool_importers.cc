@@ -67,12 +67,7 @@ std::vector<int64_t> list_or(AtenImportCall& call, std::string_view name, size_t
   return expand_to_rank(call, name, rank);
 }
 
-struct Pool {
-  ir::Value* x;
-  Window window;
-  std::vector<int64_t> ceil_padding;
-  Attributes attributes;
-};
+}  // namespace
 
 Pool read_pool(AtenImportCall& call, size_t rank) {
   ir::Value* x = batched_input(call, rank);
@@ -93,8 +88,11 @@ Pool read_pool(AtenImportCall& call, size_t rank) {
   return {x, std::move(w), std::move(ceil_padding), std::move(attributes)};
 }
 
+namespace {
+
 void import_max_pool(AtenImportCall& call, size_t rank) {
   Pool pool = read_pool(call, rank);
+  if (is_integer(pool.x->type().dtype)) return import_indexed_max_pool(call, pool);
   pool.attributes.set("dilations", pool.window.dilations);
   call.set_result(
       0, reshaped(call, pooled(call, "max_pool", pool.x, pool.attributes), call.result_type(0).shape));
@@ -107,9 +105,10 @@ void import_avg_pool(AtenImportCall& call, size_t rank) {
   }
   if (call.has("count_include_pad"))
     pool.attributes.set("count_include_pad", call.boolean("count_include_pad"));
-  if (call.has("divisor_override")) pool.attributes.set("divisor", call.integer("divisor_override"));
-  call.set_result(
-      0, reshaped(call, pooled(call, "avg_pool", pool.x, pool.attributes), call.result_type(0).shape));
+  const int64_t divisor = call.has("divisor_override") ? call.integer("divisor_override") : 0;
+  pool.attributes.set("divisor", std::abs(divisor));  // 0: that of the window
+  ir::Value* y = reshaped(call, pooled(call, "avg_pool", pool.x, pool.attributes), call.result_type(0).shape);
+  call.set_result(0, divisor < 0 ? call.op("neg", {y}) : y);
 }
 
 void import_adaptive(AtenImportCall& call, size_t rank) {

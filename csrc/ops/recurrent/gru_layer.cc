@@ -156,6 +156,7 @@ const OpRegistration gru_layer =
         .result("h_n")
         .result("inner")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = gru_types(c);
           require_type(c, In::kH0, "h0", types.state(types.hidden));
@@ -197,6 +198,7 @@ const OpRegistration gru_layer_gradient =
         .result("d_sums")
         .result("d_h0")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const std::vector<ir::Type> results = results_of(gru_types(c));
           require_type(c, GradientIn::kInner, "inner", results[Out::kInner]);

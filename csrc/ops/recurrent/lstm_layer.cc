@@ -214,6 +214,7 @@ const OpRegistration lstm_layer =
         .result("c_n")
         .result("cells")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = lstm_types(c);
           require_type(c, In::kH0, "h0", types.state(types.outputs));
@@ -251,6 +252,7 @@ const OpRegistration lstm_layer_gradient =
         .result("d_h0")
         .result("d_c0")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = lstm_types(c);
           const std::vector<ir::Type> results = results_of(types);

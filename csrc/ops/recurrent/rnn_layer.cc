@@ -109,6 +109,7 @@ const OpRegistration rnn_layer =
         .result("y")
         .result("h_n")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = rnn_types(c);
           require_type(c, In::kH0, "h0", types.state(types.hidden));
@@ -137,6 +138,7 @@ const OpRegistration rnn_layer_gradient =
         .result("d_x_parts")
         .result("d_h0")
         .traits(kMatmul | kExpensive | kMayReuseFirstOperand)
+        .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = rnn_types(c);
           require_type(c, GradientIn::kUpstream + Out::kY, "d_y", types.rows(types.hidden));

@@ -37,9 +37,14 @@ void find_first(ReferenceCall& call, Better better) {
   }
 }
 
+// Truth values are compared as numbers.
+ir::Value* comparable(AtenImportCall& call, ir::Value* x) {
+  return x->type().dtype == DType::kBool ? call.cast(x, DType::kU8) : x;
+}
+
 // Without a dimension: index in the flattened tensor.
 void import_arg(AtenImportCall& call, std::string_view kind) {
-  ir::Value* x = call.tensor("self");
+  ir::Value* x = comparable(call, call.tensor("self"));
   const bool keep = call.has("keepdim") && call.boolean("keepdim");
   ir::Value* index = nullptr;
   if (call.has("dim") && !x->type().shape.empty()) {
@@ -61,7 +66,7 @@ void import_extreme_with_index(AtenImportCall& call, std::string_view kind) {
     return;
   }
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
-  ir::Value* index = call.op(kind, {x}, {{"dim", dim}, {"keep_dims", true}});
+  ir::Value* index = call.op(kind, {comparable(call, x)}, {{"dim", dim}, {"keep_dims", true}});
   ir::Value* value = call.op("gather", {x, index}, {{"dim", dim}});
   call.set_result(0, reshaped(call, value, call.result_type(0).shape));
   call.set_result(1, reshaped(call, index, call.result_type(1).shape));

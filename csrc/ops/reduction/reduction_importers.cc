@@ -48,6 +48,8 @@ void import_reduce(AtenImportCall& call, std::string_view kind) {
   // torch's type of the result says in which dtype to add (bool counts as i32, dtype= wins).
   ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
   const std::vector<int64_t> dims = reduced_dims(call, x->type().shape.size());
+  if (x->type().dtype == DType::kBool)  // the largest of truth values says whether there is a true one
+    kind = kind == "reduce_max" ? "reduce_any" : kind == "reduce_min" ? "reduce_all" : kind;
   call.set_result(0, reduced(call, kind, x, dims, keeps_dims(call)));
 }
 
@@ -69,14 +71,16 @@ void import_truth(AtenImportCall& call, std::string_view kind) {
   call.set_result(0, call.cast(reduced(call, kind, x, dims, keeps_dims(call)), call.result_type(0).dtype));
 }
 
-// The root of a sum of powers has an infinite slope at zero; torch gives zero gradient there. `root` sees 1
-// instead.
+// The root of a sum of powers, and a power below 1, has an infinite slope at zero; torch gives zero gradient
+// there. `root` sees 1 instead.
 template <typename Root>
-ir::Value* root_with_zero_gradient_at_zero(ir::Builder& builder, ir::Value* x, Root root) {
+ir::Value* root_with_zero_gradient_at_zero(ir::Builder& builder, ir::Value* x, Root root,
+                                           double value_at_zero = 0.0) {
   ir::Value* zero = builder.scalar(x->type().dtype, 0.0);
   ir::Value* one = builder.scalar(x->type().dtype, 1.0);
   ir::Value* is_zero = build(builder, "equal", {x, zero});
-  return build(builder, "where", {is_zero, zero, root(build(builder, "where", {is_zero, one, x}))});
+  ir::Value* there = builder.scalar(x->type().dtype, value_at_zero);
+  return build(builder, "where", {is_zero, there, root(build(builder, "where", {is_zero, one, x}))});
 }
 
 ir::Value* square_root(ir::Builder& builder, ir::Value* x) {
@@ -138,8 +142,8 @@ ir::Value* vector_norm(ir::Builder& builder, ir::Value* x, double p, const std::
   if (p == 1.0) return reduced(builder, "reduce_sum", size, dims, keep);
   if (std::isinf(p)) return reduced(builder, p > 0 ? "reduce_max" : "reduce_min", size, dims, keep);
   const auto power = [&](ir::Value* base) { return build(builder, "pow", {base, scalar(p)}); };
-  ir::Value* powers =
-      p < 1.0 && p > 0.0 ? root_with_zero_gradient_at_zero(builder, size, power) : power(size);
+  const double at_zero = p < 0.0 ? std::numeric_limits<double>::infinity() : 0.0;
+  ir::Value* powers = p < 1.0 ? root_with_zero_gradient_at_zero(builder, size, power, at_zero) : power(size);
   ir::Value* sum = reduced(builder, "reduce_sum", powers, dims, keep);
   return root_with_zero_gradient_at_zero(builder, sum, [&](ir::Value* v) {
     return build(builder, "pow", {v, scalar(1.0 / p)});
@@ -158,6 +162,30 @@ void import_norm(AtenImportCall& call, std::string_view order) {
 void import_logsumexp(AtenImportCall& call) {
   ir::Value* x = call.cast(call.tensor("self"), computed_in(call.result_type(0).dtype));
   set_rounded(call, 0, log_sum_exp(call, x, reduced_dims(call, x->type().shape.size())));
+}
+
+void import_dist(AtenImportCall& call) {
+  const DType dtype = computed_in(call.result_type(0).dtype);
+  ir::Value* x = call.op("sub", {call.operand("self", dtype), call.operand("other", dtype)});
+  std::vector<int64_t> dims(x->type().shape.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  set_rounded(call, 0, vector_norm(call.builder(), x, call.has("p") ? call.real("p") : 2.0, dims, false));
+}
+
+// (smallest, largest) along one dimension or of all.
+void import_both_extremes(AtenImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const size_t rank = x->type().shape.size();
+  std::vector<int64_t> dims;
+  if (call.has("dim") && rank > 0) {
+    dims = {normalize_dim(call.integer("dim"), rank)};
+  } else {
+    dims.resize(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+  }
+  const bool is_bool = x->type().dtype == DType::kBool;
+  const char* kinds[] = {is_bool ? "reduce_all" : "reduce_min", is_bool ? "reduce_any" : "reduce_max"};
+  for (int i = 0; i < 2; ++i) set_rounded(call, i, reduced(call, kinds[i], x, dims, false));
 }
 
 void import_count_nonzero(AtenImportCall& call) {
@@ -195,6 +223,8 @@ struct Registrations {
       register_aten_importer(name, [](AtenImportCall& call) { import_norm(call, "p"); });
     }
     register_aten_importer("linalg_vector_norm", [](AtenImportCall& call) { import_norm(call, "ord"); });
+    register_aten_importer("dist", import_dist);
+    register_aten_importer("aminmax", import_both_extremes);
     register_aten_importer("nansum", import_nansum);
     register_aten_importer("logsumexp", import_logsumexp);
     for (const char* name : {"count_nonzero", "count_nonzero.dim_IntList"}) {

@@ -84,6 +84,11 @@ const OpRegistration iota =
         .from_aten({"ones", "ones_like", "new_ones"}, [](AtenImportCall& call) { import_splat(call, 1.0); })
         .from_aten({"full", "full_like", "new_full"},
                    [](AtenImportCall& call) { import_splat(call, call.real("fill_value")); })
+        .from_aten({"fill.Scalar", "fill.Tensor"},
+                   [](AtenImportCall& call) {
+                     const ir::Type type = call.result_type(0);
+                     call.set_result(0, expanded(call, call.operand("value", type.dtype), type.shape));
+                   })
         .from_aten({"scalar_tensor"}, [](AtenImportCall& call) { import_splat(call, call.real("s")); })
         .from_aten({"arange", "arange.start", "arange.start_step"}, import_arange)
         .from_aten({"eye", "eye.m"}, import_eye)

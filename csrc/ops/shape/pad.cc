@@ -88,7 +88,7 @@ ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge 
                                                  : edge == Edge::kCircular ? n
                                                                            : INT64_MAX;
     if (border.low[i] == 0 && border.high[i] == 0) continue;
-    if (border.low[i] < 0 || border.high[i] < 0 || border.low[i] > most || border.high[i] > most) {
+    if (border.low[i] > most || border.high[i] > most) {
       call.unsupported(fmt::format("padding ({}, {}) of a dimension of size {} in this mode", border.low[i],
                                    border.high[i], n));
     }
@@ -97,6 +97,9 @@ ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge 
     pieces.push_back(x);
     if (border.high[i] > 0) pieces.push_back(edge_of(call, x, dim, border.high[i], false, edge));
     x = concatenated(call, pieces, dim);
+    // Negative padding cuts off, after what the other end got.
+    const int64_t cut = std::max<int64_t>(0, -border.low[i]), end = std::max<int64_t>(0, -border.high[i]);
+    if (cut + end > 0) x = sliced(call, x, dim, cut, x->type().shape[i] - cut - end);
   }
   return x;
 }

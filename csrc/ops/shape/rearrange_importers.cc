@@ -19,6 +19,39 @@ void import_pixel_shuffle(AtenImportCall& call) {
   call.set_result(0, reshaped(call, y, call.result_type(0).shape));
 }
 
+// [..., C, H r, W r] to [..., C r r, H, W].
+void import_pixel_unshuffle(AtenImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const Shape& shape = x->type().shape;
+  const int64_t r = call.integer("downscale_factor");
+  const int64_t h = shape[shape.size() - 2] / r, w = shape[shape.size() - 1] / r, c = shape[shape.size() - 3];
+  const int64_t batch = x->type().elements() / std::max<int64_t>(1, c * r * r * h * w);
+  ir::Value* y = transposed(call, reshaped(call, x, {batch, c, h, r, w, r}), {0, 1, 3, 5, 2, 4});
+  call.set_result(0, reshaped(call, y, call.result_type(0).shape));
+}
+
+// Channels [groups, C / groups] become [C / groups, groups].
+void import_channel_shuffle(AtenImportCall& call) {
+  ir::Value* x = call.tensor("self");
+  const Shape& shape = x->type().shape;
+  const int64_t groups = call.integer("groups"), channels = shape[1];
+  const int64_t rest = x->type().elements() / std::max<int64_t>(1, shape[0] * channels);
+  ir::Value* y =
+      transposed(call, reshaped(call, x, {shape[0], groups, channels / groups, rest}), {0, 2, 1, 3});
+  call.set_result(0, reshaped(call, y, shape));
+}
+
+// Sum of the diagonal.
+void import_trace(AtenImportCall& call) {
+  ir::Value* x = call.cast(call.tensor("self"), call.result_type(0).dtype);
+  const Shape& shape = x->type().shape;
+  const int64_t length = std::min(shape[0], shape[1]);
+  ir::Value* diagonal =
+      sliced(call, reshaped(call, x, {x->type().elements()}), 0, 0, length, length == 0 ? 1 : shape[1] + 1);
+  call.set_result(
+      0, call.op("reduce_sum", {diagonal}, {{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}}));
+}
+
 // Every element `repeats` times in a row.
 void import_repeat_interleave(AtenImportCall& call) {
   ir::Value* x = call.tensor("self");
@@ -98,6 +131,10 @@ void import_diagonal(AtenImportCall& call) {
 struct Registrations {
   Registrations() {
     register_aten_importer("pixel_shuffle", import_pixel_shuffle);
+    register_aten_importer("pixel_unshuffle", import_pixel_unshuffle);
+    for (const char* name : {"channel_shuffle", "native_channel_shuffle"})
+      register_aten_importer(name, import_channel_shuffle);
+    register_aten_importer("trace", import_trace);
     register_aten_importer("repeat_interleave.self_int", import_repeat_interleave);
     register_aten_importer("glu", import_glu);
     register_aten_importer("prelu", import_prelu);

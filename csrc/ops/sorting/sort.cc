@@ -166,11 +166,22 @@ void import_median(AtenImportCall& call) {
   set_sorted(call, median(call, call.tensor("self"), call.integer("dim")));
 }
 
+// The k-th smallest element, counted from 1.
+void import_kth_value(AtenImportCall& call) {
+  ir::Value* x = sortable(call);
+  if (x->type().shape.empty()) x = reshaped(call, x, {1});
+  const int64_t dim = normalize_dim(call.has("dim") ? call.integer("dim") : -1, x->type().shape.size());
+  const int64_t k = call.integer("k");
+  const Sorted s = sorted(call, x, dim, false, k);
+  set_sorted(call, {sliced(call, s.values, dim, k - 1, 1), sliced(call, s.indices, dim, k - 1, 1)});
+}
+
 struct Registrations {
   Registrations() {
     for (const char* name : {"sort", "sort.stable"}) register_aten_importer(name, import_sort);
     for (const char* name : {"argsort", "argsort.stable"}) register_aten_importer(name, import_argsort);
     register_aten_importer("topk", import_topk);
+    register_aten_importer("kthvalue", import_kth_value);
     register_aten_importer("median", import_median_of_all);
     register_aten_importer("median.dim", import_median);
   }

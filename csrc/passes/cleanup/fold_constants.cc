@@ -32,7 +32,7 @@ class FoldConstants : public OpPass {
     }
     for (int i = 0; i < op.result_count(); ++i) {
       const ir::Type& type = op.result(i)->type();
-      if (type.layout != Layout::kPlain || type.dtype == DType::kF64) return false;
+      if (!type.layout.is_plain() || type.dtype == DType::kF64) return false;
       made += type.elements();
     }
     return op.result_count() > 0 && std::max(given, made) <= kLargestElements &&

@@ -173,7 +173,7 @@ Simpler simpler(const ir::Op& op) {
   ir::Value* x = op.operand(0);
   const ir::Type &type = op.result()->type(), &given = x->type();
   if (ir::Value* identity = identity_operand(op)) return same(identity);
-  if (given.layout != Layout::kPlain || type.layout != Layout::kPlain) return {};
+  if (!given.layout.is_plain() || !type.layout.is_plain()) return {};
   if (op.is("reshape")) return given == type ? same(x) : simpler_reshape(op);
   if (op.is("transpose")) {
     const Integers& perm = op.attributes.integers("perm");

@@ -14,19 +14,7 @@ namespace {
 
 bool is_image(const ir::Type& type) {
   return (type.dtype == DType::kF32 || type.dtype == DType::kF16) &&
-         (type.shape.size() == 3 || type.shape.size() == 4) && type.layout != Layout::kPacked64;
-}
-
-// Operands and results of a convolution that are activations; the others are weights.
-struct Activations {
-  bool operand[2] = {true, false};
-  bool result = true;
-};
-Activations activations_of(const ir::Op& op) {
-  // The gradient of a weight has the kernel's shape and reads two activations.
-  if (ops::definition(op)->operands.size() == 2 && op.attributes.has("kernel_shape"))
-    return {{true, true}, false};
-  return {};
+         (type.shape.size() == 3 || type.shape.size() == 4) && !type.layout.is_blocked();
 }
 
 class ChannelsLast : public Pass {
@@ -51,13 +39,13 @@ class ChannelsLast : public Pass {
   }
 
  private:
-  static bool is_last(const ir::Value* value) { return value->type().layout == Layout::kNhwc; }
+  static bool is_last(const ir::Value* value) { return value->type().layout.is_channels_last(); }
 
   void set_last(ir::Op& op) {
     for (int i = 0; i < op.result_count(); ++i) {
       ir::Type type = op.result(i)->type();
-      changed_ |= type.layout != Layout::kNhwc;
-      type.layout = Layout::kNhwc;
+      changed_ |= !type.layout.is_channels_last();
+      type.layout = Layout::channels_last(type.shape.size());
       op.result(i)->set_type(type);
     }
   }
@@ -66,10 +54,11 @@ class ChannelsLast : public Pass {
     const ops::OpDef* def = ops::definition(op);
     if (op.is("layout.convert")) return;
     if (def != nullptr && def->has(ops::kConvolution)) {
-      const Activations activations = activations_of(op);
+      const ops::LayoutWishes wishes = ops::layout_wishes(op);
       for (int i = 0; i < op.operand_count(); ++i)
-        if (i >= 2 || !activations.operand[i]) make_plain(op, i, context);
-      if (activations.result && is_image(op.result()->type())) set_last(op);
+        if (wishes.operand(static_cast<size_t>(i)) != ops::LayoutWish::kChannelsLast)
+          make_plain(op, i, context);
+      if (wishes.result(0) == ops::LayoutWish::kChannelsLast && is_image(op.result()->type())) set_last(op);
       return;
     }
     if (def != nullptr && (def->has(ops::kPooling) || def->has(ops::kAnyLayout)) && op.result_count() > 0 &&
@@ -90,7 +79,9 @@ class ChannelsLast : public Pass {
           const bool same_rank_image =
               is_image(operand->type()) &&
               (def->has(ops::kPooling) || operand->type().shape == op.result()->type().shape);
-          if (same_rank_image) op.set_operand(i, in_layout(operand, Layout::kNhwc, context));
+          if (same_rank_image)
+            op.set_operand(i,
+                           in_layout(operand, Layout::channels_last(operand->type().shape.size()), context));
         }
         set_last(op);
         return;
@@ -107,7 +98,7 @@ class ChannelsLast : public Pass {
   }
 
   // `value` in another layout, converted once, right after it was made.
-  ir::Value* in_layout(ir::Value* value, Layout layout, const PassContext& context) {
+  ir::Value* in_layout(ir::Value* value, const Layout& layout, const PassContext& context) {
     ir::Value*& known = converted_[value];
     if (known != nullptr) return known;
     ir::Op* producer = value->producer();
@@ -120,8 +111,8 @@ class ChannelsLast : public Pass {
                                             : graph->ops().front().get();
     ir::Type type = value->type();
     type.layout = layout;
-    ir::Op* op = graph->create("layout.convert", {&value, 1}, {{"layout", std::string(to_string(layout))}},
-                               {&type, 1}, before, value->name());
+    ir::Op* op = graph->create("layout.convert", {&value, 1}, {{"layout", to_string(layout)}}, {&type, 1},
+                               before, value->name());
     if (producer != nullptr) {
       op->settings = producer->settings;
       op->location = producer->location;

@@ -1,4 +1,4 @@
-// Stores weights in the panels their products read (packed64) for good: the variable, its gradient and
+// Stores weights in the panels their products read for good: the variable, its gradient and
 // accumulator and the optimizer's state, as far as they only flow through products, elementwise updates,
 // control and state. Everything that must agree on a layout forms a class; a class is packed when a product
 // reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
@@ -44,20 +44,21 @@ class PackWeights : public Pass {
     for (ir::Op* op : zeros) expand_zeros(*op);
     for (auto& [value, node] : of_value_) {
       const Node& root = nodes_[find(node)];
-      if (!root.wanted || root.refused || value->type().layout == Layout::kPacked64) continue;
+      if (!root.wanted || root.refused || value->type().layout.is_blocked()) continue;
       ir::Type type = value->type();
-      type.layout = Layout::kPacked64;
+      type.layout = Layout::panels_of_weight(type.shape);
       const_cast<ir::Value*>(value)->set_type(std::move(type));
       changed = true;
     }
     for (ir::Variable& variable : module.variables()) {
       if (!is_packed(variable.name)) continue;
-      if (variable.type.layout != Layout::kPacked64) context.count("variables packed");
-      variable.type.layout = Layout::kPacked64;
+      if (!variable.type.layout.is_blocked()) context.count("variables packed");
+      variable.type.layout = Layout::panels_of_weight(variable.type.shape);
     }
     // Rings of a module that was pipelined before.
     for (const ir::Ring& ring : module.rings())
-      if (is_packed("ring " + ring.name)) module.find_ring(ring.name)->type.layout = Layout::kPacked64;
+      if (is_packed("ring " + ring.name))
+        module.find_ring(ring.name)->type.layout = Layout::panels_of_weight(ring.type.shape);
     return changed;
   }
 
@@ -78,9 +79,9 @@ class PackWeights : public Pass {
   int new_node(const ir::Type& type) {
     Node node;
     node.shape = type.shape;
-    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout == Layout::kNhwc ||
+    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout.is_channels_last() ||
                    type.elements() <= 1;  // one element broadcasts: its layout would say nothing
-    node.wanted = type.layout == Layout::kPacked64;
+    node.wanted = type.layout.is_blocked();
     nodes_.push_back(std::move(node));
     return static_cast<int>(nodes_.size()) - 1;
   }
@@ -137,7 +138,8 @@ class PackWeights : public Pass {
         continue;
       }
       ir::Op* producer = value->producer();
-      ir::Value* packed = convert(*value, Layout::kPacked64, producer->graph()->next(producer), *producer);
+      ir::Value* packed = convert(*value, Layout::panels_of_weight(value->type().shape),
+                                  producer->graph()->next(producer), *producer);
       value->replace_all_uses_with(packed);
       packed->producer()->set_operand(0, value);
       of_value_[packed] = of_value_.at(value);
@@ -153,7 +155,7 @@ class PackWeights : public Pass {
       }
       // convert() asks for the type of its operand, which is that of its class from now on.
       ir::Type type = value->type();
-      type.layout = Layout::kPacked64;
+      type.layout = Layout::panels_of_weight(type.shape);
       value->set_type(std::move(type));
       op->set_operand(0, convert(*value, Layout::kPlain, op, *op));
       ++converted;
@@ -169,12 +171,12 @@ class PackWeights : public Pass {
     return builder.splat({type.dtype, type.shape}, 0.0);
   }
 
-  static ir::Value* convert(ir::Value& value, Layout layout, ir::Op* before, const ir::Op& like) {
+  static ir::Value* convert(ir::Value& value, const Layout& layout, ir::Op* before, const ir::Op& like) {
     ir::Builder builder(like.graph(), before);
     builder.settings = like.settings;
     builder.settings.tile_set = ir::TileSet::kCompute;
     builder.location = like.location;
-    return ops::build(builder, "layout.convert", {&value}, {{"layout", std::string(to_string(layout))}});
+    return ops::build(builder, "layout.convert", {&value}, {{"layout", to_string(layout)}});
   }
 
   void unite(int a, int b) {
@@ -251,16 +253,17 @@ class PackWeights : public Pass {
     const ops::OpDef* def = ops::definition(op);
     if (def == nullptr) return refuse_all(op);
     if (def->has(ops::kAnyLayout)) return visit_elementwise(op);
+    const ops::LayoutWishes wishes = ops::layout_wishes(op);
     for (int i = 0; i < op.operand_count(); ++i) {
       if (op.operand(i) == nullptr) continue;
-      if (i == 1 && reads_packed_weight(op)) {
+      if (wishes.operand(static_cast<size_t>(i)) == ops::LayoutWish::kPanels) {
         want(op.operand(i));
       } else {
         refuse(op.operand(i));
       }
     }
     for (int i = 0; i < op.result_count(); ++i) {
-      if (op.is("linear_weight_gradient")) {
+      if (wishes.result(static_cast<size_t>(i)) == ops::LayoutWish::kPanels) {
         want(op.result(i));
       } else {
         refuse(op.result(i));
@@ -279,12 +282,6 @@ class PackWeights : public Pass {
     else
       departures_.push_back(&op);
     for (int i = loads ? 0 : 1; i < op.operand_count(); ++i) refuse(op.operand(i));
-  }
-
-  static bool reads_packed_weight(const ir::Op& op) {
-    // matmul's operand 1 is an activation as often as a weight.
-    if (ops::has_trait(op, ops::kMatmul) && !op.is("matmul")) return true;
-    return op.is("conv") && ops::attribute_or_default(op, "groups") == Attribute(int64_t{1});
   }
 
   // Zeros of any layout are zeros: an accumulator may start packed.

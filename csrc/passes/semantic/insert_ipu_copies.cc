@@ -168,9 +168,19 @@ class InsertIpuCopies : public Pass {
       bool is_dead = op->result_count() > 0 && scope.replicable.contains(op->result(0)) && op->after.empty();
       for (int i = 0; i < op->result_count(); ++i)
         is_dead = is_dead && op->result(i)->is_unused() && was_replaced(op->result(i));
-      if (is_dead) graph.erase(op);
+      if (is_dead) {
+        for (int i = 0; i < op->result_count(); ++i) forget(op->result(i));
+        graph.erase(op);
+      }
       op = earlier;
     }
+  }
+
+  // A value that goes: another one may come to lie at its address.
+  void forget(const Value* value) {
+    home_.erase(value);
+    variants_.erase(value);
+    demand_.erase(value);
   }
 
   bool was_replaced(const Value* value) const {
@@ -293,7 +303,10 @@ class InsertIpuCopies : public Pass {
         was_split = was_split || was_replaced(graph->inputs()[input]);
       }
       if (!is_unread || !was_split) continue;
-      for (ir::Graph* graph : graphs) graph->erase_input(input);
+      for (ir::Graph* graph : graphs) {
+        forget(graph->inputs()[input]);
+        graph->erase_input(input);
+      }
       op.erase_operand(i);
     }
   }

@@ -3,7 +3,7 @@
 // is an error; a backward op that does (a sum of gradients of several phases) moves to that phase. Ops without
 // a phase (updates, what is read from variables) stand where their operands are ready. Loads from streaming
 // memory have no phase of their own: load-late puts them into those of their readers. Stores, loads after
-// them, and regions with effects keep their order. Not here: when loads happen, what leaves the chip.
+// them, regions with effects and barriers keep their order. Not here: when loads happen, what leaves the chip.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -61,7 +61,8 @@ class OrderPhases : public Pass {
         ready = std::max(ready, is_load ? stored[buffer] : touched[buffer]);
       }
       if (is_load || (gathers(*op) && free.contains(op->operand(0)->producer()))) free.insert(op.get());
-      const bool is_barrier = ir::is_region(*op) && !effects.is_removable(*op);
+      const bool is_barrier =
+          (ir::is_region(*op) && !effects.is_removable(*op)) || op->is(ir::kind::kIoBarrier);
       if (is_barrier) ready = std::max(ready, highest);
       int64_t place = ready;
       if (op->settings.phase.has_value() && !free.contains(op.get())) {

@@ -73,7 +73,7 @@ class GraphCapture:
 
     # --- called by annotations and patches while forward runs ---
     def set_block(self, block_id, ipu_id):
-        self._strategy._place([(block_id, ipu_id)])  # an unknown block fails here, at the user's line
+        self._strategy._places([(block_id, ipu_id)])  # an unknown block fails here, at the user's line
         name = block_id if isinstance(block_id, str) else f"<{block_id!r}>"  # no stage names these
         self.core.set_block(name, -1 if ipu_id is None else ipu_id)
 

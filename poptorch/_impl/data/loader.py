@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import copy
+import gc
 import typing
 
 import torch
@@ -16,6 +18,22 @@ from poptorch._impl.data.accessor import AsynchronousDataAccessor
 from poptorch._impl.log import logger
 from poptorch._impl.data.partition import PartSampler
 from poptorch.options import Options
+
+
+@contextlib.contextmanager
+def _ready_to_fork():
+    """Workers that are forked inside have what they would import, and begin with all objects of this process frozen: their
+    garbage collections, which all would begin with at once, neither visit nor copy what they share with it."""
+    import numpy.random  # noqa: F401  (torch's workers seed it; numpy imports it when it is first used)
+
+    if gc.get_freeze_count():  # by the program, or by the loading process, which owns what it has
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -205,6 +223,10 @@ class DataLoader(torch.utils.data.DataLoader):
         return state
 
     def _get_iterator(self) -> typing.Any:
+        with _ready_to_fork() if self.num_workers > 0 else contextlib.nullcontext():
+            return self._new_iterator()
+
+    def _new_iterator(self) -> typing.Any:
         if not self._items_may_vary:
             return super()._get_iterator()
         # torch's iterators load from a loader that has the micro-batches apart; this one keeps what the user gave.

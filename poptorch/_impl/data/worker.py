@@ -9,6 +9,7 @@ The process ends with the program it loads for, and its workers with it, however
 one (a fork server), so it watches the program itself.
 """
 
+import gc
 import multiprocessing
 import multiprocessing.util
 import os
@@ -271,6 +272,9 @@ def _prepare(loader):
     loader.worker_init_fn = _BoundWorker(os.getpid(), loader.worker_init_fn)
     if loader.multiprocessing_context is None:
         loader.multiprocessing_context = "fork"
+    import numpy.random  # noqa: F401  (workers seed it: once for all)
+
+    gc.freeze()  # the data set too: collections in workers leave it alone
     # The program was told when it made the loader.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
 

@@ -63,9 +63,13 @@ class OptimizerLink:
             self.host = DeviceState()
 
     def restore(self, state):
-        """State (`DeviceState`) of a file, for an optimizer that does not carry its own; it waits for the device."""
+        """State (`DeviceState`) of a file, for an optimizer that does not carry its own; it waits for the device.
+
+        Scalars are those that the saved device had, whatever the groups of the optimizer say.
+        """
         if state is not None and device_state_of(self.optimizer) is None:
             self.host = state
+        self.host.scalars_are_loaded = self.host.pending
 
     def set_optimizer(self, optimizer):
         """`setOptimizer`: re-reads a known optimizer, or puts another one in its place."""

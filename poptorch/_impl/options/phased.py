@@ -121,9 +121,9 @@ class PhasedExecution:
         self._separate = use
         return self
 
-    def _place(self, blocks: collections.abc.Iterable[tuple[str, int | None]]) -> dict[str, tuple[int, int, int]]:
-        """Stage of its phase, IPU and phase of each captured block; "" stands for what comes before the first one."""
-        places = {"": (0, 0, 0)}
+    def _places(self, blocks: collections.abc.Iterable[tuple[str, int | None]]) -> list[tuple[int, int, int]]:
+        """Stage of its phase, IPU and phase of each of `blocks`: (block id, ipu id or None), as `PipelinedExecution`."""
+        places = []
         for block, ipu in blocks:
             found = next(
                 (
@@ -137,7 +137,7 @@ class PhasedExecution:
             assert found is not None, f"Unknown Block '{block}': the execution strategy expects one of {self._known()}"
             number, phase, stage = found
             fixed = stage._ipu if stage._ipu is not None else ipu
-            places[block] = (number, number if fixed is None else fixed, phase)
+            places.append((number, number if fixed is None else fixed, phase))
         return places
 
     def _to_dict(self) -> dict[str, typing.Any]:

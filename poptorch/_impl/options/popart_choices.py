@@ -14,7 +14,7 @@ from poptorch._impl.options.locations import FAMILIES
 _FOLLOWED = ("autoRecomputation", "enablePipelining")
 
 
-def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool) -> dict[str, int | str]:
+def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool, overlaps: bool) -> dict[str, int | str]:
     """Settings for a model that uses `ipus` IPUs per replica; truth values are 0 and 1."""
     replicas, processes = options.replication_factor, options.Distributed.numProcesses
     pipelined = options._strategy._schedule == "pipelined" and ipus > 1
@@ -22,7 +22,7 @@ def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool) -> dict
         "enableLoadAndOffloadRNGState": 1,
         "constantWeights": 0,
         "enablePipelining": int(pipelined),
-        "virtualGraphMode": 1 if ipus > 1 else 2,
+        "virtualGraphMode": 1 if ipus > 1 or overlaps else 2,
         "globalReplicationFactor": replicas * processes,
         "globalReplicaOffset": replicas * options.Distributed.processId,
     }
@@ -32,6 +32,9 @@ def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool) -> dict
         for family in FAMILIES:
             if "onChip" not in options.TensorLocations._values[family]:
                 chosen[family] = "useOnChipStorage(False)"
+    if overlaps:
+        chosen["useHostCopyOps"] = 1
+        chosen["enableExplicitMainLoops"] = 1
     if pipelined:
         chosen["autoRecomputation"] = 3
     if pipelined and clips:
@@ -47,19 +50,26 @@ def _chosen(options: typing.Any, ipus: int, training: bool, clips: bool) -> dict
     return chosen
 
 
-def report(options: typing.Any, places: collections.abc.Mapping[str, tuple[int, ...]], training: bool, clips: bool) -> None:
+def report(
+    options: typing.Any,
+    places: collections.abc.Mapping[str, tuple[int, ...]],
+    training: bool,
+    clips: bool,
+    overlaps: bool,
+) -> None:
     """Logs what was chosen, with a warning for each setting of the user that disagrees.
 
     Args:
         places: dict from block id to (stage, ipu) or (stage, ipu, phase), as the execution strategy gives it.
         training: whether it is a training wrapper.
         clips: whether its optimizer clips gradients.
+        overlaps: whether transfers of an input or output overlap with compute.
     """
     given = options._Popart.options
     if "logDir" in given:
         poptorch_core.log(WARN, 'logDir: the value of _Popart.set("logDir", ...) is ignored. Use Options.logDir.')
     ipus = len({place[1] for place in places.values()})
-    for name, value in _chosen(options, ipus, training, clips).items():
+    for name, value in _chosen(options, ipus, training, clips, overlaps).items():
         mine = given.get(name, value)
         if not isinstance(mine, str):
             mine = int(mine)

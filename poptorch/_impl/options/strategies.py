@@ -111,17 +111,18 @@ class PipelinedExecution:
             return stage
         raise AssertionError(f"Unknown block '{block_id}': expected one of {self._known()}")
 
-    def _place(self, blocks: collections.abc.Iterable[tuple[str, int | None]]) -> dict[str, tuple[int, int]]:
+    def _places(self, blocks: collections.abc.Iterable[tuple[str, int | None]]) -> list[tuple[int, int]]:
         """Stage and IPU of each captured block.
 
         Args:
-            blocks: list of (block id, ipu id or None) in order of first appearance.
+            blocks: (block id, ipu id or None) in order of first appearance. An id on several IPUs is there for each: they
+                are one stage, but for `SameAsIpu`, whose stages are IPUs.
 
         Returns:
-            dict from block id to (stage, ipu). "" stands for what comes before the first block.
+            list of (stage, ipu), one for each of `blocks`.
         """
-        places = {"": (0, 0)}
-        next_auto = 1
+        places = []
+        automatic: dict[str, int] = {}  # stages of AutoIncrement
         latest: tuple[int, int | None] = (-1, None)  # stage and IPU of the block before, for SameAsIpu
         for block, ipu in blocks:
             number, fixed = next(((i, s) for i, s in enumerate(self._stages) if block in s.blocks), (0, None))
@@ -139,9 +140,8 @@ class PipelinedExecution:
                 stage = _stage_on(where, latest)
                 latest = (stage, where)
             else:
-                stage = next_auto
-                next_auto += 1
-            places[block] = (stage, stage if where is None else where)
+                stage = automatic.setdefault(block, len(automatic) + 1)
+            places.append((stage, stage if where is None else where))
         return places
 
     def __eq__(self, other: object) -> bool:

@@ -95,10 +95,12 @@ def _alone_in_capturing(state, body):
 
 def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
     options = state.options
-    places = options._strategy._place(captured.blocks())
+    blocks = captured.blocks()
+    places = {key: place for (key, _, _), place in zip(blocks, options._strategy._places(block[1:] for block in blocks))}
+    places.setdefault("", (0, 0))  # what comes before the first block
     link = state.optimizer_link
     clips = link is not None and math.isfinite(link.description["max_grad_norm"])
-    popart_choices.report(options, places, state.training, clips)
+    popart_choices.report(options, places, state.training, clips, captured.overlaps)
     native = {
         "training": state.training,
         "device_iterations": options.device_iterations,
@@ -114,6 +116,7 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         "schedule": popart_choices.schedule(options),
         "places": places,
         **locations.native(options.TensorLocations, off_chip=isinstance(options._strategy, phased.PhasedExecution)),
+        "prefetch_depth": options._Popart.options.get("defaultPrefetchBufferingDepth", 1),
         "mean_reduction": (options.Training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean),
         "running_mean": (
             options.Training.meanAccumulationAndReplicationReductionStrategy == enums.MeanReductionStrategy.Running

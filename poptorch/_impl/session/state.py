@@ -56,6 +56,7 @@ class WrapperState:
         self.user_model = self.traced_model if is_module and not training else model
         # Models that share the parameters and may be wrapped for training: what the copy was made of, and so on.
         self.origins = (model, *origins)
+        self._lineage = [getattr(owner, "__dict__", {}) for owner in (self.user_model, *self.origins)]
         self.options = options
         self.training = training
         self.in_job = job.number_of_processes(options) > 1
@@ -92,8 +93,7 @@ class WrapperState:
 
     def trainer(self) -> typing.Any:
         """The training wrapper of the model of this one, or of what it is a copy of; None without."""
-        trainers = map(weight_hooks.trainer_of, (self.user_model, *self.origins))
-        return next((trainer for trainer in trainers if trainer is not None), None)
+        return weight_hooks.find_trainer(self._lineage)
 
     def is_attached(self) -> bool:
         executable = self.executable

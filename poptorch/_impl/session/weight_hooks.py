@@ -114,12 +114,12 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
 
         def copyWeightsToHostIfNeeded(self):
             """Fetches newer device weights; returns whether it copied."""
-            executor = trainer_of(self)
+            executor = find_trainer((self.__dict__,))
             return executor.copyWeightsToHostIfNeeded() if executor is not None else False
 
         def destroy(self):
             """Destroys the executor this model is wrapped by."""
-            executor = trainer_of(self)
+            executor = find_trainer((self.__dict__,))
             if executor is not None:
                 executor.destroy()
             if is_wrapped(self) and (executor is None or executor.model is not self):  # gone, or this is a copy
@@ -127,7 +127,7 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
                 unwrap_class(self)
 
         def state_dict(self, *args, **kwargs):
-            executor = trainer_of(self)
+            executor = find_trainer((self.__dict__,))
             if executor is None:
                 return self._plain_state_dict(*args, **kwargs)
             return lock.hold(self._plain_state_dict, *args, **kwargs)
@@ -200,10 +200,18 @@ def is_wrapped(model):
     return hasattr(type(model), "_poptorch_original_class")
 
 
-def trainer_of(model):
-    """The training executor of a wrapped module, or None."""
-    owner = getattr(model, "__dict__", {}).get(_OWNER)
-    return owner() if owner is not None else None
+def find_trainer(attributes):
+    """The training executor of the first wrapped module, or None.
+
+    Args:
+        attributes: the `__dict__`s of modules, in the order to look (sequence of dicts). Every call of an inference
+            wrapper looks, so this stays a plain loop.
+    """
+    for entries in attributes:
+        owner = entries.get(_OWNER)
+        if owner is not None and (trainer := owner()) is not None:
+            return trainer
+    return None
 
 
 def wrap_tensors(model, executor):

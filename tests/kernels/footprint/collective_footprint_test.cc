@@ -64,7 +64,7 @@ TEST(FootprintOfCollectives, RefusesMembersThatDiffer) {
   expect_refused(
       members("all_gather", DType::kF32, {3, 4}, {6, 4}, 2, {{"dim", int64_t{0}}}),
       [](KernelStep& s) {
-        s.operands[0] = s.operands[1] = with_layout({3, 4}, Layout::kPacked64);
+        s.operands[0] = s.operands[1] = with_layout({3, 4}, Layout::panels_of_matrix(4));
       },
       "in a layout it does not know");
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/custom/custom_kernel.h"
 #include "tests/kernels/footprint/guarded_run.h"
+#include "tests/layouts.h"
 #include "tests/thrown.h"
 
 namespace ipu::kernels {
@@ -32,8 +33,10 @@ void expect_refused(const Request& good, const std::function<void(Request&)>& ch
 }
 
 const Request kProduct{"matmul", {plain({8, 6}), plain({6, 4})}, {plain({8, 4})}, {}};
-const Request kLinear{
-    "linear", {plain({8, 6}), with_layout({6, 4}, Layout::kPacked64), plain({4})}, {plain({8, 4})}, {}};
+const Request kLinear{"linear",
+                      {plain({8, 6}), with_layout({6, 4}, Layout::panels_of_matrix(4)), plain({4})},
+                      {plain({8, 4})},
+                      {}};
 
 TEST(Attack, a_product_whose_result_is_smaller_than_its_operands_say) {
   expect_refused(kProduct, [](Request& r) { r.results[0] = plain({8, 3}); });
@@ -56,9 +59,9 @@ TEST(Attack, a_product_of_another_number_of_operands) {
 TEST(Attack, a_product_of_an_operand_in_another_layout_or_type) {
   expect_refused(kProduct, [](Request& r) { r.operands[0].dtype = DType::kF16; });
   expect_refused(kProduct, [](Request& r) { r.results[0].dtype = DType::kU8; });
-  expect_refused(kProduct, [](Request& r) { r.operands[0].layout = Layout::kPacked64; });
+  expect_refused(kProduct, [](Request& r) { r.operands[0].layout = panels_for(r.operands[0].shape); });
   expect_refused(kLinear, [](Request& r) { r.operands[1].layout = Layout::kPlain; });
-  expect_refused(kLinear, [](Request& r) { r.operands[1].layout = Layout::kNhwc; });
+  expect_refused(kLinear, [](Request& r) { r.operands[1].layout = channels_last_for(r.operands[1].shape); });
 }
 TEST(Attack, a_packed_weight_counts_with_its_padding) {
   EXPECT_EQ(guarded::footprint_of(kLinear).operands[1], (Extent{0, 6 * 16 * 4}));
@@ -168,7 +171,7 @@ TEST(Attack, a_convolution_of_channels_without_divisors_is_prepared_at_once) {
 }
 TEST(Attack, a_packed_weight_of_another_kernel) {
   Request good = kConv;
-  good.operands[1] = with_layout({27, 5}, Layout::kPacked64);
+  good.operands[1] = with_layout({27, 5}, Layout::panels_of_matrix(5));
   good.attributes.set("kernel_shape", List{5, 3, 3, 3});
   expect_refused(good, [](Request& r) { r.attributes.set("kernel_shape", List{5, 3, 5, 5}); });
   expect_refused(good, [](Request& r) { r.attributes.set("kernel_shape", List{5, 3, -3, -3}); });
@@ -220,18 +223,19 @@ TEST(Attack, windows_behind_the_image_read_nothing) {
 }
 
 TEST(Attack, a_conversion_of_layouts_between_other_shapes) {
-  const Request good{"convert_layout", {plain({6, 70})}, {with_layout({6, 70}, Layout::kPacked64)}, {}};
+  const Request good{
+      "convert_layout", {plain({6, 70})}, {with_layout({6, 70}, Layout::panels_of_matrix(70))}, {}};
   expect_refused(good, [](Request& r) { r.results[0].shape = {5, 70}; });
   expect_refused(good, [](Request& r) { r.results[0].dtype = DType::kF16; });
   expect_refused(good, [](Request& r) { r.attributes.set("transpose", true); });
   expect_refused(good, [](Request& r) { r.results[0].layout = Layout::kPlain; });
-  expect_refused(good, [](Request& r) { r.results[0].layout = Layout::kNhwc; });
+  expect_refused(good, [](Request& r) { r.results[0].layout = channels_last_for(r.results[0].shape); });
   Request back = good;
   std::swap(back.operands, back.results);
   expect_refused(back, [](Request& r) { r.results[0].strides = {0, 1}; });
   const Request weight{"convert_layout",
                        {plain({4, 3, 2, 2})},
-                       {with_layout({12, 4}, Layout::kPacked64)},
+                       {with_layout({12, 4}, Layout::panels_of_matrix(4))},
                        {{"conv_weight", true}}};
   expect_refused(weight, [](Request& r) { r.results[0].shape = {11, 4}; });
   expect_refused(weight, [](Request& r) {
@@ -332,7 +336,7 @@ TEST(Attack, lengths_and_labels_outside_their_ranges_touch_nothing) {
 TEST(Attack, a_printed_tensor_whose_copy_is_smaller) {
   const Request good{"print_tensor", {plain({2, 3})}, {plain({2, 3})}, {{"title", std::string("x")}}};
   expect_refused(good, [](Request& r) { r.results[0] = plain({2, 2}); });
-  expect_refused(good, [](Request& r) { r.results[0].layout = Layout::kNhwc; });
+  expect_refused(good, [](Request& r) { r.results[0].layout = channels_last_for(r.results[0].shape); });
   expect_refused(good, [](Request& r) { r.results[0].dtype = DType::kF16; });
   for (const char* name : {"summarise_threshold", "edge_items", "max_line_width", "digits"})
     for (int64_t value : {int64_t{-1}, INT64_MIN, INT64_MAX})
@@ -415,7 +419,7 @@ TEST(Attack, a_custom_operation_of_other_operands_than_its_library_says) {
   expect_refused(good, [](Request& r) { r.operands[1].dtype = DType::kI32; });
   expect_refused(good, [](Request& r) { r.operands[2].dtype = DType::kF64; });
   expect_refused(good, [](Request& r) { r.operands[1].strides = {2}; });
-  expect_refused(good, [](Request& r) { r.operands[1].layout = Layout::kNhwc; });
+  expect_refused(good, [](Request& r) { r.operands[1].layout = channels_last_for(r.operands[1].shape); });
   expect_refused(good, [](Request& r) { r.operands[1] = plain(Shape(9, 1)); });
   expect_refused(good, [](Request& r) { r.results[0].dtype = DType::kF16; });
   expect_refused(good, [](Request& r) { r.operands[0] = r.results[0] = plain({}); });

@@ -82,7 +82,7 @@ TEST(FootprintOfAnyKernel, RefusesShapesThatNobodyCanCompute) {
           [&](KernelStep& s) {
             first(s) = packed({2, 3, 4});
           },
-          "no matrix");
+          "layout that no kernel reads");
     }
 }
 

@@ -112,7 +112,12 @@ TEST(Footprint, bounds_what_plain_arithmetic_may_meet) {
   };
   EXPECT_EQ(answer(TensorSpec::plain(DType::kF32, {2, 3})), "no error");
   EXPECT_EQ(answer({DType::kF32, {4, 5}, {0, 0}, Layout::kPlain}), "no error");
-  EXPECT_EQ(answer({DType::kF32, {2}, {}, Layout::kNhwc}), "no error");
+  EXPECT_EQ(answer({DType::kF32, {2, 3, 4}, {}, Layout::channels_last(3)}), "no error");
+  EXPECT_EQ(answer({DType::kF32, {2, 3}, {}, Layout::panels_of_matrix(3)}), "no error");
+  EXPECT_EQ(answer({DType::kF32, {2}, {}, Layout::channels_last(3)}),
+            "invalid program [IPU-E411]: the step has an operand in a layout that no kernel reads");
+  EXPECT_EQ(answer({DType::kF32, {2, 3}, {}, Layout::panels_of_matrix(64)}),
+            "invalid program [IPU-E411]: the step has an operand in a layout that no kernel reads");
   EXPECT_EQ(answer({DType::kF32, {2, 3}, {3}, Layout::kPlain}),
             "invalid program [IPU-E411]: the step has another number of strides than dimensions");
   EXPECT_EQ(answer({DType::kF32, {-1}, {1}, Layout::kPlain}),
@@ -123,8 +128,8 @@ TEST(Footprint, bounds_what_plain_arithmetic_may_meet) {
             "invalid program [IPU-E411]: the step has a stride beyond 2^48 elements");
   EXPECT_EQ(answer({DType::kF32, {int64_t{1} << 15}, {int64_t{1} << 34}, Layout::kPlain}),
             "invalid program [IPU-E411]: the step has a stride beyond 2^48 elements");
-  EXPECT_EQ(answer({DType::kF32, {2, 3, 4}, {12, 4, 1}, Layout::kPacked64}),
-            "invalid program [IPU-E411]: the step has a packed operand that is no matrix");
+  EXPECT_EQ(answer({DType::kF32, {2, 3, 4}, {12, 4, 1}, Layout::panels_of_matrix(4)}),
+            "invalid program [IPU-E411]: the step has an operand in a layout that no kernel reads");
   EXPECT_EQ(answer({DType::kF32, Shape(65, 1), Strides(65, 1), Layout::kPlain}),
             "invalid program [IPU-E411]: the step has a tensor of more than 64 dimensions");
 }

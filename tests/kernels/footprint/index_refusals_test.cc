@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tests/kernels/footprint/accepted_steps.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels {
 namespace {
@@ -81,7 +82,7 @@ TEST(FootprintOfGather, RefusesResultsDimensionsAndRanksThatDoNotFit) {
   expect_refused(
       gather(), [](KernelStep& s) { s.operands[0] = f32({20}); }, "do not fit");
   expect_refused(
-      gather(), [](KernelStep& s) { s.operands[0].layout = Layout::kPacked64; }, "do not fit");
+      gather(), [](KernelStep& s) { s.operands[0].layout = panels_for(s.operands[0].shape); }, "do not fit");
   for (int64_t dim : {int64_t{-1}, int64_t{2}})
     expect_refused(
         gather(), [&](KernelStep& s) { s.attributes.set("dim", dim); }, "dimension");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/footprint/accepted_steps.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels {
 namespace {
@@ -132,7 +133,7 @@ TEST(FootprintOfPointwise, RefusesResultsThatDiffer) {
       },
       "do not fit");
   expect_refused(
-      step, [](KernelStep& s) { s.results[1].layout = Layout::kPacked64; }, "do not fit");
+      step, [](KernelStep& s) { s.results[1].layout = panels_for(s.results[1].shape); }, "do not fit");
 }
 
 }  // namespace

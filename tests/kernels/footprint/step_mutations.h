@@ -9,6 +9,7 @@
 
 #include "kernels/pointwise/program.h"
 #include "tests/kernels/kernel_step.h"
+#include "tests/layouts.h"
 
 namespace ipu::kernels::kernel_tests {
 
@@ -24,14 +25,14 @@ class Mutator {
   KernelStep random_pointwise() {
     const Shape shape = random_shape();
     const bool is_packed = shape.size() == 2 && below(4) == 0, is_nhwc = !is_packed && below(4) == 0;
-    const Layout layout = is_packed ? Layout::kPacked64 : is_nhwc ? Layout::kNhwc : Layout::kPlain;
+    const Layout layout = layout_number(is_packed ? 1 : is_nhwc ? 2 : 0, shape);
     KernelStep step{"pointwise", {}, {}, {}};
     PointwiseProgram program;
     const int operands = below(5), length = 1 + below(below(8) == 0 ? 200 : 12);
     for (int k = 0; k < operands; ++k) {
       TensorSpec spec = TensorSpec::plain(random_dtype(), shape);
       spec.layout = layout;
-      if (layout != Layout::kPacked64 && below(3) > 0) {
+      if (!layout.is_blocked() && below(3) > 0) {
         spec.layout = Layout::kPlain;
         for (size_t d = 0; d < shape.size(); ++d) {
           if (below(4) == 0) spec.shape[d] = 1;
@@ -174,11 +175,11 @@ class Mutator {
       case 4:
         return change_order(*spec);
       case 5: {
-        const auto layout = static_cast<Layout>(below(3));
+        const int64_t layout = below(3);
         if (below(2) == 0)
-          spec->layout = layout;
+          spec->layout = layout_number(layout, spec->shape);
         else
-          each_spec(step, [&](TensorSpec& s) { s.layout = layout; });
+          each_spec(step, [&](TensorSpec& s) { s.layout = layout_number(layout, s.shape); });
         return;
       }
       case 6: {

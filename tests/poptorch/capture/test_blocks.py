@@ -1,6 +1,7 @@
 """Block annotations: what they do in a capture, that they do nothing outside, and their mistakes."""
 
 import copy
+import json
 import re
 
 import pytest
@@ -95,6 +96,7 @@ def test_a_strategy_is_asked_about_every_kind_of_block(start):
 
 
 @pytest.mark.shows("print")
+@pytest.mark.edge("22.50")
 def test_print_shows_a_module_with_its_blocks_and_then_without(capsys):
     model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
     plain = repr(model)
@@ -182,6 +184,7 @@ def test_operation_after_a_block_has_ended_is_refused_with_its_line():
     assert "test_blocks.py" in str(raised.value)
 
 
+@pytest.mark.edge("22.26")
 def test_leaving_an_inner_block_leaves_no_block_active():
 
     class Nested(torch.nn.Module):
@@ -224,6 +227,7 @@ class Chain(torch.nn.Module):
 
 
 @pytest.mark.parametrize("ipus, stages", [((0, 1, 0), 3), ((1, 0), 2), ((0, 1, 1, 0, 1), 4), ((0, 0, 1), 2)])
+@pytest.mark.edge("22.25")
 def test_automatic_stages_follow_the_changes_of_ipu(ipus, stages):
     torch.manual_seed(1)
     model = Chain(ipus)
@@ -257,3 +261,80 @@ def test_a_block_entered_again_after_a_later_one_goes_back_a_stage():
     with pytest.raises(poptorch.Error, match="pipeline stage going back"):
         poptorch.inferenceModel(Back(()), poptorch.Options().deviceIterations(4))(torch.ones(4))
     torch.testing.assert_close(poptorch.inferenceModel(Back(()), sharded())(torch.ones(4)), torch.full((4,), 4.0))
+
+
+class Spans(torch.nn.Module):
+    """One id on two IPUs, with another block between them."""
+
+    def __init__(self, ids=("p0", "p1", "p0")):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in ids)
+        self.ids = ids
+
+    def forward(self, x, y=None):
+        for ipu, (layer, block) in enumerate(zip(self.layers, self.ids)):
+            with poptorch.Block(block, ipu_id=ipu):
+                x = torch.tanh(layer(x))
+                if ipu == len(self.ids) - 1 and y is not None:
+                    return x, torch.nn.functional.mse_loss(x, y)
+        return x
+
+
+@pytest.mark.parametrize(
+    "strategy, ids",
+    [
+        (lambda: poptorch.ShardedExecution("p0", "p1"), ("p0", "p1", "p0")),
+        (lambda: poptorch.ShardedExecution(), ("p0", "p1", "p0")),
+        (lambda: poptorch.PipelinedExecution(), ("p0", "p1", "p0")),
+        (lambda: poptorch.PipelinedExecution("p0", "p1"), ("p0", "p0", "p1")),
+        (lambda: poptorch.SerialPhasedExecution("p0", "p1"), ("p0", "p0", "p1")),
+        (lambda: poptorch.ParallelPhasedExecution("p0"), ("p0", "p0", "p0")),
+    ],
+)
+@pytest.mark.shows("Block")
+def test_each_entry_of_a_block_uses_its_own_ipu(strategy, ids):
+    torch.manual_seed(1)
+    model = Spans(ids)
+    plain = copy.deepcopy(model)
+    parallel = isinstance(strategy(), poptorch.ParallelPhasedExecution)
+    options = poptorch.Options().outputMode(poptorch.OutputMode.All).autoRoundNumIPUs()
+    options.setExecutionStrategy(strategy()).Training.gradientAccumulation(5)
+    trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    x, y = torch.randn(5, 4), torch.randn(5, 4)
+    if parallel:  # IPU 1 has the wrong parity
+        with pytest.raises(poptorch.Error, match="phase 0 is on IPU 1"):
+            trainer(x, y)
+        return
+    out, _ = trainer(x, y)
+    want, loss = plain(x, y)
+    loss.backward()
+    torch.optim.SGD(plain.parameters(), lr=0.1).step()
+    torch.testing.assert_close(out, want.detach())
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], tensor)
+    products = [op for op in json.loads(trainer._debugGetPopartIR())["maingraph"] if op["type"] == "MatMul"]
+    assert [op["attributes"]["__ipu_number"] for op in products if "Gradient" not in op["name"]] == ["0", "1", "2"]
+
+
+def test_a_parallel_phase_spans_ipus_without_stages():
+    class Phases(torch.nn.Module):
+        def forward(self, x):
+            with poptorch.Block("p0", ipu_id=0):
+                x = x + 1
+            with poptorch.Block("p0", ipu_id=2):
+                x = x * 2
+            with poptorch.Block("p1", ipu_id=1):
+                x = x - 3
+            with poptorch.Block("p1", ipu_id=3):
+                return x * x
+
+    options = poptorch.Options().setExecutionStrategy(poptorch.ParallelPhasedExecution("p0", "p1"))
+    run = poptorch.inferenceModel(Phases(), options)
+    assert run(torch.tensor([1.0])).tolist() == [1.0]
+    operations = json.loads(run._debugGetPopartIR())["maingraph"]
+    places = [
+        (op["attributes"]["__execution_phase"], op["attributes"]["__ipu_number"])
+        for op in operations
+        if op["type"] != "IpuCopy"
+    ]
+    assert places == [("0", "0"), ("0", "2"), ("1", "1"), ("1", "3")]

@@ -1,5 +1,8 @@
 """What capture makes of operators: the graph of small modules as text, constants, types, annotations."""
 
+import re
+
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -93,6 +96,7 @@ def test_a_cpu_tensor_changed_between_two_uses_gives_two_constants():
     torch.testing.assert_close(table, torch.tensor([2.0, 3.0]))
 
 
+@pytest.mark.edge("22.41")
 def test_what_depends_on_no_input_is_evaluated_on_the_host():
     def forward(x):
         mask = torch.ones(4, 4, device="ipu").tril() * 3
@@ -111,6 +115,7 @@ def test_constant_outputs_need_no_operation():
     assert captured.outputs[1].passthrough == 0
 
 
+@pytest.mark.edge("22.49")
 def test_one_value_returned_twice_is_one_output():
     captured = capture(lambda x: [y := x + 1, y], torch.zeros(2))
     assert [output.index for output in captured.outputs] == [0, 0]
@@ -137,11 +142,39 @@ def test_blocks_are_set_not_pushed_and_are_listed_in_order():
         return y - y
 
     captured = capture(forward, torch.zeros(2), during=holder.append)
-    assert captured.blocks() == [("b", 3), ("a", None)]
+    assert captured.blocks() == [("b", "b", 3), ("a", "a", None)]
     lines = captured.ir_text(False).splitlines()
     assert 'block="b"' in next(line for line in lines if "mul(" in line)
     assert 'block="a"' in next(line for line in lines if "sub(" in line)
     assert "block" not in next(line for line in lines if "add(" in line)
+
+
+def test_an_id_on_another_ipu_is_an_entry_of_its_own():
+    holder = []
+
+    def forward(x):
+        for block, ipu in (("b", 0), ("b@2", 1), ("b", 2), ("b", -1), ("b", 0), ("b@2", -1)):
+            holder[0].set_block(block, ipu)
+            x = x + 1
+        return x
+
+    captured = capture(forward, torch.zeros(2), during=holder.append)
+    assert captured.blocks() == [("b", "b", 0), ("b@2", "b@2", 1), ("b@2'", "b", 2)]
+    keys = re.findall(r'add\(.*block="([^"]+)"', captured.ir_text(False))
+    assert keys == ["b", "b@2", "b@2'", "b@2'", "b", "b@2"]
+
+
+def test_an_entry_without_ipu_takes_the_one_that_is_named_later():
+    holder = []
+
+    def forward(x):
+        for ipu in (-1, 1, -1):
+            holder[0].set_block("b", ipu)
+            x = x + 1
+        return x
+
+    captured = capture(forward, torch.zeros(2), during=holder.append)
+    assert captured.blocks() == [("b", "b", 1)]
 
 
 def test_no_grad_regions_and_detached_tensors_are_marked():

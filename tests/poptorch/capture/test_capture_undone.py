@@ -13,6 +13,8 @@ from poptorch._impl.capture import state as capture_state, gradients, patches, s
 from poptorch._impl.session import compilation
 from poptorch._impl.session.executor import state_of
 
+pytestmark = pytest.mark.alone
+
 
 class Double(torch.autograd.Function):
     @staticmethod

@@ -63,6 +63,39 @@ def test_a_leaf_and_the_tensor_it_was_cloned_from_are_two():
     torch.testing.assert_close(poptorch.inferenceModel(forward)(x), (x, 2 * x * x))
 
 
+def test_what_is_written_without_gradients_keeps_the_gradient_of_what_was_there():
+    def forward(x):
+        x = x.detach().requires_grad_()
+        square = x * x
+        with torch.no_grad():
+            square.clamp_(min=0.5)
+        return square, grad(square.sum(), x)[0]
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), ((x * x).clamp(min=0.5), 2 * x))
+
+
+def test_a_cast_tensor_has_a_gradient():
+    def forward(x):
+        x = x.detach().requires_grad_()
+        half = x.half()
+        return grad(half, x, torch.full_like(half, 3.0))[0]
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), torch.full_like(x, 3.0))
+
+
+def test_a_gradient_through_an_unsupported_operator_names_the_operator():
+    def forward(x):
+        x = x.detach().requires_grad_()
+        return grad(torch.special.i0(x).sum(), x)[0]
+
+    with pytest.raises(poptorch.Error) as caught:
+        poptorch.inferenceModel(forward)(rows())
+    assert "capture stopped where gradients are asked for: the list may be incomplete" in caught.value.message
+    assert "aten::i0  x1" in caught.value.message or "special_i0  x1" in caught.value.message
+
+
 def test_gradients_without_a_graph_are_constants_for_training():
     def forward(self, x, y):
         x = x.detach().requires_grad_()
@@ -301,6 +334,7 @@ round_through = Round.apply
         lambda self, x: torch.relu(Round.apply(self.first(x))),
     ],
 )
+@pytest.mark.edge("22.12")
 def test_custom_backward_passes_are_those_of_torch(function):
     same_training(lambda self, x: poptorch.identity_loss(function(self, x).mean(), "none"), rows())
 

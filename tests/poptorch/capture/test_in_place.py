@@ -155,6 +155,7 @@ def slices(t, v):
 
 
 @pytest.mark.parametrize("write", [second_view, chain, through_three, slices])
+@pytest.mark.edge("22.9")
 def test_a_view_of_a_written_view_is_written(write):
     v = torch.tensor([0.5, 2.0])
 

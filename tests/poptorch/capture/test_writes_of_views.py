@@ -324,3 +324,31 @@ def test_a_float_bound_makes_integers_floats(dtype, bounds):
         bound = bounds[0] if bounds[0] is not None else bounds[1]
         expected = function(x, bound)
         assert torch.equal(poptorch.inferenceModel(Call(lambda x: function(x, bound)))(x).to(expected.dtype), expected)
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        lambda x: torch.nn.functional.dropout(x, 0.5, training=False),
+        lambda x: torch.nn.functional.dropout(x, 0.0, training=True),
+        lambda x: torch.nn.functional.dropout2d(x, 0.0),
+    ],
+)
+def test_dropout_that_drops_nothing_gives_its_input_itself(drop):
+    def forward(x):
+        x = x * 1
+        drop(x).add_(1)
+        return x
+
+    x = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(poptorch.inferenceModel(Call(forward))(x), x + 1)
+
+
+def test_a_composite_operator_writes_its_out_tensor_through_a_view():
+    def forward(x, y):
+        out = torch.empty(0, device=x.device)
+        torch.kron(x, y, out=out)
+        return out
+
+    x, y = torch.randn(2, 3), torch.randn(4, 2)
+    torch.testing.assert_close(poptorch.inferenceModel(Call(forward))(x, y), torch.kron(x, y))

@@ -14,6 +14,8 @@ import torch
 import poptorch
 from poptorch import DataLoaderMode, SharingStrategy
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self, count, fail_at=None):
@@ -180,6 +182,7 @@ def test_rebatching_gives_a_shorter_last_item_only_when_asked_to_keep_it():
 
 
 @pytest.mark.shows("AsynchronousDataAccessor")
+@pytest.mark.edge("22.17")
 def test_dict_and_single_tensor_elements_and_the_ring_is_reused():
     elements = [{"b": torch.full((2,), float(i)), "a": torch.full((1,), i)} for i in range(7)]
     accessor = poptorch.AsynchronousDataAccessor(elements, buffer_size=2, sharing_strategy=SharingStrategy.Fork)

@@ -9,6 +9,8 @@ import torch
 import poptorch
 from poptorch import DataLoaderMode, SharingStrategy
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 MODES = list(DataLoaderMode)
 
 

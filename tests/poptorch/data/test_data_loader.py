@@ -5,6 +5,8 @@ import torch
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self, count):
@@ -32,6 +34,7 @@ def options(device_iterations=2, accumulation=3):
 
 
 @pytest.mark.shows("DataLoader", "DataLoader.combinedBatchSize")
+@pytest.mark.edge("22.16")
 def test_items_have_the_combined_batch_size_and_remainders_are_dropped():
     loader = poptorch.DataLoader(options(), Rows(40), batch_size=2)
     assert loader.combinedBatchSize == 12 and len(loader) == 3
@@ -118,6 +121,7 @@ def test_batch_sampler_concatenates_micro_batches():
         poptorch.DataLoader(options(), Rows(24), batch_sampler=sampler, shuffle=True)
 
 
+@pytest.mark.edge("22.20")
 def test_options_are_frozen_and_checked():
     opts = options()
     poptorch.DataLoader(opts, Rows(12))

@@ -12,7 +12,7 @@ from test_async_loading import Rows, loader
 import poptorch
 from poptorch import DataLoaderMode, SharingStrategy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def shared_files():

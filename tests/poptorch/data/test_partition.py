@@ -8,6 +8,8 @@ from test_data_loader import Rows, Stream
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 
 def loaders(processes, count, seed=None, **arguments):
     """One loader for each process of a job; items of 4 rows unless said otherwise."""
@@ -116,6 +118,7 @@ def test_other_ways_to_partition_are_left_to_the_user():
         ),
     ],
 )
+@pytest.mark.edge("22.60")
 def test_what_cannot_be_partitioned(make, error, message):
     options = poptorch.Options()
     options.Distributed.configureProcessId(0, 2)

@@ -10,6 +10,8 @@ from error_rows import ROWS
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 # Situation → (type of a poptorch.Error or name of a Python exception, message). HERE is the user's line.
 MESSAGES = {
     "3.1 frozen": ("AttributeError", "Can't modify frozen Options"),

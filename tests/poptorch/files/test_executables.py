@@ -120,6 +120,47 @@ def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, 
     assert all(torch.equal(loaded[key], state[key]) for key in state)
 
 
+def test_scalars_that_differ_from_the_groups_are_those_of_a_fresh_process(tmp_path):
+    """A state dictionary brought another learning rate than the groups say: it rules until setOptimizer."""
+    trainer = trainer_of(Mlp, optimizer=lambda m: poptorch.optim.SGD(m.parameters(), lr=0.5, momentum=0.9))
+    optimizer = state_of(trainer).optimizer_link.optimizer
+    trainer(*batch(Mlp, 0, 6))
+    state = optimizer.state_dict()
+    for name in state["ipu_param"]:
+        if name.startswith("scaledLearningRate2"):
+            state["ipu_param"][name] = torch.tensor(0.125)
+    optimizer.load_state_dict(state)
+    trainer(*batch(Mlp, 1, 6))
+    trainer.save(tmp_path / "t.poptorch")
+    trainer(*batch(Mlp, 2, 6))
+    expected = {key: value.clone() for key, value in trainer.model.state_dict().items()}
+    optimizer.param_groups[0]["lr"] = 0.25
+    trainer.setOptimizer(optimizer)
+    trainer(*batch(Mlp, 3, 6))
+    fresh(
+        """
+        from poptorch._impl.session.executor import state_of
+        trainer = poptorch.load(sys.argv[1])
+        optimizer = state_of(trainer).optimizer_link.optimizer
+        steps = [{name: value for name, value in optimizer.state_dict()["ipu_param"].items() if "Rate2" in name}]
+        trainer(*models.Mlp.inputs(6, torch.Generator().manual_seed(2)))
+        steps.append({key: value.clone() for key, value in trainer.model.state_dict().items()})
+        optimizer.param_groups[0]["lr"] = 0.25
+        trainer.setOptimizer(optimizer)
+        trainer(*models.Mlp.inputs(6, torch.Generator().manual_seed(3)))
+        torch.save([optimizer.param_groups[0]["lr"], *steps, trainer.model.state_dict()], sys.argv[2])
+        """,
+        tmp_path / "t.poptorch",
+        tmp_path / "out.pt",
+    )
+    rate, scalars, second, third = torch.load(tmp_path / "out.pt")
+    assert rate == 0.25 and set(map(float, scalars.values())) == {0.125}
+    assert all(torch.equal(second[key], expected[key]) for key in expected)
+    last = trainer.model.state_dict()
+    assert all(torch.equal(third[key], last[key]) for key in last)
+    assert not any(torch.equal(third[key], second[key]) for key in last)
+
+
 @pytest.mark.shows("load", "PoplarExecutor.save")
 def test_replicated_training_is_loaded_with_its_replicas(tmp_path):
     torch.manual_seed(0)
@@ -363,6 +404,7 @@ def test_damaged_files_are_poptorch_errors(tmp_path, predictor):
 
 
 @pytest.mark.shows("__version__")
+@pytest.mark.edge("22.54")
 def test_another_version_is_an_assertion_or_an_error(predictor, monkeypatch):
     path = predictor[0]
     written = poptorch.__version__

@@ -460,6 +460,7 @@ def test_bfloat16_and_float64_are_float32_at_the_edges():
     assert infer(copy.deepcopy(layer).bfloat16(), x.bfloat16()).dtype == torch.float32
 
 
+@pytest.mark.edge("22.3")
 def test_bool_arithmetic_is_logic_and_sums_are_int32():
     a, b = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
     added, multiplied, total, product = infer(lambda a, b: (a + b, a * b, a.sum(), b[:2].prod()), a, b)
@@ -495,6 +496,7 @@ def test_constants_that_are_returned_are_clamped_too():
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
 @pytest.mark.parametrize("operator", ["__and__", "__or__", "__xor__", "__invert__"])
+@pytest.mark.edge("22.4")
 def test_bitwise_operations_on_bytes_are_refused(kind, operator):
     a = torch.tensor([1, 2, 3]).to(kind)
     arguments = () if operator == "__invert__" else (a,)

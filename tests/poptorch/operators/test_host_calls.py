@@ -182,6 +182,7 @@ def step(net, optimizer, x, y):
 
 @pytest.mark.parametrize("function", [Cube.apply, torch.sin, lambda x: x.add_(1) * x, nn.Sequential(nn.Linear(4, 4), nn.Tanh())])
 @pytest.mark.parametrize("strategy", [None, poptorch.ShardedExecution])
+@pytest.mark.edge("22.30")
 def test_training_goes_through_the_gradient_of_the_function(function, strategy):
     options = poptorch.Options()
     if strategy is not None:

@@ -54,6 +54,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.randn(4, 6, generator=torch.Generator().manual_seed(2))
 WHERE = torch.randint(0, 4, (4, 6), generator=torch.Generator().manual_seed(3))
 ORDER = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(k)) for k in range(6)], 1)
+KNOWN = torch.randint(0, 2, (4, 6), generator=torch.Generator().manual_seed(7)).bool()
 IMAGE = torch.randn(2, 3, 6, 8, generator=torch.Generator().manual_seed(4))
 VOLUME = torch.randn(1, 4, 4, 5, 6, generator=torch.Generator().manual_seed(5))
 CASES = {
@@ -69,6 +70,13 @@ CASES = {
     "assign elements": (assigned_columns, X, i(1, 0, 3), i(1, 5, 3), Y[0, :3]),
     "assign through a mask": (masked, X),
     "assign rows through a mask": (lambda x, m: assigned(x, m, 0.0), X, torch.tensor([True, False, True, False])),
+    "a known mask": (lambda x: x[KNOWN], X),
+    "a known mask of one dimension": (lambda x: x[:, KNOWN[0]], X),
+    "a known mask and an index": (lambda x, k: x[KNOWN[:, 0], k], X, i(5, 0, 2)),
+    "select by a known mask": (lambda x: x.masked_select(KNOWN), X),
+    "select by a known mask that stretches": (lambda x: x.masked_select(KNOWN[:, :1]), X),
+    "a mask made of known values": (lambda x: x[torch.arange(4) > 1], X),
+    "assign as many values as a known mask counts": (lambda x, y: assigned(x, KNOWN, y.flatten()[:12]), X, Y),
     "add by index": (lambda x, k, y: x.index_put((k,), y, accumulate=True), X, i(1, 0, 1), Y[:3]),
     "index_copy": (lambda x, k, y: x.index_copy(1, k, y), X, i(5, 0), Y[:, :2]),
     "index_fill": (lambda x, k: x.index_fill(0, k, 7.0), X, i(1, 1, 3)),
@@ -138,6 +146,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.edge("22.33")
 def test_values_and_gradients_are_those_of_torch(name):
     function, start, *inputs = CASES[name]
     expected = function(start, *inputs)

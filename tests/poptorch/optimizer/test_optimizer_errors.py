@@ -286,6 +286,7 @@ def test_bounds_of_the_norm_that_cannot_be_meant_are_refused_at_compile(bound, t
     assert raised.value.type == "poptorch_cpp_error"
 
 
+@pytest.mark.edge("22.35")
 def test_ignored_arguments_warn_or_are_silent(records):
     net = Net()
     optimizer = poptorch.optim.Adam(
@@ -309,6 +310,7 @@ def test_a_subclass_counts_as_its_base_and_its_step_is_not_used(records):
     trainer.destroy()
 
 
+@pytest.mark.edge("22.37")
 def test_velocity_scaling_without_the_combined_variant_is_ignored(records):
     net = Net()
     poptorch.trainingModel(net, None, poptorch.optim.SGD(net.parameters(), lr=0.1, velocity_scaling=4.0))

@@ -236,6 +236,7 @@ EQUATIONS = {
 
 @pytest.mark.parametrize("plan", ["one", "pipelined", "replicated"])
 @pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.edge("22.31", "22.36")
 def test_variants_of_our_own_follow_their_equations(name, plan):
     ours, kind, hyper = EQUATIONS[name]
     follow(lambda m: ours(m.parameters(), **hyper), lambda m: Equations(m.parameters(), kind, **hyper), plan)

@@ -67,6 +67,7 @@ def test_reduction_type_must_be_sum_or_mean():
 
 
 @pytest.mark.shows("Options.clone")
+@pytest.mark.edge("22.20")
 def test_options_given_to_a_wrapper_are_frozen_with_all_their_parts_and_clones_are_not():
     options = poptorch.Options().deviceIterations(2)
     poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
@@ -202,25 +203,29 @@ def test_module_name_that_is_not_there_yet_says_so():
 @pytest.mark.shows("Stage")
 def test_stages_in_order_of_the_arguments():
     strategy = poptorch.PipelinedExecution("a", ["b", "c"], poptorch.Stage("d").ipu(3))
-    assert strategy._place([("a", None), ("b", None), ("c", 7), ("d", 0)]) == {
-        "": (0, 0),
-        "a": (0, 0),
-        "b": (1, 1),
-        "c": (1, 7),
-        "d": (2, 3),
-    }
+    assert strategy._places([("a", None), ("b", None), ("c", 7), ("d", 0)]) == [(0, 0), (1, 1), (1, 7), (2, 3)]
     strategy.stage("b").ipu(5)
-    assert strategy._place([("c", None)])["c"] == (1, 5)
+    assert strategy._places([("c", None)]) == [(1, 5)]
 
 
 @pytest.mark.shows("AutoStage")
 def test_same_as_ipu_and_auto_increment():
     same = poptorch.PipelinedExecution()
-    assert same._place([("x", 2)]) == {"": (0, 0), "x": (2, 2)}
+    assert same._places([("x", 2)]) == [(2, 2)]
     with pytest.raises(AssertionError, match="block 'x' has none"):
-        same._place([("x", None)])
+        same._places([("x", None)])
     grow = poptorch.ShardedExecution(poptorch.AutoStage.AutoIncrement)
-    assert grow._place([("x", None), ("y", 0)]) == {"": (0, 0), "x": (1, 1), "y": (2, 0)}
+    assert grow._places([("x", None), ("y", 0)]) == [(1, 1), (2, 0)]
+
+
+def test_an_id_on_two_ipus_is_one_stage_unless_stages_are_ipus():
+    entries = [("a", 0), ("b", 1), ("a", 2)]
+    assert poptorch.PipelinedExecution("a", "b")._places(entries) == [(0, 0), (1, 1), (0, 2)]
+    assert poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement)._places(entries) == [(1, 0), (2, 1), (1, 2)]
+    assert poptorch.PipelinedExecution()._places(entries) == [(0, 0), (1, 1), (2, 2)]
+    fixed = poptorch.PipelinedExecution(poptorch.Stage("a").ipu(3), "b")
+    assert fixed._places(entries) == [(0, 3), (1, 1), (0, 3)]
+    assert poptorch.SerialPhasedExecution("a", "b")._places(entries) == [(0, 0, 0), (0, 1, 1), (0, 2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -474,5 +479,5 @@ def test_a_stage_in_two_strategies_has_its_place_in_each():
     first = poptorch.PipelinedExecution(a, b)
     second = poptorch.PipelinedExecution(b, a)
     blocks = [("a", None), ("b", None)]
-    assert first._place(blocks) == {"": (0, 0), "a": (0, 0), "b": (1, 1)}
-    assert second._place(blocks) == {"": (0, 0), "a": (1, 0), "b": (0, 1)}
+    assert first._places(blocks) == [(0, 0), (1, 1)]
+    assert second._places(blocks) == [(1, 0), (0, 1)]

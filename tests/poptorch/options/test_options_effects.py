@@ -459,6 +459,7 @@ def test_options_that_are_not_emulated_say_so_once_compiled():
 
 
 @pytest.mark.shows("Options.autoRoundNumIPUs")
+@pytest.mark.edge("22.55")
 def test_idle_ipus_are_reported(capfd):
     class Three(torch.nn.Module):
         def forward(self, x):

@@ -39,6 +39,7 @@ def micro_batches(tensor, rows):
     "OutputMode",
     "PoplarExecutor.__call__",
 )
+@pytest.mark.edge("22.15")
 def test_example_a_inference(mode, period, kept):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).outputMode(mode, period)
@@ -98,6 +99,7 @@ class Trained(torch.nn.Module):
     ],
 )
 @pytest.mark.shows("trainingModel", "Options.Training.gradientAccumulation")
+@pytest.mark.edge("22.14")
 def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shape):
     torch.manual_seed(0)
     model = Trained()
@@ -135,6 +137,7 @@ def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shap
     torch.testing.assert_close(loss, want[1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.edge("22.57")
 def test_period_that_does_not_divide_the_device_iterations_is_refused():
     options = poptorch.Options().deviceIterations(3).outputMode(OutputMode.EveryN, 2)
     options.Training.gradientAccumulation(8)

@@ -18,14 +18,18 @@ OPTIMIZERS = {
 class Layers(torch.nn.Module):
     """Layer i runs in block b<i>; the last one holds the loss. Dropout, a norm, and a buffer that forward writes."""
 
-    def __init__(self, ipus=(0, 0, 0)):
+    def __init__(self, ipus=(0, 0, 0), overlap=(None, None)):
         super().__init__()
+        self.overlap = overlap  # modes of inputs and of outputs
         self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(SIZES, SIZES[1:]))
         self.norm = torch.nn.LayerNorm(SIZES[1])
         self.register_buffer("seen", torch.zeros(()))
         self.ipus = ipus
 
     def forward(self, x, y=None):
+        of_inputs, of_outputs = self.overlap
+        if of_inputs is not None:
+            x, y = poptorch.set_overlap_for_input((x, y), of_inputs)
         for index, layer in enumerate(self.layers):
             poptorch.Block.start(f"b{index}", ipu_id=self.ipus[index])
             x = layer(x)
@@ -34,7 +38,10 @@ class Layers(torch.nn.Module):
                 x = F.dropout(F.gelu(self.norm(x)), 0.25, self.training)
             elif index == 1:
                 x = x.relu()
-        return x if y is None else (x, F.mse_loss(x, y))
+        if y is None:
+            return x
+        results = x, F.mse_loss(x, y)
+        return results if of_outputs is None else poptorch.set_overlap_for_output(results, of_outputs)
 
 
 def locations(options, **families):
@@ -55,10 +62,10 @@ def options_of(accumulation=1, iterations=1, replicas=1, mode=poptorch.OutputMod
     return options
 
 
-def train(options, make_optimizer=OPTIMIZERS["momentum"], ipus=(0, 0, 0), rows=2, calls=2):
+def train(options, make_optimizer=OPTIMIZERS["momentum"], ipus=(0, 0, 0), rows=2, calls=2, overlap=(None, None)):
     """Outputs of `calls` calls, all state after them, statistics of the compilation."""
     torch.manual_seed(1)
-    model = Layers(ipus)
+    model = Layers(ipus, overlap)
     optimizer = make_optimizer(model.parameters())
     trainer = poptorch.trainingModel(model, options, optimizer)
     count = options.device_iterations * options.Training.gradient_accumulation * options.replication_factor * rows

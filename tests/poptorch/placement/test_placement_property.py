@@ -1,4 +1,4 @@
-"""Random plans (strategies, phases, locations, batching, replicas, output modes) give the bits of the plain run."""
+"""Random plans (strategies, phases, locations, overlap, batching, replicas, output modes) give the bits of the plain run."""
 
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from placed_models import OPTIMIZERS, assert_same_bits, locations, options_of, train
 
 import poptorch
-from poptorch import Liveness, OutputMode
+from poptorch import Liveness, OutputMode, OverlapMode
 
 
 @st.composite
@@ -25,6 +25,11 @@ def location(draw, may_shard):
 def plans(draw):
     kind = draw(st.sampled_from(["sharded", "pipelined", "serial", "parallel"]))
     ipus = {"serial": (0, 0, 0), "parallel": (0, 1, 0)}.get(kind) or draw(st.sampled_from([(0, 0, 0), (0, 0, 1)]))
+    mode = draw(st.sampled_from([OutputMode.All, OutputMode.Final, OutputMode.Sum]))
+    overlaps = st.sampled_from([None, *OverlapMode])
+    of_inputs = of_outputs = None
+    if kind != "pipelined":
+        of_inputs, of_outputs = draw(overlaps), None if mode == OutputMode.Final else draw(overlaps)
     return {
         "kind": kind,
         "ipus": ipus,
@@ -33,7 +38,9 @@ def plans(draw):
         "accumulation": draw(st.integers(3 if kind == "pipelined" else 1, 4)),
         "iterations": draw(st.integers(1, 2)),
         "replicas": draw(st.sampled_from([1, 2, 3])),
-        "mode": draw(st.sampled_from([OutputMode.All, OutputMode.Final, OutputMode.Sum])),
+        "mode": mode,
+        "overlap": (of_inputs, of_outputs),
+        "depth": draw(st.sampled_from([1, 2, 5])),
         "optimizer": draw(st.sampled_from(sorted(OPTIMIZERS))),
         "families": {
             "weight": draw(location(True)),
@@ -64,6 +71,7 @@ def test_where_tensors_live_and_when_phases_run_changes_no_bit(plan):
     plain = train(options_of(*arguments), OPTIMIZERS[plan["optimizer"]], rows=1)
     options = locations(options_of(*arguments, strategy=strategy_of(plan)), **plan["families"])
     options.TensorLocations.numIOTiles(32)
-    placed = train(options, OPTIMIZERS[plan["optimizer"]], plan["ipus"], rows=1)
+    options._Popart.set("defaultPrefetchBufferingDepth", plan["depth"])
+    placed = train(options, OPTIMIZERS[plan["optimizer"]], plan["ipus"], rows=1, overlap=plan["overlap"])
     assert_same_bits(plain, placed)
     assert all(torch.isfinite(output).all() for output in plain[0])

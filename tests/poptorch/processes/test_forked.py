@@ -14,6 +14,8 @@ import torch
 
 import poptorch
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 SECONDS = 60
 
 

@@ -10,6 +10,8 @@ import torch
 
 import poptorch
 
+pytestmark = pytest.mark.alone
+
 BOUND = 0.5 + 0.5  # seconds; the second half is for a busy machine
 
 

@@ -15,6 +15,8 @@ import torch
 import poptorch
 from poptorch._impl.session import job
 
+pytestmark = pytest.mark.alone
+
 
 def distributed(process, processes, options=None):
     options = options or poptorch.Options()

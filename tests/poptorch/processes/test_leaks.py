@@ -9,6 +9,8 @@ import torch
 
 import poptorch
 
+pytestmark = pytest.mark.alone
+
 
 def resident_bytes():
     with open("/proc/self/statm") as file:

@@ -11,6 +11,8 @@ import pytest
 
 from poptorch import SharingStrategy
 
+pytestmark = pytest.mark.xdist_group("loading")
+
 PROGRAM = """
 import os, sys, time, torch, poptorch
 

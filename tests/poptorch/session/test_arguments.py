@@ -197,6 +197,7 @@ def test_nothing_returned_gives_none():
     assert poptorch.inferenceModel(lambda t: None)(x()) is None
 
 
+@pytest.mark.edge("22.49")
 def test_same_input_returned_twice():
     a = x()
     first, second = poptorch.inferenceModel(lambda t: (t, t))(a)
@@ -231,6 +232,7 @@ def test_wrapping_something_that_cannot_be_called():
         (lambda run: run(x(), x(), 3.0), r"Value mismatch for scale: expected 2.0, got 3.0"),
     ],
 )
+@pytest.mark.edge("22.27")
 def test_later_calls_must_match_the_first_and_the_device_stays_usable(call, text):
     run = poptorch.inferenceModel(AddMul())
     a, b = x(), x()
@@ -241,6 +243,7 @@ def test_later_calls_must_match_the_first_and_the_device_stays_usable(call, text
     torch.testing.assert_close(run(a, b), a + b * 2)
 
 
+@pytest.mark.edge("22.5")
 def test_constants_may_not_change():
     run = poptorch.inferenceModel(AddMul())
     run(x(), x(), 4.0)
@@ -312,6 +315,7 @@ def test_non_contiguous_and_grad_requiring_inputs_work():
         (torch.float32, torch.float32),
     ],
 )
+@pytest.mark.edge("22.1", "22.2")
 def test_result_dtypes_are_those_of_the_device(given, returned):
     a = torch.arange(6).reshape(2, 3).to(given)
     result = poptorch.inferenceModel(lambda t: t + t)(a)
@@ -333,6 +337,7 @@ def test_gradient_accumulation_is_refused_in_inference(strategy, hint):
     assert ("deviceIterations" in str(raised.value)) == hint
 
 
+@pytest.mark.edge("22.8")
 def test_a_mutated_input_that_is_returned_comes_back_both_ways():
     def forward(a, b):
         return a.add_(1), b

@@ -68,6 +68,7 @@ class Wide(torch.nn.Module):
             return self.b(x)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.cpu_count() < 2, reason="overlap needs two cores")
 def test_stages_of_two_ipus_overlap_and_micro_batches_come_in_order():
     run = poptorch.inferenceModel(Wide(), poptorch.Options().deviceIterations(8))
@@ -185,6 +186,7 @@ def poptorch_ipus():
 
 
 @pytest.mark.shows("PoplarExecutor.setOptimizer")
+@pytest.mark.edge("22.18")
 def test_learning_rate_changes_through_set_optimizer_only():
     torch.manual_seed(0)
     model = Mlp()
@@ -202,6 +204,7 @@ def test_learning_rate_changes_through_set_optimizer_only():
     assert not torch.equal(model.state_dict()["parts.0.0.weight"], start["parts.0.0.weight"])
 
 
+@pytest.mark.edge("22.61")
 def test_changing_a_constant_hyper_parameter_is_refused():
     model = Mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

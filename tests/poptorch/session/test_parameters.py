@@ -241,6 +241,7 @@ def test_updatable_buffers_of_every_type_reach_the_device_alone():
     assert wrapper(torch.ones(3)).tolist() == [109, 109, 109]
 
 
+@pytest.mark.edge("22.7")
 def test_integer_buffers_nobody_writes_are_constants():
     model = Shifts()
     wrapper = poptorch.inferenceModel(model)
@@ -266,6 +267,7 @@ def test_the_value_of_an_updatable_integer_buffer_is_not_known_in_forward():
 
 
 @pytest.mark.shows("PoplarExecutor.copyWeightsToHost")
+@pytest.mark.edge("22.45")
 def test_buffers_written_in_inference_come_back_when_asked_for():
     class Counting(nn.Module):
         def __init__(self):

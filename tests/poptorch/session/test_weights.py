@@ -71,6 +71,7 @@ def test_running_the_trained_model_on_the_cpu_uses_the_trained_weights(trainer):
     torch.testing.assert_close(trainer.model(x), plain(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.edge("22.42")
 def test_unused_and_frozen_parameters_stay_and_written_buffers_come_back(trainer):
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     for _ in range(3):
@@ -90,6 +91,7 @@ def test_copies_happen_only_when_needed(trainer):
 
 
 @pytest.mark.shows("PoplarExecutor.compile", "PoplarExecutor.copyWeightsToDevice")
+@pytest.mark.edge("22.44")
 def test_host_edits_reach_the_device_only_when_copied(trainer):
     x, y = batch()
     trainer.compile(x, y)
@@ -123,6 +125,7 @@ def test_inference_wrapper_pulls_newer_weights_from_the_trainer(trainer):
 
 
 @pytest.mark.shows("PoplarExecutor", "PoplarExecutor.destroy", "PoplarExecutor.model", "PoplarExecutor.isCompiled")
+@pytest.mark.edge("22.59")
 def test_destroy_gives_the_model_back_and_the_wrapper_can_be_called_again(trainer):
     net = trainer.model
     assert type(net).__name__ == "PoptorchNet" and isinstance(net, Net)

@@ -64,6 +64,7 @@ def test_changes_before_compilation_reach_what_is_captured(change, expected):
 
 
 @pytest.mark.parametrize("change, expected", [(lambda t: t.model.eval(), 1), (lambda t: setattr(t.model, "k", 3), 11)])
+@pytest.mark.edge("22.13")
 def test_a_training_wrapper_captures_the_copy_made_when_wrapping(change, expected):
     trainer = poptorch.trainingModel(Modes())
     change(trainer)

@@ -15,6 +15,8 @@ import poptorch
 from poptorch import poptorch_core
 from poptorch._impl.session.executor import state_of
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(autouse=True)
 def watched():

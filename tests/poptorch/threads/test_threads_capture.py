@@ -12,6 +12,8 @@ from torch import nn
 import poptorch
 from poptorch import poptorch_core
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(autouse=True)
 def watched():

@@ -12,6 +12,8 @@ from thread_harness import Long, Worker, inputs, options, trainer, watchdog
 import poptorch
 from poptorch._impl.session.executor import state_of
 
+pytestmark = pytest.mark.alone
+
 # The default tier tries for moments, the slow one for a minute; IPU_STRESS_SECONDS is for longer searches.
 SECONDS = float(os.environ.get("IPU_STRESS_SECONDS", 0))
 ITERATIONS = 300

@@ -39,6 +39,7 @@ def momentum(parameters):
 @pytest.mark.parametrize("accumulation", [1, 4, 8])
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 @pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.edge("22.19")
 def test_training_is_plain_torch_on_the_combined_batch(plan, replicas, accumulation, iterations, make_optimizer):
     ipus, strategy = PLANS[plan]
     options = options_of(replicas, iterations, accumulation, strategy)
@@ -116,6 +117,7 @@ def test_rows_go_by_iteration_then_replica():
 )
 @pytest.mark.parametrize("iterations", [1, 2])
 @pytest.mark.shows("CommGroupType", "Options.inputReplicaGrouping")
+@pytest.mark.edge("22.58")
 def test_replicas_of_an_input_group_read_the_same_rows(kind, order, iterations):
     options = options_of(4, iterations).inputReplicaGrouping(2, kind)
     x = torch.arange(2.0 * iterations).reshape(-1, 1)
@@ -162,6 +164,7 @@ def test_grouped_inputs_train_like_their_groups():
         ((2, "Consecutive"), AssertionError, "input_group_type must be a poptorch.CommGroupType, got str"),
     ],
 )
+@pytest.mark.edge("22.22")
 def test_input_groups_that_do_not_fit_are_refused(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         poptorch.Options().replicationFactor(4).inputReplicaGrouping(*arguments)
@@ -182,6 +185,7 @@ class Counter(torch.nn.Module):
         return x + self.total
 
 
+@pytest.mark.edge("22.38")
 def test_a_written_buffer_under_replication_needs_broadcast_buffers_false():
     runner = poptorch.inferenceModel(Counter(), options_of(2))
     with pytest.raises(poptorch.Error) as caught:

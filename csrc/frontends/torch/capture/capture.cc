@@ -133,12 +133,16 @@ std::vector<ir::Value*> Capture::unsupported(const OpInfo& info, const std::stri
 
 void Capture::unsupported_without_shape(const OpInfo& info, const std::string& detail) {
   unsupported(info, detail, {}, {});
-  raise_unsupported(false);
+  raise_unsupported("the shape of a result is unknown");
 }
 
-void Capture::raise_unsupported(bool complete) {
+void Capture::require_supported() {
+  if (!unsupported_.empty()) raise_unsupported("gradients are asked for");
+}
+
+void Capture::raise_unsupported(std::string_view stopped) {
   annotations_.lines().resolve();
-  unsupported_.raise(complete);
+  unsupported_.raise(stopped);
 }
 
 // --- the end
@@ -181,7 +185,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   IPU_CHECK(active_, "begin() comes before finish()");
   if (!unsupported_.empty()) {
     leave();
-    raise_unsupported(true);
+    raise_unsupported("");
   }
   auto result = std::make_unique<Captured>();
   result->training = training_;

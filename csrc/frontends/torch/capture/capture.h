@@ -72,6 +72,8 @@ class Capture {
                                       const std::vector<TensorMeta>& results);
   // Raises Error(kUnsupportedOps) at once: the result's shape is unknown, so the list may be incomplete.
   [[noreturn]] void unsupported_without_shape(const OpInfo& info, const std::string& detail);
+  // Raises it when an operator was met that nothing can import: its gradient cannot be said.
+  void require_supported();
   // The seed of this forward pass (u32[2]): an input of the graph that comes into being when first asked for.
   ir::Value* seed();
   int64_t next_stream() { return next_stream_++; }  // of random ops, in order of capture
@@ -93,7 +95,7 @@ class Capture {
   void leave();  // restores the thread; idempotent
   OutputSpec output_of(const at::Tensor& t);
   int take_seed_input();
-  [[noreturn]] void raise_unsupported(bool complete);
+  [[noreturn]] void raise_unsupported(std::string_view stopped);  // where capture ends before forward does
 
   bool training_;
   uint64_t id_;

@@ -49,7 +49,9 @@ struct MovedInput {
   std::vector<int64_t> dims;
 };
 
+// A block as it was entered. One id on several IPUs makes an entry for each.
 struct BlockSpec {
+  std::string key;  // what ops carry: the id, for further entries "id@ipu"
   std::string id;
   int ipu = -1;  // -1: not said
 };

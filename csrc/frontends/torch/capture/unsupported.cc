@@ -14,14 +14,14 @@ void UnsupportedOps::add(const std::string& name, const std::string& detail, ir:
   found->lines.push_back(std::move(location));
 }
 
-void UnsupportedOps::raise(bool complete) const {
+void UnsupportedOps::raise(std::string_view stopped) const {
   int64_t total = 0;
   for (const Op& u : ops_) total += u.count;
   std::string text = "unsupported operations: forward() uses " + std::to_string(ops_.size()) +
                      (ops_.size() == 1 ? " operator" : " operators") + " without an IPU implementation, in " +
                      std::to_string(total) + (total == 1 ? " place" : " places");
-  if (!complete)
-    text += " (capture stopped where the shape of a result is unknown: the list may be incomplete)";
+  if (!stopped.empty())
+    text += " (capture stopped where " + std::string(stopped) + ": the list may be incomplete)";
   text += ".";
   std::string first;
   for (const Op& u : ops_) {

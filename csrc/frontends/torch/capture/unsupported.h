@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/module.h"
@@ -12,8 +13,9 @@ class UnsupportedOps {
  public:
   void add(const std::string& name, const std::string& detail, ir::Location location);
   bool empty() const { return ops_.empty(); }
-  // Error(kUnsupportedOps); `complete`: forward() was captured to its end. Locations are resolved.
-  [[noreturn]] void raise(bool complete) const;
+  // Error(kUnsupportedOps). `stopped`: where capture stopped before the end of forward(), or nothing. Locations
+  // are resolved.
+  [[noreturn]] void raise(std::string_view stopped) const;
 
  private:
   struct Op {

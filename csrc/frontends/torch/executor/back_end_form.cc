@@ -93,7 +93,12 @@ class Maker {
   }
 
   BackEndForm make() {
+    const bool overlaps =
+        std::any_of(forward_.inputs.begin(), forward_.inputs.end(), is_overlapped<ForwardGraph::Input>) ||
+        std::any_of(forward_.outputs.begin(), forward_.outputs.end(), is_overlapped<ForwardGraph::Output>);
+    if (overlaps) loads();
     graph(*forward_.graph, false);
+    if (overlaps) stores();
     if (step_.training) {
       const std::vector<const ir::Graph*> backward = gradient_graphs();
       if (pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline) stashes();
@@ -105,6 +110,60 @@ class Maker {
   }
 
  private:
+  template <class Edge>
+  static bool is_overlapped(const Edge& edge) {
+    return edge.exchange != ir::ExchangeStrategy::kJustInTime;
+  }
+
+  BackEndOperation transfer(const std::string& type, const std::string& block, ir::ExchangeStrategy exchange,
+                            bool on_io_tiles) const {
+    BackEndOperation made = start(type, type, block, ir::Context::kForward);
+    if (on_io_tiles) made.attributes["tileSet"] = "IO";
+    constexpr std::string_view kNames[] = {"JustInTime", "OverlapInnerLoop", "OverlapLoops", "OverlapStep"};
+    made.attributes["exchangeStrategy"] = kNames[static_cast<size_t>(exchange)];
+    return made;
+  }
+
+  // With overlapped I/O, PopART loads and stores by operations.
+  void loads() {
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      const ForwardGraph::Input& input = forward_.inputs[i];
+      if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
+      const ir::Value& value = *forward_.graph->inputs()[i];
+      const bool overlapped = is_overlapped(input);
+      const std::string block = value.uses().empty() ? "" : value.uses().front().user->settings.block;
+      BackEndOperation load = transfer("HostLoad", block, input.exchange, overlapped);
+      load.outputs = {tensor(value)};
+      if (overlapped) load.outputs[0].name += "_io";
+      form_.operations.push_back(load);
+      if (!overlapped) continue;
+      BackEndOperation copy = transfer("IoTileCopy", block, input.exchange, false);
+      copy.inputs = load.outputs;
+      copy.outputs = {tensor(value)};
+      form_.operations.push_back(std::move(copy));
+    }
+  }
+
+  void stores() {
+    for (size_t i = 0; i < forward_.outputs.size(); ++i) {
+      const ForwardGraph::Output& output = forward_.outputs[i];
+      if (output.kind != ForwardGraph::Output::Kind::kHost) continue;
+      const ir::Value& value = *forward_.graph->outputs()[i];
+      const bool overlapped = is_overlapped(output);
+      const std::string block = value.producer() == nullptr ? "" : value.producer()->settings.block;
+      BackEndOperation store = transfer("HostStore", block, output.exchange, overlapped);
+      store.inputs = {tensor(value)};
+      if (overlapped) {
+        BackEndOperation copy = transfer("IoTileCopy", block, output.exchange, true);
+        copy.inputs = {tensor(value)};
+        store.inputs[0].name += "_io";
+        copy.outputs = store.inputs;
+        form_.operations.push_back(std::move(copy));
+      }
+      form_.operations.push_back(std::move(store));
+    }
+  }
+
   StepOptions::Placement place(const std::string& block) const {
     auto at = step_.places.find(block);
     return at == step_.places.end() ? StepOptions::Placement{} : at->second;
@@ -415,9 +474,9 @@ std::string BackEndForm::json() const {
 }
 
 std::vector<std::string> BackEndForm::dump() const {
-  static const std::set<std::string> kOwn{"MultiConv", "ScatterReduce", "Nll",
-                                          "L1",        "IdentityLoss",  "PrintTensor",
-                                          "IpuCopy",   "Stash",         "RestoreInplace"};
+  static const std::set<std::string> kOwn{"MultiConv",      "ScatterReduce", "Nll",       "L1",
+                                          "IdentityLoss",   "PrintTensor",   "IpuCopy",   "Stash",
+                                          "RestoreInplace", "HostLoad",      "HostStore", "IoTileCopy"};
   std::vector<std::string> blocks;
   for (size_t number = 0; number < operations.size(); ++number) {
     const BackEndOperation& op = operations[number];

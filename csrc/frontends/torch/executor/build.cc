@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontends/common/overlap_marks.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/executor.h"
@@ -105,6 +106,9 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
                                   [&](const MutatedInput& m) { return m.output == k; });
     o.mode = is_mutated ? ir::OutputMode::kAll : settings.output_mode;
     o.period = settings.output_period;
+    o.times_returned =
+        static_cast<int>(std::count_if(captured.outputs.begin(), captured.outputs.end(),
+                                       [&](const OutputSpec& output) { return output.index == k; }));
     forward.outputs.push_back(o);
   }
   for (const StateSpec* s : written) {
@@ -115,6 +119,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   }
 
   StepOptions step = settings.step;
+  take_overlap_marks(forward, step);
   if (step.training) step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
   step.replicas = settings.compile.replicas * settings.compile.processes;
   step.replicas_of_process = settings.compile.replicas;

@@ -34,14 +34,33 @@ void Annotations::start_op(const OpInfo& info, ir::Builder& builder) {
   builder.origin = info.origin;
 }
 
+std::string Annotations::unused_key(const std::string& id, int ipu) const {
+  std::string key = entries_.contains(id) ? id + "@" + std::to_string(ipu) : id;
+  while (keys_.contains(key)) key += "'";  // another block has this id
+  return key;
+}
+
+size_t Annotations::entry_of(const std::string& id, int ipu) {
+  if (auto known = entries_.find(id); known != entries_.end()) {
+    std::vector<size_t>& entries = known->second;
+    if (ipu < 0) return entries.back();
+    for (auto at = entries.begin(); at != entries.end(); ++at) {
+      const size_t entry = *at;
+      if (blocks_[entry].ipu >= 0 && blocks_[entry].ipu != ipu) continue;
+      blocks_[entry].ipu = ipu;
+      std::rotate(at, at + 1, entries.end());
+      return entry;
+    }
+  }
+  blocks_.push_back({unused_key(id, ipu), id, ipu});
+  keys_.insert(blocks_.back().key);
+  entries_[id].push_back(blocks_.size() - 1);
+  return blocks_.size() - 1;
+}
+
 void Annotations::set_block(const std::string& id, int ipu) {
-  block_ = id;
+  block_ = blocks_[entry_of(id, ipu)].key;
   block_state_ = BlockState::kActive;
-  auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const BlockSpec& b) { return b.id == id; });
-  if (found == blocks_.end())
-    blocks_.push_back({id, ipu});
-  else if (found->ipu < 0)
-    found->ipu = ipu;
 }
 
 void Annotations::clear_block() {

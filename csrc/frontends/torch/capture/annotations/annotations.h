@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frontends/torch/capture/annotations/user_lines.h"
@@ -19,6 +21,8 @@ class Annotations {
   explicit Annotations(ir::Graph* graph) : graph_(graph) {}
 
   // --- blocks
+  // The operators that follow belong to block `id` on IPU `ipu`. One id may be entered on several IPUs: operators then
+  // carry the key of the entry. -1: the IPU it was entered on last, or the one that a later entry names.
   void set_block(const std::string& id, int ipu);
   void clear_block();  // the next operator without a block is an error
   const std::string& block() const { return block_; }
@@ -45,12 +49,16 @@ class Annotations {
   UserLines& lines() { return lines_; }
 
  private:
+  size_t entry_of(const std::string& id, int ipu);
+  std::string unused_key(const std::string& id, int ipu) const;
   std::string current_module() const { return modules_.empty() ? std::string() : modules_.back(); }
 
   ir::Graph* graph_;
   enum class BlockState : uint8_t { kBeforeFirst, kActive, kEnded } block_state_ = BlockState::kBeforeFirst;
   std::string block_;
-  std::vector<BlockSpec> blocks_;  // in order of first appearance
+  std::vector<BlockSpec> blocks_;                                 // in order of first appearance
+  std::unordered_map<std::string, std::vector<size_t>> entries_;  // of an id, the one entered last at the end
+  std::unordered_set<std::string> keys_;
   std::vector<std::string> modules_;
   std::vector<Attributes> outlines_;        // of nested poptorch.Attribute contexts, merged
   std::optional<size_t> multi_conv_start_;  // ops of the graph when the open MultiConv began

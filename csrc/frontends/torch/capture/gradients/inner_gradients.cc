@@ -59,6 +59,7 @@ ir::Value* InnerGradients::value_for_gradient(const at::Tensor& gradient, const 
 std::vector<at::Tensor> InnerGradients::of(const std::vector<at::Tensor>& outputs,
                                            const std::vector<at::Tensor>& upstream,
                                            const std::vector<at::Tensor>& inputs, bool create_graph) {
+  capture_.require_supported();
   capture_.start_op(identity_op());
   builder().settings.no_grad = builder().settings.no_grad || !create_graph;
   std::vector<std::pair<ir::Value*, ir::Value*>> provided;

@@ -1,10 +1,13 @@
 #include "frontends/torch/capture/kernel/recording.h"
 
 #include <ATen/ops/empty.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "frontends/torch/capture/gradients/gradient_node.h"
+#include "frontends/torch/capture/kernel/known_masks.h"
 #include "frontends/torch/capture/operators/shapes.h"
 #include "frontends/torch/capture/operators/stack.h"
 #include "ops/definition/build.h"
@@ -45,6 +48,9 @@ InferredResults infer(Capture& c, const OpInfo& info, Arguments arguments) {
   try {
     return infer_results(info, arguments);
   } catch (const c10::NotImplementedError&) {
+    c.unsupported_without_shape(info, "torch has no shape rule for it");
+  } catch (const python_error&) {  // rules in Python make tensors of their own, and need not know ours
+    if (info.importer != nullptr) throw;
     c.unsupported_without_shape(info, "torch has no shape rule for it");
   }
 }
@@ -155,7 +161,20 @@ ir::Value* fit(ir::Builder& builder, ir::Value* value, const at::Tensor& target)
   return value;
 }
 
+// Dropout that drops nothing gives its input itself, as in torch: what is written to it is written to that.
+bool is_idle_dropout(const OpInfo& info, Arguments arguments) {
+  static const std::unordered_set<std::string> names = {"dropout", "feature_dropout", "alpha_dropout",
+                                                        "feature_alpha_dropout"};
+  return names.count(info.overload) > 0 && (!arguments[2].toBool() || arguments[1].toDouble() == 0.0);
+}
+
 void record(Capture& c, const OpInfo& info, Stack* stack) {
+  if (select_by_known_mask(c, info, stack)) return;
+  if (is_idle_dropout(info, Arguments(stack->data() + stack->size() - info.arguments(), info.arguments()))) {
+    torch::jit::drop(*stack, 2);
+    return;
+  }
+  settle_known_masks(c, info, stack);
   c.start_op(info);
   if (info.twin != nullptr) return record_write(c, info, stack);
   size_t n = info.arguments();

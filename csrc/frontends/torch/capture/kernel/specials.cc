@@ -66,7 +66,9 @@ void to_copy(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
                                                 " does not exist on the IPU");
     }
     if (value->type().dtype != to) value = ops::build(c->builder(), "cast", {value}, {{"dtype", to}});
-    finish_call(stack, n, c->memory().new_tensor(meta_like(self, dtype), value));
+    at::Tensor copy = c->memory().new_tensor(meta_like(self, dtype), value);
+    attach_gradient({self}, copy);
+    finish_call(stack, n, copy);
     return;
   }
   at::Tensor host = host_of(self);

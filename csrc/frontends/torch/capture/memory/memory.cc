@@ -210,7 +210,8 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
   // was there before goes on getting it.
   IpuTensorImpl* impl = impl_of(t);
   const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
-  if (!training_ || !unseen || replaces_all || !is_floating_point(value->type().dtype))
+  const bool has_gradient = training_ || t.requires_grad();  // the latter of a gradient in forward
+  if (!has_gradient || !unseen || replaces_all || !is_floating_point(value->type().dtype))
     return write_slot(slot, value);
   const std::shared_ptr<Slot>& root = root_of(slot);
   ir::Value* before = value_of(root);

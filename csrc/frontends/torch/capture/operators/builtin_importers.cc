@@ -13,12 +13,10 @@ void import_reshape(ops::AtenImportCall& call) {
   call.set_result(0, call.op("reshape", {call.tensor("self")}, {{"shape", call.result_type(0).shape}}));
 }
 
-// A view of memory by sizes and strides, where it can be said with slices, reshapes and a transposition:
-// sorted by stride, each dimension must step over whole blocks of the next.
-void import_as_strided(ops::AtenImportCall& call) {
-  std::vector<int64_t> size = call.integers("size"), stride = call.integers("stride");
-  int64_t offset = call.has("storage_offset") ? call.integer("storage_offset") : 0;
-  ir::Value* base = call.tensor("self");
+// A view of memory by sizes and strides, said with slices, reshapes and a transposition; nullptr where that
+// cannot be: sorted by stride, each dimension must step over whole blocks of the next.
+ir::Value* strided_view(ops::AtenImportCall& call, ir::Value* base, const std::vector<int64_t>& size,
+                        const std::vector<int64_t>& stride, int64_t offset) {
   int64_t elements = element_count(base->type().shape);
   std::vector<size_t> order;
   for (size_t i = 0; i < size.size(); ++i) {
@@ -30,14 +28,13 @@ void import_as_strided(ops::AtenImportCall& call) {
   std::vector<int64_t> starts, sizes;
   int64_t rest = offset, extent = elements;
   for (size_t i : order) {
-    if (stride[i] <= 0 || extent % stride[i] != 0)
-      call.unsupported("memory seen with these sizes and strides");
+    if (stride[i] <= 0 || extent % stride[i] != 0) return nullptr;
     blocks.push_back(extent / stride[i]);
     starts.push_back(rest / stride[i]);
     sizes.push_back(size[i]);
     rest %= stride[i];
     extent = stride[i];
-    if (starts.back() + size[i] > blocks.back()) call.unsupported("overlapping memory");
+    if (starts.back() + size[i] > blocks.back()) return nullptr;  // overlapping memory
   }
   if (extent > 1) {  // one element of each innermost block
     blocks.push_back(extent);
@@ -60,6 +57,36 @@ void import_as_strided(ops::AtenImportCall& call) {
     }
     value = call.op("transpose", {value}, {{"perm", perm}});
   }
+  return value;
+}
+
+// The same for any sizes and strides, as elements taken by their numbers: what is read so cannot be written.
+ir::Value* strided_elements(ops::AtenImportCall& call, ir::Value* base, const std::vector<int64_t>& size,
+                            const std::vector<int64_t>& stride, int64_t offset) {
+  const int64_t elements = element_count(base->type().shape), count = element_count(size);
+  int64_t last = offset;
+  for (size_t d = 0; d < size.size(); ++d) last += (size[d] - 1) * stride[d];
+  if (count > 0 && (offset < 0 || last >= elements)) call.unsupported("memory outside the tensor");
+  std::vector<int32_t> places{static_cast<int32_t>(offset)};
+  for (size_t d = 0; d < size.size(); ++d) {
+    std::vector<int32_t> next;
+    next.reserve(places.size() * static_cast<size_t>(size[d]));
+    for (const int32_t place : places) {
+      for (int64_t i = 0; i < size[d]; ++i) next.push_back(place + static_cast<int32_t>(i * stride[d]));
+    }
+    places = std::move(next);
+  }
+  ir::Value* flat = call.op("reshape", {base}, {{"shape", Shape{elements}}});
+  ir::Value* index = call.builder().constant(ir::make_constant(DType::kI32, {count}, places.data()));
+  return call.op("index_select", {flat, index}, {{"dim", int64_t{0}}});
+}
+
+void import_as_strided(ops::AtenImportCall& call) {
+  const std::vector<int64_t> size = call.integers("size"), stride = call.integers("stride");
+  const int64_t offset = call.has("storage_offset") ? call.integer("storage_offset") : 0;
+  ir::Value* base = call.tensor("self");
+  ir::Value* value = strided_view(call, base, size, stride, offset);
+  if (value == nullptr) value = strided_elements(call, base, size, stride, offset);
   call.set_result(0, call.op("reshape", {value}, {{"shape", call.result_type(0).shape}}));
 }
 

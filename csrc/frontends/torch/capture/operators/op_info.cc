@@ -84,39 +84,49 @@ bool same_arguments(const c10::FunctionSchema& functional, const c10::FunctionSc
   return m == n;
 }
 
-// "add_.Tensor" → "add.Tensor"; "add.out" → the functional overload with the same arguments.
-const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
-  const c10::OperatorName& name = op.operator_name();
-  auto& dispatcher = c10::Dispatcher::singleton();
-  if (!has_out) {
-    // Three that go by another name.
-    if (name.name == "aten::transpose_") return find_op_info("aten::transpose", "int");
-    const bool is_normal = name.name == "aten::normal_",
-               is_bernoulli = name.name == "aten::bernoulli_" && name.overload_name == "float";
-    if (is_normal) return find_op_info("aten::normal_functional", "");
-    if (is_bernoulli) return find_op_info("aten::bernoulli", "p");
-    if (name.name.size() < 2 || name.name.back() != '_') return nullptr;
-    auto twin = dispatcher.findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
-    return twin && twin->schema().arguments().size() == op.schema().arguments().size() ? &op_info(*twin)
-                                                                                       : nullptr;
-  }
+// A copy of a view has the values of the view: "select_copy.int" → the importer of "select.int".
+const Importer* find_importer_of_view(const std::string& overload) {
+  const size_t end = std::min(overload.find('.'), overload.size());
+  constexpr std::string_view kCopy = "_copy";
+  if (end <= kCopy.size() || overload.compare(end - kCopy.size(), kCopy.size(), kCopy) != 0) return nullptr;
+  const std::string view = overload.substr(0, end - kCopy.size()) + overload.substr(end);
+  const Importer* importer = ops::find_aten_importer(view);
+  return importer != nullptr ? importer : find_builtin_importer(view);
+}
+
+// The overload of `name` that writes nothing and has the arguments of `op` without out= ones; nullptr: none.
+const OpInfo* find_same_arguments(const std::string& name, const c10::OperatorHandle& op) {
   static const auto by_name = [] {
     std::unordered_map<std::string, std::vector<c10::OperatorName>> map;
     for (const c10::OperatorName& n : c10::Dispatcher::singleton().getAllOpNames()) map[n.name].push_back(n);
     return map;
   }();
-  auto found = by_name.find(name.name);
+  auto found = by_name.find(name);
   if (found == by_name.end()) return nullptr;
   for (const c10::OperatorName& candidate : found->second) {
-    auto handle = dispatcher.findSchema(candidate);
-    if (!handle || candidate == name) continue;
-    bool writes = false;
-    for (const c10::Argument& a : handle->schema().arguments()) {
-      writes = writes || (a.alias_info() != nullptr && a.alias_info()->isWrite());
-    }
-    if (!writes && same_arguments(handle->schema(), op.schema())) return &op_info(*handle);
+    auto handle = c10::Dispatcher::singleton().findSchema(candidate);
+    if (!handle || candidate == op.operator_name()) continue;
+    if (!is_mutable(handle->schema()) && same_arguments(handle->schema(), op.schema()))
+      return &op_info(*handle);
   }
   return nullptr;
+}
+
+// "add_.Tensor" → "add.Tensor"; "add.out" → the functional overload with the same arguments.
+const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
+  const c10::OperatorName& name = op.operator_name();
+  if (has_out) return find_same_arguments(name.name, op);
+  // Three that go by another name.
+  if (name.name == "aten::transpose_") return find_op_info("aten::transpose", "int");
+  const bool is_normal = name.name == "aten::normal_",
+             is_bernoulli = name.name == "aten::bernoulli_" && name.overload_name == "float";
+  if (is_normal) return find_op_info("aten::normal_functional", "");
+  if (is_bernoulli) return find_op_info("aten::bernoulli", "p");
+  if (name.name.size() < 2 || name.name.back() != '_') return nullptr;
+  const std::string functional = name.name.substr(0, name.name.size() - 1);
+  auto twin = c10::Dispatcher::singleton().findSchema({functional, name.overload_name});
+  if (twin && twin->schema().arguments().size() == op.schema().arguments().size()) return &op_info(*twin);
+  return find_same_arguments(functional, op);  // floor_divide_.Tensor → floor_divide
 }
 
 }  // namespace
@@ -129,7 +139,8 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   random = op.hasTag(at::Tag::nondeterministic_seeded);
   moves_view = op.hasTag(at::Tag::inplace_view);
   dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
-  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op";
+  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op" ||
+                overload == "poptorch::overlap_mark";
 
   const auto& args = op.schema().arguments();
   bool has_out = false;
@@ -155,11 +166,14 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
     }
     same_as.push_back(same);
   }
+  if (overload == "_unsafe_view")
+    viewed = 0;  // torch's schema does not say so: its own code writes through it
   if (!written.empty()) twin = find_twin(op, has_out);
   if (written.empty()) mixed_types = mixed_types_of(overload);
   const std::string& imported = twin != nullptr ? twin->overload : overload;
   importer = ops::find_aten_importer(imported);
   if (importer == nullptr) importer = find_builtin_importer(imported);
+  if (importer == nullptr) importer = find_importer_of_view(imported);
   auto from = std::make_shared<ir::Origin>();
   from->domain = domain;
   from->type = overload;

@@ -21,6 +21,12 @@ at::Tensor identity_loss(const at::Tensor& x, c10::string_view reduction) {
 
 at::Tensor identity(const at::Tensor& x) { return x.alias(); }
 
+at::Tensor overlap_mark(const at::Tensor& x, c10::string_view, c10::string_view) { return x.alias(); }
+
+at::Tensor overlap_mark_meta(const at::Tensor& x, c10::string_view, c10::string_view) {
+  return at::empty_like(x);
+}
+
 at::Tensor print_tensor(const at::Tensor& x, c10::string_view, bool, int64_t, int64_t, int64_t, int64_t,
                         c10::string_view, c10::string_view, c10::string_view, c10::string_view) {
   return x.alias();
@@ -60,6 +66,7 @@ TORCH_LIBRARY(poptorch, m) {
   m.def("identity_loss(Tensor x, str reduction) -> Tensor");
   m.def("nop(Tensor x) -> Tensor");
   m.def("recomputation_checkpoint(Tensor x) -> Tensor");
+  m.def("overlap_mark(Tensor x, str direction, str mode) -> Tensor");
   m.def(
       "print_tensor(Tensor x, str title, bool print_gradient, int summarise_threshold, int edge_items, "
       "int max_line_width, int digits, str float_format, str separator, str open_bracket, "
@@ -73,12 +80,13 @@ TORCH_LIBRARY_IMPL(poptorch, CompositeImplicitAutograd, m) {
   m.impl("identity_loss", identity_loss);
   m.impl("nop", identity);
   m.impl("recomputation_checkpoint", identity);
+  m.impl("overlap_mark", overlap_mark);
   m.impl("print_tensor", print_tensor);
 }
 
 TORCH_LIBRARY_IMPL(poptorch, PrivateUse1, m) {
-  for (const char* name :
-       {"identity_loss", "nop", "recomputation_checkpoint", "print_tensor", "host_call", "custom_op"}) {
+  for (const char* name : {"identity_loss", "nop", "recomputation_checkpoint", "overlap_mark", "print_tensor",
+                           "host_call", "custom_op"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
   }
 }
@@ -87,6 +95,7 @@ TORCH_LIBRARY_IMPL(poptorch, Meta, m) {
   m.impl("identity_loss", identity_loss_meta);
   m.impl("nop", identity_meta);
   m.impl("recomputation_checkpoint", identity_meta);
+  m.impl("overlap_mark", overlap_mark_meta);
   m.impl("print_tensor", print_tensor_meta);
   m.impl("host_call", host_call_meta);
   m.impl("custom_op", custom_op_meta);

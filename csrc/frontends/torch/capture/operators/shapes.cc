@@ -219,18 +219,20 @@ bool cross_entropy(Arguments a, TensorMeta& m) {
 // of its own.
 bool attention(Arguments a, TensorMeta& m) {
   const at::Tensor &q = a[0].toTensor(), &k = a[1].toTensor(), &v = a[2].toTensor();
-  if (q.dim() < 2 || k.dim() != q.dim() || v.dim() != q.dim()) return false;
+  const int64_t rank = std::max({q.dim(), k.dim(), v.dim()});
+  if (std::min({q.dim(), k.dim(), v.dim()}) < 2) return false;
   if (q.size(-1) != k.size(-1) || k.size(-2) != v.size(-2)) return false;
-  at::DimVector sizes(q.sizes().begin(), q.sizes().end());
-  sizes.back() = v.size(-1);
+  at::DimVector sizes(rank);
+  sizes[rank - 2] = q.size(-2);
+  sizes[rank - 1] = v.size(-1);
   const bool grouped = a[7].toBool();  // heads of the query are a multiple of those of key and value
-  for (int64_t d = 0; d + 2 < q.dim(); ++d) {
-    const int64_t most = std::max({q.size(d), k.size(d), v.size(d)});
-    for (int64_t size : {q.size(d), k.size(d), v.size(d)}) {
-      const bool heads = grouped && d + 3 == q.dim();
-      if (size == 0 || (heads ? most % size != 0 : size != most && size != 1)) return false;
+  for (int64_t d = -3; d >= -rank; --d) {
+    const auto size_of = [d](const at::Tensor& t) { return -d <= t.dim() ? t.size(d) : 1; };
+    const int64_t most = std::max({size_of(q), size_of(k), size_of(v)});
+    for (int64_t size : {size_of(q), size_of(k), size_of(v)}) {
+      if (size == 0 || (grouped && d == -3 ? most % size != 0 : size != most && size != 1)) return false;
     }
-    sizes[d] = most;
+    sizes[rank + d] = most;
   }
   set_contiguous(m, sizes, q.scalar_type());
   return true;
@@ -277,7 +279,7 @@ bool distances(Arguments a, TensorMeta& m) {
   sizes.back() = y->size(-2);
   for (int64_t d = 0; d + 2 < x->dim(); ++d) {
     if (x->size(d) != y->size(d) && x->size(d) != 1 && y->size(d) != 1) return false;
-    sizes[d] = std::max(x->size(d), y->size(d));
+    sizes[d] = x->size(d) == 1 ? y->size(d) : x->size(d);
   }
   set_contiguous(m, sizes, x->scalar_type());
   return true;
