@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import ipu_core
-from onnx_models import Case, Stated, f, ints, normal, s, uniform
+from onnx_models import Case, Stated, f, ints, make_model, normal, reference, s, uniform
 
 X = normal(2, 3, 4)
 POSITIVE = uniform(0.1, 3, 2, 3)
@@ -46,7 +46,60 @@ def by_state(x, scale, bias, mean, variance, eps=1e-5):
 
 CHANNELS = [uniform(0.5, 1.5, 4), normal(4), normal(4, seed=2), uniform(0.5, 2, 4)]
 
+SEQUENCE = normal(5, 3, 4)
+
+
+def layer_weights(gates, directions=1, hidden=6, state=False):
+    """W, R and B, then no lengths and the initial states."""
+    rows = gates * hidden
+    weights = [normal(directions, rows, n, scale=0.4, seed=i) for i, n in enumerate((4, hidden))]
+    states = [None] + [normal(directions, 3, hidden, seed=i) for i in range(2 if gates == 4 else 1)]
+    return [*weights, normal(directions, 2 * rows, seed=3), *(states if state else [])]
+
+
+def both_ways(kind, **attributes):
+    """A bidirectional node by two of the reference, the second on the sequence turned round."""
+
+    def expect(x, w, r, b, *states):
+        names = ["x", "w", "r", "b", "", *(f"s{i}" for i in range(len(states)))]
+        results = ["y", "h", "c"] if kind == "LSTM" else ["y", "h"]
+        found = []
+        for d, sequence in enumerate((x, x[::-1].copy())):
+            values = [sequence, *(array[d : d + 1] for array in (w, r, b, *states))]
+            inputs = dict(zip([name for name in names if name], values))
+            y, *last = reference(
+                make_model([(kind, names[: 4 + bool(states) + len(states)], results, attributes)], inputs, results, 14), inputs
+            )
+            found.append([y if d == 0 else y[::-1], *last])
+        return [numpy.concatenate(pair, axis=1 if i == 0 else 0) for i, pair in enumerate(zip(*found))]
+
+    return expect
+
+
+RECURRENT = [
+    case
+    for kind, gates, options in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("RNN", 1, {}))
+    for case in (
+        Case(kind, SEQUENCE, *layer_weights(gates), since=7, results=2, hidden_size=6, rtol=1e-5, **options),
+        Case(kind, SEQUENCE, *layer_weights(gates, state=True), since=7, results=2, hidden_size=6, rtol=1e-5, **options),
+        Case(kind, SEQUENCE, *layer_weights(gates)[:2], since=7, hidden_size=6, rtol=1e-5, **options),
+        Case(
+            kind,
+            SEQUENCE,
+            *layer_weights(gates, directions=2, state=True),
+            since=7,
+            results=3 if kind == "LSTM" else 2,
+            direction="bidirectional",
+            hidden_size=6,
+            rtol=1e-5,
+            expect=both_ways(kind, hidden_size=6, **options),
+            **options,
+        ),
+    )
+]
+
 CASES = [
+    *RECURRENT,
     *(
         Case(kind, X)
         for kind in [

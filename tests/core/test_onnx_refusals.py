@@ -16,6 +16,10 @@ SHAPE = "shape mismatch"
 @pytest.mark.parametrize(
     "kind, operands, attributes, message",
     [
+        ("LSTM", [X, FILTER, FILTER], {"hidden_size": 2}, SHAPE),
+        ("GRU", [X, X, X], {"hidden_size": 4}, "linear_before_reset = 0; torch's GRU, with 1, is supported"),
+        ("RNN", [X, X, X], {"direction": "both"}, "direction 'both'"),
+        ("RNN", [X, X, X, X, ints(1, 2, 2)], {}, "sequence_lens; all sequences have one length"),
         ("Reshape", [X, ints(5, -1)], {}, "cannot|reshape|shape"),
         ("Reshape", [X, ints(-1, -1)], {}, "with two sizes left open"),
         ("Reshape", [X, numpy.float32([1])], {}, "'shape', of .* is f32, not integers"),

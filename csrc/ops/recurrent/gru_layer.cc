@@ -111,7 +111,7 @@ void gru_gradient(GradientBuilder& g) {
   if (g.has_operand(In::kBias) && g.needs(In::kBias)) g.set(In::kBias, g.sum(d_sums, {0, 1}, false));
 }
 
-RecurrentState make_gru(AtenImportCall& call, ir::Value* x, const RecurrentLayer& layer) {
+RecurrentState make_gru(ImportCall& call, ir::Value* x, const RecurrentLayer& layer) {
   const std::vector<ir::Value*> operands{input_parts(call, x, layer, false), layer.recurrent_weight, layer.h0,
                                          layer.recurrent_bias};
   ir::Op* op = build_op(call.builder(), "gru_layer", operands,
@@ -167,6 +167,12 @@ const OpRegistration gru_layer =
         .reference(gru_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
         .from_aten({"gru.input"}, [](AtenImportCall& call) { import_layers(call, make_gru); })
+        .from_onnx("GRU", {7},
+                   [](NodeImportCall& call) {
+                     if (call.integer("linear_before_reset", 0) != 1)
+                       call.unsupported("linear_before_reset = 0; torch's GRU, with 1, is supported");
+                     import_node_layers(call, {1, 0, 2}, make_gru);
+                   })
         .samples({{{f32({3, 2, 6}), f32({6, 2})}, {}},
                   {{f32({3, 4, 15}), f32({15, 5}), f32({3, 5}), f32({15})},
                    {{"reverse", true}, {"batch_first", true}}},

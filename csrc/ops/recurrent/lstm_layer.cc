@@ -155,7 +155,7 @@ void lstm_gradient(GradientBuilder& g) {
 }
 
 // x: input; layer: what torch's parameters are.
-RecurrentState make_lstm(AtenImportCall& call, ir::Value* x, const RecurrentLayer& layer) {
+RecurrentState make_lstm(ImportCall& call, ir::Value* x, const RecurrentLayer& layer) {
   const std::vector<ir::Value*> operands{input_parts(call, x, layer, true), layer.recurrent_weight, layer.h0,
                                          layer.c0, layer.projection};
   ir::Op* op = build_op(call.builder(), "lstm_layer", operands,
@@ -225,6 +225,10 @@ const OpRegistration lstm_layer =
         .reference(lstm_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
         .from_aten({"lstm.input"}, [](AtenImportCall& call) { import_layers(call, make_lstm); })
+        .from_onnx("LSTM", {7},
+                   [](NodeImportCall& call) {
+                     import_node_layers(call, {0, 2, 3, 1}, make_lstm);
+                   })
         .samples(lstm_samples());
 
 const OpRegistration lstm_layer_gradient =

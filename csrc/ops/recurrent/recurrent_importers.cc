@@ -36,7 +36,7 @@ ir::Value* all_states(AtenImportCall& call, std::vector<ir::Value*> states) {
 
 }  // namespace
 
-ir::Value* input_parts(AtenImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases) {
+ir::Value* input_parts(ImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases) {
   ir::Value* bias = layer.input_bias;
   if (bias != nullptr && both_biases) bias = call.op("add", {bias, layer.recurrent_bias});
   return bias == nullptr ? call.op("linear", {x, layer.input_weight})

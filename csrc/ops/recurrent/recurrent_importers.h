@@ -1,9 +1,10 @@
-// What torch's operators of recurrent layers have in common: layers, directions, parameters in their order,
-// dropout in between. Each kind of layer says how one of them is made.
+// What operators of recurrent layers have in common: torch's (layers, directions, parameters in their order,
+// dropout in between) and ONNX's (one layer). Each kind of layer says how one of them is made.
 #pragma once
 
 #include <functional>
 
+#include "ops/definition/node_import_call.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -19,12 +20,15 @@ struct RecurrentLayer {
 struct RecurrentState {
   ir::Value *y = nullptr, *h = nullptr, *c = nullptr;  // c: of an LSTM
 };
-using MakeLayer = std::function<RecurrentState(AtenImportCall&, ir::Value* x, const RecurrentLayer&)>;
+using MakeLayer = std::function<RecurrentState(ImportCall&, ir::Value* x, const RecurrentLayer&)>;
 
 // lstm.input, gru.input, rnn_tanh.input, rnn_relu.input.
 void import_layers(AtenImportCall& call, const MakeLayer& make);
 
+// LSTM, GRU and RNN of ONNX with their default activations; torch's gate k is gate gates[k] of ONNX.
+void import_node_layers(NodeImportCall& call, const std::vector<int64_t>& gates, const MakeLayer& make);
+
 // The product of all inputs with the input weight, biases included: both, or that of the input alone.
-ir::Value* input_parts(AtenImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases);
+ir::Value* input_parts(ImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases);
 
 }  // namespace ipu::ops

@@ -80,15 +80,15 @@ void rnn_gradient(GradientBuilder& g) {
   if (h0 != nullptr) g.set(In::kH0, gradient->result(1));
 }
 
-void import_rnn(AtenImportCall& call, const std::string& activation) {
-  import_layers(call, [&](AtenImportCall&, ir::Value* x, const RecurrentLayer& layer) {
+MakeLayer make_rnn(const std::string& activation) {
+  return [activation](ImportCall& call, ir::Value* x, const RecurrentLayer& layer) {
     const std::vector<ir::Value*> operands{input_parts(call, x, layer, true), layer.recurrent_weight,
                                            layer.h0};
     ir::Op* op = build_op(
         call.builder(), "rnn_layer", operands,
         {{"activation", activation}, {"reverse", layer.reverse}, {"batch_first", layer.batch_first}});
     return RecurrentState{op->result(Out::kY), op->result(Out::kHn), nullptr};
-  });
+  };
 }
 
 const Attributes kReluBack{{"activation", std::string("relu")}, {"reverse", true}, {"batch_first", true}};
@@ -118,8 +118,9 @@ const OpRegistration rnn_layer =
         .gradient(rnn_gradient)
         .reference(rnn_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 6.0); })
-        .from_aten({"rnn_tanh.input"}, [](AtenImportCall& call) { import_rnn(call, "tanh"); })
-        .from_aten({"rnn_relu.input"}, [](AtenImportCall& call) { import_rnn(call, "relu"); })
+        .from_aten({"rnn_tanh.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("tanh")); })
+        .from_onnx("RNN", {7}, [](NodeImportCall& call) { import_node_layers(call, {0}, make_rnn("tanh")); })
+        .from_aten({"rnn_relu.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("relu")); })
         .samples({{{f32({3, 2, 4}), f32({4, 4})}, {}},
                   {{f32({4, 3, 5}), f32({5, 5}), f32({3, 5})}, {{"reverse", true}}},
                   {{f32({2, 3, 3}), f32({3, 3}), f32({2, 3})}, kReluBack}});
