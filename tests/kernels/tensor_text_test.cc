@@ -14,22 +14,24 @@ std::string text_of(const Shape& shape, const std::vector<float>& values, const 
 }
 
 TEST(TensorText, BracketsEachDimension) {
-  EXPECT_EQ(text_of({2, 2}, {1, 2, 3, 4}), "((1.0000, 2.0000),\n (3.0000, 4.0000))");
-  EXPECT_EQ(text_of({}, {1.5f}), "1.5000");
+  EXPECT_EQ(text_of({2, 2}, {1, 2, 3, 4}), "(\n (1.000,2.000)\n (3.000,4.000)\n)");
+  EXPECT_EQ(text_of({2, 1, 1}, {1, 2}), "(\n (\n  (1.000)\n )\n (\n  (2.000)\n )\n)");
+  EXPECT_EQ(text_of({}, {1.5f}), "1.500");
+  EXPECT_EQ(text_of({3}, {1, 2, 3}), "(1.000,2.000,3.000)");
   EXPECT_EQ(text_of({0}, {}), "()");
 }
 
 TEST(TensorText, FormatsNumbers) {
   TextFormat format;
-  EXPECT_EQ(text_of({2}, {1e9f, 0}), "(1.0000e+09, 0.0000e+00)");
-  EXPECT_EQ(text_of({1}, {1e-5f}), "(1.0000e-05)");
+  EXPECT_EQ(text_of({2}, {1e9f, 0}), "(1.000e+09,0.000e+00)");
+  EXPECT_EQ(text_of({1}, {1e-5f}), "(1.000e-05)");
   format.digits = 2;
   format.float_format = FloatFormat::kScientific;
-  EXPECT_EQ(text_of({1}, {1.5f}, format), "(1.50e+00)");
+  EXPECT_EQ(text_of({1}, {1.5f}, format), "(1.5e+00)");
   format.float_format = FloatFormat::kFixed;
-  EXPECT_EQ(text_of({1}, {1e9f}, format), "(1000000000.00)");
+  EXPECT_EQ(text_of({1}, {1e9f}, format), "(1000000000.0)");
   format.float_format = FloatFormat::kNone;
-  EXPECT_EQ(text_of({2}, {0.1f, 3}, format), "(0.1, 3)");
+  EXPECT_EQ(text_of({2}, {0.1f, 3}, format), "(0.1,3)");
 }
 
 // A number that needs more characters than any buffer of a fixed size has.
@@ -40,7 +42,7 @@ TEST(TensorText, LongNumbersAreWrittenWhole) {
   const double largest = std::numeric_limits<double>::max();
   const std::string text =
       tensor_text(TensorSpec::plain(DType::kF64, {}), reinterpret_cast<const std::byte*>(&largest), format);
-  EXPECT_EQ(text.size(), 309u + 1 + 100);
+  EXPECT_EQ(text.size(), 309u + 1 + 99);
   EXPECT_EQ(std::stod(text), largest);
   // What a program could still ask for is cut to the limits.
   format.digits = 100'000;
@@ -49,16 +51,16 @@ TEST(TensorText, LongNumbersAreWrittenWhole) {
   EXPECT_EQ(text_of({}, {1.0f}, format), "1");
   format.summarise_threshold = 0;
   format.edge_items = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(text_of({2}, {1, 2}, format), "(1, 2)");
+  EXPECT_EQ(text_of({2}, {1, 2}, format), "(1,2)");
 }
 
 TEST(TensorText, WritesIntegersAndTruthValues) {
   const int32_t counts[] = {-1, 7};
   EXPECT_EQ(tensor_text(TensorSpec::plain(DType::kI32, {2}), reinterpret_cast<const std::byte*>(counts), {}),
-            "(-1, 7)");
+            "(-1,7)");
   const uint8_t flags[] = {1, 0};
   EXPECT_EQ(tensor_text(TensorSpec::plain(DType::kBool, {2}), reinterpret_cast<const std::byte*>(flags), {}),
-            "(true, false)");
+            "(true,false)");
 }
 
 TEST(TensorText, ShowsTheEndsOfLongDimensions) {
@@ -68,9 +70,11 @@ TEST(TensorText, ShowsTheEndsOfLongDimensions) {
   format.summarise_threshold = 10;
   format.edge_items = 2;
   format.float_format = FloatFormat::kNone;
-  EXPECT_EQ(text_of({20}, values, format), "(0, 1, ..., 18, 19)");
+  EXPECT_EQ(text_of({20}, values, format), "(0,1,...,18,19)");
   EXPECT_EQ(text_of({5, 4}, values, format),
-            "((0, 1, 2, 3),\n (4, 5, 6, 7),\n ...,\n (12, 13, 14, 15),\n (16, 17, 18, 19))");
+            "(\n (0,1,2,3)\n (4,5,6,7)\n ...\n (12,13,14,15)\n (16,17,18,19)\n)");
+  format.summarise_threshold = 0;  // never
+  EXPECT_EQ(text_of({5}, values, format), "(0,1,2,3,4)");
 }
 
 TEST(TensorText, BreaksLinesAtTheWidthWithTheGivenCharacters) {
@@ -80,7 +84,10 @@ TEST(TensorText, BreaksLinesAtTheWidthWithTheGivenCharacters) {
   format.separator = ';';
   format.open_bracket = '[';
   format.close_bracket = ']';
-  EXPECT_EQ(text_of({6}, {100, 200, 300, 400, 500, 600}, format), "[100; 200; \n 300; 400; \n 500; 600]");
+  EXPECT_EQ(text_of({6}, {100, 200, 300, 400, 500, 600}, format), "[100;200;\n  300;400;\n  500;600]");
+  EXPECT_EQ(text_of({1, 3}, {100, 200, 300}, format), "[\n [100;200;\n   300]\n]");
+  format.max_line_width = 0;  // any
+  EXPECT_EQ(text_of({6}, {100, 200, 300, 400, 500, 600}, format), "[100;200;300;400;500;600]");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class Writer {
   Writer(const TensorSpec& spec, const std::byte* data, const TextFormat& format)
       : spec_(spec), data_(data), format_(format), strides_(contiguous_strides(spec.shape)) {
     const int64_t count = element_count(spec.shape);
-    summarises_ = count > format.summarise_threshold;
+    summarises_ = format.summarise_threshold > 0 && count > format.summarise_threshold;
     floats_ = format.float_format;
     if (!is_floating_point(spec.dtype) || floats_ != FloatFormat::kAuto) return;
     floats_ = FloatFormat::kFixed;
@@ -78,45 +78,63 @@ class Writer {
                            : std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
       return {buffer, end.ptr};
     }
-    const int digits = static_cast<int>(std::clamp<int64_t>(format_.digits, 0, kMaxDigits));
-    return floats_ == FloatFormat::kFixed ? fmt::format("{:.{}f}", value, digits)
-                                          : fmt::format("{:.{}e}", value, digits);
+    const int decimals = static_cast<int>(std::clamp<int64_t>(format_.digits - 1, 0, kMaxDigits));
+    return floats_ == FloatFormat::kFixed ? fmt::format("{:.{}f}", value, decimals)
+                                          : fmt::format("{:.{}e}", value, decimals);
   }
 
-  void item(const std::string& text, size_t indent) {
-    if (static_cast<int64_t>(text_.size() - line_start_ + text.size() + 1) > format_.max_line_width &&
-        text_.size() - line_start_ > indent) {
-      text_ += '\n';
-      line_start_ = text_.size();
-      text_.append(indent, ' ');
+  void start_line(size_t indent) {
+    text_ += '\n';
+    line_start_ = text_.size();
+    text_.append(indent, ' ');
+  }
+
+  // Calls visit(i) for the indices that are shown; -1 stands for those that are not.
+  template <typename Visit>
+  void each_shown(int64_t extent, Visit visit) const {
+    const bool cuts = summarises_ && extent / 2 >= format_.edge_items && extent > 2 * format_.edge_items;
+    for (int64_t i = 0; i < extent; ++i) {
+      if (cuts && i == format_.edge_items) {
+        visit(-1);
+        i = extent - format_.edge_items - 1;
+      } else {
+        visit(i);
+      }
     }
-    text_ += text;
+  }
+
+  // One line, broken behind separators where it would be too long.
+  void row(size_t dim, int64_t offset) {
+    constexpr size_t kDeeper = 2;
+    bool is_first = true;
+    text_ += format_.open_bracket;
+    each_shown(spec_.shape[dim], [&](int64_t i) {
+      const std::string item = i < 0 ? "..." : number(offset + i * strides_[dim]);
+      if (!is_first) text_ += format_.separator;
+      const size_t with_item = text_.size() - line_start_ + item.size() + 1;
+      if (!is_first && format_.max_line_width > 0 && with_item > static_cast<size_t>(format_.max_line_width))
+        start_line(dim + kDeeper);
+      is_first = false;
+      text_ += item;
+    });
+    text_ += format_.close_bracket;
   }
 
   void write(size_t dim, int64_t offset) {
-    if (dim == spec_.shape.size()) return item(number(offset), dim);
-    const int64_t extent = spec_.shape[dim];
-    const bool is_last = dim + 1 == spec_.shape.size();
-    const bool cuts = summarises_ && extent / 2 >= format_.edge_items && extent > 2 * format_.edge_items;
-    text_ += format_.open_bracket;
-    for (int64_t i = 0; i < extent; ++i) {
-      if (i > 0) {
-        text_ += format_.separator;
-        if (is_last) {
-          text_ += ' ';
-        } else {
-          text_ += '\n';
-          line_start_ = text_.size();
-          text_.append(dim + 1, ' ');
-        }
-      }
-      if (cuts && i == format_.edge_items) {
-        item("...", dim + 1);
-        i = extent - format_.edge_items - 1;
-        continue;
-      }
-      write(dim + 1, offset + i * strides_[dim]);
+    if (dim == spec_.shape.size()) {
+      text_ += number(offset);
+      return;
     }
+    if (dim + 1 == spec_.shape.size()) return row(dim, offset);
+    text_ += format_.open_bracket;
+    each_shown(spec_.shape[dim], [&](int64_t i) {
+      start_line(dim + 1);
+      if (i < 0)
+        text_ += "...";
+      else
+        write(dim + 1, offset + i * strides_[dim]);
+    });
+    start_line(dim);
     text_ += format_.close_bracket;
   }
 

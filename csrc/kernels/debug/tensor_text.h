@@ -1,5 +1,5 @@
-// A tensor as text, in the manner of ipu_print_tensor: brackets by dimension, long ones summarised by their
-// ends.
+// A tensor as text, in the manner of ipu_print_tensor: a row is a line, brackets of further dimensions stand on lines of
+// their own, indented by one blank for each that is open. Long dimensions are summarised by their ends.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace ipu::kernels {
 
 enum class FloatFormat : uint8_t {
   kAuto,        // fixed, or scientific when the largest is >= 1e8 or the smallest, except 0, below 1e-4
-  kFixed,       // `digits` decimals
-  kScientific,  // `digits` decimals and an exponent
+  kFixed,       // `digits` - 1 decimals: numbers from 1 to 10 have `digits`
+  kScientific,  // as many, and an exponent
   kNone         // the shortest text that reads back as the same number
 };
 
@@ -21,10 +21,11 @@ enum class FloatFormat : uint8_t {
 inline constexpr int64_t kMaxDigits = 100;
 
 struct TextFormat {
-  int64_t summarise_threshold = 1000;  // elements above which only the ends of a dimension are shown
-  int64_t edge_items = 3;              // shown at each end
-  int64_t max_line_width = 80;
-  int64_t digits = 4;  // 0 to kMaxDigits
+  int64_t summarise_threshold =
+      1000;                     // elements above which only the ends of a dimension are shown; 0: never
+  int64_t edge_items = 3;       // shown at each end
+  int64_t max_line_width = 80;  // of a row, which goes on two blanks deeper; 0: any
+  int64_t digits = 4;           // 0 to kMaxDigits
   FloatFormat float_format = FloatFormat::kAuto;
   char separator = ',', open_bracket = '(', close_bracket = ')';
 };

@@ -33,12 +33,12 @@ def ipu_print_tensor(
 
     Args:
         tensor: tensor of any shape and dtype.
-        title: str in front of the values.
+        title: str in front of the values; without it the name of the tensor (`getTensorNames`).
         print_gradient: print the gradient of the backward pass, too, titled `<title>_gradient`.
-        summarise_threshold: elements (int) above which only the ends of each dimension are shown.
+        summarise_threshold: elements (int) above which only the ends of each dimension are shown; 0: never.
         edge_items: elements (int) shown at each end.
-        max_line_width: characters (int) of a line.
-        digits: decimals (int, 0 to 100) of floating-point numbers.
+        max_line_width: characters (int) of a row; longer ones go on in the next line. 0: any.
+        digits: digits (int, 0 to 100) of a floating-point number from 1 to 10.
         float_format: "auto", "fixed", "scientific" or "none" (shortest text).
         separator, open_bracket, close_bracket: str, of which the first character is used.
 

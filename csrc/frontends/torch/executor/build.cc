@@ -39,6 +39,16 @@ void drop_unused_prints(ir::Graph& graph) {
   for (ir::Op* op : unused) graph.erase(op);
 }
 
+// A print without a title says which tensor it shows.
+void name_prints(const ForwardGraph& forward) {
+  std::vector<ir::Op*> unnamed;
+  for (const auto& op : forward.graph->ops())
+    if (op->is("print_tensor") && op->attributes.text("title", "").empty()) unnamed.push_back(op.get());
+  if (unnamed.empty()) return;
+  const ForwardNames names = forward_names(forward);
+  for (ir::Op* op : unnamed) op->attributes.set("title", names.of.at(op->operand(0)));
+}
+
 // IPUs of one replica that the blocks of the model name.
 int placed_ipus(const ir::Graph& graph, const std::map<std::string, StepOptions::Placement>& places) {
   std::set<int> used;
@@ -126,6 +136,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   for (const auto& [block, place] : step.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
+  name_prints(forward);
   tensor_names_ = torch_frontend::tensor_names(forward, step.training);
   log_graph(forward, step);
   add_anchors(forward, step, settings.anchors, {"", "", settings.output_mode, settings.output_period});
