@@ -63,6 +63,11 @@ Engine::Impl::Impl(std::shared_ptr<const program::Program> program_in, EngineOpt
                                                    end - 1, program->job_replicas()));
   threads =
       options.threads > 0 ? std::min(options.threads, HelperPool::kMaxHelpers) : threads_from_environment();
+  // A port that waits for its host holds the worker that moves it; the others must get on.
+  const int io_actors = static_cast<int>(std::min<int64_t>(
+      (static_cast<int64_t>(program->ipus.size()) - program->ipu_count()) * program->replicas,
+      HelperPool::kMaxHelpers - 1));
+  threads = std::max(threads, 1 + io_actors);
   max_helpers = threads - 1;
   stops.resize(threads);
   for (WorkerStop& of : stops) of.run = this;

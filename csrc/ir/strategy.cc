@@ -101,6 +101,7 @@ Strategy strategy_of(const Module& module) {
       read(f.name, *attribute, strategy.*(f.member));
   };
   std::apply([&](const auto&... f) { (take(f), ...); }, Fields<Strategy>::table);
+  if (strategy.prefetch_depth < 1) refuse("prefetch_depth", "is below 1");
   const size_t blocks = strategy.blocks.size();
   if (strategy.block_stages.size() != blocks || strategy.block_ipus.size() != blocks)
     refuse("blocks", fmt::format("has {} entries, block_stages {} and block_ipus {}", blocks,

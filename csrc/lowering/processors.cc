@@ -16,13 +16,13 @@ namespace kind = ir::kind;
 
 Processors::Processors(const ir::Module& module, const std::vector<const ir::Graph*>& entries) {
   auto count_ipu = [&](int64_t ipu) { ipus_ = std::max(ipus_, static_cast<int>(ipu) + 1); };
-  // A graph, and whether values decide if or how often it runs: then its IPU knows, and I/O tiles do not.
+  // A graph, and whether its IPU does its transfers: values decide if or how often it runs, or a subroutine runs it.
   std::set<std::pair<const ir::Graph*, bool>> seen;
   for (const ir::Graph* entry : entries) seen.emplace(entry, false);
   std::vector<std::pair<const ir::Graph*, bool>> work(seen.begin(), seen.end());
   std::map<std::string, std::optional<IoTiles>> wanted;  // by stream; nullopt: by an IPU
   while (!work.empty()) {
-    const auto [graph, is_conditional] = work.back();
+    const auto [graph, is_of_ipu] = work.back();
     work.pop_back();
     for (const ir::Value* input : graph->inputs()) count_ipu(input->ipu.value_or(0));
     for (const auto& op : graph->ops()) {
@@ -32,7 +32,7 @@ Processors::Processors(const ir::Module& module, const std::vector<const ir::Gra
         for (const char* end : {"from", "to"}) count_ipu(op->attributes.integer(end));
       if (op->is(kind::kHostLoad) || op->is(kind::kHostStore)) {
         std::optional<IoTiles> tiles;
-        if (ir::is_overlapped(*op) && !is_conditional && !ir::is_subroutine(*graph))
+        if (ir::is_overlapped(*op) && !is_of_ipu)
           tiles = IoTiles{op->settings.ipu.value_or(0), op->is(kind::kHostLoad), op->settings.exchange};
         auto [at, is_new] = wanted.try_emplace(op->attributes.symbol("stream").name, tiles);
         if (!is_new && at->second != tiles) at->second.reset();
@@ -41,8 +41,9 @@ Processors::Processors(const ir::Module& module, const std::vector<const ir::Gra
       const ir::Region region(*op);
       const bool decides = region.condition_operand() >= 0 || region.condition_output() >= 0;
       for (const ir::Graph* callee : region.bodies())
-        if (seen.emplace(callee, is_conditional || decides).second)
-          work.emplace_back(callee, is_conditional || decides);
+        if (const bool of_ipu = is_of_ipu || decides || ir::is_subroutine(*callee);
+            seen.emplace(callee, of_ipu).second)
+          work.emplace_back(callee, of_ipu);
     }
   }
   for (const ir::Variable& variable : module.variables()) count_ipu(variable.ipu.value_or(0));

@@ -33,6 +33,11 @@ void check_io_tiles(const Program& program) {
   auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::kInvalidProgram, "invalid program: " + what);
   };
+  // Those that load and those that store, for each way to overlap.
+  constexpr int kMostOfAnIpu = 6;
+  if (processors - ipus > kMostOfAnIpu * static_cast<int64_t>(ipus))
+    refuse(fmt::format("{} programs of I/O tiles for {} IPUs, which have at most {} each", processors - ipus,
+                       ipus, kMostOfAnIpu));
   for (int p = 0; p < processors; ++p) {
     const IpuProgram& code = program.ipus[static_cast<size_t>(p)];
     if (p < ipus ? code.io_of != -1 : code.io_of < 0 || code.io_of >= ipus)

@@ -48,13 +48,14 @@ bool is_shard(const Program& program, const Variable& variable, const Shape& pla
 constexpr int64_t kMostRemoteBytes = int64_t{1} << 46;
 
 void check_remote_buffers(const Program& program) {
+  const int ipus = program.ipu_count();
   for (const RemoteBuffer& buffer : program.remote_buffers) {
     auto require = [&](bool condition, const std::string& what) {
       if (!condition)
         throw Error(ErrorCode::kInvalidProgram,
                     fmt::format("invalid program: remote buffer {}: {}", buffer.name, what));
     };
-    require(buffer.ipu >= 0 && buffer.ipu < program.ipu_count(), "is on no IPU of the program");
+    require(buffer.ipu >= 0 && buffer.ipu < ipus, "is on no IPU of the program");
     require(buffer.spec.is_contiguous() && elements(buffer.spec.shape, buffer.spec.dtype) >= 0,
             "its entries are not contiguous, or of a size that is negative or overflows");
     require(buffer.entries >= 1, fmt::format("it has {} entries", buffer.entries));

@@ -222,7 +222,7 @@ TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
   EXPECT_EQ(
       import_refusal("einsum", {{"equation", std::string("ii->i")}, {"tensors", std::vector<ir::Value*>{x}}},
                      f32({4})),
-      prefix + "einsum: a diagonal (letter 'i' twice in one operand).");
+      prefix + "einsum: letter 'i' with sizes 4 and 3.");
   EXPECT_EQ(import_refusal("embedding", {{"weight", x}, {"indices", target}, {"sparse", true}}, f32({4, 3})),
             prefix + "embedding: sparse=True is not supported.");
   EXPECT_EQ(import_refusal("one_hot", {{"self", target}, {"num_classes", int64_t{-1}}}, i32({4, 1})),

@@ -273,5 +273,28 @@ TEST(TextCases, an_expected_error_must_come) {
             "");
 }
 
+TEST(PipelineToRings, a_pipeline_in_a_stage_is_refused) {
+  const char* text = R"(
+graph @main(%x: f32[2]) -> f32[2] {
+  %0 = pipeline(%x) {carried=1, micro_batches=2, schedule="grouped", stages=[@outer]} : f32[2]
+  return %0
+}
+graph @outer(%i: i32[], %c: f32[2]) -> f32[2] {
+  %0 = pipeline(%c) {carried=1, micro_batches=2, schedule="grouped", stages=[@inner]} : f32[2]
+  return %0
+}
+graph @inner(%i: i32[], %c: f32[2]) -> f32[2] {
+  %0 = neg(%c) : f32[2]
+  return %0
+})";
+  const std::unique_ptr<ir::Module> module = ir::parse(text);
+  const std::string message =
+      message_of([&] { find_pass("pipeline-to-rings")->make()->run(*module, PassContext()); });
+  EXPECT_EQ(
+      message,
+      "invalid IR [IPU-E202]: stage @outer of a pipeline holds another pipeline. Make one pipeline of them, "
+      "or a loop of the inner one.");
+}
+
 }  // namespace
 }  // namespace ipu::passes

@@ -151,7 +151,8 @@ class Marks {
     if (options_.prefetch_depth < 1)
       refuse(ErrorCode::kOption,
              fmt::format("prefetch depth out of range: defaultPrefetchBufferingDepth is {}, and {} with {} "
-                         "needs 1 or more",
+                         "needs 1 or more.\n"
+                         "  try:      options._Popart.set(\"defaultPrefetchBufferingDepth\", 1)",
                          options_.prefetch_depth, name_, mode));
     if (is_input()) return;
     const ir::OutputMode output_mode = forward_.outputs[static_cast<size_t>(output_)].mode;

@@ -96,7 +96,7 @@ ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
   if (options.training) strategy.recomputation = options.recomputation;
   // More would never be in use.
   strategy.prefetch_depth =
-      std::min(options.prefetch_depth, options.device_iterations * options.accumulation);
+      std::clamp<int64_t>(options.prefetch_depth, 1, options.device_iterations * options.accumulation);
   if (options.schedule == Schedule::kPhased) {
     strategy.block_phases = plan.phases;
     strategy.backward_phase_base = number_phases(options.phases).backward_base;

@@ -135,7 +135,7 @@ void relu_row(int64_t n, const float* x, const float* sums, float* y) {
 void relu_row_gradient(int64_t n, const float* y, const float* d_y, float* d_x) {
   const Floats d;
   each_place(n, [&](auto p) HWY_ATTR {
-    p.store(hn::IfThenElseZero(hn::Gt(p.load(y), hn::Zero(d)), p.load(d_y)), d_x);
+    p.store(hn::IfThenZeroElse(hn::Le(p.load(y), hn::Zero(d)), p.load(d_y)), d_x);
   });
 }
 

@@ -15,7 +15,8 @@ std::vector<ir::Type> infer(const InferContext& c) {
                 fmt::format("unknown layout: '{}' in layout.convert.", c.attributes.text("layout")));
   ir::Type type = c.operand(0);
   const size_t rank = type.shape.size();
-  const bool is_weight = rank >= 2 && *layout == Layout::panels_of_weight(type.shape);
+  const bool is_weight =
+      rank >= 2 && rank <= Layout::kMaxRank && *layout == Layout::panels_of_weight(type.shape);
   if (!layout->is_plain() && !is_weight &&
       !(layout->is_channels_last() && layout->fits(type.shape) && rank <= 4))
     throw Error(ErrorCode::kTypeMismatch,

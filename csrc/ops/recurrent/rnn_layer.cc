@@ -60,7 +60,7 @@ void rnn_gradient_reference(ReferenceCall& call) {
       double* d_x = row_of(call.result(0), row);
       for (size_t k = 0; k < hidden; ++k) {
         const double d = d_h[k] + (d_y == nullptr ? 0.0 : d_y[k]);
-        d_x[k] = is_relu(call) ? (y[k] > 0 ? d : 0.0) : d * (1 - y[k] * y[k]);
+        d_x[k] = is_relu(call) ? (y[k] <= 0 ? 0.0 : d) : d * (1 - y[k] * y[k]);
       }
       times(d_x, call.operand(GradientIn::kWeight), d_h.data());
     }

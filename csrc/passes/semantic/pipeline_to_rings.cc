@@ -471,6 +471,15 @@ class PipelineToRings : public Pass {
     for (const auto& graph : module.graphs())
       for (const auto& op : graph->ops())
         if (op->is(ir::kind::kPipeline)) pipelines.push_back(op.get());
+    for (const ir::Op* op : pipelines)
+      for (const ir::Graph* stage : ir::called_graphs(*op))
+        for (const auto& inner : stage->ops())
+          if (inner->is(ir::kind::kPipeline))
+            throw Error(
+                ErrorCode::kInvalidIr,
+                "invalid IR: stage @" + stage->name() +
+                    " of a pipeline holds another pipeline. Make one pipeline of them, or a loop of the "
+                    "inner one.");
     for (ir::Op* op : pipelines) {
       const std::vector<ir::Graph*> stages = ir::called_graphs(*op);
       IPU_CHECK(!stages.empty(), "a pipeline without stages");

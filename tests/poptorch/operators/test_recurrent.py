@@ -90,6 +90,7 @@ CONFIGURATIONS = [
     {"num_layers": 3, "bidirectional": True, "batch_first": True},
     {"num_layers": 2, "bidirectional": True, "bias": False, "states": False},
     {"steps": 1},
+    {"steps": 1, "states": False},
     {"batch": 1, "hidden": 1},
     {"batch": 9, "hidden": 33, "steps": 5},
 ]
@@ -104,6 +105,16 @@ def test_results_and_gradients_are_those_of_torch(kind, arguments):
 @pytest.mark.parametrize("arguments", CONFIGURATIONS[:7], ids=str)
 def test_relu_in_place_of_tanh(arguments):
     compare("rnn", nonlinearity="relu", **arguments)
+
+
+def test_what_is_no_number_goes_back_through_relu_as_in_torch():
+    model, inputs = made("rnn", nonlinearity="relu", states=False)
+    inputs[0][2, 1, 0] = torch.nan
+    _, taken = stepped(model, inputs)
+    _, expected = gradients(model, inputs, torch.float32)
+    for name, gradient in expected.items():
+        assert torch.equal(taken[name].isnan(), gradient.isnan()), name
+    assert any(gradient.isnan().any() for gradient in expected.values())
 
 
 @pytest.mark.parametrize("arguments", [*CONFIGURATIONS[:8], {"steps": 1}], ids=str)

@@ -382,7 +382,8 @@ def test_the_prefetch_depth_is_at_least_one():
     options = overlapping(depth=0)
     assert error_of(lambda m, x: m.fc(poptorch.set_overlap_for_input(x, IN_CALL)), options=options) == (
         "prefetch depth out of range [IPU-E414]: defaultPrefetchBufferingDepth is 0, and poptorch.set_overlap_for_input with "
-        "OverlapMode.OverlapDeviceIterationLoop needs 1 or more"
+        "OverlapMode.OverlapDeviceIterationLoop needs 1 or more.\n"
+        '  try:      options._Popart.set("defaultPrefetchBufferingDepth", 1)'
     )
 
 
