@@ -8,7 +8,8 @@ import torch
 
 from poptorch import enums
 from poptorch._impl import errors
-from poptorch._impl.capture import annotations, state as capture_state
+from poptorch._impl.capture import state as capture_state
+from poptorch._impl.capture.annotations import Attribute
 from poptorch._impl.log import logger
 
 _FLOAT_FORMATS = {name: name for name in ("auto", "fixed", "scientific", "none")}  # KeyError is the published error
@@ -148,7 +149,7 @@ def serializedMatMul(
     )
     if capture_state.active() is None or factor == 1:
         return torch.matmul(lhs, rhs)
-    with annotations.Attribute(serialization={"mode": mode.value, "factor": str(factor)}):
+    with Attribute(serialization={"mode": mode.value, "factor": str(factor)}):
         return _in_slices(lhs, rhs, mode, factor, keep_precision)
 
 
