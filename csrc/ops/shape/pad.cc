@@ -81,25 +81,32 @@ ir::Value* edge_of(ImportCall& call, ir::Value* x, int64_t dim, int64_t count, b
   return x;
 }
 
+[[noreturn]] void refuse_padding(ImportCall& call, const Border& border, size_t dim, int64_t size) {
+  call.unsupported(fmt::format("padding ({}, {}) of a dimension of size {} in this mode", border.low[dim],
+                               border.high[dim], size));
+}
+
+// Negative padding cuts off: what the other end gets is taken from all of x, or goes round what is left.
 ir::Value* pad_edges(ImportCall& call, ir::Value* x, const Border& border, Edge edge) {
   for (size_t i = border.low.size(); i-- > 0;) {
     const auto dim = static_cast<int64_t>(i);
+    const int64_t low = border.low[i], high = border.high[i];
+    if (low == 0 && high == 0) continue;
+    const int64_t cut = std::max<int64_t>(0, -low), end = std::max<int64_t>(0, -high);
+    const auto cropped = [&] {
+      return cut + end == 0 ? x : sliced(call, x, dim, cut, x->type().shape[i] - cut - end);
+    };
+    if (edge == Edge::kCircular) x = cropped();
     const int64_t n = x->type().shape[i], most = edge == Edge::kReflect    ? n - 1
                                                  : edge == Edge::kCircular ? n
                                                                            : INT64_MAX;
-    if (border.low[i] == 0 && border.high[i] == 0) continue;
-    if (border.low[i] > most || border.high[i] > most) {
-      call.unsupported(fmt::format("padding ({}, {}) of a dimension of size {} in this mode", border.low[i],
-                                   border.high[i], n));
-    }
+    if (low > most || high > most) refuse_padding(call, border, i, n);
     std::vector<ir::Value*> pieces;
-    if (border.low[i] > 0) pieces.push_back(edge_of(call, x, dim, border.low[i], true, edge));
+    if (low > 0) pieces.push_back(edge_of(call, x, dim, low, true, edge));
     pieces.push_back(x);
-    if (border.high[i] > 0) pieces.push_back(edge_of(call, x, dim, border.high[i], false, edge));
+    if (high > 0) pieces.push_back(edge_of(call, x, dim, high, false, edge));
     x = concatenated(call, pieces, dim);
-    // Negative padding cuts off, after what the other end got.
-    const int64_t cut = std::max<int64_t>(0, -border.low[i]), end = std::max<int64_t>(0, -border.high[i]);
-    if (cut + end > 0) x = sliced(call, x, dim, cut, x->type().shape[i] - cut - end);
+    if (edge != Edge::kCircular) x = cropped();
   }
   return x;
 }
@@ -161,6 +168,9 @@ void import_onnx_pad(NodeImportCall& call) {
       call.operand_integers(2, "constant_value");  // refuses what 32 bits do not hold
   }
   if (mode == "constant") return call.set_result(0, pad_constant(call, x, border, value));
+  for (size_t d = 0; d < border.low.size(); ++d) {
+    if (border.low[d] < 0 || border.high[d] < 0) refuse_padding(call, border, d, x->type().shape[d]);
+  }
   if (mode == "reflect") return call.set_result(0, pad_edges(call, x, border, Edge::kReflect));
   if (mode == "edge") return call.set_result(0, pad_edges(call, x, border, Edge::kReplicate));
   if (mode == "wrap" && call.version() >= 19)
