@@ -83,22 +83,23 @@ def _report(failed, instances, notes):
     """Says which instances failed; returns the exit code of the job.
 
     An instance that was killed makes others fail that were exchanging something with it, and so does one with an uncaught
-    exception: the first is named first. Those with SIGTERM were stopped here, unless there are no others.
+    exception: the first is named first. Those with SIGTERM were stopped here, unless there are no others; one that was
+    stopped on the way out, with its exception noted, failed by that.
 
     Args:
         failed: by instance, what torch.distributed.run says (pid, exitcode, timestamp).
         notes: `failures.read`.
     """
-    own = {number for number, failure in failed.items() if failure.exitcode != -signal.SIGTERM} or set(failed)
+    codes = {n: 1 if f.exitcode == -signal.SIGTERM and n in notes else f.exitcode for n, f in failed.items()}
+    own = {number for number, code in codes.items() if code != -signal.SIGTERM} or set(failed)
     never = (sys.maxsize, "")
-    ordered = sorted(own, key=lambda n: (failed[n].exitcode >= 0, notes.get(n, never)[0], failed[n].timestamp, n))
+    ordered = sorted(own, key=lambda n: (codes[n] >= 0, notes.get(n, never)[0], failed[n].timestamp, n))
     for place, number in enumerate(ordered):
-        failure = failed[number]
-        why = ": " + (notes[number][1] if number in notes else "its error is above") if failure.exitcode > 0 else ""
+        why = ": " + (notes[number][1] if number in notes else "its error is above") if codes[number] > 0 else ""
         also = "also, " if place else ""
-        _say(f"{also}instance {number} of {instances} (pid {failure.pid}) {_how(failure.exitcode)}{why}")
+        _say(f"{also}instance {number} of {instances} (pid {failed[number].pid}) {_how(codes[number])}{why}")
     _say("the job has ended; the other instances were stopped")
-    code = failed[ordered[0]].exitcode
+    code = codes[ordered[0]]
     return code if code > 0 else 128 - code
 
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "kernels/footprint.h"
@@ -85,9 +84,7 @@ inline void store_made(const float*, float*, int64_t) {}
 inline void store_made(const float* made, Half* to, int64_t count) {
   narrow_rows(made, count, to, count, 1, count);
 }
-inline void store_row(const float* from, float* to, int64_t count) {
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-}
+inline void store_row(const float* from, float* to, int64_t count) { std::copy_n(from, count, to); }
 inline void store_row(const float* from, Half* to, int64_t count) {
   narrow_rows(from, count, to, count, 1, count);
 }
@@ -96,7 +93,7 @@ inline void store_row(const float* from, Half* to, int64_t count) {
 template <class T>
 void begin_rows(const T* from, float* to, int64_t rows, int64_t count) {
   if (from == nullptr)
-    std::memset(to, 0, static_cast<size_t>(rows * count) * sizeof(float));
+    std::fill_n(to, rows * count, 0.0f);
   else if constexpr (sizeof(T) == sizeof(float))
     store_row(from, to, rows * count);
   else
