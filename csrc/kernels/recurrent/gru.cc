@@ -1,8 +1,6 @@
 // Kernels "gru_layer" (x_parts, weight, h0?, bias?) -> (gates, y, h_n, inner) and "gru_layer_gradient" (gates,
 // weight, inner, y, h0?, d_gates?, d_y?, d_h_n?, d_inner?) -> (d_x_parts, d_sums, d_h0) {reverse,
 // batch_first}, f32 or f16 with sums and state in f32. Result 0 may lie in operand 0.
-#include <memory>
-
 #include "kernels/recurrent/cell_loops.h"
 #include "kernels/recurrent/time_plan.h"
 
@@ -179,10 +177,7 @@ std::optional<GruPlan> plan_of(const KernelRequest& request) {
 
 template <template <class> class Kernel, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_gru(const KernelRequest& request) {
-  const std::optional<GruPlan> plan = plan_of<kGradient>(request);
-  if (!plan) return nullptr;
-  if (plan->dtype == DType::kF16) return std::make_unique<Kernel<Half>>(*plan);
-  return std::make_unique<Kernel<float>>(*plan);
+  return kernel_of<Kernel>(plan_of<kGradient>(request));
 }
 
 template <bool kGradient>

@@ -2,8 +2,6 @@
 // "lstm_layer_gradient" (gates, weight, cells, c0?, projection?, d_gates?, d_y?, d_h_n?, d_c_n?, d_cells?) ->
 // (d_x_parts, d_h0, d_c0) {reverse, batch_first}, f32 or f16 with sums and state in f32. Result 0 may lie in
 // operand 0. All steps of a block of rows run behind one another, with the weight in the caches.
-#include <memory>
-
 #include "kernels/recurrent/cell_loops.h"
 #include "kernels/recurrent/time_plan.h"
 
@@ -208,10 +206,7 @@ std::optional<LstmPlan> plan_of(const KernelRequest& request) {
 
 template <template <class> class Kernel, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_lstm(const KernelRequest& request) {
-  const std::optional<LstmPlan> plan = plan_of<kGradient>(request);
-  if (!plan) return nullptr;
-  if (plan->dtype == DType::kF16) return std::make_unique<Kernel<Half>>(*plan);
-  return std::make_unique<Kernel<float>>(*plan);
+  return kernel_of<Kernel>(plan_of<kGradient>(request));
 }
 
 template <bool kGradient>

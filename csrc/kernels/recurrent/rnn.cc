@@ -1,8 +1,6 @@
 // Kernels "rnn_layer" (x_parts, weight, h0?) -> (y, h_n) and "rnn_layer_gradient" (y, weight, d_y?, d_h_n?) ->
 // (d_x_parts, d_h0) {activation: "tanh" or "relu", reverse, batch_first}, f32 or f16 with sums and state in
 // f32. Result 0 may lie in operand 0.
-#include <memory>
-
 #include "kernels/recurrent/cell_loops.h"
 #include "kernels/recurrent/time_plan.h"
 
@@ -125,10 +123,7 @@ std::optional<RnnPlan> plan_of(const KernelRequest& request) {
 
 template <template <class> class Kernel, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_rnn(const KernelRequest& request) {
-  const std::optional<RnnPlan> plan = plan_of<kGradient>(request);
-  if (!plan) return nullptr;
-  if (plan->dtype == DType::kF16) return std::make_unique<Kernel<Half>>(*plan);
-  return std::make_unique<Kernel<float>>(*plan);
+  return kernel_of<Kernel>(plan_of<kGradient>(request));
 }
 
 template <bool kGradient>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "kernels/footprint.h"
@@ -117,5 +118,13 @@ struct Memory {
   T* result(size_t i) const { return reinterpret_cast<T*>(call.results[i]); }
 };
 uint64_t given_operands(const KernelRequest& request);  // as bits
+
+// The kernel of a plan, for its type of elements; nullptr where there is no plan.
+template <template <class> class Kernel, class Plan>
+std::unique_ptr<PreparedKernel> kernel_of(const std::optional<Plan>& plan) {
+  if (!plan) return nullptr;
+  if (plan->dtype == DType::kF16) return std::make_unique<Kernel<Half>>(*plan);
+  return std::make_unique<Kernel<float>>(*plan);
+}
 
 }  // namespace ipu::kernels
