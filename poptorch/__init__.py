@@ -42,6 +42,7 @@ except ImportError as error:
 from poptorch import enums as enums, ops as ops, optim as optim, options as options, profiling as profiling
 from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.capture.annotations import Attribute as Attribute, MultiConv as MultiConv
+from poptorch._impl.capture.control_flow import cond as cond, for_loop as for_loop
 from poptorch._impl.capture.custom_ops import attributes_lists as attributes_lists, custom_op as custom_op
 from poptorch._impl.capture.host_calls import CPU as CPU
 from poptorch._impl.data.accessor import AsynchronousDataAccessor as AsynchronousDataAccessor
@@ -54,6 +55,13 @@ from poptorch._impl.capture.device_ops import (
     ipu_print_tensor as ipu_print_tensor,
     serializedMatMul as serializedMatMul,
     set_available_memory as set_available_memory,
+)
+from poptorch._impl.capture.slices_and_points import (
+    ctc_beam_search_decoder as ctc_beam_search_decoder,
+    dynamic_slice as dynamic_slice,
+    dynamic_update as dynamic_update,
+    fps as fps,
+    nearest as nearest,
 )
 from poptorch._impl.session.executor import PoplarExecutor as PoplarExecutor
 from poptorch._impl.session.load import load as load

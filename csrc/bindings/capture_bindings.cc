@@ -167,6 +167,21 @@ void define_capture(py::module_& m) {
             return c.gradients().end_custom(results, arguments, gradients);
           },
           py::arg("results"), py::arg("arguments"), py::arg("gradients"))
+      .def(
+          "open_body",
+          [](tf::Capture& c, const std::string& function, const Tensors& arguments) {
+            return c.bodies().open(function, arguments);
+          },
+          py::arg("function"), py::arg("arguments"))
+      .def(
+          "close_body", [](tf::Capture& c, const Tensors& results) { c.bodies().close(results); },
+          py::arg("results"))
+      .def("abandon_body", [](tf::Capture& c) { c.bodies().abandon(); })
+      .def(
+          "loop", [](tf::Capture& c, int64_t trip) { return c.bodies().loop(trip); }, py::arg("trip"))
+      .def(
+          "branch", [](tf::Capture& c, const at::Tensor& condition) { return c.bodies().branch(condition); },
+          py::arg("condition"))
       .def("write", [](tf::Capture& c, const at::Tensor& to,
                        const at::Tensor& from) { c.memory().write(to, c.memory().read(from)); })
       .def(

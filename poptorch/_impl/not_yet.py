@@ -3,15 +3,8 @@
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
 PACKAGE_NAMES = frozenset(
     {
-        "for_loop",
-        "cond",
-        "dynamic_slice",
-        "dynamic_update",
         "set_overlap_for_input",
         "set_overlap_for_output",
-        "ctc_beam_search_decoder",
-        "fps",
-        "nearest",
         "registerGeometricCustomArgParsers",
         "accessAttributes",
     }

@@ -72,11 +72,6 @@ std::string attribute_text(const Attribute& value) {
   return "";
 }
 
-std::string shape_text(const Shape& shape) {
-  return listed(std::vector<int64_t>(shape.begin(), shape.end()),
-                [](int64_t i) { return std::to_string(i); });
-}
-
 std::string context_name(ir::Context context) {
   if (context == ir::Context::kAccumulateOuter) return "AccumulateOuterFragment";
   return context == ir::Context::kWeightTransfer ? "WeightsFromHostFragment" : "Normal";
@@ -101,6 +96,11 @@ class Maker {
       for (size_t i = 0; i < forward_.inputs.size(); ++i)
         update(forward_.inputs[i], *forward_.graph->inputs()[i]);
     }
+    for (size_t i = 0; i < bodies_.size(); ++i) {  // bodies in bodies come behind
+      form_.bodies.emplace_back(bodies_[i].first->name(), std::vector<BackEndOperation>());
+      list_ = &form_.bodies.back().second;
+      this->graph(*bodies_[i].first, bodies_[i].second);
+    }
     return std::move(form_);
   }
 
@@ -117,13 +117,25 @@ class Maker {
         if (op->is("call") && op->settings.context == ir::Context::kBackward)
           for (const ir::Graph* callee : ir::called_graphs(*op))
             if (std::find(found.begin(), found.end(), callee) == found.end()) found.push_back(callee);
+    // Those that a body of another one calls are part of that body.
+    std::set<const ir::Graph*> inside;
+    for (const ir::Graph* graph : found) mark_inside(*graph, inside);
+    std::erase_if(found, [&](const ir::Graph* graph) { return inside.contains(graph); });
     return found;
+  }
+
+  static void mark_inside(const ir::Graph& graph, std::set<const ir::Graph*>& inside) {
+    for (const auto& op : graph.ops())
+      for (const ir::Graph* callee : ir::called_graphs(*op))
+        if (inside.insert(callee).second) mark_inside(*callee, inside);
   }
 
   std::string value_name(const ir::Value& value) {
     auto at = names_.of.find(&value);
     if (at != names_.of.end()) return at->second;
-    return names_.of.emplace(&value, "Gradient___" + value.name()).first->second;
+    const bool is_inside = list_ != &form_.operations;
+    const std::string prefix = is_inside ? value.graph()->name() + "/" : "Gradient___";
+    return names_.of.emplace(&value, prefix + value.name()).first->second;
   }
 
   BackEndTensor tensor(const ir::Value& value) {
@@ -205,7 +217,7 @@ class Maker {
       made.outputs = {tensor(*value)};
       made.outputs[0].name += "_c" + std::to_string(here);
       made.attributes["__ipu_number_to"] = std::to_string(here);
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -214,6 +226,12 @@ class Maker {
       poll_interruption();
       if (op->is("constant")) continue;
       const ir::Context context = backward ? ir::Context::kBackward : op->settings.context;
+      if (op->is("call")) {  // what it calls stands in its place
+        for (const ir::Graph* callee : ir::called_graphs(*op)) this->graph(*callee, backward);
+        continue;
+      }
+      for (const ir::Graph* body : ir::called_graphs(*op))
+        if (listed_.insert(body).second) bodies_.emplace_back(body, backward);
       copies(*op, context);
       if (const Attribute* block = op->settings.outline.find("multi_conv"); block != nullptr && !backward) {
         convolution_of(*op, std::get<int64_t>(*block));
@@ -227,7 +245,7 @@ class Maker {
       if (op->is("linear") && type == "Add") split_linear(*op, made);
       annotate(made, *op);
       if (!backward && type != "Identity" && reuses_operand(*op)) made.name += ":InPlace";
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -241,22 +259,22 @@ class Maker {
     made.name = named != names_.products.end() ? named->second : "Gradient___" + product.name + ":0";
     product.outputs = {made};
     annotate(product, op);
-    form_.operations.push_back(std::move(product));
+    list_->push_back(std::move(product));
     sum.inputs = {made, sum.inputs[2]};
   }
 
   void convolution_of(const ir::Op& op, int64_t block) {
-    auto [at, is_new] = multi_convs_.try_emplace(block, form_.operations.size());
+    auto [at, is_new] = multi_convs_.try_emplace(block, list_->size());
     if (is_new) {
-      form_.operations.push_back(
+      list_->push_back(
           start("MultiConv", operation_name(op, "MultiConv"), op.settings.block, op.settings.context));
-      annotate(form_.operations.back(), op);
+      annotate(list_->back(), op);
       for (const auto& [name, value] : op.settings.outline)
         if (name.starts_with("multi_conv."))
-          form_.operations.back().attributes[name.substr(std::string_view("multi_conv.").size())] =
+          list_->back().attributes[name.substr(std::string_view("multi_conv.").size())] =
               attribute_text(value);
     }
-    BackEndOperation& made = form_.operations[at->second];
+    BackEndOperation& made = (*list_)[at->second];
     for (int i = 0; i < op.operand_count(); ++i)
       if (op.operand(i) != nullptr) made.inputs.push_back(tensor(*op.operand(i)));
     for (int r = 0; r < op.result_count(); ++r) made.outputs.push_back(tensor(*op.result(r)));
@@ -296,7 +314,7 @@ class Maker {
       made.inputs = {tensor(value)};
       made.outputs = {tensor(value)};
       made.outputs[0].name += std::string("_") + type;
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -340,7 +358,7 @@ class Maker {
       made.outputs = {of_parameter(type == types.back() ? "UpdatedVar___" : type + "___")};
       if (!value.uses().empty())
         made.attributes["__ipu_number"] = std::to_string(place(value.uses().back().user->settings.block).ipu);
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -351,90 +369,18 @@ class Maker {
   BackEndForm form_;
   std::set<std::string> blocks_;
   bool pipelined_ = false;
+  std::vector<BackEndOperation>* list_ = &form_.operations;  // that is being made
+  std::vector<std::pair<const ir::Graph*, bool>> bodies_;    // found so far, and whether of the backward pass
+  std::set<const ir::Graph*> listed_;
   std::set<std::pair<const ir::Value*, int>> copied_;
   std::map<int64_t, size_t> multi_convs_;
 };
-
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') made += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", c);
-      made += escape;
-    } else {
-      made += c;
-    }
-  }
-  return made + "\"";
-}
-
-template <typename List, typename F>
-std::string array(const List& list, F text) {
-  std::string made = "[";
-  size_t index = 0;
-  for (const auto& entry : list) {
-    if (index > 0) made += ",";
-    made += text(entry, index++);
-  }
-  return made + "]";
-}
 
 }  // namespace
 
 BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
                           const PartialsTypes& partials) {
   return Maker(forward, step, partials).make();
-}
-
-std::string BackEndForm::json() const {
-  return "{\"maingraph\":" +
-         array(operations,
-               [](const BackEndOperation& op, size_t) {
-                 poll_interruption();
-                 std::string made =
-                     "{\"type\":" + quoted(op.type) + ",\"name\":" + quoted(op.name) + ",\"inputs\":";
-                 made += array(op.inputs, [](const BackEndTensor& t, size_t i) {
-                   return "{\"name\":" + quoted(t.name) + ",\"shape\":" + quoted(shape_text(t.shape)) +
-                          ",\"type\":" + quoted(t.dtype) + ",\"index\":" + quoted(std::to_string(i)) + "}";
-                 });
-                 made +=
-                     ",\"outputs\":" + array(op.outputs, [](const BackEndTensor& t, size_t i) {
-                       return "{\"name\":" + quoted(t.name) + ",\"index\":" + quoted(std::to_string(i)) + "}";
-                     });
-                 made += ",\"attributes\":{";
-                 bool first = true;
-                 for (const auto& [name, text] : op.attributes) {
-                   made += (first ? "" : ",") + quoted(name) + ":" + quoted(text);
-                   first = false;
-                 }
-                 return made + "}}";
-               }) +
-         "}";
-}
-
-std::vector<std::string> BackEndForm::dump() const {
-  static const std::set<std::string> kOwn{"MultiConv", "ScatterReduce", "Nll",
-                                          "L1",        "IdentityLoss",  "PrintTensor",
-                                          "IpuCopy",   "Stash",         "RestoreInplace"};
-  std::vector<std::string> blocks;
-  for (size_t number = 0; number < operations.size(); ++number) {
-    const BackEndOperation& op = operations[number];
-    const bool own = kOwn.contains(op.type) || op.type.ends_with("VarUpdate") || op.type.ends_with("Grad") ||
-                     op.type.ends_with("Updater");
-    std::string text = "\n\nOp \"" + op.name + "\", " + std::to_string(number) + " of type " +
-                       (own ? "ai.graphcore." : "ai.onnx.") + op.type + ":1\n    inputs";
-    for (const BackEndTensor& t : op.inputs)
-      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
-    text += "\n    outputs";
-    for (const BackEndTensor& t : op.outputs)
-      text += "\n        " + t.name + " " + shape_text(t.shape) + " " + t.dtype;
-    text += "\n    attributes";
-    for (const auto& [name, value] : op.attributes) text += "\n        " + name + ": " + value;
-    blocks.push_back(std::move(text));
-  }
-  return blocks;
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -44,8 +44,10 @@ struct BackEndOperation {
 };
 struct BackEndForm {
   std::vector<BackEndOperation> operations;  // of the main graph, in order
+  // Of bodies of loops and branches, by graph, in order of first use.
+  std::vector<std::pair<std::string, std::vector<BackEndOperation>>> bodies;
 
-  // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}]}
+  // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}], "loop_body":[...]}
   std::string json() const;
   // A block of lines for each operation.
   std::vector<std::string> dump() const;
