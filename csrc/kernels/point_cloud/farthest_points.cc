@@ -14,13 +14,16 @@
 namespace ipu::kernels {
 namespace {
 
+// An absent operand at the end is left out.
+bool has_seed(const KernelRequest& request) { return request.operands.size() == 2 && !request.is_absent(1); }
+
 class FarthestPointsKernel final : public PreparedKernel {
  public:
   FarthestPointsKernel(const KernelRequest& request, std::vector<int64_t> ptr,
                        const std::vector<int64_t>& counts)
       : dtype_(request.operands[0].dtype),
         dimensions_(request.operands[0].shape[1]),
-        is_random_(!request.is_absent(1)),
+        is_random_(has_seed(request)),
         stream_(request.attributes.integer("stream_id", 0)),
         ptr_(std::move(ptr)) {
     places_.push_back(0);
@@ -78,7 +81,7 @@ class FarthestPointsKernel final : public PreparedKernel {
 bool is_dense(const TensorSpec& spec) { return spec.layout == Layout::kPlain && spec.is_contiguous(); }
 
 bool fits(const KernelRequest& request, const std::vector<int64_t>& ptr, const std::vector<int64_t>& counts) {
-  if (request.operands.size() != 2 || request.results.size() != 1) return false;
+  if (request.operands.empty() || request.operands.size() > 2 || request.results.size() != 1) return false;
   const TensorSpec &x = request.operands[0], &result = request.results[0];
   if (!is_dense(x) || !is_dense(result) || result.dtype != DType::kI32 || x.shape.size() != 2) return false;
   if (x.dtype != DType::kF32 && x.dtype != DType::kF16) return false;
@@ -93,8 +96,9 @@ bool fits(const KernelRequest& request, const std::vector<int64_t>& ptr, const s
   constexpr int64_t kMostWork = int64_t{1} << 60;
   if (Checked(samples) * x.shape[0] * (Checked(x.shape[1]) + 1) > kMostWork) return false;
   if (result.shape != Shape{samples}) return false;
+  if (!has_seed(request)) return true;
   const TensorSpec& seed = request.operands[1];
-  return request.is_absent(1) || (seed.dtype == DType::kU32 && seed.shape == Shape{2} && is_dense(seed));
+  return seed.dtype == DType::kU32 && seed.shape == Shape{2} && is_dense(seed);
 }
 
 std::unique_ptr<PreparedKernel> prepare_farthest_points(const KernelRequest& request) {
@@ -105,7 +109,7 @@ std::unique_ptr<PreparedKernel> prepare_farthest_points(const KernelRequest& req
 }
 
 Footprint footprint_of_farthest_points(const KernelRequest& request) {
-  require_counts(request, 2, 1);
+  require_counts(request, 1, 2, 1);
   require_sound(request);
   integer_of(request, "stream_id", 0);
   require(fits(request, integers_of(request, "ptr"), integers_of(request, "counts")),

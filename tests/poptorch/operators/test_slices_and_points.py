@@ -377,7 +377,7 @@ def test_no_time_few_sequences_and_half_precision():
 
 
 def test_a_length_beyond_the_times_is_an_error_with_its_place():
-    with pytest.raises(poptorch.Error, match="index out of range: index 3 .*element 1"):
+    with pytest.raises(poptorch.Error, match="index out of range.*: index 3 .element 1"):
         decode(torch.zeros(2, 2, 2), torch.tensor([2, 3]))
 
 

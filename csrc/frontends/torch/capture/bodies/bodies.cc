@@ -1,7 +1,5 @@
 #include "frontends/torch/capture/bodies/bodies.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "frontends/torch/capture/capture.h"
@@ -146,15 +144,15 @@ std::vector<at::Tensor> Bodies::loop(int64_t trip) {
   const Body body = take();
   const size_t count = body.arguments.size();
   if (body.results.size() != count)
-    mismatch(fmt::format("loop body of another length: the body of poptorch.for_loop takes {} tensors and "
-                         "returns {}",
-                         count, body.results.size()),
+    mismatch("loop body of another length: the body of poptorch.for_loop takes " + std::to_string(count) +
+                 " tensors and returns " + std::to_string(body.results.size()),
              "return one tensor for each argument; what does not change is returned as it came");
   for (size_t i = 0; i < count; ++i)
     if (body.outputs[i]->type() != body.operands[i]->type())
-      mismatch(fmt::format("loop body changes a type: result {} of the body of poptorch.for_loop is {}, and "
-                           "argument {} is {}; the next round takes the one for the other",
-                           i, type_text(body.results[i]), i, type_text(body.arguments[i])),
+      mismatch("loop body changes a type: result " + std::to_string(i) +
+                   " of the body of poptorch.for_loop is " + type_text(body.results[i]) + ", and argument " +
+                   std::to_string(i) + " is " + type_text(body.arguments[i]) +
+                   "; the next round takes the one for the other",
                "give the argument the shape and dtype of the result before the loop (expand, to), or reshape "
                "the result in the body");
   capture_.start_op(*body.function);
@@ -186,20 +184,18 @@ std::vector<at::Tensor> Bodies::branch(const at::Tensor& condition) {
   const Body then = take();
   const size_t count = then.results.size();
   if (otherwise.results.size() != count)
-    mismatch(fmt::format("branches of different lengths: then_body of poptorch.cond returns {} tensors and "
-                         "else_body {}",
-                         count, otherwise.results.size()),
+    mismatch("branches of different lengths: then_body of poptorch.cond returns " + std::to_string(count) +
+                 " tensors and else_body " + std::to_string(otherwise.results.size()),
              "return the same number of tensors from both");
   for (size_t i = 0; i < count; ++i) {
     const ir::Type &wanted = then.outputs[i]->type(), &given = otherwise.outputs[i]->type();
     const bool fits =
         wanted.shape == given.shape || (!given.shape.empty() && wanted.elements() == given.elements());
     if (wanted.dtype != given.dtype || !fits)
-      mismatch(
-          fmt::format("branches of different types: result {} of poptorch.cond is {} of then_body and {} "
-                      "of else_body",
-                      i, type_text(then.results[i]), type_text(otherwise.results[i])),
-          "give both the same shape and dtype (expand, reshape, to)");
+      mismatch("branches of different types: result " + std::to_string(i) + " of poptorch.cond is " +
+                   type_text(then.results[i]) + " of then_body and " + type_text(otherwise.results[i]) +
+                   " of else_body",
+               "give both the same shape and dtype (expand, reshape, to)");
   }
   capture_.start_op(*then.function);
   ir::Builder& builder = capture_.builder();

@@ -10,7 +10,6 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/sum.h>
-#include <fmt/core.h>
 #include <torch/library.h>
 
 #include "frontends/torch/capture/annotations/user_lines.h"
@@ -53,13 +52,15 @@ at::Tensor identity_meta(const at::Tensor& x) { return at::empty_like(x); }
 // The extent of the dimension that is cut.
 int64_t checked_length(const at::Tensor& x, int64_t dim, const at::Tensor& start, int64_t size) {
   if (dim < -x.dim() || dim >= x.dim())
-    refuse(fmt::format("dimension {} of a tensor of {}", dim, x.dim()), "a dimension that the tensor has");
+    refuse("dimension " + std::to_string(dim) + " of a tensor of " + std::to_string(x.dim()),
+           "a dimension that the tensor has");
   if (start.numel() != 1)
-    refuse(fmt::format("start has {} elements", start.numel()), "a start of one element");
-  if (size < 1) refuse(fmt::format("size {}", size), "a size of at least 1");
+    refuse("start has " + std::to_string(start.numel()) + " elements", "a start of one element");
+  if (size < 1) refuse("size " + std::to_string(size), "a size of at least 1");
   const int64_t length = x.size(dim);
   if (size > length)
-    refuse(fmt::format("size {} along dimension {}, which has {} elements", size, dim, length),
+    refuse("size " + std::to_string(size) + " along dimension " + std::to_string(dim) + ", which has " +
+               std::to_string(length) + " elements",
            "a smaller size");
   return length;
 }
@@ -67,9 +68,10 @@ int64_t checked_length(const at::Tensor& x, int64_t dim, const at::Tensor& start
 int64_t checked_length(const at::Tensor& x, int64_t dim, const at::Tensor& start, int64_t size,
                        int64_t step) {
   const int64_t length = checked_length(x, dim, start, size);
-  if (step < 1) refuse(fmt::format("step {}", step), "a step of at least 1");
+  if (step < 1) refuse("step " + std::to_string(step), "a step of at least 1");
   if (length % size != 0)
-    refuse(fmt::format("size {} does not divide the {} elements of dimension {}", size, length, dim),
+    refuse("size " + std::to_string(size) + " does not divide the " + std::to_string(length) +
+               " elements of dimension " + std::to_string(dim),
            "a size that divides them, or a padded tensor");
   return length;
 }
@@ -100,8 +102,8 @@ int64_t checked_length(const at::Tensor& x, const at::Tensor& src, int64_t dim, 
   std::vector<int64_t> wanted = x.sizes().vec();
   wanted[static_cast<size_t>(c10::maybe_wrap_dim(dim, x.dim()))] = size;
   if (src.sizes() != at::IntArrayRef(wanted))
-    refuse(fmt::format("src has shape {}", to_string(Shape(src.sizes().begin(), src.sizes().end()))),
-           fmt::format("the shape of what is replaced, {}", to_string(Shape(wanted.begin(), wanted.end()))));
+    refuse("src has shape " + to_string(Shape(src.sizes().begin(), src.sizes().end())),
+           "the shape of what is replaced, " + to_string(Shape(wanted.begin(), wanted.end())));
   return length;
 }
 
