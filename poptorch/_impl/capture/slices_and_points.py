@@ -152,16 +152,16 @@ def nearest(x: torch.Tensor, y: torch.Tensor, batch_x: _Batches = None, batch_y:
         raise errors.create_error(
             f"poptorch.nearest: x {list(x.shape)} and y {list(y.shape)} are not points of equal dimensions"
         )
-    batch_x, batch_y = _batches(batch_x, batch_y, x, y)
+    of_x, of_y = _batches(batch_x, batch_y, x, y)
     if capture_state.active() is not None:
-        return torch.ops.poptorch.nearest(x, y, batch_x, batch_y)
+        return torch.ops.poptorch.nearest(x, y, of_x, of_y)
     if y.shape[0] == 0:
         return torch.full((x.shape[0],), -1, dtype=torch.int64)
     x, y = (points.detach().double().reshape(points.shape[0], -1) for points in (x, y))
     distances = ((x[:, None] - y[None]) ** 2).sum(-1)
-    if batch_x is None:
+    if of_x is None:
         return distances.argmin(1)
-    apart = batch_x[:, None] != batch_y[None]
+    apart = of_x[:, None] != of_y[None]
     return torch.where(apart.all(1), -1, distances.masked_fill(apart, math.inf).argmin(1))
 
 

@@ -36,18 +36,6 @@ def captured_before_passes(model, *inputs):
     return capture.run(names, values, keywords, 1, {}).ir_text(False)
 
 
-# --- nop ---
-
-
-@pytest.mark.shows("nop")
-def test_nothing_is_merged_across_a_nop():
-    x = torch.randn(3)
-    one, text = captured_text(module_of(lambda x: torch.sin(x) + torch.sin(x * 1)), x)
-    assert text.count("sin(") == 1
-    two, text = captured_text(module_of(lambda x: torch.sin(x) + torch.sin(poptorch.nop(x))), x)
-    assert text.count("sin(") == 2 and torch.equal(one, two)
-
-
 # --- ipu_print_tensor ---
 
 PRINTING = """

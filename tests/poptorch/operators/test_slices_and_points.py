@@ -134,14 +134,14 @@ def test_what_cannot_be_updated():
     ):
         with pytest.raises(poptorch.Error, match=pattern):
             poptorch.dynamic_update(*arguments)
-    for size, source, pattern in (
+    for size, given, pattern in (
         (0, source, "size 0"),
         (3, source, r"src has shape \[2, ?4\]"),
         (13, torch.zeros(2, 13), "size 13 along dimension 1, which has 12"),
     ):
         for call in (
-            lambda: poptorch.dynamic_update(X, source, 1, start, size),
-            lambda: infer(lambda x: poptorch.dynamic_update(x, source, 1, start, size), X),
+            lambda: poptorch.dynamic_update(X, given, 1, start, size),
+            lambda: infer(lambda x: poptorch.dynamic_update(x, given, 1, start, size), X),
         ):
             with pytest.raises(poptorch.Error, match=pattern):
                 call()

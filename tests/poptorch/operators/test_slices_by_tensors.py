@@ -25,7 +25,7 @@ def at(place):
     return torch.tensor([place], dtype=torch.int32)
 
 
-@pytest.mark.parametrize("place", [0, 4, 8])
+@pytest.mark.parametrize("place", [0, 4, 7])
 def test_bounds_that_are_a_constant_apart(place):
     assert torch.equal(infer(lambda x, t: x[:, t : t + 4], X, at(place)), X[:, place : place + 4])
     given = infer(lambda x, t: x[:, t + 1 : t - 1 + 4 + 1], X, at(place))

@@ -205,9 +205,12 @@ class Maker {
   std::string value_name(const ir::Value& value) {
     auto at = names_.of.find(&value);
     if (at != names_.of.end()) return at->second;
-    const bool is_inside = list_ != &form_.operations;
-    const std::string prefix = is_inside ? value.graph()->name() + "/" : "Gradient___";
-    return names_.of.emplace(&value, prefix + value.name()).first->second;
+    return names_.of.emplace(&value, prefix_of(value) + value.name()).first->second;
+  }
+
+  // Of names that are not from the forward pass: those of bodies are their own.
+  std::string prefix_of(const ir::Value& value) const {
+    return list_ != &form_.operations ? value.graph()->name() + "/" : "Gradient___";
   }
 
   BackEndTensor tensor(const ir::Value& given) {
@@ -367,7 +370,8 @@ class Maker {
     product.inputs = {sum.inputs[0], sum.inputs[1]};
     BackEndTensor made = sum.outputs[0];
     auto named = names_.products.find(&op);
-    made.name = named != names_.products.end() ? named->second : "Gradient___" + product.name + ":0";
+    made.name =
+        named != names_.products.end() ? named->second : prefix_of(*op.result()) + product.name + ":0";
     product.outputs = {made};
     annotate(product, op);
     list_->push_back(std::move(product));
@@ -488,8 +492,8 @@ class Maker {
   std::set<std::string> blocks_;
   bool pipelined_ = false;
   int last_stage_ = 0;
-  decltype(IndexGroups::same_as) same_as_;      // of all graphs listed so far
-  std::unordered_set<const ir::Op*> unneeded_;  // expanded indices of them
+  decltype(IndexGroups::same_as) same_as_;                   // of all graphs listed so far
+  std::unordered_set<const ir::Op*> unneeded_;               // expanded indices of them
   std::vector<BackEndOperation>* list_ = &form_.operations;  // that is being made
   std::vector<std::pair<const ir::Graph*, bool>> bodies_;    // found so far, and whether of the backward pass
   std::set<const ir::Graph*> listed_;

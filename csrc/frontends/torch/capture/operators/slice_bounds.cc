@@ -5,19 +5,27 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
+template <typename T>
+int64_t number_in(const std::vector<std::byte>& bytes) {
+  T number = 0;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
 std::optional<int64_t> integer_of(const ir::Value& value) {
   const ir::Op* op = value.producer();
   if (op == nullptr || !op->is("constant") || value.type().elements() != 1) return std::nullopt;
   const std::vector<std::byte>& bytes = op->attributes.constant("value")->bytes;
-  if (value.type().dtype == DType::kI32) {
-    int32_t number = 0;
-    std::memcpy(&number, bytes.data(), sizeof number);
-    return number;
+  switch (value.type().dtype) {
+    case DType::kI16:
+      return number_in<int16_t>(bytes);
+    case DType::kI32:
+      return number_in<int32_t>(bytes);
+    case DType::kI64:
+      return number_in<int64_t>(bytes);
+    default:
+      return std::nullopt;
   }
-  if (value.type().dtype != DType::kI64) return std::nullopt;
-  int64_t number = 0;
-  std::memcpy(&number, bytes.data(), sizeof number);
-  return number;
 }
 
 struct Place {
