@@ -7,6 +7,7 @@
 // ends the run.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -88,6 +89,7 @@ struct LaneJob {
   const kernels::PreparedKernel* kernel = nullptr;
   std::byte* const* operands = nullptr;
   std::byte* const* results = nullptr;
+  std::array<std::atomic<int64_t>, kernels::KernelCall::kSharedWords> shared{};
 };
 
 // When the elements of a stream that reach the host were begun and complete; empty on actors without the

@@ -251,6 +251,7 @@ void Engine::Impl::run_lanes(Actor& actor, int step, const kernels::PreparedKern
   job.results = results;
   job.step = step;
   job.done.store(0, std::memory_order_relaxed);
+  for (std::atomic<int64_t>& word : job.shared) word.store(0, std::memory_order_relaxed);
   ++job.generation;
   job.ticket.store(job.generation << 32 | static_cast<uint64_t>(lanes) << 16, std::memory_order_release);
   if (threads > 1) {
@@ -290,8 +291,11 @@ bool Engine::Impl::run_one_lane(Actor& actor, int worker) {
   if (lane + 1 == lanes && threads > 1)
     open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
   try {
-    if (!stop.load(std::memory_order_relaxed))
-      job.kernel->run(kernel_call(actor, job.operands, job.results, worker), lane);
+    if (!stop.load(std::memory_order_relaxed)) {
+      kernels::KernelCall call = kernel_call(actor, job.operands, job.results, worker);
+      call.shared = job.shared.data();
+      job.kernel->run(call, lane);
+    }
   } catch (...) {
     fail(actor, job.step);
   }

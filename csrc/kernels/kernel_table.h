@@ -70,13 +70,16 @@ struct KernelCall {
   std::byte* scratch;            // scratch_bytes() bytes, 64-byte aligned, private to this lane
   KernelFault* fault = nullptr;  // nullptr: wrong values are not reported
   StopSignal* stop = nullptr;    // of this lane's worker; nullptr: the run goes to its end
+  // kSharedWords words that all lanes of one call have in common, zero when it begins. nullptr: there are none.
+  std::atomic<int64_t>* shared = nullptr;
+  static constexpr int kSharedWords = 8;
 
   bool stopped() const { return stop != nullptr && stop->raised(); }
 };
 
 // A kernel bound to shapes and attributes. Immutable: any number of threads may run lanes of it at once.
 // The lanes cut the *results* into disjoint parts that depend on shapes only, so bits never depend on
-// threads.
+// threads. Any lane may run before, after or beside any other, by the same worker or another.
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;

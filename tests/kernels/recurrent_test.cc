@@ -2,6 +2,8 @@
 // rows for one lane and for several, in f32 and f16; and what they refuse.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "kernels/footprint.h"
 #include "support/error.h"
 #include "tests/kernels/footprint/accepted_steps.h"
@@ -23,8 +25,9 @@ struct Size {
   int64_t steps, batch, hidden;
 };
 // One row, few rows that copy no weight, rows that do, a remainder of rows behind several lanes, sums in
-// pieces.
-const Size kSizes[] = {{1, 1, 1}, {3, 1, 70}, {2, 3, 20}, {5, 4, 33}, {6, 37, 96}, {2, 16, 530}};
+// pieces, few rows whose steps are cut into parts.
+const Size kSizes[] = {{1, 1, 1},   {3, 1, 70},   {2, 3, 20},  {5, 4, 33},
+                       {6, 37, 96}, {2, 16, 530}, {7, 1, 256}, {4, 3, 512}};
 
 // A sample of the op, or of its gradient, with all operands of one type.
 ops::Sample sample_of(const Layer& layer, const Size& s, bool gradient, bool has_state) {
@@ -105,6 +108,53 @@ TEST(RecurrentKernels, GiveTheValuesOfTheirOpsHoweverTheWeightIsStored) {
           for (const bool is_packed : {false, true})
             for (const bool is_half : {false, true})
               compare(layer, size, gradient, has_state, is_packed, is_half);
+}
+
+// Lanes one after the other in both orders, all at once, and alone without words to share: the same bits.
+TEST(RecurrentKernels, LanesThatShareStepsGiveTheSameBitsInAnyOrder) {
+  const int64_t steps = 40, batch = 3, hidden = 256, columns = 4 * hidden;
+  const std::vector<TensorSpec> operands{f32({steps, batch, columns}), packed({hidden, columns}),
+                                         TensorSpec{}, f32({batch, hidden})},
+      results{f32({steps, batch, columns}), f32({steps, batch, hidden}), f32({batch, hidden}),
+              f32({batch, hidden}), f32({steps, batch, hidden})};
+  const Attributes attributes{{"reverse", false}, {"batch_first", false}};
+  const auto kernel = find_kernel("lstm_layer")->prepare({operands, results, attributes, 1 << 2});
+  ASSERT_NE(kernel, nullptr);
+  const int lanes = kernel->lanes();
+  ASSERT_GT(lanes, 1);
+  std::vector<Values> given{random_values(steps * batch * columns, 1),
+                            random_values(hidden * columns, 2),
+                            {},
+                            random_values(batch * hidden, 3)};
+  for (float& v : given[1]) v /= 16.0f;
+  enum class Way : uint8_t { kAlone, kUp, kDown, kAtOnce };
+  const auto made = [&](Way way) {
+    std::vector<Values> values;
+    std::vector<std::byte*> in, out;
+    for (Values& v : given) in.push_back(v.empty() ? nullptr : reinterpret_cast<std::byte*>(v.data()));
+    for (const TensorSpec& spec : results) values.emplace_back(element_count(spec.shape));
+    for (Values& v : values) out.push_back(reinterpret_cast<std::byte*>(v.data()));
+    std::array<std::atomic<int64_t>, KernelCall::kSharedWords> words{};
+    const auto run = [&](int lane) {
+      std::vector<std::byte> scratch(static_cast<size_t>(kernel->scratch_bytes()) + 64);
+      auto* const aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+      KernelCall call{in.data(), out.data(), aligned};
+      if (way != Way::kAlone) call.shared = words.data();
+      kernel->run(call, lane);
+    };
+    std::vector<std::thread> workers;
+    for (int lane = 0; lane < lanes; ++lane)
+      if (way == Way::kAtOnce)
+        workers.emplace_back(run, lane);
+      else
+        run(way == Way::kDown ? lanes - 1 - lane : lane);
+    for (std::thread& worker : workers) worker.join();
+    return values;
+  };
+  const std::vector<Values> alone = made(Way::kAlone);
+  EXPECT_EQ(made(Way::kUp), alone);
+  EXPECT_EQ(made(Way::kDown), alone);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(made(Way::kAtOnce), alone);
 }
 
 using kernel_tests::expect_refused;

@@ -51,14 +51,15 @@ HWY_INLINE Vector through_tanh(Vector d, Vector y) { return hn::Mul(d, hn::NegMu
 void lstm(int64_t n, const LstmRow& row) {
   const Floats d;
   each_place(n, [&](auto p) HWY_ATTR {
-    auto part = [&](int k) HWY_ATTR { return hn::Add(p.load(row.x + k * n), p.load(row.sums + k * n)); };
+    auto part = [&](int k)
+                    HWY_ATTR { return hn::Add(p.load(row.x + k * row.stride), p.load(row.sums + k * n)); };
     const Vector input = sigmoid(d, part(0)), forget = sigmoid(d, part(1)), candidate = tanh(d, part(2)),
                  output = sigmoid(d, part(3));
     const Vector cell = hn::MulAdd(forget, p.load(row.cell), hn::Mul(input, candidate));
     p.store(input, row.gates);
-    p.store(forget, row.gates + n);
-    p.store(candidate, row.gates + 2 * n);
-    p.store(output, row.gates + 3 * n);
+    p.store(forget, row.gates + row.stride);
+    p.store(candidate, row.gates + 2 * row.stride);
+    p.store(output, row.gates + 3 * row.stride);
     p.store(cell, row.cell);
     p.store(hn::Mul(output, tanh(d, cell)), row.output);
   });

@@ -14,6 +14,7 @@ struct LstmRow {
   float* cell;        // n: the cell, before and after
   float* gates;       // 4n; may be x
   float* output;      // n: of the step
+  int64_t stride;     // between parts of x, and of gates; those of sums are n apart
 };
 struct LstmRowGradient {
   const float* gates;        // 4n

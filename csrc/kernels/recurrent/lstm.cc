@@ -3,6 +3,7 @@
 // (d_x_parts, d_h0, d_c0) {reverse, batch_first}, f32 or f16 with sums and state in f32. Result 0 may lie in
 // operand 0. All steps of a block of rows run behind one another, with the weight in the caches.
 #include "kernels/recurrent/cell_loops.h"
+#include "kernels/recurrent/lstm_in_parts.h"
 #include "kernels/recurrent/time_plan.h"
 
 namespace ipu::kernels {
@@ -59,7 +60,8 @@ class LstmKernel final : public PreparedKernel {
                             .sums = sums + r * columns,
                             .cell = cell + r * hidden,
                             .gates = made,
-                            .output = shown + r * hidden});
+                            .output = shown + r * hidden,
+                            .stride = hidden});
         store_made(made, gates, columns);
         store_row(cell + r * hidden, memory.result(4) + at * hidden, hidden);
       }
@@ -206,7 +208,11 @@ std::optional<LstmPlan> plan_of(const KernelRequest& request) {
 
 template <template <class> class Kernel, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_lstm(const KernelRequest& request) {
-  return kernel_of<Kernel>(plan_of<kGradient>(request));
+  const std::optional<LstmPlan> plan = plan_of<kGradient>(request);
+  if constexpr (!kGradient)
+    if (plan && !plan->projection)
+      if (std::unique_ptr<PreparedKernel> in_parts = lstm_in_parts(*plan, plan->given)) return in_parts;
+  return kernel_of<Kernel>(plan);
 }
 
 template <bool kGradient>

@@ -1,0 +1,13 @@
+// An LSTM layer over a few sequences, whose time goes into reading the weight in every step: the units of a step are
+// cut into parts that several workers do at once, each with its part of the weight in its own cache. f32 without
+// projection, with the weight stored as panels.
+#pragma once
+
+#include "kernels/recurrent/time_plan.h"
+
+namespace ipu::kernels {
+
+// nullptr: rows are many, steps are short, or the weight is stored otherwise; rows are cut into lanes then.
+std::unique_ptr<PreparedKernel> lstm_in_parts(const TimePlan& plan, uint64_t given);
+
+}  // namespace ipu::kernels
