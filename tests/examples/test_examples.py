@@ -161,3 +161,41 @@ def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     assert f"plain PyTorch: {hits[1]}/360" in first
     assert f"in a fresh process: {hits[1]}/360" in first
     assert len(set(re.findall(r"scores (\w{16})", first))) == 1
+
+
+TRANSFORMERS = pytest.mark.skipif(sys.version_info < (3, 10), reason="these packages need Python 3.10")
+
+
+@TRANSFORMERS
+def test_a_bert_over_two_ipus_learns_to_tell_praise_from_blame():
+    text = run(ROOT / "examples" / "hf_bert.py")
+    losses = [float(loss) for loss in re.findall(r"mean loss ([0-9.]+)", text)]
+    assert len(losses) == 12 and losses[0] > 0.5 and losses[-1] < 0.05
+    ipus, torch_ = map(int, re.search(r"on the IPUs: (\d+)/576, in plain PyTorch: (\d+)/576", text).groups())
+    assert ipus == torch_ >= 560
+
+
+def test_a_language_model_over_four_ipus_learns_the_documentation():
+    text = run(ROOT / "examples" / "transformer_lm.py")
+    guess = float(re.search(r"loss of a guess ([0-9.]+)", text)[1])
+    losses = [float(loss) for loss in re.findall(r"update +\d+  loss ([0-9.]+)", text)]
+    assert len(losses) == 7 and abs(losses[0] - guess) < 0.6 and losses[-1] < 0.55 * guess
+    assert len(re.search(r"it writes: '(the .*)'", text)[1]) == 164
+
+
+@TRANSFORMERS
+def test_a_module_of_lightning_trains_and_its_checkpoint_is_plain():
+    text = run(ROOT / "examples" / "lightning_digits.py")
+    epochs = re.findall(r"epoch \d  loss ([0-9.]+)  accuracy ([0-9.]+)", text)
+    assert len(epochs) == 6 and float(epochs[-1][0]) < 0.2 * float(epochs[0][0])
+    right = int(re.search(r"in plain PyTorch: (\d+)/360", text)[1])
+    assert right >= 340 and abs(right / 360 - float(epochs[-1][1])) < 0.002
+
+
+@TRANSFORMERS
+def test_a_loop_of_accelerate_goes_on_from_its_checkpoint_with_the_same_bits():
+    text = run(ROOT / "examples" / "accelerate_digits.py")
+    whole, halves = (re.findall(r"epoch .*", part) for part in text.split("again, in two halves:"))
+    assert whole == halves and len(whole) == 6 and len(set(whole)) == 6
+    assert "the same weights, to the last bit: True" in text
+    assert int(re.search(r"accuracy: (\d+)/360", text)[1]) >= 340

@@ -38,6 +38,7 @@ class OptimizerLink:
         self._loaded = None
         self._reader.require_known_parameters()
         log_update(self.description)
+        _mark_stepped(self.optimizer)
 
     def on_attach(self):
         """State host to device if there is some."""
@@ -89,6 +90,8 @@ class OptimizerLink:
             self._replace_state(device_state_of(optimizer) or DeviceState())
         if changed and self.host.pending:  # the program says more than what was loaded before
             self.host.param, self.host.scalars_are_loaded = self._scalars_of(description), False
+        if executable is not None:
+            _mark_stepped(optimizer)
         self.optimizer = optimizer
         self._given = description
         if changed:
@@ -167,6 +170,11 @@ class OptimizerLink:
         executable.set_optimizer(description)
         self.description = description
         self._loaded = {name: loaded.get(name, value) for name, value in former.items()}
+
+
+def _mark_stepped(optimizer):
+    """Tells torch's schedulers, which warn of an optimizer whose `step` was never called, that the device takes the steps."""
+    optimizer._opt_called = True
 
 
 def _warn_differences(what, given, wanted):

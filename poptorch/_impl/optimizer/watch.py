@@ -8,7 +8,7 @@ import torch
 
 from poptorch._impl.log import logger
 
-_OF_EVERY_OPTIMIZER = {"defaults", "state", "param_groups", "variable_attrs"}
+_OF_EVERY_OPTIMIZER = {"defaults", "state", "param_groups", "variable_attrs", "_opt_called"}
 
 
 class AttributeWatch:

@@ -71,6 +71,18 @@ FUNCTIONS = {
     "diagonal": (lambda a: a.diagonal(1), (4, 4)),
     "movedim": (lambda a: a.movedim(0, -1), (2, 3, 4)),
     "unbind": (lambda a: tuple(a.unbind(1)), (3, 2)),
+    "connectionist loss, batch first": (
+        lambda a: F.ctc_loss(
+            a.log_softmax(2).transpose(0, 1),
+            torch.tensor([[1, 2], [3, 3]]),
+            (a.sum((1, 2)) < 9).long() + 5,
+            torch.tensor([2, 1]),
+        ),
+        (2, 6, 4),
+    ),
+    "counts of every other": (lambda a: torch.bincount((a > 0).long().flatten()[::2], minlength=3), (3, 4)),
+    "one_hot, transposed": (lambda a: F.one_hot((a > 0).long().t(), 3), (3, 4)),
+    "distances of columns": (lambda a, b: torch.cdist(a.t(), b.t()), (3, 30), (3, 28)),
     "huber loss": (lambda a, b: F.huber_loss(a, b), (3, 4), (3, 4)),
     "kl_div": (lambda a, b: F.kl_div(a, b.softmax(1), reduction="batchmean"), (3, 4), (3, 4)),
     "binary cross-entropy": (lambda a, b: F.binary_cross_entropy_with_logits(a, b.sigmoid()), (3, 4), (3, 4)),

@@ -181,6 +181,27 @@ def test_learning_rate_schedules_need_no_recompilation():
         follow(TORCH[name], TORCH[name], change=change)
 
 
+@pytest.mark.parametrize("library", [torch.optim, poptorch.optim])
+def test_schedules_see_that_the_device_takes_the_steps(library, recwarn):
+    model = Mlp(1)
+    optimizer = library.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    trainer = poptorch.trainingModel(model, optimizer=optimizer)
+    trainer(*Mlp.inputs(1, torch.Generator().manual_seed(0)))
+    schedule.step()
+    assert not [str(w.message) for w in recwarn if "lr_scheduler" in str(w.message)]
+    trainer.destroy()
+
+
+def test_a_schedule_before_the_first_step_is_warned_of_as_by_torch():
+    model = Mlp(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    poptorch.trainingModel(model, optimizer=optimizer)
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        schedule.step()
+
+
 def test_every_variable_hyper_parameter_may_change():
     def change(optimizer, update):
         for group in optimizer.param_groups:

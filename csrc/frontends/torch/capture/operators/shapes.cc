@@ -90,6 +90,11 @@ void set_contiguous(TensorMeta& m, at::IntArrayRef sizes, at::ScalarType dtype) 
   m.dtype = dtype;
 }
 
+const at::Tensor* any_tensor(const c10::IValue& v) {
+  return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr;
+}
+
+// One in plain order: of others most results have the order, so torch is asked.
 const at::Tensor* plain_tensor(const c10::IValue& v) {
   if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().is_contiguous()) return nullptr;
   return &v.toTensor();
@@ -240,7 +245,7 @@ bool attention(Arguments a, TensorMeta& m) {
 
 // one_hot(self, num_classes): torch's own rule looks at the values.
 bool one_hot(Arguments a, TensorMeta& m) {
-  const at::Tensor* x = plain_tensor(a[0]);
+  const at::Tensor* x = any_tensor(a[0]);
   if (x == nullptr || a[1].toInt() < 1 || x->scalar_type() != at::kLong) return false;
   at::DimVector sizes(x->sizes().begin(), x->sizes().end());
   sizes.push_back(a[1].toInt());
@@ -250,7 +255,7 @@ bool one_hot(Arguments a, TensorMeta& m) {
 
 // bincount(self, weights, minlength): the device counts exactly `minlength` classes.
 bool bincount(Arguments a, TensorMeta& m) {
-  const at::Tensor* x = plain_tensor(a[0]);
+  const at::Tensor* x = any_tensor(a[0]);
   if (x == nullptr || x->dim() != 1 || a[2].toInt() < 1) return false;
   at::ScalarType dtype = at::kLong;
   if (a[1].isTensor() && a[1].toTensor().defined())
@@ -261,7 +266,7 @@ bool bincount(Arguments a, TensorMeta& m) {
 
 // ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 bool ctc_loss(Arguments a, TensorMeta& m) {
-  const at::Tensor* x = plain_tensor(a[0]);
+  const at::Tensor* x = any_tensor(a[0]);
   if (x == nullptr || x->dim() != 3) return false;
   const at::DimVector samples{x->size(1)};
   set_contiguous(m, a[5].toInt() == 0 ? at::IntArrayRef(samples) : at::IntArrayRef{}, x->scalar_type());
@@ -270,8 +275,8 @@ bool ctc_loss(Arguments a, TensorMeta& m) {
 
 // cdist(x1, x2, p, compute_mode): one of torch's ways makes tensors on another device.
 bool distances(Arguments a, TensorMeta& m) {
-  const at::Tensor* x = plain_tensor(a[0]);
-  const at::Tensor* y = plain_tensor(a[1]);
+  const at::Tensor* x = any_tensor(a[0]);
+  const at::Tensor* y = any_tensor(a[1]);
   if (x == nullptr || y == nullptr || x->dim() != y->dim() || x->dim() < 2 || x->size(-1) != y->size(-1) ||
       x->scalar_type() != y->scalar_type())
     return false;
