@@ -70,7 +70,14 @@ class _PrecisionOptions(OptionContainer):
         return self
 
     def enableStochasticRounding(self, enabled: bool) -> Self:
-        """Round float16 results up or down at random. Accepted; the emulator rounds to nearest and warns once."""
+        """Round float16 results of arithmetic, and float32 that becomes float16, up or down at random (bool).
+
+        The probability is the distance, so that means of many results are exact and small updates of float16 weights are
+        not lost. `Options.randomSeed` and `PoplarExecutor.rng_state` reproduce a run (docs/types.md).
+
+        Example:
+            >>> options.Precision.enableStochasticRounding(True)
+        """
         self._check_writable()
         self._popart.set("enableStochasticRounding", bool(enabled))
         return self
@@ -149,7 +156,16 @@ class _TrainingOptions(OptionContainer):
         return self._set("meanAccumulationAndReplicationReductionStrategy", mean_reduction_strategy)
 
     def setAutomaticLossScaling(self, enabled: bool) -> Self:
-        """Let the back end adapt the loss scaling. Accepted; the loss scaling of the optimizer is used and a warning says so."""
+        """Multiply the loss scaling of the optimizer by a factor that halves when float16 gradients get large, and doubles
+        when they do not (bool). docs/optimizers.md has the rule and its settings.
+
+        Raises (when compiled):
+            poptorch.Error: no float16 gradient, settings out of range, a pipeline without gradient accumulation.
+
+        Example:
+            >>> options.Training.setAutomaticLossScaling(True)
+            >>> options.anchorTensor("scale", "finalLossScale")
+        """
         self._check_writable()
         self._popart.set("automaticLossScalingSettings.enabled", bool(enabled))
         return self

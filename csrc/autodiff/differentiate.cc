@@ -93,7 +93,9 @@ class Differentiation {
     }
     for (Value* input : options_.required) {
       info_.expected_outputs.push_back({ConnectionKind::kGradient, input});
-      backward_->append_output(gradient_of_input(input));
+      Value* gradient = gradient_of_input(input);
+      info_.gradients.emplace_back(input, gradient);
+      backward_->append_output(gradient);
     }
     if (options_.stitch == Stitch::kAppendOutputs) {
       if (append_missing_outputs(graph_, info_)) grown_.insert(&graph_);
@@ -162,7 +164,10 @@ class Differentiation {
     for (int i = 0; i < op.result_count(); ++i) is_reached |= contributions_.contains(op.result(i));
     if (!is_reached) return;
     stand_at(op);
-    for (int i = 0; i < op.result_count(); ++i) upstream[i] = accumulated(op.result(i));
+    for (int i = 0; i < op.result_count(); ++i) {
+      upstream[i] = accumulated(op.result(i));
+      if (upstream[i] != nullptr) info_.gradients.emplace_back(op.result(i), upstream[i]);
+    }
     std::vector<Value*> operands;  // as they are now: a loop may get more
     std::vector<bool> needs;
     for (int i = 0; i < op.operand_count(); ++i) {

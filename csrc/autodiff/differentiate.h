@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ir/module.h"
@@ -23,6 +24,9 @@ struct GradInfo {
   ir::Graph* graph = nullptr;                // the gradient graph
   std::vector<Connection> expected_inputs;   // in order of graph->inputs()
   std::vector<Connection> expected_outputs;  // in order of graph->outputs(); kGradient of forward inputs
+  // Every forward value that has a gradient in `graph` itself, with it: the sum over the readers of the value. Not those
+  // inside of graphs that it calls.
+  std::vector<std::pair<ir::Value*, ir::Value*>> gradients;
 };
 
 // How forward intermediates reach the gradient graph.

@@ -45,6 +45,25 @@ frontends::TensorLocation location_of(const py::dict& settings, const char* fami
   return location;
 }
 
+frontends::LossScaling loss_scaling_of(const py::dict& d) {
+  frontends::LossScaling scaling;
+  scaling.is_automatic = true;
+  const auto tracking = d["tracking"].cast<int64_t>();
+  if (tracking < 0 || tracking > 1)
+    throw Error(
+        ErrorCode::kOption,
+        "unsupported tracking of gradients: automaticLossScalingSettings.gradientTensorTrackingMethod is " +
+            std::to_string(tracking) +
+            ", and PyTorch programs cannot name gradients. Use 0 (all gradients but those of views) or 1 "
+            "(those of inputs of products and convolutions)",
+        kPopartException);
+  scaling.tracking = static_cast<frontends::LossScaling::Tracking>(tracking);
+  scaling.bin_edge = d["bin_edge"].cast<double>();
+  scaling.upper_proportion = d["upper_proportion"].cast<double>();
+  scaling.period = d["period"].cast<int64_t>();
+  return scaling;
+}
+
 frontends::PhaseOptions phases_of(const py::dict& d) {
   frontends::PhaseOptions phases;
   phases.is_parallel = d["parallel"].cast<bool>();
@@ -131,6 +150,8 @@ tf::CompileSettings settings_of(const py::dict& d) {
   if (d.contains("convolution_partials")) s.convolution_partials = text("convolution_partials");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   s.compile.any_ipu_count = flag("any_ipu_count", false);
+  if (d.contains("loss_scaling")) s.step.loss_scaling = loss_scaling_of(d["loss_scaling"].cast<py::dict>());
+  s.step.stochastic_rounding = flag("stochastic_rounding", false);
   if (d.contains("anchors")) {
     using Entry = std::tuple<std::string, std::string, int, int64_t>;
     for (const auto& [short_name, long_name, mode, period] : d["anchors"].cast<std::vector<Entry>>())

@@ -92,6 +92,7 @@ ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
   strategy.block_stages = plan.stages;
   strategy.block_ipus = plan.ipus;
   strategy.forward_stages = plan.forward_stages;
+  strategy.stochastic_rounding = options.stochastic_rounding;
   strategy.schedule = options.schedule;
   if (options.training) strategy.recomputation = options.recomputation;
   // More would never be in use.

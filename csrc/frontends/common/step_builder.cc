@@ -21,6 +21,8 @@ void StepEmitter::build() {
   check();
   plan_ = plan_stages(*forward_.graph, options_.places);
   if (options_.schedule == Schedule::kPhased) plan_phases(plan_, options_);
+  if (!options_.training) options_.loss_scaling = {};
+  if (scales_losses()) check_loss_scaling();
   check_pipeline_fill(plan_, options_);
   ir::set_strategy(strategy_of(plan_, options_), module_);
   is_pipelined_ = options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1;
@@ -31,6 +33,7 @@ void StepEmitter::build() {
   collect_variables();
   find_seed();
   if (options_.training) collect_training();
+  if (scales_losses()) collect_loss_scaling();
   make_streams();
   emit_main();
   for (const auto& graph : module_.graphs()) autodiff::drop_custom_gradients(*graph);
@@ -42,7 +45,7 @@ void StepEmitter::check() const {
   for (const ForwardGraph::Output& output : forward_.outputs)
     if (output.kind == ForwardGraph::Output::Kind::kHost) check_period(output.mode, output.period);
   for (const std::vector<StepOptions::Anchor>* anchors :
-       {&options_.gradient_anchors, &options_.update_anchors})
+       {&options_.gradient_anchors, &options_.update_anchors, &options_.scaling_anchors})
     for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
   check_locations();
 }

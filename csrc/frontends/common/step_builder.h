@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/common/memory_placement.h"
+#include "ir/seed_stream.h"
 #include "ir/strategy.h"
 #include "optimizers/optimizer.h"
 
@@ -42,6 +43,19 @@ struct ForwardGraph {
 
 using ir::Schedule;
 
+// Automatic loss scaling (docs/optimizers.md): a factor beside the loss scaling of the optimizer, halved or doubled after
+// weight updates by how many elements of the f16 gradients are large.
+struct LossScaling {
+  bool is_automatic = false;
+  enum class Tracking : uint8_t { kAll, kProducts } tracking = Tracking::kAll;  // kProducts: of their inputs
+  double bin_edge = 0.125;         // of the largest f16: what is above counts
+  double upper_proportion = 1e-7;  // of all elements: more are too many
+  int64_t period = 1;              // in weight updates
+};
+// The variable that holds the factor, and what anchors call the product of both.
+inline constexpr const char* kLossScaleFactor = "lossScaleUpdateFactor";
+inline constexpr const char* kFinalLossScale = "finalLossScale";
+
 struct StepOptions {
   bool training = false;
   ir::Value* loss = nullptr;  // in the forward graph; scalar floating
@@ -65,6 +79,9 @@ struct StepOptions {
     int64_t period = 1;
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
+  std::vector<Anchor> scaling_anchors;  // of the final loss scaling; `parameter` is empty
+  LossScaling loss_scaling;
+  bool stochastic_rounding = false;                       // of f16 results
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
   int replicas_of_process = 1;  // shards stay inside a process
@@ -72,8 +89,8 @@ struct StepOptions {
   int64_t prefetch_depth = 1;   // elements of an overlapped input that wait for their turn
 };
 
-// The stream that brings the seed of a run, u32[2] (support/philox.h); there when an input is a seed.
-inline constexpr const char* kSeedStream = "rng.seed";
+// There when an input is a seed, and where f16 results are rounded at random.
+using ir::kSeedStream;
 
 // Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The
 // forward graph and the gradient graph are called from it. Pipelined with more than one IPU: main holds a

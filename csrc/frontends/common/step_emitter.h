@@ -124,6 +124,26 @@ class StepEmitter {
   // An updated weight has an item for each micro-batch of its update, as every other anchor.
   void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained);
 
+  // step_loss_scaling.cc: automatic loss scaling
+  struct GradientCount {  // of large elements in the gradients that one block makes
+    Home home;
+    int slot = -1;
+  };
+  bool scales_losses() const { return options_.loss_scaling.is_automatic; }
+  void check_loss_scaling() const;
+  bool is_counted(const Value& forward, const Value& gradient) const;
+  // Adds the counts to the outputs of the gradient graph.
+  void collect_loss_scaling();
+  void read_loss_scaling(ir::Builder& builder, Slots& slots) const;
+  void assign_loss_scaling(ir::Builder& builder, const Slots& slots) const;
+  // Before the micro-batches of a weight update, in each of them, and after the update.
+  void begin_loss_scaling(ir::Builder& builder, Slots& slots) const;
+  void add_gradient_counts(ir::Builder& builder, Slots& slots, const std::vector<Value*>& counts) const;
+  void update_loss_scaling(ir::Builder& builder, Slots& slots) const;
+  void store_scaling(ir::Builder& builder, const Slots& slots) const;
+  // What the loss is multiplied with, where it is variable.
+  Value* loss_scaling(const Slots& slots) const;
+
   const ForwardGraph& forward_;
   StepOptions options_;
   ir::Module& module_;
@@ -139,6 +159,10 @@ class StepEmitter {
   std::vector<Trained> trained_;
   std::vector<int> trained_of_gradient_;  // of each output of the gradient graph
   std::map<std::string, int> hyper_slots_;
+  std::vector<GradientCount> gradient_counts_;  // further outputs of the gradient graph
+  int64_t counted_elements_ = 0;                // in one micro-batch
+  int scaling_factor_ = -1, final_scaling_ = -1, updates_counted_ = -1;  // slots; the last with a period only
+  ir::Variable *scaling_factor_variable_ = nullptr, *updates_counted_variable_ = nullptr;
   int seed_input_ = -1;                      // of the forward graph
   int run_seed_ = -1, iteration_seed_ = -1;  // slots: of the run and replica, and of the device iteration
   std::map<std::tuple<DType, Shape, double>, ConstantPtr> filled_;

@@ -52,7 +52,7 @@ Value* StepEmitter::loss_gradient(ir::Builder& builder, const Slots& slots) cons
   stand_at(builder, home_of_value(*loss_), ir::Context::kBackward);
   const optimizers::HyperParameter& scaling = options_.optimizer.loss_scaling;
   if (scaling.constant) return builder.splat(loss_->type(), scaling.value);
-  Value* seed = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
+  Value* seed = loss_scaling(slots);
   if (loss_->type().dtype != DType::kF32)
     seed = ops::build(builder, "cast", {seed}, {{"dtype", loss_->type().dtype}});
   if (!loss_->type().shape.empty())
@@ -84,7 +84,13 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
   builder.settings = {};
   builder.settings.context = ir::Context::kBackward;
   builder.location = nullptr;
-  const std::vector<Value*> gradients = builder.call(gradient_.graph, operands);
+  std::vector<Value*> gradients = builder.call(gradient_.graph, operands);
+  if (scales_losses()) {
+    const auto counts = gradients.begin() + std::ssize(trained_of_gradient_);
+    add_gradient_counts(builder, slots, {counts, gradients.end()});
+    gradients.erase(counts, gradients.end());
+    store_scaling(builder, slots);
+  }
   std::vector<std::vector<Value*>> parts(trained_.size());
   for (size_t i = 0; i < gradients.size(); ++i) parts[trained_of_gradient_[i]].push_back(gradients[i]);
   for (size_t t = 0; t < trained_.size(); ++t) {

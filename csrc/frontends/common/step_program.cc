@@ -33,9 +33,12 @@ void StepEmitter::emit_main() {
   }
 
   load_seed(builder, slots);
+  if (scales_losses()) read_loss_scaling(builder, slots);
 
   std::set<int> changed = written_slots();
   if (options_.training) {
+    for (int slot : {scaling_factor_, updates_counted_})
+      if (slot >= 0) changed.insert(slot);
     for (const Trained& trained : trained_) {
       if (const Residence& at = variables_[trained.variable].at; at.is_in_slot()) changed.insert(at.slot());
       for (const Residence& state : trained.states)
@@ -66,6 +69,7 @@ void StepEmitter::emit_main() {
       if (trained.states[i].is_in_slot())
         builder.assign_variable(*trained.state_variables[i], slots[trained.states[i].slot()]);
   }
+  if (scales_losses()) assign_loss_scaling(builder, slots);
 }
 
 void StepEmitter::derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
@@ -79,6 +83,8 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   if (seed_input_ >= 0)
     derive_seed(builder, slots[iteration_seed_], slots[run_seed_], index, ir::Context::kAccumulateOuter);
   std::set<int> changed = written_slots();
+  if (scales_losses()) begin_loss_scaling(builder, slots);
+  for (const GradientCount& count : gradient_counts_) changed.insert(count.slot);
   for (const Trained& trained : trained_) {
     if (!trained.has_accumulator) continue;
     begin_accumulation(builder, slots, trained);
@@ -98,6 +104,7 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
     if (gradients[t] == nullptr) gradients[t] = summed_gradient(builder, slots, trained);
     update(builder, slots, trained, gradients[t], gradient_factor);
   }
+  if (scales_losses()) update_loss_scaling(builder, slots);
   emit_barrier(builder);
 }
 
@@ -191,8 +198,7 @@ std::map<std::string, Value*> StepEmitter::streamed_values(int group, const Slot
   std::map<std::string, Value*> values;
   for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, group))
     values[name] = slots[hyper_slots_.at(optimizers::stream_name(group, name))];
-  if (!options_.optimizer.loss_scaling.constant)
-    values["loss_scaling"] = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
+  if (!options_.optimizer.loss_scaling.constant) values["loss_scaling"] = loss_scaling(slots);
   return values;
 }
 

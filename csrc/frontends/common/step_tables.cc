@@ -124,9 +124,13 @@ void StepEmitter::find_seed() {
 }
 
 void StepEmitter::load_seed(ir::Builder& builder, Slots& slots) const {
-  if (seed_input_ < 0) return;
-  stand_at(builder, home_of_input(*forward_.graph->inputs()[seed_input_]), ir::Context::kAccumulateOuter);
+  if (seed_input_ < 0 && !options_.stochastic_rounding) return;
+  stand_at(builder,
+           seed_input_ < 0 ? Home{plan_.blocks.front(), nullptr}
+                           : home_of_input(*forward_.graph->inputs()[seed_input_]),
+           ir::Context::kAccumulateOuter);
   Value* seed = builder.host_load(*module_.find_stream(kSeedStream));
+  if (seed_input_ < 0) return;
   derive_seed(builder, slots[run_seed_], seed, builder.replica_index(), ir::Context::kAccumulateOuter);
 }
 
@@ -226,7 +230,7 @@ void StepEmitter::make_streams() {
     ir::Stream& added = *module_.find_stream(output.name);
     thin_out(added, output.mode, output.period);
   }
-  if (seed_input_ >= 0) {
+  if (seed_input_ >= 0 || options_.stochastic_rounding) {
     stream(kSeedStream, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
     module_.find_stream(kSeedStream)->constant = true;
   }
@@ -246,6 +250,10 @@ void StepEmitter::make_streams() {
 }
 
 void StepEmitter::make_anchor_streams() {
+  for (const StepOptions::Anchor& anchor : options_.scaling_anchors) {
+    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, {DType::kF32, {}}, DType::kF32);
+    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
+  }
   for (const std::vector<StepOptions::Anchor>* anchors :
        {&options_.gradient_anchors, &options_.update_anchors}) {
     for (const StepOptions::Anchor& anchor : *anchors) {

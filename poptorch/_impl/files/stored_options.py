@@ -22,6 +22,10 @@ def _is_flag(value):
     return type(value) is bool
 
 
+def _is_number(value):
+    return type(value) in (int, float)
+
+
 def _is_one_of(kind):
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and int(value) in set(map(int, kind))
 
@@ -91,7 +95,11 @@ _VALUES = {
     "_Popart": {
         "accumulationFactor": _is_count,
         "autoRecomputation": _is_count,
+        "automaticLossScalingSettings.binEdgeLocation": _is_number,
         "automaticLossScalingSettings.enabled": _is_flag,
+        "automaticLossScalingSettings.gradientTensorTrackingMethod": _is_count,
+        "automaticLossScalingSettings.thresholdUpperCountProportion": _is_number,
+        "automaticLossScalingSettings.updatePeriod": _is_count,
         "constantWeights": _is_flag,
         "convolutionOptions": _is_dict_of(_is_text, _is_text),
         "enableFloatingPointChecks": _is_flag,

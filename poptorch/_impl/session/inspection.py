@@ -11,7 +11,7 @@ import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
-from poptorch._impl.log import INFO, logger
+from poptorch._impl.log import INFO
 from poptorch._impl.session import model_proto, reports
 from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
@@ -40,21 +40,31 @@ def check_device_options(options: Options) -> None:
     poptorch_core.check_device_choice(
         offline, model, options.exists("ipu_id"), popart.options["instrumentWithHardwareCycleCounter"]
     )
-    for key, what in (
-        ("enableStochasticRounding", "float16 results are rounded to nearest, not at random"),
-        ("automaticLossScalingSettings.enabled", "the loss scaling of the optimizer is used as it is"),
-    ):
-        if popart.options.get(key):
-            logger.warning("%s is accepted but not emulated: %s.", key, what)
 
 
 def compile_settings(options: Options) -> dict[str, typing.Any]:
     """The part of the native compile options that comes from here."""
     return {
+        **_loss_scaling(options),
+        "stochastic_rounding": bool(options._Popart.options.get("enableStochasticRounding", False)),
         "product_partials": options._Popart.options.get("partialsTypeMatMuls", "float"),
         "convolution_partials": options._Popart.options.get("convolutionOptions", {}).get("partialsType", "float"),
         "anchors": [(short, *anchor) for short, anchor in options.anchored_tensors.items()],
         "any_ipu_count": uses_ipu_model(options) or options.connection_type == enums.ConnectionType.Never,
+    }
+
+
+def _loss_scaling(options: Options) -> dict[str, typing.Any]:
+    given, prefix = options._Popart.options, "automaticLossScalingSettings."
+    if not given.get(prefix + "enabled"):
+        return {}
+    return {
+        "loss_scaling": {
+            "tracking": given.get(prefix + "gradientTensorTrackingMethod", 0),
+            "bin_edge": given.get(prefix + "binEdgeLocation", 0.125),
+            "upper_proportion": given.get(prefix + "thresholdUpperCountProportion", 1e-7),
+            "period": given.get(prefix + "updatePeriod", 1),
+        }
     }
 
 

@@ -221,21 +221,6 @@ def test_every_variable_hyper_parameter_may_change():
     )
 
 
-@pytest.mark.parametrize("optim", [torch.optim, poptorch.optim])
-def test_loss_scaling_is_variable_with_automatic_loss_scaling(optim):
-    model = Mlp()
-    options = poptorch.Options()
-    options.Training.setAutomaticLossScaling(True)
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
-    trainer = poptorch.trainingModel(model, options, optimizer)
-    generator = torch.Generator().manual_seed(1)
-    trainer(*Mlp.inputs(1, generator))
-    optimizer.loss_scaling = 64.0
-    trainer.setOptimizer(optimizer)
-    trainer(*Mlp.inputs(1, generator))
-    trainer.destroy()
-
-
 # --- what torch does not have ---
 
 EQUATIONS = {

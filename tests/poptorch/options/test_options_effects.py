@@ -492,18 +492,6 @@ def test_source_lines_skip_the_excluded_files():
             assert ("test_options_effects.py" in raised.value.message) == named
 
 
-def test_options_that_are_not_emulated_say_so_once_compiled():
-    options = poptorch.Options()
-    options.Precision.enableStochasticRounding(True)
-    options.Training.setAutomaticLossScaling(True)
-    run = poptorch.inferenceModel(Net(), options)
-    assert log_lines(lambda: run.compile(torch.randn(2, 4)), logging.WARNING) == [
-        "enableStochasticRounding is accepted but not emulated: float16 results are rounded to nearest, not at random.",
-        "automaticLossScalingSettings.enabled is accepted but not emulated: the loss scaling of the optimizer is used as "
-        "it is.",
-    ]
-
-
 @pytest.mark.shows("Options.autoRoundNumIPUs")
 @pytest.mark.edge("22.55")
 def test_idle_ipus_are_reported(capfd):

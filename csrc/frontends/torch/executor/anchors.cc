@@ -40,13 +40,14 @@ bool is_trainable(const ForwardGraph& forward, const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training) {
+std::vector<std::string> tensor_names(const ForwardGraph& forward, const StepOptions& step) {
   std::vector<std::string> names;
   for (const ForwardNames::Entry& entry : forward_names(forward).in_order) names.push_back(entry.name);
-  if (!training) return names;
+  if (!step.training) return names;
   for (const char* prefix : {kGradientPrefix, kUpdatedPrefix})
     for (const ForwardGraph::Input& input : forward.inputs)
       if (input.trainable) names.push_back(prefix + input.name);
+  if (step.loss_scaling.is_automatic) names.emplace_back(kFinalLossScale);
   return names;
 }
 
@@ -73,9 +74,13 @@ void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<Anc
     };
     if (of_parameter(kGradientPrefix, step.gradient_anchors)) continue;
     if (of_parameter(kUpdatedPrefix, step.update_anchors)) continue;
+    if (step.training && step.loss_scaling.is_automatic && request.long_name == kFinalLossScale) {
+      step.scaling_anchors.push_back({"", stream, request.mode, request.period});
+      continue;
+    }
     auto found = std::find_if(named.begin(), named.end(),
                               [&](const auto& entry) { return entry.name == request.long_name; });
-    if (found == named.end()) raise_unknown(request, tensor_names(forward, step.training));
+    if (found == named.end()) raise_unknown(request, tensor_names(forward, step));
     ir::Value* value = value_of(forward, *found);
     ForwardGraph::Output output;
     output.name = stream;

@@ -24,8 +24,8 @@ inline constexpr const char* kGradientPrefix = "Gradient___";
 inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
 
 // Names of everything that can be anchored: inputs, states, results of operations ("fc1/MatMul:0"; spec 23.7), and in
-// training gradients and updated weights. In graph order.
-std::vector<std::string> tensor_names(const ForwardGraph& forward, bool training);
+// training gradients and updated weights; with automatic loss scaling its product. In graph order.
+std::vector<std::string> tensor_names(const ForwardGraph& forward, const StepOptions& step);
 
 // Adds what `requests` ask for to the forward graph's outputs and to the step; a period that does not fit gives way to
 // mode and period of `otherwise`. Error(kAnchor) for an unknown name.

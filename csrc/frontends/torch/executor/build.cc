@@ -137,7 +137,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
   name_prints(forward);
-  tensor_names_ = torch_frontend::tensor_names(forward, step.training);
+  tensor_names_ = torch_frontend::tensor_names(forward, step);
   log_graph(forward, step);
   add_anchors(forward, step, settings.anchors, {"", "", settings.output_mode, settings.output_period});
   passes::dump(*captured.module, "at:Captured");
