@@ -36,7 +36,7 @@ struct Strategy {
   int64_t offload_activations = -1;
   bool offload_after_each_phase = false;  // those that later forward phases read, too
   bool activations_load_io = false, activations_store_io = false;  // over I/O tiles
-  int64_t prefetch_depth = 1;  // elements of an overlapped input that wait on I/O tiles for their turn
+  int64_t prefetch_depth = 1;        // elements of an overlapped input that wait on I/O tiles for their turn
   bool stochastic_rounding = false;  // f16 results of arithmetic are rounded at random (docs/types.md)
 
   bool operator==(const Strategy&) const = default;

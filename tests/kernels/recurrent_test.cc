@@ -27,7 +27,7 @@ struct Size {
 // One row, few rows that copy no weight, rows that do, a remainder of rows behind several lanes, sums in
 // pieces, few rows whose steps are cut into parts.
 const Size kSizes[] = {{1, 1, 1},   {3, 1, 70},   {2, 3, 20},  {5, 4, 33},
-                       {6, 37, 96}, {2, 16, 530}, {7, 1, 256}, {4, 3, 512}};
+                       {6, 37, 96}, {2, 16, 530}, {7, 1, 256}, {3, 2, 512}};
 
 // A sample of the op, or of its gradient, with all operands of one type.
 ops::Sample sample_of(const Layer& layer, const Size& s, bool gradient, bool has_state) {
