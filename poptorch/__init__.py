@@ -42,6 +42,7 @@ except ImportError as error:
 from poptorch import enums as enums, ops as ops, optim as optim, options as options, profiling as profiling
 from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.capture.annotations import Attribute as Attribute, MultiConv as MultiConv
+from poptorch._impl.capture.control_flow import cond as cond, for_loop as for_loop
 from poptorch._impl.capture.custom_ops import (
     accessAttributes as accessAttributes,
     attributes_lists as attributes_lists,
@@ -62,6 +63,13 @@ from poptorch._impl.capture.device_ops import (
 from poptorch._impl.capture.overlap import (
     set_overlap_for_input as set_overlap_for_input,
     set_overlap_for_output as set_overlap_for_output,
+)
+from poptorch._impl.capture.slices_and_points import (
+    ctc_beam_search_decoder as ctc_beam_search_decoder,
+    dynamic_slice as dynamic_slice,
+    dynamic_update as dynamic_update,
+    fps as fps,
+    nearest as nearest,
 )
 from poptorch._impl.session.executor import PoplarExecutor as PoplarExecutor
 from poptorch._impl.session.load import load as load

@@ -1,8 +1,12 @@
 """One peer on one case, in a process of its own: prints one JSON line with the median microseconds a step.
 
-python one.py PEER CASE MODE BATCH      PEER: poptorch eager compile; MODE: inference training
+python one.py PEER CASE MODE BATCH      PEER: poptorch eager compile onnxruntime openvino; MODE: inference training
+
+ONNX Runtime and OpenVINO run the ONNX model that torch exports; they have no training. They are not in scripts/requirements.txt:
+pip install onnxruntime openvino onnxscript
 """
 
+import io
 import json
 import resource
 import statistics
@@ -47,6 +51,34 @@ def torch_step(model, x, y, training, compiled):
     return train
 
 
+def exported(model, x):
+    """The model in ONNX, as bytes, without files beside it."""
+    file = io.BytesIO()
+    torch.onnx.export(model.eval(), (x,), file, dynamo=False, input_names=["x"], output_names=["out"])
+    return file.getvalue()
+
+
+def onnxruntime_step(model, x):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    session = onnxruntime.InferenceSession(exported(model, x), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, {"x": x.numpy()})
+
+
+def openvino_step(model, x):
+    import openvino
+
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(core.read_model(exported(model, x)), "CPU", settings).create_infer_request()
+    return lambda: request.infer({0: x.numpy()}, share_inputs=True)
+
+
+EXPORTED = {"onnxruntime": onnxruntime_step, "openvino": openvino_step}
+
+
 def measure(step, seconds=1.0):
     """Median seconds of a step, over batches of steps that take about 10 ms each."""
     for _ in range(20):
@@ -71,6 +103,10 @@ def main():
     model.train(training)
     if peer == "poptorch":
         step = poptorch_step(model, x, y, training)
+    elif peer in EXPORTED:
+        if training:
+            sys.exit(f"{peer} has no training")
+        step = EXPORTED[peer](model, x)
     else:
         step = torch_step(model, x, y, training, compiled=peer == "compile")
     started = time.perf_counter()

@@ -174,6 +174,7 @@ class Differentiation {
       operands.push_back(op.operand(i));
       needs.push_back(op.operand(i) != nullptr && activity_.is_active(op.operand(i)));
     }
+    if (std::find(needs.begin(), needs.end(), true) == needs.end()) return;  // it makes what is required
     const std::vector<Value*> gradients = gradients_of(op, upstream, needs);
     for (size_t i = 0; i < operands.size(); ++i)
       if (needs[i] && i < gradients.size() && gradients[i] != nullptr)

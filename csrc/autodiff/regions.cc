@@ -7,6 +7,8 @@
 #include "autodiff/differentiate.h"
 #include "ir/regions.h"
 #include "ops/definition/build.h"
+#include "ops/definition/effects.h"
+#include "ops/definition/op_gradients.h"
 #include "support/error.h"
 
 namespace ipu::autodiff {
@@ -189,6 +191,11 @@ std::vector<Value*> loop_gradients(ir::Op& op, const std::vector<Value*>& upstre
     if (!has_stashes && carried > 0) carry_stashes(op);
     for (int i = 0; i < carried; ++i) stashes.push_back(fetch(op.result(carried + i)));
   } else {
+    if (ops::has_side_effects(op))
+      ops::not_differentiable(
+          op,
+          "a loop in a body of another loop or branch, which the backward pass repeats; what "
+          "prints or calls the host is not repeated");
     ir::Graph* record = stashing_body(op, body, builder);
     std::vector<Value*> start;
     for (int i = 0; i < carried; ++i) start.push_back(fetch(forward[i]));

@@ -9,6 +9,8 @@
 
 #include "ir/regions.h"
 #include "ops/definition/effects.h"
+#include "ops/definition/op_def.h"
+#include "ops/definition/op_gradients.h"
 #include "support/error.h"
 
 namespace ipu::autodiff {
@@ -25,6 +27,12 @@ ir::Op* clone_op(const ir::Op& op, ir::Graph& into, ir::Op* before,
   copy->settings.stage.reset();
   for (int i = 0; i < op.result_count(); ++i) values[op.result(i)] = copy->result(i);
   return copy;
+}
+
+// An op that shows its operand and is that itself.
+bool only_shows(const ir::Op& op) {
+  const ops::OpDef* def = ops::definition(op);
+  return def != nullptr && def->family == "debug";
 }
 
 }  // namespace
@@ -69,7 +77,11 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
     const ir::Op& op = **at;
     if (!wanted.contains(&op)) continue;
-    IPU_CHECK(!ops::has_side_effects(op), fmt::format("cannot recompute '{}'", op.kind()));
+    if (ops::has_side_effects(op) && !only_shows(op))
+      ops::not_differentiable(
+          op,
+          "in a body of a loop or branch, whose operations the backward pass repeats; what "
+          "prints or calls the host is not repeated");
     order.push_back(&op);
     for (int i = 0; i < op.operand_count(); ++i) {
       ir::Value* operand = op.operand(i);
@@ -83,7 +95,13 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
     }
   }
   ir::Op* first = backward.ops().empty() ? nullptr : backward.ops().front().get();
-  for (auto at = order.rbegin(); at != order.rend(); ++at) clone_op(**at, backward, first, values);
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const ir::Op& op = **at;
+    if (only_shows(op))
+      values[op.result()] = values.at(op.operand(0));
+    else
+      clone_op(op, backward, first, values);
+  }
   for (int i = static_cast<int>(info.expected_inputs.size()) - 1; i >= 0; --i) {
     const Connection& input = info.expected_inputs[i];
     if (input.kind != ConnectionKind::kForward || input.forward->producer() == nullptr) continue;

@@ -4,6 +4,7 @@
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/operators/op_info.h"
+#include "frontends/torch/capture/operators/slice_bounds.h"
 #include "ir/text/text.h"
 #include "ops/custom/custom_op.h"
 #include "support/error.h"
@@ -167,6 +168,12 @@ void define_capture(py::module_& m) {
       .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
       .def(
+          "distance",
+          [](tf::Capture& c, const at::Tensor& from, const at::Tensor& to) {
+            return tf::constant_distance(*c.memory().read(from), *c.memory().read(to));
+          },
+          py::arg("start"), py::arg("stop"))
+      .def(
           "begin_custom_gradient",
           [](tf::Capture& c, const Tensors& results) { return c.gradients().begin_custom(results); },
           py::arg("results"))
@@ -176,6 +183,21 @@ void define_capture(py::module_& m) {
             return c.gradients().end_custom(results, arguments, gradients);
           },
           py::arg("results"), py::arg("arguments"), py::arg("gradients"))
+      .def(
+          "open_body",
+          [](tf::Capture& c, const std::string& function, const Tensors& arguments) {
+            return c.bodies().open(function, arguments);
+          },
+          py::arg("function"), py::arg("arguments"))
+      .def(
+          "close_body", [](tf::Capture& c, const Tensors& results) { c.bodies().close(results); },
+          py::arg("results"))
+      .def("abandon_body", [](tf::Capture& c) { c.bodies().abandon(); })
+      .def(
+          "loop", [](tf::Capture& c, int64_t trip) { return c.bodies().loop(trip); }, py::arg("trip"))
+      .def(
+          "branch", [](tf::Capture& c, const at::Tensor& condition) { return c.bodies().branch(condition); },
+          py::arg("condition"))
       .def("write", [](tf::Capture& c, const at::Tensor& to,
                        const at::Tensor& from) { c.memory().write(to, c.memory().read(from)); })
       .def(

@@ -3,13 +3,6 @@
 # Functions, classes and exceptions at package level that users may look for (docs/compatibility.md has every name).
 PACKAGE_NAMES = frozenset(
     {
-        "for_loop",
-        "cond",
-        "dynamic_slice",
-        "dynamic_update",
-        "ctc_beam_search_decoder",
-        "fps",
-        "nearest",
         "registerGeometricCustomArgParsers",
     }
 )

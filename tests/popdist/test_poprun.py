@@ -88,7 +88,7 @@ time.sleep(1000)
     "then, how, exit_code",
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL", 137),
-        ("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1),
+        pytest.param("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1, marks=pytest.mark.slow),
         ("sys.exit(7)", "ended with exit code 7: its error is above", 7),
     ],
 )
@@ -114,7 +114,7 @@ def instances_of(job):
     return [int(job.stdout.readline()) for _ in range(2)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_to_poprun_ends_all_instances(tmp_path, number):
     job = start(tmp_path, WAITS.format(then="pass"))
     processes = instances_of(job)
@@ -185,6 +185,7 @@ def test_instances_meet_in_collectives_all_of_them_or_some(tmp_path):
     assert sorted(map(json.loads, out), key=str) == sorted(expected, key=str)
 
 
+@pytest.mark.slow
 def test_two_hosts_meet_each_with_a_poprun_of_its_own(tmp_path):
     import socket
 
@@ -222,6 +223,7 @@ for step in range(3):
 PRINTS = "print(json.dumps([p.tolist() for p in net.parameters()]) + chr(10), end='', flush=True)"
 
 
+@pytest.mark.slow
 def test_a_program_with_popdists_options_trains_with_the_weights_of_all_replicas(tmp_path):
     out, errors, code = run(tmp_path, TRAINS.format(then=PRINTS), "--num-replicas", "4")
     assert code == 0, errors
@@ -248,7 +250,7 @@ while True:
     "then, how, exit_code",
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL", 137),
-        ("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1),
+        pytest.param("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_job_in_training_ends_within_seconds_when_an_instance_is_gone(tmp_path, then, how, exit_code):

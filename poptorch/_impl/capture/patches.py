@@ -13,7 +13,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl.capture import state as capture_state, gradients, plain_shapes
+from poptorch._impl.capture import state as capture_state, gradients, plain_shapes, slicing
 from poptorch._impl.log import warn_once
 
 _FACTORIES = (
@@ -215,6 +215,8 @@ def install(capture, changes):
     changes.replace(torch.nn.Module, "__call__", _module_call(torch.nn.Module.__call__))
     changes.replace(torch.jit, "is_tracing", _is_tracing(torch.jit.is_tracing))
     changes.replace(torch.Tensor, "numpy", _to_numpy(torch.Tensor.numpy))
+    changes.replace(torch.Tensor, "__getitem__", slicing.dynamic_getitem(torch.Tensor.__getitem__))
+    changes.replace(torch.Tensor, "__setitem__", slicing.dynamic_setitem(torch.Tensor.__setitem__))
     changes.replace(torch, "compile", _eager_compile(torch.compile))
     _force_eager(changes)
     changes.replace(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook))

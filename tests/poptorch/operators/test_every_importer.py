@@ -19,11 +19,17 @@ from aten_cases import DEVICE, KEPT, RANDOM, REFUSED, TABLES, T, UNDEFINED  # no
 
 sys.path.remove(str(OPS))
 
-# Operators that need something that is bound, a function or a library: a test of it, in these files.
+# Operators that need something that is bound, a function or a library, or that the CPU does not have: a test of
+# it, in these files.
 TESTED_IN = {
     "poptorch::host_call": ("test_host_calls.py", "test_a_function_runs_in_the_middle_of_the_program"),
     "poptorch::custom_op": ("test_custom_ops.py", "test_an_operation_of_a_loaded_library_computes"),
     "poptorch::overlap_mark": ("../placement/test_overlap.py", "test_inference_gives_the_same_bits_in_every_mode"),
+    "poptorch::dynamic_slice": ("test_slices_and_points.py", "test_gradients_of_slices_and_updates"),
+    "poptorch::dynamic_update": ("test_slices_and_points.py", "test_gradients_of_slices_and_updates"),
+    "poptorch::nearest": ("test_slices_and_points.py", "test_nearest_points"),
+    "poptorch::fps": ("test_slices_and_points.py", "test_farthest_points"),
+    "poptorch::ctc_beam_search": ("test_slices_and_points.py", "test_narrow_beams_keep_the_best_of_each_time"),
 }
 
 

@@ -60,7 +60,7 @@ class Long(torch.nn.Module):
         return poptorch.identity_loss(x, "sum") if self.is_training else x
 
 
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("training", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_compiling_a_large_model_is_stopped_within_half_a_second(training):
     options = poptorch.Options().showCompilationProgressBar(False)
     x = torch.rand(2, 4)
@@ -97,7 +97,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(KERNELS))
+@pytest.mark.parametrize("kind", ["matmul", "sort", *(pytest.param(k, marks=pytest.mark.slow) for k in list(KERNELS)[2:])])
 def test_a_run_with_long_kernels_is_stopped_within_half_a_second(kind):
     function, elements = KERNELS[kind]
 

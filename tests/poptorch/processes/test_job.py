@@ -183,7 +183,7 @@ print(json.dumps(train(poptorch.Options().replicationFactor(4), list(range(24)))
 )
 
 
-@pytest.mark.parametrize("second_ipu", [0, 1])
+@pytest.mark.parametrize("second_ipu", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_job_trains_with_the_bits_of_one_process_with_all_replicas(tmp_path, second_ipu):
     (losses, weights) = results(ALONE, 1, tmp_path, second_ipu)[0]
     (first, first_weights), (second, second_weights) = results(JOB, 2, tmp_path, second_ipu)
@@ -314,8 +314,8 @@ print(json.dumps(train(poptorch.Options().replicationFactor(4), list(range(8))))
 @pytest.mark.parametrize(
     "kind, shards, mode",
     [
-        ("NoGrouping", 0, "OnePerGroup"),
-        ("Consecutive", 2, "OnePerGroup"),  # each group in one process
+        pytest.param("NoGrouping", 0, "OnePerGroup", marks=pytest.mark.slow),
+        pytest.param("Consecutive", 2, "OnePerGroup", marks=pytest.mark.slow),  # each group in one process
         ("Orthogonal", 2, "OnePerGroup"),  # each group over both
         pytest.param("Orthogonal", 2, "AllReplicas", marks=pytest.mark.slow),
         pytest.param("All", 0, "OnePerGroup", marks=pytest.mark.slow),

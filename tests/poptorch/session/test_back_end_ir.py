@@ -188,6 +188,84 @@ def test_fused_convolutions_are_one_operation():
     assert len(fused["outputs"]) == 2 and fused["attributes"]["availableMemoryProportions"] == "0.5"
 
 
+@pytest.mark.shows("MultiConvPlanType")
+@pytest.mark.parametrize("plan, name", [(None, "Parallel"), *((p, p.name) for p in poptorch.MultiConvPlanType)])
+def test_settings_of_fused_convolutions_are_shown(plan, name):
+    class Convolutions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Conv2d(1, 1, 1), torch.nn.Conv2d(1, 1, 1)
+
+        def forward(self, x):
+            fused = poptorch.MultiConv().perConvReservedTiles(60).cycleBackOff(0.25).partialsTypes([torch.half, torch.float])
+            with fused if plan is None else fused.planType(plan):
+                return self.a(x) + self.b(x)
+
+    (made,) = [op for op in operations(compiled(Convolutions(), torch.ones(1, 1, 2, 2))) if op["type"] == "MultiConv"]
+    attributes = made["attributes"]
+    assert attributes["planType"] == name and attributes["perConvReservedTiles"] == "60"
+    assert attributes["cycleBackOff"] == "0.25" and attributes["partialsTypes"] == "[half float]"
+
+
+@pytest.mark.shows("MatMulSerializationMode")
+@pytest.mark.parametrize(
+    "mode, inputs",
+    [
+        (poptorch.MatMulSerializationMode.Disabled, [["[6 4]", "[4 8]"]]),
+        (poptorch.MatMulSerializationMode.InputChannels, [["[3 4]", "[4 8]"]] * 2),
+        (poptorch.MatMulSerializationMode.ReducingDim, [["[6 2]", "[2 8]"]] * 2),
+        (poptorch.MatMulSerializationMode.OutputChannels, [["[6 4]", "[4 4]"]] * 2),
+    ],
+)
+def test_the_mode_says_which_dimension_of_a_product_is_cut(mode, inputs):
+    class Product(torch.nn.Module):
+        def forward(self, x, w):
+            return poptorch.serializedMatMul(x, w, mode, 0 if mode == poptorch.MatMulSerializationMode.Disabled else 2)
+
+    listed = operations(compiled(Product(), torch.ones(6, 4), torch.ones(4, 8)))
+    assert [[t["shape"] for t in op["inputs"]] for op in listed if op["type"] == "MatMul"] == inputs
+
+
+def test_bodies_of_loops_and_branches_are_graphs_of_their_own():
+    class Looping(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with poptorch.NameScope("rounds"):
+                (x,) = poptorch.for_loop(3, lambda h: torch.tanh(self.fc(h)), [x])
+            (x,) = poptorch.cond(x.sum() > 0, torch.exp, [x], torch.neg, [x])
+            return x, poptorch.identity_loss(x, "sum")
+
+    graphs = json.loads(compiled(Looping(), torch.ones(2, 4))._debugGetPopartIR())
+    assert list(graphs) == ["maingraph", "loop_body", "then_body", "else_body"]
+    kinds = {name: [op["type"] for op in graph] for name, graph in graphs.items()}
+    assert kinds["loop_body"] == ["MatMul", "Add", "Tanh"] and kinds["then_body"] == ["Exp"] and kinds["else_body"] == ["Neg"]
+    assert kinds["maingraph"].count("Loop") == kinds["maingraph"].count("If") == 1
+    assert graphs["maingraph"][0]["name"] == "rounds/Loop" and graphs["maingraph"][0]["attributes"]["trip"] == "3"
+    names = [tensor["name"] for op in graphs["loop_body"] for tensor in op["outputs"]]
+    assert len(set(names)) == len(names) and all(name.startswith("loop_body/") for name in names)
+
+
+def test_backward_passes_of_loops_are_graphs_of_their_own():
+    class Looping(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            (x,) = poptorch.for_loop(3, lambda h: torch.tanh(self.fc(h)), [x])
+            return poptorch.identity_loss(x, "sum")
+
+    trainer = compiled(Looping(), torch.ones(2, 4), optimizer=lambda p: poptorch.optim.SGD(p, lr=0.1))
+    graphs = json.loads(trainer._debugGetPopartIR())
+    found = [op["type"] for op in graphs["maingraph"]]
+    assert found.count("Loop") == 2 and "MatMul" not in found and found.count("SGD0VarUpdate") == 2
+    products = {name: sum(op["type"] == "MatMul" for op in graph) for name, graph in graphs.items()}
+    assert sorted(count for count in products.values() if count) == [1, 3]  # backward: forward again, and two gradients
+
+
 class Pipeline(torch.nn.Module):
     def __init__(self, checkpoint=False):
         super().__init__()

@@ -36,7 +36,8 @@ Capture::Capture(bool training)
       builder_(graph_),
       memory_(id_, training, builder_),
       annotations_(graph_),
-      gradients_(*this) {}
+      gradients_(*this),
+      bodies_(*this) {}
 
 Capture::~Capture() { abort(); }
 
@@ -58,6 +59,7 @@ void Capture::begin() {
             std::string(here ? " (a wrapped model was called inside forward())" : " in another thread") +
             ".\n  try:      compile models one after the other");
   }
+  body_being_captured() = 0;
   own_capture = this;
   own_id = id_;
   active_ = true;
@@ -196,6 +198,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   result->moved_inputs = memory_.inputs().collect_moved(memory_);
   result->host_outputs = static_cast<int>(graph_->outputs().size());
   memory_.states().append_outputs();
+  bodies_.sweep();
   memory_.fold_integer_states();
   result->seed_input = take_seed_input();
   result->states = memory_.states().specs();

@@ -15,6 +15,7 @@
 
 #include "frontends/torch/capture/annotations/annotations.h"
 #include "frontends/torch/capture/annotations/function_watch.h"
+#include "frontends/torch/capture/bodies/bodies.h"
 #include "frontends/torch/capture/captured.h"
 #include "frontends/torch/capture/gradients/inner_gradients.h"
 #include "frontends/torch/capture/memory/memory.h"
@@ -55,6 +56,7 @@ class Capture {
   Memory& memory() { return memory_; }
   Annotations& annotations() { return annotations_; }
   InnerGradients& gradients() { return gradients_; }
+  Bodies& bodies() { return bodies_; }
   ir::Graph* graph() { return graph_; }
   ir::Builder& builder() { return builder_; }
 
@@ -76,6 +78,7 @@ class Capture {
   void require_supported();
   // The seed of this forward pass (u32[2]): an input of the graph that comes into being when first asked for.
   ir::Value* seed();
+  bool is_seed(const ir::Value* value) const { return value != nullptr && value == seed_; }
   int64_t next_stream() { return next_stream_++; }  // of random ops, in order of capture
 
   // While it lives the thread is as outside of the capture, which goes on afterwards.
@@ -109,6 +112,7 @@ class Capture {
   Annotations annotations_;
   FunctionWatch functions_;
   InnerGradients gradients_;
+  Bodies bodies_;
   UnsupportedOps unsupported_;
   std::unordered_map<ir::Value*, int> output_index_;  // of values that are returned
   ir::Value* seed_ = nullptr;

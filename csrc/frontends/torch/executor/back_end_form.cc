@@ -106,6 +106,11 @@ class Maker {
       for (size_t i = 0; i < forward_.inputs.size(); ++i)
         update(forward_.inputs[i], *forward_.graph->inputs()[i]);
     }
+    for (size_t i = 0; i < bodies_.size(); ++i) {  // bodies in bodies come behind
+      form_.bodies.emplace_back(bodies_[i].first->name(), std::vector<BackEndOperation>());
+      list_ = &form_.bodies.back().second;
+      this->graph(*bodies_[i].first, bodies_[i].second);
+    }
     return std::move(form_);
   }
 
@@ -176,21 +181,36 @@ class Maker {
         if (op->is("call") && op->settings.context == ir::Context::kBackward)
           for (const ir::Graph* callee : ir::called_graphs(*op))
             if (std::find(found.begin(), found.end(), callee) == found.end()) found.push_back(callee);
+    // Those that a body of another one calls are part of that body.
+    std::set<const ir::Graph*> inside;
+    for (const ir::Graph* graph : found) mark_inside(*graph, inside);
+    std::erase_if(found, [&](const ir::Graph* graph) { return inside.contains(graph); });
     return found;
   }
 
   // The list makes neither duplicates nor expanded indices.
   const ir::Value& listed(const ir::Value& value) const {
-    auto same = groups_.same_as.find(&value);
-    const ir::Value& made = same == groups_.same_as.end() ? value : *same->second;
+    auto same = same_as_.find(&value);
+    const ir::Value& made = same == same_as_.end() ? value : *same->second;
     return made.producer() != nullptr && unneeded_.contains(made.producer()) ? *made.producer()->operand(0)
                                                                              : made;
+  }
+
+  static void mark_inside(const ir::Graph& graph, std::set<const ir::Graph*>& inside) {
+    for (const auto& op : graph.ops())
+      for (const ir::Graph* callee : ir::called_graphs(*op))
+        if (inside.insert(callee).second) mark_inside(*callee, inside);
   }
 
   std::string value_name(const ir::Value& value) {
     auto at = names_.of.find(&value);
     if (at != names_.of.end()) return at->second;
-    return names_.of.emplace(&value, "Gradient___" + value.name()).first->second;
+    return names_.of.emplace(&value, prefix_of(value) + value.name()).first->second;
+  }
+
+  // Of names that are not from the forward pass: those of bodies are their own.
+  std::string prefix_of(const ir::Value& value) const {
+    return list_ != &form_.operations ? value.graph()->name() + "/" : "Gradient___";
   }
 
   BackEndTensor tensor(const ir::Value& given) {
@@ -305,18 +325,25 @@ class Maker {
       made.outputs = {tensor(*value)};
       made.outputs[0].name += "_c" + std::to_string(here);
       made.attributes["__ipu_number_to"] = std::to_string(here);
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
   void graph(const ir::Graph& graph, bool backward) {
-    groups_ = group_indexing(graph);
-    unneeded_ = unneeded_expansions(graph);
-    for (const std::vector<const ir::Op*>& members : groups_.entries) {
+    IndexGroups groups = group_indexing(graph);
+    same_as_.merge(groups.same_as);
+    unneeded_.merge(unneeded_expansions(graph));
+    for (const std::vector<const ir::Op*>& members : groups.entries) {
       poll_interruption();
       const ir::Op* op = members.front();
       if (op->is("constant") || unneeded_.contains(op)) continue;
       const ir::Context context = backward ? ir::Context::kBackward : op->settings.context;
+      if (op->is("call")) {  // what it calls stands in its place
+        for (const ir::Graph* callee : ir::called_graphs(*op)) this->graph(*callee, backward);
+        continue;
+      }
+      for (const ir::Graph* body : ir::called_graphs(*op))
+        if (listed_.insert(body).second) bodies_.emplace_back(body, backward);
       for (const ir::Op* member : members) copies(*member, context);
       if (const Attribute* block = op->settings.outline.find("multi_conv"); block != nullptr && !backward) {
         convolution_of(*op, std::get<int64_t>(*block));
@@ -332,7 +359,7 @@ class Maker {
       annotate(made, *op);
       if (!group_key(*op).empty()) join(made, members);
       if (!backward && type != "Identity" && reuses_operand(*op)) made.name += ":InPlace";
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -343,25 +370,26 @@ class Maker {
     product.inputs = {sum.inputs[0], sum.inputs[1]};
     BackEndTensor made = sum.outputs[0];
     auto named = names_.products.find(&op);
-    made.name = named != names_.products.end() ? named->second : "Gradient___" + product.name + ":0";
+    made.name =
+        named != names_.products.end() ? named->second : prefix_of(*op.result()) + product.name + ":0";
     product.outputs = {made};
     annotate(product, op);
-    form_.operations.push_back(std::move(product));
+    list_->push_back(std::move(product));
     sum.inputs = {made, sum.inputs[2]};
   }
 
   void convolution_of(const ir::Op& op, int64_t block) {
-    auto [at, is_new] = multi_convs_.try_emplace(block, form_.operations.size());
+    auto [at, is_new] = multi_convs_.try_emplace(block, list_->size());
     if (is_new) {
-      form_.operations.push_back(
+      list_->push_back(
           start("MultiConv", operation_name(op, "MultiConv"), op.settings.block, op.settings.context));
-      annotate(form_.operations.back(), op);
+      annotate(list_->back(), op);
       for (const auto& [name, value] : op.settings.outline)
         if (name.starts_with("multi_conv."))
-          form_.operations.back().attributes[name.substr(std::string_view("multi_conv.").size())] =
+          list_->back().attributes[name.substr(std::string_view("multi_conv.").size())] =
               attribute_text(value);
     }
-    BackEndOperation& made = form_.operations[at->second];
+    BackEndOperation& made = (*list_)[at->second];
     for (int i = 0; i < op.operand_count(); ++i)
       if (op.operand(i) != nullptr) made.inputs.push_back(tensor(*op.operand(i)));
     for (int r = 0; r < op.result_count(); ++r) made.outputs.push_back(tensor(*op.result(r)));
@@ -408,7 +436,7 @@ class Maker {
       made.inputs = {tensor(value)};
       made.outputs = {tensor(value)};
       made.outputs[0].name += std::string("_") + type;
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -452,7 +480,7 @@ class Maker {
       made.outputs = {of_parameter(type == types.back() ? "UpdatedVar___" : type + "___")};
       if (!value.uses().empty())
         made.attributes["__ipu_number"] = std::to_string(place(value.uses().back().user->settings.block).ipu);
-      form_.operations.push_back(std::move(made));
+      list_->push_back(std::move(made));
     }
   }
 
@@ -464,8 +492,11 @@ class Maker {
   std::set<std::string> blocks_;
   bool pipelined_ = false;
   int last_stage_ = 0;
-  IndexGroups groups_;                          // of the graph that is listed
-  std::unordered_set<const ir::Op*> unneeded_;  // expanded indices of it
+  decltype(IndexGroups::same_as) same_as_;                   // of all graphs listed so far
+  std::unordered_set<const ir::Op*> unneeded_;               // expanded indices of them
+  std::vector<BackEndOperation>* list_ = &form_.operations;  // that is being made
+  std::vector<std::pair<const ir::Graph*, bool>> bodies_;    // found so far, and whether of the backward pass
+  std::set<const ir::Graph*> listed_;
   std::set<std::pair<const ir::Value*, int>> copied_;
   std::map<int64_t, size_t> multi_convs_;
 };

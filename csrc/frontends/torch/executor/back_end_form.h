@@ -46,8 +46,10 @@ struct BackEndOperation {
 };
 struct BackEndForm {
   std::vector<BackEndOperation> operations;  // of the main graph, in order
+  // Of bodies of loops and branches, by graph, in order of first use.
+  std::vector<std::pair<std::string, std::vector<BackEndOperation>>> bodies;
 
-  // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}]}
+  // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}], "loop_body":[...]}
   std::string json() const;
   // What reports say of where operations come from, as CBOR: {"operations": [{"name", "type", "layer", "file", "line"}]}.
   std::vector<uint8_t> debug_info() const;

@@ -34,17 +34,27 @@ Json json_of(const BackEndOperation& op) {
   return made;
 }
 
-}  // namespace
-
 // One operation at a time, so that Ctrl-C is answered. Names are the user's: bytes that are no UTF-8 are replaced.
-std::string BackEndForm::json() const {
-  std::string text = "{\"maingraph\":[";
+void print(const std::vector<BackEndOperation>& operations, std::string& text) {
+  text += '[';
   for (const BackEndOperation& op : operations) {
     poll_interruption();
     if (text.back() != '[') text += ',';
     text += json_of(op).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
-  return text + "]}";
+  text += ']';
+}
+
+}  // namespace
+
+std::string BackEndForm::json() const {
+  std::string text = "{\"maingraph\":";
+  print(operations, text);
+  for (const auto& [name, list] : bodies) {
+    text += ',' + Json(name).dump(-1, ' ', false, Json::error_handler_t::replace) + ':';
+    print(list, text);
+  }
+  return text + '}';
 }
 
 std::vector<uint8_t> BackEndForm::debug_info() const {

@@ -34,6 +34,26 @@ void Annotations::start_op(const OpInfo& info, ir::Builder& builder) {
   builder.origin = info.origin;
 }
 
+void Annotations::begin_body() {
+  if (multi_conv_start_)
+    throw Error(ErrorCode::kAnnotation,
+                "loop in a MultiConv: poptorch.for_loop and poptorch.cond cannot be called inside a "
+                "poptorch.MultiConv.\n  try:      use the MultiConv inside the body")
+        .at(current_user_line());
+  ++bodies_;
+}
+
+void Annotations::refuse_in_body() const {
+  if (bodies_ == 0) return;
+  throw Error(
+      ErrorCode::kAnnotation,
+      "block in a body: a poptorch.Block starts or ends inside a body of poptorch.for_loop or "
+      "poptorch.cond, which runs as a whole in the block around it.\n"
+      "  try:      start the block before the loop or branch, and remove annotations of layers that the "
+      "body calls (poptorch.removeBlocks)")
+      .at(current_user_line());
+}
+
 std::string Annotations::unused_key(const std::string& id, int ipu) const {
   std::string key = entries_.contains(id) ? id + "@" + std::to_string(ipu) : id;
   while (keys_.contains(key)) key += "'";  // another block has this id
@@ -59,11 +79,13 @@ size_t Annotations::entry_of(const std::string& id, int ipu) {
 }
 
 void Annotations::set_block(const std::string& id, int ipu) {
+  refuse_in_body();
   block_ = blocks_[entry_of(id, ipu)].key;
   block_state_ = BlockState::kActive;
 }
 
 void Annotations::clear_block() {
+  refuse_in_body();
   block_.clear();
   block_state_ = BlockState::kEnded;
 }

@@ -26,6 +26,9 @@ class Annotations {
   void set_block(const std::string& id, int ipu);
   void clear_block();  // the next operator without a block is an error
   const std::string& block() const { return block_; }
+  // Between the two no block starts or ends. Error(kAnnotation): a MultiConv is open.
+  void begin_body();
+  void end_body() { --bodies_; }
   std::vector<BlockSpec> take_blocks() { return std::move(blocks_); }
 
   // --- scopes
@@ -51,11 +54,13 @@ class Annotations {
  private:
   size_t entry_of(const std::string& id, int ipu);
   std::string unused_key(const std::string& id, int ipu) const;
+  void refuse_in_body() const;
   std::string current_module() const { return modules_.empty() ? std::string() : modules_.back(); }
 
   ir::Graph* graph_;
   enum class BlockState : uint8_t { kBeforeFirst, kActive, kEnded } block_state_ = BlockState::kBeforeFirst;
   std::string block_;
+  int bodies_ = 0;                                                // open bodies of loops and branches
   std::vector<BlockSpec> blocks_;                                 // in order of first appearance
   std::unordered_map<std::string, std::vector<size_t>> entries_;  // of an id, the one entered last at the end
   std::unordered_set<std::string> keys_;

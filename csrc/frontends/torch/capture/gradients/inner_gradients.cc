@@ -134,6 +134,7 @@ std::vector<at::Tensor> InnerGradients::end_custom(const std::vector<at::Tensor>
   };
   ir::Builder inside(pass);
   for (ir::Op* op = graph()->next(stand_in); op != nullptr; op = graph()->next(op)) {
+    if (capture_.bodies().is_left_behind(*op)) continue;
     inside.settings = op->settings;
     inside.settings.context = ir::Context::kBackward;
     inside.location = op->location;

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "frontends/torch/capture/annotations/user_lines.h"
@@ -95,6 +97,7 @@ ir::Value* Memory::read(const at::Tensor& t) {
 ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
   const Base& base = *slot->base;
   if (base.on_host) return constants_.value_of(slot->host);
+  refuse_left_behind(base);
   if (slot->is_current()) return slot->value;
   if (slot->parent == nullptr) {
     IPU_CHECK(base.state >= 0, "a root that is not a state always has its value");
@@ -196,6 +199,7 @@ void Memory::enter_graph(const std::shared_ptr<Base>& base) {
 void Memory::write(const at::Tensor& t, ir::Value* value) {
   std::shared_ptr<Slot> slot = slot_of(t);
   bool replaces_all = false;
+  refuse_outer_write(slot == nullptr ? nullptr : slot->base.get());
   if (slot == nullptr) {
     adopt(t);
     slot = slot_of(t);
@@ -239,7 +243,49 @@ void Memory::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {
   slot->generation = base.generation;
 }
 
+void Memory::open_body() {
+  static std::atomic<int64_t> last{0};
+  open_bodies_.push_back(++last);
+  body_being_captured() = open_bodies_.back();
+}
+
+void Memory::close_body() {
+  open_bodies_.pop_back();
+  body_being_captured() = open_bodies_.empty() ? 0 : open_bodies_.back();
+}
+
+void Memory::refuse_left_behind(const Base& base) const {
+  if (base.body == 0 || std::find(open_bodies_.begin(), open_bodies_.end(), base.body) != open_bodies_.end())
+    return;
+  throw Error(
+      ErrorCode::kCapture,
+      "tensor of a body: a tensor that a body of poptorch.for_loop or poptorch.cond made is read after "
+      "the body has ended, when there may be many of it, or none.\n"
+      "  try:      return it from the body; results of the loop or branch can be read")
+      .at(current_user_line());
+}
+
+// `base`: nullptr when it is memory of the host.
+void Memory::refuse_outer_write(const Base* base) const {
+  if (open_bodies_.empty() || (base != nullptr && base->body == open_bodies_.back())) return;
+  std::string what = "a tensor from outside of it";
+  if (base == nullptr) what = "a tensor of the CPU";
+  if (base != nullptr && base->state >= 0) {
+    const StateSpec& state = states_[base->state].spec;
+    what = (state.is_parameter ? "parameter '" : "buffer '") + state.name + "'";
+  }
+  throw Error(
+      ErrorCode::kCapture,
+      "write to an outer tensor: a body of poptorch.for_loop or poptorch.cond writes " + what +
+          " in place; a body may write its arguments and what it makes itself.\n"
+          "  try:      pass it as an argument, return its new value, and write that after the loop or "
+          "branch")
+      .at(current_user_line());
+}
+
 void Memory::leave() {
+  if (!open_bodies_.empty()) body_being_captured() = 0;
+  open_bodies_.clear();
   for (const std::shared_ptr<Base>& base : promoted_) {
     base->on_host = true;
     base->capture = 0;

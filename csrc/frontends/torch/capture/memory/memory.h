@@ -54,6 +54,11 @@ class Memory {
   // parameter or buffer, a view, or an input that others look at.
   bool resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh);
 
+  // --- bodies of loops and branches
+  // Memory that comes into being until close_body() is known there only, and is all that may be written there.
+  void open_body();
+  void close_body();
+
   // --- the end
   void fold_integer_states() { states_.fold_integers(builder_, constants_); }
   void leave();  // host memory that became graph values is host memory again; idempotent
@@ -62,6 +67,8 @@ class Memory {
   const std::shared_ptr<Slot>& adopt(const at::Tensor& cpu);
   void promote(const std::shared_ptr<Slot>& slot);
   void enter_graph(const std::shared_ptr<Base>& base);
+  void refuse_left_behind(const Base& base) const;
+  void refuse_outer_write(const Base* base) const;
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
   void resize_shared(IpuTensorImpl& impl, at::IntArrayRef sizes, const at::Tensor& fresh);
 
@@ -77,6 +84,7 @@ class Memory {
       storages_;                                 // of states and written tensors
   std::vector<at::Tensor> kept_;                 // written tensors, whose storages are keys
   std::vector<std::shared_ptr<Base>> promoted_;  // host memory that became graph values
+  std::vector<int64_t> open_bodies_;             // innermost last
 };
 
 }  // namespace ipu::frontends::torch_frontend

@@ -15,12 +15,19 @@ namespace ipu::frontends::torch_frontend {
 
 struct OpInfo;
 
+// Number of the body (bodies/bodies.h) that this thread captures; 0: none. Never used twice.
+inline int64_t& body_being_captured() {
+  thread_local int64_t number = 0;
+  return number;
+}
+
 // What all tensors over one memory share.
 struct Base {
   bool on_host = true;      // the value is known on the host: Slot::host of each slot is a torch view of it
   uint64_t generation = 1;  // counts writes of graph values
   uint64_t capture = 0;     // the capture its graph value belongs to
   int state = -1;           // index of the state it is, in that capture
+  int64_t body = body_being_captured();  // where the memory came into being
 };
 
 // How views are made from their parent: one call of a view op, shared by all its results. Tensor arguments

@@ -139,8 +139,10 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   random = op.hasTag(at::Tag::nondeterministic_seeded);
   moves_view = op.hasTag(at::Tag::inplace_view);
   dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
-  device_only = overload == "poptorch::host_call" || overload == "poptorch::custom_op" ||
-                overload == "poptorch::overlap_mark";
+  constexpr std::string_view kDeviceOnly[] = {"poptorch::host_call",    "poptorch::custom_op",
+                                              "poptorch::overlap_mark", "poptorch::nearest",
+                                              "poptorch::fps",          "poptorch::ctc_beam_search"};
+  device_only = std::find(std::begin(kDeviceOnly), std::end(kDeviceOnly), overload) != std::end(kDeviceOnly);
 
   const auto& args = op.schema().arguments();
   bool has_out = false;
