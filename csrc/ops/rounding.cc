@@ -48,6 +48,7 @@ bool keeps_halves(const Expr& expr) {
 
 bool is_exact(const ir::Op& op, const OpDef& def) {
   if (def.view || def.family == "shape" || def.family == "exchange") return true;
+  if (def.name == "scatter" && op.attributes.text("mode", "assign") == "multiply") return false;
   if (std::find(kMovers.begin(), kMovers.end(), def.name) != kMovers.end()) return true;
   if (!def.expression) return false;
   std::vector<Expr> inputs;

@@ -111,21 +111,22 @@ TEST(RecurrentKernels, GiveTheValuesOfTheirOpsHoweverTheWeightIsStored) {
 }
 
 // Lanes one after the other in both orders, all at once, and alone without words to share: the same bits.
-TEST(RecurrentKernels, LanesThatShareStepsGiveTheSameBitsInAnyOrder) {
-  const int64_t steps = 40, batch = 3, hidden = 256, columns = 4 * hidden;
-  const std::vector<TensorSpec> operands{f32({steps, batch, columns}), packed({hidden, columns}),
-                                         TensorSpec{}, f32({batch, hidden})},
-      results{f32({steps, batch, columns}), f32({steps, batch, hidden}), f32({batch, hidden}),
-              f32({batch, hidden}), f32({steps, batch, hidden})};
+void expect_same_bits_in_any_order(const std::string& kind, int64_t gates, const std::vector<bool>& has_row) {
+  const int64_t steps = 40, batch = 3, hidden = 256, columns = gates * hidden;
+  std::vector<TensorSpec> operands{f32({steps, batch, columns}), packed({hidden, columns}), TensorSpec{}},
+      results;
+  if (gates == 4) operands.push_back(f32({batch, hidden}));
+  results.push_back(f32({steps, batch, columns}));
+  for (const bool has_steps : has_row)
+    results.push_back(has_steps ? f32({steps, batch, hidden}) : f32({batch, hidden}));
   const Attributes attributes{{"reverse", false}, {"batch_first", false}};
-  const auto kernel = find_kernel("lstm_layer")->prepare({operands, results, attributes, 1 << 2});
+  const auto kernel = find_kernel(kind)->prepare({operands, results, attributes, 1 << 2});
   ASSERT_NE(kernel, nullptr);
   const int lanes = kernel->lanes();
   ASSERT_GT(lanes, 1);
-  std::vector<Values> given{random_values(steps * batch * columns, 1),
-                            random_values(hidden * columns, 2),
-                            {},
-                            random_values(batch * hidden, 3)};
+  std::vector<Values> given{
+      random_values(steps * batch * columns, 1), random_values(hidden * columns, 2), {}};
+  if (gates == 4) given.push_back(random_values(batch * hidden, 3));
   for (float& v : given[1]) v /= 16.0f;
   enum class Way : uint8_t { kAlone, kUp, kDown, kAtOnce };
   const auto made = [&](Way way) {
@@ -155,6 +156,11 @@ TEST(RecurrentKernels, LanesThatShareStepsGiveTheSameBitsInAnyOrder) {
   EXPECT_EQ(made(Way::kUp), alone);
   EXPECT_EQ(made(Way::kDown), alone);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(made(Way::kAtOnce), alone);
+}
+
+TEST(RecurrentKernels, LanesThatShareStepsGiveTheSameBitsInAnyOrder) {
+  expect_same_bits_in_any_order("lstm_layer", 4, {true, false, false, true});
+  expect_same_bits_in_any_order("gru_layer", 3, {true, false, true});
 }
 
 using kernel_tests::expect_refused;

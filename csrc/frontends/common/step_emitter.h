@@ -137,6 +137,7 @@ class StepEmitter {
   void read_loss_scaling(ir::Builder& builder, Slots& slots) const;
   void assign_loss_scaling(ir::Builder& builder, const Slots& slots) const;
   // Before the micro-batches of a weight update, in each of them, and after the update.
+  bool is_loss_half() const;
   void begin_loss_scaling(ir::Builder& builder, Slots& slots) const;
   void add_gradient_counts(ir::Builder& builder, Slots& slots, const std::vector<Value*>& counts) const;
   void update_loss_scaling(ir::Builder& builder, Slots& slots) const;

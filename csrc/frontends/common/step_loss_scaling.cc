@@ -145,10 +145,16 @@ void StepEmitter::assign_loss_scaling(ir::Builder& builder, const Slots& slots) 
   if (updates_counted_ >= 0) builder.assign_variable(*updates_counted_variable_, slots[updates_counted_]);
 }
 
+bool StepEmitter::is_loss_half() const { return loss_->type().dtype == DType::kF16; }
+
 void StepEmitter::begin_loss_scaling(ir::Builder& builder, Slots& slots) const {
   stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
   Value* given = slots[hyper_slots_.at(optimizers::stream_name(0, "loss_scaling"))];
-  slots[final_scaling_] = ops::build(builder, "mul", {given, slots[scaling_factor_]}, {}, kFinalLossScale);
+  Value* product = ops::build(builder, "mul", {given, slots[scaling_factor_]}, {}, kFinalLossScale);
+  // An f16 loss takes it in f16, where a larger one is infinite, and so is every gradient.
+  if (is_loss_half())
+    product = ops::build(builder, "minimum", {product, number(builder, kLargestHalf)}, {}, kFinalLossScale);
+  slots[final_scaling_] = product;
   for (const GradientCount& count : gradient_counts_) {
     stand_at(builder, count.home, ir::Context::kAccumulateOuter);
     slots[count.slot] = number(builder, 0.0);
@@ -180,6 +186,11 @@ void StepEmitter::update_loss_scaling(ir::Builder& builder, Slots& slots) const 
   Value* more = ops::build(
       builder, "minimum",
       {ops::build(builder, "mul", {factor, number(builder, 2.0)}), number(builder, kLargestFactor)});
+  if (is_loss_half()) {
+    Value* fits =
+        ops::build(builder, "less_equal", {slots[final_scaling_], number(builder, kLargestHalf / 2)});
+    more = ops::build(builder, "where", {fits, more, factor});
+  }
   Value* next = ops::build(builder, "where", {too_many, less, more});
   if (updates_counted_ >= 0) {
     Value* counted = ops::build(builder, "add", {slots[updates_counted_], builder.scalar(DType::kI32, 1)});

@@ -86,14 +86,17 @@ void lstm_gradient(int64_t n, const LstmRowGradient& row) {
 void gru(int64_t n, const GruRow& row) {
   const Floats d;
   each_place(n, [&](auto p) HWY_ATTR {
-    auto sum = [&](int k) HWY_ATTR { return hn::Add(p.load(row.sums + k * n), p.load(row.bias + k * n)); };
+    auto sum = [&](int k) HWY_ATTR {
+      const Vector bias = row.bias == nullptr ? hn::Zero(d) : p.load(row.bias + k * row.stride);
+      return hn::Add(p.load(row.sums + k * n), bias);
+    };
     const Vector reset = sigmoid(d, hn::Add(p.load(row.x), sum(0))),
-                 update = sigmoid(d, hn::Add(p.load(row.x + n), sum(1))), inner = sum(2);
-    const Vector made = tanh(d, hn::MulAdd(reset, inner, p.load(row.x + 2 * n)));
+                 update = sigmoid(d, hn::Add(p.load(row.x + row.stride), sum(1))), inner = sum(2);
+    const Vector made = tanh(d, hn::MulAdd(reset, inner, p.load(row.x + 2 * row.stride)));
     const Vector state = p.load(row.state);
     p.store(reset, row.gates);
-    p.store(update, row.gates + n);
-    p.store(made, row.gates + 2 * n);
+    p.store(update, row.gates + row.stride);
+    p.store(made, row.gates + 2 * row.stride);
     p.store(inner, row.inner);
     p.store(hn::MulAdd(update, hn::Sub(state, made), made), row.state);
   });

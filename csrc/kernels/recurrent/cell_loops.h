@@ -29,10 +29,11 @@ struct LstmRowGradient {
 struct GruRow {
   const float* x;     // 3n: in the order reset, update, new
   const float* sums;  // 3n
-  const float* bias;  // 3n: added to the sums
+  const float* bias;  // 3n: added to the sums; nullptr: none
   float* state;       // n: before and after
   float* gates;       // 3n; may be x
   float* inner;       // n: sums + bias of the part that the reset gate scales
+  int64_t stride;     // between parts of x, of bias and of gates; those of sums are n apart
 };
 struct GruRowGradient {
   const float* gates;         // 3n

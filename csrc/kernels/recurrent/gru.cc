@@ -2,6 +2,7 @@
 // weight, inner, y, h0?, d_gates?, d_y?, d_h_n?, d_inner?) -> (d_x_parts, d_sums, d_h0) {reverse,
 // batch_first}, f32 or f16 with sums and state in f32. Result 0 may lie in operand 0.
 #include "kernels/recurrent/cell_loops.h"
+#include "kernels/recurrent/layer_in_parts.h"
 #include "kernels/recurrent/time_plan.h"
 
 namespace ipu::kernels {
@@ -53,7 +54,8 @@ class GruKernel final : public PreparedKernel {
                            .bias = scratch + bias_,
                            .state = state + r * hidden,
                            .gates = made,
-                           .inner = made_inner});
+                           .inner = made_inner,
+                           .stride = hidden});
         store_made(made, gates, columns);
         store_made(made_inner, inner, hidden);
         store_row(state + r * hidden, memory.result(1) + at * hidden, hidden);
@@ -177,7 +179,11 @@ std::optional<GruPlan> plan_of(const KernelRequest& request) {
 
 template <template <class> class Kernel, bool kGradient>
 std::unique_ptr<PreparedKernel> prepare_gru(const KernelRequest& request) {
-  return kernel_of<Kernel>(plan_of<kGradient>(request));
+  const std::optional<GruPlan> plan = plan_of<kGradient>(request);
+  if constexpr (!kGradient)
+    if (plan)
+      if (std::unique_ptr<PreparedKernel> in_parts = gru_in_parts(*plan, plan->given)) return in_parts;
+  return kernel_of<Kernel>(plan);
 }
 
 template <bool kGradient>

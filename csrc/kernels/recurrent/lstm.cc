@@ -3,7 +3,7 @@
 // (d_x_parts, d_h0, d_c0) {reverse, batch_first}, f32 or f16 with sums and state in f32. Result 0 may lie in
 // operand 0. All steps of a block of rows run behind one another, with the weight in the caches.
 #include "kernels/recurrent/cell_loops.h"
-#include "kernels/recurrent/lstm_in_parts.h"
+#include "kernels/recurrent/layer_in_parts.h"
 #include "kernels/recurrent/time_plan.h"
 
 namespace ipu::kernels {

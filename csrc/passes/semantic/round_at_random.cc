@@ -84,12 +84,19 @@ class RoundAtRandom : public Pass {
     for (const auto& op : graph.ops()) ops.push_back(op.get());
     widened_.clear();
     const ir::Context context = is_entry ? ir::Context::kAccumulateOuter : context_of(graph);
+    // Weight updates draw the same numbers on all replicas, which hold the same weights.
     ir::Value* seed = is_entry ? seed_of_entry(graph) : seed_of_callee(graph, context);
+    ir::Value* own = nullptr;  // of the replica
     int64_t regions = 0, stream = 0;
     for (ir::Op* op : ops) {
       poll_interruption();
       if (ops::rounds_halves(*op)) {
-        round_results(*op, seed, stream++);
+        const bool updates = op->settings.context == ir::Context::kAccumulateOuter;
+        if (!updates && own == nullptr) {
+          ir::Builder builder = at_home(graph, op, context);
+          own = derived(builder, seed, builder.replica_index());
+        }
+        round_results(*op, updates ? seed : own, stream++);
       } else if (calls_rounding(*op)) {
         ir::Builder builder = at_home(graph, op, context);
         if (op->is(ir::kind::kPipeline) && ir::called_graphs(*op).size() > 1)
@@ -182,8 +189,7 @@ class RoundAtRandom : public Pass {
     for (const auto& op : graph.ops()) {
       if (!op->is(ir::kind::kHostLoad) || op->attributes.symbol("stream").name != ir::kSeedStream) continue;
       ir::Builder builder = at_home(graph, graph.next(op.get()), op->settings.context);
-      ir::Value* seed = derived(builder, op->result(), builder.replica_index());
-      return derived(builder, seed, builder.scalar(DType::kI32, kSeedOfRounding));
+      return derived(builder, op->result(), builder.scalar(DType::kI32, kSeedOfRounding));
     }
     throw Error(ErrorCode::kInvalidIr,
                 fmt::format("no seed: @{} rounds at random, and loads nothing from the stream '{}'.",

@@ -256,3 +256,46 @@ def test_gradients_are_rounded_too():
     assert len(gradient.unique()) == 2  # x * x lies between two halves
     assert_mean(gradient, (1 + 2**-10) ** 2)
     trainer.destroy()
+
+
+def momentum(parameters):
+    return poptorch.optim.SGD(parameters, lr=1e-3, momentum=0.9, use_combined_accum=False, accum_type=HALF, loss_scaling=8.0)
+
+
+def adam(parameters):
+    return poptorch.optim.AdamW(parameters, lr=1e-3, accum_type=HALF, loss_scaling=8.0)
+
+
+@pytest.mark.parametrize("make", [momentum, adam])
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_replicas_keep_the_same_weights(make, accumulation, is_sharded):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(16, 16, bias=False).half()
+
+        def forward(self, x):
+            loss = (self.layer(x).float() ** 2).mean()
+            return self.layer.weight.float().unsqueeze(0), poptorch.identity_loss(loss, reduction="none")
+
+    options = options_of().replicationFactor(2).outputMode(poptorch.OutputMode.All)
+    options.Training.gradientAccumulation(accumulation)
+    if is_sharded:
+        location = poptorch.TensorLocationSettings().minElementsForReplicatedTensorSharding(2)
+        options.TensorLocations.setOptimizerLocation(location.useReplicatedTensorSharding(True))
+    net = Net()
+    trainer = poptorch.trainingModel(net, options, make(net.parameters()))
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(10):
+        weights, _ = trainer(torch.randn(4 * accumulation, 16, generator=generator).half())
+    assert torch.equal(weights[0], weights[accumulation])  # of the two replicas, in their last micro-batch but one
+    assert not torch.equal(weights[0], Net().layer.weight.float())
+    trainer.destroy()
+
+
+def test_products_of_a_scatter_are_arithmetic():
+    x = torch.full((COUNT,), 1.1, dtype=HALF)
+    index = torch.arange(COUNT)
+    assert_mean(run(lambda x: x.scatter_reduce(0, index, x, "prod"), x), x[0].double() ** 2)

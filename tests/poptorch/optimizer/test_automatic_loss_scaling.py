@@ -345,3 +345,28 @@ def test_other_settings_that_mean_nothing_are_refused():
     assert text.startswith("unsupported tracking of gradients [IPU-E414]: ")
     text = refused(Product(), options_of(updatePeriod=0), X)
     assert text.startswith("update period out of range [IPU-E414]: automaticLossScalingSettings.updatePeriod is 0, ")
+
+
+@pytest.mark.parametrize("more", [1.0, 4096.0])
+def test_the_scaling_of_a_float16_loss_stays_a_float16_number(more):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(8, 8).half()
+
+        def forward(self, x):
+            return poptorch.identity_loss((self.layer(x) ** 2).mean(), reduction="none")
+
+    net = Net()
+    options = options_of(gradientTensorTrackingMethod=1)  # the gradient of the loss does not count
+    trainer = poptorch.trainingModel(net, options, poptorch.optim.SGD(net.parameters(), lr=0.01, loss_scaling=1024.0))
+    x = torch.randn(512, 8, generator=torch.Generator().manual_seed(1)).half()
+    for _ in range(10):
+        assert trainer(x).isfinite().all()
+        assert trainer.getAnchoredTensor("ls") <= 65504
+    trainer.setOptimizer(poptorch.optim.SGD(net.parameters(), lr=0.01, loss_scaling=1024.0 * more))
+    for _ in range(3):
+        assert trainer(x).isfinite().all()
+    assert net.layer.weight.isfinite().all()
+    trainer.destroy()
