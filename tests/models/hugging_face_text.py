@@ -156,8 +156,16 @@ def mixtral(**how):
 
 
 def modern_bert(**how):
+    """Each window reaches a word that is no padding: eager attention of none is NaN."""
     config = transformers.ModernBertConfig(
-        **TEXT, **SIZES, num_labels=CLASSES, global_attn_every_n_layers=2, local_attention=8, **how
+        **TEXT,
+        **SIZES,
+        cls_token_id=1,
+        sep_token_id=2,
+        num_labels=CLASSES,
+        global_attn_every_n_layers=2,
+        local_attention=12,
+        **how,
     )
     return ByPosition(transformers.ModernBertForSequenceClassification(config), TEXT_NAMES)
 
