@@ -24,6 +24,9 @@ HEAD = """# Models
 Made by `scripts/model_table.py` from the results of `tests/models`; not to be edited. Small models of transformers {version}
 (two layers, 32 wide, random weights: no downloads) as their users write them, with the implementations of attention they have.
 
+`examples/hf_bert.py` and `examples/transformer_lm.py` are whole programs, `tests/models/test_trainer.py` is a `Trainer`; models may
+also be wrapped as they are and called with keywords, and then give their own kinds of results.
+
 - *inference* gives the distance of the scores from those of torch in double precision, over the norm of these, and that of torch in
   single precision beside it; the test bounds it by three times torch's and a millionth.
 - *training* compares the losses and all weights after each of some updates with SGD in the same way.

@@ -157,7 +157,7 @@ SEQUENCES = {
         heard,
         "model.wav2vec2.encoder.layers.1",
         ATTENTIONS,
-        "labels not given to the model: `ctc_loss` beside it",
+        "`layerdrop=0`, `apply_spec_augment=False`; the labels go to a `ctc_loss` beside the model, which looks at their values",
     ),
     "CLIPModel": Model(clip, captioned, "model.vision_model", ATTENTIONS, "`poptorch.identity_loss` around the loss"),
 }

@@ -139,6 +139,37 @@ def qwen2(**how):
     return ByPosition(transformers.Qwen2ForCausalLM(config), TEXT_NAMES)
 
 
+def gemma2(**how):
+    config = transformers.Gemma2Config(**DECODER, head_dim=8, query_pre_attn_scalar=8, sliding_window=8, **how)
+    return ByPosition(transformers.Gemma2ForCausalLM(config), TEXT_NAMES)
+
+
+def phi3(**how):
+    return ByPosition(transformers.Phi3ForCausalLM(transformers.Phi3Config(**DECODER, **how)), TEXT_NAMES)
+
+
+def mixtral(**how):
+    config = transformers.MixtralConfig(
+        **DECODER, num_local_experts=4, num_experts_per_tok=2, experts_implementation="batched_mm", **how
+    )
+    return ByPosition(transformers.MixtralForCausalLM(config), TEXT_NAMES)
+
+
+def modern_bert(**how):
+    """Each window reaches a word that is no padding: eager attention of none is NaN."""
+    config = transformers.ModernBertConfig(
+        **TEXT,
+        **SIZES,
+        cls_token_id=1,
+        sep_token_id=2,
+        num_labels=CLASSES,
+        global_attn_every_n_layers=2,
+        local_attention=12,
+        **how,
+    )
+    return ByPosition(transformers.ModernBertForSequenceClassification(config), TEXT_NAMES)
+
+
 def mamba(**how):
     config = transformers.MambaConfig(
         vocab_size=WORDS, hidden_size=32, state_size=8, num_hidden_layers=2, use_cache=False, **how
@@ -155,11 +186,20 @@ TEXTS = {
     "DebertaV2ForSequenceClassification": Model(
         deberta, classified, "model.deberta.encoder.layer.1", ("eager",), '`problem_type="single_label_classification"`'
     ),
+    "ModernBertForSequenceClassification": Model(modern_bert, classified, "model.model.layers.1"),
     "GPT2LMHeadModel": Model(gpt2, continued, "model.transformer.h.1"),
     "GPTNeoForCausalLM": Model(gpt_neo, continued, "model.transformer.h.1", ("eager",)),
     "OPTForCausalLM": Model(opt, continued, "model.model.decoder.layers.1"),
     "LlamaForCausalLM": Model(llama, continued, "model.model.layers.1"),
     "MistralForCausalLM": Model(mistral, continued, "model.model.layers.1"),
     "Qwen2ForCausalLM": Model(qwen2, continued, "model.model.layers.1"),
+    "Gemma2ForCausalLM": Model(gemma2, continued, "model.model.layers.1", ("eager",)),
+    "Phi3ForCausalLM": Model(phi3, continued, "model.model.layers.1"),
+    "MixtralForCausalLM": Model(
+        mixtral,
+        continued,
+        "model.model.layers.1",
+        switches='`experts_implementation="batched_mm"`: the others ask which words an expert has',
+    ),
     "MambaForCausalLM": Model(mamba, continued, "model.backbone.layers.1", ("none",)),
 }

@@ -12,6 +12,7 @@ pytest.importorskip("transformers", reason="models of transformers need that pac
 
 import poptorch
 from hugging_face import MODELS
+from hugging_face_inputs import TEXT_NAMES
 from reference import assert_follows_rule, compare_training, to_double
 
 pytestmark = pytest.mark.slow
@@ -96,3 +97,17 @@ def test_pipeline_follows_torch(name, attention):
         accumulation=4,
         steps=1,
     )
+
+
+def test_a_model_as_it_is_takes_keywords_and_gives_its_own_kind_of_result():
+    model = make("BertForSequenceClassification", "sdpa").model.eval()
+    inputs = dict(
+        zip(TEXT_NAMES, MODELS["BertForSequenceClassification"].inputs(ROWS, torch.Generator().manual_seed(4)))
+    )
+    run = poptorch.inferenceModel(copy.deepcopy(model), options())
+    ours = run(**inputs)
+    run.destroy()
+    with torch.no_grad():
+        theirs, exact = model(**inputs), copy.deepcopy(model).double()(**inputs)
+    assert type(ours) is type(theirs) and list(ours) == list(theirs)
+    assert_follows_rule(ours.logits, theirs.logits, exact.logits, "scores")

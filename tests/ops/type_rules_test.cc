@@ -238,11 +238,13 @@ TEST_F(TypeRules, UnsupportedArgumentsAreNamed) {
             prefix + "matmul: integer operands; convert them to float first.");
 }
 
-TEST_F(TypeRules, EmptySlicesAreRefused) {
-  EXPECT_EQ(
-      import_refusal("slice.Tensor",
-                     {{"self", input(f32({4, 3}))}, {"start", int64_t{2}}, {"end", int64_t{2}}}, f32({0, 3})),
-      "empty slice [IPU-E201]: slice of f32[4,3] along dimension 0 from 2 to 2 has no elements");
+TEST_F(TypeRules, EmptySlicesAreTensorsWithoutElements) {
+  for (int64_t end : {2, 1}) {
+    LiteralCall slice(graph_, "slice.Tensor",
+                      {{"self", input(f32({4, 3}))}, {"start", int64_t{2}}, {"end", end}}, {f32({0, 3})});
+    slice.import();
+    EXPECT_EQ(slice.results()[0]->type(), f32({0, 3}));
+  }
 }
 
 TEST_F(TypeRules, TransposedFactorsAreReadInPlace) {

@@ -88,12 +88,8 @@ void import_slice(AtenImportCall& call) {
   const int64_t start = call.has("start") ? place(call.clamped_integer("start")) : 0;
   const int64_t end = call.has("end") ? place(call.clamped_integer("end")) : length;
   if (step < 1) call.unsupported(fmt::format("a slice with step {}; use torch.flip to reverse", step));
-  if (end <= start) {
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("empty slice: slice of {} along dimension {} from {} to {} has no elements",
-                            ir::to_string(x->type()), dim, start, end));
-  }
-  call.set_result(0, sliced(call, x, dim, start, (end - start + step - 1) / step, step));
+  const int64_t size = end <= start ? 0 : (end - start + step - 1) / step;  // none are a tensor, too
+  call.set_result(0, sliced(call, x, dim, start, size, step));
 }
 
 // Python's slice of some dimensions, backwards too; attributes before version 10, operands from then on.

@@ -26,12 +26,12 @@ capturing = poptorch_core.WaitLock("the capture of a model")
 
 
 def _native_call(executable, result, names, values, keywords, defaults):
-    """The call for arguments that are tensors and a result that is a tensor or a tuple of them; None for others.
+    """The call for arguments that are tensors and a result that is a tensor or a tuple of several; None for others.
 
     Arguments behind the tensors are left out in such a call: they must have been compiled with their defaults.
     """
     flat_result = isinstance(result, torch.Tensor) or (
-        type(result) is tuple and all(isinstance(member, torch.Tensor) for member in result)
+        type(result) is tuple and len(result) != 1 and all(isinstance(member, torch.Tensor) for member in result)
     )
     count = next((i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)), len(values))
     flat = flat_result and not any(keywords[:count])

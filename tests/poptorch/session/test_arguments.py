@@ -165,6 +165,26 @@ def test_nested_structures_keep_their_types():
     assert result.b[1][1:] == ("label", None, 7)
 
 
+class InTuple(torch.nn.Module):
+    """Its result is a tuple of `count` tensors."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def forward(self, value):
+        return tuple(value + i for i in range(self.count))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_tuples_stay_tuples_in_every_call(count):
+    value = x()
+    run = poptorch.inferenceModel(InTuple(count))
+    for result in (run(value), run(value), run(value=value)):
+        assert type(result) is tuple and len(result) == count
+        torch.testing.assert_close(result[0], value)
+
+
 class Box:
     def __init__(self, tensor):
         self.tensor = tensor
