@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autodiff/in_graph.h"
 #include "ir/regions.h"
 #include "ops/definition/effects.h"
 #include "ops/definition/op_def.h"
@@ -29,8 +30,9 @@ ir::Op* clone_op(const ir::Op& op, ir::Graph& into, ir::Op* before,
   return copy;
 }
 
-// An op that shows its operand and is that itself.
+// An op whose results are its first operands: one that prints, or a gradient of the user's own.
 bool only_shows(const ir::Op& op) {
+  if (op.is(kCustomGradient)) return true;
   const ops::OpDef* def = ops::definition(op);
   return def != nullptr && def->family == "debug";
 }
@@ -83,7 +85,7 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
           "in a body of a loop or branch, whose operations the backward pass repeats; what "
           "prints or calls the host is not repeated");
     order.push_back(&op);
-    for (int i = 0; i < op.operand_count(); ++i) {
+    for (int i = 0; i < (only_shows(op) ? op.result_count() : op.operand_count()); ++i) {
       ir::Value* operand = op.operand(i);
       if (operand == nullptr) continue;
       if (operand->producer() != nullptr) {
@@ -98,7 +100,7 @@ void recompute_forward_values(const ir::Graph& graph, GradInfo& info) {
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const ir::Op& op = **at;
     if (only_shows(op))
-      values[op.result()] = values.at(op.operand(0));
+      for (int i = 0; i < op.result_count(); ++i) values[op.result(i)] = values.at(op.operand(i));
     else
       clone_op(op, backward, first, values);
   }

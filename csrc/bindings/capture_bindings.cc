@@ -167,6 +167,9 @@ void define_capture(py::module_& m) {
           py::arg("outputs"), py::arg("upstream"), py::arg("inputs"), py::arg("create_graph"))
       .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
+      .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().host_value(t).defined(); })
+      .def("note_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().note_slice(t); })
+      .def("settle_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().settle_slice(t); })
       .def(
           "distance",
           [](tf::Capture& c, const at::Tensor& from, const at::Tensor& to) {

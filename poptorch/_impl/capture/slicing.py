@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 
 import torch
@@ -14,8 +15,12 @@ def _is_of_graph(capture, bound):
     return isinstance(bound, torch.Tensor) and capture.core.holds(bound)
 
 
+def _is_unknown(capture, bound):
+    return _is_of_graph(capture, bound) and not capture.core.knows(bound)
+
+
 def _is_dynamic(capture, part):
-    return isinstance(part, slice) and (_is_of_graph(capture, part.start) or _is_of_graph(capture, part.stop))
+    return isinstance(part, slice) and (_is_unknown(capture, part.start) or _is_unknown(capture, part.stop))
 
 
 def _dimensions_of(part):
@@ -58,6 +63,8 @@ def _bounds(capture, part):
             "element."
         )
     step = 1 if part.step is None else part.step
+    if _is_of_graph(capture, step) and capture.core.knows(step):
+        step = int(step)
     if not isinstance(step, int) or step < 1:
         raise errors.create_error(f"step of a slice: x[a:b:c] with tensors as bounds needs a step c (int) of at least 1, got {step!r}")
     return start, size, step
@@ -66,15 +73,19 @@ def _bounds(capture, part):
 def dynamic_getitem(original: typing.Any) -> typing.Any:
     """`Tensor.__getitem__` that knows slices with bounds of the program."""
 
+    @functools.wraps(original)
     def getitem(self, index):
         capture = capture_state.active()
         parts = index if isinstance(index, tuple) else (index,)
         if capture is None or not any(_is_dynamic(capture, part) for part in parts):
+            if torch.overrides.has_torch_function((self,)):  # sees torch's own method, not this one
+                return torch.overrides.handle_torch_function(original, (self,), self, index)
             return original(self, index)
         others = list(parts)
         for place, dim in _dynamic_parts(capture, self, parts):
             start, size, step = _bounds(capture, parts[place])
             self = slices_and_points.dynamic_slice(self, dim, start, size, step)
+            capture.core.note_slice(self)
             others[place] = slice(None)
         return original(self, tuple(others))
 
@@ -84,11 +95,16 @@ def dynamic_getitem(original: typing.Any) -> typing.Any:
 def dynamic_setitem(original: typing.Any) -> typing.Any:
     """`Tensor.__setitem__` that knows them."""
 
+    @functools.wraps(original)
     def setitem(self, index, value):
         capture = capture_state.active()
         parts = index if isinstance(index, tuple) else (index,)
         if capture is None or not any(_is_dynamic(capture, part) for part in parts):
+            if torch.overrides.has_torch_function((self, value)):
+                return torch.overrides.handle_torch_function(original, (self, value), self, index, value)
             return original(self, index, value)
+        if isinstance(value, torch.Tensor):
+            capture.core.settle_slice(value)  # what `x[a:b] += y` has written
         (place, dim), *_ = _dynamic_parts(capture, self, parts)
         start, size, step = _bounds(capture, parts[place])
         rows = slices_and_points.dynamic_slice(self, dim, start, size, 1)

@@ -649,3 +649,89 @@ def test_a_body_that_fails_leaves_nothing_behind(capfd):
 
     assert torch.equal(infer(function, X), X + 2)
     assert "never" not in capfd.readouterr().err
+
+
+# --- what stands in bodies
+
+
+def test_a_constant_written_in_a_body():
+    def forward(self, x):
+        def body(h):
+            constant = torch.zeros(3)
+            h = h + constant
+            constant[1] = 2.0
+            return h + constant
+
+        return poptorch.for_loop(2, body, [x])[0]
+
+    agree(forward, X)
+
+
+def test_a_constant_first_made_in_a_body_may_be_written_after_the_loop():
+    def forward(self, x):
+        made = []
+
+        def body(h):
+            if not made:
+                made.append(torch.zeros(3))
+            return h + made[0]
+
+        (y,) = poptorch.for_loop(2, body, [x])
+        made[0][0:2] = y[0, 0:2]
+        return y + made[0]
+
+    agree(forward, X)
+
+
+class Tripled(torch.autograd.Function):
+    @staticmethod
+    def forward(context, a):
+        context.save_for_backward(a)
+        return a * a
+
+    @staticmethod
+    def backward(context, upstream):
+        (a,) = context.saved_tensors
+        return upstream * a * 3
+
+
+def test_a_users_own_gradient_in_a_trained_body():
+    class Net(torch.nn.Module):
+        def __init__(self, is_rolled):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([0.5, -0.25, 1.0]))
+            self.is_rolled = is_rolled
+
+        def forward(self, x):
+            def body(h):
+                return torch.tanh(Tripled.apply(h * self.weight) + h)
+
+            if self.is_rolled:
+                (x,) = poptorch.for_loop(3, body, [x])
+            else:
+                x = body(body(body(x)))
+            return poptorch.identity_loss(x, "sum")
+
+    weights = []
+    for is_rolled in (True, False):
+        net = Net(is_rolled)
+        step = poptorch.trainingModel(net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1))
+        for _ in range(3):
+            step(X)
+        weights.append(net.weight.detach().clone())
+        step.destroy()
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(weights[0], torch.tensor([0.5, -0.25, 1.0]), atol=1e-3)
+
+
+def test_a_print_that_nobody_reads_does_not_print_in_a_body_either(capfd):
+    def forward(self, x):
+        def body(h):
+            poptorch.ipu_print_tensor(h * 2, "dropped")
+            return poptorch.ipu_print_tensor(h + 1, "kept")
+
+        return poptorch.for_loop(2, body, [x])[0]
+
+    infer(forward, X)
+    shown = capfd.readouterr().err
+    assert shown.count("kept") == 2 and "dropped" not in shown

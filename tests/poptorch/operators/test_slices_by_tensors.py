@@ -97,6 +97,59 @@ def test_gradients_go_through():
     assert torch.equal(model.w.detach(), wanted)
 
 
+def test_bounds_that_are_products():
+    given = infer(lambda x, t: x[:, t * 4 : (t + 1) * 4] + x[:, 4 * t : t * 4 + 4], X, at(1))
+    assert torch.equal(given, 2 * X[:, 4:8])
+
+
+def test_a_buffer_that_is_never_written_is_a_plain_bound():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.tensor(3))
+
+        def forward(self, x):
+            y = x.clone()
+            y[:, : self.n] = 0
+            return x[:, : self.n], x[:, self.n :: self.n], y
+
+    expected = X.clone()
+    expected[:, :3] = 0
+    first, rest, written = poptorch.inferenceModel(Net())(X)
+    assert torch.equal(first, X[:, :3]) and torch.equal(rest, X[:, 3::3]) and torch.equal(written, expected)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda y, t: y[:, t : t + 4].mul_(2), lambda y, t: y[:, t : t + 4][0].fill_(1), lambda y, t: y[0, t : t + 4].zero_()],
+)
+def test_a_write_that_would_be_lost_is_an_error(write):
+    def forward(x, t):
+        y = x.clone()
+        write(y, t)
+        return y
+
+    with pytest.raises(poptorch.Error, match=r"test_slices_by_tensors\.py:\d+: .*write to a slice at a run-time place"):
+        infer(forward, X, at(3))
+    assert torch.equal(infer(lambda x, t: x[:, t : t + 4].clone().mul_(2), X, at(3)), X[:, 3:7] * 2)
+
+
+def test_handlers_of_torch_functions_see_torchs_own_method():
+    method = torch.Tensor.__getitem__
+    seen = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), keywords=None):
+            seen.append(function is method)
+            return function(*arguments, **(keywords or {}))
+
+    def forward(x):
+        with Watch():
+            return x[0]
+
+    assert torch.equal(infer(forward, X), X[0]) and any(seen)
+
+
 def test_host_tensors_as_bounds_stay_plain():
     stop = torch.tensor(5)
     assert torch.equal(infer(lambda x: x[:, torch.tensor(1, device="cpu") : stop], X), X[:, 1:5])

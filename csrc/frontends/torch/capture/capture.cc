@@ -189,6 +189,10 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
     leave();
     raise_unsupported("");
   }
+  if (memory_.has_lost_writes()) {
+    leave();
+    memory_.refuse_lost_writes();
+  }
   auto result = std::make_unique<Captured>();
   result->training = training_;
   builder_.settings = {};

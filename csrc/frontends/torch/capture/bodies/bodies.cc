@@ -82,7 +82,8 @@ void Bodies::collect(Body& body) {
   ir::Graph& graph = *capture_.graph();
   for (const ir::Op* op = graph.ops().back().get(); op != body.stand_in; op = graph.previous(op)) {
     inside.insert(op);
-    bool is_needed = !is_left_behind(*op) && ops::has_side_effects(*op);
+    // A print that nobody reads does not print outside of bodies either.
+    bool is_needed = !is_left_behind(*op) && ops::has_side_effects(*op) && !op->is("print_tensor");
     for (int i = 0; i < op->result_count(); ++i) is_needed |= wanted.contains(op->result(i));
     if (!is_needed) continue;
     body.ops.push_back(op);

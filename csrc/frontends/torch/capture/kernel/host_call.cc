@@ -20,6 +20,22 @@ void count_writes(const OpInfo& info, Stack* stack) {
   }
 }
 
+at::Tensor viewed_argument(const OpInfo& info, const Stack& stack) {
+  if (info.viewed < 0) return {};
+  const c10::IValue& argument = stack[stack.size() - info.arguments() + static_cast<size_t>(info.viewed)];
+  return argument.isTensor() ? argument.toTensor() : at::Tensor();
+}
+
+// The same key lets views share the count of writes of what they look at.
+void share_versions(const OpInfo& info, const at::Tensor& viewed, const Stack& stack) {
+  if (!viewed.defined() || viewed.is_inference()) return;
+  for (size_t i = stack.size() - info.returns(); i < stack.size(); ++i)
+    for_each_tensor(stack[i], [&](const at::Tensor& t) {
+      if (!t.is_inference() && !t.is_same(viewed) && t.is_alias_of(viewed))
+        t.unsafeGetTensorImpl()->set_version_counter(viewed.unsafeGetTensorImpl()->version_counter());
+    });
+}
+
 }  // namespace
 
 at::Tensor host_of(const at::Tensor& t) {
@@ -44,10 +60,12 @@ void run_on_host(const OpInfo& info, Stack* stack) {
     }
   }
   count_writes(info, stack);
+  const at::Tensor looked_at = viewed_argument(info, *stack);  // its host tensor by now
   {
     WithoutCapture below;
     info.op.callBoxed(stack);
   }
+  share_versions(info, looked_at, *stack);
   at::Tensor viewed;
   if (info.viewed >= 0 && arguments[info.viewed].isTensor()) viewed = arguments[info.viewed].toTensor();
   IpuTensorImpl* parent = viewed.defined() ? impl_of(viewed) : nullptr;
@@ -72,8 +90,12 @@ void run_on_host(const OpInfo& info, Stack* stack) {
 
 void forward_to_cpu(const OpInfo& info, Stack* stack) {
   count_writes(info, stack);
-  WithoutCapture below;
-  info.op.callBoxed(stack);
+  const at::Tensor looked_at = viewed_argument(info, *stack);
+  {
+    WithoutCapture below;
+    info.op.callBoxed(stack);
+  }
+  share_versions(info, looked_at, *stack);
 }
 
 void forward_to_meta(const OpInfo& info, Stack* stack) {

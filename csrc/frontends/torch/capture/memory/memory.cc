@@ -192,12 +192,35 @@ void Memory::promote(const std::shared_ptr<Slot>& slot) {
 void Memory::enter_graph(const std::shared_ptr<Base>& base) {
   base->on_host = false;
   base->capture = capture_;
+  base->body = body_being_captured();
   ++base->generation;
   promoted_.push_back(base);
 }
 
+void Memory::note_slice(const at::Tensor& t) {
+  if (const std::shared_ptr<Slot> slot = slot_of(t)) slot->base->slice_line = current_user_line();
+}
+
+void Memory::settle_slice(const at::Tensor& t) {
+  const std::shared_ptr<Slot> slot = slot_of(t);
+  if (slot == nullptr || slot->base->slice_line.empty()) return;
+  std::erase(written_slices_, slot->base);
+}
+
+void Memory::refuse_lost_writes() const {
+  if (written_slices_.empty()) return;
+  throw Error(ErrorCode::kCapture,
+              "write to a slice at a run-time place: x[a:b] with tensors as bounds is a copy, and what is "
+              "written to it does not reach x.\n"
+              "  try:      x[a:b] = value or x[a:b] += value, or clone() the slice if x is to stay")
+      .at(written_slices_.front()->slice_line);
+}
+
 void Memory::write(const at::Tensor& t, ir::Value* value) {
   std::shared_ptr<Slot> slot = slot_of(t);
+  if (slot != nullptr && !slot->base->slice_line.empty() &&
+      std::find(written_slices_.begin(), written_slices_.end(), slot->base) == written_slices_.end())
+    written_slices_.push_back(slot->base);
   bool replaces_all = false;
   refuse_outer_write(slot == nullptr ? nullptr : slot->base.get());
   if (slot == nullptr) {

@@ -47,6 +47,12 @@ class Memory {
   ir::Value* read(const at::Tensor& t);
   void write(const at::Tensor& t, ir::Value* value);
   ir::Value* value_of(const std::shared_ptr<Slot>& slot);  // of memory, whatever the tensor over it is
+  // `t` is a slice at a run-time place, a copy: a write to it is an error at the end unless it is settled, as the
+  // assignment behind `x[a:b] += y` does.
+  void note_slice(const at::Tensor& t);
+  void settle_slice(const at::Tensor& t);
+  bool has_lost_writes() const { return !written_slices_.empty(); }
+  void refuse_lost_writes() const;
   at::Tensor new_tensor(const TensorMeta& meta, ir::Value* value);
   at::Tensor new_view(const TensorMeta& meta, const at::Tensor& of, std::shared_ptr<ViewStep> step,
                       size_t result, ir::Value* value);
@@ -84,7 +90,8 @@ class Memory {
       storages_;                                 // of states and written tensors
   std::vector<at::Tensor> kept_;                 // written tensors, whose storages are keys
   std::vector<std::shared_ptr<Base>> promoted_;  // host memory that became graph values
-  std::vector<int64_t> open_bodies_;             // innermost last
+  std::vector<std::shared_ptr<Base>> written_slices_;
+  std::vector<int64_t> open_bodies_;  // innermost last
 };
 
 }  // namespace ipu::frontends::torch_frontend

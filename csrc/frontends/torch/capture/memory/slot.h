@@ -7,6 +7,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ir/module.h"
@@ -28,6 +29,7 @@ struct Base {
   uint64_t capture = 0;     // the capture its graph value belongs to
   int state = -1;           // index of the state it is, in that capture
   int64_t body = body_being_captured();  // where the memory came into being
+  std::string slice_line;                // of the user, where it is a slice at a run-time place
 };
 
 // How views are made from their parent: one call of a view op, shared by all its results. Tensor arguments

@@ -28,27 +28,32 @@ std::optional<int64_t> integer_of(const ir::Value& value) {
   }
 }
 
+// factor * base + offset
 struct Place {
   const ir::Value* base;
-  int64_t offset;
+  int64_t factor = 1, offset = 0;
 };
 
-// What a bound counts from, through sums with constants and changes of shape.
+// What a bound counts from, through sums and products with constants and changes of shape or integer type.
 Place place_of(const ir::Value& bound) {
-  Place place{&bound, 0};
+  Place place{&bound};
   while (const ir::Op* op = place.base->producer()) {
     if (place.base->type().elements() != 1) break;
     const ir::Value* next = nullptr;
-    if (op->is("add") || op->is("sub")) {
-      const bool is_sum = op->is("add");
-      if (std::optional<int64_t> right = integer_of(*op->operand(1))) {
-        place.offset += is_sum ? *right : -*right;
-        next = op->operand(0);
-      } else if (std::optional<int64_t> left = integer_of(*op->operand(0)); left && is_sum) {
-        place.offset += *left;
-        next = op->operand(1);
+    if (op->is("add") || op->is("sub") || op->is("mul")) {
+      const ir::Value *left = op->operand(0), *right = op->operand(1);
+      std::optional<int64_t> constant = integer_of(*right);
+      next = left;
+      if (!constant && !op->is("sub")) {
+        constant = integer_of(*left);
+        next = right;
       }
-    } else if (op->is("reshape")) {
+      if (!constant) break;
+      if (op->is("mul"))
+        place.factor *= *constant;
+      else
+        place.offset += place.factor * (op->is("add") ? *constant : -*constant);
+    } else if (op->is("reshape") || (op->is("cast") && is_integer(op->operand(0)->type().dtype))) {
       next = op->operand(0);
     }
     if (next == nullptr) break;
@@ -61,7 +66,7 @@ Place place_of(const ir::Value& bound) {
 
 std::optional<int64_t> constant_distance(const ir::Value& from, const ir::Value& to) {
   const Place first = place_of(from), second = place_of(to);
-  if (first.base != second.base) return std::nullopt;
+  if (first.base != second.base || first.factor != second.factor) return std::nullopt;
   return second.offset - first.offset;
 }
 
