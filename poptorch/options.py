@@ -85,7 +85,11 @@ class _PrecisionOptions(OptionContainer):
     def setPartialsType(self, dtype: torch.dtype) -> Self:
         """Type of the partial sums of products and convolutions: torch.float32 or torch.float16; ValueError otherwise.
 
-        Partial sums are float32 here whatever is asked for. Replaces all convolution options.
+        With torch.float16, float16 products and convolutions round their sum to float16 after every 16 products
+        (docs/types.md); others are not affected. Replaces all convolution options.
+
+        Example:
+            >>> options.Precision.setPartialsType(torch.half)
         """
         names = {torch.float32: "float", torch.float16: "half"}
         if not isinstance(dtype, torch.dtype) or dtype not in names:

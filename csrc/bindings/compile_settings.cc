@@ -151,6 +151,8 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   s.compile.any_ipu_count = flag("any_ipu_count", false);
   if (d.contains("loss_scaling")) s.step.loss_scaling = loss_scaling_of(d["loss_scaling"].cast<py::dict>());
+  s.step.half_products = s.product_partials == "half";
+  s.step.half_convolutions = s.convolution_partials == "half";
   s.step.stochastic_rounding = flag("stochastic_rounding", false);
   if (d.contains("anchors")) {
     using Entry = std::tuple<std::string, std::string, int, int64_t>;

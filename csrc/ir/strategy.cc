@@ -23,8 +23,8 @@ IPU_FIELDS(ir::Strategy, field("blocks", &T::blocks), field("block_stages", &T::
            field("offload_after_each_phase", &T::offload_after_each_phase),
            field("activations_load_io", &T::activations_load_io),
            field("activations_store_io", &T::activations_store_io),
-           field("prefetch_depth", &T::prefetch_depth),
-           field("stochastic_rounding", &T::stochastic_rounding));
+           field("prefetch_depth", &T::prefetch_depth), field("stochastic_rounding", &T::stochastic_rounding),
+           field("half_products", &T::half_products), field("half_convolutions", &T::half_convolutions));
 
 }  // namespace ipu
 

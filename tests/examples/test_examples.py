@@ -148,6 +148,16 @@ def test_an_lstm_learns_to_remember():
     assert ipu == torch_ >= 500
 
 
+def test_three_aids_of_half_precision_do_what_they_are_for():
+    text = run(ROOT / "examples" / "half_precision.py")
+    moved = [int(share) for share in re.findall(r"loss scaling +\d+: +(\d+)% of the weights", text)]
+    assert moved[0] == 0 and moved[1] > 90
+    start, highest = map(int, re.search(r"from (\d+) to (\d+), losses", text).groups())
+    assert start == 128 and highest >= 16 * start
+    nearest, at_random = (float(fall) for fall in re.findall(r"lower by (-?[0-9.]+) after", text))
+    assert at_random > 0.02 and at_random > 4 * nearest
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
     first, second = (run(ROOT / "examples" / "train_digits.py") for _ in range(2))

@@ -93,6 +93,8 @@ ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
   strategy.block_ipus = plan.ipus;
   strategy.forward_stages = plan.forward_stages;
   strategy.stochastic_rounding = options.stochastic_rounding;
+  strategy.half_products = options.half_products;
+  strategy.half_convolutions = options.half_convolutions;
   strategy.schedule = options.schedule;
   if (options.training) strategy.recomputation = options.recomputation;
   // More would never be in use.

@@ -81,7 +81,8 @@ struct StepOptions {
   std::vector<Anchor> gradient_anchors, update_anchors;
   std::vector<Anchor> scaling_anchors;  // of the final loss scaling; `parameter` is empty
   LossScaling loss_scaling;
-  bool stochastic_rounding = false;  // of f16 results
+  bool stochastic_rounding = false;                       // of f16 results
+  bool half_products = false, half_convolutions = false;  // f16 partial sums of f16 products
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
   int replicas_of_process = 1;  // shards stay inside a process

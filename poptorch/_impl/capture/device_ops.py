@@ -116,7 +116,7 @@ def serializedMatMul(
         rhs: tensor `[..., K, N]`.
         mode: `poptorch.MatMulSerializationMode`: InputChannels cuts M, ReducingDim K, OutputChannels N.
         factor: number of slices (int >= 1, a divisor of that dimension); 0 together with `Disabled`.
-        keep_precision: sum the slices of ReducingDim in float32.
+        keep_precision: the products of the slices of ReducingDim are float32 and summed so; the sum is rounded once.
 
     Returns:
         Tensor `[..., M, N]` of the dtype of `lhs`.
@@ -161,6 +161,6 @@ def _in_slices(
         return torch.cat([torch.matmul(part, rhs) for part in lhs.chunk(factor, -2)], -2)
     if mode == modes.OutputChannels:
         return torch.cat([torch.matmul(lhs, part) for part in rhs.chunk(factor, -1)], -1)
-    products = (torch.matmul(left, right) for left, right in zip(lhs.chunk(factor, -1), rhs.chunk(factor, -2)))
-    parts = (part.float() if keep_precision else part for part in products)
-    return functools.reduce(torch.add, parts).to(lhs.dtype)
+    left, right = (lhs.float(), rhs.float()) if keep_precision else (lhs, rhs)
+    products = (torch.matmul(a, b) for a, b in zip(left.chunk(factor, -1), right.chunk(factor, -2)))
+    return functools.reduce(torch.add, products).to(lhs.dtype)

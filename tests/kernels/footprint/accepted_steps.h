@@ -94,6 +94,12 @@ inline KernelStep normal() {
 }
 inline KernelStep seed() { return {"random_seed", {u32({2}), i32({})}, {u32({2})}, {}}; }
 inline KernelStep dropout() { return {"dropout", {f32({9}), u32({2})}, {f32({9})}, {{"p", 0.5}}}; }
+inline KernelStep stochastic_round() {
+  return {"stochastic_round", {f32({9}), u32({2})}, {f16({9})}, {{"stream_id", int64_t{3}}}};
+}
+inline KernelStep half_partials() {
+  return {"half_partials_product", {f16({2, 3, 20}), f16({2, 20, 5}), f16({2, 3, 5})}, {f16({2, 3, 5})}, {}};
+}
 inline KernelStep pointwise(const PointwiseProgram& program, std::vector<TensorSpec> operands,
                             TensorSpec result) {
   return {"pointwise", std::move(operands), {std::move(result)}, program.to_attributes()};
@@ -138,6 +144,8 @@ inline std::vector<KernelStep> accepted_steps() {
                                 normal(),
                                 seed(),
                                 dropout(),
+                                stochastic_round(),
+                                half_partials(),
                                 sum(),
                                 {"random_uniform", {u32({2})}, {f32({9})}, {{"low", 0.0}, {"high", 2.0}}},
                                 {"random_bits", {u32({2})}, {u32({9})}, {{"stream_id", int64_t{3}}}},

@@ -298,6 +298,34 @@ TEST(FootprintOfRandom, RefusesADropoutOfAnotherSizeOrProbability) {
   expect_refused(
       dropout(), [](KernelStep& s) { s.attributes.erase("p"); }, "no attribute");
 }
+TEST(FootprintOfRandom, RefusesARoundingOfAnotherSizeOrType) {
+  expect_refused(
+      stochastic_round(), [](KernelStep& s) { s.results[0] = f16({10}); }, "another size");
+  expect_refused(
+      stochastic_round(), [](KernelStep& s) { s.results[0] = f32({9}); }, "types or layouts");
+  expect_refused(
+      stochastic_round(), [](KernelStep& s) { s.operands[1] = u32({3}); }, "types or layouts");
+}
+TEST(FootprintOfProducts, RefusesHalfPartialsThatDoNotFit) {
+  expect_refused(
+      half_partials(),
+      [](KernelStep& s) {
+        s.operands[1] = f16({2, 21, 5});
+      },
+      "do not fit");
+  expect_refused(
+      half_partials(),
+      [](KernelStep& s) {
+        s.operands[2] = f16({2, 3, 6});
+      },
+      "do not fit");
+  expect_refused(
+      half_partials(),
+      [](KernelStep& s) {
+        s.results[0] = f32({2, 3, 5});
+      },
+      "do not fit");
+}
 
 }  // namespace
 }  // namespace ipu::kernels

@@ -188,7 +188,11 @@ def trained(ipus, strategy, **training):
 
 def test_training_gives_the_same_bits_however_it_is_placed():
     expected = trained(1, poptorch.ShardedExecution)
-    for ipus, strategy in ((1, poptorch.PipelinedExecution), (2, poptorch.ShardedExecution), (2, poptorch.PipelinedExecution)):
+    for ipus, strategy in (
+        (1, poptorch.PipelinedExecution),
+        (2, poptorch.ShardedExecution),
+        (2, poptorch.PipelinedExecution),
+    ):
         others = trained(ipus, strategy)
         assert all(torch.equal(expected[name], others[name]) for name in expected), (ipus, strategy)
 

@@ -101,9 +101,7 @@ def test_gradients_of_all_micro_batches_and_replicas_count():
     # One large element of 40: of 8 micro-batches, or of 4 on 2 replicas each.
     for accumulation, replicas in ((8, 1), (4, 2)):
         for proportion, factor in ((0.025, 2), (0.024, 0.5)):
-            options = options_of(
-                accumulation=accumulation, replicas=replicas, thresholdUpperCountProportion=proportion
-            )
+            options = options_of(accumulation=accumulation, replicas=replicas, thresholdUpperCountProportion=proportion)
             assert factors(options, [xs], module=Rows()) == [1, factor]
 
 

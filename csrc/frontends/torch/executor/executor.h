@@ -43,8 +43,8 @@ struct CompileSettings {
   std::vector<AnchorRequest> anchors;
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
-  int64_t io_tiles = 0;                                                    // reserved on each IPU
-  std::string product_partials = "float", convolution_partials = "float";  // shown, without effect
+  int64_t io_tiles = 0;  // reserved on each IPU
+  std::string product_partials = "float", convolution_partials = "float";
 };
 
 // What may still be said after compiling, or about a program from a file.

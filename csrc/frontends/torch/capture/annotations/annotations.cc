@@ -155,9 +155,17 @@ int64_t Annotations::end_multi_conv(const Attributes& settings) {
         ErrorCode::kAnnotation,
         "empty MultiConv: no convolution was captured inside a poptorch.MultiConv.\n  try:      call the "
         "convolutions inside the with statement");
-  for (ir::Op* op : convolutions) {
-    op->settings.outline.set("multi_conv", multi_convs_);
-    for (const auto& [name, value] : settings) op->settings.outline.set("multi_conv." + name, value);
+  const Attribute* partials = settings.find("partialsTypes");
+  for (size_t i = 0; i < convolutions.size(); ++i) {
+    Attributes& outline = convolutions[i]->settings.outline;
+    outline.set("multi_conv", multi_convs_);
+    for (const auto& [name, value] : settings) outline.set("multi_conv." + name, value);
+    if (partials == nullptr) continue;
+    // A list of another length is an error of who gave it.
+    if (const auto* each = std::get_if<std::vector<std::string>>(partials); each == nullptr)
+      outline.set("multi_conv_partials", *partials);
+    else if (i < each->size())
+      outline.set("multi_conv_partials", (*each)[i]);
   }
   ++multi_convs_;
   return static_cast<int64_t>(convolutions.size());

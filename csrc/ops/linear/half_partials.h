@@ -1,0 +1,18 @@
+// Products and convolutions of f16 with f16 partial sums (docs/types.md): what they become, as products that start from a
+// sum. For the pass that follows Precision.setPartialsType and MultiConv.partialsTypes.
+#pragma once
+
+#include "ir/builder.h"
+
+namespace ipu::ops {
+
+// Builds what `op` computes with f16 partials where the builder stands; nullptr when it is no f16 product or convolution
+// whose partials can be chosen (recurrent layers and attention keep theirs).
+ir::Value* build_with_half_partials(ir::Builder& builder, const ir::Op& op);
+
+// Its parts: a [B, M, K] · b [B, K, N] + start; the same from 0; convolutions (half_partials_conv.cc).
+ir::Value* half_partials_product(ir::Builder& builder, ir::Value* a, ir::Value* b,
+                                 ir::Value* start = nullptr);
+ir::Value* conv_with_half_partials(ir::Builder& builder, const ir::Op& op);
+
+}  // namespace ipu::ops
