@@ -67,7 +67,7 @@ def page(found, version):
         if errors:
             inference = f"{inference}: {errors['error']} ({errors['error of torch']})"
         if updates:
-            training = f"{training}: {updates['updates']} updates"
+            training = f"{training}: {updates['updates']} update{'' if updates['updates'] == '1' else 's'}"
         pipeline, _ = found.get(("pipeline", model, attention), ("", {}))  # with one attention
         lines.append(f"| `{model}` | {attention} | {inference} | {training} | {pipeline} |")
     return HEAD.format(version=version) + "\n".join(lines) + "\n" + switches()
