@@ -35,7 +35,7 @@ void drop_unused_prints(ir::Graph& graph) {
   std::vector<ir::Op*> unused;
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
     if ((*at)->is("print_tensor") && (*at)->result()->uses().empty() && !(*at)->result()->is_output())
-      unused.push_back(at->get());
+      unused.push_back((*at).get());
   for (ir::Op* op : unused) graph.erase(op);
 }
 
