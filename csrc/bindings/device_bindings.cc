@@ -57,12 +57,13 @@ void define_device(py::module_& m) {
       executor, "tensor_names", [](const tf::Executor& e) { return e.tensor_names(); },
       "Names of everything that can be anchored.");
   add_method(
-      executor, "back_end_ir", [](const tf::Executor& e) { return e.back_end_ir(); },
+      executor, "back_end_ir",
+      [](const tf::Executor& e) { return without_gil([&] { return e.back_end_ir(); }); },
       "The program as the back end lists it (JSON).");
   add_method(
       executor, "debug_info",
       [](const tf::Executor& e) {
-        const std::vector<uint8_t> bytes = e.debug_info();
+        const std::vector<uint8_t> bytes = without_gil([&] { return e.debug_info(); });
         return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       },
       "Where the listed operations come from (CBOR).");
@@ -77,8 +78,8 @@ void define_device(py::module_& m) {
       [](tf::Executor& e, const std::vector<std::string>& names) { e.add_tensor_names(names); },
       "Names that the optimizer adds.");
   m.def(
-      "_getPopartIR", [](const tf::Executor& e) { return e.back_end_ir(); }, py::arg("executable"),
-      "The program as the back end lists it (JSON).");
+      "_getPopartIR", [](const tf::Executor& e) { return without_gil([&] { return e.back_end_ir(); }); },
+      py::arg("executable"), "The program as the back end lists it (JSON).");
   m.def(
       "_getTensorNames", [](const tf::Executor& e) { return e.tensor_names(); }, py::arg("executable"),
       "Names of the tensors of a program.");

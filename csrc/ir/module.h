@@ -1,10 +1,11 @@
 // The data structure of the IR: Module, Graph, Op, Value, and the tables a module owns.
 // One structure, two legal forms (authored, functional) and one text (docs/ir.md). No meaning of ops is known
 // here, except of the few structural ones in structure.h; definitions are in ops/. Ownership: a Module owns
-// its graphs and tables, a Graph owns its values and ops. Pointers to them are stable until the thing itself
-// is erased. All edits are O(1) in the size of the graph unless said.
+// its graphs and tables, a Graph owns its values and ops; their memory lies in pools of the module. Pointers to
+// them are stable until the thing itself is erased. All edits are O(1) in the size of the graph unless said.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -18,9 +19,17 @@
 #include <vector>
 
 #include "ir/settings.h"
+#include "ir/tables.h"
 #include "ir/type.h"
 #include "support/attributes.h"
+#include "support/inline_vector.h"
+#include "support/intrusive_list.h"
+#include "support/pool.h"
 #include "support/replica_grouping.h"
+
+namespace ipu::ops {
+struct OpDef;
+}
 
 namespace ipu::ir {
 
@@ -40,8 +49,8 @@ struct Use {
 class Value {
  public:
   const std::string& name() const { return name_; }
-  const Type& type() const { return type_; }
-  void set_type(Type type) { type_ = std::move(type); }
+  const Type& type() const { return *type_; }
+  void set_type(const Type& type);
   Op* producer() const { return producer_; }  // nullptr for a graph input
   int index() const { return index_; }        // result number, or input number
   Graph* graph() const { return graph_; }
@@ -62,13 +71,13 @@ class Value {
   friend class Graph;
   friend class Op;
   Value() = default;
-  std::string name_;
-  Type type_;
+  const Type* type_ = nullptr;  // of the module's table
   Op* producer_ = nullptr;
-  int index_ = 0;
   Graph* graph_ = nullptr;
-  std::vector<Use> uses_;
+  int index_ = 0;
   int output_count_ = 0;
+  std::string name_;
+  InlineVector<Use, 2> uses_;
 };
 
 // The order edges of one op: the ops of the same graph that run before it (authored form). Reads like a list of
@@ -103,31 +112,62 @@ class OrderEdges {
 
   OrderEdges(const OrderEdges&) = delete;
   OrderEdges& operator=(const OrderEdges&) = delete;
-  Iterator begin() const { return Iterator(earlier_.data()); }
-  Iterator end() const { return Iterator(earlier_.data() + earlier_.size()); }
-  size_t size() const { return earlier_.size(); }
-  bool empty() const { return earlier_.empty(); }
-  Op* operator[](size_t i) const { return earlier_[i].op; }
+  Iterator begin() const { return Iterator(earlier().data()); }
+  Iterator end() const { return Iterator(earlier().data() + earlier().size()); }
+  size_t size() const { return earlier().size(); }
+  bool empty() const { return lists_ == nullptr || lists_->earlier.empty(); }
+  Op* operator[](size_t i) const { return earlier()[i].op; }
   void push_back(Op* earlier);  // IPU_CHECK: another op of the same graph
   void clear();
-  bool has_later() const { return !later_.empty(); }  // whether an op is ordered after this one
+  bool has_later() const {
+    return lists_ != nullptr && !lists_->later.empty();
+  }  // is an op ordered after this one?
 
  private:
   friend class Graph;
   friend class Op;
+  struct Lists {
+    std::vector<Edge> earlier, later;
+  };
   explicit OrderEdges(Op* owner) : owner_(owner) {}
-  void unlink(size_t i);  // the edge of earlier_[i]; the last edge takes its place
+  Lists& lists() {
+    if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
+    return *lists_;
+  }
+  std::span<const Edge> earlier() const {
+    return lists_ == nullptr ? std::span<const Edge>() : std::span<const Edge>(lists_->earlier);
+  }
+  void unlink(size_t i);  // the edge of earlier()[i]; the last edge takes its place
   Op* owner_;
-  std::vector<Edge> earlier_, later_;
+  std::unique_ptr<Lists> lists_;  // nullptr: no edges, as nearly everywhere
 };
 
 // An operation. `kind` names a definition in ops/ ("matmul"), a structural op (structure.h), or something
 // unknown (opaque: parses, prints, verifies structurally, cannot run).
-class Op {
+class Op : private ListLinks<Op> {
+  struct Operand {
+    Value* value = nullptr;
+    size_t use = 0;  // position in value->uses_
+  };
+  struct Kind {
+    std::string name;
+    const StructuralKind* structure;
+    mutable std::atomic<const ops::OpDef*> definition = nullptr;
+  };
+  // First what sweeps over a graph read.
+  const Kind* kind_ = nullptr;
+  Graph* graph_ = nullptr;
+  InlineVector<Operand, 3> operands_;
+  InlineVector<Value*, 1> results_;
+  int64_t id_ = 0;
+  int64_t number_ = 0;  // place in the list, when graph_->is_numbered_
+
  public:
   const std::string& kind() const { return kind_->name; }  // interned: equal kinds share one string object
   bool is(std::string_view kind) const { return kind_->name == kind; }
   const StructuralKind* structure() const { return kind_->structure; }  // nullptr: not a structural op
+  // Of its kind, for ops::definition() alone: what it found there once.
+  std::atomic<const ops::OpDef*>& found_definition() const { return kind_->definition; }
   int64_t id() const { return id_; }  // stable within the graph, never reused
   Graph* graph() const { return graph_; }
 
@@ -138,8 +178,8 @@ class Op {
   void erase_operand(int i);  // O(operands)
   int result_count() const { return static_cast<int>(results_.size()); }
   Value* result(int i = 0) const { return results_[i]; }
-  Value* append_result(Type type, std::string_view name_hint = "");  // appended outputs of call sites
-  void erase_result(int i);                                          // IPU_CHECK: must be unused
+  Value* append_result(const Type& type, std::string_view name_hint = "");  // appended outputs of call sites
+  void erase_result(int i);                                                 // IPU_CHECK: must be unused
 
   Attributes attributes;
   Settings settings;
@@ -150,33 +190,23 @@ class Op {
  private:
   friend class Graph;
   friend class Value;
-  struct Operand {
-    Value* value = nullptr;
-    size_t use = 0;  // position in value->uses_
-  };
-  struct Kind {
-    std::string name;
-    const StructuralKind* structure;
-  };
+  friend class IntrusiveList<Op>;
   Op() : after(this) {}
   static const Kind* intern(std::string_view kind);
   void unlink(int i);
-  const Kind* kind_ = nullptr;
-  int64_t id_ = 0;
-  int64_t number_ = 0;  // place in the list, when graph_->is_numbered_
-  Graph* graph_ = nullptr;
-  std::vector<Operand> operands_;
-  std::vector<Value*> results_;
-  std::list<std::unique_ptr<Op>>::iterator position_;
 };
 
 // Order of `ops()` is one legal order of execution, not the schedule.
 class Graph {
  public:
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
   const std::string& name() const { return name_; }
   Module* module() const { return module_; }
 
-  Value* add_input(Type type, std::string_view name_hint = "");
+  Value* add_input(const Type& type, std::string_view name_hint = "");
   void erase_input(int i);  // IPU_CHECK: must be unused. Call sites are the caller's business. O(inputs)
   const std::vector<Value*>& inputs() const { return inputs_; }
   // Returns its index. Legal after the graph was called: call sites keep the results they have until
@@ -186,7 +216,7 @@ class Graph {
   void erase_output(int i);
   const std::vector<Value*>& outputs() const { return outputs_; }
 
-  using OpList = std::list<std::unique_ptr<Op>>;
+  using OpList = IntrusiveList<Op>;
   const OpList& ops() const { return ops_; }
   size_t op_count() const { return ops_.size(); }
   // Creates an op before `before` (nullptr: at the end). Result names: hint, or %N; made unique.
@@ -201,10 +231,16 @@ class Graph {
   // the other earlier ones. So an erasure costs O(operands + results + edges), and edges do not pile up.
   void erase(Op* op);
   void move_before(Op* op, Op* before);  // nullptr: to the end
-  Op* next(const Op* op) const;          // nullptr at the end
-  Op* previous(const Op* op) const;
+  // Moves the ops of `from` here, before `before` (nullptr: at the end), and returns its outputs. All becomes as if
+  // they were copied: `from` is a graph of this module without order edges whose inputs stand for `arguments`,
+  // names are made unique, ids are new. Only inputs are left of `from`; call sites are the caller's business.
+  std::vector<Value*> take_over(Graph& from, std::span<Value* const> arguments, Op* before = nullptr);
+  Op* next(const Op* op) const { return OpList::next(op); }  // nullptr at the end
+  Op* previous(const Op* op) const { return OpList::previous(op); }
   void rename(Value* value, std::string_view name_hint);  // made unique
-  Value* find_value(std::string_view name) const;         // nullptr when unknown
+  Value* find_value(std::string_view name) const {
+    return value_by_name_.find(name);
+  }  // nullptr when unknown
 
   Attributes attributes;  // annotations of frontends and passes, printed in the header
 
@@ -212,19 +248,21 @@ class Graph {
   friend class Module;
   friend class Op;
   Graph() = default;
-  Value* new_value(Type type, std::string_view name_hint);
+  Op* insert(const Op::Kind* kind, std::span<Value* const> operands, Op* before);
+  Value* new_value(const Type& type, std::string_view name_hint);
   void release(Value* value);
+  void destroy(Op* op);
+  void destroy(Value* value);
   void bridge(Op* op);  // order edges around an op that goes
   Op* last_listed(const OrderEdges& edges);
   // Makes this empty graph a copy of `from`; names, ids and the order of uses are the same.
-  void copy_contents(const Graph& from, std::unordered_map<const Value*, Value*>& values);
+  void copy_contents(const Graph& from, std::unordered_map<const Value*, Value*>* values);
   std::string unique_name(std::string_view hint);
   std::string name_;
   Module* module_ = nullptr;
   std::vector<Value*> inputs_, outputs_;
   OpList ops_;
-  std::unordered_map<std::string_view, std::unique_ptr<Value>>
-      values_;  // by name; the key views value->name_
+  NameTable value_by_name_;
   std::unordered_map<std::string, int> next_suffix_;
   int64_t next_op_id_ = 0;
   bool is_numbered_ = false;  // ops' numbers rise in order of the list; appending and erasing keep that
@@ -325,6 +363,11 @@ class Module {
   Attributes attributes;  // replication factor, strategy, ... as set by frontends
 
  private:
+  friend class Graph;
+  friend class Value;
+  TypeTable types_;  // before the graphs, whose ops and values lie in these
+  Pool<Op> op_memory_;
+  Pool<Value> value_memory_;
   std::list<std::unique_ptr<Graph>> graphs_;
   std::unordered_map<std::string, Graph*> graph_by_name_;
   std::list<Variable> variables_;

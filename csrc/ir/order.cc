@@ -20,29 +20,32 @@ void OrderEdges::push_back(Op* earlier) {
   IPU_CHECK(earlier != owner_, fmt::format("'{}' is ordered after itself", owner_->kind()));
   IPU_CHECK(earlier->graph() == owner_->graph(),
             fmt::format("'{}' is ordered after an op of another graph", owner_->kind()));
-  earlier_.push_back({earlier, earlier->after.later_.size()});
-  earlier->after.later_.push_back({owner_, earlier_.size() - 1});
+  std::vector<Edge>& mine = lists().earlier;
+  std::vector<Edge>& theirs = earlier->after.lists().later;
+  mine.push_back({earlier, theirs.size()});
+  theirs.push_back({owner_, mine.size() - 1});
 }
 
 void OrderEdges::unlink(size_t i) {
-  const Edge edge = earlier_[i];
-  std::vector<Edge>& later = edge.op->after.later_;
+  std::vector<Edge>& mine = lists_->earlier;
+  const Edge edge = mine[i];
+  std::vector<Edge>& later = edge.op->after.lists_->later;
   if (edge.twin + 1 != later.size()) {
     later[edge.twin] = later.back();
     const Edge& moved = later[edge.twin];
-    moved.op->after.earlier_[moved.twin].twin = edge.twin;
+    moved.op->after.lists_->earlier[moved.twin].twin = edge.twin;
   }
   later.pop_back();
-  if (i + 1 != earlier_.size()) {
-    earlier_[i] = earlier_.back();
-    const Edge& moved = earlier_[i];
-    moved.op->after.later_[moved.twin].twin = i;
+  if (i + 1 != mine.size()) {
+    mine[i] = mine.back();
+    const Edge& moved = mine[i];
+    moved.op->after.lists_->later[moved.twin].twin = i;
   }
-  earlier_.pop_back();
+  mine.pop_back();
 }
 
 void OrderEdges::clear() {
-  while (!earlier_.empty()) unlink(earlier_.size() - 1);
+  while (!empty()) unlink(size() - 1);
 }
 
 Op* Graph::last_listed(const OrderEdges& edges) {
@@ -57,7 +60,7 @@ Op* Graph::last_listed(const OrderEdges& edges) {
 
 void Graph::bridge(Op* op) {
   OrderEdges& edges = op->after;
-  if (edges.later_.empty()) return edges.clear();
+  if (!edges.has_later()) return edges.clear();
   // An edge that is there twice must not become four.
   auto once = [](const std::vector<OrderEdges::Edge>& list) {
     std::vector<Op*> ops;
@@ -66,18 +69,21 @@ void Graph::bridge(Op* op) {
       if (seen.insert(edge.op).second) ops.push_back(edge.op);
     return ops;
   };
-  const std::vector<Op*> earlier_ops = once(edges.earlier_), later_ops = once(edges.later_);
+  const std::vector<Op*> earlier_ops = once(edges.lists_->earlier), later_ops = once(edges.lists_->later);
   const size_t crossings = earlier_ops.size() * later_ops.size();
   const bool is_crowded = earlier_ops.size() > 1 && later_ops.size() > 1 && crossings > kMostCrossings;
   Op* meeting_point = is_crowded ? last_listed(edges) : nullptr;
-  while (!edges.later_.empty()) edges.later_.back().op->after.unlink(edges.later_.back().twin);
+  while (edges.has_later()) {
+    const OrderEdges::Edge last = edges.lists_->later.back();
+    last.op->after.unlink(last.twin);
+  }
   edges.clear();
 
   // One edge is enough; it is looked for where that is cheap, and harmless when it is there twice.
   auto order = [](Op* later, Op* earlier) {
     if (later == earlier) return;
     const OrderEdges& known = later->after;
-    const std::vector<OrderEdges::Edge>& others = earlier->after.later_;
+    const std::vector<OrderEdges::Edge>& others = earlier->after.lists().later;
     if (known.size() <= kShortList) {
       if (std::find(known.begin(), known.end(), earlier) != known.end()) return;
     } else if (others.size() <= kShortList) {

@@ -7,6 +7,8 @@
 
 namespace ipu::ir {
 
+void Value::set_type(const Type& type) { type_ = graph_->module()->types_.keep(type); }
+
 void Value::replace_all_uses_with(Value* other) {
   IPU_CHECK(other != this, fmt::format("value '{}' cannot replace itself", name_));
   while (!uses_.empty()) {
@@ -21,7 +23,7 @@ void Value::replace_all_uses_with(Value* other) {
 void Op::unlink(int i) {
   Operand& operand = operands_[i];
   if (operand.value == nullptr) return;
-  std::vector<Use>& uses = operand.value->uses_;
+  auto& uses = operand.value->uses_;
   if (operand.use + 1 != uses.size()) {
     uses[operand.use] = uses.back();
     const Use& moved = uses[operand.use];
@@ -41,7 +43,7 @@ void Op::set_operand(int i, Value* value) {
 }
 
 void Op::append_operand(Value* value) {
-  operands_.emplace_back();
+  operands_.push_back({});
   set_operand(operand_count() - 1, value);
 }
 
@@ -54,8 +56,8 @@ void Op::erase_operand(int i) {
   operands_.pop_back();
 }
 
-Value* Op::append_result(Type type, std::string_view name_hint) {
-  Value* value = graph_->new_value(std::move(type), name_hint);
+Value* Op::append_result(const Type& type, std::string_view name_hint) {
+  Value* value = graph_->new_value(type, name_hint);
   value->producer_ = this;
   value->index_ = result_count();
   results_.push_back(value);
@@ -65,7 +67,7 @@ Value* Op::append_result(Type type, std::string_view name_hint) {
 void Op::erase_result(int i) {
   Value* value = results_[i];
   IPU_CHECK(value->is_unused(), fmt::format("result '{}' is still used", value->name()));
-  results_.erase(results_.begin() + i);
+  results_.erase(static_cast<size_t>(i));
   for (int k = i; k < result_count(); ++k) results_[k]->index_ = k;
   graph_->release(value);
 }

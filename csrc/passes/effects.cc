@@ -76,10 +76,15 @@ Effects::Effects(const ir::Module& module) {
 }
 
 Effects::Level Effects::level(const ir::Op& op) const {
-  const ir::Effects alone = ops::effects(op);
-  if (alone.state >= ir::StateEffect::kChanges || !alone.writes.empty() || !alone.aliases.empty())
+  const ir::StateEffect state = ops::state_effect(op);
+  if (state >= ir::StateEffect::kChanges) return Level::kEffects;
+  if (!ir::is_structural(op)) {
+    if (ops::in_place_operand(op) >= 0) return Level::kEffects;
+  } else if (const ir::Effects alone = ops::effects(op); !alone.writes.empty() || !alone.aliases.empty()) {
     return Level::kEffects;
-  Level worst = alone.state == ir::StateEffect::kReads ? Level::kReadsState : Level::kPure;
+  }
+  Level worst = state == ir::StateEffect::kReads ? Level::kReadsState : Level::kPure;
+  if (!ir::is_region(op)) return worst;
   for (const ir::Graph* callee : ir::called_graphs(op)) {
     auto at = graphs_.find(callee);
     worst = std::max(worst, at == graphs_.end() ? Level::kEffects : at->second);

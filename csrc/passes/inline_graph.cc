@@ -19,12 +19,26 @@ ir::Settings inherited(ir::Settings own, const ir::Settings& site) {
   return own;
 }
 
+void check_arguments(const ir::Graph& callee, const std::vector<ir::Value*>& arguments) {
+  IPU_CHECK(arguments.size() == callee.inputs().size(),
+            fmt::format("@{} is inlined with a wrong number of arguments", callee.name()));
+}
+
 }  // namespace
+
+std::vector<ir::Value*> move_before(ir::Op& site, ir::Graph& callee,
+                                    const std::vector<ir::Value*>& arguments) {
+  check_arguments(callee, arguments);
+  for (const auto& op : callee.ops()) {
+    op->settings = inherited(std::move(op->settings), site.settings);
+    if (!op->location) op->location = site.location;
+  }
+  return site.graph()->take_over(callee, arguments, &site);
+}
 
 std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
                                       const std::vector<ir::Value*>& arguments) {
-  IPU_CHECK(arguments.size() == callee.inputs().size(),
-            fmt::format("@{} is inlined with a wrong number of arguments", callee.name()));
+  check_arguments(callee, arguments);
   ir::Graph* graph = site.graph();
   std::vector<ir::Op*> copies;  // by id
   auto value_of = [&](const ir::Value* value) {

@@ -14,6 +14,10 @@ namespace ipu::passes {
 std::vector<ir::Value*> inline_before(ir::Op& site, const ir::Graph& callee,
                                       const std::vector<ir::Value*>& arguments);
 
+// The same for a graph that goes, called by `site` alone: its ops move instead. Without order edges.
+std::vector<ir::Value*> move_before(ir::Op& site, ir::Graph& callee,
+                                    const std::vector<ir::Value*>& arguments);
+
 // Readers of the op's results read `values` from now on; the op goes.
 void replace_op(ir::Op& op, const std::vector<ir::Value*>& values);
 

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 
 #include "support/error.h"
 
@@ -20,28 +22,82 @@ bool equal(const Attribute& a, const Attribute& b) {
   return a == b;
 }
 
+Attributes::Attributes(std::initializer_list<Entry> entries) {
+  if (entries.size() > 0) own(entries.size());
+  for (const Entry& e : entries) set(e.first, e.second);
+}
+
+Attributes::Block* Attributes::make_block(size_t capacity) {
+  Block* block = new (::operator new(sizeof(Block) + capacity * sizeof(Entry))) Block;
+  block->capacity = static_cast<uint32_t>(capacity);
+  return block;
+}
+
+void Attributes::leave(Block* block) {
+  if (block->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  std::destroy_n(block->entries(), block->size);
+  ::operator delete(block);
+}
+
+void Attributes::own(size_t capacity) {
+  const bool alone = block_ != nullptr && block_->owners.load(std::memory_order_acquire) == 1;
+  if (alone && block_->capacity >= capacity) return;
+  Block* block = make_block(std::max(capacity, size()));
+  try {
+    for (size_t i = 0; i < size(); ++i, ++block->size) {
+      Entry& entry = block_->entries()[i];
+      if (alone)
+        new (block->entries() + i) Entry(std::move(entry));
+      else
+        new (block->entries() + i) Entry(entry);
+    }
+  } catch (...) {
+    leave(block);
+    throw;
+  }
+  if (block_ != nullptr) leave(block_);
+  block_ = block;
+}
+
+size_t Attributes::place_of(std::string_view name) const {
+  const Entry* at =
+      std::lower_bound(begin(), end(), name, [](const Entry& e, std::string_view n) { return e.first < n; });
+  return static_cast<size_t>(at - begin());
+}
+
 void Attributes::set(std::string_view name, Attribute value) {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
-                             [](const Entry& e, std::string_view n) { return e.first < n; });
-  if (at != entries_.end() && at->first == name)
-    at->second = std::move(value);
-  else
-    entries_.emplace(at, std::string(name), std::move(value));
+  const size_t place = place_of(name);
+  if (place < size() && begin()[place].first == name) {
+    own(size());
+    block_->entries()[place].second = std::move(value);
+    return;
+  }
+  std::string owned(name);
+  own(size() < (block_ == nullptr ? 0 : block_->capacity) ? size() + 1 : size() * 2 + 1);
+  Entry* entries = block_->entries();
+  new (entries + block_->size) Entry(std::move(owned), std::move(value));
+  ++block_->size;
+  std::rotate(entries + place, entries + block_->size - 1, entries + block_->size);
 }
 
 bool Attributes::erase(std::string_view name) {
-  return std::erase_if(entries_, [&](const Entry& e) { return e.first == name; }) > 0;
+  const size_t place = place_of(name);
+  if (place == size() || begin()[place].first != name) return false;
+  own(size());
+  Entry* entries = block_->entries();
+  std::move(entries + place + 1, entries + block_->size, entries + place);
+  std::destroy_at(entries + --block_->size);
+  return true;
 }
 
 const Attribute* Attributes::find(std::string_view name) const {
-  if (entries_.size() <= kFewEntries) {
-    for (const Entry& entry : entries_)
+  if (size() <= kFewEntries) {
+    for (const Entry& entry : *this)
       if (entry.first == name) return &entry.second;
     return nullptr;
   }
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
-                             [](const Entry& e, std::string_view n) { return e.first < n; });
-  return at != entries_.end() && at->first == name ? &at->second : nullptr;
+  const size_t place = place_of(name);
+  return place < size() && begin()[place].first == name ? &begin()[place].second : nullptr;
 }
 
 template <typename T>

@@ -2,7 +2,9 @@
 // printing, hashing and comparing are deterministic.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,13 +38,23 @@ using Attribute =
 
 bool equal(const Attribute& a, const Attribute& b);  // constants by content
 
+// Copies share their entries until one of them is changed. Copies may be used on several threads.
 class Attributes {
  public:
   using Entry = std::pair<std::string, Attribute>;
 
   Attributes() = default;
-  Attributes(std::initializer_list<Entry> entries) {
-    for (const Entry& e : entries) set(e.first, e.second);
+  Attributes(std::initializer_list<Entry> entries);
+  Attributes(const Attributes& other) noexcept : block_(other.block_) {
+    if (block_ != nullptr) block_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  Attributes(Attributes&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Attributes& operator=(Attributes other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Attributes() {
+    if (block_ != nullptr) leave(block_);
   }
 
   void set(std::string_view name, Attribute value);
@@ -69,16 +81,27 @@ class Attributes {
   const std::vector<double>& reals(std::string_view name) const;
   const std::vector<std::string>& texts(std::string_view name) const;
 
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-  size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
+  const Entry* begin() const { return block_ == nullptr ? nullptr : block_->entries(); }
+  const Entry* end() const { return begin() + size(); }
+  size_t size() const { return block_ == nullptr ? 0 : block_->size; }
+  bool empty() const { return size() == 0; }
   bool operator==(const Attributes& other) const;
 
  private:
+  // Followed by `capacity` places, of which the first `size` hold entries, sorted by name.
+  struct alignas(8) Block {
+    std::atomic<uint32_t> owners = 1;
+    uint32_t size = 0, capacity = 0;
+    Entry* entries() { return reinterpret_cast<Entry*>(this + 1); }
+  };
+  static_assert(sizeof(Block) % alignof(Entry) == 0 && alignof(Entry) <= alignof(std::max_align_t));
+  static Block* make_block(size_t capacity);
+  static void leave(Block* block);  // the last owner frees it
   template <typename T>
   const T& get(std::string_view name, const char* kind) const;
-  std::vector<Entry> entries_;  // sorted by name
+  size_t place_of(std::string_view name) const;  // of the first entry that does not come before it
+  void own(size_t capacity);                     // its entries are in a block of its own with so many places
+  Block* block_ = nullptr;
 };
 
 }  // namespace ipu

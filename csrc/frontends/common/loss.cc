@@ -67,7 +67,7 @@ ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
   ir::Op* last = losses.back();
   std::unordered_set<const ir::Op*> feeding{last};
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
-    if (!feeding.contains(at->get())) continue;
+    if (!feeding.contains((*at).get())) continue;
     for (int i = 0; i < (*at)->operand_count(); ++i)
       if ((*at)->operand(i) != nullptr && (*at)->operand(i)->producer() != nullptr)
         feeding.insert((*at)->operand(i)->producer());

@@ -50,7 +50,7 @@ bool evaluate(const ir::Op& op, Values& values) {
 void fold_results(const ir::Graph& graph, const ir::Op* last, const GivenValues& given,
                   std::vector<Known>& results) {
   auto first = graph.ops().end();
-  while (first != graph.ops().begin() && std::prev(first)->get() != last) --first;
+  while (first != graph.ops().begin() && (*std::prev(first)).get() != last) --first;
   Values values;
   for (const auto& [value, constant] : given)
     values.emplace(value, ops::ReferenceTensor::from_constant(*constant));

@@ -5,11 +5,13 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
 
+#include "ir/structure.h"
 #include "ops/custom/custom_op.h"
 #include "ops/definition/build.h"
 #include "ops/definition/composer.h"
@@ -381,7 +383,14 @@ const OpDef& get_op(std::string_view kind) {
   IPU_CHECK(def != nullptr, fmt::format("op '{}' is not defined", kind));
   return *def;
 }
-const OpDef* definition(const ir::Op& op) { return find_op(op.kind()); }
+// Definitions stay for good: what was found once for a kind need not be looked up again.
+const OpDef* definition(const ir::Op& op) {
+  if (ir::is_structural(op)) return nullptr;
+  std::atomic<const OpDef*>& known = op.found_definition();
+  const OpDef* def = known.load(std::memory_order_acquire);
+  if (def == nullptr && (def = find_op(op.kind())) != nullptr) known.store(def, std::memory_order_release);
+  return def;
+}
 LayoutWishes layout_wishes(const ir::Op& op) {
   const OpDef* def = definition(op);
   return def != nullptr && def->layouts ? def->layouts(op) : LayoutWishes{};

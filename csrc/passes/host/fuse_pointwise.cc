@@ -6,6 +6,7 @@
 // older ones take no more members.
 #include <algorithm>
 #include <queue>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -14,6 +15,7 @@
 #include "ops/definition/effects.h"
 #include "ops/expression/expr_rounding.h"
 #include "passes/effects.h"
+#include "passes/op_table.h"
 #include "passes/pass.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -49,24 +51,23 @@ struct Group {
   int parent = -1;  // taken in by this one
 };
 
-// A field of the ops of one graph, by their ids.
+// Lists of many nodes in one piece of memory; each keeps the order of what it was made of.
 template <typename T>
-class OpTable {
+class ByNode {
  public:
-  explicit OpTable(T none) : none_(std::move(none)) {}
-  const T& at(const ir::Op& op) const {
-    const auto id = static_cast<size_t>(op.id());
-    return id < fields_.size() ? fields_[id] : none_;
+  ByNode(size_t nodes, const std::vector<std::pair<int, T>>& items)
+      : begin_(nodes + 2, 0), items_(items.size()) {
+    for (const auto& [node, item] : items) ++begin_[static_cast<size_t>(node) + 2];
+    for (size_t n = 2; n < begin_.size(); ++n) begin_[n] += begin_[n - 1];
+    for (const auto& [node, item] : items) items_[begin_[static_cast<size_t>(node) + 1]++] = item;
   }
-  T& operator[](const ir::Op& op) {
-    const auto id = static_cast<size_t>(op.id());
-    if (id >= fields_.size()) fields_.resize(std::max(id + 1, 2 * fields_.size()), none_);
-    return fields_[id];
+  std::span<const T> of(size_t node) const {
+    return std::span<const T>(items_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
   }
 
  private:
-  T none_;
-  std::vector<T> fields_;
+  std::vector<size_t> begin_;  // of each node, and the end of the last
+  std::vector<T> items_;
 };
 
 class GraphFusion {
@@ -236,28 +237,31 @@ class GraphFusion {
   // `group_of`.
   bool sort(OpTable<int>& group_of, int& grouped) {
     OpTable<int> node_of(-1);
-    std::vector<std::vector<ir::Op*>> nodes;
-    std::vector<int> rank;  // position of the last op of the node
-    std::unordered_map<int, int> node_of_group;
-    int position = 0;
+    std::vector<int> rank;  // of a node: position of its last op
+    std::vector<int> node_of_group(groups_.size(), -1);
+    std::vector<std::pair<int, ir::Op*>> placed;  // node, op
+    placed.reserve(graph_.op_count());
     for (const auto& op : graph_.ops()) {
       poll_interruption();
       const int group = group_of.at(*op);
-      int node = static_cast<int>(nodes.size());
-      if (group >= 0) node = node_of_group.try_emplace(group, node).first->second;
-      if (node == static_cast<int>(nodes.size())) {
-        nodes.emplace_back();
+      int node = group >= 0 ? node_of_group[static_cast<size_t>(group)] : -1;
+      if (node < 0) {
+        node = static_cast<int>(rank.size());
         rank.push_back(0);
+        if (group >= 0) node_of_group[static_cast<size_t>(group)] = node;
       }
-      nodes[node].push_back(op.get());
-      rank[node] = position++;
+      rank[node] = static_cast<int>(placed.size());
+      placed.emplace_back(node, op.get());
       node_of[*op] = node;
     }
-    std::vector<std::vector<int>> after(nodes.size());
-    std::vector<int> waiting(nodes.size(), 0);
+    const size_t node_count = rank.size();
+    const ByNode<ir::Op*> nodes(node_count, placed);
+    std::vector<std::pair<int, int>> edges;  // node, a node that comes after it
+    edges.reserve(2 * placed.size());
+    std::vector<int> waiting(node_count, 0);
     auto edge = [&](int from, int to) {
       if (from == to) return;
-      after[from].push_back(to);
+      edges.emplace_back(from, to);
       ++waiting[to];
     };
     const ir::Op* last_effect = nullptr;
@@ -269,27 +273,29 @@ class GraphFusion {
       if (last_effect != nullptr) edge(node_of.at(*last_effect), node_of.at(*op));
       last_effect = op.get();
     }
+    const ByNode<int> after(node_count, edges);
     std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
-    for (size_t n = 0; n < nodes.size(); ++n)
+    for (size_t n = 0; n < node_count; ++n)
       if (waiting[n] == 0) ready.emplace(rank[n], static_cast<int>(n));
     std::vector<int> sequence;
     while (!ready.empty()) {
       const int node = ready.top().second;
       ready.pop();
       sequence.push_back(node);
-      for (int next : after[node])
+      for (int next : after.of(static_cast<size_t>(node)))
         if (--waiting[next] == 0) ready.emplace(rank[next], next);
     }
-    if (sequence.size() == nodes.size()) {
+    if (sequence.size() == node_count) {
       for (int node : sequence)
-        for (ir::Op* op : nodes[node]) graph_.move_before(op, nullptr);
+        for (ir::Op* op : nodes.of(static_cast<size_t>(node))) graph_.move_before(op, nullptr);
       return true;
     }
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      if (waiting[n] == 0 || nodes[n].size() < 2) continue;
-      groups_[static_cast<size_t>(group_of.at(*nodes[n].front()))].members.clear();
-      for (const ir::Op* op : nodes[n]) group_of[*op] = -1;
-      grouped -= static_cast<int>(nodes[n].size());
+    for (size_t n = 0; n < node_count; ++n) {
+      const std::span<ir::Op* const> members = nodes.of(n);
+      if (waiting[n] == 0 || members.size() < 2) continue;
+      groups_[static_cast<size_t>(group_of.at(*members.front()))].members.clear();
+      for (const ir::Op* op : members) group_of[*op] = -1;
+      grouped -= static_cast<int>(members.size());
     }
     return false;
   }

@@ -14,6 +14,7 @@
 #include "ir/structure.h"
 #include "ops/definition/effects.h"
 #include "passes/effects.h"
+#include "passes/op_table.h"
 #include "passes/pass.h"
 
 namespace ipu::passes {
@@ -33,36 +34,42 @@ class HoistUpdates : public Pass {
   }
 
  private:
-  using OpSet = std::unordered_set<const ir::Op*>;
+  using OpSet = OpTable<uint8_t>;  // 1: contained
+  using Places = OpTable<int64_t>;
+  static constexpr int64_t kNowhere = INT64_MIN;
   using Old = std::unordered_map<const ir::Op*, std::vector<const ir::Op*>>;
 
   // `site`: one of those that run the graph; nullptr: none.
   static int64_t hoist(ir::Graph& graph, const ir::Op* site) {
-    std::unordered_set<const ir::Op*> tail;
+    OpSet tail(0);
+    bool is_empty = true;
     for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
-      if (is_tail(**at, tail)) tail.insert(at->get());
-    if (tail.empty()) return 0;
+      if (is_tail(**at, tail)) {
+        tail[**at] = 1;
+        is_empty = false;
+      }
+    if (is_empty) return 0;
 
     std::vector<ir::Op*> others;  // everything else, in order; an anchor is an index into it, -1: the start
-    std::unordered_map<const ir::Op*, int64_t> anchor;
+    Places anchor(kNowhere);
     std::vector<ir::Op*> moving, constants;
     for (const auto& op : graph.ops()) {
-      if (tail.contains(op.get())) {
+      if (tail.at(*op) != 0) {
         moving.push_back(op.get());
       } else if (op->is(ir::kind::kConstant)) {
-        anchor[op.get()] = -1;
+        anchor[*op] = -1;
         constants.push_back(op.get());
       } else {
-        anchor[op.get()] = static_cast<int64_t>(others.size());
+        anchor[*op] = static_cast<int64_t>(others.size());
         others.push_back(op.get());
       }
     }
     // Where each op of the tail is now: the last of the others before it.
-    std::unordered_map<const ir::Op*, int64_t> now;
+    Places now(kNowhere);
     int64_t last = -1;
     for (const auto& op : graph.ops()) {
-      if (tail.contains(op.get())) {
-        now[op.get()] = last;
+      if (tail.at(*op) != 0) {
+        now[*op] = last;
       } else if (!op->is(ir::kind::kConstant)) {
         ++last;
       }
@@ -70,7 +77,7 @@ class HoistUpdates : public Pass {
     const std::vector<ir::Op*> listed = moving;
     const Old old_readers = readers_of_old(graph, site, tail);
     if (!old_readers.empty()) moving = readers_first(listed, old_readers);
-    const std::unordered_map<const ir::Op*, int64_t> latest = latest_places(moving, tail, anchor);
+    const Places latest = latest_places(moving, tail, anchor);
     int64_t hoisted = 0;
     std::unordered_map<const ir::Value*, int64_t> last_readers;
     for (ir::Op* op : moving) {
@@ -78,28 +85,27 @@ class HoistUpdates : public Pass {
       for (int i = 0; i < op->operand_count(); ++i) {
         const ir::Value* operand = op->operand(i);
         if (operand == nullptr) continue;
-        if (operand->producer() != nullptr) earliest = std::max(earliest, anchor.at(operand->producer()));
+        if (operand->producer() != nullptr) earliest = std::max(earliest, anchor.at(*operand->producer()));
         if (is_state(*operand))
           earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
       }
       if (auto readers = old_readers.find(op); readers != old_readers.end())
-        for (const ir::Op* reader : readers->second)
-          if (auto at = anchor.find(reader); at != anchor.end()) earliest = std::max(earliest, at->second);
-      anchor[op] = std::min(earliest, latest.at(op));
+        for (const ir::Op* reader : readers->second) earliest = std::max(earliest, anchor.at(*reader));
+      anchor[*op] = std::min(earliest, latest.at(*op));
     }
     let_light_ops_wait(moving, anchor);
     std::stable_sort(moving.begin(), moving.end(),
-                     [&](const ir::Op* a, const ir::Op* b) { return anchor.at(a) < anchor.at(b); });
+                     [&](const ir::Op* a, const ir::Op* b) { return anchor.at(*a) < anchor.at(*b); });
     for (size_t i = 0; i < moving.size(); ++i)
       hoisted +=
-          anchor.at(moving[i]) != now.at(moving[i]) || (!old_readers.empty() && moving[i] != listed[i]);
+          anchor.at(*moving[i]) != now.at(*moving[i]) || (!old_readers.empty() && moving[i] != listed[i]);
     if (hoisted == 0) return 0;
     // Constants of the tail were made beside it; they cost nothing anywhere, so all go first.
     ir::Op* first = graph.ops().front().get();
     for (ir::Op* op : constants)
       if (op != first) graph.move_before(op, first);
     for (ir::Op* op : moving) {
-      const auto next = static_cast<size_t>(anchor.at(op) + 1);
+      const auto next = static_cast<size_t>(anchor.at(*op) + 1);
       graph.move_before(op, next < others.size() ? others[next] : nullptr);
     }
     return hoisted;
@@ -113,9 +119,9 @@ class HoistUpdates : public Pass {
     const ir::Region loop(*site);
     for (int i = 0; i < loop.carried(); ++i) {
       const ir::Op* maker = graph.outputs()[static_cast<size_t>(loop.output(i))]->producer();
-      if (maker == nullptr || !tail.contains(maker)) continue;
+      if (maker == nullptr || tail.at(*maker) == 0) continue;
       for_each_reader(*graph.inputs()[static_cast<size_t>(loop.input(i))], [&](const ir::Op& reader) {
-        if (&reader != maker && tail.contains(&reader)) readers[maker].push_back(&reader);
+        if (&reader != maker && tail.at(reader) != 0) readers[maker].push_back(&reader);
       });
     }
     return readers;
@@ -170,35 +176,32 @@ class HoistUpdates : public Pass {
   }
 
   // Before the assignments that wait for it, directly or through other ops of the tail.
-  static std::unordered_map<const ir::Op*, int64_t> latest_places(
-      const std::vector<ir::Op*>& moving, const std::unordered_set<const ir::Op*>& tail,
-      const std::unordered_map<const ir::Op*, int64_t>& anchor) {
-    std::unordered_map<const ir::Op*, int64_t> latest;
+  static Places latest_places(const std::vector<ir::Op*>& moving, const OpSet& tail, const Places& anchor) {
+    Places latest(kNowhere);
     for (auto op = moving.rbegin(); op != moving.rend(); ++op) {
       int64_t place = INT64_MAX;
       for (int i = 0; i < (*op)->result_count(); ++i)
         for (const ir::Use& use : (*op)->result(i)->uses())
-          place = std::min(place, tail.contains(use.user) ? latest.at(use.user) : anchor.at(use.user) - 1);
-      latest[*op] = place;
+          place = std::min(place, tail.at(*use.user) != 0 ? latest.at(*use.user) : anchor.at(*use.user) - 1);
+      latest[**op] = place;
     }
     return latest;
   }
 
-  static bool is_tail(const ir::Op& op, const std::unordered_set<const ir::Op*>& tail) {
+  static bool is_tail(const ir::Op& op, const OpSet& tail) {
     if (!ops::has_trait(op, ops::kElementwise) || ops::has_side_effects(op) || !op.after.empty())
       return false;
     bool is_read = false;
     for (int i = 0; i < op.result_count(); ++i) {
       is_read = is_read || !op.result(i)->is_unused();
       for (const ir::Use& use : op.result(i)->uses())
-        if (!tail.contains(use.user) && !use.user->is(ir::kind::kVariableAssign)) return false;
+        if (tail.at(*use.user) == 0 && !use.user->is(ir::kind::kVariableAssign)) return false;
     }
     return is_read;
   }
 
   // Made early, what follows from state alone would only take up memory.
-  static void let_light_ops_wait(const std::vector<ir::Op*>& moving,
-                                 std::unordered_map<const ir::Op*, int64_t>& anchor) {
+  static void let_light_ops_wait(const std::vector<ir::Op*>& moving, Places& anchor) {
     std::unordered_set<const ir::Value*> light;
     for (const ir::Op* op : moving) {
       bool is_light = true;
@@ -215,12 +218,12 @@ class HoistUpdates : public Pass {
       for (int i = 0; i < (*at)->result_count(); ++i) {
         may_wait = may_wait && light.contains((*at)->result(i)) && !(*at)->result(i)->is_output();
         for (const ir::Use& use : (*at)->result(i)->uses()) {
-          auto reader = anchor.find(use.user);
-          may_wait = may_wait && reader != anchor.end() && !use.user->is(ir::kind::kVariableAssign);
-          if (may_wait) first_reader = std::min(first_reader, reader->second);
+          const int64_t reader = anchor.at(*use.user);
+          may_wait = may_wait && reader != kNowhere && !use.user->is(ir::kind::kVariableAssign);
+          if (may_wait) first_reader = std::min(first_reader, reader);
         }
       }
-      if (may_wait && first_reader != INT64_MAX) anchor[*at] = std::max(anchor.at(*at), first_reader);
+      if (may_wait && first_reader != INT64_MAX) anchor[**at] = std::max(anchor.at(**at), first_reader);
     }
   }
 
@@ -242,13 +245,12 @@ class HoistUpdates : public Pass {
     return value.producer() == nullptr || value.producer()->is(ir::kind::kVariableRead);
   }
 
-  static int64_t last_reader(const ir::Value& value, const std::unordered_set<const ir::Op*>& tail,
-                             const std::unordered_map<const ir::Op*, int64_t>& anchor,
+  static int64_t last_reader(const ir::Value& value, const OpSet& tail, const Places& anchor,
                              std::unordered_map<const ir::Value*, int64_t>& known) {
     auto [at, is_new] = known.try_emplace(&value, -1);
     if (!is_new) return at->second;
     for_each_reader(value, [&, place = &at->second](const ir::Op& reader) {
-      if (!tail.contains(&reader)) *place = std::max(*place, anchor.at(&reader));
+      if (tail.at(reader) == 0) *place = std::max(*place, anchor.at(reader));
     });
     return at->second;
   }

@@ -23,8 +23,11 @@ class InlineCalls : public Pass {
   bool run(ir::Module& module, const PassContext& context) override {
     std::unordered_set<ir::Graph*> inlined;
     const CallSites sites = find_call_sites(module);
+    std::unordered_set<std::string> entries;
+    for (const auto& [name, graph] : module.entry_points) entries.insert(graph);
     bool changed = false;
-    // Callees first: what is copied has no calls left, so each op is copied once per call site of its graph.
+    // Callees first: what is copied has no calls left, so each op is copied once per call site of its graph. Where that
+    // is the only one, and the graph goes afterwards, its ops move.
     for (ir::Graph* graph : callees_first(module)) {
       if (has_order_edges(*graph)) continue;
       ir::Op* next = nullptr;
@@ -35,7 +38,11 @@ class InlineCalls : public Pass {
           continue;
         const ir::Region call(*op);
         ir::Graph& callee = call.body();
-        replace_op(*op, inline_before(*op, callee, call.arguments()));
+        const std::vector<ir::Op*>& all = sites.at(&callee);
+        const bool moves = !entries.empty() && !entries.contains(callee.name()) && all.size() == 1 &&
+                           all.front() == op && !has_order_edges(callee);
+        replace_op(*op, moves ? move_before(*op, callee, call.arguments())
+                              : inline_before(*op, callee, call.arguments()));
         inlined.insert(&callee);
         context.count("calls inlined");
       }

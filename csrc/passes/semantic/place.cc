@@ -13,6 +13,7 @@
 #include "ir/regions.h"
 #include "ir/strategy.h"
 #include "ops/replicable.h"
+#include "passes/op_table.h"
 #include "passes/pass.h"
 #include "support/error.h"
 
@@ -29,7 +30,7 @@ class Place : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
     read_tables(module);
-    positions_.clear();
+    positions_ = {};
     first_places_.clear();
     changed_ = placed_ = 0;
     for (const auto& graph : module.graphs()) place_by_blocks(*graph);
@@ -100,9 +101,10 @@ class Place : public Pass {
   }
 
   void place_by_blocks(ir::Graph& graph) {
+    OpTable<int64_t>& positions = positions_.try_emplace(&graph, 0).first->second;
     int64_t position = 0;
     for (const auto& op : graph.ops()) {
-      positions_[op.get()] = position++;
+      positions[*op] = position++;
       if (!ops::stands_with_users(*op) && !ir::touches_variable(*op) && !follow_operand(*op))
         place_by_block(*op);
     }
@@ -156,8 +158,9 @@ class Place : public Pass {
     auto [at, is_new] = first_places_.try_emplace(&value, nullptr);
     if (!is_new) return at->second;
     std::vector<ir::Use> uses(value.uses().begin(), value.uses().end());
+    const OpTable<int64_t>& positions = positions_.at(value.graph());
     std::sort(uses.begin(), uses.end(), [&](const ir::Use& a, const ir::Use& b) {
-      return std::pair(positions_.at(a.user), a.index) < std::pair(positions_.at(b.user), b.index);
+      return std::pair(positions.at(*a.user), a.index) < std::pair(positions.at(*b.user), b.index);
     });
     const ir::Op* first = nullptr;
     for (const ir::Use& use : uses) {
@@ -233,7 +236,7 @@ class Place : public Pass {
   int64_t forward_stages_ = 1;
   int64_t backward_phase_base_ = 0;
   bool is_pipelined_ = false, is_phased_ = false;
-  std::unordered_map<const ir::Op*, int64_t> positions_;
+  std::unordered_map<const ir::Graph*, OpTable<int64_t>> positions_;
   std::unordered_map<const ir::Value*, const ir::Op*> first_places_;
   int64_t changed_ = 0, placed_ = 0;
 };

@@ -1,5 +1,6 @@
 """The program as PopART would list it: `_debugGetPopartIR`, names of tensors, the exported model."""
 
+import concurrent.futures
 import json
 import os
 
@@ -37,6 +38,18 @@ def compiled(model, *inputs, options=None, optimizer=None):
         executor = poptorch.trainingModel(model, options, optimizer(model.parameters()))
     executor.compile(*inputs)
     return executor
+
+
+def test_threads_that_ask_first_get_one_list():
+    x = torch.ones(2, 4)
+    run = compiled(Net(), x, torch.zeros(2, 2), optimizer=lambda p: torch.optim.SGD(p, lr=0.1))
+    run(x, torch.zeros(2, 2))  # runs change nothing
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        texts = set(pool.map(lambda _: run._debugGetPopartIR(), range(8)))
+    assert len(texts) == 1 and texts == {run._debugGetPopartIR()}
+    again = compiled(Net(), x, torch.zeros(2, 2), optimizer=lambda p: torch.optim.SGD(p, lr=0.1))
+    assert texts == {again._debugGetPopartIR()}
+    assert "SGD0VarUpdate" in types(run)
 
 
 @pytest.mark.shows("poptorch_core._getPopartIR")

@@ -503,9 +503,23 @@ class Maker {
 
 }  // namespace
 
-BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
-                          const PartialsTypes& partials) {
-  return Maker(forward, step, partials).make();
+BackEndSource::BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials)
+    : module_(forward.graph->module()->clone()),
+      forward_(forward),
+      step_(step),
+      partials_(std::move(partials)) {
+  forward_.graph = module_->find_graph(forward.graph->name());
+  step_.loss = nullptr;  // of the original
+}
+
+const BackEndForm& BackEndSource::form() const {
+  std::call_once(made_, [&] {
+    form_ = Maker(forward_, step_, partials_).make();
+    module_.reset();
+    forward_ = {};
+    step_ = {};
+  });
+  return form_;
 }
 
 }  // namespace ipu::frontends::torch_frontend

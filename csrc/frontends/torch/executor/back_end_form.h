@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -62,9 +64,22 @@ struct PartialsTypes {
   std::string products = "float", convolutions = "float";
 };
 
-// After build_step: the module holds the gradient graph.
-BackEndForm back_end_form(const ForwardGraph& forward, const StepOptions& step,
-                          const PartialsTypes& partials);
+// The form of a program, made when first asked for; most programs never ask. Any thread may ask, without the
+// interpreter's lock: it may have to wait for another one.
+class BackEndSource {
+ public:
+  // After build_step: the module holds the gradient graph. Keeps a copy of it until the form is made.
+  BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials);
+  const BackEndForm& form() const;
+
+ private:
+  mutable std::unique_ptr<const ir::Module> module_;  // nullptr when the form is made
+  mutable ForwardGraph forward_;                      // its graph is one of module_
+  mutable StepOptions step_;
+  const PartialsTypes partials_;
+  mutable std::once_flag made_;
+  mutable BackEndForm form_;
+};
 
 // Lines of the native log: the graph's inputs and operations with their places (DEBUG), the graph as text (TRACE).
 void log_graph(const ForwardGraph& forward, const StepOptions& step);

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "frontends/torch/executor/back_end_form.h"
 #include "support/interruption.h"
@@ -96,8 +97,8 @@ std::string operation_name(const ir::Op& op, const std::string& type) {
 
 ForwardNames forward_names(const ForwardGraph& forward) {
   ForwardNames names;
-  std::set<std::string> taken;
-  std::map<std::string, int> next;
+  std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, int> next;
   auto unused = [&](const std::string& wanted) {
     std::string name = wanted;
     while (!taken.insert(name).second) name = wanted + "/" + std::to_string(++next[wanted]);

@@ -35,7 +35,7 @@ void drop_unused_prints(ir::Graph& graph) {
   std::vector<ir::Op*> unused;
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
     if ((*at)->is("print_tensor") && (*at)->result()->uses().empty() && !(*at)->result()->is_output())
-      unused.push_back(at->get());
+      unused.push_back((*at).get());
   for (ir::Op* op : unused) graph.erase(op);
 }
 
@@ -144,8 +144,9 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   executable::check_ipu_count(placed_ipus(*captured.graph, step.places),
                               settings.compile);  // before it is filled
   build_step(forward, step);
-  keep_description(back_end_form(forward, step, {settings.product_partials, settings.convolution_partials}),
-                   forward);
+  back_end_ = std::make_unique<const BackEndSource>(
+      forward, step, PartialsTypes{settings.product_partials, settings.convolution_partials});
+  log_description(forward);
 
   poll_interruption();
 
@@ -160,18 +161,23 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   return executable;
 }
 
-// Keeps what programs ask for later, and logs it.
-void Executor::keep_description(BackEndForm form, const ForwardGraph& forward) {
-  form_ = std::move(form);
+// The names of what the optimizer made, and what the log says of the program.
+void Executor::log_description(const ForwardGraph& forward) {
   for (const ir::Variable& variable : forward.graph->module()->variables())
     if (variable.role == "optimizer_state") tensor_names_.push_back(variable.name);
-  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "Popart IR: " + form_.json());
+  if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, "Popart IR: " + back_end_->form().json());
   log_backend("popart", LogLevel::kTrace, "a forward graph was read");
-  log_backend("ir", LogLevel::kInfo,
-              "the main graph has " + std::to_string(form_.operations.size()) + " operations");
+  if (backend_log_enabled(LogLevel::kInfo))
+    log_backend("ir", LogLevel::kInfo,
+                "the main graph has " + std::to_string(back_end_->form().operations.size()) + " operations");
   if (backend_log_enabled(LogLevel::kDebug))
-    for (const std::string& block : form_.dump()) log_backend("ir", LogLevel::kDebug, block);
+    for (const std::string& block : back_end_->form().dump()) log_backend("ir", LogLevel::kDebug, block);
   log_backend("session", LogLevel::kTrace, "preparing a session");
+}
+
+const BackEndForm& Executor::form() const {
+  static const BackEndForm none;
+  return back_end_ == nullptr ? none : back_end_->form();
 }
 
 Executor::Executor(Captured& captured, const CompileSettings& settings) {

@@ -86,9 +86,9 @@ class Executor {
   void configure(const RunSettings& settings);
   std::vector<std::string> tensor_names() const { return tensor_names_; }
   // The program as the back end would list it, as JSON; without operations when nothing runs on a device.
-  std::string back_end_ir() const { return back_end_ir_.empty() ? form_.json() : back_end_ir_; }
+  std::string back_end_ir() const { return back_end_ir_.empty() ? form().json() : back_end_ir_; }
   // Where its operations come from, as CBOR; without operations for a program from a file.
-  std::vector<uint8_t> debug_info() const { return form_.debug_info(); }
+  std::vector<uint8_t> debug_info() const { return form().debug_info(); }
   // Of a program from a file: what save wrote.
   void set_description(std::string back_end_ir, std::vector<std::string> names) {
     back_end_ir_ = std::move(back_end_ir);
@@ -126,7 +126,8 @@ class Executor {
     std::vector<int> also;  // inputs that must be the same tensor
   };
   executable::Executable build(Captured& captured, const CompileSettings& settings);
-  void keep_description(BackEndForm form, const ForwardGraph& forward);
+  void log_description(const ForwardGraph& forward);
+  const BackEndForm& form() const;
   // Fills in what run() reads.
   void bind_signature(executable::Executable executable);
   void bind_synthetic(runtime::Session::Call& call);
@@ -140,11 +141,11 @@ class Executor {
   std::vector<Output> outputs_;
   std::vector<Mutated> mutated_;
   std::vector<std::string> tensor_names_;
-  BackEndForm form_;                    // of a program that was compiled here
-  std::string back_end_ir_;             // of one from a file
-  bool has_wide_floats_ = false;        // f64 streams
-  std::atomic<int> synthetic_data_{0};  // of RunSettings
-  std::vector<at::Tensor> synthetic_;   // per input; with the device held, as the next
+  std::unique_ptr<const BackEndSource> back_end_;  // of a program that was compiled here
+  std::string back_end_ir_;                        // of one from a file
+  bool has_wide_floats_ = false;                   // f64 streams
+  std::atomic<int> synthetic_data_{0};             // of RunSettings
+  std::vector<at::Tensor> synthetic_;              // per input; with the device held, as the next
   std::set<std::string> warned_of_infinite_;
 };
 
