@@ -89,7 +89,7 @@ def main():
     numbers = torch.tensor([characters.index(c) for c in corpus])
     model = LanguageModel(len(characters))
     train(model, numbers)
-    print(f"it writes: {written(model, characters, 'the ', 160)!r}")
+    print(f"it writes: {written(model, characters, 'the ', 160)}")
 
 
 if __name__ == "__main__":
