@@ -47,9 +47,9 @@ OPTION_ROWS = {
         "module 'poptorch' has no attribute 'nothing'",
     ),
     "1.1 not there yet": (
-        lambda: poptorch.cond,
+        lambda: poptorch.registerGeometricCustomArgParsers,
         "AttributeError",
-        "poptorch.cond is part of the PopTorch API but not available in this version. See docs/compatibility.md for what works.",
+        "poptorch.registerGeometricCustomArgParsers is part of the PopTorch API but not available in this version. See docs/compatibility.md for what works.",
     ),
     "1.5 test error": (
         lambda: poptorch.poptorch_core._throwTestError(poptorch.poptorch_core.TestErrorType.Poptorch),

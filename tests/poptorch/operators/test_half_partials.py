@@ -232,5 +232,7 @@ def test_keep_precision_sums_slices_of_a_product_in_float32():
         return run(lambda a, b: poptorch.serializedMatMul(a, b, mode, 8, keep), a, b, dtype=torch.float)
 
     kept = product(True)
-    assert kept.dtype == HALF and torch.equal(kept, run(torch.matmul, a, b, dtype=torch.float))
+    # One rounding to float16 of sums in float32, in whatever order the slices come.
+    assert kept.dtype == HALF
+    assert ((kept.double() - exact).abs() <= exact.abs() * 2**-11 * 1.01 + 1e-5).all()
     assert (product(False).double() - exact).abs().mean() > 1.2 * (kept.double() - exact).abs().mean()

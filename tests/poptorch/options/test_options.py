@@ -191,8 +191,8 @@ def test_random_seed_seeds_torch_at_once():
 
 
 def test_module_name_that_is_not_there_yet_says_so():
-    with pytest.raises(AttributeError, match="poptorch.cond is part of the PopTorch API but not available"):
-        poptorch.cond
+    with pytest.raises(AttributeError, match="poptorch.registerGeometricCustomArgParsers is part of the PopTorch API but not available"):
+        poptorch.registerGeometricCustomArgParsers
     with pytest.raises(AttributeError, match="has no attribute 'conds'"):
         poptorch.conds
 
