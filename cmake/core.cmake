@@ -26,13 +26,21 @@ ipu_require_headers(CLI11_INCLUDE CLI/CLI.hpp CLI11 libcli11-dev)
 
 set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable runtime
                    frontends/common frontends/records)
+# A room of many small files that change together: a file at a time.
+set(IPU_PLAIN_ROOMS frontends/popxl)
 set(IPU_CORE_SOURCES)
 foreach(room ${IPU_CORE_ROOMS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${room}/*.cc)
   list(APPEND IPU_CORE_SOURCES ${sources})
 endforeach()
 
-add_library(ipu SHARED ${IPU_CORE_SOURCES})
+set(IPU_PLAIN_SOURCES)
+foreach(room ${IPU_PLAIN_ROOMS})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${room}/*.cc)
+  list(APPEND IPU_PLAIN_SOURCES ${sources})
+endforeach()
+
+add_library(ipu SHARED ${IPU_CORE_SOURCES} ${IPU_PLAIN_SOURCES})
 ipu_translate_together(ipu 3000 ${IPU_CORE_SOURCES})
 target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${XSMM_INCLUDE} ${HWY_INCLUDE} ${JSON_INCLUDE} ${XXHASH_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu PUBLIC Threads::Threads

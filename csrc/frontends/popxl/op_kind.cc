@@ -1,0 +1,130 @@
+#include "frontends/popxl/op_kind.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "support/error.h"
+
+namespace ipu::popxl {
+namespace {
+
+// By type. Never destroyed: programs may be used while the process ends.
+std::map<std::string, std::unique_ptr<OpKind>, std::less<>>& table() {
+  static auto* kinds = new std::map<std::string, std::unique_ptr<OpKind>, std::less<>>;
+  return *kinds;
+}
+
+void add(OpKind kind) {
+  auto& slot = table()[kind.type];
+  if (slot != nullptr) {
+    // Several forward ops share a gradient op (UnaryZeroGrad); two rows of one type do not.
+    IPU_CHECK(kind.is_gradient && slot->is_gradient, "two rows for the op type " + kind.type);
+    return;
+  }
+  slot = std::make_unique<OpKind>(std::move(kind));
+}
+
+}  // namespace
+
+const OpKind* find_kind(std::string_view type) {
+  const auto found = table().find(type);
+  return found == table().end() ? nullptr : found->second.get();
+}
+
+const OpKind& kind_of(std::string_view type) {
+  const OpKind* kind = find_kind(type);
+  IPU_CHECK(kind != nullptr, "no row for the op type " + std::string(type));
+  return *kind;
+}
+
+std::vector<const OpKind*> all_kinds() {
+  std::vector<const OpKind*> kinds;
+  for (const auto& [type, kind] : table()) kinds.push_back(kind.get());
+  return kinds;
+}
+
+const TensorInfo& InferCall::input(int i) const {
+  const Tensor* tensor = op_.input(i);
+  if (tensor == nullptr)
+    throw Error(ErrorCode::kTypeMismatch,
+                "missing input: " + op_.kind().type + " has no input " + std::to_string(i));
+  return tensor->info;
+}
+
+KindBuilder::KindBuilder(std::string type) {
+  kind_.class_name = type + "Op";
+  kind_.type = std::move(type);
+}
+KindBuilder& KindBuilder::class_name(std::string name) {
+  kind_.class_name = std::move(name);
+  return *this;
+}
+KindBuilder& KindBuilder::id(std::string domain, int version) {
+  kind_.domain = std::move(domain);
+  kind_.version = version;
+  return *this;
+}
+KindBuilder& KindBuilder::modifies(std::vector<int> inputs) {
+  kind_.modifies = std::move(inputs);
+  return *this;
+}
+KindBuilder& KindBuilder::views(std::vector<int> inputs) {
+  kind_.views = std::move(inputs);
+  return *this;
+}
+KindBuilder& KindBuilder::optimizer() {
+  kind_.is_optimizer = true;
+  return *this;
+}
+KindBuilder& KindBuilder::side_effect() {
+  kind_.has_side_effect = true;
+  return *this;
+}
+KindBuilder& KindBuilder::gradient(std::vector<Consumed> consumed) {
+  return gradient_row({{0}, kind_.type + "Grad", std::move(consumed)});
+}
+KindBuilder& KindBuilder::gradients(std::vector<Argument> arguments) {
+  for (Argument& argument : arguments)
+    gradient_row({{argument.input}, kind_.type + argument.suffix, std::move(argument.consumed)});
+  return *this;
+}
+KindBuilder& KindBuilder::gradient_row(GradientRow row) {
+  kind_.differentiable = Differentiable::kYes;
+  kind_.gradients.push_back(std::move(row));
+  return *this;
+}
+KindBuilder& KindBuilder::zero_gradient() {
+  kind_.differentiable = Differentiable::kZero;
+  kind_.gradients = {{{0}, "UnaryZeroGrad", {}}};
+  return *this;
+}
+KindBuilder& KindBuilder::refuses_gradient() {
+  kind_.differentiable = Differentiable::kRefused;
+  return *this;
+}
+KindBuilder& KindBuilder::infer(std::function<void(InferCall&)> rule) {
+  kind_.infer = std::move(rule);
+  return *this;
+}
+KindBuilder& KindBuilder::lower(std::function<void(LowerCall&)> rule) {
+  kind_.lower = std::move(rule);
+  return *this;
+}
+KindBuilder& KindBuilder::lower_gradient(std::function<void(LowerCall&)> rule) {
+  kind_.lower_gradient = std::move(rule);
+  return *this;
+}
+
+KindRegistration::KindRegistration(const KindBuilder& builder) {
+  for (const GradientRow& row : builder.kind_.gradients) {
+    OpKind gradient;
+    gradient.type = row.type;
+    gradient.class_name = row.type + "Op";
+    gradient.domain = "ai.graphcore";
+    gradient.is_gradient = true;
+    add(std::move(gradient));
+  }
+  add(builder.kind_);
+}
+
+}  // namespace ipu::popxl

@@ -1,0 +1,22 @@
+// The IR of a program, in the authored form: what a session compiles. The program stays as it is.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "frontends/popxl/program.h"
+#include "ir/module.h"
+
+namespace ipu::popxl {
+
+struct ModuleOfProgram {
+  std::unique_ptr<ir::Module>
+      module;  // entry points main, weights_from_host, weights_to_host (the last two where used)
+};
+
+// Unreached graphs and unused variables are left out. Error(kInvalidIr) for graphs that call themselves, cycles of
+// ordering edges, inputs that are not connected; Error(kTypeMismatch) for types the device does not have.
+ModuleOfProgram to_module(const Program& program);
+
+}  // namespace ipu::popxl
