@@ -18,6 +18,14 @@ from popxl.ops.remote_store import remote_store
 from popxl.ops.repeat import repeat, repeat_with_info
 
 # Elementwise, reductions, shapes, indexing.
+from popxl.ops.arithmetic import *  # noqa: F403
+from popxl.ops.casts import *  # noqa: F403
+from popxl.ops.elementwise import *  # noqa: F403
+from popxl.ops.indexing import *  # noqa: F403
+from popxl.ops.reductions import *  # noqa: F403
+from popxl.ops.scatter_reduce import scatter_reduce  # noqa: F401
+from popxl.ops.shapes import *  # noqa: F403
+from popxl.ops.statistics import *  # noqa: F403
 
 # Losses, products, normalisation, random numbers, printing.
 
