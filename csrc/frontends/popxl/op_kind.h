@@ -59,6 +59,8 @@ struct GradientRow {
       arguments;     // forward inputs it gives the gradients of; {-1}: each input of a variadic op has one op
   std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
   std::vector<Consumed> consumed;
+  // Where an ordinary op of `type` is the gradient, of input 0: its attributes. It is lowered as what it is.
+  std::function<Attributes(const Op& forward)> attributes = nullptr;
 };
 
 struct OpKind {
@@ -73,7 +75,8 @@ struct OpKind {
   bool is_gradient = false;
   Differentiable differentiable = Differentiable::kNo;
   std::vector<GradientRow> gradients;
-  std::function<void(InferCall&)> infer;  // nullptr: from `lower`
+  std::function<std::string(const Op&)> why_no_gradient;  // of an op that refuses; "": it has one
+  std::function<void(InferCall&)> infer;                  // nullptr: from `lower`
   std::function<void(LowerCall&)> lower;  // nullptr: to_module.cc knows it (calls, streams, remote buffers)
   std::function<void(LowerCall&)> lower_gradient;  // of the gradient ops; nullptr: by the core's autodiff
 };
@@ -104,7 +107,9 @@ class KindBuilder {
   KindBuilder& gradients(std::vector<Argument> arguments);
   KindBuilder& gradient_row(GradientRow row);  // any other form
   KindBuilder& zero_gradient();
+  KindBuilder& gradient_is(std::string type, std::function<Attributes(const Op&)> attributes);
   KindBuilder& refuses_gradient();
+  KindBuilder& refuses_gradient_where(std::function<std::string(const Op&)> why);
   KindBuilder& infer(std::function<void(InferCall&)> rule);
   KindBuilder& lower(std::function<void(LowerCall&)> rule);
   KindBuilder& lower_gradient(std::function<void(LowerCall&)> rule);
