@@ -9,10 +9,20 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr std::pair<DType, const char*> kNumpyNames[] = {
-    {DType::kF32, "float32"}, {DType::kF16, "float16"}, {DType::kF64, "float64"}, {DType::kI32, "int32"},
-    {DType::kU32, "uint32"},  {DType::kI16, "int16"},   {DType::kU16, "uint16"},  {DType::kI8, "int8"},
-    {DType::kU8, "uint8"},    {DType::kI64, "int64"},   {DType::kBool, "bool"}};
+constexpr std::pair<DType, const char*> kNumpyNames[] = {{DType::kF32, "float32"},
+                                                         {DType::kF16, "float16"},
+                                                         {DType::kF64, "float64"},
+                                                         {DType::kI32, "int32"},
+                                                         {DType::kU32, "uint32"},
+                                                         {DType::kI16, "int16"},
+                                                         {DType::kU16, "uint16"},
+                                                         {DType::kI8, "int8"},
+                                                         {DType::kU8, "uint8"},
+                                                         {DType::kI64, "int64"},
+                                                         {DType::kBool, "bool"},
+                                                         // Their codes. A NumPy array of uint8 is one of u8.
+                                                         {DType::kF8_143, "uint8"},
+                                                         {DType::kF8_152, "uint8"}};
 
 }  // namespace
 

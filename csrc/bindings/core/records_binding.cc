@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bindings/core/numpy_arrays.h"
+#include "bindings/core/python_values.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
 #include "python/without_lock.h"
@@ -19,55 +20,10 @@ namespace {
 namespace py = pybind11;
 namespace records = frontends::records;
 
-[[noreturn]] void wrong_data(const std::string& what, const char* wanted) {
-  throw Error(ErrorCode::kTypeMismatch, fmt::format("wrong kind of data: {} must be {}.", what, wanted));
-}
-
 py::object item(const py::dict& dict, const char* key, const std::string& what) {
   if (!dict.contains(key))
     throw Error(ErrorCode::kTypeMismatch, fmt::format("missing data: {} has no '{}'.", what, key));
   return dict[key];
-}
-
-template <typename T>
-T read(const py::handle& value, const std::string& what, const char* wanted) {
-  try {
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    wrong_data(what, wanted);
-  }
-}
-
-ConstantPtr constant_of(const py::handle& value, const std::string& what) {
-  const py::array array = py::array::ensure(value, py::array::c_style);
-  if (!array) {
-    PyErr_Clear();
-    wrong_data(what, "an array");
-  }
-  return ir::make_constant(dtype_of(array.dtype(), what), shape_of(array), array.data());
-}
-
-// A list is one of integers unless it holds something else.
-Attribute list_of(const py::sequence& list, const std::string& what) {
-  bool has_text = false, has_real = false;
-  for (const py::handle& element : list) {
-    has_text = has_text || py::isinstance<py::str>(element);
-    has_real = has_real || py::isinstance<py::float_>(element);
-  }
-  if (has_text) return read<std::vector<std::string>>(list, what, "strings, all of them");
-  if (has_real) return read<std::vector<double>>(list, what, "numbers, all of them");
-  return read<std::vector<int64_t>>(list, what, "a list of integers, real numbers or strings");
-}
-
-Attribute attribute_of(const py::handle& value, const std::string& what) {
-  if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
-  if (py::isinstance<py::int_>(value)) return read<int64_t>(value, what, "an integer of 64 bits");
-  if (py::isinstance<py::float_>(value)) return value.cast<double>();
-  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
-  if (py::isinstance<py::array>(value)) return constant_of(value, what);
-  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value))
-    return list_of(py::reinterpret_borrow<py::sequence>(value), what);
-  wrong_data(what, "a number, a string, an array or a list of numbers or strings");
 }
 
 constexpr int kMostNested = 100;  // graphs inside each other; more is a graph that holds itself

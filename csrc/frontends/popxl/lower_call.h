@@ -63,7 +63,7 @@ class LowerCall {
   ir::Value* upstream(int i) const;
   ir::Value* forward_input(int i) const;   // IPU_CHECK: consumed
   ir::Value* forward_output(int i) const;  // IPU_CHECK: consumed
-  const ir::Type forward_input_type(int i) const;
+  ir::Type forward_input_type(int i) const;
   void set_gradient(int forward_input, ir::Value* value);
 
  private:

@@ -52,6 +52,8 @@ struct Consumed {
 };
 inline Consumed in(int i) { return {false, i}; }
 inline Consumed out(int i) { return {true, i}; }
+// in(kThatArgument): the argument whose gradient the op gives, of a variadic op.
+inline constexpr int kThatArgument = -1;
 
 // One gradient op: of one forward input as a rule; of several where PopART has one op for them.
 struct GradientRow {

@@ -87,6 +87,7 @@ class Tensor {
   Op* producer_ = nullptr;
   int producer_output_ = 0;
   std::vector<Use> uses_;
+  std::list<std::unique_ptr<Tensor>>::iterator own_;  // where its graph keeps it
 };
 
 // Published enum, in its order.
@@ -113,6 +114,13 @@ struct OperatorIdentifier {
   int version = 1;
 };
 
+// A load or store that is part of a MultiExchange; its inputs and outputs are inputs and outputs of that op.
+struct Transfer {
+  const OpKind* kind;
+  Attributes attributes;
+  std::map<int, int> inputs, outputs;  // own index → index of the exchange
+};
+
 // Where an input of a gradient op comes from, by number of the forward op.
 struct GradientInput {
   enum class From : uint8_t { kGradOut, kIn, kOut } from;
@@ -126,6 +134,11 @@ struct ForwardOp {
   std::map<int, GradientInput> consumed;  // by input of the gradient op
   std::vector<int> differentiated;  // forward inputs; output k of the gradient op is the gradient of the k-th
 };
+
+struct ById {
+  bool operator()(const Op* a, const Op* b) const;
+};
+using OpSet = std::set<Op*, ById>;
 
 class Op {
  public:
@@ -154,8 +167,10 @@ class Op {
   // the op stands for (If: by branch; -1: none).
   std::vector<Graph*> callees;
   std::vector<std::map<int, int>> callee_inputs, callee_outputs;  // If: index of the graph → index of the op
-  // Inputs that hold what the callee left in its own input: whole, or the regions it writes (nullopt: whole).
+  // Inputs that hold what the callee left in its own input.
   std::set<int> modified;
+  // Of a MultiExchange: the transfers it merges.
+  std::vector<Transfer> transfers;
 
  private:
   friend class Graph;
@@ -164,13 +179,11 @@ class Op {
   const OpKind* kind_ = nullptr;
   Graph* graph_ = nullptr;
   std::map<int, Tensor*> inputs_, outputs_;
-  std::set<Op*> before_, after_, tied_;  // ordering edges: those that run before this one; after it
+  OpSet before_, after_, tied_;                   // ordering edges: those that run before this one; after it
+  std::list<std::unique_ptr<Op>>::iterator own_;  // where its graph keeps it
 };
 
-// Order of ops by id.
-struct ById {
-  bool operator()(const Op* a, const Op* b) const { return a->id() < b->id(); }
-};
+inline bool ById::operator()(const Op* a, const Op* b) const { return a->id() < b->id(); }
 
 class Graph {
  public:
@@ -202,9 +215,9 @@ class Graph {
   // `before` runs before `after`; tied: with nothing between.
   void add_edge(Op& before, Op& after, bool tied = false);
   void remove_edge(Op& before, Op& after);
-  const std::set<Op*>& before(const Op& op) const { return op.before_; }
-  const std::set<Op*>& after(const Op& op) const { return op.after_; }
-  const std::set<Op*>& tied(const Op& op) const { return op.tied_; }
+  const OpSet& before(const Op& op) const { return op.before_; }
+  const OpSet& after(const Op& op) const { return op.after_; }
+  const OpSet& tied(const Op& op) const { return op.tied_; }
   // Ops in an order that operands and edges allow, the one with fewest live bytes where nothing decides.
   // Error(kInvalidIr) naming the ops of a cycle.
   std::vector<Op*> schedule() const;
@@ -227,7 +240,7 @@ struct RemoteBufferInfo {
   int64_t entries = 1;
 };
 
-class InferenceScratch;  // infer.cc
+class InferenceScratch;  // infer_scratch.h
 
 class Program {
  public:

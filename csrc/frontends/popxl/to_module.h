@@ -10,13 +10,8 @@
 
 namespace ipu::popxl {
 
-struct ModuleOfProgram {
-  std::unique_ptr<ir::Module>
-      module;  // entry points main, weights_from_host, weights_to_host (the last two where used)
-};
-
 // Unreached graphs and unused variables are left out. Error(kInvalidIr) for graphs that call themselves, cycles of
 // ordering edges, inputs that are not connected; Error(kTypeMismatch) for types the device does not have.
-ModuleOfProgram to_module(const Program& program);
+std::unique_ptr<ir::Module> to_module(const Program& program);
 
 }  // namespace ipu::popxl

@@ -1,0 +1,22 @@
+#include "bindings/core/core_session.h"
+
+#include "support/interruption.h"
+
+namespace ipu::bindings {
+
+PyObject*& core_error_class() {
+  static PyObject* error_class = nullptr;
+  return error_class;
+}
+
+std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
+                                      const executable::CompileOptions& options) {
+  executable::Executable executable = without_gil([&] {
+    Interruptible scope(&interrupted);
+    std::unique_ptr<ir::Module> module = make();
+    return executable::compile(*module, target::attached_system(), options);
+  });
+  return std::make_unique<CoreSession>(std::move(executable));
+}
+
+}  // namespace ipu::bindings

@@ -1,0 +1,302 @@
+#include "frontends/popxl/grad_graph.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "frontends/popxl/op_kind.h"
+#include "support/error.h"
+
+namespace ipu::popxl {
+namespace {
+
+[[noreturn]] void not_differentiable(std::string text, const Op* op = nullptr) {
+  Error error(ErrorCode::kNotDifferentiable, std::move(text));
+  if (op != nullptr) error.at(ir::user_line(op->settings.location));
+  throw error;
+}
+
+bool is_call(const Op& op) { return op.kind().type == "Call"; }
+bool is_branch(const Op& op) { return op.kind().type == "If"; }
+
+// Inputs of `op` that a gradient may arise for.
+std::vector<int> arguments_of(const Op& op, const GradientRow& row) {
+  if (row.arguments != std::vector<int>{-1}) return row.arguments;
+  std::vector<int> all;
+  for (const auto& [i, tensor] : op.inputs()) all.push_back(i);
+  return all;
+}
+
+}  // namespace
+
+void refuse_writes(const Graph& graph) {
+  for (const auto& [id, op] : graph.ops())
+    if (!op->kind().modifies.empty() || !op->modified.empty())
+      not_differentiable(
+          fmt::format(
+              "graph with a write: graph '{}' has {} {}, which overwrites its input; differentiate what comes "
+              "before the write, or use the form of the op that gives a new tensor",
+              graph.id(), op->kind().type, id),
+          op);
+}
+
+GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
+                                   bool available, Stitch stitch) {
+  find_active(required);
+  Program& program = forward_.program();
+  std::string id = forward_.id() + "_bwd";
+  for (int k = 0; program.find_graph(id) != nullptr; ++k) id = fmt::format("{}_bwd_{}", forward_.id(), k);
+  graph_ = &program.create_graph(id);
+  GradGraphInfo info;
+  info.graph_id = id;
+  try {
+    for (Tensor* tensor : provided) {
+      Tensor& input = graph_->create_tensor(graph_->unique_id(fmt::format("Gradient___{}", tensor->name())),
+                                            tensor->info, TensorType::kActGrad);
+      graph_->inputs.push_back(&input);
+      provided_.emplace(tensor, &input);
+      info.inputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
+    }
+    const std::vector<Op*> order = forward_.schedule();
+    for (auto op = order.rbegin(); op != order.rend(); ++op) differentiate(**op);
+    for (Tensor* tensor : required) {
+      Tensor* gradient = gradient_of(*tensor);
+      if (gradient == nullptr && !available)
+        not_differentiable(fmt::format(
+            "no gradient arises: of '{}' in graph '{}'; nothing whose gradient is provided depends on it by "
+            "floating-point ops that have one",
+            tensor->id(), forward_.id()));
+      if (gradient == nullptr) continue;
+      graph_->outputs.push_back(gradient);
+      info.outputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
+    }
+    finish_inputs(info, provided, stitch);
+  } catch (const Error&) {
+    program.erase_graph(*graph_);
+    throw;
+  }
+  return info;
+}
+
+// Tensors that depend on `required` by ways that gradients go.
+void GradGraphMaker::find_active(const std::vector<Tensor*>& required) {
+  active_.insert(required.begin(), required.end());
+  for (Op* op : forward_.schedule()) {
+    const bool depends = std::any_of(op->inputs().begin(), op->inputs().end(),
+                                     [&](const auto& entry) { return is_active(entry.second); });
+    if (!depends || (op->kind().differentiable == Differentiable::kNo && !is_call(*op) && !is_branch(*op)))
+      continue;
+    for (const auto& [i, tensor] : op->outputs())
+      if (is_floating_point(tensor->info.dtype)) active_.insert(tensor);
+  }
+}
+
+Op& GradGraphMaker::create(const OpKind& kind, Attributes attributes, const Op& forward) {
+  OpSettings settings = forward.settings;
+  return graph_->create_op(kind, {kind.domain, kind.type, kind.version}, std::move(attributes),
+                           std::move(settings));
+}
+
+void GradGraphMaker::add_contribution(Tensor& forward, Tensor& gradient, const Op& from) {
+  contributions_[&forward].push_back(&gradient);
+  first_contributor_.emplace(&forward, const_cast<Op*>(&from));
+}
+
+Tensor* GradGraphMaker::gradient_of(Tensor& forward) {
+  if (const auto found = gradients_.find(&forward); found != gradients_.end()) return found->second;
+  const auto provided = provided_.find(&forward);
+  const auto inside = contributions_.find(&forward);
+  Tensor* given = provided == provided_.end() ? nullptr : provided->second;
+  if (inside == contributions_.end()) return gradients_[&forward] = given;
+  std::vector<Tensor*> addends = inside->second;
+  if (given != nullptr) {
+    // The sum has the plain name; the input, whose place stays, one of its own.
+    Tensor& renamed =
+        graph_->create_tensor(forward_.program().intermediate_id(given->id()), given->info, given->type);
+    *std::find(graph_->inputs.begin(), graph_->inputs.end(), given) = &renamed;
+    for (const Tensor::Use use : std::vector<Tensor::Use>(given->uses()))
+      use.op->connect_input(use.input, renamed);
+    graph_->erase_tensor(*given);
+    provided_[&forward] = &renamed;
+    addends.insert(addends.begin(), &renamed);
+  }
+  const Op& place = forward.producer() != nullptr ? *forward.producer() : *first_contributor_.at(&forward);
+  Op& sum = create(kind_of("Sum"), {}, place);
+  for (size_t i = 0; i < addends.size(); ++i) sum.connect_input(static_cast<int>(i), *addends[i]);
+  Tensor& total = sum.create_output(0, graph_->unique_id(fmt::format("Gradient___{}", forward.name())));
+  total.info = forward.info;
+  return gradients_[&forward] = &total;
+}
+
+// The stand-in of a forward value in the gradient graph: an input, in the end, or recomputed.
+Tensor& GradGraphMaker::forward_value(Tensor& forward) {
+  auto& slot = values_[forward.id()];
+  if (slot.second == nullptr)
+    slot = {&forward,
+            &graph_->create_tensor(graph_->unique_id(forward.name()), forward.info, TensorType::kActGrad)};
+  return *slot.second;
+}
+
+void GradGraphMaker::differentiate(Op& op) {
+  bool arrived = false;
+  for (const auto& [i, tensor] : op.outputs())
+    arrived = arrived || (is_floating_point(tensor->info.dtype) && gradient_of(*tensor) != nullptr);
+  const bool wanted = std::any_of(op.inputs().begin(), op.inputs().end(), [&](const auto& entry) {
+    return is_active(entry.second) && is_floating_point(entry.second->info.dtype);
+  });
+  if (!arrived || !wanted) return;
+  if (is_call(op)) return differentiate_call(op);
+  if (is_branch(op)) return differentiate_branch(op);
+  if (op.kind().differentiable == Differentiable::kNo) return;
+  if (op.kind().differentiable == Differentiable::kRefused)
+    not_differentiable(
+        fmt::format("op without a gradient: {} {} of graph '{}' stands between what is required and "
+                    "what is provided; detach() before it stops the gradient",
+                    op.kind().type, op.id(), forward_.id()),
+        &op);
+  for (const GradientRow& row : op.kind().gradients) {
+    if (row.arguments == std::vector<int>{-1}) {
+      for (const int i : arguments_of(op, row)) add_gradient_op(op, row, {i});
+    } else {
+      add_gradient_op(op, row, row.arguments);
+    }
+  }
+}
+
+void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::vector<int>& arguments) {
+  std::vector<int> present;
+  bool wanted = false;
+  for (const int i : arguments)
+    if (const Tensor* tensor = op.input(i); tensor != nullptr && is_floating_point(tensor->info.dtype)) {
+      present.push_back(i);
+      wanted = wanted || is_active(tensor);
+    }
+  if (!wanted) return;
+  auto forward = std::make_unique<ForwardOp>();
+  forward->kind = &op.kind();
+  forward->attributes = op.attributes;
+  forward->differentiated = present;
+  for (const auto& [i, tensor] : op.inputs()) forward->inputs[i] = tensor->info;
+  for (const auto& [i, tensor] : op.outputs()) forward->outputs[i] = tensor->info;
+  Op& gradient = create(kind_of(row.type), op.attributes, op);
+  for (const auto& [i, tensor] : op.outputs()) {
+    Tensor* upstream = is_floating_point(tensor->info.dtype) ? gradient_of(*tensor) : nullptr;
+    if (upstream == nullptr) continue;
+    gradient.connect_input(i, *upstream);
+    forward->consumed[i] = {GradientInput::From::kGradOut, i};
+  }
+  int next = op.outputs().empty() ? 0 : op.outputs().rbegin()->first + 1;
+  std::vector<Consumed> consumed = row.consumed;
+  for (Consumed& value : consumed)  // "that argument", of an op with any number of them
+    if (!value.is_output && value.index == kThatArgument) value.index = arguments.front();
+  for (const Consumed& value : consumed) {
+    Tensor* tensor = value.is_output ? op.output(value.index) : op.input(value.index);
+    if (tensor == nullptr) continue;
+    gradient.connect_input(next, forward_value(*tensor));
+    forward->consumed[next++] = {value.is_output ? GradientInput::From::kOut : GradientInput::From::kIn,
+                                 value.index};
+  }
+  gradient.forward = std::move(forward);
+  for (size_t k = 0; k < present.size(); ++k) {
+    Tensor& argument = *op.input(present[k]);
+    Tensor& result = gradient.create_output(static_cast<int>(k),
+                                            graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
+    result.info = argument.info;
+    if (is_active(&argument)) add_contribution(argument, result, op);
+  }
+}
+
+Tensor& GradGraphMaker::zeros_like(const Tensor& forward, const Op& op) {
+  Op& init = create(kind_of("Init"),
+                    {{"dtype", static_cast<int64_t>(forward.info.dtype)},
+                     {"shape", forward.info.shape},
+                     {"meta_shape", forward.info.meta_shape}},
+                    op);
+  Tensor& zeros = init.create_output(0, graph_->unique_id(fmt::format("Gradient___{}", forward.name())));
+  zeros.info = forward.info;
+  return zeros;
+}
+
+Tensor& GradGraphMaker::upstream_or_zeros(Op& op, int output) {
+  Tensor* tensor = op.output(output);
+  Tensor* gradient = gradient_of(*tensor);
+  return gradient != nullptr ? *gradient : zeros_like(*tensor, op);
+}
+
+// What the gradient graph of `callee` expects, for a call whose inputs and outputs have the numbers of the graph's.
+void GradGraphMaker::differentiate_call(Op& op) {
+  const Graph& callee = *op.callees.at(0);
+  const auto info = callees_.find(callee.id());
+  if (info == callees_.end() || info->second.outputs.empty()) return;
+  Program& program = forward_.program();
+  Op& call = create(kind_of("CallGrad"), {}, op);
+  call.callees = {&program.graph(info->second.graph_id)};
+  const auto index_in = [](const std::vector<Tensor*>& list, const std::string& id) {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Tensor* t) { return t->id() == id; });
+    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+  };
+  for (size_t i = 0; i < info->second.inputs.size(); ++i) {
+    const ExpectedConnection& expected = info->second.inputs[i];
+    const int output = index_in(callee.outputs, expected.forward_id);
+    if (expected.type == ConnectionType::kFwdGrad) {
+      call.connect_input(static_cast<int>(i), upstream_or_zeros(op, output));
+      continue;
+    }
+    const int input = index_in(callee.inputs, expected.forward_id);
+    call.connect_input(static_cast<int>(i),
+                       forward_value(input >= 0 ? *op.input(input) : *op.output(output)));
+  }
+  for (size_t i = 0; i < info->second.outputs.size(); ++i) {
+    Tensor& argument = *op.input(index_in(callee.inputs, info->second.outputs[i].forward_id));
+    Tensor& result = call.create_output(static_cast<int>(i),
+                                        graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
+    result.info = argument.info;
+    if (is_active(&argument)) add_contribution(argument, result, op);
+  }
+}
+
+void GradGraphMaker::differentiate_branch(Op& op) {
+  Program& program = forward_.program();
+  std::vector<const GradGraphInfo*> infos;
+  for (const Graph* branch : op.callees) {
+    const auto info = callees_.find(branch->id());
+    if (info == callees_.end()) return;
+    infos.push_back(&info->second);
+  }
+  Op& gradient = create(kind_of("IfGrad"), {}, op);
+  gradient.connect_input(0, forward_value(*op.input(0)));
+  gradient.callee_inputs.resize(2);
+  gradient.callee_outputs.resize(2);
+  int next_input = 1, next_output = 0;
+  for (size_t b = 0; b < 2; ++b) {
+    const Graph& branch = *op.callees[b];
+    gradient.callees.push_back(&program.graph(infos[b]->graph_id));
+    const auto place = [](const std::vector<Tensor*>& list, const std::map<int, int>& places,
+                          const std::string& id) {
+      for (const auto& [i, at] : places)
+        if (list.at(static_cast<size_t>(i))->id() == id) return at;
+      return -1;
+    };
+    for (size_t i = 0; i < infos[b]->inputs.size(); ++i) {
+      const ExpectedConnection& expected = infos[b]->inputs[i];
+      const int output = place(branch.outputs, op.callee_outputs.at(b), expected.forward_id);
+      const int input = place(branch.inputs, op.callee_inputs.at(b), expected.forward_id);
+      Tensor& value = expected.type == ConnectionType::kFwdGrad ? upstream_or_zeros(op, output)
+                      : input >= 0                              ? forward_value(*op.input(input))
+                                                                : forward_value(*op.output(output));
+      gradient.connect_input(next_input, value);
+      gradient.callee_inputs[b][static_cast<int>(i)] = next_input++;
+    }
+    for (size_t i = 0; i < infos[b]->outputs.size(); ++i) {
+      Tensor& argument =
+          *op.input(place(branch.inputs, op.callee_inputs.at(b), infos[b]->outputs[i].forward_id));
+      Tensor& result = gradient.create_output(
+          next_output, graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
+      result.info = argument.info;
+      gradient.callee_outputs[b][static_cast<int>(i)] = next_output++;
+      if (is_active(&argument)) add_contribution(argument, result, op);
+    }
+  }
+}
+
+}  // namespace ipu::popxl

@@ -1,0 +1,144 @@
+// How forward values reach a gradient graph: as inputs, for which the forward graph may get more outputs, or made again.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "frontends/popxl/grad_graph.h"
+#include "frontends/popxl/op_kind.h"
+
+namespace ipu::popxl {
+namespace {
+
+bool holds(const std::vector<Tensor*>& list, const Tensor* tensor) {
+  return std::find(list.begin(), list.end(), tensor) != list.end();
+}
+
+bool runs(const Op& op, const Graph& graph) {
+  return std::find(op.callees.begin(), op.callees.end(), &graph) != op.callees.end();
+}
+
+// Does something else than a plain call run the graph: a loop, also by the wrapper it has of its own, or a branch?
+bool is_run_otherwise(const Graph& graph) {
+  const auto is_loop_body = [&](const Graph& wrapper) {
+    for (const auto& [id, other] : wrapper.program().graphs())
+      for (const auto& [op_id, op] : other->ops())
+        if (op->kind().type == "Loop" && runs(*op, wrapper)) return true;
+    return false;
+  };
+  for (const auto& [id, other] : graph.program().graphs())
+    for (const auto& [op_id, op] : other->ops())
+      if (runs(*op, graph) && (op->kind().type != "Call" || is_loop_body(*other))) return true;
+  return false;
+}
+
+}  // namespace
+
+bool GradGraphMaker::recomputes(Stitch stitch) const {
+  switch (stitch) {
+    case Stitch::kAddFwdOutputs:
+      return false;
+    case Stitch::kSafeAddFwdOutputs:
+      return is_run_otherwise(forward_);
+    default:
+      return true;
+  }
+}
+
+void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Tensor*>& provided, Stitch stitch) {
+  (void)provided;
+  for (auto at = values_.begin(); at != values_.end();) {  // a stand-in that nobody reads in the end
+    if (at->second.second->uses().empty() && !holds(graph_->outputs, at->second.second)) {
+      graph_->erase_tensor(*at->second.second);
+      at = values_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  if (recomputes(stitch)) recompute(stitch != Stitch::kRecomputeAllNonInputs);
+  std::vector<Tensor*> missing;
+  for (const auto& [id, value] : values_) {
+    graph_->inputs.push_back(value.second);
+    info.inputs.push_back({id, ConnectionType::kFwd});
+    if (!holds(forward_.inputs, value.first) && !holds(forward_.outputs, value.first))
+      missing.push_back(value.first);
+  }
+  append_outputs(missing);
+}
+
+void GradGraphMaker::append_outputs(const std::vector<Tensor*>& values) {
+  for (Tensor* value : values) {
+    const int number = static_cast<int>(forward_.outputs.size());
+    forward_.outputs.push_back(value);
+    for (const auto& [id, graph] : forward_.program().graphs())
+      for (const auto& [op_id, op] : graph->ops())
+        if (op->kind().type == "Call" && runs(*op, forward_))
+          op->create_output(number, forward_.program().intermediate_id(graph->scoped("autodiff_output")))
+              .info = value->info;
+  }
+}
+
+// Values that are no input (nor, with keep_outputs, an output) of the forward graph are made here, by copies of the
+// ops that make them there.
+void GradGraphMaker::recompute(bool keep_outputs) {
+  std::map<const Tensor*, Tensor*> made;
+  const auto wanted = values_;
+  for (const auto& [id, value] : wanted) {
+    Tensor* forward = value.first;
+    if (holds(forward_.inputs, forward) || (keep_outputs && holds(forward_.outputs, forward))) continue;
+    Tensor& again = recomputed(*forward, made, keep_outputs);
+    Tensor* stand_in = values_.at(id).second;
+    values_.erase(id);
+    if (&again == stand_in) continue;
+    for (const Tensor::Use use : std::vector<Tensor::Use>(stand_in->uses()))
+      use.op->connect_input(use.input, again);
+    std::replace(graph_->outputs.begin(), graph_->outputs.end(), stand_in, &again);
+    graph_->erase_tensor(*stand_in);
+  }
+}
+
+Tensor& GradGraphMaker::recomputed(Tensor& forward, std::map<const Tensor*, Tensor*>& made,
+                                   bool keep_outputs) {
+  // By the order of the forward graph, so that no path of ops is walked by recursion.
+  if (const auto found = made.find(&forward); found != made.end()) return *found->second;
+  std::set<const Op*> needed;
+  std::vector<Tensor*> open{&forward};
+  while (!open.empty()) {
+    Tensor* tensor = open.back();
+    open.pop_back();
+    const bool is_given = holds(forward_.inputs, tensor) ||
+                          (keep_outputs && tensor != &forward && holds(forward_.outputs, tensor)) ||
+                          made.contains(tensor);
+    if (is_given || tensor->producer() == nullptr || !needed.insert(tensor->producer()).second) continue;
+    for (const auto& [i, input] : tensor->producer()->inputs()) open.push_back(input);
+  }
+  const auto value_of = [&](Tensor& tensor) -> Tensor& {
+    if (const auto found = made.find(&tensor); found != made.end()) return *found->second;
+    if (tensor.type == TensorType::kConst) {
+      Tensor& copy = graph_->create_tensor(graph_->unique_id(tensor.name()), tensor.info, TensorType::kConst);
+      copy.constant = tensor.constant;
+      made[&tensor] = &copy;
+      return copy;
+    }
+    return forward_value(tensor);
+  };
+  for (Op* op : forward_.schedule()) {
+    if (!needed.contains(op)) continue;
+    Op& copy = create(op->kind(), op->attributes, *op);
+    copy.identifier = op->identifier;
+    copy.callees = op->callees;
+    copy.callee_inputs = op->callee_inputs;
+    copy.callee_outputs = op->callee_outputs;
+    copy.transfers = op->transfers;
+    if (op->forward != nullptr) copy.forward = std::make_unique<ForwardOp>(*op->forward);
+    for (const auto& [i, input] : op->inputs()) copy.connect_input(i, value_of(*input));
+    for (const auto& [i, output] : op->outputs()) {
+      Tensor& again = copy.create_output(i, graph_->unique_id(output->name()));
+      again.info = output->info;
+      made[output] = &again;
+    }
+  }
+  if (forward.type == TensorType::kConst) return value_of(forward);
+  return *made.at(&forward);
+}
+
+}  // namespace ipu::popxl

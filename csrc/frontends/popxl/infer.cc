@@ -1,0 +1,98 @@
+#include "frontends/popxl/infer.h"
+
+#include <fmt/core.h>
+
+#include "frontends/popxl/infer_scratch.h"
+#include "frontends/popxl/lower_call.h"
+#include "frontends/popxl/op_kind.h"
+#include "support/error.h"
+
+namespace ipu::popxl {
+namespace {
+
+// The type of the device is that of the first input which the device narrows to it, so that sums of INT64 stay INT64.
+DataType widened(DType type, const Op& op) {
+  for (const auto& [i, tensor] : op.inputs())
+    if (on_device(tensor->info.dtype) == type) return tensor->info.dtype;
+  return from_device(type);
+}
+
+// Elementwise results of shards are shards of the same whole: the one meta shape among inputs of that shape.
+Shape meta_shape(const Shape& shape, const Op& op) {
+  Shape found;
+  for (const auto& [i, tensor] : op.inputs()) {
+    if (tensor->info.meta_shape.empty() || tensor->info.shape != shape) continue;
+    if (!found.empty() && found != tensor->info.meta_shape)
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("meta shape mismatch: shards of {} and of {}", ipu::to_string(found),
+                              ipu::to_string(tensor->info.meta_shape)));
+    found = tensor->info.meta_shape;
+  }
+  return found;
+}
+
+std::map<int, TensorInfo> types_of_gradient(const Op& op) {
+  std::map<int, TensorInfo> infos;
+  for (size_t k = 0; k < op.forward->differentiated.size(); ++k)
+    infos[static_cast<int>(k)] = op.forward->inputs.at(op.forward->differentiated[k]);
+  return infos;
+}
+
+std::map<int, TensorInfo> types_of_lowered(const Op& op) {
+  InferenceScratch& scratch = op.graph().program().scratch();
+  struct Clear {
+    InferenceScratch& scratch;
+    ~Clear() { scratch.clear(); }
+  } clear{scratch};
+  ir::Builder builder(&scratch.graph());
+  LowerCall call(op, op.kind(), op.attributes, builder);
+  for (const auto& [i, tensor] : op.inputs()) {
+    const std::optional<DType> dtype = on_device(tensor->info.dtype);
+    if (!dtype)
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("no such type on the device: input {} is {}", i, to_string(tensor->info)));
+    call.set_input(i, scratch.graph().add_input({*dtype, tensor->info.shape}));
+  }
+  op.kind().lower(call);
+  std::map<int, TensorInfo> infos;
+  for (const auto& [i, value] : call.outputs()) {
+    const ir::Type& type = value->type();
+    infos[i] = {widened(type.dtype, op), type.shape, meta_shape(type.shape, op)};
+  }
+  return infos;
+}
+
+}  // namespace
+
+void InferenceScratch::clear() {
+  while (!graph_->ops().empty()) {
+    ir::Op* last = graph_->ops().back().get();
+    graph_->erase(last);
+  }
+  while (!graph_->inputs().empty()) graph_->erase_input(static_cast<int>(graph_->inputs().size()) - 1);
+}
+
+std::map<int, TensorInfo> infer(const Op& op) {
+  try {
+    if (op.forward != nullptr) return types_of_gradient(op);
+    if (op.kind().infer) {
+      InferCall call(op);
+      op.kind().infer(call);
+      return call.take();
+    }
+    IPU_CHECK(op.kind().lower != nullptr, "the row of " + op.kind().type + " says nothing of types");
+    return types_of_lowered(op);
+  } catch (const Error& error) {
+    std::string inputs;
+    for (const auto& [i, tensor] : op.inputs())
+      inputs +=
+          fmt::format("{}{} '{}' {}", inputs.empty() ? "" : ", ", i, tensor->id(), to_string(tensor->info));
+    Error named(error.code(),
+                fmt::format("{}\n  op: {} {} in {}, inputs: {}", error.text(), op.id(), op.kind().type,
+                            op.graph().is_main() ? "the main graph" : op.graph().id(),
+                            inputs.empty() ? "none" : inputs));
+    throw named.at(ir::user_line(op.settings.location));
+  }
+}
+
+}  // namespace ipu::popxl

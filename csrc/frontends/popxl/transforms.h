@@ -1,0 +1,20 @@
+// Rewrites of graphs that programs ask for by name.
+#pragma once
+
+#include <vector>
+
+#include "frontends/popxl/program.h"
+
+namespace ipu::popxl {
+
+// Each Sum of more than two becomes a zero Init and a chain of Adds, in the order in which the addends can be made.
+void decompose_sums(Graph& graph);
+
+// Of `ops`, those that move data to or from the host or streaming memory become one MultiExchange each group, where no
+// operand or ordering edge forces them apart. Edges among them go. Returns the ops made.
+std::vector<Op*> merge_exchange(Graph& graph, const std::vector<Op*>& ops);
+
+// Ops go whose outputs nothing reads, and that do nothing else.
+void prune(Graph& graph);
+
+}  // namespace ipu::popxl
