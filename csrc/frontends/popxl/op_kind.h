@@ -58,7 +58,7 @@ inline constexpr int kThatArgument = -1;
 // One gradient op: of one forward input as a rule; of several where PopART has one op for them.
 struct GradientRow {
   std::vector<int>
-      arguments;     // forward inputs it gives the gradients of; {-1}: each input of a variadic op has one op
+      arguments;  // forward inputs it gives the gradients of; of a variadic op {-1}: each has one op, {-2}: all share one
   std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
   std::vector<Consumed> consumed;
   // Where an ordinary op of `type` is the gradient, of input 0: its attributes. It is lowered as what it is.
@@ -109,6 +109,7 @@ class KindBuilder {
   KindBuilder& gradients(std::vector<Argument> arguments);
   KindBuilder& gradient_row(GradientRow row);  // any other form
   KindBuilder& zero_gradient();
+  // An op of type `type`, which has a row of its own, with these attributes, on the gradient of output 0.
   KindBuilder& gradient_is(std::string type, std::function<Attributes(const Op&)> attributes);
   KindBuilder& refuses_gradient();
   KindBuilder& refuses_gradient_where(std::function<std::string(const Op&)> why);

@@ -109,10 +109,23 @@ void scatter(LowerCall& c) {
   c.set_output(0, c.build("reduce_scatter", {c.input(0)}, reduction_in_group(c)));
 }
 
+Attributes slice_of_gather(const Op& gather) {
+  Attributes attributes = gather.attributes;
+  attributes.erase("output_shape");
+  attributes.set("op", std::string("local"));
+  attributes.set("configureOutputForReplicatedTensorSharding", !gather.input(0)->info.meta_shape.empty());
+  return attributes;
+}
+Attributes gather_of_slice(const Op& slice) {
+  Attributes attributes = slice.attributes;
+  attributes.set("output_shape", slice.input(0)->info.shape);
+  return attributes;
+}
+
 const KindRegistration kinds[] = {
     define_kind("AllReduce")
         .graphcore()
-        .gradient_row({{-1}, "AllReduceGrad", {}})
+        .gradient_row({{-2}, "AllReduceGrad", {}})
         .refuses_gradient_where(is_not_a_sum)
         .lower(reduce_over_ipus),
     define_kind("ReplicatedAllReduce").graphcore().infer(same_as_input).lower([](LowerCall& c) {
@@ -123,10 +136,14 @@ const KindRegistration kinds[] = {
         .modifies({0})
         .infer(same_as_input)
         .lower([](LowerCall& c) { c.overwrite(0, reduced(c)); }),
-    define_kind("ReplicatedAllGather").graphcore().gradient().infer(gather_type).lower(gather),
+    define_kind("ReplicatedAllGather")
+        .graphcore()
+        .gradient_is("ReplicatedReduceScatter", slice_of_gather)
+        .infer(gather_type)
+        .lower(gather),
     define_kind("ReplicatedReduceScatter")
         .graphcore()
-        .gradient()
+        .gradient_is("ReplicatedAllGather", gather_of_slice)
         .refuses_gradient_where(is_not_local)
         .infer(scatter_type)
         .lower(scatter),

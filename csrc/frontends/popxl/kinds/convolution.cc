@@ -37,7 +37,6 @@ Factors operands_of(LowerCall& c) {
 }
 
 void convolve(LowerCall& c) {
-  const SettingsScope scope(c);
   follow_options(c);
   auto [x, weight] = operands_of(c);
   x = with_zeros_between(c, x, integers_or_empty(c.attributes(), "inDilations"));
@@ -98,7 +97,6 @@ Placement placement_of(LowerCall& c, const Sizes& sizes, const Sizes& kernel, co
 }
 
 void transposed_convolve(LowerCall& c) {
-  const SettingsScope scope(c);
   follow_options(c);
   const auto [x, weight] = operands_of(c);
   const Shape &data = x->type().shape, &w = weight->type().shape;

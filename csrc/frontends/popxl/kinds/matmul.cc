@@ -9,7 +9,6 @@ namespace ipu::popxl {
 namespace {
 
 void product(LowerCall& c) {
-  const SettingsScope scope(c);
   if (c.attributes().has("availableMemoryProportion"))
     c.builder().settings.available_memory = c.attributes().real("availableMemoryProportion");
   if (c.attributes().text("partialsType", "float") == "half")

@@ -33,17 +33,4 @@ class PartsCall : public ops::ImportCall {
   LowerCall& call_;
 };
 
-// Settings of the ops that are built while it lives.
-class SettingsScope {
- public:
-  explicit SettingsScope(LowerCall& call) : builder_(call.builder()), before_(builder_.settings) {}
-  SettingsScope(const SettingsScope&) = delete;
-  SettingsScope& operator=(const SettingsScope&) = delete;
-  ~SettingsScope() { builder_.settings = std::move(before_); }
-
- private:
-  ir::Builder& builder_;
-  ir::Settings before_;
-};
-
 }  // namespace ipu::popxl
