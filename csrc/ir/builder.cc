@@ -7,6 +7,7 @@
 
 #include "ir/structure.h"
 #include "support/error.h"
+#include "support/float8.h"
 #include "support/half.h"
 
 namespace ipu::ir {
@@ -155,10 +156,10 @@ ConstantPtr make_scalar(DType dtype, double value) {
       return store(static_cast<int64_t>(value));
     case DType::kF8_143:
     case DType::kF8_152:
-      break;
+      return store(double_to_float8(value, dtype));
   }
   throw Error(ErrorCode::kTypeMismatch,
-              fmt::format("unsupported constant: a scalar of type {} needs a scale.", ipu::to_string(dtype)));
+              fmt::format("unsupported constant: a scalar of type {}.", ipu::to_string(dtype)));
 }
 
 }  // namespace ipu::ir

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/float8.h"
 #include "support/half.h"
 
 namespace ipu::ops {
@@ -68,7 +69,7 @@ double round_to(DType dtype, double value) {
       return value != 0 ? 1.0 : 0.0;
     case DType::kF8_143:
     case DType::kF8_152:
-      break;
+      return float8_to_float(double_to_float8(value, dtype), dtype);
   }
   no_such_bytes(dtype);
 }
@@ -121,7 +122,9 @@ ReferenceTensor ReferenceTensor::from_bytes(ir::Type type, const void* bytes) {
       break;
     case DType::kF8_143:
     case DType::kF8_152:
-      no_such_bytes(tensor.type.dtype);
+      widen<uint8_t>(bytes, tensor.values);
+      for (double& value : tensor.values)
+        value = float8_to_float(static_cast<uint8_t>(value), tensor.type.dtype);
   }
   return tensor;
 }
@@ -173,7 +176,8 @@ ConstantPtr ReferenceTensor::to_constant() const {
       break;
     case DType::kF8_143:
     case DType::kF8_152:
-      no_such_bytes(type.dtype);
+      for (double& value : rounded) value = double_to_float8(value, type.dtype);
+      narrow<uint8_t>(rounded, bytes);
   }
   return data;
 }

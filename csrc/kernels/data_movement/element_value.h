@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "support/dtype.h"
+#include "support/float8.h"
 #include "support/half.h"
 
 namespace ipu::kernels {
@@ -19,7 +20,7 @@ inline int64_t whole_number(double value) {
   return value >= -0x1p63 ? static_cast<int64_t>(value) : value < 0.0 ? INT64_MIN : 0;
 }
 
-// nullopt for types that no kernel fills (f8).
+// nullopt for types that no kernel fills.
 inline std::optional<std::array<std::byte, 8>> element_value(DType dtype, double value) {
   std::array<std::byte, 8> bytes{};
   auto put = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
@@ -54,7 +55,8 @@ inline std::optional<std::array<std::byte, 8>> element_value(DType dtype, double
       break;
     case DType::kF8_143:
     case DType::kF8_152:
-      return std::nullopt;
+      put(double_to_float8(value, dtype));
+      break;
   }
   return bytes;
 }

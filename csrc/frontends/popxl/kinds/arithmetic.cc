@@ -1,0 +1,110 @@
+// Elementwise ops of several inputs: arithmetic, the n-ary Sum and Max, ScaledAdd.
+#include <fmt/core.h>
+
+#include "frontends/popxl/op_kind.h"
+
+namespace ipu::popxl {
+namespace {
+
+auto to_ir(std::string kind) {
+  return [kind = std::move(kind)](LowerCall& c) { c.set_output(0, c.build(kind, {c.input(0), c.input(1)})); };
+}
+
+const KindRegistration add_kind =
+    define_kind("Add").id("ai.onnx", 6).gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {}}}).lower(to_ir("add"));
+const KindRegistration sub_kind = define_kind("Sub")
+                                      .class_name("SubtractOp")
+                                      .id("ai.onnx", 7)
+                                      .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
+                                      .lower(to_ir("sub"));
+const KindRegistration mul_kind =
+    define_kind("Mul")
+        .id("ai.onnx", 7)
+        .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
+        .lower(to_ir("mul"));
+const KindRegistration div_kind =
+    define_kind("Div")
+        .id("ai.onnx", 7)
+        .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
+        .lower(to_ir("div"));
+const KindRegistration pow_kind =
+    define_kind("Pow")
+        .id("ai.onnx", 7)
+        .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
+        .lower(to_ir("pow"));
+const KindRegistration fmod_kind = define_kind("Fmod")
+                                       .graphcore()
+                                       .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}})
+                                       .lower(to_ir("fmod"));
+
+// All inputs, which broadcast.
+ir::Value* fold(LowerCall& c, std::string_view kind) {
+  ir::Value* y = c.input(0);
+  if (c.input_count() == 1) return c.build("nop", {y});
+  for (int i = 1; i < c.input_count(); ++i) y = c.build(kind, {y, c.input(i)});
+  return y;
+}
+bool same_types(LowerCall& c) {
+  for (int i = 1; i < c.input_count(); ++i)
+    if (c.type(i) != c.type(0)) return false;
+  return true;
+}
+
+const KindRegistration sum_kind =
+    define_kind("Sum").id("ai.onnx", 8).gradient_row({{-1}, "SumArgGrad", {}}).lower([](LowerCall& c) {
+      if (!same_types(c) || c.type(0).dtype == DType::kBool) return c.set_output(0, fold(c, "add"));
+      std::vector<ir::Value*> inputs;
+      for (int i = 0; i < c.input_count(); ++i) inputs.push_back(c.input(i));
+      c.set_output(0, c.build("add_n", inputs));
+    });
+
+// The sum of `gradient` over what was broadcast to its shape from `shape`.
+ir::Value* summed_to(LowerCall& c, ir::Value* gradient, const Shape& shape) {
+  const Shape& from = gradient->type().shape;
+  const size_t added = from.size() - shape.size();
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < from.size(); ++d)
+    if (d < added || from[d] != shape[d - added]) dims.push_back(static_cast<int64_t>(d));
+  if (!dims.empty()) gradient = c.reduce("reduce_sum", gradient, dims, true);
+  return c.reshape(gradient, shape);
+}
+
+// Of the argument and the result alone: who has the largest value gets the whole gradient, equal ones each.
+void max_gradient(LowerCall& c) {
+  for (const int argument : c.op().forward->differentiated) {
+    ir::Value* is_largest = c.build("equal", {c.forward_input(argument), c.forward_output(0)});
+    ir::Value* dx = c.build("where", {is_largest, c.upstream(0), c.scalar_like(c.upstream(0), 0.0)});
+    c.set_gradient(argument, summed_to(c, dx, c.forward_input_type(argument).shape));
+  }
+}
+
+// In a row for each input, in(-1) is that input.
+const KindRegistration max_kind = define_kind("Max")
+                                      .id("ai.onnx", 8)
+                                      .gradient_row({{-1}, "MaxArgGrad", {in(-1), out(0)}})
+                                      .lower([](LowerCall& c) { c.set_output(0, fold(c, "maximum")); })
+                                      .lower_gradient(max_gradient);
+
+// a * X + b * Y in the type of X; factors are numbers, or tensors 2 and 3.
+ir::Value* scaled_sum(LowerCall& c) {
+  ir::Value *x = c.input(0), *y = c.input(1);
+  if (c.shape(0) != c.shape(1))
+    c.refuse(fmt::format("the shapes {} and {} differ, and nothing is broadcast", ipu::to_string(c.shape(0)),
+                         ipu::to_string(c.shape(1))));
+  const DType dtype = x->type().dtype;
+  const auto scaled = [&](ir::Value* t, int factor, std::string_view attribute) {
+    if (!c.has(factor) && c.attributes().real(attribute, 1.0) == 1.0) return t;
+    return c.build("mul", {t, c.factor(factor, attribute, dtype)});
+  };
+  return c.build("add", {scaled(x, 2, "scale_0"), scaled(c.cast(y, dtype), 3, "scale_1")});
+}
+
+const KindRegistration scaled_add_kind =
+    define_kind("ScaledAdd").graphcore().lower([](LowerCall& c) { c.set_output(0, scaled_sum(c)); });
+const KindRegistration scaled_add_lhs_kind =
+    define_kind("ScaledAddLhsInplace").graphcore().modifies({0}).lower([](LowerCall& c) {
+      c.overwrite(0, scaled_sum(c));
+    });
+
+}  // namespace
+}  // namespace ipu::popxl

@@ -1,0 +1,94 @@
+// Elementwise ops of one input, and the copies: Identity, Detach.
+#include <cmath>
+#include <limits>
+
+#include "frontends/popxl/kinds/read_attributes.h"
+#include "frontends/popxl/op_kind.h"
+
+namespace ipu::popxl {
+namespace {
+
+// The IR op of another name that says it all.
+auto to_ir(std::string kind, Attributes attributes = {}) {
+  return [kind = std::move(kind), attributes = std::move(attributes)](LowerCall& c) {
+    c.set_output(0, c.build(kind, {c.input(0)}, attributes));
+  };
+}
+
+const KindRegistration abs_kind = define_kind("Abs").id("ai.onnx", 6).gradient({in(0)}).lower(to_ir("abs"));
+const KindRegistration ceil_kind = define_kind("Ceil").id("ai.onnx", 6).zero_gradient().lower(to_ir("ceil"));
+const KindRegistration floor_kind =
+    define_kind("Floor").id("ai.onnx", 6).zero_gradient().lower(to_ir("floor"));
+const KindRegistration sign_kind = define_kind("Sign").id("ai.onnx", 9).zero_gradient().lower(to_ir("sign"));
+const KindRegistration cos_kind = define_kind("Cos").id("ai.onnx", 7).gradient({in(0)}).lower(to_ir("cos"));
+const KindRegistration sin_kind = define_kind("Sin").id("ai.onnx", 7).gradient({in(0)}).lower(to_ir("sin"));
+const KindRegistration exp_kind = define_kind("Exp").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("exp"));
+const KindRegistration log_kind = define_kind("Log").id("ai.onnx", 6).gradient({in(0)}).lower(to_ir("log"));
+const KindRegistration sqrt_kind =
+    define_kind("Sqrt").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("sqrt"));
+const KindRegistration tanh_kind =
+    define_kind("Tanh").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("tanh"));
+const KindRegistration neg_kind =
+    define_kind("Neg").class_name("NegateOp").id("ai.onnx", 6).gradient().lower(to_ir("neg"));
+const KindRegistration relu_kind =
+    define_kind("Relu").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("relu"));
+const KindRegistration gelu_kind = define_kind("Gelu").graphcore().gradient({in(0)}).lower(
+    to_ir("gelu", {{"approximate", std::string("tanh")}}));
+const KindRegistration geluerf_kind = define_kind("GeluErf").graphcore().gradient({in(0)}).lower(to_ir("gelu"));
+const KindRegistration swish_kind = define_kind("Swish").graphcore().gradient({in(0)}).lower(to_ir("silu"));
+
+// nop without `in_place` is a copy.
+const KindRegistration identity_kind = define_kind("Identity").gradient().lower(to_ir("nop"));
+const KindRegistration detach_kind = define_kind("Detach").graphcore().lower(to_ir("detach"));
+const KindRegistration detach_inplace_kind =
+    define_kind("DetachInplace").graphcore().views({0}).lower(to_ir("detach", {{"in_place", int64_t{0}}}));
+
+const KindRegistration is_nan_kind =
+    define_kind("IsNaN").class_name("IsNaN").id("ai.onnx", 9).lower(to_ir("is_nan"));
+const KindRegistration is_inf_kind =
+    define_kind("IsInf").class_name("IsInf").id("ai.onnx", 10).lower([](LowerCall& c) {
+      ir::Value* x = c.input(0);
+      if (!is_floating_point(x->type().dtype))  // no integer is infinite
+        return c.set_output(0, c.build("not_equal", {x, x}));
+      const double infinity = std::numeric_limits<double>::infinity();
+      c.set_output(0, c.build("equal", {c.build("abs", {x}), c.scalar_like(x, infinity)}));
+    });
+
+// The gradient knows the result alone: it is the limit where the input is the limit or beyond.
+void clip_gradient(LowerCall& c) {
+  ir::Value *y = c.forward_output(0), *dy = c.upstream(0);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double low = c.attributes().real("min", -infinity), high = c.attributes().real("max", infinity);
+  ir::Value* zero = c.scalar_like(dy, 0.0);
+  ir::Value* dx = dy;
+  if (low != -infinity) dx = c.build("where", {c.build("greater", {y, c.scalar_like(y, low)}), dx, zero});
+  if (high != infinity) dx = c.build("where", {c.build("less", {y, c.scalar_like(y, high)}), dx, zero});
+  c.set_gradient(0, dx == dy ? c.build("nop", {dy}) : dx);
+}
+
+const KindRegistration clip_kind =
+    define_kind("Clip")
+        .id("ai.onnx", 6)
+        .gradient({out(0)})
+        .lower([](LowerCall& c) {
+          const double infinity = std::numeric_limits<double>::infinity();
+          c.set_output(0, c.build("clamp", {c.input(0)},
+                                  {{"min", c.attributes().real("min", -infinity)},
+                                   {"max", c.attributes().real("max", infinity)}}));
+        })
+        .lower_gradient(clip_gradient);
+
+ir::Value* increment_mod(LowerCall& c) {
+  ir::Value* x = c.input(0);
+  ir::Value* next = c.build("add", {x, c.scalar_like(x, c.attributes().real("increment"))});
+  return c.build("remainder", {next, c.scalar_like(x, c.attributes().real("modulus"))});
+}
+const KindRegistration increment_mod_kind =
+    define_kind("IncrementMod").graphcore().lower([](LowerCall& c) { c.set_output(0, increment_mod(c)); });
+const KindRegistration increment_mod_inplace_kind =
+    define_kind("IncrementModInplace").graphcore().modifies({0}).lower([](LowerCall& c) {
+      c.overwrite(0, increment_mod(c));
+    });
+
+}  // namespace
+}  // namespace ipu::popxl

@@ -1,0 +1,211 @@
+// Reading by index: gathers, one-hot rows, and blocks whose place is known when the program runs.
+#include "frontends/popxl/kinds/indexing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "frontends/popxl/kinds/read_attributes.h"
+#include "frontends/popxl/op_kind.h"
+
+namespace ipu::popxl {
+
+Groups::Groups(const Shape& shape, int64_t axis) {
+  permutation = {0, axis};
+  for (size_t d = 1; d < shape.size(); ++d)
+    if (static_cast<int64_t>(d) != axis) permutation.push_back(static_cast<int64_t>(d));
+  back.resize(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) back[permutation[i]] = static_cast<int64_t>(i);
+}
+
+ir::Value* group_starts(LowerCall& c, int64_t extent, const Shape& shape) {
+  return c.build("iota", {},
+                 {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"step", static_cast<double>(extent)}});
+}
+
+void require_groups(const LowerCall& c, int64_t groups, int64_t axis) {
+  if (axis < 1) c.refuse(fmt::format("axis {} with {} groups, which are axis 0", axis, groups));
+  for (const int i : {0, 1})
+    if (c.shape(i).empty() || c.shape(i)[0] != groups)
+      c.refuse(fmt::format("input {} of shape {} with {} groups, which are axis 0", i, ipu::to_string(c.shape(i)),
+                           groups));
+}
+
+ir::Value* block_places(LowerCall& c, ir::Value* index, size_t i, int64_t size) {
+  ir::Value* flat = c.reshape(c.cast(index, DType::kI32), {index->type().elements()});
+  ir::Value* start = c.build(
+      "slice", {flat}, {{"starts", Shape{static_cast<int64_t>(i)}}, {"sizes", Shape{1}}, {"steps", Shape{1}}});
+  ir::Value* from_start = c.build("iota", {}, {{"shape", Shape{size}}});
+  return c.build("add", {start, from_start});
+}
+
+Block block_of(const LowerCall& c) {
+  Block block{integers_or_empty(c.attributes(), "axes"), integers_or_empty(c.attributes(), "sizes")};
+  const Shape& shape = c.shape(0);
+  if (block.axes.size() != block.sizes.size())
+    c.refuse(fmt::format("{} axes and {} sizes", block.axes.size(), block.sizes.size()));
+  if (c.type(1).elements() != static_cast<int64_t>(block.axes.size()))
+    c.refuse(fmt::format("the index has {} elements for {} axes", c.type(1).elements(), block.axes.size()));
+  for (size_t i = 0; i < block.axes.size(); ++i) {
+    block.axes[i] = axis_in(c, block.axes[i], shape.size());
+    if (block.sizes[i] < 0 || block.sizes[i] > shape[block.axes[i]])
+      c.refuse(fmt::format("a block of {} along axis {} of {}", block.sizes[i], block.axes[i],
+                           shape[block.axes[i]]));
+  }
+  return block;
+}
+
+namespace {
+
+// Indices are bit patterns of uint32: one outside [0, extent) takes an unspecified row, or with
+// zero_out_of_range zeros.
+struct Places {
+  ir::Value* inside;    // i32, of one dimension
+  ir::Value* is_valid;  // nullptr: nobody asks
+};
+Places places(LowerCall& c, ir::Value* index, int64_t extent) {
+  index = c.cast(index, DType::kI32);
+  ir::Value *zero = c.scalar(DType::kI32, 0), *last = c.scalar(DType::kI32, static_cast<double>(extent - 1));
+  ir::Value* inside = c.build("minimum", {c.build("maximum", {index, zero}), last});
+  ir::Value* is_valid =
+      flag(c.attributes(), "zero_out_of_range", false) ? c.build("equal", {index, inside}) : nullptr;
+  return {inside, is_valid};
+}
+
+// The rows, zeros where the index is not valid. No op chooses between 8-bit floats: these take a row of zeros that
+// is put behind the data.
+ir::Value* rows(LowerCall& c, ir::Value* data, const Places& at, int64_t dim) {
+  const ir::Type& type = data->type();
+  ir::Value* index = c.reshape(at.inside, {at.inside->type().elements()});
+  const bool is_float8 = type.dtype == DType::kF8_143 || type.dtype == DType::kF8_152;
+  if (at.is_valid != nullptr && is_float8) {
+    ir::Type row = type;
+    row.shape[dim] = 1;
+    data = c.build("concat", {data, c.builder().splat(row, 0.0)}, {{"dim", dim}});
+    ir::Value* end = c.scalar(DType::kI32, static_cast<double>(data->type().shape[dim] - 1));
+    index = c.build("where", {c.reshape(at.is_valid, index->type().shape), index, end});
+  }
+  ir::Value* y = c.build("index_select", {data, index}, {{"dim", dim}});
+  if (at.is_valid == nullptr || is_float8) return y;
+  Shape column(y->type().shape.size(), 1);
+  column[dim] = index->type().elements();
+  return c.build("where", {c.reshape(at.is_valid, column), y, c.scalar_like(y, 0.0)});
+}
+
+void gather(LowerCall& c) {
+  const Shape shape = c.shape(0), index_shape = c.shape(1);
+  if (shape.empty()) c.refuse("a tensor without dimensions has no axis to gather along");
+  const int64_t axis = axis_of(c, shape.size()), groups = c.attributes().integer("group_size", 1);
+  const int64_t extent = shape[axis];
+  if (extent == 0) c.refuse(fmt::format("axis {} has no elements", axis));
+  const Places at = places(c, c.input(1), extent);
+  Shape result = shape;
+  const auto place = result.begin() + axis;
+  if (groups <= 1) {
+    result.insert(result.erase(place), index_shape.begin(), index_shape.end());
+    return c.set_output(0, c.reshape(rows(c, c.input(0), at, axis), result));
+  }
+  // [group, axis, others] with the first two merged: one gather for all groups.
+  require_groups(c, groups, axis);
+  const Groups order(shape, axis);
+  ir::Value* data = c.transpose(c.input(0), order.permutation);
+  Shape merged = data->type().shape;
+  merged.erase(merged.begin());
+  merged[0] *= groups;
+  Shape starts(index_shape.size(), 1);
+  starts[0] = groups;
+  Places all = at;
+  all.inside = c.build("add", {at.inside, group_starts(c, extent, starts)});
+  ir::Value* y = rows(c, c.reshape(data, merged), all, 0);
+  // [group, index, others] -> others before the axis come before the index.
+  Shape parts = data->type().shape;
+  parts[1] = element_count(index_shape) / groups;
+  y = c.transpose(c.reshape(y, parts), order.back);
+  result.insert(result.erase(place), index_shape.begin() + 1, index_shape.end());
+  c.set_output(0, c.reshape(y, result));
+}
+
+const KindRegistration gather_kind = define_kind("Gather").gradient({in(1)}).lower(gather);
+const KindRegistration tied_gather_kind =
+    define_kind("PopartTiedGather").class_name("TiedGatherOp").graphcore().gradient({in(1)}).lower(gather);
+
+// values[1] where the index is the number of the class, values[0] elsewhere.
+const KindRegistration one_hot_kind =
+    define_kind("OneHot")
+        .class_name("OnehotOp")
+        .id("ai.onnx", 9)
+        .gradient_row({{2}, "OneHotGrad", {in(0)}})
+        .lower([](LowerCall& c) {
+          const size_t rank = c.shape(0).size();
+          const int64_t axis = axis_in(c, c.attributes().integer("axis", -1), rank + 1);
+          int64_t classes = 0;
+          const Tensor* count = c.op().forward == nullptr ? c.op().input(1) : nullptr;
+          if (c.attributes().has("num_classes")) {
+            classes = c.attributes().integer("num_classes");
+          } else if (c.op().forward != nullptr) {
+            classes = c.op().forward->outputs.at(0).shape[axis];
+          } else if (count != nullptr && count->constant != nullptr) {
+            classes = first_integer(*count->constant);
+          } else {
+            c.refuse("the number of classes (input 1) has to be known while the program is built");
+          }
+          if (c.type(2).elements() != 2)
+            c.refuse(fmt::format("the values have {} elements; they are [off, on]", c.type(2).elements()));
+          Shape wide = c.shape(0), classes_shape(rank + 1, 1);
+          wide.insert(wide.begin() + axis, 1);
+          classes_shape[axis] = classes;
+          ir::Value* numbers = c.build("iota", {}, {{"shape", classes_shape}, {"dim", axis}});
+          ir::Value* is_on = c.build("equal", {c.reshape(c.cast(c.input(0), DType::kI32), wide), numbers});
+          ir::Value* values = c.reshape(c.input(2), {2});
+          const auto value = [&](int64_t i) {
+            ir::Value* one =
+                c.build("slice", {values}, {{"starts", Shape{i}}, {"sizes", Shape{1}}, {"steps", Shape{1}}});
+            return c.reshape(one, {});
+          };
+          c.set_output(0, c.build("where", {is_on, value(1), value(0)}));
+        });
+
+const KindRegistration dynamic_slice_kind =
+    define_kind("DynamicSlice")
+        .graphcore()
+        .gradient_row({{0}, "DynamicSlicePadGrad", {in(1)}})
+        .lower([](LowerCall& c) {
+          const Block block = block_of(c);
+          ir::Value* y = c.input(0);
+          for (size_t i = 0; i < block.axes.size(); ++i)
+            y = c.build("index_select", {y, block_places(c, c.input(1), i, block.sizes[i])}, {{"dim", block.axes[i]}});
+          c.set_output(0, y == c.input(0) ? c.build("nop", {y}) : y);
+        });
+
+}  // namespace
+
+int64_t first_integer(const ConstantData& data) {
+  const auto read = [&]<class T>(T value) -> int64_t {
+    if (data.bytes.size() < sizeof(T)) return 0;
+    std::copy_n(data.bytes.begin(), sizeof(T), reinterpret_cast<std::byte*>(&value));
+    return static_cast<int64_t>(value);
+  };
+  switch (data.dtype) {
+    case DType::kI32:
+      return read(int32_t{});
+    case DType::kU32:
+      return read(uint32_t{});
+    case DType::kI64:
+      return read(int64_t{});
+    case DType::kI16:
+      return read(int16_t{});
+    case DType::kU16:
+      return read(uint16_t{});
+    case DType::kI8:
+      return read(int8_t{});
+    case DType::kU8:
+    case DType::kBool:
+      return read(uint8_t{});
+    case DType::kF32:
+      return read(float{});
+    default:
+      return 0;
+  }
+}
+
+}  // namespace ipu::popxl

@@ -1,0 +1,65 @@
+"""What the host holds of the variables of a program: their values, as users give and read them. Sessions share it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Optional
+
+import numpy
+
+
+class HostVariable:
+    """One variable on the host.
+
+    `data` has the shape that the user gives: one value for each group in front, where there are several. A grouping that
+    is not constant lies on the device in a finer one: `to_device` gives the user's group of each group there, `to_host` the
+    first group there of each of the user's.
+    """
+
+    __slots__ = ("data", "memmap", "to_device", "to_host")
+
+    def __init__(
+        self,
+        data: numpy.ndarray,
+        memmap: Optional[numpy.memmap] = None,
+        to_device: Optional[list[int]] = None,
+        to_host: Optional[list[int]] = None,
+    ) -> None:
+        self.data, self.memmap = data, memmap
+        self.to_device, self.to_host = to_device, to_host
+
+
+class HostVariables:
+    """The variables of one program, by number of their tensor."""
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, HostVariable] = {}
+        self.in_sync = True  # with the device that ran last: one flag for all
+
+    def add(
+        self,
+        number: int,
+        data: numpy.ndarray,
+        memmap: Optional[numpy.memmap] = None,
+        to_device: Optional[list[int]] = None,
+        to_host: Optional[list[int]] = None,
+    ) -> None:
+        self.by_number[number] = HostVariable(data, memmap, to_device, to_host)
+
+    def is_in_sync(self, number: int) -> bool:
+        return self.in_sync or number not in self.by_number
+
+    @property
+    def has_read_only_memmap(self) -> bool:
+        return any(v.memmap is not None and not v.memmap.flags.writeable for v in self.by_number.values())
+
+
+_of: weakref.WeakKeyDictionary[Any, HostVariables] = weakref.WeakKeyDictionary()
+
+
+def host_variables(program: Any) -> HostVariables:
+    """Those of a native program; always the same object."""
+    found = _of.get(program)
+    if found is None:
+        found = _of[program] = HostVariables()
+    return found

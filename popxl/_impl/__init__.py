@@ -1,0 +1,1 @@
+"""What popxl is made of. No name of this package is public."""

@@ -1,0 +1,81 @@
+"""Makes ops: what all functions of `popxl.ops` end with."""
+
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
+
+from ipu_core._native import Error as CoreError
+
+from popxl._impl.errors import popart_error
+from popxl._impl.source import user_location
+from popxl.context import _context
+from popxl.tensor import Tensor, _of_number
+
+
+def settings(name: str) -> Tuple[Any, ...]:
+    """What a new op gets from the context, as the native program takes it."""
+    context = _context
+    file, line = user_location(context._skip)
+    return context._prefix + name, context._ipu, context._execution_context, context._tile_set, file, line
+
+
+def create(
+    op_type: str,
+    inputs: Dict[int, Tensor],
+    stems: Union[Sequence[str], Dict[int, str]],
+    attributes: Optional[Dict[str, Any]] = None,
+    *,
+    name: Optional[str] = None,
+    identifier: Optional[Tuple[str, str, int]] = None,
+) -> Tuple[Tensor, ...]:
+    """Makes one op in the current graph, with what the context says, its order and hooks.
+
+    Args:
+        op_type: of a row of csrc/frontends/popxl/kinds.
+        inputs: tensors of the current graph, by input of the op; absent ones are left out.
+        stems: names of the outputs, or by output; they get the name scopes, and are made unique.
+        attributes: those the row reads.
+        name: of the op, for messages; the type in small letters if None.
+        identifier: (domain, type, version), if not that of the row.
+
+    Returns:
+        The outputs in order.
+
+    Raises:
+        RuntimeError: there is no current graph.
+        popart.popart_exception: the types of the inputs do not fit.
+    """
+    return create_op(op_type, inputs, stems, attributes, name=name, identifier=identifier)[1]
+
+
+def create_op(
+    op_type: str,
+    inputs: Dict[int, Tensor],
+    stems: Union[Sequence[str], Dict[int, str]],
+    attributes: Optional[Dict[str, Any]] = None,
+    *,
+    name: Optional[str] = None,
+    identifier: Optional[Tuple[str, str, int]] = None,
+) -> Tuple[int, Tuple[Tensor, ...]]:
+    """As `create`; gives the id of the op too."""
+    context = _context
+    graph = context.graph
+    ir, number = graph.ir, graph._number
+    prefix = context._prefix
+    names = stems if isinstance(stems, dict) else dict(enumerate(stems))
+    if prefix:
+        names = {i: prefix + stem for i, stem in names.items()}
+    try:
+        op, made = ir._program.create_op(
+            number,
+            op_type,
+            {i: t._number for i, t in inputs.items()},
+            names,
+            attributes or {},
+            settings(name or op_type.lower()),
+            (),
+            identifier,
+        )
+    except CoreError as error:
+        raise popart_error(error) from error
+    if context._mode is not None or context._hooks:
+        context._created(ir, number, op)
+    return op, tuple([_of_number(ir, t, Tensor) for t in made.values()])

@@ -1,0 +1,5 @@
+"""Runs a program."""
+
+
+class Session:
+    """Stands here until the native program does."""
