@@ -61,6 +61,8 @@ struct GradientRow {
       arguments;     // forward inputs it gives the gradients of; {-1}: each input of a variadic op has one op
   std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
   std::vector<Consumed> consumed;
+  // Where attributes of the forward op decide: instead of `consumed`.
+  std::function<std::vector<Consumed>(const Attributes&)> consumed_by = nullptr;
 };
 
 struct OpKind {
