@@ -7,6 +7,14 @@ graph, and `popart.popart_exception` where shapes or dtypes do not fit. One line
 # Calls, streams, remote buffers, copies.
 
 # Elementwise, reductions, shapes, indexing.
+from popxl.ops.arithmetic import *  # noqa: F403
+from popxl.ops.casts import *  # noqa: F403
+from popxl.ops.elementwise import *  # noqa: F403
+from popxl.ops.indexing import *  # noqa: F403
+from popxl.ops.reductions import *  # noqa: F403
+from popxl.ops.scatter_reduce import scatter_reduce  # noqa: F401
+from popxl.ops.shapes import *  # noqa: F403
+from popxl.ops.statistics import *  # noqa: F403
 
 # Losses, products, normalisation, random numbers, printing.
 from popxl.ops.batch_norm import batch_norm_inference

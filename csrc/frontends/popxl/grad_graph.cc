@@ -203,7 +203,7 @@ void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::
     forward->consumed[i] = {GradientInput::From::kGradOut, i};
   }
   int next = op.outputs().empty() ? 0 : op.outputs().rbegin()->first + 1;
-  std::vector<Consumed> consumed = row.consumed;
+  std::vector<Consumed> consumed = row.consumed_by ? row.consumed_by(op.attributes) : row.consumed;
   for (Consumed& value : consumed)  // "that argument", of an op with any number of them
     if (!value.is_output && value.index == kThatArgument) value.index = arguments.front();
   for (const Consumed& value : consumed) {

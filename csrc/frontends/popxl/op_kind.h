@@ -61,6 +61,8 @@ struct GradientRow {
       arguments;  // forward inputs it gives the gradients of; of a variadic op {-1}: each has one op, {-2}: all share one
   std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
   std::vector<Consumed> consumed;
+  // Where attributes of the forward op decide: instead of `consumed`.
+  std::function<std::vector<Consumed>(const Attributes&)> consumed_by = nullptr;
   // Where an ordinary op of `type` is the gradient, of input 0: its attributes. It is lowered as what it is.
   std::function<Attributes(const Op& forward)> attributes = nullptr;
 };

@@ -156,10 +156,16 @@ void scatter_reduce(LowerCall& c) {
   }
   c.set_output(0, in_groups(c, parts, reduction, groups));
 }
+std::vector<Consumed> consumed_by_reduction(const Attributes& attributes) {
+  const std::string& reduction = attributes.text("reduction");
+  if (reduction == "sum") return {in(1)};
+  if (reduction == "none") return {in(1), in(0)};
+  return {in(1), in(0), out(0), in(2)};
+}
 const KindRegistration scatter_reduce_kind =
     define_kind("ScatterReduce")
         .graphcore()
-        .gradient_row({{0, 2}, "ScatterReduceGrad", {in(1)}})
+        .gradient_row({{0, 2}, "ScatterReduceGrad", {}, consumed_by_reduction})
         .lower(scatter_reduce);
 
 // The block along the first axis is read, changed along the others and put back.

@@ -1,0 +1,126 @@
+"""Which line of the user's program made what: contexts in memory, and the file of initializePoplarDebugInfo."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from typing import Any
+
+from popart._impl.exceptions import popart_exception
+
+_ROOTS = tuple(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep + package + os.sep
+    for package in ("popart", "popxl")
+)
+
+
+class SourceLocation:
+    """A function, its file, and a line."""
+
+    def __init__(self, functionName: str, fileName: str, lineNumber: int) -> None:
+        self.functionName, self.fileName, self.lineNumber = functionName, fileName, lineNumber
+
+
+def user_location(skip: int = 0) -> SourceLocation:
+    """The innermost frame outside popart and popxl, after `skip` more frames."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_ROOTS) or skip > 0):
+        skip -= not frame.f_code.co_filename.startswith(_ROOTS)
+        frame = frame.f_back
+    return SourceLocation(frame.f_code.co_name, os.path.realpath(frame.f_code.co_filename), frame.f_lineno)
+
+
+class _Recording:
+    """The contexts made since initializePoplarDebugInfo, and the strings in them."""
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        self.contexts: list[dict[str, Any]] = []
+        self.strings: dict[str, int] = {}
+
+    def index(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+
+_recording = _Recording()
+_ids = itertools.count(1)
+
+
+def initializePoplarDebugInfo(filename: str, format: str = "json") -> None:
+    """From here on contexts are recorded. Raises popart_exception for a format other than "json"."""
+    if format != "json":
+        raise popart_exception(f"debug information is written as 'json', not as '{format}'")
+    _recording.__init__()  # type: ignore[misc]
+    _recording.path = str(filename)
+
+
+def closePoplarDebugInfo() -> None:
+    """Writes the file: `contexts` and `stringTable`."""
+    if _recording.path is not None:
+        with open(_recording.path, "w") as file:
+            json.dump({"contexts": _recording.contexts, "stringTable": list(_recording.strings)}, file)
+        _recording.__init__()  # type: ignore[misc]
+
+
+def is_recording() -> bool:
+    return _recording.path is not None
+
+
+def record(
+    layer: str, values: dict[str, Any], name: str = "", parent: int = 0, location: SourceLocation | None = None
+) -> int:
+    """Adds a context with these values (texts, lists of texts, numbers) while contexts are recorded; returns its id, else 0."""
+    if _recording.path is None:
+        return 0
+    where = location or user_location()
+    index = _recording.index
+    context: dict[str, Any] = {"id": next(_ids), "parentId": parent, "name": index(name), "layer": index(layer)}
+    context["location"] = {
+        "functionName": index(where.functionName),
+        "fileName": index(where.fileName),
+        "lineNumber": where.lineNumber,
+    }
+    for key, value in values.items():
+        context[key] = [index(text) for text in value] if isinstance(value, list) else index(value) if isinstance(value, str) else value
+    _recording.contexts.append(context)
+    return context["id"]
+
+
+class DebugContext:
+    """A name and a place: (), (name), (name, location), (debugInfo, name[, location]). A str stands for one."""
+
+    def __init__(self, *values: Any) -> None:
+        self.parent: int = values[0].getId() if values and isinstance(values[0], DebugInfo) else 0
+        rest = values[1:] if self.parent or values and isinstance(values[0], DebugInfo) else values
+        self.name: str = rest[0] if rest else ""
+        self.location: SourceLocation = rest[1] if len(rest) > 1 else user_location()
+
+    def getPathName(self) -> str:
+        return self.name
+
+
+class DebugInfo:
+    """A context that is written to the file, with texts of its own."""
+
+    def __init__(self, debugContext: Any = "", layer: str = "popart") -> None:
+        context = debugContext if isinstance(debugContext, DebugContext) else DebugContext(debugContext)
+        self._context, self._layer = context, layer
+        self._id = record(layer, {}, context.name, context.parent, context.location) or next(_ids)
+
+    def setValue(self, name: str, value: str) -> None:
+        if _recording.contexts and _recording.contexts[-1]["id"] >= self._id:
+            for entry in reversed(_recording.contexts):
+                if entry["id"] == self._id:
+                    entry[name] = _recording.index(str(value))
+
+    def getId(self) -> int:
+        return self._id
+
+
+class ProfileValue:
+    """A value of a context: text, number, list or dict."""
+
+    def __init__(self, value: Any = "") -> None:
+        self.value = value

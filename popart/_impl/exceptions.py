@@ -1,0 +1,106 @@
+"""The published tree of exceptions, and how errors of the native side become members of it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class popart_exception(Exception):
+    """Anything that PopART refuses: a wrong type, an unknown tensor, a graph that cannot be compiled."""
+
+
+class popart_internal_exception(popart_exception):
+    """An invariant inside was broken, for instance by the id of an op that is not there."""
+
+
+class popart_runtime_error(popart_exception):
+    """Wrong use while a program runs: sizes of arrays, calls out of order."""
+
+
+class OutOfMemoryException(popart_exception):
+    """A program does not fit into the memory of the device."""
+
+    def getSummaryReport(self) -> str:
+        return str(self)
+
+    def getProfilePath(self) -> str:
+        return ""
+
+
+class poplibs_exception(Exception):
+    """An error of the library of device functions."""
+
+
+class poplar_exception(Exception):
+    """An error of the engine that runs programs."""
+
+
+class poplar_runtime_error(poplar_exception):
+    """An error while a program runs on the device."""
+
+
+class poplar_application_runtime_error(poplar_runtime_error):
+    """The program itself failed on the device, for instance because a number was out of its range."""
+
+
+class poplar_system_runtime_error(poplar_runtime_error):
+    """The system failed, not the program."""
+
+
+class RecoveryAction(enum.Enum):
+    """What makes a device usable again."""
+
+    IPU_RESET = 0
+    LINK_RESET = 1
+    PARTITION_RESET = 2
+    FULL_RESET = 3
+
+
+class poplar_recoverable_runtime_error(poplar_system_runtime_error):
+    """A failure of the system after which the device can be used again; `recoveryAction` says how."""
+
+    recoveryAction = RecoveryAction.IPU_RESET
+
+
+class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):
+    """A failure of the system that stays."""
+
+
+class poplar_unknown_runtime_error(poplar_system_runtime_error):
+    """A failure of the system whose kind is not known."""
+
+
+class core_errors:
+    """`with core_errors():` makes `popart_exception` of what the native side refuses."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, popart_exception):
+            return
+        import ipu_core
+
+        if isinstance(error, ipu_core.Error):
+            raise popart_exception(str(error)) from error
+
+
+class Checked:
+    """A native object whose methods raise `popart_exception`."""
+
+    def __init__(self, core: Any) -> None:
+        self._native = core
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._native, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with core_errors():
+                return value(*args, **kwargs)
+
+        # The object itself is not captured twice: methods are looked up once and kept.
+        self.__dict__[name] = call
+        return call

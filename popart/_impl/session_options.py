@@ -1,0 +1,292 @@
+"""SessionOptions and the settings objects in it: published names and defaults."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+from popart._impl.enums import (
+    AccumulateOuterFragmentSchedule,
+    AutodiffStitchStrategy,
+    BatchSerializationBatchSchedule,
+    BatchSerializationMethod,
+    BatchSerializationTransformContext,
+    ExecutionPhaseIOSchedule,
+    ExecutionPhaseSchedule,
+    GradientTensorTrackingMethod,
+    Instrumentation,
+    MeanReductionStrategy,
+    MergeVarUpdateType,
+    RecomputationType,
+    ReductionType,
+    SubgraphCopyingStrategy,
+    SyntheticDataMode,
+    VirtualGraphMode,
+)
+from popart._impl.locations import TensorLocationSettings
+from popart._impl.logs import getLogger
+
+
+class _Fields:
+    """An object with the fields of its table. Any other name is an AttributeError."""
+
+    _defaults: dict[str, Any] = {}
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        fields = copy.deepcopy(self._defaults)
+        given = dict(zip(fields, values))
+        for name in named:
+            if name not in fields:
+                raise TypeError(f"incompatible arguments: {type(self).__name__} has no field '{name}'")
+        self.__dict__.update({**fields, **given, **named})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._defaults:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        self.__dict__[name] = value
+
+
+class AutomaticLossScalingSettings(_Fields):
+    _defaults = {
+        "enabled": False,
+        "toTrackTensors": None,
+        "binEdgeLocation": 0.125,
+        "thresholdUpperCountProportion": 1e-7,
+        "updatePeriod": 1,
+        "gradientTensorTrackingMethod": GradientTensorTrackingMethod["AllNonViewChangingGradientTensors"],
+    }
+
+
+class AutodiffSettings(_Fields):
+    _defaults = {"stitchStrategy": AutodiffStitchStrategy["RecomputeAllNonInputs"]}
+
+
+class BatchSerializationSettings(_Fields):
+    _defaults = {
+        "factor": 0,
+        "concatOnVirtualGraphChange": True,
+        "concatOnExecutionPhaseChange": True,
+        "concatOnPipelineStageChange": True,
+        "transformContext": BatchSerializationTransformContext["Forward"],
+        "method": BatchSerializationMethod["UnrollDynamic"],
+        "batchSchedule": BatchSerializationBatchSchedule["Isomorphic"],
+    }
+
+
+class ReplicatedCollectivesSettings(_Fields):
+    _defaults = {
+        "prepareScheduleForMergingCollectives": False,
+        "mergeAllReduceCollectives": False,
+        "mergeReduceScatterCollectives": False,
+        "mergeAllGatherCollectives": False,
+    }
+
+
+class ExecutionPhaseSettings(_Fields):
+    _defaults = {
+        "phases": 0,
+        "stages": 2,
+        "weightIOSchedule": ExecutionPhaseIOSchedule["Preload"],
+        "activationIOSchedule": ExecutionPhaseIOSchedule["Preload"],
+        "optimizerStateIOSchedule": ExecutionPhaseIOSchedule["OnDemand"],
+        "accumulatorIOSchedule": ExecutionPhaseIOSchedule["Preload"],
+        "schedule": ExecutionPhaseSchedule["Interleaving"],
+    }
+
+
+class AccumulateOuterFragmentSettings(_Fields):
+    _defaults = {"schedule": AccumulateOuterFragmentSchedule["Serial"], "excludedVirtualGraphs": []}
+
+
+class ExperimentalSettings(_Fields):
+    _defaults = {"customTransformApplierSettings": {}, "createHostTransferableTensorWithOffset": False}
+
+
+class NumIOTiles:
+    """Tiles of each IPU that only exchange. An int stands for one of these."""
+
+    def __init__(self, numIOTiles: int = 0) -> None:
+        self.numIOTiles = int(numIOTiles)
+
+    def __int__(self) -> int:
+        return self.numIOTiles
+
+    __index__ = __int__
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other if isinstance(other, int) else isinstance(other, NumIOTiles) and int(self) == int(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return str(self.numIOTiles)
+
+
+# Getters of these give copies: a program assigns a whole new container.
+_COPIED = {
+    "dotChecks",
+    "hardwareInstrumentations",
+    "customCodelets",
+    "updatableNamedBuffers",
+    "virtualGraphSplitRatios",
+    "bufferingDepthMap",
+}
+_ALIASES = {
+    "prefetchBufferingDepthMap": "bufferingDepthMap",
+    "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
+    "serializedPoprithmsAnnealGraphsDir": "serializedPoprithmsShiftGraphsDir",
+}
+_DEFAULTS: dict[str, Any] = {
+    "logDir": "",
+    "dotChecks": set(),
+    "firstDotOp": 0,
+    "finalDotOp": 10000,
+    "dotOpNames": False,
+    "exportPoplarComputationGraph": False,
+    "exportPoplarVertexGraph": False,
+    "separateCallOpPdfs": True,
+    "reportOptions": {},
+    "autoRecomputation": RecomputationType["NoRecompute"],
+    "explicitRecomputation": False,
+    "enableOutlining": True,
+    "enableOutliningCopyCostPruning": True,
+    "outlineThreshold": 1.0,
+    "outlineSequenceBreakCost": 10000.0,
+    "subgraphCopyingStrategy": SubgraphCopyingStrategy["OnEnterAndExit"],
+    "useLoopCandidateCreator": False,
+    "mergeVarUpdate": MergeVarUpdateType["Off"],
+    "mergeVarUpdateMemThreshold": 1000000,
+    "decomposeGradSum": False,
+    "delayVarUpdates": True,
+    "scheduleNonWeightUpdateGradientConsumersEarly": False,
+    "timeLimitScheduler": 1e9,
+    "swapLimitScheduler": 1000000000,
+    "kahnTieBreaker": "greedy",
+    "transitiveClosureOptimizationThreshold": 100000,
+    "serializedPoprithmsShiftGraphsDir": "",
+    "enableInplaceAmbiguityChecking": False,
+    "enableConstantFoldingOfMultipleConsumers": True,
+    "aliasZeroCopy": False,
+    "rearrangeAnchorsOnHost": True,
+    "rearrangeStreamsOnHost": False,
+    "enablePrefetchDatastreams": True,
+    "defaultBufferingDepth": 1,
+    "bufferingDepthMap": {},
+    "useHostCopyOps": False,
+    "disableGradAccumulationTensorStreams": False,
+    "disableOptimizerStateTensorStreams": False,
+    "syntheticDataMode": SyntheticDataMode["Off"],
+    "groupHostSync": False,
+    "compileEngine": True,
+    "enableEngineCaching": False,
+    "cachePath": "session_cache",
+    "enableVariablesCaching": True,
+    "engineOptions": {},
+    "convolutionOptions": {},
+    "lstmOptions": {},
+    "matmulOptions": {},
+    "gclOptions": {},
+    "customCodelets": [],
+    "customCodeletCompileFlags": "",
+    "enableFloatingPointChecks": False,
+    "enableStochasticRounding": False,
+    "_enableRngStateManagement": False,
+    "enableLoadAndOffloadRNGState": False,
+    "opxAliasChecking": False,
+    "opxModifyChecking": False,
+    "instrumentWithHardwareCycleCounter": False,
+    "hardwareInstrumentations": {Instrumentation["Outer"]},
+    "strictOpVersions": True,
+    "enableSupportedDataTypeCasting": True,
+    "updatableNamedBuffers": [],
+    "constantWeights": True,
+    "partialsTypeMatMuls": "",
+    "enableFullyConnectedPass": True,
+    "enableNonStableSoftmax": False,
+    "enableStableNorm": False,
+    "groupNormStridedChannelGrouping": False,
+    "enableReplicatedGraphs": False,
+    "replicatedGraphCount": 1,
+    "enableDistributedReplicatedGraphs": False,
+    "globalReplicationFactor": 1,
+    "globalReplicaOffset": 0,
+    "enableGradientAccumulation": False,
+    "accumulationFactor": 1,
+    "accumulationAndReplicationReductionType": ReductionType["Sum"],
+    "meanAccumulationAndReplicationReductionStrategy": MeanReductionStrategy["Post"],
+    "batchSerializationSettings": BatchSerializationSettings,
+    "replicatedCollectivesSettings": ReplicatedCollectivesSettings,
+    "automaticLossScalingSettings": AutomaticLossScalingSettings,
+    "ensureFp32LossScaleTensor": False,
+    "throwIfLog2ScaleTensorNotInRange": True,
+    "virtualGraphMode": VirtualGraphMode["Off"],
+    "virtualGraphSplitRatios": [],
+    "enablePipelining": False,
+    "createImplicitPipeliningFwdOnlyProgram": False,
+    "stashAllTensorsInferencePipeline": False,
+    "numIOTiles": NumIOTiles,
+    "enableExplicitMainLoops": False,
+    "enableEfficientOverlapIOTopoCons": False,
+    "executionPhaseSettings": ExecutionPhaseSettings,
+    "accumulateOuterFragmentSettings": AccumulateOuterFragmentSettings,
+    "enableMergeExchange": True,
+    "activationTensorLocationSettings": TensorLocationSettings,
+    "weightTensorLocationSettings": TensorLocationSettings,
+    "optimizerStateTensorLocationSettings": TensorLocationSettings,
+    "accumulatorTensorLocationSettings": TensorLocationSettings,
+    "tensorLocationSettingsOverride": {},
+    "experimentalSettings": ExperimentalSettings,
+}
+
+
+class SessionOptions:
+    """What a session is told besides its program. Unknown names are AttributeErrors.
+
+    >>> options = SessionOptions()
+    >>> options.engineOptions["target.workerStackSizeInBytes"] = "0x400"
+    """
+
+    def __init__(self) -> None:
+        values = {name: value() if isinstance(value, type) else copy.copy(value) for name, value in _DEFAULTS.items()}
+        object.__setattr__(self, "_values", values)
+        self._read_environment()
+
+    def _read_environment(self) -> None:
+        popxl, popart = os.environ.get("POPXL_CACHE_DIR"), os.environ.get("POPART_CACHE_DIR")
+        if popxl and popart and popxl != popart:
+            getLogger("session").warn(f"POPXL_CACHE_DIR ({popxl}) is used, not POPART_CACHE_DIR ({popart})")
+        if popxl or popart:
+            self.enableEngineCaching = True
+            self.cachePath = popxl or popart
+
+    def __getattr__(self, name: str) -> Any:
+        name = _ALIASES.get(name, name)
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
+        return copy.copy(values[name]) if name in _COPIED else values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        name = _ALIASES.get(name, name)
+        if name not in self._values:
+            raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
+        default = _DEFAULTS[name]
+        if name == "numIOTiles":
+            value = NumIOTiles(int(value))
+        elif name in _COPIED:
+            value = type(default)(value)
+        elif isinstance(default, (bool, int, float, str)) and not isinstance(value, (bool, int, float, str)):
+            raise TypeError(f"incompatible arguments: {name} takes a {type(default).__name__}, not {value!r}")
+        self._values[name] = value
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+    def enableExplicitIR(self, value: bool = True) -> None:
+        self.useHostCopyOps = self.enableExplicitMainLoops = self.explicitRecomputation = value
+
+    def getGlobalReplicationFactor(self) -> int:
+        if self.enableDistributedReplicatedGraphs:
+            return self.globalReplicationFactor
+        return self.replicatedGraphCount if self.enableReplicatedGraphs else 1
