@@ -103,7 +103,7 @@ KindBuilder& KindBuilder::refuses_gradient() {
   return *this;
 }
 KindBuilder& KindBuilder::gradient_is(std::string type, std::function<Attributes(const Op&)> attributes) {
-  return gradient_row({{0}, std::move(type), {}, std::move(attributes)});
+  return gradient_row({{0}, std::move(type), {}, nullptr, std::move(attributes)});
 }
 KindBuilder& KindBuilder::refuses_gradient_where(std::function<std::string(const Op&)> why) {
   kind_.why_no_gradient = std::move(why);
