@@ -230,6 +230,8 @@ ir::Variable& ModuleMaker::variable_of(const Tensor& tensor) {
   variable.type = device_type(tensor.info, tensor.id());
   if (tensor.type == TensorType::kVariable) {
     variable.grouping = tensor.variable.grouping;
+    if (variable.grouping.assignment.empty() && variable.grouping.size == program_.replicas)
+      variable.grouping = {};  // one group
     variable.retrieval =
         tensor.variable.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
     variable.shard_over = tensor.variable.shard_over;
