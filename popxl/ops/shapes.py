@@ -3,6 +3,7 @@ TypeError for what is no tensor, ValueError for tensors of another graph, and po
 shapes that do not fit."""
 
 import operator
+from numbers import Integral
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
 import numpy as np
@@ -167,8 +168,8 @@ def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> List[T
     """
     check_in_graph(_context.graph, t=t)
     axis = operator.index(axis)
-    if hasattr(splits, "__index__"):
-        parts, shape = operator.index(splits), t.shape  # type: ignore[arg-type]
+    if isinstance(splits, Integral):
+        parts, shape = int(splits), t.shape
         if not -len(shape) <= axis < len(shape):
             raise ValueError(f"{t!r} has no axis {axis}.")
         if parts < 1 or shape[axis] % parts:
@@ -219,7 +220,7 @@ def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any)
     if start is None and stop is None and step is None:
         return t
     given = {
-        name: [value] if hasattr(value, "__index__") else list(value)
+        name: [value] if isinstance(value, Integral) else list(value)
         for name, value in (("start", start), ("stop", stop), ("step", step), ("axis", axis))
         if value is not None
     }
@@ -255,7 +256,7 @@ def subsample(t: Tensor, strides: Union[int, Iterable[int]]) -> Tensor:
         >>> y = ops.subsample(x, [1, 2])  # x[:, ::2]
     """
     check_in_graph(_context.graph, t=t)
-    steps = [operator.index(s) for s in ((strides,) if hasattr(strides, "__index__") else strides)]  # type: ignore
+    steps = [operator.index(s) for s in ((strides,) if isinstance(strides, Integral) else strides)]  # type: ignore[union-attr]
     rank = t.rank
     if len(steps) > rank:
         raise ValueError(f"subsample of {t!r}: {len(steps)} strides for {rank} axes.")
@@ -270,7 +271,7 @@ def _known_integer(t: Tensor) -> Optional[int]:
     elif isinstance(t, Variable):
         from popart._impl.host_variables import host_variables
 
-        data = host_variables(t._ir._program).data(t._number)
+        data = host_variables(t._ir._program).by_number[t._number].data
     else:
         return None
     return int(np.asarray(data).reshape(-1)[0]) if np.size(data) == 1 else None
