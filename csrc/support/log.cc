@@ -122,7 +122,12 @@ void set_log_destination(const std::string& name) {
 void set_max_repeat_logs(uint64_t count) {
   Destination& d = destination();
   std::lock_guard lock(d.mutex);
-  d.max_repeats = std::max<uint64_t>(count, 1);
+  count = std::max<uint64_t>(count, 1);
+  if (count == d.max_repeats) return;
+  close_repeats(d);  // another limit begins another count
+  d.last.clear();
+  d.last_level = LogLevel::kOff;
+  d.max_repeats = count;
 }
 
 void log(LogLevel level, std::string_view message) {

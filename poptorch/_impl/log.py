@@ -71,18 +71,26 @@ class _RepeatFilter(logging.Filter):
         self._last: tuple[int, str] | None = None
         self._count = 0
 
+    def begin(self, limit: int | None) -> None:
+        """Another limit begins another count."""
+        if limit != self.limit:
+            self._say_what_was_left_out()
+            self.limit, self._last, self._count = limit, None, 0
+
     def filter(self, record):
         line = (record.levelno, record.getMessage())
         if line == self._last:
             self._count += 1
             return self.limit is None or self._count <= self.limit
-        left_out = self._count - self.limit if self.limit is not None else 0
-        before = self._last
+        self._say_what_was_left_out()
         self._last, self._count = line, 1
-        if before is not None and left_out > 0:
-            logger.log(before[0], "(the line above was repeated %d more times)", left_out)
-            self._last, self._count = line, 1
         return True
+
+    def _say_what_was_left_out(self) -> None:
+        left_out = self._count - self.limit if self.limit is not None else 0
+        if self._last is not None and left_out > 0:
+            level, self._last, self._count = self._last[0], None, 0
+            logger.log(level, "(the line above was repeated %d more times)", left_out)
 
 
 _repeats = _RepeatFilter()
@@ -92,7 +100,7 @@ def set_max_repeat_logs(count: int | None) -> None:
     """Of identical consecutive lines, Python and native, only `count` (at least 1; None: all) are written."""
     from poptorch import poptorch_core
 
-    _repeats.limit = None if count is None else max(count, 1)
+    _repeats.begin(None if count is None else max(count, 1))
     poptorch_core.setMaxRepeatLogs(2**64 - 1 if count is None else count)
 
 

@@ -5,6 +5,17 @@ graph, and `popart.popart_exception` where shapes or dtypes do not fit. One line
 """
 
 # Calls, streams, remote buffers, copies.
+from popxl.ops.call import CallSiteInfo, call, call_with_info
+from popxl.ops.conditional import conditional, conditional_with_info
+from popxl.ops.host_load import host_load
+from popxl.ops.host_store import host_store
+from popxl.ops.init import init
+from popxl.ops.io_tile_copy import io_tile_copy
+from popxl.ops.ipu_copy import ipu_copy
+from popxl.ops.remote_code_load import remote_code_load
+from popxl.ops.remote_load import remote_load, remote_load_
+from popxl.ops.remote_store import remote_store
+from popxl.ops.repeat import repeat, repeat_with_info
 
 # Elementwise, reductions, shapes, indexing.
 from popxl.ops.arithmetic import *  # noqa: F403

@@ -14,6 +14,7 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.tiny
 def test_program_that_does_not_import_poptorch_sees_plain_torch():
     result = run_python(
@@ -28,6 +29,7 @@ def test_import_makes_the_ipu_device_known():
     assert torch.zeros(2).is_ipu is False
 
 
+@pytest.mark.slow
 @pytest.mark.shows("ipuHardwareIsAvailable", "ipuHardwareVersion", "poptorch_core.ipuHardwareVersion")
 def test_hardware_queries(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
@@ -44,6 +46,7 @@ def test_hardware_queries(monkeypatch):
         poptorch.ipuHardwareVersion()
 
 
+@pytest.mark.slow
 def test_unknown_system_lists_the_known_ones():
     result = run_python(
         "import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; poptorch.ipuHardwareVersion()"
@@ -60,6 +63,7 @@ def test_log_levels():
         poptorch.setLogLevel(5)
 
 
+@pytest.mark.slow
 def test_import_side_effects():
     result = run_python(
         "import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
@@ -72,6 +76,7 @@ def test_import_side_effects():
     assert result.stderr.count("Traceback") == 1 and result.stderr.endswith("\nValueError: shown\n")
 
 
+@pytest.mark.slow
 @pytest.mark.shows("poptorchAtExit")
 def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
     result = run_python(
@@ -89,6 +94,7 @@ def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
     assert result.stdout == "Error RuntimeError\n", result.stderr
 
 
+@pytest.mark.slow
 def test_what_a_failed_child_process_wrote_is_in_the_log():
     result = run_python(
         "import poptorch, subprocess, sys; "
@@ -99,6 +105,7 @@ def test_what_a_failed_child_process_wrote_is_in_the_log():
     assert result.stderr.endswith("returned non-zero exit status 1.\nthe child says why\n\n")
 
 
+@pytest.mark.slow
 def test_import_frees_locks_of_progress_bars_and_leaves_the_testing_module_alone():
     result = run_python(
         "import sys, poptorch, tqdm; assert tqdm.tqdm.get_lock().locks == []; "
@@ -160,6 +167,7 @@ def test_ids_of_blocks_are_texts():
     assert poptorch.BlockId is str
 
 
+@pytest.mark.slow
 def test_compatibility_page_is_current():
     root = __import__("pathlib").Path(__file__).resolve().parents[2]
     result = subprocess.run(
@@ -190,6 +198,7 @@ def test_compile_hooks_run_around_each_capture():
         poptorch.registerPreCompileHook(3)
 
 
+@pytest.mark.slow
 def test_capture_does_not_load_the_compilers_of_torch():
     result = run_python(
         "import sys, torch, poptorch; poptorch.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2)); "
@@ -199,6 +208,7 @@ def test_capture_does_not_load_the_compilers_of_torch():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_shape_rules_in_python_do_not_load_a_symbolic_algebra_package():
     result = run_python(
         "import sys, torch, poptorch\n"

@@ -29,6 +29,7 @@ def prove(folder, *names):
     return result.returncode, result.stdout.splitlines(), result.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_a_worthless_mark_is_found(tmp_path):
     text = """
 @pytest.mark.shows("Options.deviceIterations")
@@ -82,6 +83,7 @@ def test_a_test_that_fails_anyway_proves_nothing(tmp_path):
     assert prove(tmp_path, "load") == (1, ["load: shown"], ["test_a.py::test_broken fails as it is"])
 
 
+@pytest.mark.slow
 def test_a_mark_with_an_unknown_name_is_an_error(tmp_path):
     write(tmp_path, '@pytest.mark.shows("load", "Options.devices")\ndef test_one():\n    pass\n')
     result = run("compatibility.py", "--check", "--tests", tmp_path)

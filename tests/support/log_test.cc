@@ -67,6 +67,19 @@ TEST_F(LogTest, LeavesOutRepeatedLinesAndSaysHowMany) {
   EXPECT_NE(lines()[3].find("next"), std::string::npos);
 }
 
+TEST_F(LogTest, AnotherLimitBeginsAnotherCount) {
+  set_max_repeat_logs(2);
+  for (int i = 0; i < 3; ++i) log(LogLevel::kWarn, "again");
+  set_max_repeat_logs(2);  // the same: the count goes on
+  log(LogLevel::kWarn, "again");
+  ASSERT_EQ(lines().size(), 2u);
+  set_max_repeat_logs(3);
+  ASSERT_EQ(lines().size(), 3u);
+  EXPECT_NE(lines()[2].find("(the line above was repeated 2 more times)"), std::string::npos);
+  log(LogLevel::kWarn, "again");
+  EXPECT_EQ(lines().size(), 4u);
+}
+
 TEST_F(LogTest, DestinationThatCannotBeWrittenIsAnError) {
   try {
     set_log_destination("/nowhere/at/all/log.txt");

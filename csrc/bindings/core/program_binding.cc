@@ -67,6 +67,12 @@ Attributes attributes_of(const py::dict& values) {
   return attributes;
 }
 
+py::dict to_dict(const Attributes& attributes) {
+  py::dict result;
+  for (const auto& [name, value] : attributes) result[py::str(name)] = to_python(value);
+  return result;
+}
+
 // (name, ipu or None, execution context, tile set, file, line)
 px::OpSettings settings_of(const py::tuple& values) {
   px::OpSettings settings;
@@ -383,6 +389,29 @@ py::dict tensor_numbers(const std::map<int, Tensor*>& tensors) {
   return result;
 }
 
+// (type, attributes, {own index: index of the exchange} of inputs, the same of outputs) of each transfer of a MultiExchange.
+py::list transfers_of(const Op& op) {
+  py::list list;
+  for (const px::Transfer& transfer : op.transfers)
+    list.append(
+        py::make_tuple(transfer.kind->type, to_dict(transfer.attributes), transfer.inputs, transfer.outputs));
+  return list;
+}
+
+// (type, attributes, {input of the gradient op: (where from, forward index)}, {forward input: type}, the forward inputs
+// whose gradients it gives). None of an op that is no gradient op.
+py::object forward_of(const Op& op) {
+  if (op.forward == nullptr) return py::none();
+  py::dict consumed, infos;
+  for (const auto& [i, input] : op.forward->consumed) {
+    static constexpr const char* kFrom[] = {"GradOut", "In", "Out"};
+    consumed[py::int_(i)] = py::make_tuple(kFrom[static_cast<int>(input.from)], input.forward_index);
+  }
+  for (const auto& [i, info] : op.forward->inputs) infos[py::int_(i)] = to_tuple(info);
+  return py::make_tuple(op.forward->kind->type, to_dict(op.forward->attributes), consumed, infos,
+                        op.forward->differentiated);
+}
+
 Op& clone_into(Program& p, int64_t id, int g) {
   const Op& op = p.op_of_id(id);
   Op& copy = p.graph_of_number(g).create_op(op.kind(), op.identifier, op.attributes, op.settings);
@@ -450,13 +479,9 @@ void bind_ops(Class& c) {
                p.op_of_id(op).attributes.set(name, attribute_of(value, "attribute '" + name + "'"));
              }
            })
-      .def("op_attributes",
-           [](Program& p, int64_t op) {
-             py::dict result;
-             for (const auto& [name, value] : p.op_of_id(op).attributes)
-               result[py::str(name)] = to_python(value);
-             return result;
-           })
+      .def("op_attributes", [](Program& p, int64_t op) { return to_dict(p.op_of_id(op).attributes); })
+      .def("transfers", [](Program& p, int64_t op) { return transfers_of(p.op_of_id(op)); })
+      .def("forward", [](Program& p, int64_t op) { return forward_of(p.op_of_id(op)); })
       .def("op_setting", [](Program& p, int64_t op,
                             const std::string& name) { return setting(p.op_of_id(op).settings, name); })
       .def("set_op_setting",

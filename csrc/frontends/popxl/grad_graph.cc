@@ -21,7 +21,7 @@ bool is_branch(const Op& op) { return op.kind().type == "If"; }
 
 // Inputs of `op` that a gradient may arise for.
 std::vector<int> arguments_of(const Op& op, const GradientRow& row) {
-  if (row.arguments != std::vector<int>{-1}) return row.arguments;
+  if (row.arguments.front() >= 0) return row.arguments;
   std::vector<int> all;
   for (const auto& [i, tensor] : op.inputs()) all.push_back(i);
   return all;
@@ -154,13 +154,30 @@ void GradGraphMaker::differentiate(Op& op) {
                     "what is provided; detach() before it stops the gradient",
                     op.kind().type, op.id(), forward_.id()),
         &op);
+  if (op.kind().why_no_gradient)
+    if (const std::string why = op.kind().why_no_gradient(op); !why.empty())
+      not_differentiable(fmt::format("op without a gradient: {} {} of graph '{}': {}", op.kind().type,
+                                     op.id(), forward_.id(), why),
+                         &op);
   for (const GradientRow& row : op.kind().gradients) {
-    if (row.arguments == std::vector<int>{-1}) {
+    if (row.attributes) {
+      add_ordinary_op(op, row);
+    } else if (row.arguments == std::vector<int>{-1}) {
       for (const int i : arguments_of(op, row)) add_gradient_op(op, row, {i});
     } else {
-      add_gradient_op(op, row, row.arguments);
+      add_gradient_op(op, row, arguments_of(op, row));
     }
   }
+}
+
+// The gradient of input 0 is an op of this structure like others, on the gradient of output 0.
+void GradGraphMaker::add_ordinary_op(Op& op, const GradientRow& row) {
+  Tensor& argument = *op.input(0);
+  Op& gradient = create(kind_of(row.type), row.attributes(op), op);
+  gradient.connect_input(0, *gradient_of(*op.output(0)));
+  Tensor& result = gradient.create_output(0, graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
+  result.info = argument.info;
+  add_contribution(argument, result, op);
 }
 
 void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::vector<int>& arguments) {

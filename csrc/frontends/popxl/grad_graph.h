@@ -30,6 +30,7 @@ class GradGraphMaker {
   Tensor& forward_value(Tensor& forward);
   void add_contribution(Tensor& forward, Tensor& gradient, const Op& from);
   void differentiate(Op& op);
+  void add_ordinary_op(Op& op, const GradientRow& row);
   void add_gradient_op(Op& op, const GradientRow& row, const std::vector<int>& arguments);
   void differentiate_call(Op& op);
   void differentiate_branch(Op& op);

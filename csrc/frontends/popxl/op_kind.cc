@@ -102,6 +102,13 @@ KindBuilder& KindBuilder::refuses_gradient() {
   kind_.differentiable = Differentiable::kRefused;
   return *this;
 }
+KindBuilder& KindBuilder::gradient_is(std::string type, std::function<Attributes(const Op&)> attributes) {
+  return gradient_row({{0}, std::move(type), {}, nullptr, std::move(attributes)});
+}
+KindBuilder& KindBuilder::refuses_gradient_where(std::function<std::string(const Op&)> why) {
+  kind_.why_no_gradient = std::move(why);
+  return *this;
+}
 KindBuilder& KindBuilder::infer(std::function<void(InferCall&)> rule) {
   kind_.infer = std::move(rule);
   return *this;
@@ -117,6 +124,7 @@ KindBuilder& KindBuilder::lower_gradient(std::function<void(LowerCall&)> rule) {
 
 KindRegistration::KindRegistration(const KindBuilder& builder) {
   for (const GradientRow& row : builder.kind_.gradients) {
+    if (row.attributes) continue;  // an op with a row of its own
     OpKind gradient;
     gradient.type = row.type;
     gradient.class_name = row.type + "Op";

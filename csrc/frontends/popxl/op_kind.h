@@ -58,11 +58,13 @@ inline constexpr int kThatArgument = -1;
 // One gradient op: of one forward input as a rule; of several where PopART has one op for them.
 struct GradientRow {
   std::vector<int>
-      arguments;     // forward inputs it gives the gradients of; {-1}: each input of a variadic op has one op
+      arguments;  // forward inputs it gives the gradients of; of a variadic op {-1}: each has one op, {-2}: all share one
   std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
   std::vector<Consumed> consumed;
   // Where attributes of the forward op decide: instead of `consumed`.
   std::function<std::vector<Consumed>(const Attributes&)> consumed_by = nullptr;
+  // Where an ordinary op of `type` is the gradient, of input 0: its attributes. It is lowered as what it is.
+  std::function<Attributes(const Op& forward)> attributes = nullptr;
 };
 
 struct OpKind {
@@ -77,7 +79,8 @@ struct OpKind {
   bool is_gradient = false;
   Differentiable differentiable = Differentiable::kNo;
   std::vector<GradientRow> gradients;
-  std::function<void(InferCall&)> infer;  // nullptr: from `lower`
+  std::function<std::string(const Op&)> why_no_gradient;  // of an op that refuses; "": it has one
+  std::function<void(InferCall&)> infer;                  // nullptr: from `lower`
   std::function<void(LowerCall&)> lower;  // nullptr: to_module.cc knows it (calls, streams, remote buffers)
   std::function<void(LowerCall&)> lower_gradient;  // of the gradient ops; nullptr: by the core's autodiff
 };
@@ -108,7 +111,10 @@ class KindBuilder {
   KindBuilder& gradients(std::vector<Argument> arguments);
   KindBuilder& gradient_row(GradientRow row);  // any other form
   KindBuilder& zero_gradient();
+  // An op of type `type`, which has a row of its own, with these attributes, on the gradient of output 0.
+  KindBuilder& gradient_is(std::string type, std::function<Attributes(const Op&)> attributes);
   KindBuilder& refuses_gradient();
+  KindBuilder& refuses_gradient_where(std::function<std::string(const Op&)> why);
   KindBuilder& infer(std::function<void(InferCall&)> rule);
   KindBuilder& lower(std::function<void(LowerCall&)> rule);
   KindBuilder& lower_gradient(std::function<void(LowerCall&)> rule);

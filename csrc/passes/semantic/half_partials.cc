@@ -1,6 +1,6 @@
 // Products and convolutions of f16 whose partial sums the front end wants in f16: they become what they are then
-// (ops/linear/half_partials.h), by the strategy of the module or, for one convolution, by its setting
-// "multi_conv_partials". Everything else, float partials above all, stays as it is.
+// (ops/linear/half_partials.h), by the strategy of the module or, for one convolution or product, by its setting
+// "multi_conv_partials" or "matmul_partials". Everything else, float partials above all, stays as it is.
 #include "ops/linear/half_partials.h"
 
 #include "ir/builder.h"
@@ -45,10 +45,11 @@ class HalfPartials : public Pass {
   static bool is_wanted(const ir::Op& op, const ir::Strategy& strategy) {
     const ops::OpDef* def = ops::definition(op);
     if (def == nullptr) return false;
-    if (def->family == "linear") return strategy.half_products;
-    if (!def->has(ops::kConvolution)) return false;
-    const Attribute* own = op.settings.outline.find("multi_conv_partials");
-    return own == nullptr ? strategy.half_convolutions : *own == Attribute(std::string("half"));
+    const bool is_product = def->family == "linear";
+    if (!is_product && !def->has(ops::kConvolution)) return false;
+    const Attribute* own = op.settings.outline.find(is_product ? "matmul_partials" : "multi_conv_partials");
+    if (own != nullptr) return *own == Attribute(std::string("half"));
+    return is_product ? strategy.half_products : strategy.half_convolutions;
   }
 };
 

@@ -264,7 +264,7 @@ class Creator:
             if argument.attribute in ("opid", "settings", "@") or value is None:
                 continue
             if argument.conversion == "group":
-                attributes |= _group(value, self._ir.core.replicas)
+                attributes |= _group(value, self._ir.checked.replicas)
             elif argument.attribute == "*":
                 attributes |= _CONVERSIONS[argument.conversion](value)
             else:
@@ -289,7 +289,7 @@ class Creator:
         return op
 
     def _create(self, bound: dict[str, Any]) -> Any:
-        ir, core = self._ir, self._ir.core
+        ir, core = self._ir, self._ir.checked
         kind, fixed = _TYPES.get(self._class, (None, {}))
         kind = kind or ir.type_of_class(self._class)
         settings, opid = bound["settings"], bound.get("opid")
@@ -304,7 +304,7 @@ class Creator:
         return op
 
     def _connect_callees(self, op: Any, bound: dict[str, Any]) -> None:
-        core, branches = self._ir.core, []
+        core, branches = self._ir.checked, []
         for argument in arguments(self._class):
             value = bound[argument.name]
             if argument.conversion == "callee":
@@ -344,7 +344,7 @@ class Creator:
         op.disconnectAllOutputs()
         self._graph.eraseOp(op.id)
         for tensor in made:
-            self._ir.core.erase_tensor(tensor.number)
+            self._ir.checked.erase_tensor(tensor.number)
 
     @staticmethod
     def _was_there(tensor: Any) -> bool:

@@ -81,12 +81,12 @@ class Graph:
     def of_number(ir: Any, number: int) -> Graph:
         self = object.__new__(Graph)
         self._ir, self._number = ir, number
-        self._id = GraphId(ir.core.graph_id(number))
+        self._id = GraphId(ir.checked.graph_id(number))
         return self
 
     @property
     def core(self) -> Any:
-        return self._ir.core
+        return self._ir.checked
 
     @property
     def number(self) -> int:
@@ -152,7 +152,7 @@ class Graph:
         copies = named.get("copyData", rest_list[1] if len(rest_list) > 1 else True)
         settings = settings or VariableSettings()
         array = self._data(tensorId, tensorInfo, data, copies)
-        replicas = self._ir.core.replicas
+        replicas = self._ir.checked.replicas
         grouping = settings.getReplicaGrouping(replicas)
         copies_of_it = grouping.getNumGroups()
         if array.size != tensorInfo.nelms() * copies_of_it:
@@ -166,7 +166,7 @@ class Graph:
             size=grouping.getGroupSize(),
             all_replicas=settings.getRetrievalMode() is VariableRetrievalMode["AllReplicas"],
         )
-        self._ir.host_data[tensor] = array
+        self._ir.host_variables.add(tensor, array)
 
     def addConstInit(self, tensorId: str, tensorInfo: TensorInfo, data: Any, debugContext: Any = "") -> None:
         array = self._data(tensorId, tensorInfo, data, True)

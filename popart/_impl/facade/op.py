@@ -60,7 +60,7 @@ class Op:
 
     @property
     def core(self) -> Any:
-        return self._ir.core
+        return self._ir.checked
 
     # --- identity
     @property

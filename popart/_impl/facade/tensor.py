@@ -75,7 +75,7 @@ class Tensor:
 
     @property
     def core(self) -> Any:
-        return self._ir.core
+        return self._ir.checked
 
     @property
     def number(self) -> int:
@@ -223,16 +223,17 @@ class Tensor:
         return VariableSettings(settings.get("stride", 1), size, mode) if size else VariableSettings(mode)
 
     def isInSyncWithIPU(self) -> bool:
-        return self._ir.in_sync.get(self._number, False)
+        return self._ir.host_variables.is_in_sync(self._number)
 
     # --- host data
     def hasTensorData(self) -> bool:
-        return self._number in self._ir.host_data or self.tensorType() is TensorType["Const"]
+        return self._number in self._ir.host_variables.by_number or self.tensorType() is TensorType["Const"]
 
     def host_array(self) -> numpy.ndarray:
         """The array on the host, which is not copied. Raises popart_exception when the tensor has none."""
-        if self._number in self._ir.host_data:
-            return self._ir.host_data[self._number]
+        held = self._ir.host_variables.by_number.get(self._number)
+        if held is not None:
+            return held.data
         if self.tensorType() is not TensorType["Const"]:
             raise popart_exception(f"the tensor '{self.id}' has no data on the host: it is of type {self.tensor_type()}")
         return self.core.constant(self._number)

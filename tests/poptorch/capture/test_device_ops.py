@@ -55,6 +55,7 @@ assert out.tolist() == [[3, 8]] and loss.item() == 11
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("print_gradient", [True, False])
 def test_the_device_prints_values_and_gradients_to_stderr(print_gradient):
     code = PRINTING.format(print_gradient=print_gradient)

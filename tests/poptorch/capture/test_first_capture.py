@@ -37,6 +37,7 @@ def python(code):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operations",
     [
@@ -49,6 +50,7 @@ def test_shape_rules_in_python_load_no_compiler(operations):
     assert python(f"run(lambda m, x, index: {operations})\nprint(loaded())") == "[]\n"
 
 
+@pytest.mark.slow
 def test_compiler_works_after_a_capture_and_keeps_out_of_what_was_captured():
     python("""
 run(lambda m, x, index: torch.cat([x, x], 1).cumsum(1))
@@ -64,6 +66,7 @@ assert isinstance(sympy.Symbol("x"), sympy.Basic)
 """)
 
 
+@pytest.mark.slow
 def test_a_model_that_uses_sympy_and_the_compiler_itself_gets_the_real_ones():
     python("""
 class Model(torch.nn.Module):

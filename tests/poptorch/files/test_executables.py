@@ -120,6 +120,7 @@ def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, 
     assert all(torch.equal(loaded[key], state[key]) for key in state)
 
 
+@pytest.mark.slow
 def test_scalars_that_differ_from_the_groups_are_those_of_a_fresh_process(tmp_path):
     """A state dictionary brought another learning rate than the groups say: it rules until setOptimizer."""
     trainer = trainer_of(Mlp, optimizer=lambda m: poptorch.optim.SGD(m.parameters(), lr=0.5, momentum=0.9))
@@ -476,6 +477,7 @@ def entries(folder):
     return sorted(name for name in os.listdir(folder) if name.endswith(".poptorch"))
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_the_program_of_the_first(tmp_path):
     cache = tmp_path / "made" / "cache"
     first = fresh(CACHED, cache, 1, 2)
@@ -496,6 +498,7 @@ def native_log(tmp_path, code, *arguments):
     return log.read_text()
 
 
+@pytest.mark.slow
 def test_a_miss_says_what_differs(tmp_path):
     cache = tmp_path / "cache"
     assert "executable cache: miss, the folder has no entry yet" in native_log(tmp_path, CACHED, cache, 1, 2)
@@ -505,6 +508,7 @@ def test_a_miss_says_what_differs(tmp_path):
     assert "executable cache: hit, " in native_log(tmp_path, CACHED, cache, 1, 3)
 
 
+@pytest.mark.slow
 def test_a_damaged_entry_is_compiled_again(tmp_path):
     cache = tmp_path / "cache"
     first = fresh(CACHED, cache, 1, 2)
@@ -542,6 +546,7 @@ def write_tensors(path, metadata, tensors):
     path.write_bytes(head + data + xxhash.xxh3_128_digest(head))
 
 
+@pytest.mark.slow
 def test_an_entry_that_moves_other_elements_is_compiled_again(tmp_path):
     cache, other = tmp_path / "cache", tmp_path / "other"
     first = fresh(CACHED, cache, 1, 2)
@@ -558,6 +563,7 @@ def test_an_entry_that_moves_other_elements_is_compiled_again(tmp_path):
     assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # it was written anew
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_compile_once(tmp_path):
     cache = tmp_path / "cache"
     prologue = "import sys\nimport torch, models\nimport poptorch\n"

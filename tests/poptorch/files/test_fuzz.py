@@ -159,6 +159,7 @@ def test_pickles_give_a_value_or_an_error():
             pytest.fail(f"round {number} of seed {SEED}: {type(error).__name__}: {error}\n{content!r}")
 
 
+@pytest.mark.slow
 def test_changed_model_parts_load_or_are_refused_and_call_nothing(tmp_path):
     """See pickle_fuzzer.py; memory is bounded here, time there."""
     script = os.path.join(os.path.dirname(__file__), "pickle_fuzzer.py")

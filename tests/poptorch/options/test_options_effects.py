@@ -503,14 +503,13 @@ def test_idle_ipus_are_reported(capfd):
             return x
 
     options = poptorch.Options().autoRoundNumIPUs().setExecutionStrategy(poptorch.ShardedExecution())
-    options.maxRepeatLogs(None)  # a test before may have logged the same line
     poptorch.inferenceModel(Three(), options)(torch.ones(2))
     assert "4 IPUs are reserved, 1 of them stay idle: the model uses 3" in capfd.readouterr().err
 
 
 @pytest.mark.shows("Options._Popart.set")
 def test_back_end_settings_that_disagree_with_the_chosen_ones_are_named_with_what_becomes_of_them(capfd):
-    options = poptorch.Options().replicationFactor(2).maxRepeatLogs(None)
+    options = poptorch.Options().replicationFactor(2)
     for key, value in (
         ("enablePipelining", True),  # one IPU
         ("enableReplicatedGraphs", False),

@@ -63,6 +63,7 @@ def whole():
     return weights
 
 
+@pytest.mark.slow
 def test_weights_and_state_in_shards_are_equal_in_both_processes(whole):
     (first, gathered), (second, _) = job("off chip", "weight,optimizer")
     assert first == second == whole

@@ -37,6 +37,22 @@ std::vector<int64_t> integers_or_empty(const Attributes& attributes, std::string
   return attributes.integers(name);
 }
 
+std::vector<double> reals_or_empty(const Attributes& attributes, std::string_view name) {
+  const Attribute* found = attributes.find(name);
+  if (found != nullptr)
+    if (const auto* list = std::get_if<std::vector<double>>(found)) return *list;
+  const std::vector<int64_t> list = integers_or_empty(attributes, name);
+  return {list.begin(), list.end()};
+}
+
+std::optional<DType> device_type(const LowerCall& call, std::string_view name) {
+  if (!call.attributes().has(name)) return std::nullopt;
+  const auto type = static_cast<DataType>(call.attributes().integer(name));
+  const std::optional<DType> dtype = on_device(type);
+  if (!dtype) call.refuse(fmt::format("the device has no {}", to_string(type)));
+  return dtype;
+}
+
 std::vector<int64_t> axes_of(const LowerCall& call, size_t rank) {
   std::vector<int64_t> axes;
   if (!call.attributes().has("axes")) {

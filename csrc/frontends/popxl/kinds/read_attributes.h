@@ -1,6 +1,7 @@
 // How rows read what the user gave an op: axes that may count from the end, flags, lists that may be absent.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,5 +19,9 @@ int64_t axis_of(const LowerCall& call, size_t rank, int64_t fallback = 0);
 std::vector<int64_t> axes_of(const LowerCall& call, size_t rank);
 // A list of integers; empty when absent, or when Python's empty list came as one of another kind.
 std::vector<int64_t> integers_or_empty(const Attributes& attributes, std::string_view name);
+// A list of numbers, likewise.
+std::vector<double> reals_or_empty(const Attributes& attributes, std::string_view name);
+// A DataType as the device has it; nullopt when absent.
+std::optional<DType> device_type(const LowerCall& call, std::string_view name);
 
 }  // namespace ipu::popxl

@@ -1,0 +1,42 @@
+// PrintTensor: the identity that shows its value. Attributes: printSelf, printGradient, title, summariseThreshold,
+// edgeItems, maxLineWidth, digits, floatFormat, separator, openBracket, closeBracket.
+#include "frontends/popxl/kinds/read_attributes.h"
+#include "frontends/popxl/op_kind.h"
+
+namespace ipu::popxl {
+namespace {
+
+void print(LowerCall& c) {
+  const Attributes& from = c.attributes();
+  if (!flag(from, "printSelf", true)) return c.set_output(0, c.build("nop", {c.input(0)}));
+  Attributes attributes{{"title", from.text("title", "")}, {"print_gradient", false}};
+  static constexpr std::pair<const char*, const char*> kNames[] = {
+      {"summariseThreshold", "summarise_threshold"},
+      {"edgeItems", "edge_items"},
+      {"maxLineWidth", "max_line_width"},
+      {"digits", "digits"},
+      {"floatFormat", "float_format"},
+      {"separator", "separator"},
+      {"openBracket", "open_bracket"},
+      {"closeBracket", "close_bracket"}};
+  for (const auto& [published, ours] : kNames)
+    if (const Attribute* value = from.find(published)) attributes.set(ours, *value);
+  c.set_output(0, c.build("print_tensor", {c.input(0)}, attributes));
+}
+
+// The same op on the gradient, which shows it where that is asked for.
+const KindRegistration registration =
+    define_kind("PrintTensor")
+        .graphcore()
+        .gradient_is("PrintTensor",
+                     [](const Op& forward) {
+                       Attributes attributes = forward.attributes;
+                       const bool prints = flag(attributes, "printGradient", false);
+                       attributes.set("title", attributes.text("title", "") + "_gradient");
+                       attributes.set("printSelf", prints);
+                       return attributes;
+                     })
+        .lower(print);
+
+}  // namespace
+}  // namespace ipu::popxl

@@ -1,0 +1,50 @@
+"""Graphs as DOT files, at checkpoints that the options select."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _edges(graph: Any, options: Any) -> list[str]:
+    """One box for each op in the chosen range, one edge for each operand and for each ordering edge."""
+    lines = []
+    for op in graph.getOps()[options.firstDotOp : options.finalDotOp]:
+        label = f"{op.opType()} {op.id}" + (f" {op.name()}" if options.dotOpNames else "")
+        lines.append(f"  {op.id} [shape=box, label={_quoted(label)}];")
+        for tensor in op.getInputTensors():
+            lines.append(f"  {_quoted(tensor.id)} -> {op.id};")
+        for tensor in op.getOutputTensors():
+            lines.append(f"  {op.id} -> {_quoted(tensor.id)};")
+        lines += [f"  {op.id} -> {after.id} [style=dotted];" for after in graph.topoCons().getAfters(op)]
+    return lines
+
+
+def _file_name(graph: Any) -> str:
+    name = str(graph.id)
+    counted = re.fullmatch(r".*_subgraph\((\d+)\)", name)
+    return "r" if not name else counted[1] if counted else name.replace(os.sep, "_")
+
+
+def _write(folder: str, name: str, lines: list[str]) -> None:
+    with open(os.path.join(folder, name + ".dot"), "w") as file:
+        file.write("\n".join(["digraph D {", *lines, "}"]) + "\n")
+
+
+def checkpoint(ir: Any, check: str) -> None:
+    """Writes <logDir>/<check>_<graph>.dot for each graph, or one file of all, if `check` is selected."""
+    options = ir.getSessionOptions()
+    chosen = {*options.dotChecks, *filter(None, os.environ.get("POPART_DOT_CHECKS", "").split(":"))}
+    if {check.upper(), "ALL"}.isdisjoint(name.upper() for name in chosen):
+        return
+    folder = options.logDir or "."
+    if options.separateCallOpPdfs:
+        for graph in ir.getAllGraphs():
+            _write(folder, f"{check}_{_file_name(graph)}", _edges(graph, options))
+    else:
+        _write(folder, f"{check}_all", [line for graph in ir.getAllGraphs() for line in _edges(graph, options)])

@@ -1,0 +1,1 @@
+"""Parts of popart that programs reach although they are not public."""

@@ -1,0 +1,3 @@
+"""Parts of tensors."""
+
+from popart._impl.facade.values import Region

@@ -1,0 +1,17 @@
+"""Which streams a program uses."""
+
+from typing import Any, Iterable, Set
+
+
+def streams_of(program: Any, op_types: Iterable[str]) -> Set[int]:
+    """Numbers of the stream tensors that ops of these types move, in any graph."""
+    wanted = set(op_types)
+    ids: Set[str] = set()
+    for graph in program.graphs():
+        for op in program.ops(graph):
+            kind = program.op_type(op)
+            if kind in wanted:
+                ids.add(program.op_attribute(op, "stream"))
+            elif kind == "MultiExchange":
+                ids.update(program.op_streams(op, sorted(wanted)))
+    return {program.find_tensor(0, stream) for stream in ids}
