@@ -28,8 +28,21 @@ from popxl.ops.shapes import *  # noqa: F403
 from popxl.ops.statistics import *  # noqa: F403
 
 # Losses, products, normalisation, random numbers, printing.
+from popxl.ops.batch_norm import batch_norm_inference
+from popxl.ops.conv import PadType, conv, conv_pow2scaled, conv_transpose, conv_transpose_pow2scaled
+from popxl.ops.dropout import dropout, shaped_dropout
+from popxl.ops.group_norm import group_norm, layer_norm
+from popxl.ops.interpolate import interpolate
+from popxl.ops.matmul import matmul, matmul_pow2scaled
+from popxl.ops.negative_log_likelihood import nll_loss, nll_loss_with_softmax_grad
+from popxl.ops.pooling import average_pool, max_pool
+from popxl.ops.print_tensor import print_tensor
+from popxl.ops.random import random_normal, random_uniform
+from popxl.ops.random_seed import split_random_seed
+from popxl.ops.roi_align import roi_align
 
 # Packages.
+from popxl.ops import collectives, var_updates
 
 __all__ = [
     "abs",
@@ -164,4 +177,5 @@ __all__ = [
     "var_updates",
     "where",
     "CallSiteInfo",
+    "PadType",
 ]

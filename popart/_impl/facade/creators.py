@@ -207,7 +207,7 @@ class Argument:
 _DEFAULTS = {"None": None, "False": False, "()": (), "-1": -1, "0": 0}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def arguments(name: str) -> tuple[Argument, ...]:
     """Those of a class, in published order."""
     found = []

@@ -1,0 +1,106 @@
+"""Matrix products."""
+
+from typing import Any, Dict, Optional
+
+from popxl._impl.build import create
+from popxl.context import _context
+from popxl.dtypes import dtype, float8_143, float8_152, float16, float32, int32
+from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
+from popxl.tensor import Tensor
+
+_PARTIALS = {float16: "half", float32: "float"}
+_OPTION = {"": "float", "float": "float", "half": "half"}
+
+
+def _partials(graph: Any, partials_type: Optional[dtype]) -> str:
+    """As the op takes it. Raises ValueError for another dtype or word of the session option."""
+    if partials_type is not None:
+        word = _PARTIALS.get(partials_type)
+        if word is None:
+            raise ValueError(f"partials_type is {partials_type!r}: it is popxl.float16 or popxl.float32.")
+        return word
+    option = graph.ir._pb_ir.getSessionOptions().partialsTypeMatMuls
+    if option not in _OPTION:
+        raise ValueError(f'The session option partialsTypeMatMuls is "{option}": it is "", "float" or "half".')
+    return _OPTION[option]
+
+
+def matmul(
+    lhs: Tensor,
+    rhs: Tensor,
+    available_memory_proportion: Optional[float] = None,
+    output_type: Optional[dtype] = None,
+    partials_type: Optional[dtype] = None,
+) -> Tensor:
+    """Matrix product by the rules of `numpy.matmul`: batch axes broadcast, one axis stands for a row or column.
+
+    Args:
+        lhs: (..., M, K) or (K,), floating.
+        rhs: (..., K, N) or (K,), of the dtype of `lhs`.
+        available_memory_proportion: in (0, 1], of the tile memory it may take; no effect on values.
+        output_type: dtype of the result; None: that of `lhs`.
+        partials_type: dtype of partial sums, popxl.float16 or popxl.float32; None: as the session option
+            partialsTypeMatMuls says.
+
+    Returns:
+        (..., M, N), without the axes of operands of one axis.
+
+    Raises:
+        ValueError: another `partials_type`, or the operands are on different IPUs or tile sets.
+        popart.popart_exception: shapes or dtypes do not fit.
+
+    Example:
+        >>> y = ops.matmul(x, w)  # x @ w
+    """
+    graph = _context.graph
+    check_in_graph(graph, lhs=lhs, rhs=rhs)
+    check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs)
+    attributes: Dict[str, Any] = {"partialsType": _partials(graph, partials_type)}
+    if available_memory_proportion is not None:
+        attributes["availableMemoryProportion"] = float(available_memory_proportion)
+    if output_type is not None:
+        attributes["outputType"] = output_type._number
+    return create("MatMul", {0: lhs, 1: rhs}, ("matmul_out",), attributes)[0]
+
+
+def check_float8(log2_scale: Tensor, **operands: Tensor) -> None:
+    """What products of float8 check.
+
+    Raises:
+        TypeError: an operand is not float8, or `log2_scale` not int32.
+        ValueError: `log2_scale` has axes.
+    """
+    for name, tensor in operands.items():
+        if tensor.dtype not in (float8_143, float8_152):
+            raise TypeError(f"{name}, {tensor!r}, must be float8_143 or float8_152.")
+    if log2_scale.rank > 0:
+        raise ValueError(f"log2_scale, {log2_scale!r}, must have the shape ().")
+    if log2_scale.dtype is not int32:
+        raise TypeError(f"log2_scale, {log2_scale!r}, must be int32.")
+
+
+def matmul_pow2scaled(
+    lhs: Tensor, rhs: Tensor, log2_scale: Tensor, available_memory_proportion: Optional[float] = None
+) -> Tensor:
+    """lhs @ rhs * 2^log2_scale of float8 operands, as float16.
+
+    Args:
+        lhs, rhs: as of `matmul`, float8_143 or float8_152, may differ.
+        log2_scale: (), int32, in [-32, 32).
+        available_memory_proportion: as of `matmul`.
+
+    Raises:
+        TypeError: an operand is not float8, or `log2_scale` not int32.
+        ValueError: `log2_scale` has axes, or the operands are on different IPUs or tile sets.
+        popart.popart_exception: shapes do not fit.
+
+    Example:
+        >>> y = ops.matmul_pow2scaled(a, b, popxl.constant(-2, popxl.int32))
+    """
+    check_in_graph(_context.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
+    check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
+    check_float8(log2_scale, lhs=lhs, rhs=rhs)
+    attributes: Dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}
+    if available_memory_proportion is not None:
+        attributes["availableMemoryProportion"] = float(available_memory_proportion)
+    return create("MatMul", {0: lhs, 1: rhs, 2: log2_scale}, ("matmul_pow2scaled_out",), attributes)[0]
