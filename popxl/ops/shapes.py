@@ -4,7 +4,8 @@ shapes that do not fit."""
 
 import operator
 from numbers import Integral
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Any, Optional, Union
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def _reshape(op_type: str, t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped(op_type, t, sizes)
 
 
-def _reshaped(op_type: str, t: Tensor, sizes: List[int]) -> Tensor:
+def _reshaped(op_type: str, t: Tensor, sizes: list[int]) -> Tensor:
     return create(op_type, {0: t}, (f"{t.name}_reshaped",), {"shape": sizes})[0]
 
 
@@ -156,7 +157,7 @@ def _concat(op_type: str, ts: Iterable[Tensor], axis: int) -> Tensor:
     return create(op_type, dict(enumerate(parts)), ("concat_out",), {"axis": operator.index(axis)})[0]
 
 
-def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> List[Tensor]:
+def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> list[Tensor]:
     """Parts along an axis: so many equal ones, or of these lengths.
 
     Raises:
@@ -231,14 +232,16 @@ def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any)
     shape = t.shape
     axes = [operator.index(a) for a in given.get("axis", range(count))]
     starts, stops, steps = [], [], []
-    for first, last, by, at in zip(given.get("start", nothing), given.get("stop", nothing), given.get("step", nothing), axes):
+    for first, last, by, at in zip(
+        given.get("start", nothing), given.get("stop", nothing), given.get("step", nothing), axes
+    ):
         size = shape[at] if -len(shape) <= at < len(shape) else 0
         by = 1 if by is None else operator.index(by)
         whole = (0, size) if by > 0 else (size - 1, -size - 1)
         starts.append(whole[0] if first is None else operator.index(first))
         stops.append(whole[1] if last is None else operator.index(last))
         steps.append(by)
-    attributes: Dict[str, Any] = {"starts": starts, "ends": stops, "axes": axes, "steps": steps}
+    attributes: dict[str, Any] = {"starts": starts, "ends": stops, "axes": axes, "steps": steps}
     return create(op_type, {0: t}, ("slice_out",), attributes)[0]
 
 

@@ -71,7 +71,12 @@ def test_unary_ops_of_integers():
             ("negate", ops.negate, [data], -data),
             ("sign", ops.sign, [data], np.sign(data)),
             ("relu", ops.relu, [data], np.maximum(data, 0)),
-            ("increment_mod", lambda t: ops.increment_mod(t, 1, 8), [np.array([0, 6, 7], np.uint32)], np.array([1, 7, 0], np.uint32)),
+            (
+                "increment_mod",
+                lambda t: ops.increment_mod(t, 1, 8),
+                [np.array([0, 6, 7], np.uint32)],
+                np.array([1, 7, 0], np.uint32),
+            ),
         ]
     )
 
@@ -106,7 +111,9 @@ def test_ops_in_place_overwrite_their_tensor():
     values = program.run()
     for name, (_, in_numpy) in IN_PLACE.items():
         for place in places[name]:
-            np.testing.assert_allclose(values[place], in_numpy(X.astype(np.float64)), rtol=1e-5, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                values[place], in_numpy(X.astype(np.float64)), rtol=1e-5, atol=1e-5, err_msg=name
+            )
 
 
 @pytest.mark.shows("popxl.ops.detach", "popxl.ops.detach_")
@@ -157,7 +164,12 @@ def test_binary_ops_of_integers():
             ("div loses the fraction", ops.div, [a, b], np.array([3, -3, -2], np.int32)),
             ("fmod has the sign of lhs", ops.fmod, [a, b], np.fmod(a, b)),
             ("add", ops.add, [a, b], a + b),
-            ("mul unsigned", ops.mul, [a.astype(np.uint32) % 99, np.full(3, 5, np.uint32)], a.astype(np.uint32) % 99 * 5),
+            (
+                "mul unsigned",
+                ops.mul,
+                [a.astype(np.uint32) % 99, np.full(3, 5, np.uint32)],
+                a.astype(np.uint32) % 99 * 5,
+            ),
             ("pow", lambda t: ops.pow(t, 3), [a], a**3),
         ]
     )
@@ -210,7 +222,12 @@ def test_comparisons_and_choices():
     check(
         [
             ("equal", ops.equal, [A, ROW], A == ROW),
-            ("equal integers", ops.equal, [np.array([1, 2], np.int32), np.array([1, 3], np.int32)], np.array([True, False])),
+            (
+                "equal integers",
+                ops.equal,
+                [np.array([1, 2], np.int32), np.array([1, 3], np.int32)],
+                np.array([True, False]),
+            ),
             ("greater", ops.greater, [A, B], A > B),
             ("and", ops.logical_and, [p, q], p & q),
             ("or", ops.logical_or, [p, q], p | q),

@@ -61,7 +61,9 @@ def test_reductions_of_halves_and_integers():
     ]
     for name in ("sum", "prod", "max", "min", "median", "sumsquare", "l1"):
         function, in_numpy = REDUCTIONS[name]
-        cases.append((f"{name} i32", lambda t, f=function: f(t, 1), [whole], in_numpy(whole, 1, False).astype(np.int32)))
+        cases.append(
+            (f"{name} i32", lambda t, f=function: f(t, 1), [whole], in_numpy(whole, 1, False).astype(np.int32))
+        )
     cases.append(("mean i32", lambda t: ops.mean(t, 1), [whole], np.array([2, 2], np.int32)))
     large = np.full((2, 500), 30, np.float16)
     cases.append(("l2 does not overflow", lambda t: ops.l2(t, 1), [large], np.full(2, 30 * 500**0.5, np.float16)))
@@ -153,7 +155,12 @@ def test_sums_and_softmax():
             ("cumsum 2", lambda t: ops.cumsum(t, -1), [X], np.cumsum(X, -1)),
             ("cumsum integers", lambda t: ops.cumsum(t, 1), [whole], np.cumsum(whole, 1).astype(np.int32)),
             ("softmax", lambda t: ops.softmax(t, -1), [X], softmax(X, 2)),
-            ("softmax large", lambda t: ops.softmax(t, 0), [np.array([500, 500], np.float32)], np.array([0.5, 0.5], np.float32)),
+            (
+                "softmax large",
+                lambda t: ops.softmax(t, 0),
+                [np.array([500, 500], np.float32)],
+                np.array([0.5, 0.5], np.float32),
+            ),
             ("lamb_square", ops.lamb_square, [X], np.asarray(np.sum(X.astype(np.float64) ** 2), np.float32)),
             ("lamb_square half", ops.lamb_square, [np.full(900, 30, np.float16)], np.asarray(810000, np.float32)),
         ]

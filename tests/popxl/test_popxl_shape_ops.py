@@ -40,8 +40,18 @@ def test_gradients_of_shape_ops():
     check_gradients(
         [
             *((name, f, g, [X]) for name, (f, g) in COPIES.items()),
-            ("concat of two", lambda a, b: ops.concat([a, b], 1), lambda a, b: np.concatenate([a, b], 1), [X, X[:, :1]]),
-            ("concat in place", lambda a, b: ops.concat_([a, b], 1), lambda a, b: np.concatenate([a, b], 1), [X, X[:, :1]]),
+            (
+                "concat of two",
+                lambda a, b: ops.concat([a, b], 1),
+                lambda a, b: np.concatenate([a, b], 1),
+                [X, X[:, :1]],
+            ),
+            (
+                "concat in place",
+                lambda a, b: ops.concat_([a, b], 1),
+                lambda a, b: np.concatenate([a, b], 1),
+                [X, X[:, :1]],
+            ),
             ("a part", lambda t: ops.split(t, [1, 2], 1)[1], lambda x: x[:, 1:], [X]),
         ]
     )
@@ -116,7 +126,9 @@ def test_ops_that_move_elements_take_8_bit_floats():
             ops.add(t, t)
     values = program.run()
     for place, want in zip(places, wanted):
-        np.testing.assert_array_equal(values[place].view(np.uint8).reshape(want.shape), np.ascontiguousarray(want).view(np.uint8))
+        np.testing.assert_array_equal(
+            values[place].view(np.uint8).reshape(want.shape), np.ascontiguousarray(want).view(np.uint8)
+        )
 
 
 @pytest.mark.shows("popxl.ops.onehot")
@@ -129,8 +141,18 @@ def test_onehot_puts_values_along_a_new_axis():
         [
             ("last", lambda t, v: ops.onehot(t, popxl.constant(3), v, -1), [labels, values], want),
             ("first", lambda t, v: ops.onehot(t, popxl.constant(3), v, 0), [labels, values], np.moveaxis(want, -1, 0)),
-            ("variable", lambda t, n, v: ops.onehot(t, n, v, 1), [labels, np.array([3], np.int32), values], np.moveaxis(want, -1, 1)),
-            ("integers", lambda t, v: ops.onehot(t, popxl.constant(3), v, 2), [labels, values.astype(np.int32)], want.astype(np.int32)),
+            (
+                "variable",
+                lambda t, n, v: ops.onehot(t, n, v, 1),
+                [labels, np.array([3], np.int32), values],
+                np.moveaxis(want, -1, 1),
+            ),
+            (
+                "integers",
+                lambda t, v: ops.onehot(t, popxl.constant(3), v, 2),
+                [labels, values.astype(np.int32)],
+                want.astype(np.int32),
+            ),
         ]
     )
     hot = np.eye(3)[labels % 3]
@@ -149,7 +171,14 @@ def test_onehot_puts_values_along_a_new_axis():
 @pytest.mark.shows("popxl.Tensor.__getitem__")
 @pytest.mark.edge("29.2")
 def test_indexing_by_numbers_and_slices_is_that_of_numpy():
-    keys = [0, -1, (1, -2), slice(None, None, -1), (slice(None), slice(None, None, 2), slice(3, 0, -2)), (0, slice(1, 3), 2)]
+    keys = [
+        0,
+        -1,
+        (1, -2),
+        slice(None, None, -1),
+        (slice(None), slice(None, None, 2), slice(3, 0, -2)),
+        (0, slice(1, 3), 2),
+    ]
     check([(str(key), lambda t, k=key: t[k], [X], X[key]) for key in keys])
 
 
