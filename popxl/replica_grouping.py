@@ -90,9 +90,8 @@ class ReplicaGrouping:
         """The `popart.VariableSettings`. Raises NotImplementedError when the grouping is not constant."""
         import popart
 
-        return popart.VariableSettings(
-            self._pb_replica_grouping, facade.retrieval_mode(check_retrieval_mode(retrieval_mode))
-        )
+        mode = facade.retrieval_mode(check_retrieval_mode(retrieval_mode))
+        return popart.VariableSettings(self.stride, self._group_size, mode)
 
     @property
     def stride(self) -> int:

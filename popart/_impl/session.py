@@ -91,7 +91,7 @@ class InferenceSession:
         kind = "ipu" if self._compiled_for[0] in _HARDWARE else str(self._compiled_for[0])
         key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
         try:
-            self._native = core.compile(folder, key)
+            self._native = core.compile(folder, key, self._compiled_for[0] not in _HARDWARE)
         except ipu_core.Error as error:
             _raise(error)
         how = "loaded from the cache" if self._native.from_cache else "compiled"
