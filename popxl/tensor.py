@@ -8,8 +8,10 @@ import numpy as np
 
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
 from popxl import dtypes
 from popxl._impl import facade
+from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
 from popxl.context import _context
 from popxl.dtypes import dtype as dtype_class
@@ -498,6 +500,8 @@ def constant(
         tensor = program.add_constant(graph._number, made, number, array.view(np.uint8) if array.dtype.names else array)
     except CoreError as error:
         raise popart_error(error) from error
+    if _recording.path is not None:
+        record_tensor("constant", made)
     return _of_number(graph._ir, tensor, Constant, graph._number)
 
 
@@ -533,6 +537,8 @@ def graph_input(
     tensor = _of_number(graph._ir, number, Tensor, graph._number)
     if by_ref:
         graph._by_ref_inputs.add(tensor)
+    if _recording.path is not None:
+        record_tensor("graph_input", tensor.id)
     return tensor
 
 

@@ -112,7 +112,7 @@ class InferenceSession:
         self._find_uses()
 
     def _join_job(self, options: Any, local: int) -> None:
-        from popdist._impl.backend import exchange_bytes  # noqa: PLC0415: only in a job
+        from popart._impl.job import exchange_bytes  # only in a job: it needs torch
 
         self._native.set_job(options.globalReplicaOffset, exchange_bytes)
 

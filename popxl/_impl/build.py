@@ -4,6 +4,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
+from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl._impl.source import user_location
 from popxl.context import _context
@@ -78,4 +80,6 @@ def create_op(
         raise popart_error(error) from error
     if context._mode is not None or context._hooks:
         context._created(ir, number, op)
-    return op, tuple([_of_number(ir, t, Tensor) for t in made.values()])
+    if _recording.path is not None:
+        record_op(ir, op, list(inputs.values()), made.values())
+    return op, tuple([_of_number(ir, t, Tensor, number) for t in made.values()])

@@ -4,7 +4,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
 from popxl._impl.build import settings
+from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl.context import _context
 from popxl.tensor import Tensor
@@ -36,6 +38,8 @@ def create_call_op(
         for index, tensor_id in enumerate(output_ids):
             made.append(program.create_output(op, index, tensor_id))
         program.setup(op)
+        if _recording.path is not None:
+            record_op(ir, op, list(inputs.values()), made)
     except CoreError as error:
         program.erase_op(op)
         for number in made:

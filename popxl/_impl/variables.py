@@ -4,7 +4,9 @@ from typing import Any, Iterable, Optional, Tuple
 
 import numpy as np
 
+from popart._impl.debug_info import _recording
 from popxl import dtypes
+from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
 from popxl.context import _context, _execution_context
 from popxl.dtypes import dtype as dtype_class
@@ -93,6 +95,8 @@ def _variable(
             **storage,
         )
     tensor = _of_number(ir, number, Variable, graph._number)
+    if _recording.path is not None:
+        record_tensor(function, tensor.id)
     tensor.__dict__["_grouping"] = grouping
     tensor.__dict__["_memmap"] = memmap
     host_variables(program).add(number, array, memmap, grouping.to_device_map, grouping.to_host_map)
