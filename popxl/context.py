@@ -7,7 +7,7 @@ was before, also after an exception.
 import contextlib
 import functools
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from popxl._impl import facade
 from popxl._impl.source import user_location
@@ -136,6 +136,13 @@ class Context:
             if last is not None:
                 program.add_edge(last, op)
             self._previous[key] = (previous + [op], last)
+
+    def _replaced(self, program: Any, graph: int, gone: Set[int], made: List[int]) -> None:
+        """What follows ops that are gone follows those that took their place."""
+        for key, (previous, last) in list(self._previous.items()):
+            if key[:2] == (program.id, graph) and (gone & {*previous, last}):
+                kept = [op for op in previous if op not in gone]
+                self._previous[key] = (kept + (made if len(kept) < len(previous) else []), made[-1] if last in gone else last)
 
     def _created(self, ir: Any, graph: int, op: int) -> None:
         """What every creation of an op ends with: order, then hooks. Nothing of it happens outside of both."""

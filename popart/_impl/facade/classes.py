@@ -27,11 +27,24 @@ class Kind:
     gradients: tuple[str, ...]
 
 
+# Gradient ops whose class is not called after their type.
+_GRADIENT_CLASSES = {
+    "SubArg0Grad": "SubtractArg0GradOp",
+    "SubArg1Grad": "SubtractArg1GradOp",
+    "NegGrad": "NegateGradOp",
+    "GroupNormalizationGrad": "GroupNormGradOp",
+    "PopartTiedGatherGrad": "TiedGatherGradOp",
+}
+
+
 def native_kinds() -> dict[str, Kind]:
     from ipu_core import _native
 
-    rows = (Kind(*(tuple(value) if isinstance(value, list) else value for value in row)) for row in _native.kinds())
-    return {kind.type: kind for kind in rows}
+    kinds = {}
+    for row in _native.kinds():
+        kind = Kind(*(tuple(value) if isinstance(value, list) else value for value in row))
+        kinds[kind.type] = dataclasses.replace(kind, class_name=_GRADIENT_CLASSES.get(kind.type, kind.class_name))
+    return kinds
 
 
 # --- what particular classes have; programs ask with hasattr
@@ -246,8 +259,8 @@ _MEMBERS: dict[str, dict[str, Any]] = {
     "IfOp": _IF,
     "IfGradOp": _IF,
     "IpuCopyOp": _IPU_COPY,
-    **{name: _MATMUL for name in _BASES["MatMulBaseOp"].split()},
-    **{name: _CONV for name in ("ConvOp", "ConvDataGradOp", "ConvWeightsGradOp")},
+    **dict.fromkeys(_BASES["MatMulBaseOp"].split(), _MATMUL),
+    **dict.fromkeys(("ConvOp", "ConvDataGradOp", "ConvWeightsGradOp"), _CONV),
     **{name: _memory("available_memory_proportion") for name in ("GatherOp", "GatherGradOp")},
     "AccumulateOp": {"getFactor": _factor},
     "AccumulatorScaleOp": {"getFactor": _factor},
@@ -257,21 +270,13 @@ _MEMBERS: dict[str, dict[str, Any]] = {
 # Sub-modules of `popart._internal.ir.op`.
 SUB_MODULES = {
     "dynamic": "DynamicSliceOp DynamicUpdateOp DynamicUpdateInplaceOp".split(),
-    "exchange": (
-        "HostLoadOp HostStoreOp RemoteLoadOp RemoteLoadInplaceOp RemoteStoreOp RemoteCodeLoadOp MultiExchangeOp "
-        "HostLoadInplaceOp"
-    ).split(),
+    "exchange": "HostLoadOp HostStoreOp RemoteLoadOp RemoteLoadInplaceOp RemoteStoreOp RemoteCodeLoadOp MultiExchangeOp".split(),
     "collectives": (
         "AllReduceOp ReplicatedAllReduceOp ReplicatedAllReduceInplaceOp ReplicatedAllGatherOp ReplicatedReduceScatterOp"
     ).split(),
 }
 # Published classes that no row of the native table is named after.
-_MORE = """AccumulateBaseOp AccumulatorZeroOp VarUpdateOp VarUpdateWithUpdaterOp ReduceMedianOp MulArg0GradOp MulArg1GradOp
-AddArg0GradOp AddArg1GradOp SubtractArg0GradOp SubtractArg1GradOp DivArg0GradOp DivArg1GradOp PowArg0GradOp PowArg1GradOp
-FmodArg0GradOp MatMulLhsGradOp MatMulRhsGradOp ConvDataGradOp ConvWeightsGradOp WhereXGradOp WhereYGradOp ScatterDataGradOp
-ScatterUpdateGradOp MaxArgGradOp SumArgGradOp ConcatGradOp SplitGradOp DynamicSlicePadGradOp DynamicUpdateToUpdateGradOp
-DynamicUpdateUpdaterGradOp GroupNormGradOp CallGradOp IfGradOp IdentityGradOp CastGradOp ReshapeGradOp TransposeGradOp
-NegateGradOp UnaryZeroGradOp""".split()
+_MORE = ["AccumulateBaseOp", "AccumulatorZeroOp", "VarUpdateOp", "VarUpdateWithUpdaterOp"]
 
 
 class Classes:

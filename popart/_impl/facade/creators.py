@@ -207,7 +207,7 @@ class Argument:
 _DEFAULTS = {"None": None, "False": False, "()": (), "-1": -1, "0": 0}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def arguments(name: str) -> tuple[Argument, ...]:
     """Those of a class, in published order."""
     found = []
@@ -239,10 +239,10 @@ class Creator:
         missing = len(table) - len(values) - len(given)
         skipped: set[str] = set()
         for argument in table:
-            if missing > 0 and not argument.is_required and argument.name not in given and "settings" not in given:
-                if order.index(argument.name) < order.index("settings"):
-                    skipped.add(argument.name)
-                    missing -= 1
+            is_optional = not argument.is_required and argument.name not in given and "settings" not in given
+            if missing > 0 and is_optional and order.index(argument.name) < order.index("settings"):
+                skipped.add(argument.name)
+                missing -= 1
         free = [name for name in order if name not in given and name not in skipped]
         unknown = given.keys() - set(order)
         if unknown or len(values) > len(free):

@@ -225,7 +225,7 @@ _RULES: list[tuple[str, str, Callable[[Replacement], bool]]] = [
     ("MulArg0Grad", "MulArgGradOp", _mul_argument(0)),
     ("MulArg1Grad", "MulArgGradOp", _mul_argument(1)),
     ("DivArg0Grad", "DivArg0GradOp", _div_argument0),
-    ("SubtractArg1Grad", "SubtractArg1GradOp", _sub_argument1),
+    ("SubArg1Grad", "SubtractArg1GradOp", _sub_argument1),
     ("ExpGrad", "ExpGradOp", _unary("Mul", _OUT)),
     ("LogGrad", "LogGradOp", _unary("Div", _IN)),
     ("SinGrad", "SinGradOp", _trigonometric("Cos", False)),
@@ -236,7 +236,7 @@ _RULES: list[tuple[str, str, Callable[[Replacement], bool]]] = [
     ("Identity", "PostNRepl", _identity),
     ("AddArg0Grad", "OpToIdentity", _broadcast_argument(0)),
     ("AddArg1Grad", "OpToIdentity", _broadcast_argument(1)),
-    ("SubtractArg0Grad", "OpToIdentity", _broadcast_argument(0)),
+    ("SubArg0Grad", "OpToIdentity", _broadcast_argument(0)),
 ]
 
 
