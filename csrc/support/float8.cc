@@ -19,7 +19,8 @@ float float8_to_float(uint8_t bits, DType dtype) {
   if (bits == kNan) return std::numeric_limits<float>::quiet_NaN();
   const Format f = format_of(dtype);
   const int exponent = (bits & 0x7f) >> f.mantissa_bits, fraction = bits & ((1 << f.mantissa_bits) - 1);
-  const int hidden = exponent == 0 ? 0 : 1 << f.mantissa_bits;  // subnormal: the exponent of the smallest normal
+  const int hidden =
+      exponent == 0 ? 0 : 1 << f.mantissa_bits;  // subnormal: the exponent of the smallest normal
   const float size = std::ldexp(static_cast<float>(hidden + fraction),
                                 (exponent == 0 ? 1 : exponent) - f.bias - f.mantissa_bits);
   return (bits & 0x80) != 0 ? -size : size;

@@ -2,7 +2,7 @@
 otherwise; all of them raise TypeError for what is no tensor, ValueError for tensors of another graph, or on different
 IPUs or tile sets, and popart.popart_exception for shapes and dtypes that do not fit."""
 
-from typing import Any, Dict, Union
+from typing import Any, Union
 
 from popxl import dtypes
 from popxl._impl.build import create
@@ -190,8 +190,8 @@ def scaled_add_(X: Tensor, Y: Tensor, a: Union[float, Tensor] = 1.0, b: Union[fl
 
 
 def _scaled_add(op_type: str, X: Any, Y: Any, a: Any, b: Any, stem: Any) -> Tensor:
-    inputs: Dict[int, Tensor] = {0: X, 1: Y}
-    attributes: Dict[str, float] = {}
+    inputs: dict[int, Tensor] = {0: X, 1: Y}
+    attributes: dict[str, float] = {}
     named = {"X": X, "Y": Y}
     for index, name, factor in ((0, "a", a), (1, "b", b)):
         if isinstance(factor, Tensor):

@@ -1,7 +1,7 @@
 """Conversions between dtypes; those of 8-bit floats scale by a power of two. All of them raise TypeError for what is no
 tensor and ValueError for a tensor of another graph."""
 
-from typing import Any, Tuple
+from typing import Any
 
 from popxl import dtypes
 from popxl._impl.build import create
@@ -72,7 +72,7 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: dtype_clas
     return _scaled("CastThenPow2Scale", t, log2_scale, data_type, (dtypes.float16, dtypes.float32))
 
 
-def _scaled(op_type: str, t: Tensor, log2_scale: Any, data_type: Any, allowed: Tuple[dtype_class, ...]) -> Tensor:
+def _scaled(op_type: str, t: Tensor, log2_scale: Any, data_type: Any, allowed: tuple[dtype_class, ...]) -> Tensor:
     check_in_graph(_context.graph, t=t, log2_scale=log2_scale)
     check_tensor_ipu_and_tile_set(t=t, log2_scale=log2_scale)
     target = dtype_class.as_dtype(data_type)

@@ -3,7 +3,8 @@ graph, or on different IPUs or tile sets, and popart.popart_exception for axes a
 `available_memory_proportion` is a hint without effect on values."""
 
 import operator
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Optional
+from collections.abc import Iterable
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -17,7 +18,11 @@ __all__ = [
 
 # --- gather
 def gather(
-    t: Tensor, indices: Tensor, axis: int = 0, available_memory_proportion: Optional[float] = None, zero_OOR: bool = False
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    available_memory_proportion: Optional[float] = None,
+    zero_OOR: bool = False,
 ) -> Tensor:
     """Slices of t along `axis` by number, as numpy.take: t.shape[:axis] + indices.shape + t.shape[axis + 1:]. Gradients
     go to t.
@@ -52,7 +57,11 @@ def groupedgather(
 
 
 def tied_gather(
-    t: Tensor, indices: Tensor, axis: int = 0, available_memory_proportion: Optional[float] = None, zero_OOR: bool = False
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    available_memory_proportion: Optional[float] = None,
+    zero_OOR: bool = False,
 ) -> Tensor:
     """As `gather`, of a table that a matmul reads too.
 
@@ -67,7 +76,7 @@ def _gather(
 ) -> Tensor:
     check_in_graph(_context.graph, t=t, indices=indices)
     check_tensor_ipu_and_tile_set(t=t, indices=indices)
-    attributes: Dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "axis": operator.index(axis),
         "group_size": operator.index(groups),
         "zero_out_of_range": bool(zero),
@@ -98,14 +107,14 @@ def scatter(
     """
     check_in_graph(_context.graph, t=t, indices=indices, values=values)
     check_tensor_ipu_and_tile_set(t=t, indices=indices, values=values)
-    attributes: Dict[str, Any] = {"axis": operator.index(axis)}
+    attributes: dict[str, Any] = {"axis": operator.index(axis)}
     if available_memory_proportion is not None:
         attributes["available_memory_proportion"] = float(available_memory_proportion)
     return create("Scatter", {0: t, 1: indices, 2: values}, ("scatter_out",), attributes)[0]
 
 
 # --- blocks
-def _block(axes: Iterable[int], sizes: Iterable[int], no_overlap: bool) -> Dict[str, Any]:
+def _block(axes: Iterable[int], sizes: Iterable[int], no_overlap: bool) -> dict[str, Any]:
     return {
         "axes": [operator.index(axis) for axis in axes],
         "sizes": [operator.index(size) for size in sizes],
@@ -151,7 +160,7 @@ def dynamic_update_(
     return _update("DynamicUpdateInplace", t, index, t_update, block, "dynamicupdateinplace_out")
 
 
-def _update(op_type: str, t: Tensor, index: Tensor, t_update: Tensor, block: Dict[str, Any], stem: str) -> Tensor:
+def _update(op_type: str, t: Tensor, index: Tensor, t_update: Tensor, block: dict[str, Any], stem: str) -> Tensor:
     check_in_graph(_context.graph, t=t, index=index, t_update=t_update)
     check_tensor_ipu_and_tile_set(t=t, index=index, t_update=t_update)
     return create(op_type, {0: t, 1: index, 2: t_update}, (stem,), block)[0]

@@ -3,7 +3,8 @@
 tensor, ValueError for a tensor of another graph, and popart.popart_exception for an axis that t does not have."""
 
 import operator
-from typing import Dict, Iterable, Optional, Tuple, Union
+from typing import Optional, Union
+from collections.abc import Iterable
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -17,9 +18,9 @@ __all__ = [
 Axis = Optional[Union[int, Iterable[int]]]
 
 
-def _reduce(op_type: str, t: Tensor, axis: Axis, keepdims: bool, stems: Tuple[str, ...]) -> Tensor:
+def _reduce(op_type: str, t: Tensor, axis: Axis, keepdims: bool, stems: tuple[str, ...]) -> Tensor:
     check_in_graph(_context.graph, t=t)
-    attributes: Dict[str, object] = {"keepdims": bool(keepdims)}
+    attributes: dict[str, object] = {"keepdims": bool(keepdims)}
     if axis is not None:
         attributes["axes"] = [operator.index(a) for a in (axis if hasattr(axis, "__iter__") else (axis,))]
     return create(op_type, {0: t}, stems, attributes)[0]

@@ -1,7 +1,7 @@
 """Slices that are combined by index."""
 
 import operator
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -84,7 +84,7 @@ def grouped_scatter_reduce(
             raise ValueError("scatter_reduce takes axis_size or initial_values: the size of the result is not known.")
         shape = initial_values.shape
         axis_size = shape[axis] if -len(shape) <= axis < len(shape) else 0
-    attributes: Dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "axis": axis,
         "axis_size": operator.index(axis_size),
         "reduction": reduction,

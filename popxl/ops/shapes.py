@@ -3,7 +3,9 @@ TypeError for what is no tensor, ValueError for tensors of another graph, and po
 shapes that do not fit."""
 
 import operator
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from numbers import Integral
+from typing import Any, Optional, Union
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -47,7 +49,7 @@ def _reshape(op_type: str, t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped(op_type, t, sizes)
 
 
-def _reshaped(op_type: str, t: Tensor, sizes: List[int]) -> Tensor:
+def _reshaped(op_type: str, t: Tensor, sizes: list[int]) -> Tensor:
     return create(op_type, {0: t}, (f"{t.name}_reshaped",), {"shape": sizes})[0]
 
 
@@ -155,7 +157,7 @@ def _concat(op_type: str, ts: Iterable[Tensor], axis: int) -> Tensor:
     return create(op_type, dict(enumerate(parts)), ("concat_out",), {"axis": operator.index(axis)})[0]
 
 
-def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> List[Tensor]:
+def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> list[Tensor]:
     """Parts along an axis: so many equal ones, or of these lengths.
 
     Raises:
@@ -167,8 +169,8 @@ def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> List[T
     """
     check_in_graph(_context.graph, t=t)
     axis = operator.index(axis)
-    if hasattr(splits, "__index__"):
-        parts, shape = operator.index(splits), t.shape  # type: ignore[arg-type]
+    if isinstance(splits, Integral):
+        parts, shape = int(splits), t.shape
         if not -len(shape) <= axis < len(shape):
             raise ValueError(f"{t!r} has no axis {axis}.")
         if parts < 1 or shape[axis] % parts:
@@ -219,7 +221,7 @@ def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any)
     if start is None and stop is None and step is None:
         return t
     given = {
-        name: [value] if hasattr(value, "__index__") else list(value)
+        name: [value] if isinstance(value, Integral) else list(value)
         for name, value in (("start", start), ("stop", stop), ("step", step), ("axis", axis))
         if value is not None
     }
@@ -230,14 +232,16 @@ def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any)
     shape = t.shape
     axes = [operator.index(a) for a in given.get("axis", range(count))]
     starts, stops, steps = [], [], []
-    for first, last, by, at in zip(given.get("start", nothing), given.get("stop", nothing), given.get("step", nothing), axes):
+    for first, last, by, at in zip(
+        given.get("start", nothing), given.get("stop", nothing), given.get("step", nothing), axes
+    ):
         size = shape[at] if -len(shape) <= at < len(shape) else 0
         by = 1 if by is None else operator.index(by)
         whole = (0, size) if by > 0 else (size - 1, -size - 1)
         starts.append(whole[0] if first is None else operator.index(first))
         stops.append(whole[1] if last is None else operator.index(last))
         steps.append(by)
-    attributes: Dict[str, Any] = {"starts": starts, "ends": stops, "axes": axes, "steps": steps}
+    attributes: dict[str, Any] = {"starts": starts, "ends": stops, "axes": axes, "steps": steps}
     return create(op_type, {0: t}, ("slice_out",), attributes)[0]
 
 
@@ -255,7 +259,7 @@ def subsample(t: Tensor, strides: Union[int, Iterable[int]]) -> Tensor:
         >>> y = ops.subsample(x, [1, 2])  # x[:, ::2]
     """
     check_in_graph(_context.graph, t=t)
-    steps = [operator.index(s) for s in ((strides,) if hasattr(strides, "__index__") else strides)]  # type: ignore
+    steps = [operator.index(s) for s in ((strides,) if isinstance(strides, Integral) else strides)]  # type: ignore[union-attr]
     rank = t.rank
     if len(steps) > rank:
         raise ValueError(f"subsample of {t!r}: {len(steps)} strides for {rank} axes.")
@@ -270,7 +274,7 @@ def _known_integer(t: Tensor) -> Optional[int]:
     elif isinstance(t, Variable):
         from popart._impl.host_variables import host_variables
 
-        data = host_variables(t._ir._program).data(t._number)
+        data = host_variables(t._ir._program).by_number[t._number].data
     else:
         return None
     return int(np.asarray(data).reshape(-1)[0]) if np.size(data) == 1 else None

@@ -2,7 +2,8 @@
 another graph, and popart.popart_exception for an axis that t does not have."""
 
 import operator
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Optional
+from collections.abc import Iterable
 
 from popxl import dtypes
 from popxl._impl.build import create
@@ -20,7 +21,7 @@ def topk(
     largest: bool,
     sorted: bool,
     available_memory_proportion: Optional[float] = None,
-) -> Tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along an axis and their int32 indices; both of t's shape, with k along the
     axis. Gradients go to the elements taken.
 
@@ -36,7 +37,7 @@ def topk(
         >>> values, indices = ops.topk(scores, 5, axis=1, largest=True, sorted=True)
     """
     check_in_graph(_context.graph, t=t)
-    attributes: Dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "k": operator.index(k),
         "axis": operator.index(axis),
         "largest": bool(largest),

@@ -1,6 +1,7 @@
 """Many ops in one program: tests of values build it once and look at all results of one run."""
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable
+from collections.abc import Sequence
 
 import numpy as np
 import popxl
@@ -12,7 +13,7 @@ class OneProgram:
 
     def __init__(self) -> None:
         self.ir = popxl.Ir()
-        self._streams: List[Any] = []
+        self._streams: list[Any] = []
 
     def __enter__(self) -> "OneProgram":
         self._graph = self.ir.main_graph
@@ -33,13 +34,13 @@ class OneProgram:
         self._streams.append(stream)
         return len(self._streams) - 1
 
-    def run(self, *entry: Any) -> List[np.ndarray]:
+    def run(self, *entry: Any) -> list[np.ndarray]:
         with popxl.Session(self.ir, "ipu_model") as session:
             results = session.run()
         return [np.asarray(results[stream]) for stream in self._streams]
 
 
-def check(cases: Sequence[Tuple[str, Callable[..., Any], Sequence[Any], Any]], rtol: float = 1e-5) -> None:
+def check(cases: Sequence[tuple[str, Callable[..., Any], Sequence[Any], Any]], rtol: float = 1e-5) -> None:
     """Each case: name, ops on tensors, their data, and the expected value or values. One program runs all."""
     with OneProgram() as program:
         places = []
@@ -74,12 +75,12 @@ def slopes(function: Callable[..., np.ndarray], data: Sequence[np.ndarray], seed
 
 
 def check_gradients(
-    cases: Sequence[Tuple[str, Callable[..., Any], Callable[..., np.ndarray], Sequence[Any]]], rtol: float = 2e-4
+    cases: Sequence[tuple[str, Callable[..., Any], Callable[..., np.ndarray], Sequence[Any]]], rtol: float = 2e-4
 ) -> None:
     """Each case: name, op on tensors, the same in NumPy, data. Gradients of all float arguments, by
     `popxl.transforms.autodiff` of a graph with that op, against differences."""
     rng = np.random.default_rng(3)
-    wanted: List[Tuple[str, int, np.ndarray]] = []
+    wanted: list[tuple[str, int, np.ndarray]] = []
     with OneProgram() as program:
         for name, function, in_numpy, data in cases:
             arrays = [np.array(d) for d in data]
@@ -90,7 +91,7 @@ def check_gradients(
             call = ops.call_with_info(graph, *inputs)
             output = call.outputs[0]
             seed = rng.uniform(0.5, 1.5, output.shape).astype(np.float32)
-            activations: Dict[Any, Any] = info.inputs_dict(call)
+            activations: dict[Any, Any] = info.inputs_dict(call)
             gradients = ops.call(info.graph, popxl.constant(seed, output.dtype), inputs_dict=activations)
             gradients = gradients if isinstance(gradients, tuple) else (gradients,)
             for i, gradient in zip(floats, gradients):
@@ -100,6 +101,6 @@ def check_gradients(
         np.testing.assert_allclose(values[place], want, rtol=rtol, atol=rtol, err_msg=name)
 
 
-def op_types(graph: Any) -> List[str]:
+def op_types(graph: Any) -> list[str]:
     """Types of the ops of a graph, in the order they were made."""
     return [op.opType() for op in graph._pb_graph.getOps()]

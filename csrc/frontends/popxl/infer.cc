@@ -57,7 +57,9 @@ std::map<int, TensorInfo> types_of_lowered(const Op& op) {
   std::map<int, TensorInfo> infos;
   for (const auto& [i, value] : call.outputs()) {
     const ir::Type& type = value->type();
-    infos[i] = {widened(type.dtype, op), type.shape, meta_shape(type.shape, op)};
+    const auto stated = call.stated_types().find(i);
+    const DataType dtype = stated == call.stated_types().end() ? widened(type.dtype, op) : stated->second;
+    infos[i] = {dtype, type.shape, meta_shape(type.shape, op)};
   }
   return infos;
 }

@@ -50,6 +50,11 @@ class LowerCall {
   ir::Value* factor(int i, std::string_view attribute, DType dtype);
 
   void set_output(int i, ir::Value* value) { outputs_[i] = value; }
+  // Of a type of its own, not the wider one of an input: indices are INT32 also of INT64.
+  void set_output(int i, ir::Value* value, DataType type) {
+    outputs_[i] = value;
+    stated_[i] = type;
+  }
   // Input i takes `value` (cast and broadcast are the row's business); output 0 is that memory as it is then.
   void overwrite(int i, ir::Value* value);
   // A mistake of the user: Error(kTypeMismatch) with the op, its inputs and `what`.
@@ -59,6 +64,7 @@ class LowerCall {
   void set_input(int i, ir::Value* value) { inputs_[i] = value; }
   const std::map<int, ir::Value*>& inputs() const { return inputs_; }
   const std::map<int, ir::Value*>& outputs() const { return outputs_; }
+  const std::map<int, DataType>& stated_types() const { return stated_; }
   // In a gradient op: gradient of forward output i (nullptr: none arrived), and the gradient of forward input i.
   ir::Value* upstream(int i) const;
   ir::Value* forward_input(int i) const;   // IPU_CHECK: consumed
@@ -72,6 +78,7 @@ class LowerCall {
   const Attributes& attributes_;
   ir::Builder& builder_;
   std::map<int, ir::Value*> inputs_, outputs_;
+  std::map<int, DataType> stated_;
 };
 
 }  // namespace ipu::popxl

@@ -25,7 +25,8 @@ class Float8Kernel final : public PreparedKernel {
         has_scale_(has_scale),
         lanes_(std::max(1, lanes_for_elements(count * 8))) {
     if (is_float8(from))
-      for (int code = 0; code < 256; ++code) decoded_[code] = float8_to_float(static_cast<uint8_t>(code), from);
+      for (int code = 0; code < 256; ++code)
+        decoded_[code] = float8_to_float(static_cast<uint8_t>(code), from);
   }
   int lanes() const override { return lanes_; }
 
@@ -77,7 +78,8 @@ bool fits(const KernelRequest& request) {
     const TensorSpec& scale = request.operands[1];
     if (scale.dtype != DType::kI32 || !is_dense(scale) || element_count(scale.shape) != 1) return false;
   }
-  return (is_wide(x.dtype) && Float8Kernel::is_float8(y.dtype)) || (Float8Kernel::is_float8(x.dtype) && is_wide(y.dtype));
+  return (is_wide(x.dtype) && Float8Kernel::is_float8(y.dtype)) ||
+         (Float8Kernel::is_float8(x.dtype) && is_wide(y.dtype));
 }
 
 std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) {

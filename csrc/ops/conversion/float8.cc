@@ -26,8 +26,9 @@ double scale_of(const ReferenceCall& call) {
   if (!call.has(1)) return 0.0;
   const double scale = call.operand(1).values[0];
   if (scale < -32 || scale >= 32)
-    throw Error(ErrorCode::kExecution,
-                fmt::format("index out of range: index {} (element 0 of 'log2_scale') is not in [-32, 32).", scale));
+    throw Error(
+        ErrorCode::kExecution,
+        fmt::format("index out of range: index {} (element 0 of 'log2_scale') is not in [-32, 32).", scale));
   return scale;
 }
 
@@ -53,12 +54,21 @@ const OpRegistration to_float8 =
         .gradient_refused("values between two 8-bit floats do not change the result")
         .reference(scaled)
         .kernel("to_float8")
-        .samples({{{of(DType::kF32, {2, 9}), of(DType::kI32, {})}, {{"dtype", DType::kF8_143}}, -9, 9, {{1, {-3, 3}}}},
-                  {{of(DType::kF16, {7}), of(DType::kI32, {})}, {{"dtype", DType::kF8_152}}, -9, 9, {{1, {-3, 3}}}}});
+        .samples({{{of(DType::kF32, {2, 9}), of(DType::kI32, {})},
+                   {{"dtype", DType::kF8_143}},
+                   -9,
+                   9,
+                   {{1, {-3, 3}}}},
+                  {{of(DType::kF16, {7}), of(DType::kI32, {})},
+                   {{"dtype", DType::kF8_152}},
+                   -9,
+                   9,
+                   {{1, {-3, 3}}}}});
 
 const OpRegistration from_float8 =
     define_op("from_float8", "conversion")
-        .doc("An 8-bit float as another type, times 2^log2_scale. A scale outside [-32, 32) is an error of the run.")
+        .doc(
+            "An 8-bit float as another type, times 2^log2_scale. A scale outside [-32, 32) is an error of the run.")
         .operand("x", kFloat8)
         .optional_operand("log2_scale", bit(DType::kI32))
         .attribute("dtype")
@@ -67,8 +77,16 @@ const OpRegistration from_float8 =
         .gradient_refused("8-bit floats have no gradients")
         .reference(scaled)
         .kernel("from_float8")
-        .samples({{{of(DType::kF8_143, {2, 9}), of(DType::kI32, {})}, {{"dtype", DType::kF32}}, -9, 9, {{1, {-3, 3}}}},
-                  {{of(DType::kF8_152, {7}), of(DType::kI32, {})}, {{"dtype", DType::kF16}}, -9, 9, {{1, {-3, 3}}}}});
+        .samples({{{of(DType::kF8_143, {2, 9}), of(DType::kI32, {})},
+                   {{"dtype", DType::kF32}},
+                   -9,
+                   9,
+                   {{1, {-3, 3}}}},
+                  {{of(DType::kF8_152, {7}), of(DType::kI32, {})},
+                   {{"dtype", DType::kF16}},
+                   -9,
+                   9,
+                   {{1, {-3, 3}}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -10,13 +10,16 @@ auto to_ir(std::string kind) {
   return [kind = std::move(kind)](LowerCall& c) { c.set_output(0, c.build(kind, {c.input(0), c.input(1)})); };
 }
 
-const KindRegistration add_kind =
-    define_kind("Add").id("ai.onnx", 6).gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {}}}).lower(to_ir("add"));
-const KindRegistration sub_kind = define_kind("Sub")
-                                      .class_name("SubtractOp")
-                                      .id("ai.onnx", 7)
-                                      .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
-                                      .lower(to_ir("sub"));
+const KindRegistration add_kind = define_kind("Add")
+                                      .id("ai.onnx", 6)
+                                      .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {}}})
+                                      .lower(to_ir("add"));
+const KindRegistration sub_kind =
+    define_kind("Sub")
+        .class_name("SubtractOp")
+        .id("ai.onnx", 7)
+        .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
+        .lower(to_ir("sub"));
 const KindRegistration mul_kind =
     define_kind("Mul")
         .id("ai.onnx", 7)
@@ -32,10 +35,8 @@ const KindRegistration pow_kind =
         .id("ai.onnx", 7)
         .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
         .lower(to_ir("pow"));
-const KindRegistration fmod_kind = define_kind("Fmod")
-                                       .graphcore()
-                                       .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}})
-                                       .lower(to_ir("fmod"));
+const KindRegistration fmod_kind =
+    define_kind("Fmod").graphcore().gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}}).lower(to_ir("fmod"));
 
 // All inputs, which broadcast.
 ir::Value* fold(LowerCall& c, std::string_view kind) {

@@ -23,10 +23,11 @@ void infer_cast(InferCall& c) {
   const TensorInfo& x = c.input(0);
   const DataType to = target(c.attributes());
   if (is_float8(x.dtype) || is_float8(to))
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("cast without scale: {} to {}; pow2scale_cast_to_fp8 and pow2scale_cast_from_fp8 convert "
-                            "8-bit floats.",
-                            to_string(x), to_string(to)));
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("cast without scale: {} to {}; pow2scale_cast_to_fp8 and pow2scale_cast_from_fp8 convert "
+                    "8-bit floats.",
+                    to_string(x), to_string(to)));
   if (!on_device(x.dtype) || !on_device(to))
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("unsupported dtype: {} to {}; the device has one of them not.", to_string(x),
@@ -34,17 +35,13 @@ void infer_cast(InferCall& c) {
   c.set_output(0, {to, x.shape, x.meta_shape});
 }
 
-const KindRegistration cast_kind = define_kind("Cast")
-                                       .id("ai.onnx", 9)
-                                       .gradient()
-                                       .infer(infer_cast)
-                                       .lower([](LowerCall& c) {
-                                         const DType dtype = device_target(c);
-                                         ir::Value* x = c.input(0);
-                                         c.set_output(0, x->type().dtype == dtype
-                                                             ? c.build("nop", {x})
-                                                             : c.build("cast", {x}, {{"dtype", dtype}}));
-                                       });
+const KindRegistration cast_kind =
+    define_kind("Cast").id("ai.onnx", 9).gradient().infer(infer_cast).lower([](LowerCall& c) {
+      const DType dtype = device_target(c);
+      ir::Value* x = c.input(0);
+      c.set_output(0,
+                   x->type().dtype == dtype ? c.build("nop", {x}) : c.build("cast", {x}, {{"dtype", dtype}}));
+    });
 
 const KindRegistration to_float8_kind =
     define_kind("Pow2ScaleThenCast").graphcore().refuses_gradient().lower([](LowerCall& c) {

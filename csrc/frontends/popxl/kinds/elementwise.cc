@@ -34,7 +34,8 @@ const KindRegistration relu_kind =
     define_kind("Relu").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("relu"));
 const KindRegistration gelu_kind = define_kind("Gelu").graphcore().gradient({in(0)}).lower(
     to_ir("gelu", {{"approximate", std::string("tanh")}}));
-const KindRegistration geluerf_kind = define_kind("GeluErf").graphcore().gradient({in(0)}).lower(to_ir("gelu"));
+const KindRegistration geluerf_kind =
+    define_kind("GeluErf").graphcore().gradient({in(0)}).lower(to_ir("gelu"));
 const KindRegistration swish_kind = define_kind("Swish").graphcore().gradient({in(0)}).lower(to_ir("silu"));
 
 // nop without `in_place` is a copy.

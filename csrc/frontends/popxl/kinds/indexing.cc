@@ -19,22 +19,24 @@ Groups::Groups(const Shape& shape, int64_t axis) {
 }
 
 ir::Value* group_starts(LowerCall& c, int64_t extent, const Shape& shape) {
-  return c.build("iota", {},
-                 {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"step", static_cast<double>(extent)}});
+  return c.build(
+      "iota", {},
+      {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"step", static_cast<double>(extent)}});
 }
 
 void require_groups(const LowerCall& c, int64_t groups, int64_t axis) {
   if (axis < 1) c.refuse(fmt::format("axis {} with {} groups, which are axis 0", axis, groups));
   for (const int i : {0, 1})
     if (c.shape(i).empty() || c.shape(i)[0] != groups)
-      c.refuse(fmt::format("input {} of shape {} with {} groups, which are axis 0", i, ipu::to_string(c.shape(i)),
-                           groups));
+      c.refuse(fmt::format("input {} of shape {} with {} groups, which are axis 0", i,
+                           ipu::to_string(c.shape(i)), groups));
 }
 
 ir::Value* block_places(LowerCall& c, ir::Value* index, size_t i, int64_t size) {
   ir::Value* flat = c.reshape(c.cast(index, DType::kI32), {index->type().elements()});
-  ir::Value* start = c.build(
-      "slice", {flat}, {{"starts", Shape{static_cast<int64_t>(i)}}, {"sizes", Shape{1}}, {"steps", Shape{1}}});
+  ir::Value* start =
+      c.build("slice", {flat},
+              {{"starts", Shape{static_cast<int64_t>(i)}}, {"sizes", Shape{1}}, {"steps", Shape{1}}});
   ir::Value* from_start = c.build("iota", {}, {{"shape", Shape{size}}});
   return c.build("add", {start, from_start});
 }
@@ -162,7 +164,9 @@ const KindRegistration one_hot_kind =
                 c.build("slice", {values}, {{"starts", Shape{i}}, {"sizes", Shape{1}}, {"steps", Shape{1}}});
             return c.reshape(one, {});
           };
-          c.set_output(0, c.build("where", {is_on, value(1), value(0)}));
+          ir::Value* y = c.build("where", {is_on, value(1), value(0)});
+          if (c.op().forward != nullptr) return c.set_output(0, y);
+          c.set_output(0, y, c.info(2).dtype);
         });
 
 const KindRegistration dynamic_slice_kind =
@@ -173,7 +177,8 @@ const KindRegistration dynamic_slice_kind =
           const Block block = block_of(c);
           ir::Value* y = c.input(0);
           for (size_t i = 0; i < block.axes.size(); ++i)
-            y = c.build("index_select", {y, block_places(c, c.input(1), i, block.sizes[i])}, {{"dim", block.axes[i]}});
+            y = c.build("index_select", {y, block_places(c, c.input(1), i, block.sizes[i])},
+                        {{"dim", block.axes[i]}});
           c.set_output(0, y == c.input(0) ? c.build("nop", {y}) : y);
         });
 

@@ -25,8 +25,8 @@ auto overwrite_side(std::string kind, int side) {
   return [kind = std::move(kind), side](LowerCall& c) {
     ir::Value* y = c.build(kind, {c.input(0), c.input(1)});
     if (y->type() != c.type(side))
-      c.refuse(fmt::format("the result is {}, and input {}, which takes it, is {}", ir::to_string(y->type()), side,
-                           ir::to_string(c.type(side))));
+      c.refuse(fmt::format("the result is {}, and input {}, which takes it, is {}", ir::to_string(y->type()),
+                           side, ir::to_string(c.type(side))));
     c.overwrite(side, y);
   };
 }

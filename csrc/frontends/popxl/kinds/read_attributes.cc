@@ -17,7 +17,8 @@ bool flag(const Attributes& attributes, std::string_view name, bool fallback) {
 int64_t axis_in(const LowerCall& call, int64_t axis, size_t rank) {
   const auto size = static_cast<int64_t>(rank);
   if (axis < -size || axis >= size)
-    call.refuse(fmt::format("axis {} is not in [{}, {}) of a tensor with {} dimensions", axis, -size, size, size));
+    call.refuse(
+        fmt::format("axis {} is not in [{}, {}) of a tensor with {} dimensions", axis, -size, size, size));
   return axis < 0 ? axis + size : axis;
 }
 

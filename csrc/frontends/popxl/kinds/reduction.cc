@@ -32,8 +32,10 @@ auto to_ir(std::string kind) {
 
 const KindRegistration sum_kind = define_kind("ReduceSum").gradient().lower(to_ir("reduce_sum"));
 const KindRegistration prod_kind = define_kind("ReduceProd").gradient({in(0)}).lower(to_ir("reduce_prod"));
-const KindRegistration max_kind = define_kind("ReduceMax").gradient({in(0), out(0)}).lower(to_ir("reduce_max"));
-const KindRegistration min_kind = define_kind("ReduceMin").gradient({in(0), out(0)}).lower(to_ir("reduce_min"));
+const KindRegistration max_kind =
+    define_kind("ReduceMax").gradient({in(0), out(0)}).lower(to_ir("reduce_max"));
+const KindRegistration min_kind =
+    define_kind("ReduceMin").gradient({in(0), out(0)}).lower(to_ir("reduce_min"));
 
 // Of integers: the sum, divided towards zero.
 const KindRegistration mean_kind = define_kind("ReduceMean").gradient().lower([](LowerCall& c) {
@@ -41,7 +43,8 @@ const KindRegistration mean_kind = define_kind("ReduceMean").gradient().lower([]
   if (is_floating_point(x->type().dtype)) return c.set_output(0, reduced(c, "reduce_mean", x));
   int64_t count = 1;
   for (const int64_t axis : axes_of(c, x->type().shape.size())) count *= x->type().shape[axis];
-  c.set_output(0, c.build("div", {reduced(c, "reduce_sum", x), c.scalar_like(x, static_cast<double>(count))}));
+  c.set_output(0,
+               c.build("div", {reduced(c, "reduce_sum", x), c.scalar_like(x, static_cast<double>(count))}));
 });
 
 const KindRegistration l1_kind = define_kind("ReduceL1").gradient({in(0)}).lower([](LowerCall& c) {
@@ -68,12 +71,13 @@ void l2_gradient(LowerCall& c) {
   ir::Value* dx = c.build("mul", {x, c.build("where", {is_zero, zero, share})});
   c.set_gradient(0, c.cast(dx, c.forward_input_type(0).dtype));
 }
-const KindRegistration l2_kind = define_kind("ReduceL2")
-                                     .gradient({in(0), out(0)})
-                                     .lower([](LowerCall& c) {
-                                       c.set_output(0, c.cast(c.build("sqrt", {sum_of_squares(c)}), c.type(0).dtype));
-                                     })
-                                     .lower_gradient(l2_gradient);
+const KindRegistration l2_kind =
+    define_kind("ReduceL2")
+        .gradient({in(0), out(0)})
+        .lower([](LowerCall& c) {
+          c.set_output(0, c.cast(c.build("sqrt", {sum_of_squares(c)}), c.type(0).dtype));
+        })
+        .lower_gradient(l2_gradient);
 
 // The sum is known by its logarithm alone.
 void log_sum_gradient(LowerCall& c) {
@@ -82,14 +86,13 @@ void log_sum_gradient(LowerCall& c) {
   ir::Value* dx = c.build("mul", {widened(c, c.upstream(0)), inverse});
   c.set_gradient(0, c.expand(c.cast(with_kept_dims(c, dx, x.shape), x.dtype), x.shape));
 }
-const KindRegistration log_sum_kind =
-    define_kind("ReduceLogSum")
-        .gradient({out(0)})
-        .lower([](LowerCall& c) {
-          ir::Value* sum = reduced(c, "reduce_sum", widened(c, c.input(0)));
-          c.set_output(0, c.cast(c.build("log", {sum}), c.type(0).dtype));
-        })
-        .lower_gradient(log_sum_gradient);
+const KindRegistration log_sum_kind = define_kind("ReduceLogSum")
+                                          .gradient({out(0)})
+                                          .lower([](LowerCall& c) {
+                                            ir::Value* sum = reduced(c, "reduce_sum", widened(c, c.input(0)));
+                                            c.set_output(0, c.cast(c.build("log", {sum}), c.type(0).dtype));
+                                          })
+                                          .lower_gradient(log_sum_gradient);
 
 Shape result_shape(const LowerCall& c, const std::vector<int64_t>& axes) {
   Shape result;
@@ -128,7 +131,8 @@ auto extreme_index(std::string kind) {
   return [kind = std::move(kind)](LowerCall& c) {
     const size_t rank = c.shape(0).size();
     if (rank == 0) c.refuse("a tensor without dimensions has no axis to look along");
-    c.set_output(0, c.build(kind, {c.input(0)}, {{"dim", axis_of(c, rank)}, {"keep_dims", keeps_dims(c)}}));
+    c.set_output(0, c.build(kind, {c.input(0)}, {{"dim", axis_of(c, rank)}, {"keep_dims", keeps_dims(c)}}),
+                 DataType::kInt32);
   };
 }
 const KindRegistration argmax_kind = define_kind("ArgMax").id("ai.onnx", 11).lower(extreme_index("argmax"));

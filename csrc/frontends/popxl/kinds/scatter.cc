@@ -36,14 +36,14 @@ void scatter(LowerCall& c) {
   const int64_t axis = axis_of(c, shape.size());
   if (shape.empty()) c.refuse("a tensor without dimensions has no axis to scatter along");
   if (values.size() != shape.size() || index.size() > values.size())
-    c.refuse(fmt::format("indices of shape {} and values of shape {} for data of shape {}", ipu::to_string(index),
-                         ipu::to_string(values), ipu::to_string(shape)));
+    c.refuse(fmt::format("indices of shape {} and values of shape {} for data of shape {}",
+                         ipu::to_string(index), ipu::to_string(values), ipu::to_string(shape)));
   const Shape wide = extended(index, values.size(), axis);
   Shape part = wide;
   for (size_t d = 0; d < wide.size(); ++d) {
     if (wide[d] > values[d])
-      c.refuse(fmt::format("the indices, of shape {}, are larger than the values, of shape {}", ipu::to_string(index),
-                           ipu::to_string(values)));
+      c.refuse(fmt::format("the indices, of shape {}, are larger than the values, of shape {}",
+                           ipu::to_string(index), ipu::to_string(values)));
     if (wide[d] == 1 && index.size() < values.size()) part[d] = values[d];
   }
   ir::Value* at = c.expand(c.reshape(c.cast(c.input(1), DType::kI32), wide), part);
@@ -69,7 +69,8 @@ double neutral(DType dtype, const std::string& reduction) {
 }
 
 struct Parts {
-  ir::Value *start, *index, *data;  // of equal rank; index and data of equal shape, unless the index is a vector
+  ir::Value *start, *index,
+      *data;  // of equal rank; index and data of equal shape, unless the index is a vector
   int64_t axis;
 };
 
@@ -89,7 +90,8 @@ ir::Value* reduction_index(LowerCall& c, int64_t axis, Shape& part) {
   part = data;
   if (index == data) return at;
   if (index.size() > data.size())
-    c.refuse(fmt::format("indices of shape {} for data of shape {}", ipu::to_string(index), ipu::to_string(data)));
+    c.refuse(
+        fmt::format("indices of shape {} for data of shape {}", ipu::to_string(index), ipu::to_string(data)));
   const Shape wide = extended(index, data.size(), axis);
   if (!flag(c.attributes(), "enable_index_broadcast", true)) {
     for (size_t d = 0; d < wide.size(); ++d)
@@ -102,9 +104,10 @@ ir::Value* reduction_index(LowerCall& c, int64_t axis, Shape& part) {
   Shape column(data.size(), 1);
   column[axis] = data[axis];
   if (wide != column)
-    c.refuse(fmt::format("indices of shape {} for data of shape {}: they have the shape of the data, or are a vector "
-                         "along axis {}",
-                         ipu::to_string(index), ipu::to_string(data), axis));
+    c.refuse(fmt::format(
+        "indices of shape {} for data of shape {}: they have the shape of the data, or are a vector "
+        "along axis {}",
+        ipu::to_string(index), ipu::to_string(data), axis));
   const std::string reduction = c.attributes().text("reduction");
   if (reduction == "sum" || reduction == "none") return c.reshape(at, {data[axis]});
   return c.expand(c.reshape(at, wide), data);
@@ -192,13 +195,12 @@ ir::Value* updated(LowerCall& c) {
 // The update may have another shape than the block while programs are built.
 void infer_update(InferCall& c) { c.set_output(0, c.input(0)); }
 
-const KindRegistration dynamic_update_kind =
-    define_kind("DynamicUpdate")
-        .graphcore()
-        .gradient_row({{0}, "DynamicUpdateToUpdateGrad", {in(1)}})
-        .gradient_row({{2}, "DynamicUpdateUpdaterGrad", {in(1)}})
-        .infer(infer_update)
-        .lower([](LowerCall& c) { c.set_output(0, updated(c)); });
+const KindRegistration dynamic_update_kind = define_kind("DynamicUpdate")
+                                                 .graphcore()
+                                                 .gradient_row({{0}, "DynamicUpdateToUpdateGrad", {in(1)}})
+                                                 .gradient_row({{2}, "DynamicUpdateUpdaterGrad", {in(1)}})
+                                                 .infer(infer_update)
+                                                 .lower([](LowerCall& c) { c.set_output(0, updated(c)); });
 const KindRegistration dynamic_update_inplace_kind =
     define_kind("DynamicUpdateInplace").graphcore().modifies({0}).infer(infer_update).lower([](LowerCall& c) {
       c.overwrite(0, updated(c));

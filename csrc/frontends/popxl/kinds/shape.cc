@@ -40,7 +40,8 @@ auto reshape(bool in_place) {
     c.set_output(0, c.build("reshape", {c.input(0)}, placed({{"shape", wanted_shape(c)}}, in_place)));
   };
 }
-const KindRegistration reshape_kind = define_kind("Reshape").id("ai.onnx", 5).gradient().lower(reshape(false));
+const KindRegistration reshape_kind =
+    define_kind("Reshape").id("ai.onnx", 5).gradient().lower(reshape(false));
 const KindRegistration reshape_inplace_kind =
     define_kind("ReshapeInplace").graphcore().views({0}).lower(reshape(true));
 
@@ -120,8 +121,8 @@ auto slice(bool in_place) {
       for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     steps.resize(std::max(steps.size(), starts.size()), 1);
     if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-      c.refuse(fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(),
-                           steps.size()));
+      c.refuse(fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(),
+                           axes.size(), steps.size()));
     Shape sizes = c.shape(0), first(sizes.size(), 0);
     std::vector<int64_t> reversed;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -153,8 +154,8 @@ const KindRegistration split_kind = define_kind("Split").id("ai.onnx", 2).gradie
     sum += length;
   }
   if (sum != shape[axis])
-    c.refuse(fmt::format("the parts {} have {} elements of the {} along axis {}", ipu::to_string(lengths), sum,
-                         shape[axis], axis));
+    c.refuse(fmt::format("the parts {} have {} elements of the {} along axis {}", ipu::to_string(lengths),
+                         sum, shape[axis], axis));
   for (size_t i = 0; i < lengths.size(); ++i) {
     sizes[axis] = lengths[i];
     const Attributes part{{"starts", starts}, {"sizes", sizes}, {"steps", Shape(shape.size(), 1)}};
@@ -164,20 +165,22 @@ const KindRegistration split_kind = define_kind("Split").id("ai.onnx", 2).gradie
 });
 
 // Every n-th element along each axis, from the first on; axes without a stride are whole.
-const KindRegistration subsample_kind = define_kind("Subsample").graphcore().gradient().lower([](LowerCall& c) {
-  const Shape& shape = c.shape(0);
-  std::vector<int64_t> strides = integers_or_empty(c.attributes(), "strides");
-  if (strides.size() > shape.size())
-    c.refuse(fmt::format("{} strides for {} dimensions", strides.size(), shape.size()));
-  strides.resize(shape.size(), 1);
-  Shape sizes(shape.size());
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (strides[d] < 1) c.refuse(fmt::format("the stride of axis {} is {}; it has to be at least 1", d, strides[d]));
-    sizes[d] = (shape[d] + strides[d] - 1) / strides[d];
-  }
-  c.set_output(0, c.build("slice", {c.input(0)},
-                          {{"starts", Shape(shape.size(), 0)}, {"sizes", sizes}, {"steps", strides}}));
-});
+const KindRegistration subsample_kind =
+    define_kind("Subsample").graphcore().gradient().lower([](LowerCall& c) {
+      const Shape& shape = c.shape(0);
+      std::vector<int64_t> strides = integers_or_empty(c.attributes(), "strides");
+      if (strides.size() > shape.size())
+        c.refuse(fmt::format("{} strides for {} dimensions", strides.size(), shape.size()));
+      strides.resize(shape.size(), 1);
+      Shape sizes(shape.size());
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (strides[d] < 1)
+          c.refuse(fmt::format("the stride of axis {} is {}; it has to be at least 1", d, strides[d]));
+        sizes[d] = (shape[d] + strides[d] - 1) / strides[d];
+      }
+      c.set_output(0, c.build("slice", {c.input(0)},
+                              {{"starts", Shape(shape.size(), 0)}, {"sizes", sizes}, {"steps", strides}}));
+    });
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -50,7 +50,7 @@ void median(LowerCall& c) {
     index = c.build("where", {is_nan, column(1, last), index});
   }
   c.set_output(0, c.reshape(value, r.result));
-  c.set_output(1, c.reshape(index, r.result));
+  c.set_output(1, c.reshape(index, r.result), DataType::kInt32);
 }
 
 void median_gradient(LowerCall& c) {
@@ -58,28 +58,26 @@ void median_gradient(LowerCall& c) {
   const Rows r = rows_of(c, x.shape);
   ir::Value* zeros = c.builder().splat({x.dtype, {r.rows, r.size}}, 0.0);
   ir::Value* index = c.reshape(c.forward_output(1), {r.rows, 1});
-  ir::Value* dx = c.build("scatter", {zeros, index, c.reshape(c.upstream(0), {r.rows, 1})}, {{"dim", int64_t{1}}});
+  ir::Value* dx =
+      c.build("scatter", {zeros, index, c.reshape(c.upstream(0), {r.rows, 1})}, {{"dim", int64_t{1}}});
   std::vector<int64_t> back(r.permutation.size());
   for (size_t i = 0; i < back.size(); ++i) back[r.permutation[i]] = static_cast<int64_t>(i);
   c.set_gradient(0, c.transpose(c.reshape(dx, r.permuted), back));
 }
 
-const KindRegistration median_kind = define_kind("ReduceMedian")
-                                         .graphcore()
-                                         .gradient({out(1)})
-                                         .lower(median)
-                                         .lower_gradient(median_gradient);
+const KindRegistration median_kind =
+    define_kind("ReduceMedian").graphcore().gradient({out(1)}).lower(median).lower_gradient(median_gradient);
 
 // Largest or smallest k along an axis, in order (`sorted` false leaves the order open).
 const KindRegistration topk_kind = define_kind("TopK").gradient({out(1)}).lower([](LowerCall& c) {
   const int64_t axis = axis_of(c, c.shape(0).size()), k = c.attributes().integer("k");
   const int64_t size = c.shape(0)[axis];
   if (k < 1 || k > size) c.refuse(fmt::format("k is {}; axis {} has {} elements", k, axis, size));
-  ir::Op* sorted = c.build_op(
-      "sort", {c.input(0)},
-      {{"dim", axis}, {"descending", flag(c.attributes(), "largest", true)}, {"count", k}});
+  ir::Op* sorted =
+      c.build_op("sort", {c.input(0)},
+                 {{"dim", axis}, {"descending", flag(c.attributes(), "largest", true)}, {"count", k}});
   c.set_output(0, sorted->result(0));
-  c.set_output(1, sorted->result(1));
+  c.set_output(1, sorted->result(1), DataType::kInt32);
 });
 
 // The axis is an attribute, or the constant that is input 1.
@@ -102,7 +100,8 @@ const KindRegistration cumsum_kind =
       const bool reverse = flag(c.attributes(), "reverse", false);
       ir::Value* y = c.build("cumsum", {c.input(0)}, {{"dim", axis}, {"reverse", reverse}});
       if (flag(c.attributes(), "exclusive", false) && shape[axis] > 0) {  // moved by one place, from a 0
-        Shape starts(shape.size(), 0), sizes = shape, steps(shape.size(), 1), low(shape.size(), 0), high = low;
+        Shape starts(shape.size(), 0), sizes = shape, steps(shape.size(), 1), low(shape.size(), 0),
+                                       high = low;
         sizes[axis] -= 1;
         starts[axis] = reverse ? 1 : 0;
         (reverse ? high : low)[axis] = 1;
