@@ -40,7 +40,7 @@ class _Settings:
                 for module, level in json.load(file).items():
                     self.levels[module.removeprefix("popart:")] = LEVELS.get(level.upper(), LEVELS["OFF"])
         if self.destination not in ("stderr", "stdout"):
-            self.file = open(self.destination, "w")  # noqa: SIM115: it stays open while messages come
+            self.file = open(self.destination, "w")
 
     def level(self, module: str) -> int:
         self.read_environment()

@@ -1,7 +1,7 @@
 """Gradient graphs."""
 
 import enum
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Optional, Union
 from collections.abc import Iterable, Mapping
 
 from popxl._impl import facade
@@ -65,8 +65,8 @@ class GradGraphInfo:
 
     _pb_bwd_info: Any
     _forward_graph: Graph
-    _expected_inputs: Tuple[ExpectedConnection, ...]
-    _expected_outputs: Tuple[ExpectedConnection, ...]
+    _expected_inputs: tuple[ExpectedConnection, ...]
+    _expected_outputs: tuple[ExpectedConnection, ...]
 
     def __init__(self) -> None:
         raise TypeError("popxl.transforms.GradGraphInfo cannot be made: autodiff gives them.")
@@ -94,26 +94,26 @@ class GradGraphInfo:
         return self._forward_graph
 
     @property
-    def expected_inputs(self) -> Tuple[ExpectedConnection, ...]:
+    def expected_inputs(self) -> tuple[ExpectedConnection, ...]:
         """The i-th says what input i of the gradient graph is: provided gradients first, then forward tensors."""
         return self._expected_inputs
 
     @property
-    def expected_outputs(self) -> Tuple[ExpectedConnection, ...]:
+    def expected_outputs(self) -> tuple[ExpectedConnection, ...]:
         """Of which forward tensor output i is the gradient."""
         return self._expected_outputs
 
     @property
-    def inputs(self) -> Tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Tensor, ...]:
         """Forward tensors of `expected_inputs`."""
         return tuple(connection.fwd_tensor for connection in self._expected_inputs)
 
     @property
-    def outputs(self) -> Tuple[Tensor, ...]:
+    def outputs(self) -> tuple[Tensor, ...]:
         """Forward tensors of `expected_outputs`."""
         return tuple(connection.fwd_tensor for connection in self._expected_outputs)
 
-    def inputs_dict(self, fwd_call_info: Any) -> Dict[Tensor, Tensor]:
+    def inputs_dict(self, fwd_call_info: Any) -> dict[Tensor, Tensor]:
         """What the gradient graph needs of a call of the forward graph.
 
         Args:
@@ -141,14 +141,14 @@ class GradGraphInfo:
         if not isinstance(called, Graph) or called != self._forward_graph:
             raise TypeError(f"The call is of {called!r}, and this gradient graph is of {self._forward_graph!r}.")
 
-    def fwd_graph_ins_to_grad_parent_outs(self, grad_call_info: Any) -> Dict[Tensor, Tensor]:
+    def fwd_graph_ins_to_grad_parent_outs(self, grad_call_info: Any) -> dict[Tensor, Tensor]:
         """Forward tensor → its gradient around a call of the gradient graph."""
         gradients = grad_call_info.outputs
         return {
             connection.fwd_tensor: gradient for connection, gradient in zip(self._expected_outputs, gradients)
         }
 
-    def fwd_parent_ins_to_grad_parent_outs(self, fwd_call_info: Any, grad_call_info: Any) -> Dict[Tensor, Tensor]:
+    def fwd_parent_ins_to_grad_parent_outs(self, fwd_call_info: Any, grad_call_info: Any) -> dict[Tensor, Tensor]:
         """Tensor that went into the forward call → its gradient around the gradient call.
 
         Raises:
@@ -172,7 +172,7 @@ def autodiff(
     grads_required: Optional[Iterable[Tensor]] = None,
     called_graphs_grad_info: Optional[Mapping[Graph, GradGraphInfo]] = None,
     return_all_grad_graphs: bool = False,
-) -> Union[GradGraphInfo, Dict[Graph, GradGraphInfo]]:
+) -> Union[GradGraphInfo, dict[Graph, GradGraphInfo]]:
     """Makes the gradient graph of a graph. Values that it needs and that the graph does not return become further outputs of the
     graph and of the calls of it that there are.
 
@@ -213,7 +213,7 @@ def autodiff(
     return infos if return_all_grad_graphs else infos[graph]
 
 
-def _ids(graph: Graph, tensors: Iterable[Tensor], argument: str) -> List[str]:
+def _ids(graph: Graph, tensors: Iterable[Tensor], argument: str) -> list[str]:
     ids = []
     for tensor in tensors:
         if tensor not in graph:

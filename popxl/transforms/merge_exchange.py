@@ -1,7 +1,7 @@
 """Transfers that happen at once."""
 
 import contextlib
-from typing import Any, List
+from typing import Any
 from collections.abc import Iterator
 
 from popxl._impl.errors import core_errors
@@ -9,10 +9,10 @@ from popxl.context import get_current_context, in_sequence
 
 
 @contextlib.contextmanager
-def recorded_ops() -> Iterator[List[int]]:
+def recorded_ops() -> Iterator[list[int]]:
     """Ids of the ops that are made in the current graph inside, in order."""
     graph = get_current_context().graph
-    ids: List[int] = []
+    ids: list[int] = []
     handle = graph.register_op_created_hook(lambda op: ids.append(op.id))
     try:
         yield ids
@@ -20,7 +20,7 @@ def recorded_ops() -> Iterator[List[int]]:
         graph.remove_op_created_hook(handle)
 
 
-def merge(graph: Any, ids: List[int]) -> List[int]:
+def merge(graph: Any, ids: list[int]) -> list[int]:
     """Merges the transfers among ops of a graph; the ids of the ops that are there afterwards."""
     context, program = get_current_context(), graph.ir._program
     with core_errors():

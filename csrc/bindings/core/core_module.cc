@@ -101,6 +101,7 @@ PYBIND11_MODULE(_native, m) {
                                return first < 0 ? std::optional<int>() : first;
                              })
       .def_property_readonly("ipus", [](CoreSession& s) { return s.session().executable().ipus_reserved; })
+      .def_property_readonly("from_cache", [](CoreSession& s) { return s.session().executable().from_cache; })
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "

@@ -10,11 +10,12 @@ PyObject*& core_error_class() {
 }
 
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
-                                      const executable::CompileOptions& options) {
+                                      const executable::CompileOptions& options,
+                                      const executable::CacheOptions& cache) {
   executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = make();
-    return executable::compile(*module, target::attached_system(), options);
+    return executable::compile_cached(*module, target::attached_system(), options, cache);
   });
   return std::make_unique<CoreSession>(std::move(executable));
 }

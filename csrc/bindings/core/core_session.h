@@ -15,6 +15,7 @@
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/python_port.h"
 #include "emulator/streams/array_port.h"
+#include "executable/cache/cache.h"
 #include "executable/compile.h"
 #include "ir/module.h"
 #include "python/interpreter_lock.h"
@@ -255,6 +256,7 @@ class CoreSession {
 
 // A session of the module that `make` gives; made and compiled without the interpreter's lock.
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
-                                      const executable::CompileOptions& options);
+                                      const executable::CompileOptions& options,
+                                      const executable::CacheOptions& cache = {});
 
 }  // namespace ipu::bindings

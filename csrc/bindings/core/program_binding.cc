@@ -52,7 +52,8 @@ py::list ids(const Range& ops) {
   return list;
 }
 
-py::list graph_numbers(const std::vector<Graph*>& graphs) {
+template <typename Range>
+py::list graph_numbers(const Range& graphs) {
   py::list list;
   for (const Graph* graph : graphs) list.append(graph->number());
   return list;
@@ -503,11 +504,27 @@ void bind_ops(Class& c) {
              p.op_of_id(op).callee_inputs = std::move(inputs);
              p.op_of_id(op).callee_outputs = std::move(outputs);
            })
+      .def("transfers",
+           [](Program& p, int64_t op) {
+             py::list list;
+             for (const px::Transfer& transfer : p.op_of_id(op).transfers)
+               list.append(py::make_tuple(transfer.kind->type, transfer.attributes.text("stream", "")));
+             return list;
+           })
       .def("modified",
            [](Program& p, int64_t op) {
              return std::vector<int>(p.op_of_id(op).modified.begin(), p.op_of_id(op).modified.end());
            })
-      .def("set_modified", [](Program& p, int64_t op, int i) { p.op_of_id(op).modified.insert(i); })
+      .def(
+          "set_modified",
+          [](Program& p, int64_t op, int i, bool value) {
+            if (value) {
+              p.op_of_id(op).modified.insert(i);
+            } else {
+              p.op_of_id(op).modified.erase(i);
+            }
+          },
+          py::arg("op"), py::arg("input"), py::arg("value") = true)
       .def("modifies",
            [](Program& p, int64_t id, int i) {
              const Op& op = p.op_of_id(id);
@@ -570,13 +587,20 @@ Infos differentiate(Program& p, int g, const std::vector<std::string>& provided,
   return result;
 }
 
-std::unique_ptr<CoreSession> compile(Program& p) {
+// `key`: what else decides about the program; part of the key of the cache.
+std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder, const std::string& key) {
   std::unique_ptr<ir::Module> module = px::to_module(p);
   executable::CompileOptions options;
   options.replicas = static_cast<int>(p.replicas / p.processes);
   options.processes = static_cast<int>(p.processes);
   options.auto_round_num_ipus = true;
-  return compiled([&] { return std::move(module); }, options);
+  executable::CacheOptions cache;
+  cache.directory = cache_folder;
+  cache.suffix = ".popef";
+  cache.version = "popxl";
+  cache.front_end = key;
+  cache.interrupted = &interrupted;
+  return compiled([&] { return std::move(module); }, options, cache);
 }
 
 void bind_whole(Class& c) {
@@ -602,7 +626,7 @@ void bind_whole(Class& c) {
            })
       .def("prune", [](Program& p, int g) { px::prune(p.graph_of_number(g)); })
       .def("module_text", [](Program& p) { return ir::print(*px::to_module(p)); })
-      .def("compile", &compile);
+      .def("compile", &compile, py::arg("cache_folder") = "", py::arg("key") = "");
 }
 
 }  // namespace

@@ -27,7 +27,6 @@ namespace ipu::executable {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kSuffix = ".poptorch";
 constexpr const char* kMetadataPrefix = "key:";
 constexpr int64_t kMaxPrintedConstant = 0;  // the text keeps the shapes of constants, never their values
 constexpr size_t kMaxEntriesCompared = 1000;
@@ -112,11 +111,11 @@ CacheKey key_of(const std::map<std::string, std::string>& metadata) {
   return key;
 }
 
-std::string explain_miss(const CacheKey& key, const std::string& directory) {
+std::string explain_miss(const CacheKey& key, const std::string& directory, const std::string& suffix) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(directory, ignored))
-    if (file.path().extension() == kSuffix) names.push_back(file.path().filename().string());
+    if (file.path().extension() == suffix) names.push_back(file.path().filename().string());
   std::sort(names.begin(), names.end());
   if (names.empty()) return "the folder has no entry yet";
   if (names.size() > kMaxEntriesCompared) names.resize(kMaxEntriesCompared);
@@ -249,10 +248,10 @@ CacheKey cache_key(const ir::Module& module, const target::System& system, const
           {"version", fmt::format("{} {}", version, library_digest())}};
 }
 
-std::string entry_name(const CacheKey& key) {
+std::string entry_name(const CacheKey& key, const std::string& suffix) {
   Digest digest;
   for (const auto& [part, value] : key) digest.add(part).add("=").add(value).add("\n");
-  return digest.hex() + std::string(kSuffix);
+  return digest.hex() + suffix;
 }
 
 // A folder that is new is for this user alone.
@@ -275,7 +274,7 @@ Executable compile_cached(ir::Module& module, const target::System& system, cons
   make_folder(cache.directory);
   CacheKey key = cache_key(module, system, options, cache.version);
   if (!cache.front_end.empty()) key["options"] += " " + cache.front_end;
-  const std::string path = (fs::path(cache.directory) / entry_name(key)).string();
+  const std::string path = (fs::path(cache.directory) / entry_name(key, cache.suffix)).string();
   std::string told;
   auto hit = [&]() -> std::optional<Executable> {
     std::optional<Executable> found = load(path, {key, module, system, options, cache}, told);
@@ -286,10 +285,10 @@ Executable compile_cached(ir::Module& module, const target::System& system, cons
     return found;
   };
   if (std::optional<Executable> found = hit()) return std::move(*found);
-  EntryLock lock(path.substr(0, path.size() - kSuffix.size()) + ".lock", cache.interrupted);
+  EntryLock lock(path.substr(0, path.size() - cache.suffix.size()) + ".lock", cache.interrupted);
   if (std::optional<Executable> found = hit()) return std::move(*found);
   if (log_enabled(LogLevel::kInfo))
-    log(LogLevel::kInfo, "executable cache: miss, " + explain_miss(key, cache.directory));
+    log(LogLevel::kInfo, "executable cache: miss, " + explain_miss(key, cache.directory, cache.suffix));
   Executable result = compile(module, system, options);
   try {
     store(path, key, result);

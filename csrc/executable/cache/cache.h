@@ -13,6 +13,7 @@ namespace ipu::executable {
 
 struct CacheOptions {
   std::string directory;                   // empty: no cache
+  std::string suffix = ".poptorch";        // of its files
   std::string version;                     // of the package, part of the key beside that of this library
   std::function<bool()> interrupted = {};  // asked while waiting for another process
   // Options of the front end that the module holds already, as "name=value ...": a miss says which differ.
@@ -25,7 +26,7 @@ struct CacheOptions {
 using CacheKey = std::map<std::string, std::string>;
 CacheKey cache_key(const ir::Module& module, const target::System& system, const CompileOptions& options,
                    const std::string& version);
-std::string entry_name(const CacheKey& key);  // "<digest>.poptorch"
+std::string entry_name(const CacheKey& key, const std::string& suffix = ".poptorch");  // "<digest>.poptorch"
 
 // compile(), or the entry of the cache. Logs what it did; a miss at level info says which parts of the key
 // differ from the nearest entry. Error(kFileAccess) when the folder cannot be used, Error(kInterrupted).

@@ -230,10 +230,20 @@ ir::Variable& ModuleMaker::variable_of(const Tensor& tensor) {
   variable.type = device_type(tensor.info, tensor.id());
   if (tensor.type == TensorType::kVariable) {
     variable.grouping = tensor.variable.grouping;
+    if (variable.grouping.assignment.empty() && variable.grouping.size == program_.replicas)
+      variable.grouping = {};  // one group
     variable.retrieval =
         tensor.variable.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
     variable.shard_over = tensor.variable.shard_over;
-    if (variable.shard_over > 1) variable.meta_shape = tensor.info.meta_shape;
+    if (variable.shard_over > 1) {  // a handle has the shape of the whole; the IR's type is that of a shard
+      if (!tensor.info.meta_shape.empty()) {
+        variable.meta_shape = tensor.info.meta_shape;
+      } else {
+        variable.meta_shape = tensor.info.shape;
+        const int64_t elements = element_count(variable.meta_shape);
+        variable.type.shape = {(elements + variable.shard_over - 1) / variable.shard_over};
+      }
+    }
     if (tensor.variable.remote_buffer >= 0) {
       variable.remote_buffer = remote_buffer_of(tensor.variable.remote_buffer);
       variable.remote_entry = tensor.variable.remote_entry;

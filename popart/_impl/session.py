@@ -1,0 +1,389 @@
+"""Sessions: a program compiled, on a device, with arrays of the host going in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy
+
+import ipu_core
+from popart._impl.data_flow import DataFlow
+from popart._impl.enums import DeviceType
+from popart._impl.exceptions import (
+    OutOfMemoryException,
+    poplar_application_runtime_error,
+    popart_exception,
+    popart_runtime_error,
+)
+from popart._impl.host_variables import HostVariable, host_variables
+from popart._impl.logs import getLogger
+from popart._impl.tensor_info import NUMPY, of_native_number
+
+_HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
+
+
+def _raise(error: Exception, of_run: bool = False) -> None:
+    """An error of the native side as the exception that PopART has for it."""
+    text = str(error)
+    if "log2_scale" in text and of_run:
+        raise poplar_application_runtime_error(text) from error
+    if "out of tile memory" in text:
+        raise OutOfMemoryException(text) from error
+    raise popart_exception(text) from error
+
+
+class InferenceSession:
+    """A session of a program that `fromIr` gives. Steps: prepareDevice, weightsFromHost, run, weightsToHost.
+
+    Raises:
+        popart_exception: the program cannot be compiled, a run fails, calls come out of order.
+    """
+
+    def __init__(self) -> None:
+        raise TypeError("InferenceSession is made by InferenceSession.fromIr")
+
+    @classmethod
+    def fromIr(cls, ir: Any, deviceInfo: Any, name: str = "inference") -> InferenceSession:
+        """A session of an Ir as it is when `prepareDevice` is called.
+
+        Args:
+            ir: of popart._internal.ir.
+            deviceInfo: to compile for, and to run on unless another is set.
+            name: for messages.
+        """
+        self = object.__new__(cls)
+        self._setup(ir, deviceInfo, name)
+        return self
+
+    def _setup(self, ir: Any, device: Any, name: str) -> None:
+        self._ir, self._device, self._name = ir, device, name
+        self._compiled_for = (device.type, device.numIpus)
+        self._native: Any = None
+        self._host = host_variables(ir.core)
+        self._variables: dict[str, int] = {}  # by name in the compiled program: number of the tensor
+        self._dtypes: dict[str, numpy.dtype] = {}  # of variables and streams, as users see them
+        self.only: Optional[set[int]] = None  # numbers of the tensors that an upload is about; None: all
+        self.last_replicas: dict[str, numpy.ndarray] = {}  # variables read from all replicas: their last download
+        self._replicas = 1  # of this process
+        self._groups: dict[str, list[int]] = {}
+        self._steps = 1
+        self._uses: dict[str, tuple[str, tuple[int, ...], int]] = {}
+        self._arrays: dict[str, tuple[Any, tuple[int, ...]]] = {}  # as the native side takes and gives them
+
+    # --- compiling
+    def prepareDevice(self, loadEngine: bool = True) -> None:
+        """Compiles the program; `loadEngine`: and takes the device."""
+        if self._native is None:
+            self._compile()
+        if loadEngine:
+            self.attach()
+
+    def _compile(self) -> None:
+        ir, options = self._ir, self._ir.getSessionOptions()
+        core = ir.core
+        local = options.replicatedGraphCount if options.enableReplicatedGraphs else 1
+        total = options.globalReplicationFactor if options.enableDistributedReplicatedGraphs else local
+        core.replicas, core.processes = total, max(1, total // local)
+        ir.setIsPrepared()
+        folder = str(options.cachePath) if options.enableEngineCaching else ""
+        engine = ",".join(f"{key}:{value}" for key, value in sorted(dict(options.engineOptions).items()))
+        kind = "ipu" if self._compiled_for[0] in _HARDWARE else str(self._compiled_for[0])
+        key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
+        try:
+            self._native = core.compile(folder, key)
+        except ipu_core.Error as error:
+            _raise(error)
+        how = "loaded from the cache" if self._native.from_cache else "compiled"
+        getLogger("session").debug(f"the executable of {self._name} was {how}")
+        self._replicas, self._steps = local, max(1, ir.getDataFlow().batchesPerStep())
+        if core.processes > 1:
+            self._join_job(options, local)
+        for name in self._native.variables():
+            number = core.find_tensor(0, name)
+            if number in self._host.by_number:
+                self._variables[name] = number
+                settings = core.variable(number)
+                self._groups[name] = _assignment(settings, total) if settings["all_replicas"] else []
+            elif number >= 0:
+                getLogger("devicex").trace(f"no download buffer for '{name}': it is never read by the host")
+            if number >= 0:
+                self._dtypes[name] = _numpy_type(core, number)
+        self._find_uses()
+
+    def _join_job(self, options: Any, local: int) -> None:
+        from popdist._impl.backend import exchange_bytes  # noqa: PLC0415: only in a job
+
+        self._native.set_job(options.globalReplicaOffset, exchange_bytes)
+
+    @property
+    def first_replica(self) -> int:
+        return getattr(self._ir.getSessionOptions(), "globalReplicaOffset", 0) if self._ir.core.processes > 1 else 0
+
+    # --- the device
+    @property
+    def device(self) -> Any:
+        return self._device
+
+    def setDevice(self, device: Any) -> None:
+        """Runs on this device from now on; it must be of the kind and size of the one compiled for.
+
+        Raises:
+            popart_exception: it is not.
+        """
+        kind, ipus = self._compiled_for
+        same_kind = device.type is kind or (device.type in _HARDWARE and kind in _HARDWARE)
+        if not same_kind or device.numIpus != ipus:
+            raise popart_exception(
+                f"compiled for another device: the program was compiled for {ipus} IPU(s) of {kind}, and {device!r} is set"
+            )
+        self._device = device
+
+    def _prepared(self) -> Any:
+        if self._native is None:
+            raise popart_exception("the program is not compiled: call prepareDevice first")
+        return self._native
+
+    def attach(self) -> None:
+        """Takes the IPUs that the program needs, of those that this process emulates."""
+        native = self._prepared()
+        if not native.is_attached:
+            try:
+                native.attach()
+            except ipu_core.Error as error:
+                _raise(error)
+
+    def detach(self) -> None:
+        """Gives the IPUs back."""
+        if self._native is not None and self._native.is_attached:
+            self._native.detach()
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._native is not None and self._native.is_attached
+
+    def _run_entry(self, entry: str, inputs: Mapping[str, Any]) -> Any:
+        native = self._prepared()
+        self.attach()
+        try:
+            return native.run(dict(inputs), entry)
+        except ipu_core.Error as error:
+            _raise(error, of_run=True)
+
+    # --- variables
+    def weightsFromHost(self) -> None:
+        """The host's values of all variables go to the device; of those in `only`, where that is set."""
+        native = self._prepared()
+        self.attach()
+        try:
+            for name, number in self._variables.items():
+                if self.only is None or number in self.only:
+                    native.write(name, self._to_device(name, self._host.by_number[number]))
+        except ipu_core.Error as error:
+            _raise(error)
+        if "weights_from_host" in native.entry_points:
+            self._run_entry("weights_from_host", {})
+        getLogger("devicex").debug("weights from host: all variables were uploaded")
+
+    def weightsToHost(self) -> None:
+        """The device's values of all variables come to the host."""
+        native = self._prepared()
+        if "weights_to_host" in native.entry_points:
+            self._run_entry("weights_to_host", {})
+        try:
+            for name, number in self._variables.items():
+                self._from_device(name, self._host.by_number[number], native.read(name))
+        except ipu_core.Error as error:
+            _raise(error)
+        self._host.in_sync = True
+        getLogger("devicex").debug("weights to host: all variables were downloaded")
+
+    def _to_device(self, name: str, variable: HostVariable) -> numpy.ndarray:
+        dtype, shape = self._native.variables()[name]
+        data = variable.data if variable.to_device is None else variable.data[variable.to_device]
+        groups = self._groups[name]
+        if groups:  # one value for each replica
+            many = max(groups) + 1 > 1
+            data = data[groups] if many else numpy.broadcast_to(data, (len(groups), *data.shape))
+        return _as_device(data, dtype).reshape(shape)
+
+    def _from_device(self, name: str, variable: HostVariable, array: numpy.ndarray) -> None:
+        data, groups = variable.data, self._groups[name]
+        typed = _as_host(array, data.dtype)
+        if groups:
+            self.last_replicas[name] = typed
+            firsts = [groups.index(g) for g in range(max(groups) + 1)]
+            typed = typed.reshape(len(groups), -1)[firsts]
+        if variable.to_host is not None:
+            typed = typed.reshape(len(variable.to_device or ()), -1)[variable.to_host]
+        data[...] = typed.reshape(data.shape)
+        if variable.memmap is not None:
+            variable.memmap.flush()
+
+    def read_all_replicas(self, tensor_id: str) -> numpy.ndarray:
+        """Value of a variable on each replica, shape (replicas, ...), in a new array."""
+        dtype = self._dtypes[tensor_id]
+        try:
+            return _as_host(self._prepared().read(tensor_id), dtype)
+        except ipu_core.Error as error:
+            _raise(error)
+            raise
+
+    @property
+    def has_upload_program(self) -> bool:
+        """Whether ops run when weights come from the host: shards on chip are loaded then."""
+        return "weights_from_host" in self._prepared().entry_points
+
+    def has_variable(self, tensor_id: str) -> bool:
+        """Whether the compiled program has a variable: unused ones are left out."""
+        return tensor_id in self._variables
+
+    def writeWeights(self, weightsIo: Any) -> None:
+        """Arrays become the host's values of these variables; `weightsFromHost` takes them to the device.
+
+        Raises:
+            popart_exception: a tensor is no variable, a shape or dtype differs.
+        """
+        for tensor_id, array in weightsIo.weights.items():
+            host = self._host_variable(tensor_id)
+            given = numpy.asarray(array)
+            if given.shape != host.data.shape or given.dtype != host.data.dtype:
+                raise popart_exception(
+                    f"array of the variable '{tensor_id}': it has {host.data.dtype} {host.data.shape}, and {given.dtype} "
+                    f"{given.shape} is given"
+                )
+            host.data[...] = given
+
+    def readWeights(self, weightsIo: Any) -> None:
+        """Fills arrays with the host's values; `weightsToHost` brings them from the device."""
+        for tensor_id in weightsIo.weights:
+            weightsIo.array(tensor_id)[...] = self._host_variable(tensor_id).data
+
+    def _host_variable(self, tensor_id: str) -> HostVariable:
+        found = self._host.by_number.get(self._ir.core.find_tensor(0, tensor_id))
+        if found is None:
+            raise popart_exception(f"'{tensor_id}' is no variable; there are {sorted(self._variables)}")
+        return found
+
+    # --- running
+    def streams(self) -> dict[str, tuple[str, tuple[int, ...], int]]:
+        """What a run moves: id -> ("input" or "output", shape of an element, elements for each replica)."""
+        self._prepared()
+        return self._uses
+
+    def _find_uses(self) -> None:
+        core = self._ir.core
+        for name, (way, dtype, shape) in self._native.streams("main").items():
+            number = core.find_tensor(0, name)
+            element = tuple(core.tensor_info(number)[1])
+            count = 1 if tuple(shape) == element else shape[0] // self._replicas
+            self._uses[name] = (way, element, count)
+            self._arrays[name] = (dtype, tuple(shape))
+            self._dtypes[name] = _numpy_type(core, number)
+
+    def initAnchorArrays(self) -> dict[str, numpy.ndarray]:
+        """Arrays for the outputs of a run, by id of the stream."""
+        flow: DataFlow = self._ir.getDataFlow()
+        extra = ((self._steps,) if self._steps > 1 else ()) + ((self._replicas,) if self._replicas > 1 else ())
+        return {
+            name: numpy.zeros((*extra, *element), self._dtypes[name])
+            for name, (way, element, _) in self.streams().items()
+            if way == "output" and (flow.nAnchors() == 0 or flow.isAnchored(name))
+        }
+
+    def run(self, stepio: Any, debugName: str = "") -> None:
+        """Runs the program once.
+
+        Args:
+            stepio: `popart.PyStepIO` with one array for each input and output stream, of shape
+                [steps if > 1] + [replicas if > 1] + shape of the stream.
+        """
+        uses = self.streams()
+        given = {}
+        for name, (way, element, count) in uses.items():
+            if way == "input":
+                given[name] = self._input(name, stepio.inputs, element, count)
+        self._host.in_sync = not self._variables
+        got = self._run_entry("main", given)
+        for name, array in (got or {}).items():
+            if name in stepio.outputs:
+                self._output(name, stepio.outputs[name], uses[name][1], array)
+
+    def _input(self, name: str, inputs: Mapping[str, numpy.ndarray], element: tuple[int, ...], count: int) -> numpy.ndarray:
+        """The elements that a run takes, from the front and around again."""
+        if name not in inputs:
+            raise popart_runtime_error(f"no array for the input '{name}'; there are {sorted(inputs)}")
+        dtype, shape = self._arrays[name]
+        array = inputs[name]
+        narrowed = _as_device(array, dtype, name)
+        try:
+            rows = narrowed.reshape(-1, self._replicas, *element)
+        except ValueError:
+            raise popart_runtime_error(
+                f"the input '{name}' has shape {array.shape}: it must have [steps] + [{self._replicas} replicas] + {element}"
+            ) from None
+        if rows.shape[0] < count:
+            rows = rows[numpy.arange(count) % rows.shape[0]]
+        return numpy.ascontiguousarray(rows[:count]).reshape(shape)
+
+    def _output(self, name: str, out: numpy.ndarray, element: tuple[int, ...], array: numpy.ndarray) -> None:
+        """What the program stored, around again where it stored more than there is room for."""
+        stored = _as_host(array, self._dtypes[name]).reshape(-1, self._replicas, *element)
+        rows = out.reshape(-1, self._replicas, *element)
+        if not numpy.shares_memory(rows, out) and out.size:
+            raise popart_runtime_error(f"the array of the output '{name}' is not C-contiguous")
+        room = rows.shape[0]
+        if room == 0:
+            return
+        begin = (stored.shape[0] - 1) // room * room if stored.shape[0] > room else 0
+        if begin:  # rows that the last round did not reach keep those of the round before
+            rows[...] = stored[begin - room : begin]
+        last = stored[begin:]
+        rows[: last.shape[0]] = last
+
+    # --- the rest of the published surface
+    def getReport(self) -> Any:
+        """The memory and cycles of the compiled program, as text."""
+        return self._prepared().program_text()
+
+    def getIr(self) -> Any:
+        return self._ir
+
+    def getExecutionId(self) -> str:
+        return self._name
+
+
+def _assignment(settings: Mapping[str, Any], replicas: int) -> list[int]:
+    """Group of each replica."""
+    if settings["assignment"]:
+        return list(settings["assignment"])
+    stride, size = settings["stride"], settings["size"] or replicas
+    return [r % stride + stride * (r // (stride * size)) for r in range(replicas)]
+
+
+def _numpy_type(core: Any, number: int) -> numpy.dtype:
+    return NUMPY[of_native_number(core.tensor_info(number)[0])]
+
+
+def _as_device(array: numpy.ndarray, dtype: Any, name: Optional[str] = None) -> numpy.ndarray:
+    """In the type of the device: 64-bit numbers are narrowed, codes of float8 are bytes. Error for another type."""
+    target = numpy.dtype(dtype)
+    if array.dtype == target:
+        return array
+    if array.dtype.names is not None and target == numpy.uint8:
+        return numpy.ascontiguousarray(array).view(numpy.uint8).reshape(array.shape)
+    narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32"}.get(array.dtype.name)
+    if name is not None:
+        if narrow != target.name or array.dtype.kind == "f":
+            raise popart_runtime_error(f"the input '{name}' has {array.dtype}, and the stream takes {target}")
+        getLogger("session").warn(f"the input '{name}' has {array.dtype}: it is narrowed to {target}")
+    return array.astype(target)
+
+
+def _as_host(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
+    """In the type that users see."""
+    if array.dtype == dtype:
+        return array
+    return array.view(dtype).reshape(array.shape) if dtype.names is not None else array.astype(dtype)
+
+
