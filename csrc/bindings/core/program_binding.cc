@@ -52,7 +52,8 @@ py::list ids(const Range& ops) {
   return list;
 }
 
-py::list graph_numbers(const std::vector<Graph*>& graphs) {
+template <typename Range>
+py::list graph_numbers(const Range& graphs) {
   py::list list;
   for (const Graph* graph : graphs) list.append(graph->number());
   return list;
