@@ -504,13 +504,6 @@ void bind_ops(Class& c) {
              p.op_of_id(op).callee_inputs = std::move(inputs);
              p.op_of_id(op).callee_outputs = std::move(outputs);
            })
-      .def("transfers",
-           [](Program& p, int64_t op) {
-             py::list list;
-             for (const px::Transfer& transfer : p.op_of_id(op).transfers)
-               list.append(py::make_tuple(transfer.kind->type, transfer.attributes.text("stream", "")));
-             return list;
-           })
       .def("modified",
            [](Program& p, int64_t op) {
              return std::vector<int>(p.op_of_id(op).modified.begin(), p.op_of_id(op).modified.end());
