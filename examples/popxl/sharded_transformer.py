@@ -11,7 +11,7 @@ import popxl
 from popxl import ops
 from popxl.ops import collectives
 
-REPLICAS, LENGTH, WIDTH, HEADS, RATE = 4, 32, 64, 4, 1.0
+REPLICAS, LENGTH, WIDTH, HEADS, RATE = 4, 32, 64, 4, 0.1
 TEXT = "the ship that sails the silver sea shall see the shore she sailed for; " * 8
 ALPHABET = sorted(set(TEXT))
 

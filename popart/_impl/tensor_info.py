@@ -40,23 +40,6 @@ NUMPY = {
 }
 _OF_NUMPY = {dtype: data_type for data_type, dtype in NUMPY.items()}
 _LOWER_CASE = {DataType.FLOAT: "float32", DataType.DOUBLE: "float64"}
-# As attributes of ops name the types of the device.
-_DEVICE_NAME = {
-    DataType.FLOAT: "f32",
-    DataType.DOUBLE: "f32",
-    DataType.FLOAT16: "f16",
-    DataType.FLOAT8_143: "f8_143",
-    DataType.FLOAT8_152: "f8_152",
-    DataType.BOOL: "bool",
-    DataType.INT8: "i8",
-    DataType.UINT8: "u8",
-    DataType.INT16: "i16",
-    DataType.UINT16: "u16",
-    DataType.INT32: "i32",
-    DataType.UINT32: "u32",
-    DataType.INT64: "i64",
-    DataType.UINT64: "u64",
-}
 
 
 def native_number(dtype: DataType) -> int:
@@ -66,17 +49,6 @@ def native_number(dtype: DataType) -> int:
 
 def of_native_number(number: int) -> DataType:
     return _NATIVE[number]
-
-
-def device_name(dtype: DataType) -> str:
-    """The text that attributes of ops hold. Raises popart_exception for a type that no device has."""
-    if dtype not in _DEVICE_NAME:
-        raise popart_exception(f"{dtype.name} is no type of the device")
-    return _DEVICE_NAME[dtype]
-
-
-def of_device_name(name: str) -> DataType:
-    return next(dtype for dtype, known in _DEVICE_NAME.items() if known == name and dtype is not DataType.DOUBLE)
 
 
 def of_numpy(dtype: Any) -> DataType:

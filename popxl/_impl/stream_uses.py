@@ -13,5 +13,5 @@ def streams_of(program: Any, op_types: Iterable[str]) -> Set[int]:
             if kind in wanted:
                 ids.add(program.op_attribute(op, "stream"))
             elif kind == "MultiExchange":
-                ids.update(stream for merged, stream in program.transfers(op) if merged in wanted)
+                ids.update(attributes["stream"] for merged, attributes, *_ in program.transfers(op) if merged in wanted)
     return {program.find_tensor(0, stream) for stream in ids}

@@ -199,7 +199,7 @@ def _scaled_add(op_type: str, X: Any, Y: Any, a: Any, b: Any, stem: Any) -> Tens
                 raise ValueError(f"{name} is a number or a tensor of rank 0, not {factor!r}.")
             inputs[2 + index] = named[name] = factor
         else:
-            attributes[f"scale_{index}"] = float(factor)
+            attributes[name] = float(factor)
     check_in_graph(_context.graph, **named)
     check_tensor_ipu_and_tile_set(**named)
     return create(op_type, inputs, (stem or f"scaled_add__{X.name}",), attributes)[0]

@@ -220,27 +220,25 @@ def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any)
     check_in_graph(_context.graph, t=t)
     if start is None and stop is None and step is None:
         return t
-    given = {
-        name: [value] if isinstance(value, Integral) else list(value)
-        for name, value in (("start", start), ("stop", stop), ("step", step), ("axis", axis))
-        if value is not None
-    }
-    count = max(map(len, given.values()))
-    if any(len(entries) != count for entries in given.values()):
-        raise ValueError(f"slice of {t!r}: the lists differ in length: {given}.")
-    nothing = [None] * count
+    given: list[Any] = [start, stop, step, axis]
+    count: Optional[int] = None
+    for i, value in enumerate(given):
+        if value is None:
+            continue
+        given[i] = entries = [value] if type(value) is int or isinstance(value, Integral) else list(value)
+        if count is not None and len(entries) != count:
+            raise ValueError(f"slice of {t!r}: the lists for start, stop, step and axis differ in length: {given}.")
+        count = len(entries)
+    nothing = [None] * (count or 0)
     shape = t.shape
-    axes = [operator.index(a) for a in given.get("axis", range(count))]
+    axes = list(range(count or 0)) if given[3] is None else [operator.index(a) for a in given[3]]
     starts, stops, steps = [], [], []
-    for first, last, by, at in zip(
-        given.get("start", nothing), given.get("stop", nothing), given.get("step", nothing), axes
-    ):
+    for first, last, by, at in zip(*(entries or nothing for entries in given[:3]), axes):
         size = shape[at] if -len(shape) <= at < len(shape) else 0
-        by = 1 if by is None else operator.index(by)
-        whole = (0, size) if by > 0 else (size - 1, -size - 1)
-        starts.append(whole[0] if first is None else operator.index(first))
-        stops.append(whole[1] if last is None else operator.index(last))
-        steps.append(by)
+        forward = by is None or by > 0
+        starts.append((0 if forward else size - 1) if first is None else operator.index(first))
+        stops.append((size if forward else -size - 1) if last is None else operator.index(last))
+        steps.append(1 if by is None else operator.index(by))
     attributes: dict[str, Any] = {"starts": starts, "ends": stops, "axes": axes, "steps": steps}
     return create(op_type, {0: t}, ("slice_out",), attributes)[0]
 

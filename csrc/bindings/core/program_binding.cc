@@ -52,7 +52,8 @@ py::list ids(const Range& ops) {
   return list;
 }
 
-py::list graph_numbers(const std::vector<Graph*>& graphs) {
+template <typename Range>
+py::list graph_numbers(const Range& graphs) {
   py::list list;
   for (const Graph* graph : graphs) list.append(graph->number());
   return list;
@@ -503,18 +504,20 @@ void bind_ops(Class& c) {
              p.op_of_id(op).callee_inputs = std::move(inputs);
              p.op_of_id(op).callee_outputs = std::move(outputs);
            })
-      .def("transfers",
-           [](Program& p, int64_t op) {
-             py::list list;
-             for (const px::Transfer& transfer : p.op_of_id(op).transfers)
-               list.append(py::make_tuple(transfer.kind->type, transfer.attributes.text("stream", "")));
-             return list;
-           })
       .def("modified",
            [](Program& p, int64_t op) {
              return std::vector<int>(p.op_of_id(op).modified.begin(), p.op_of_id(op).modified.end());
            })
-      .def("set_modified", [](Program& p, int64_t op, int i) { p.op_of_id(op).modified.insert(i); })
+      .def(
+          "set_modified",
+          [](Program& p, int64_t op, int i, bool value) {
+            if (value) {
+              p.op_of_id(op).modified.insert(i);
+            } else {
+              p.op_of_id(op).modified.erase(i);
+            }
+          },
+          py::arg("op"), py::arg("input"), py::arg("value") = true)
       .def("modifies",
            [](Program& p, int64_t id, int i) {
              const Op& op = p.op_of_id(id);

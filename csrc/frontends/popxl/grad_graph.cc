@@ -247,7 +247,7 @@ void GradGraphMaker::differentiate_call(Op& op) {
   if (info == callees_.end() || info->second.outputs.empty()) return;
   Program& program = forward_.program();
   Op& call = create(kind_of("CallGrad"), {}, op);
-  call.callees = {&program.graph(info->second.graph_id)};
+  call.callees = std::vector<Graph*>{&program.graph(info->second.graph_id)};
   const auto index_in = [](const std::vector<Tensor*>& list, const std::string& id) {
     const auto found = std::find_if(list.begin(), list.end(), [&](const Tensor* t) { return t->id() == id; });
     return found == list.end() ? -1 : static_cast<int>(found - list.begin());
@@ -282,12 +282,13 @@ void GradGraphMaker::differentiate_branch(Op& op) {
   }
   Op& gradient = create(kind_of("IfGrad"), {}, op);
   gradient.connect_input(0, forward_value(*op.input(0)));
+  gradient.callees =
+      std::vector<Graph*>{&program.graph(infos[0]->graph_id), &program.graph(infos[1]->graph_id)};
   gradient.callee_inputs.resize(2);
   gradient.callee_outputs.resize(2);
   int next_input = 1, next_output = 0;
   for (size_t b = 0; b < 2; ++b) {
     const Graph& branch = *op.callees[b];
-    gradient.callees.push_back(&program.graph(infos[b]->graph_id));
     const auto place = [](const std::vector<Tensor*>& list, const std::map<int, int>& places,
                           const std::string& id) {
       for (const auto& [i, at] : places)

@@ -9,26 +9,17 @@
 namespace ipu::popxl {
 namespace {
 
-bool holds(const std::vector<Tensor*>& list, const Tensor* tensor) {
-  return std::find(list.begin(), list.end(), tensor) != list.end();
-}
+using TensorSet = std::set<const Tensor*>;
 
-bool runs(const Op& op, const Graph& graph) {
-  return std::find(op.callees.begin(), op.callees.end(), &graph) != op.callees.end();
-}
+TensorSet set_of(const std::vector<Tensor*>& list) { return {list.begin(), list.end()}; }
 
 // Does something else than a plain call run the graph: a loop, also by the wrapper it has of its own, or a branch?
 bool is_run_otherwise(const Graph& graph) {
-  const auto is_loop_body = [&](const Graph& wrapper) {
-    for (const auto& [id, other] : wrapper.program().graphs())
-      for (const auto& [op_id, op] : other->ops())
-        if (op->kind().type == "Loop" && runs(*op, wrapper)) return true;
-    return false;
-  };
-  for (const auto& [id, other] : graph.program().graphs())
-    for (const auto& [op_id, op] : other->ops())
-      if (runs(*op, graph) && (op->kind().type != "Call" || is_loop_body(*other))) return true;
-  return false;
+  const auto is_loop = [](const Op* op) { return op->kind().type == "Loop"; };
+  return std::any_of(graph.sites().begin(), graph.sites().end(), [&](const Op* site) {
+    const OpSet& outer = site->graph().sites();
+    return site->kind().type != "Call" || std::any_of(outer.begin(), outer.end(), is_loop);
+  });
 }
 
 }  // namespace
@@ -46,8 +37,9 @@ bool GradGraphMaker::recomputes(Stitch stitch) const {
 
 void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Tensor*>& provided, Stitch stitch) {
   (void)provided;
+  const TensorSet outputs = set_of(graph_->outputs);
   for (auto at = values_.begin(); at != values_.end();) {  // a stand-in that nobody reads in the end
-    if (at->second.second->uses().empty() && !holds(graph_->outputs, at->second.second)) {
+    if (at->second.second->uses().empty() && !outputs.contains(at->second.second)) {
       graph_->erase_tensor(*at->second.second);
       at = values_.erase(at);
     } else {
@@ -56,10 +48,11 @@ void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Tensor
   }
   if (recomputes(stitch)) recompute(stitch != Stitch::kRecomputeAllNonInputs);
   std::vector<Tensor*> missing;
+  const TensorSet forward_inputs = set_of(forward_.inputs), forward_outputs = set_of(forward_.outputs);
   for (const auto& [id, value] : values_) {
     graph_->inputs.push_back(value.second);
     info.inputs.push_back({id, ConnectionType::kFwd});
-    if (!holds(forward_.inputs, value.first) && !holds(forward_.outputs, value.first))
+    if (!forward_inputs.contains(value.first) && !forward_outputs.contains(value.first))
       missing.push_back(value.first);
   }
   append_outputs(missing);
@@ -69,11 +62,10 @@ void GradGraphMaker::append_outputs(const std::vector<Tensor*>& values) {
   for (Tensor* value : values) {
     const int number = static_cast<int>(forward_.outputs.size());
     forward_.outputs.push_back(value);
-    for (const auto& [id, graph] : forward_.program().graphs())
-      for (const auto& [op_id, op] : graph->ops())
-        if (op->kind().type == "Call" && runs(*op, forward_))
-          op->create_output(number, forward_.program().intermediate_id(graph->scoped("autodiff_output")))
-              .info = value->info;
+    for (Op* op : forward_.sites())
+      if (op->kind().type == "Call")
+        op->create_output(number, forward_.program().intermediate_id(op->graph().scoped("autodiff_output")))
+            .info = value->info;
   }
 }
 
@@ -82,9 +74,10 @@ void GradGraphMaker::append_outputs(const std::vector<Tensor*>& values) {
 void GradGraphMaker::recompute(bool keep_outputs) {
   std::map<const Tensor*, Tensor*> made;
   const auto wanted = values_;
+  const TensorSet inputs = set_of(forward_.inputs), outputs = set_of(forward_.outputs);
   for (const auto& [id, value] : wanted) {
     Tensor* forward = value.first;
-    if (holds(forward_.inputs, forward) || (keep_outputs && holds(forward_.outputs, forward))) continue;
+    if (inputs.contains(forward) || (keep_outputs && outputs.contains(forward))) continue;
     Tensor& again = recomputed(*forward, made, keep_outputs);
     Tensor* stand_in = values_.at(id).second;
     values_.erase(id);
@@ -100,13 +93,14 @@ Tensor& GradGraphMaker::recomputed(Tensor& forward, std::map<const Tensor*, Tens
                                    bool keep_outputs) {
   // By the order of the forward graph, so that no path of ops is walked by recursion.
   if (const auto found = made.find(&forward); found != made.end()) return *found->second;
+  const TensorSet inputs = set_of(forward_.inputs), outputs = set_of(forward_.outputs);
   std::set<const Op*> needed;
   std::vector<Tensor*> open{&forward};
   while (!open.empty()) {
     Tensor* tensor = open.back();
     open.pop_back();
-    const bool is_given = holds(forward_.inputs, tensor) ||
-                          (keep_outputs && tensor != &forward && holds(forward_.outputs, tensor)) ||
+    const bool is_given = inputs.contains(tensor) ||
+                          (keep_outputs && tensor != &forward && outputs.contains(tensor)) ||
                           made.contains(tensor);
     if (is_given || tensor->producer() == nullptr || !needed.insert(tensor->producer()).second) continue;
     for (const auto& [i, input] : tensor->producer()->inputs()) open.push_back(input);

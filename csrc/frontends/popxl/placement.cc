@@ -48,21 +48,20 @@ class Walk {
 
  private:
   std::optional<Place> at_call_sites(const Graph& graph, int input) {
-    for (const auto& [id, other] : graph.program().graphs())
-      for (const auto& [op_id, op] : other->ops())
-        for (size_t b = 0; b < op->callees.size(); ++b) {
-          if (op->callees[b] != &graph) continue;
-          int index = input;
-          if (b < op->callee_inputs.size()) {
-            const auto found = op->callee_inputs[b].find(input);
-            if (found == op->callee_inputs[b].end()) continue;
-            index = found->second;
-          }
-          const Tensor* argument = op->input(index);
-          if (argument == nullptr) continue;
-          if (auto place = find(*argument)) return place;
-          if (op->settings.ipu) return place_of_op(*op, true);
+    for (const Op* op : graph.sites())
+      for (size_t b = 0; b < op->callees.size(); ++b) {
+        if (op->callees[b] != &graph) continue;
+        int index = input;
+        if (b < op->callee_inputs.size()) {
+          const auto found = op->callee_inputs[b].find(input);
+          if (found == op->callee_inputs[b].end()) continue;
+          index = found->second;
         }
+        const Tensor* argument = op->input(index);
+        if (argument == nullptr) continue;
+        if (auto place = find(*argument)) return place;
+        if (op->settings.ipu) return place_of_op(*op, true);
+      }
     return std::nullopt;
   }
 

@@ -37,6 +37,16 @@ std::string_view Tensor::name() const {
 
 // --- ops
 
+void CalledGraphs::set(std::vector<Graph*> graphs) {
+  for (Graph* graph : graphs_) graph->sites_.erase(owner_);
+  graphs_ = std::move(graphs);
+  for (Graph* graph : graphs_) graph->sites_.insert(owner_);
+}
+
+bool CalledGraphs::contains(const Graph& graph) const {
+  return std::find(graphs_.begin(), graphs_.end(), &graph) != graphs_.end();
+}
+
 Tensor* Op::input(int i) const {
   const auto found = inputs_.find(i);
   return found == inputs_.end() ? nullptr : found->second;
@@ -216,7 +226,10 @@ Program::Program() {
   id_ = next++;
   main_ = &create_graph("");
 }
-Program::~Program() = default;
+Program::~Program() {
+  for (const auto& [id, graph] : graphs_)
+    for (const auto& [op_id, op] : graph->ops()) op->callees = std::vector<Graph*>();
+}
 
 Graph& Program::create_graph(std::string_view id) {
   if (graphs_.contains(id)) invalid(fmt::format("graph id taken: there is a graph '{}'", id));
@@ -249,11 +262,9 @@ Graph& Program::graph_of_number(int number) const {
 
 void Program::erase_graph(Graph& graph) {
   if (graph.is_main()) invalid("the main graph cannot be removed");
-  for (const auto& [id, other] : graphs_)
-    for (const auto& [op_id, op] : other->ops())
-      if (std::find(op->callees.begin(), op->callees.end(), &graph) != op->callees.end() &&
-          other.get() != &graph)
-        invalid(fmt::format("graph in use: {} calls '{}'; erase it first", described(*op), graph.id()));
+  for (const Op* op : graph.sites())
+    if (&op->graph() != &graph)
+      invalid(fmt::format("graph in use: {} calls '{}'; erase it first", described(*op), graph.id()));
   while (!graph.ops_.empty()) graph.erase_op(*graph.ops_.begin()->second);
   while (!graph.tensors_.empty()) graph.erase_tensor(*graph.tensors_.begin()->second);
   graph_by_number_.erase(graph.number_);

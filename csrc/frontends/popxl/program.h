@@ -140,6 +140,34 @@ struct ById {
 };
 using OpSet = std::set<Op*, ById>;
 
+// The graphs that an op runs. Each graph knows the ops that run it, by Graph::sites().
+class CalledGraphs {
+ public:
+  explicit CalledGraphs(Op* owner) : owner_(owner) {}
+  ~CalledGraphs() { set({}); }
+  CalledGraphs(const CalledGraphs&) = delete;
+  CalledGraphs& operator=(const CalledGraphs& other) {
+    if (this != &other) set(other.graphs_);
+    return *this;
+  }
+  CalledGraphs& operator=(std::vector<Graph*> graphs) {
+    set(std::move(graphs));
+    return *this;
+  }
+  bool empty() const { return graphs_.empty(); }
+  size_t size() const { return graphs_.size(); }
+  Graph* at(size_t i) const { return graphs_.at(i); }
+  Graph* operator[](size_t i) const { return graphs_[i]; }
+  auto begin() const { return graphs_.begin(); }
+  auto end() const { return graphs_.end(); }
+  bool contains(const Graph& graph) const;
+
+ private:
+  void set(std::vector<Graph*> graphs);
+  Op* owner_;
+  std::vector<Graph*> graphs_;
+};
+
 class Op {
  public:
   int64_t id() const { return id_; }  // the first of a program is 100
@@ -165,7 +193,7 @@ class Op {
 
   // Of Call, Loop, If and their gradients: what they run, and which input or output of which graph an index of
   // the op stands for (If: by branch; -1: none).
-  std::vector<Graph*> callees;
+  CalledGraphs callees{this};
   std::vector<std::map<int, int>> callee_inputs, callee_outputs;  // If: index of the graph → index of the op
   // Inputs that hold what the callee left in its own input.
   std::set<int> modified;
@@ -222,15 +250,18 @@ class Graph {
   // Error(kInvalidIr) naming the ops of a cycle.
   std::vector<Op*> schedule() const;
 
-  std::vector<Graph*> callees() const;  // each once, by first op
+  std::vector<Graph*> callees() const;           // each once, by first op
+  const OpSet& sites() const { return sites_; }  // ops of any graph that run this one
 
  private:
   friend class Program;
+  friend class CalledGraphs;
   std::string id_;
   int number_ = 0;
   Program* program_ = nullptr;
   std::map<std::string, Tensor*, std::less<>> tensors_;
   std::map<int64_t, Op*> ops_;
+  OpSet sites_;
   std::list<std::unique_ptr<Tensor>> owned_tensors_;
   std::list<std::unique_ptr<Op>> owned_ops_;
 };

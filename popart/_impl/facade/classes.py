@@ -92,6 +92,8 @@ def _shift_inputs(op: Op, index: int, by: int) -> None:
         op.core.disconnect_input(op.id, i)
         op.core.connect_input(op.id, i + by, inputs[i])
     for i in modified:
+        op.core.set_modified(op.id, i, False)
+    for i in modified:
         op.core.set_modified(op.id, i + by)
 
 

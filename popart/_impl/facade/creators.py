@@ -16,7 +16,7 @@ from typing import Any
 from popart._impl.facade.ids import OperatorIdentifier
 from popart._impl.facade.values import BranchInfo, value_of
 from popart._impl.groups import CommGroup, ReplicaGrouping
-from popart._impl.tensor_info import device_name, native_number
+from popart._impl.tensor_info import native_number
 
 _PLAIN = """AbsOp AddOp AndOp CeilOp CosOp DetachOp DivOp EqualOp ExpOp FloorOp FmodOp GeluOp GeluErfOp GreaterOp IdentityOp
 IsInf IsNaN LogOp MaxOp ModifyRandomSeedOp MulOp NegateOp NotOp OrOp PowOp ReluOp SignOp SinOp SqrtOp SubtractOp SumOp SwishOp
@@ -75,14 +75,14 @@ TABLE: dict[str, str] = {
     "DynamicUpdateInplaceOp": _BLOCK + " updateInInfo_=None>*:ignored",
     "DropoutOp": "opid ratio_>ratio:real settings",
     "ShapedDropoutOp": "opid ratio_>ratio:real shape_>shape:ints settings",
-    "RandomNormalOp": "opid shape_>shape:ints dataType_>dataType:dtype mean_>mean:real scale_>scale:real settings",
-    "RandomUniformOp": "opid shape_>shape:ints dataType_>dataType:dtype high_>high:real low_>low:real settings",
+    "RandomNormalOp": "opid shape_>shape:ints dataType_>dataType:number mean_>mean:real scale_>scale:real settings",
+    "RandomUniformOp": "opid shape_>shape:ints dataType_>dataType:number high_>high:real low_>low:real settings",
     "IncrementModOp": "opid increment_>increment:real modulus_>modulus:real settings",
     "IncrementModInplaceOp": "increment_>increment:real modulus_>modulus:real settings",
     "ScaledAddOp": "opid scale_0_>a:real scale_1_>b:real settings",
     "ScaledAddLhsInplaceOp": "scale_0_>a:real scale_1_>b:real settings",
     "MatMulOp": (
-        "opid settings availableMemoryProportion:real serialization>*:ignored outputType:dtype partialsType:partials"
+        "opid settings availableMemoryProportion:real serialization>*:ignored outputType:number partialsType:partials"
     ),
     "ConvOp": (
         "opid settings strides:ints pads:ints dilations:ints group:int padType:snake convOpts>*:conv_options"
@@ -178,7 +178,6 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ints": lambda values: [int(value) for value in values],
     "reals": lambda values: [float(value) for value in values],
     "number": native_number,
-    "dtype": device_name,
     "name": lambda value: value.name,
     "snake": _snake,
     "reduction": lambda value: "none" if value.name == "NoReduction" else value.name.lower(),

@@ -136,7 +136,7 @@ TEST(PopxlModule, AGradientIsThatOfTheCore) {
   const auto infos = differentiate(net.graph, {}, std::vector<std::string>{net.w.id()}, {});
   Graph& gradient = net.program.graph(infos.at(net.graph.id()).graph_id);
   Op& backward = net.program.main().create_op(kind_of("Call"), {}, {}, {});
-  backward.callees = {&gradient};
+  backward.callees = std::vector<Graph*>{&gradient};
   backward.connect_input(0, add_variable(net.program, "dy", f32({2, 4})));
   backward.connect_input(1, *net.call->output(0));
   backward.connect_input(2, *net.call->output(1));
@@ -154,7 +154,7 @@ TEST(PopxlModule, AGradientIsThatOfTheCore) {
 TEST(PopxlModule, GraphsThatCallThemselvesAreRefused) {
   Net net;
   Op& self = net.graph.create_op(kind_of("Call"), {}, {}, {});
-  self.callees = {&net.graph};
+  self.callees = std::vector<Graph*>{&net.graph};
   EXPECT_NE(message_of([&] {
               to_module(net.program);
             }).find("graph calls itself [IPU-E202]: graph 'f_subgraph(0)'"),

@@ -42,7 +42,7 @@ inline Tensor& add(Graph& graph, const std::string& type, std::initializer_list<
 inline Op& add_call(Graph& graph, Graph& callee, std::initializer_list<Tensor*> inputs) {
   const OpKind& kind = kind_of("Call");
   Op& op = graph.create_op(kind, {kind.domain, kind.type, kind.version}, {}, {});
-  op.callees = {&callee};
+  op.callees = std::vector<Graph*>{&callee};
   int i = 0;
   for (Tensor* input : inputs) op.connect_input(i++, *input);
   for (size_t o = 0; o < callee.outputs.size(); ++o)

@@ -97,7 +97,7 @@ ir::Value* scaled_sum(LowerCall& c) {
     if (!c.has(factor) && c.attributes().real(attribute, 1.0) == 1.0) return t;
     return c.build("mul", {t, c.factor(factor, attribute, dtype)});
   };
-  return c.build("add", {scaled(x, 2, "scale_0"), scaled(c.cast(y, dtype), 3, "scale_1")});
+  return c.build("add", {scaled(x, 2, "a"), scaled(c.cast(y, dtype), 3, "b")});
 }
 
 const KindRegistration scaled_add_kind =
