@@ -1,6 +1,7 @@
 """Makes ops: what all functions of `popxl.ops` end with."""
 
-from typing import Any, Dict, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any, Optional, Union
 
 from ipu_core._native import Error as CoreError
 
@@ -12,7 +13,7 @@ from popxl.context import _context
 from popxl.tensor import Tensor, _of_number
 
 
-def settings(name: str) -> Tuple[Any, ...]:
+def settings(name: str) -> tuple[Any, ...]:
     """What a new op gets from the context, as the native program takes it."""
     context = _context
     file, line = user_location(context._skip)
@@ -21,13 +22,13 @@ def settings(name: str) -> Tuple[Any, ...]:
 
 def create(
     op_type: str,
-    inputs: Dict[int, Tensor],
-    stems: Union[Sequence[str], Dict[int, str]],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    stems: Union[Sequence[str], dict[int, str]],
+    attributes: Optional[dict[str, Any]] = None,
     *,
     name: Optional[str] = None,
-    identifier: Optional[Tuple[str, str, int]] = None,
-) -> Tuple[Tensor, ...]:
+    identifier: Optional[tuple[str, str, int]] = None,
+) -> tuple[Tensor, ...]:
     """Makes one op in the current graph, with what the context says, its order and hooks.
 
     Args:
@@ -50,13 +51,13 @@ def create(
 
 def create_op(
     op_type: str,
-    inputs: Dict[int, Tensor],
-    stems: Union[Sequence[str], Dict[int, str]],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    stems: Union[Sequence[str], dict[int, str]],
+    attributes: Optional[dict[str, Any]] = None,
     *,
     name: Optional[str] = None,
-    identifier: Optional[Tuple[str, str, int]] = None,
-) -> Tuple[int, Tuple[Tensor, ...]]:
+    identifier: Optional[tuple[str, str, int]] = None,
+) -> tuple[int, tuple[Tensor, ...]]:
     """As `create`; gives the id of the op too."""
     context = _context
     graph = context.graph

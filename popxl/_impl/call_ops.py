@@ -1,6 +1,7 @@
 """Makes ops that call graphs. Hooks see them before their inputs are connected, as published."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from ipu_core._native import Error as CoreError
 
@@ -17,16 +18,16 @@ def create_call_op(
     op_type: str,
     name: str,
     callees: Sequence[Any],
-    inputs: Dict[int, Tensor],
-    output_ids: List[str],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    output_ids: list[str],
+    attributes: Optional[dict[str, Any]] = None,
     maps: Any = None,
 ) -> int:
     """One op in `graph`; its id. Nothing of it is left when its inputs do not fit: popart.popart_exception."""
     ir = graph._ir
     program = ir._program
     op = program.create_bare_op(graph._number, op_type, attributes or {}, settings(name))
-    made: List[int] = []
+    made: list[int] = []
     try:
         program.set_callees(op, [callee._number for callee in callees])
         if maps is not None:

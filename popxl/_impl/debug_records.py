@@ -3,7 +3,8 @@ goes in and out, and ops."""
 
 import os
 import sys
-from typing import Any, Iterable, List
+from collections.abc import Iterable
+from typing import Any
 
 from popart._impl.debug_info import SourceLocation, record
 from popxl._impl.source import _is_inside, user_location
@@ -39,7 +40,7 @@ def record_tensor(api: str, tensor_id: str) -> None:
     record("popart", {"category": "tensor", "api": api, "tensorId": tensor_id}, tensor_id, location=_location())
 
 
-def record_op(ir: Any, op: int, inputs: List[Any], outputs: Iterable[int]) -> None:
+def record_op(ir: Any, op: int, inputs: list[Any], outputs: Iterable[int]) -> None:
     """The outputs, the call of popxl, and the op."""
     program = ir._program
     ids = [program.tensor_id(t) for t in outputs]

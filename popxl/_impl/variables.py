@@ -1,6 +1,7 @@
 """Makes variables: on chip, in remote buffers, and shared between replicas."""
 
-from typing import Any, Iterable, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any, Optional
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def _host_data(
     grouping: ReplicaGrouping,
     log2_scale: Optional[int],
     nan_on_overflow: Optional[bool],
-) -> Tuple[np.ndarray, dtype_class, Optional[np.memmap]]:
+) -> tuple[np.ndarray, dtype_class, Optional[np.memmap]]:
     """The data as the host keeps it, for each group of `grouping`; its type; the memmap that it is."""
     if dtype is None:
         dtype = next((t for t in dtypes._FLOAT8 if getattr(data, "dtype", None) == t.as_numpy()), None)
@@ -186,7 +187,7 @@ def _shard_over(grouping: ReplicaGrouping, shard_over: Optional[int]) -> int:
     return over
 
 
-def _value_shape(shape: Tuple[int, ...], grouping: ReplicaGrouping) -> Tuple[int, ...]:
+def _value_shape(shape: tuple[int, ...], grouping: ReplicaGrouping) -> tuple[int, ...]:
     """Without the axis of groups."""
     if grouping.num_groups == 1:
         return shape
@@ -295,7 +296,7 @@ def replica_sharded_variable(
     retrieval_mode: Optional[str] = "one_per_group",
     log2_scale: Optional[int] = None,
     nan_on_overflow: Optional[bool] = None,
-) -> Tuple[Any, Any]:
+) -> tuple[Any, Any]:
     """A variable that is shared in shards between replicas and stays on chip: loaded when weights come from the host,
     stored before they go there.
 
@@ -321,12 +322,9 @@ def replica_sharded_variable(
     array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
     kind = dtypes._NP_TO_POPXL[array.dtype]
     buffer = replica_sharded_buffer(array.shape, kind, grouping, shard_over)
-    handle = remote_replica_sharded_variable(
-        array, buffer, 0, kind, name, downcast, grouping, retrieval_mode
-    )
+    handle = remote_replica_sharded_variable(array, buffer, 0, kind, name, downcast, grouping, retrieval_mode)
     with _execution_context(_WEIGHTS_FROM_HOST):
         shard = ops.remote_load(buffer, 0, f"{handle.name}_rts")
     with _execution_context(_WEIGHTS_TO_HOST):
         ops.remote_store(buffer, 0, shard)
     return handle, shard
-

@@ -31,7 +31,9 @@ def test_what_feeds_an_input(ir):
     with ir.main_graph:
         x = popxl.variable(1.0, name="x")
         g = ir.create_graph(lambda a, b: a - b, x, x)
-        pairs = ir.create_graph(lambda a, b: a * b, popxl.TensorSpec((2,), popxl.float32), popxl.TensorSpec((2,), popxl.float32))
+        pairs = ir.create_graph(
+            lambda a, b: a * b, popxl.TensorSpec((2,), popxl.float32), popxl.TensorSpec((2,), popxl.float32)
+        )
         results = [
             ops.call(g, x, 3),
             ops.call(g, [x, 3.0]),
@@ -70,9 +72,13 @@ def test_what_a_call_refuses(ir):
         with pytest.raises(ValueError) as caught:
             ops.call(g, x)
         text = str(caught.value)
-        assert f"{g.id}/b" in text and text.index("Missing") < text.index(f"{g.id}/b") < text.index("Connected") < text.index(f"{g.id}/a")
+        assert f"{g.id}/b" in text and text.index("Missing") < text.index(f"{g.id}/b") < text.index(
+            "Connected"
+        ) < text.index(f"{g.id}/a")
         for wrong in (popxl.constant([1, 2]), popxl.constant([1.0])):
-            with pytest.raises(popart.popart_exception, match=g.id.replace("<", ".").replace("(", r"\(").replace(")", r"\)")):
+            with pytest.raises(
+                popart.popart_exception, match=g.id.replace("<", ".").replace("(", r"\(").replace(")", r"\)")
+            ):
                 ops.call(g, x, wrong)
         assert len(main._pb_graph.getOps()) == ops_before
         made = len(main.tensors) - tensors_before

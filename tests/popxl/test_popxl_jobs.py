@@ -34,7 +34,17 @@ def test_two_instances_share_variables_and_meet_in_collectives(tmp_path):
     pytest.importorskip("torch")
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(PROGRAM))
-    command = [sys.executable, "-m", "popdist", "--num-replicas", "4", "--num-instances", "2", sys.executable, str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "popdist",
+        "--num-replicas",
+        "4",
+        "--num-instances",
+        "2",
+        sys.executable,
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "instance 0 is right" in done.stdout and "instance 1 is right" in done.stdout

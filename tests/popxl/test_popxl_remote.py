@@ -81,7 +81,9 @@ def test_loads_and_stores(ir):
     assert handles[0].location_info.getRemoteBufferInfo() == (1, 0)
 
 
-@pytest.mark.shows("popxl.replica_sharded_buffer", "popxl.remote_replica_sharded_variable", "popxl.replica_sharded_variable")
+@pytest.mark.shows(
+    "popxl.replica_sharded_buffer", "popxl.remote_replica_sharded_variable", "popxl.replica_sharded_variable"
+)
 @pytest.mark.parametrize("stride,size,over", [(1, 4, 4), (1, 4, 2), (1, 2, 2), (2, 2, 2)])
 def test_shards_of_groups(stride, size, over):
     ir = popxl.Ir(replication=4)

@@ -29,7 +29,11 @@ def test_assignments(stride, size, assignment, transposed):
     assert rg._pb_replica_grouping.getGroupSize() == size and not rg._to_variable_settings().isUsingCommGroup()
 
 
-@pytest.mark.shows("popxl.Ir.replica_grouping_from_assignments", "popxl.ReplicaGrouping.const_rg", "popxl.ReplicaGrouping.to_device_map")
+@pytest.mark.shows(
+    "popxl.Ir.replica_grouping_from_assignments",
+    "popxl.ReplicaGrouping.const_rg",
+    "popxl.ReplicaGrouping.to_device_map",
+)
 def test_groupings_that_are_not_constant():
     ir = popxl.Ir(replication=8)
     rg = ir.replica_grouping_from_assignments([0, 0, 1, 1, 0, 0, 1, 1])
@@ -63,7 +67,11 @@ def test_errors_of_groupings():
     assert rg != popxl.Ir(replication=8).replica_grouping()
 
 
-@pytest.mark.shows("popxl.tensor.Variable.shape_on_host", "popxl.tensor.Variable.retrieval_mode", "popxl.tensor.Variable.replica_grouping")
+@pytest.mark.shows(
+    "popxl.tensor.Variable.shape_on_host",
+    "popxl.tensor.Variable.retrieval_mode",
+    "popxl.tensor.Variable.replica_grouping",
+)
 @pytest.mark.parametrize("mode", ["one_per_group", "all_replicas"])
 @pytest.mark.parametrize("assignment", ["0000", "0011", "0101", "0110", "0123"])
 def test_variables_of_groups(assignment, mode):
