@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 LIMITS = {".cc": 800, ".py": 800, ".h": 400}
-# Modules that programs import by these names.
+# Names that PopXL published.
 PUBLISHED = {"popxl/utils.py", "popxl/ops/utils.py", "popxl/ops/var_updates/utils.py"}
 
 
