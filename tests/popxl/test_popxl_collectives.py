@@ -304,7 +304,7 @@ def test_reductions_over_ipus_and_their_gradients():
                 assert graph.outputs[i].name == f"all_reduce_out_{i}"
                 out(f"{name} {i}", call.outputs[i], i)
                 out(f"{name} gradient {i}", gradients[i], i)
-        for op, reduction in REDUCTIONS.items():
+        for op in REDUCTIONS:
             out(f"{op} 0", collectives.all_reduce(given[:2], op=op)[0], 0)
     with popxl.Session(ir, "ipu_model") as session:
         results = session.run()

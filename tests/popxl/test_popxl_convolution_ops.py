@@ -204,7 +204,6 @@ def max_pool(x, kernel, stride=1, pads=None, dilation=1, ceil=False):
 
 def mean_pool(x, kernel, stride=None, pads=None, dilation=1):
     """Sum over count, by convolutions with ones."""
-    n = x.ndim - 2
     ones = np.ones((x.shape[1], 1, *kernel), x.dtype)
     options = {"stride": stride or 1, "padding": pads, "dilation": dilation, "groups": x.shape[1]}
     return conv(x, ones, **options) / conv(np.ones_like(x), ones, **options)

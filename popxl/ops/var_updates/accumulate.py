@@ -1,7 +1,7 @@
 """Accumulators. All overwrite `t` and give another tensor in its memory. `X` has the shape of `t` and is converted to its
 dtype, in which they compute; shapes are checked when a Session is built. A factor is a number or a tensor of shape ()."""
 
-from typing import Any, Dict, Optional, Union
+from typing import Any, Optional, Union
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -139,8 +139,8 @@ def accumulator_scale_(t: Tensor, f: Union[float, Tensor]) -> Tensor:
     graph = _context.graph
     check_in_graph(graph, t=t)
     check_operands(graph, t=t, f=f)
-    inputs: Dict[int, Tensor] = {0: t}
-    attributes: Dict[str, Any] = {}
+    inputs: dict[int, Tensor] = {0: t}
+    attributes: dict[str, Any] = {}
     place_factor(f, 2, "factor", inputs, attributes)
     return create("AccumulatorScale", inputs, (f"accumulator_scale__{t.name}",), attributes)[0]
 
@@ -189,7 +189,7 @@ def sparse_accumulate_(
     check_in_graph(graph, t=t, X=X, indices=indices)
     check_operands(graph, t=t, X=X, indices=indices, f=f, W=W)
     inputs = {0: t, 1: X, 3: indices}
-    attributes: Dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
+    attributes: dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
     place_factor(f, 2, "factor", inputs, attributes)
     if W is not None:
         inputs[4] = W

@@ -1,6 +1,6 @@
 """What Adam and its relatives subtract from a weight."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -39,8 +39,8 @@ def _updater(
         beta2=beta2,
         epsilon=epsilon,
     )
-    inputs: Dict[int, Tensor] = {1: first, 2: second}
-    attributes: Dict[str, Any] = {"mode": mode}
+    inputs: dict[int, Tensor] = {1: first, 2: second}
+    attributes: dict[str, Any] = {"mode": mode}
     if weight is not None and _decays(weight_decay):
         inputs[0] = weight
         place_factor(weight_decay, 4, "wd", inputs, attributes)

@@ -1,6 +1,6 @@
 """The step of LAMB, with its trust ratio."""
 
-from typing import Any, Dict
+from typing import Any
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -40,7 +40,7 @@ def adam_var_update(
     check_in_graph(graph, t=t, x=x, r1=r1, r2=r2)
     check_operands(graph, t=t, x=x, r1=r1, r2=r2, learning_rate=learning_rate, max_weight_norm=max_weight_norm)
     inputs = {0: t, 1: x, 2: r1, 3: r2}
-    attributes: Dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     place_factor(learning_rate, 4, "lr", inputs, attributes)
     place_factor(max_weight_norm, 5, "mwn", inputs, attributes)
     return create("AdamVarUpdate", inputs, ("adam_var_update_out",), attributes)[0]
