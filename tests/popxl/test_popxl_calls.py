@@ -27,6 +27,7 @@ def values(ir, *tensors):
 
 
 @pytest.mark.shows("popxl.ops.call")
+@pytest.mark.edge("29.7")
 def test_what_feeds_an_input(ir):
     with ir.main_graph:
         x = popxl.variable(1.0, name="x")
@@ -89,6 +90,15 @@ def test_what_a_call_refuses(ir):
 
 @pytest.mark.shows(
     "popxl.ops.CallSiteInfo", "popxl.ops.CallSiteInfo.graph_to_parent", "popxl.ops.CallSiteInfo.parent_to_graph"
+)
+@pytest.mark.shows(
+    "popxl.ops.CallSiteInfo.called_graph",
+    "popxl.ops.CallSiteInfo.inputs",
+    "popxl.ops.CallSiteInfo.outputs",
+    "popxl.ops.CallSiteInfo.parent_input",
+    "popxl.ops.CallSiteInfo.parent_output",
+    "popxl.ops.CallSiteInfo.graph_to_parent_input_index",
+    "popxl.ops.CallSiteInfo.parent_to_graph_input_index",
 )
 def test_infos_of_calls(ir):
     with ir.main_graph:
@@ -159,6 +169,9 @@ def test_writes_by_reference_in_a_loop(ir):
 
 
 @pytest.mark.shows("popxl.ops.repeat_with_info")
+@pytest.mark.shows(
+    "popxl.ops.CallSiteInfo.graph_to_parent_output_index", "popxl.ops.CallSiteInfo.parent_to_graph_output_index"
+)
 def test_infos_of_loops(ir):
     with ir.main_graph:
         x, y = popxl.variable(1.0, name="x"), popxl.variable(2.0, name="y")

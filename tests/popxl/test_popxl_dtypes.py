@@ -29,6 +29,25 @@ NAMES = [
 
 @pytest.mark.shows(*(f"popxl.{name}" for name in NAMES), "popxl.dtype", "popxl.dtype.from_name", "popxl.dtype.as_dtype")
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.shows(
+    "popxl.dtype.name",
+    "popxl.bool",
+    "popxl.int8",
+    "popxl.int16",
+    "popxl.int32",
+    "popxl.int64",
+    "popxl.uint8",
+    "popxl.uint16",
+    "popxl.uint32",
+    "popxl.uint64",
+    "popxl.float16",
+    "popxl.float8_143",
+    "popxl.float8_152",
+    "popxl.float32",
+    "popxl.float64",
+    "popxl.complex64",
+    "popxl.complex128",
+)
 def test_each_type_is_found_by_all_its_forms(name):
     t = getattr(popxl, name)
     assert t.name == name and repr(t) == f"popxl.dtypes.{name}"
@@ -39,6 +58,9 @@ def test_each_type_is_found_by_all_its_forms(name):
 
 
 @pytest.mark.shows("popxl.half", "popxl.float", "popxl.double")
+@pytest.mark.shows(
+    "popxl.dtype.is_complex", "popxl.dtype.is_int", "popxl.dtype.is_floating_point", "popxl.dtype.is_signed"
+)
 def test_what_the_types_are():
     kinds = {t: (t.is_int, t.is_floating_point, t.is_signed, t.is_complex) for t in dtypes._STR_TO_POPXL.values()}
     assert kinds[popxl.bool] == (False, False, False, False)
@@ -75,6 +97,7 @@ def test_types_of_torch():
 
 
 @pytest.mark.shows("popxl.utils.to_numpy")
+@pytest.mark.shows("popxl.utils.downcast_np_dtypes")
 def test_host_arrays():
     assert utils.to_numpy([1.5]).dtype == np.float32 and utils.to_numpy(3).dtype == np.int32
     assert utils.to_numpy([1.5], downcast=False).dtype == np.float64
@@ -118,6 +141,7 @@ def test_tables():
 @pytest.mark.shows(
     "popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64"
 )
+@pytest.mark.shows("popxl.random_seed.create_seeds", "popxl.random_seed.MAX_UINT64")
 def test_seeds():
     from popxl import random_seed
 
@@ -158,6 +182,7 @@ def test_lists_of_types():
     "popxl.TileSet",
     "popxl.ExecutionContext",
 )
+@pytest.mark.shows("popxl.TensorLocation.storage", "popxl.TensorLocation.replicated_tensor_sharding")
 def test_locations_and_enums():
     at = popxl.TensorLocation()
     assert at.storage is popxl.TensorStorage.OnChip

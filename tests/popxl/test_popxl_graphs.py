@@ -57,6 +57,14 @@ def test_replication_and_options(ir):
 
 
 @pytest.mark.shows("popxl.Graph", "popxl.Ir.create_empty_graph", "popxl.graph_input", "popxl.graph_output")
+@pytest.mark.shows(
+    "popxl.Graph.name",
+    "popxl.Graph.id",
+    "popxl.Graph.ir",
+    "popxl.Graph.main_graph",
+    "popxl.Graph.inputs_by_name",
+    "popxl.Graph.outputs",
+)
 def test_empty_graphs(ir):
     g, h = ir.create_empty_graph(), ir.create_empty_graph("mine")
     assert (g.id, h.name) == ("graph_subgraph(0)", "mine_subgraph(1)")
@@ -139,6 +147,7 @@ def test_tracing_of_arguments(ir):
     assert g.inputs[0].spec == t.spec and g.outputs == (g.inputs[0],)
 
 
+@pytest.mark.edge("29.17")
 def test_tracing_by_reference_of_starred_arguments(ir):
     def starred(*ts: popxl.TensorByRef, **named: popxl.TensorByRef):
         pass
@@ -198,6 +207,7 @@ def test_what_tracing_refuses(ir):
         popxl.gcg()  # no failed trace left its graph current
 
 
+@pytest.mark.edge("29.28")
 def test_results_of_tracing(ir):
     explicit = ir.create_graph(lambda x: (popxl.graph_output(x), x + 1)[1], SPEC)
     assert explicit.outputs[0] is explicit.inputs[0] and len(explicit.outputs) == 2
@@ -220,6 +230,14 @@ def test_specs():
     "popxl.HostToDeviceStream",
     "popxl.DeviceToHostStream",
     "popxl.d2h_stream",
+)
+@pytest.mark.shows(
+    "popxl.streams.Stream",
+    "popxl.HostToDeviceStream.dtype",
+    "popxl.HostToDeviceStream.shape",
+    "popxl.HostToDeviceStream.spec",
+    "popxl.HostToDeviceStream.tensor_id",
+    "popxl.DeviceToHostStream.tensor_id",
 )
 def test_streams(ir):
     with ir.main_graph:

@@ -20,6 +20,9 @@ def ir():
     "popxl.RemoteBuffer.set_remote_buffer_info",
     "popxl.RemoteBuffer.validate_tensor_matches_buffer",
 )
+@pytest.mark.shows(
+    "popxl.RemoteBuffer.remote_buffer_id", "popxl.RemoteBuffer.tensor_shape", "popxl.RemoteBuffer.tensor_dtype"
+)
 def test_buffers(ir):
     with pytest.raises(RuntimeError, match="current graph"):
         popxl.remote_buffer((2,), popxl.float32)

@@ -19,6 +19,12 @@ from popxl import ops
         (1, 1, "01234567", "00000000"),
     ],
 )
+@pytest.mark.shows(
+    "popxl.ReplicaGrouping.stride",
+    "popxl.ReplicaGrouping.group_size",
+    "popxl.ReplicaGrouping.num_groups",
+    "popxl.ReplicaGrouping.is_const",
+)
 def test_assignments(stride, size, assignment, transposed):
     ir = popxl.Ir(replication=8)
     rg = ir.replica_grouping(stride, size)
@@ -34,6 +40,7 @@ def test_assignments(stride, size, assignment, transposed):
     "popxl.ReplicaGrouping.const_rg",
     "popxl.ReplicaGrouping.to_device_map",
 )
+@pytest.mark.shows("popxl.ReplicaGrouping.to_host_map")
 def test_groupings_that_are_not_constant():
     ir = popxl.Ir(replication=8)
     rg = ir.replica_grouping_from_assignments([0, 0, 1, 1, 0, 0, 1, 1])
@@ -74,6 +81,7 @@ def test_errors_of_groupings():
 )
 @pytest.mark.parametrize("mode", ["one_per_group", "all_replicas"])
 @pytest.mark.parametrize("assignment", ["0000", "0011", "0101", "0110", "0123"])
+@pytest.mark.shows("popxl.tensor.Variable.shape_on_replica")
 def test_variables_of_groups(assignment, mode):
     ir = popxl.Ir(replication=4)
     groups = [int(c) for c in assignment]

@@ -34,6 +34,13 @@ def values(ir, *tensors):
     "popxl.Tensor.strides",
     "popxl.Tensor.spec",
 )
+@pytest.mark.shows(
+    "popxl.Tensor.ir",
+    "popxl.Tensor.in_sync_with_ipu",
+    "popxl.Tensor.location_info",
+    "popxl.Tensor.__eq__",
+    "popxl.Tensor.__hash__",
+)
 def test_properties(ir):
     with ir.main_graph:
         x = popxl.variable(np.zeros((2, 3), np.float16), name="bob")
@@ -54,6 +61,9 @@ def test_properties(ir):
             cls()
 
 
+@pytest.mark.shows(
+    "popxl.Tensor.T", "popxl.Tensor.T_", "popxl.Tensor.transpose", "popxl.Tensor.flatten", "popxl.Tensor.detach"
+)
 def test_operators(ir):
     a, b = np.float32([[1, 2], [3, 4]]), np.float32([[2, 2], [5, 0.5]])
     with ir.main_graph:
@@ -164,6 +174,7 @@ def test_integers_out_of_range_are_refused(ir):
 
 
 @pytest.mark.shows("popxl.variable", "popxl.constant")
+@pytest.mark.shows("popxl.tensor.Variable", "popxl.tensor.Constant")
 def test_creation(ir):
     with ir.main_graph:
         for make, cls in ((popxl.variable, Variable), (popxl.constant, Constant)):
@@ -236,6 +247,7 @@ def test_counts_of_ops_and_tensors(ir):
 
 
 @pytest.mark.shows("popxl.tensor.host_tensor_types", "popxl.tensor.TensorLike")
+@pytest.mark.shows("popxl.tensor.ScalarType", "popxl.tensor.HostTensor", "popxl.tensor.HostScalarTensor")
 def test_type_aliases():
     from popxl import tensor
 
