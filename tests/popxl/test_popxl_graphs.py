@@ -215,7 +215,6 @@ def test_results_of_tracing(ir):
     assert len(ir.create_graph(lambda x: (t for t in (x, x)), SPEC).outputs) == 2
 
 
-@pytest.mark.shows("popxl.TensorSpec.to_dict", "popxl.TensorSpec.to_tuple")
 def test_specs():
     spec = popxl.TensorSpec([2, 3], popxl.float16)
     assert spec == {"shape": (2, 3), "dtype": popxl.float16, "meta_shape": ()} and len(spec) == 3
