@@ -1,8 +1,7 @@
 """Convolutions."""
 
-from typing import Any, Dict, Iterable, Optional, Sequence, Tuple
-
-from typing_extensions import Literal, get_args
+from typing import Any, Literal, Optional, get_args
+from collections.abc import Iterable, Sequence
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -23,10 +22,10 @@ def _attributes(
     available_memory_proportions: Optional[Iterable[float]],
     partials_types: Optional[Iterable[Any]],
     enable_conv_dithering: Optional[Iterable[int]],
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     if pad_type not in _PAD_TYPES:
         raise ValueError(f"pad_type is {pad_type!r}: it is one of {', '.join(map(repr, _PAD_TYPES))}.")
-    attributes: Dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "strides": list(stride),
         "pads": list(padding),
         "dilations": list(dilation),
@@ -52,7 +51,7 @@ def _partials(kind: Any) -> str:
     return word
 
 
-def _check(t: Tensor, weight: Tensor, log2_scale: Optional[Tensor] = None) -> Dict[int, Tensor]:
+def _check(t: Tensor, weight: Tensor, log2_scale: Optional[Tensor] = None) -> dict[int, Tensor]:
     graph = _context.graph
     if log2_scale is None:
         check_in_graph(graph, t=t, weight=weight)
@@ -67,9 +66,9 @@ def _check(t: Tensor, weight: Tensor, log2_scale: Optional[Tensor] = None) -> Di
 def conv(
     t: Tensor,
     weight: Tensor,
-    stride: Tuple[int, ...] = (1, 1),
-    padding: Tuple[int, ...] = (0, 0, 0, 0),
-    dilation: Tuple[int, ...] = (1, 1),
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
     pad_type: PadType = "not_set",
     available_memory_proportions: Optional[Iterable[float]] = None,
@@ -116,9 +115,9 @@ def conv_pow2scaled(
     t: Tensor,
     weight: Tensor,
     log2_scale: Tensor,
-    stride: Tuple[int, ...] = (1, 1),
-    padding: Tuple[int, ...] = (0, 0, 0, 0),
-    dilation: Tuple[int, ...] = (1, 1),
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
     pad_type: PadType = "not_set",
     available_memory_proportions: Optional[Iterable[float]] = None,
@@ -146,13 +145,13 @@ def conv_pow2scaled(
 def conv_transpose(
     t: Tensor,
     weight: Tensor,
-    stride: Tuple[int, ...] = (1, 1),
-    padding: Tuple[int, ...] = (0, 0, 0, 0),
-    dilation: Tuple[int, ...] = (1, 1),
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
     pad_type: PadType = "not_set",
-    output_padding: Tuple[int, ...] = (),
-    output_shape: Tuple[int, ...] = (),
+    output_padding: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
     available_memory_proportions: Optional[Iterable[float]] = None,
     partials_types: Optional[Iterable[str]] = None,
     enable_conv_dithering: Optional[Iterable[int]] = None,
@@ -198,13 +197,13 @@ def conv_transpose_pow2scaled(
     t: Tensor,
     weight: Tensor,
     log2_scale: Tensor,
-    stride: Tuple[int, ...] = (1, 1),
-    padding: Tuple[int, ...] = (0, 0, 0, 0),
-    dilation: Tuple[int, ...] = (1, 1),
+    stride: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
     groups: int = 1,
     pad_type: PadType = "not_set",
-    output_padding: Tuple[int, ...] = (),
-    output_shape: Tuple[int, ...] = (),
+    output_padding: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
     available_memory_proportions: Optional[Iterable[float]] = None,
     enable_conv_dithering: Optional[Iterable[int]] = None,
 ) -> Tensor:

@@ -1,8 +1,6 @@
 """Resizing."""
 
-from typing import Tuple
-
-from typing_extensions import Literal, get_args
+from typing import Literal, get_args
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -23,7 +21,7 @@ _WORDS = {
 
 def interpolate(
     t: Tensor,
-    scale_factor: Tuple[float, ...] = (1.0, 1.0, 1.0, 1.0),
+    scale_factor: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0),
     mode: InterpolateType = "nearest",
     nearest_mode: NearestType = "round_prefer_floor",
     coordinate_transformation_mode: CoordinateTransformationType = "half_pixel",

@@ -1,6 +1,6 @@
 """Matrix products."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -55,7 +55,7 @@ def matmul(
     graph = _context.graph
     check_in_graph(graph, lhs=lhs, rhs=rhs)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs)
-    attributes: Dict[str, Any] = {"partialsType": _partials(graph, partials_type)}
+    attributes: dict[str, Any] = {"partialsType": _partials(graph, partials_type)}
     if available_memory_proportion is not None:
         attributes["availableMemoryProportion"] = float(available_memory_proportion)
     if output_type is not None:
@@ -100,7 +100,7 @@ def matmul_pow2scaled(
     check_in_graph(_context.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
     check_float8(log2_scale, lhs=lhs, rhs=rhs)
-    attributes: Dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}
+    attributes: dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}
     if available_memory_proportion is not None:
         attributes["availableMemoryProportion"] = float(available_memory_proportion)
     return create("MatMul", {0: lhs, 1: rhs, 2: log2_scale}, ("matmul_pow2scaled_out",), attributes)[0]

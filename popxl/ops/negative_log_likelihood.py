@@ -1,6 +1,6 @@
 """Losses by class."""
 
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Optional, Union
 
 from popxl._impl import facade
 from popxl._impl.build import create
@@ -10,7 +10,7 @@ from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor, constant
 
 _REDUCTIONS = {"mean": "Mean", "sum": "Sum", "none": "NoReduction"}  # names of popart's ReductionType
-REDUCTION_TYPE: Dict[str, Any]
+REDUCTION_TYPE: dict[str, Any]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,10 +20,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__} has no attribute {name}")
 
 
-def _attributes(reduction: str, ignore_index: Optional[int]) -> Dict[str, Any]:
+def _attributes(reduction: str, ignore_index: Optional[int]) -> dict[str, Any]:
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction is {reduction!r}: it is one of {', '.join(map(repr, _REDUCTIONS))}.")
-    attributes: Dict[str, Any] = {"reduction": reduction}
+    attributes: dict[str, Any] = {"reduction": reduction}
     if ignore_index is not None:
         attributes["ignoreIndex"] = int(ignore_index)
     return attributes
@@ -64,7 +64,7 @@ def nll_loss_with_softmax_grad(
     loss_grad: Union[float, Tensor] = 1,
     ignore_index: Optional[int] = None,
     reduction: str = "mean",
-) -> Tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """`nll_loss` of `probs` = softmax(x), and the gradient for x: (probs - one_hot(labels)) * loss_grad, over the number
     of labels that count for a mean.
 

@@ -1,6 +1,6 @@
 """Pools."""
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -9,11 +9,11 @@ from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
 _PAD_TYPES = {word: word for word in ("not_set", "same_upper", "same_lower", "valid")}
-Sizes = Optional[Tuple[int, ...]]
+Sizes = Optional[tuple[int, ...]]
 
 
 def _attributes(
-    kernel_size: Tuple[int, ...],
+    kernel_size: tuple[int, ...],
     stride: Sizes,
     padding: Sizes,
     out_pads: Sizes,
@@ -21,7 +21,7 @@ def _attributes(
     in_dilations: Sizes,
     auto_pad: str,
     ceil_mode: bool,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     return {
         "kernelShape": list(kernel_size),
         "strides": list(stride or ()),
@@ -36,7 +36,7 @@ def _attributes(
 
 def average_pool(
     t: Tensor,
-    kernel_size: Tuple[int, ...],
+    kernel_size: tuple[int, ...],
     stride: Sizes = None,
     padding: Sizes = None,
     out_pads: Sizes = None,
@@ -74,7 +74,7 @@ def average_pool(
 
 def max_pool(
     t: Tensor,
-    kernel_size: Tuple[int, ...],
+    kernel_size: tuple[int, ...],
     stride: Sizes = None,
     padding: Sizes = None,
     out_pads: Sizes = None,

@@ -1,6 +1,6 @@
 """Printing while the program runs."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -52,7 +52,7 @@ def print_tensor(
     for name, text in (("separator", separator), ("open_bracket", open_bracket), ("close_bracket", close_bracket)):
         if len(text) != 1:
             raise ValueError(f"{name} is {text!r}: it is one character.")
-    attributes: Dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "title": f"print_{t.name}" if title is None else title,
         "printSelf": bool(print_self),
         "printGradient": bool(print_gradient),

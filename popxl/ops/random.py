@@ -1,6 +1,6 @@
 """Random tensors."""
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from popxl._impl.build import create
 from popxl.context import _context

@@ -1,6 +1,6 @@
 """Seeds made of seeds."""
 
-from typing import Tuple, Union
+from typing import Union
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -40,7 +40,7 @@ def create_random_seed(seed: Tensor, modifier: Union[int, Tensor]) -> Tensor:
     return create("ModifyRandomSeed", {0: seed, 1: modifier}, ("modified_seed",))[0]
 
 
-def split_random_seed(seed: Tensor, n: int = 2) -> Tuple[Tensor, ...]:
+def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     """`n` seeds that follow from one.
 
     Args:

@@ -1,6 +1,6 @@
 """Regions of images."""
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from popxl._impl.build import create
 from popxl.context import _context

@@ -230,7 +230,7 @@ def test_the_step_of_lamb_has_its_trust_ratio():
             vu.adam_var_update(v.of(name, w), update, *arguments)
     after = v.after()
     ratios = {"limited": 0.25 / np.sqrt(norm_x), "limited by a tensor": 0.25 / np.sqrt(norm_x)}
-    ratios.update({name: 1.0 for name in ("no weight", "no update", "limit of 0")})
+    ratios.update(dict.fromkeys(("no weight", "no update", "limit of 0"), 1.0))
     for name, value in after.items():
         rate = 1.0 if name == "neither given" else 0.1
         np.testing.assert_allclose(value, w - rate * ratios.get(name, ratio) * x, rtol=1e-5, err_msg=name)

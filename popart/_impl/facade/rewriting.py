@@ -272,20 +272,23 @@ _IN_PLACE = {
 }
 
 
+def _is_read_once(tensor: Any, fixed: set[int]) -> bool:
+    """Is the tensor read by one input of one op, nobody's value, and so is what shares its memory?"""
+    if tensor.number in fixed or tensor.tensorType() is not TensorType["ActGrad"] or tensor.isGraphOutput():
+        return False
+    if tensor.consumers.getTotal() != 1:
+        return False
+    if not tensor.hasProducer():
+        return True
+    producer = tensor.getProducer()
+    shared = [t for i, t in producer.getInputIndexMap().items() if producer.views_input(i) or producer.modifiesIndex(i)]
+    return all(_is_read_once(t, fixed) for t in shared)
+
+
 def _may_overwrite(op: Any, index: int, fixed: set[int]) -> bool:
-    """Is the operand of the type of the result, read by nothing else, in no other tensor's memory, and nobody's value?"""
-    tensor, output = op.inTensor(index), op.outTensor(0)
-    if tensor.info != output.info or tensor.number in fixed:
-        return False
-    if list(op.core.op_inputs(op.id).values()).count(tensor.number) > 1 or len(tensor.consumers.getOps()) > 1:
-        return False
-    if tensor.tensorType() is not TensorType["ActGrad"] or tensor.isGraphOutput():
-        return False
-    if tensor.hasProducer():
-        producer = tensor.getProducer()
-        shares = any(producer.views_input(i) or producer.modifiesIndex(i) for i in producer.getInputIndexMap())
-        return not shares
-    return True
+    """Is the operand of the type of the result, and does no other op see it?"""
+    tensor = op.inTensor(index)
+    return tensor.info == op.outTensor(0).info and _is_read_once(tensor, fixed)
 
 
 def _fixed_inputs(graph: Any) -> set[int]:

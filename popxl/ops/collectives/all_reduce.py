@@ -1,6 +1,7 @@
 """Reductions over the IPUs of a replica."""
 
-from typing import Iterable, List, Optional
+from typing import Optional
+from collections.abc import Iterable
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -10,7 +11,7 @@ from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
 
-def _all_reduce(ts: List[Tensor], ipus: Optional[List[int]], op: str, form: str) -> List[Tensor]:
+def _all_reduce(ts: list[Tensor], ipus: Optional[list[int]], op: str, form: str) -> list[Tensor]:
     ts = list(ts)
     check_in_graph(_context.graph, **{f"ts[{i}]": t for i, t in enumerate(ts)})
     check_reduction(op)
@@ -29,14 +30,14 @@ def _all_reduce(ts: List[Tensor], ipus: Optional[List[int]], op: str, form: str)
     return list(create("AllReduce", dict(enumerate(ts)), stems, attributes))
 
 
-def _ipus_of(ts: Iterable[Tensor]) -> List[int]:
+def _ipus_of(ts: Iterable[Tensor]) -> list[int]:
     try:
         return [t.ipu for t in ts]
     except UndefinedValue as error:
         raise ValueError(f"The ipus are not given and one is not known. {error}") from error
 
 
-def all_reduce(ts: List[Tensor], ipus: Optional[List[int]] = None, op: CollectiveOps = "add") -> List[Tensor]:
+def all_reduce(ts: list[Tensor], ipus: Optional[list[int]] = None, op: CollectiveOps = "add") -> list[Tensor]:
     """One tensor on each of several IPUs of a replica: every IPU gets the reduction of all.
 
     Args:
@@ -58,8 +59,8 @@ def all_reduce(ts: List[Tensor], ipus: Optional[List[int]] = None, op: Collectiv
 
 
 def all_reduce_identical_inputs(
-    ts: List[Tensor], ipus: Optional[List[int]] = None, op: CollectiveOps = "add"
-) -> List[Tensor]:
+    ts: list[Tensor], ipus: Optional[list[int]] = None, op: CollectiveOps = "add"
+) -> list[Tensor]:
     """The identity on tensors that are promised to be equal; its gradient is `all_reduce`.
 
     Args:
@@ -78,8 +79,8 @@ def all_reduce_identical_inputs(
 
 
 def all_reduce_identical_grad_inputs(
-    ts: List[Tensor], ipus: Optional[List[int]] = None, op: CollectiveOps = "add"
-) -> List[Tensor]:
+    ts: list[Tensor], ipus: Optional[list[int]] = None, op: CollectiveOps = "add"
+) -> list[Tensor]:
     """`all_reduce` where the gradients of the results are promised to be equal: its gradient is the identity.
 
     Args:

@@ -1,8 +1,6 @@
 """What collectives share: names of reductions, and groups."""
 
-from typing import Any, Dict, Optional
-
-from typing_extensions import Literal
+from typing import Any, Literal, Optional
 
 from popxl._impl import facade
 from popxl.replica_grouping import ReplicaGrouping
@@ -34,7 +32,7 @@ def check_reduction(op: str) -> str:
     return op
 
 
-def group_attributes(ir: Any, group: Optional[ReplicaGrouping]) -> Dict[str, Any]:
+def group_attributes(ir: Any, group: Optional[ReplicaGrouping]) -> dict[str, Any]:
     """Attributes of an op over `group`; None: all replicas.
 
     Raises:

@@ -1,6 +1,6 @@
 """A shard or a slice for each replica of a group."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
@@ -10,7 +10,7 @@ from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 
 
-def _scatter(t: Tensor, stem: str, op: str, is_shard: bool, group: Dict[str, Any]) -> Tensor:
+def _scatter(t: Tensor, stem: str, op: str, is_shard: bool, group: dict[str, Any]) -> Tensor:
     attributes = {"op": op, "configureOutputForReplicatedTensorSharding": bool(is_shard), **group}
     return create("ReplicatedReduceScatter", {0: t}, (stem,), attributes)[0]
 

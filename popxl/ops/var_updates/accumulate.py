@@ -1,20 +1,17 @@
 """Accumulators. All overwrite `t` and give another tensor in its memory. `X` has the shape of `t` and is converted to its
 dtype, in which they compute; shapes are checked when a Session is built. A factor is a number or a tensor of shape ()."""
 
-from typing import Any, Dict, Optional, Union
+from typing import Any, Optional, Union
 
 from popxl._impl.build import create
 from popxl.context import _context
 from popxl.dtypes import float32
-from popxl.ops.utils import check_in_graph
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor, constant
 
 
 def _accumulate(t: Tensor, X: Tensor, kind: str, f: Factor, stem: str) -> Tensor:
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X)
-    check_operands(graph, t=t, X=X, f=f)
+    check_operands(_context.graph, {"t": t, "X": X}, f=f)
     inputs, attributes = {0: t, 1: X}, {"accumulationType": kind}
     place_factor(f, 2, "factor", inputs, attributes)
     return create("Accumulate", inputs, (f"{stem}__{t.name}",), attributes)[0]
@@ -74,10 +71,8 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Union[float, Tensor]) -> Tensor
     Example:
         >>> ops.var_updates.accumulate_mean_(mean, x, step)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X)
-    check_operands(graph, t=t, X=X, step=step)
     if not isinstance(step, Tensor):
+        check_operands(_context.graph, {"t": t, "X": X})
         step = constant(step, float32, "step")
     return _accumulate(t, X, "Mean", step, "accumulate_mean")
 
@@ -136,11 +131,9 @@ def accumulator_scale_(t: Tensor, f: Union[float, Tensor]) -> Tensor:
     Example:
         >>> ops.var_updates.accumulator_scale_(momentum, 0.9)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t)
-    check_operands(graph, t=t, f=f)
-    inputs: Dict[int, Tensor] = {0: t}
-    attributes: Dict[str, Any] = {}
+    check_operands(_context.graph, {"t": t}, f=f)
+    inputs: dict[int, Tensor] = {0: t}
+    attributes: dict[str, Any] = {}
     place_factor(f, 2, "factor", inputs, attributes)
     return create("AccumulatorScale", inputs, (f"accumulator_scale__{t.name}",), attributes)[0]
 
@@ -185,11 +178,9 @@ def sparse_accumulate_(
     Example:
         >>> ops.var_updates.sparse_accumulate_(table_gradient, rows, tokens)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X, indices=indices)
-    check_operands(graph, t=t, X=X, indices=indices, f=f, W=W)
+    check_operands(_context.graph, {"t": t, "X": X, "indices": indices}, f=f, W=W)
     inputs = {0: t, 1: X, 3: indices}
-    attributes: Dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
+    attributes: dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
     place_factor(f, 2, "factor", inputs, attributes)
     if W is not None:
         inputs[4] = W

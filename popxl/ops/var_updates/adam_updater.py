@@ -1,10 +1,9 @@
 """What Adam and its relatives subtract from a weight."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
-from popxl.ops.utils import check_in_graph
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor
 
@@ -24,14 +23,11 @@ def _updater(
     beta2: Factor,
     epsilon: Factor,
 ) -> Tensor:
-    graph = _context.graph
-    check_in_graph(graph, acc_first_order=first, acc_second_order=second)
     if _decays(weight_decay) and weight is None:
         raise ValueError("weight_decay needs the weight: give it as weight.")
     check_operands(
-        graph,
-        acc_first_order=first,
-        acc_second_order=second,
+        _context.graph,
+        {"acc_first_order": first, "acc_second_order": second},
         weight=weight,
         time_step=time_step,
         weight_decay=weight_decay,
@@ -39,8 +35,8 @@ def _updater(
         beta2=beta2,
         epsilon=epsilon,
     )
-    inputs: Dict[int, Tensor] = {1: first, 2: second}
-    attributes: Dict[str, Any] = {"mode": mode}
+    inputs: dict[int, Tensor] = {1: first, 2: second}
+    attributes: dict[str, Any] = {"mode": mode}
     if weight is not None and _decays(weight_decay):
         inputs[0] = weight
         place_factor(weight_decay, 4, "wd", inputs, attributes)

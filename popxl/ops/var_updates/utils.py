@@ -1,6 +1,6 @@
 """Factors of updates: a number when the program is built, or a tensor when it runs."""
 
-from typing import Any, Dict, Optional, Union
+from typing import Any, Optional, Union
 
 from popxl._impl import facade
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
@@ -9,7 +9,7 @@ from popxl.tensor import Tensor
 Factor = Optional[Union[float, Tensor]]
 
 
-def handle_optimizer_value(f: Factor, ins: Dict[int, str], index: int) -> Any:
+def handle_optimizer_value(f: Factor, ins: dict[int, str], index: int) -> Any:
     """The `OptimizerValue` of a factor, for custom updates: a tensor is recorded as input `index` in `ins`.
 
     Args:
@@ -24,7 +24,7 @@ def handle_optimizer_value(f: Factor, ins: Dict[int, str], index: int) -> Any:
     return value() if f is None else value(float(f), True)
 
 
-def place_factor(f: Factor, index: int, name: str, inputs: Dict[int, Tensor], attributes: Dict[str, Any]) -> None:
+def place_factor(f: Factor, index: int, name: str, inputs: dict[int, Tensor], attributes: dict[str, Any]) -> None:
     """A tensor becomes input `index`, a number attribute `name`; None is neither."""
     if isinstance(f, Tensor):
         inputs[index] = f
@@ -32,12 +32,15 @@ def place_factor(f: Factor, index: int, name: str, inputs: Dict[int, Tensor], at
         attributes[name] = float(f)
 
 
-def check_operands(graph: Any, **tensors: Any) -> None:
-    """Graph and place of those that are tensors.
+def check_operands(graph: Any, tensors: dict[str, Any], **factors: Any) -> None:
+    """Graph and place of `tensors`, and of those factors that are tensors.
 
     Raises:
+        TypeError: one of `tensors` is no tensor.
         ValueError: one is of another graph, or they are on different IPUs or tile sets.
     """
-    given = {name: t for name, t in tensors.items() if isinstance(t, Tensor)}
-    check_in_graph(graph, **given)
-    check_tensor_ipu_and_tile_set(**given)
+    for name, factor in factors.items():
+        if isinstance(factor, Tensor):
+            tensors[name] = factor
+    check_in_graph(graph, **tensors)
+    check_tensor_ipu_and_tile_set(**tensors)

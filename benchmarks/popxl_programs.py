@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What PopXL costs: importing it, building a graph, and training, beside the same network through poptorch.
+
+    python benchmarks/popxl_programs.py
+
+Training is examples/popxl/train_digits.py: 44 batches of 32 images, Adam, in one run. The same network goes through
+`poptorch.trainingModel` with 44 device iterations. Epochs of both alternate; medians.
+"""
+
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+
+import popxl
+import poptorch
+from popxl import ops
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "popxl"))
+import train_digits  # noqa: E402
+
+BATCHES = 44
+
+
+def import_milliseconds():
+    def once():
+        result = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", "import popxl"], capture_output=True, text=True, cwd=ROOT
+        )
+        return int(re.search(r"\| *(\d+) \| popxl$", result.stderr, re.M)[1]) / 1e3
+
+    return statistics.median(once() for _ in range(5))
+
+
+def building_microseconds(make, count=5000):
+    """Of one op, in a graph in sequence."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        tensor = popxl.variable(np.ones((8, 8), np.float32))
+        start = time.perf_counter()
+        x = tensor
+        for _ in range(count):
+            x = make(x, tensor)
+        return (time.perf_counter() - start) / count * 1e6
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(64, 128), torch.nn.GELU(approximate="tanh"), torch.nn.Linear(128, 10)
+        )
+
+    def forward(self, x, y):
+        return poptorch.identity_loss(torch.nn.functional.cross_entropy(self.layers(x), y.long()), "none")
+
+
+def main():
+    print(f"import popxl                      {import_milliseconds():8.0f} ms")
+    for name, make in (
+        ("ops.add", ops.add),
+        ("ops.matmul", ops.matmul),
+        ("a + b", lambda a, b: a + b),
+        ("ops.gelu", lambda a, _: ops.gelu(a)),
+    ):
+        print(f"building {name:12}             {statistics.median(building_microseconds(make) for _ in range(5)):8.1f} µs an op")
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((BATCHES, 32, 64)).astype(np.float32)
+    y = generator.integers(0, 10, (BATCHES, 32)).astype(np.int32)
+    ir, (images, labels, _), _ = train_digits.training_program(BATCHES, generator)
+    options = poptorch.Options().deviceIterations(BATCHES).showCompilationProgressBar(False)
+    options.outputMode(poptorch.OutputMode.All)
+    net = Net()
+    wrapper = poptorch.trainingModel(net, options, poptorch.optim.Adam(net.parameters(), lr=0.002))
+    tx, ty = torch.from_numpy(x).reshape(-1, 64), torch.from_numpy(y).reshape(-1)
+    times = {"popxl": [], "poptorch": []}
+    with popxl.Session(ir, "ipu_hw") as session:
+        calls = {"popxl": lambda: session.run({images: x, labels: y}), "poptorch": lambda: wrapper(tx, ty)}
+        for call in calls.values():
+            for _ in range(5):
+                call()
+        for _ in range(60):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                times[name].append(time.perf_counter() - start)
+    here, there = (statistics.median(times[name]) * 1e3 for name in ("popxl", "poptorch"))
+    print(f"digits, an epoch of 44 batches    {here:8.2f} ms through popxl, {there:.2f} ms through poptorch: {here / there:.2f}")
+
+
+if __name__ == "__main__":
+    main()
