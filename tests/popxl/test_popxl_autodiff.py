@@ -104,6 +104,7 @@ def test_the_example_of_a_product_and_a_sum():
     assert [t.name for t in g.outputs] == ["add_out", "mul_out"]
 
 
+@pytest.mark.edge("29.13")
 def test_defaults_are_all_outputs_and_all_inputs():
     ir = popxl.Ir()
     g = ir.create_graph(lambda x, y: (x * y, ops.exp(x)), spec(2), spec(2))
@@ -162,6 +163,7 @@ def test_a_constant_that_a_gradient_needs_is_an_output_of_the_forward_graph():
     assert (FWD, "c") in connections(info) and "c" in [t.name for t in g.outputs]
 
 
+@pytest.mark.edge("29.14")
 def test_forward_values_are_inputs_in_order_of_their_ids():
     e = Example()
     names = [t.id for t in e.info.inputs[1:]]

@@ -7,9 +7,24 @@ import popart
 import popxl
 from popxl import dtypes, utils
 
-NAMES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float8_143 float8_152 float16 float32 float64 complex64 complex128"
-).split()
+NAMES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float8_143",
+    "float8_152",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 @pytest.mark.shows(*(f"popxl.{name}" for name in NAMES), "popxl.dtype", "popxl.dtype.from_name", "popxl.dtype.as_dtype")
@@ -32,7 +47,7 @@ def test_what_the_types_are():
     assert kinds[popxl.float8_152] == kinds[popxl.float16] == (False, True, True, False)
     assert kinds[popxl.complex64] == (False, False, True, True)
     assert popxl.half is popxl.float16 and popxl.float is popxl.float32 and popxl.double is popxl.float64
-    assert dtypes._PY_TO_POPXL == {bool: popxl.bool, float: popxl.float32}
+    assert {bool: popxl.bool, float: popxl.float32} == dtypes._PY_TO_POPXL
     assert popxl.dtype.as_dtype(bool) is popxl.bool and popxl.dtype.as_dtype(float) is popxl.float32
     assert popxl.dtype.as_dtype(int) is popxl.int64
 
@@ -100,7 +115,9 @@ def test_tables():
     assert utils.table_to_string([("a", "b"), ("c", "d")], "-", header=False) == "a-b\nc-d\n"
 
 
-@pytest.mark.shows("popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64")
+@pytest.mark.shows(
+    "popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64"
+)
 def test_seeds():
     from popxl import random_seed
 
@@ -125,11 +142,22 @@ def test_lists_of_types():
     from popxl import testing
 
     assert popxl.bool not in testing.get_all_dtypes() and len(testing.get_all_dtypes()) == 15
-    assert set(testing.get_all_int_dtypes(include_signed=False)) == {popxl.uint8, popxl.uint16, popxl.uint32, popxl.uint64}
+    assert set(testing.get_all_int_dtypes(include_signed=False)) == {
+        popxl.uint8,
+        popxl.uint16,
+        popxl.uint32,
+        popxl.uint64,
+    }
     assert popxl.int8 in testing.get_all_int_dtypes(include_unsigned=False)
 
 
-@pytest.mark.shows("popxl.TensorLocation", "popxl.TensorStorage", "popxl.ReplicatedTensorSharding", "popxl.TileSet", "popxl.ExecutionContext")
+@pytest.mark.shows(
+    "popxl.TensorLocation",
+    "popxl.TensorStorage",
+    "popxl.ReplicatedTensorSharding",
+    "popxl.TileSet",
+    "popxl.ExecutionContext",
+)
 def test_locations_and_enums():
     at = popxl.TensorLocation()
     assert at.storage is popxl.TensorStorage.OnChip
@@ -137,7 +165,11 @@ def test_locations_and_enums():
     with pytest.raises(AttributeError):
         at.storage = popxl.TensorStorage.OffChip
     assert popxl.TileSet.IO.value == 1 and popxl.TileSet(0).name == "Compute"
-    assert [c.name for c in popxl.ExecutionContext][:3] == ["Normal", "AccumulateOuterFragment", "WeightsFromHostFragment"]
+    assert [c.name for c in popxl.ExecutionContext][:3] == [
+        "Normal",
+        "AccumulateOuterFragment",
+        "WeightsFromHostFragment",
+    ]
     assert popxl.TensorByRef.__name__ == "TensorByRef"
     with pytest.raises(NotImplementedError):
         popxl.TensorByRef(1)

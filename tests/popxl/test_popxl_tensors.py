@@ -25,7 +25,15 @@ def values(ir, *tensors):
     return [outputs[s] for s in streams]
 
 
-@pytest.mark.shows("popxl.Tensor", "popxl.Tensor.shape", "popxl.Tensor.dtype", "popxl.Tensor.rank", "popxl.Tensor.nelms", "popxl.Tensor.strides", "popxl.Tensor.spec")
+@pytest.mark.shows(
+    "popxl.Tensor",
+    "popxl.Tensor.shape",
+    "popxl.Tensor.dtype",
+    "popxl.Tensor.rank",
+    "popxl.Tensor.nelms",
+    "popxl.Tensor.strides",
+    "popxl.Tensor.spec",
+)
 def test_properties(ir):
     with ir.main_graph:
         x = popxl.variable(np.zeros((2, 3), np.float16), name="bob")
@@ -159,7 +167,12 @@ def test_integers_out_of_range_are_refused(ir):
 def test_creation(ir):
     with ir.main_graph:
         for make, cls in ((popxl.variable, Variable), (popxl.constant, Constant)):
-            for data, dtype in ((True, popxl.bool), (1, popxl.int32), (1.5, popxl.float32), (np.zeros(2), popxl.float32)):
+            for data, dtype in (
+                (True, popxl.bool),
+                (1, popxl.int32),
+                (1.5, popxl.float32),
+                (np.zeros(2), popxl.float32),
+            ):
                 t = make(data)
                 assert type(t) is cls and t.dtype is dtype
             assert make([1.7], popxl.int32, "named").name.startswith("named")

@@ -231,6 +231,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.edge("29.12")
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 @pytest.mark.parametrize("in_place", [False, True])
 def test_patterns_make_simpler_ops_and_change_no_result(name, in_place):

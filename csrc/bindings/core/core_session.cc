@@ -11,13 +11,16 @@ PyObject*& core_error_class() {
 
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
                                       const executable::CompileOptions& options,
-                                      const executable::CacheOptions& cache) {
+                                      const executable::CacheOptions& cache,
+                                      const runtime::RunSettings& run) {
   executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = make();
-    return executable::compile_cached(*module, target::attached_system(), options, cache);
+    return executable::compile_cached(*module, run.device.system(), options, cache);
   });
-  return std::make_unique<CoreSession>(std::move(executable));
+  auto session = std::make_unique<CoreSession>(std::move(executable));
+  session->session().configure(run);
+  return session;
 }
 
 }  // namespace ipu::bindings

@@ -257,6 +257,7 @@ class CoreSession {
 // A session of the module that `make` gives; made and compiled without the interpreter's lock.
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
                                       const executable::CompileOptions& options,
-                                      const executable::CacheOptions& cache = {});
+                                      const executable::CacheOptions& cache = {},
+                                      const runtime::RunSettings& run = {});
 
 }  // namespace ipu::bindings
