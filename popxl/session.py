@@ -118,6 +118,11 @@ class Session:
             self._pb_session.setDevice(self._device)
         if not self._device.tryAttachUntilTimeout():
             raise RuntimeError(f"{self._device!r} cannot be attached.")
+        try:
+            self._pb_session.attach()
+        except popart.popart_exception as error:
+            self._device.detach()
+            raise RuntimeError(f"{self._device!r} cannot be attached: {error}") from error
 
     def __enter__(self) -> "Session":
         """Attaches to the device and takes all variables there; nothing, where the session is attached.
