@@ -243,10 +243,11 @@ class Tensor:
         Raises ValueError when it has no element."""
         if isinstance(value, Tensor):
             return value
-        array = to_numpy(value, dtype or self.dtype, copy=False)
+        kind = dtype or self.dtype
+        array = to_numpy(value, kind, copy=False)
         if raise_on_empty and array.size == 0:
             raise ValueError(f"The operand {value!r} of {self!r} has no element.")
-        return constant(array, dtype or self.dtype)
+        return _constant_of(array, kind, "t")
 
     # --- operators
     def __add__(self, other: Any) -> "Tensor":
@@ -486,22 +487,27 @@ def constant(
     Example:
         >>> half = popxl.constant([0.5, 0.5], popxl.float16, "half")
     """
-    graph = _context.graph
     if dtype is None and getattr(getattr(data, "dtype", None), "names", None) is not None:
+        assert _context.graph is not None  # without one, that is what is wrong
         raise TypeError(
             "popxl.constant takes float8 data only with a dtype: give popxl.float8_143 or popxl.float8_152."
         )
     array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
-    number = (dtype or dtypes._NP_TO_POPXL[array.dtype])._number
-    program = graph._ir._program
-    made = program.unique_id(graph._number, _context._prefix + (name or "t"))
+    return _constant_of(array, dtype or dtypes._NP_TO_POPXL[array.dtype], name or "t")
+
+
+def _constant_of(array: np.ndarray, dtype: dtype_class, name: str) -> Constant:
+    """A constant of the current graph with an array of its dtype."""
+    graph = _context.graph
+    program, number = graph._ir._program, graph._number
+    made = program.unique_id(number, _context._prefix + name)
     try:
-        tensor = program.add_constant(graph._number, made, number, array.view(np.uint8) if array.dtype.names else array)
+        tensor = program.add_constant(number, made, dtype._number, array.view(np.uint8) if array.dtype.names else array)
     except CoreError as error:
         raise popart_error(error) from error
     if _recording.path is not None:
         record_tensor("constant", made)
-    return _of_number(graph._ir, tensor, Constant, graph._number)
+    return _of_number(graph._ir, tensor, Constant, number)
 
 
 def graph_input(
