@@ -51,7 +51,7 @@ def read_popxl_names(path=POPXL):
 
 def is_of_popxl(name):
     """Names of both packages, and rows of the list of sharp edges of PopXL."""
-    return name.split(".")[0] in ("popxl", "popart", "29")
+    return name.split(".")[0] in ("popxl", "popart", "29") or name.startswith("popdist.popart")
 
 
 def read_edges(path=EDGES):

@@ -47,6 +47,7 @@ def test_exceptions_form_a_tree():
 
 
 # --- options
+@pytest.mark.shows("popart.SessionOptions")
 @pytest.mark.shows("popart.VirtualGraphMode")
 def test_options_have_the_published_defaults():
     options = popart.SessionOptions()
@@ -140,6 +141,7 @@ def test_arrays_of_a_run_must_be_contiguous():
 
 
 # --- devices
+@pytest.mark.shows("popart.DeviceInfo")
 @pytest.mark.shows("popart.DeviceManager")
 def test_devices_are_made_by_kind():
     manager = popart.DeviceManager()

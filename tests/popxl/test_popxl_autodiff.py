@@ -62,6 +62,14 @@ class Example:
     "popxl.transforms.GradGraphInfo.fwd_parent_ins_to_grad_parent_outs",
     "popxl.transforms.GradGraphInfo.expected_inputs",
     "popxl.transforms.GradGraphInfo.outputs",
+    "popxl.transforms.GradGraphInfo.inputs",
+    "popxl.transforms.GradGraphInfo.forward_graph",
+    "popxl.transforms.GradGraphInfo.expected_outputs",
+    "popxl.transforms.GradGraphInfo.fwd_graph_ins_to_grad_parent_outs",
+    "popxl.ops.call_with_info",
+    "popxl.ops.CallSiteInfo",
+    "popxl.ops.CallSiteInfo.outputs",
+    "popxl.ops.CallSiteInfo.graph_to_parent",
     "popxl.transforms.GradGraphInfo.graph",
     "popxl.transforms.ExpectedConnection.connection_type",
     "popxl.transforms.ExpectedConnection.fwd_tensor",
@@ -170,6 +178,7 @@ def test_forward_values_are_inputs_in_order_of_their_ids():
     assert names == sorted(names)
 
 
+@pytest.mark.shows("popxl.transforms.GradGraphInfo.graph")
 def test_gradients_of_calls_come_with_those_of_the_callees():
     ir = popxl.Ir()
     with ir.main_graph:

@@ -1,5 +1,6 @@
 #include "bindings/core/program_binding.h"
 
+#include <fmt/core.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
