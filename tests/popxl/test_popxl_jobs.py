@@ -1,5 +1,6 @@
 """PopXL programs that poprun starts several times as one job."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -25,10 +26,12 @@ PROGRAM = """
         out = session.run({x: np.float32([10 * me, 10 * me])})[y]
         assert out.tolist() == [26, 26], out
     assert session.get_tensor_data(v).tolist() == [0, 1, 12, 13]
-    print("instance", me, "is right")
+    print(f"instance {me} is right\\n", end="", flush=True)
 """
 
 
+@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.shows("popxl.Ir.instance_replication_factor")
 def test_two_instances_share_variables_and_meet_in_collectives(tmp_path):
     pytest.importorskip("torch")
@@ -45,7 +48,8 @@ def test_two_instances_share_variables_and_meet_in_collectives(tmp_path):
         sys.executable,
         str(path),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "instance 0 is right" in done.stdout and "instance 1 is right" in done.stdout
 
