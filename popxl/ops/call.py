@@ -1,6 +1,6 @@
 """Calls of graphs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 
 from popxl._impl import facade
@@ -103,18 +103,26 @@ class CallSiteInfo:
         Raises:
             ValueError: it is neither, or nothing is connected there.
         """
+        return self._parents_of([graph_tensor])[0]
+
+    def _parents_of(self, graph_tensors: Iterable[Tensor]) -> list[Tensor]:
+        """`graph_to_parent` of many, in one walk over the inputs and outputs of the call."""
         program, callee = self._ir._program, self.called_graph
-        if isinstance(graph_tensor, Tensor) and graph_tensor._ir is self._ir:
-            op_inputs, op_outputs = program.op_inputs(self._number), program.op_outputs(self._number)
-            for i, number in enumerate(program.inputs(callee._number)):
-                parent = self.graph_to_parent_input_index(i)
-                if number == graph_tensor._number and parent in op_inputs:
-                    return _of_number(self._ir, op_inputs[parent])
-            for i, number in enumerate(program.outputs(callee._number)):
-                parent = self.graph_to_parent_output_index(i)
-                if number == graph_tensor._number and parent in op_outputs:
-                    return _of_number(self._ir, op_outputs[parent])
-        raise ValueError(f"{graph_tensor!r} is neither an input nor an output of {callee!r} with a tensor at the call.")
+        parents: dict[int, int] = {}
+        op_inputs, op_outputs = program.op_inputs(self._number), program.op_outputs(self._number)
+        for i, number in enumerate(program.inputs(callee._number)):
+            if i in op_inputs:
+                parents.setdefault(number, op_inputs[i])
+        offset = self._output_offset
+        for i, number in enumerate(program.outputs(callee._number)):
+            if i - offset in op_outputs:
+                parents.setdefault(number, op_outputs[i - offset])
+        found = []
+        for t in graph_tensors:
+            if not isinstance(t, Tensor) or t._ir is not self._ir or t._number not in parents:
+                raise ValueError(f"{t!r} is neither an input nor an output of {callee!r} with a tensor at the call.")
+            found.append(_of_number(self._ir, parents[t._number]))
+        return found
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """Input of the called graph that a tensor at the op feeds; the first, where it feeds several.

@@ -11,6 +11,10 @@ from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor, _of_number
 
 
+def _is(tensor: Any, number: Optional[int], ir: Any) -> bool:
+    return isinstance(tensor, Tensor) and tensor._ir is ir and tensor._number == number
+
+
 class ConditionalSiteInfo(CallSiteInfo):
     """How the tensors of a `conditional` belong to those of its branches."""
 
@@ -53,7 +57,10 @@ class ConditionalSiteInfo(CallSiteInfo):
         return self._index_of_graph(False, 0 if then_branch else 1, idx)
 
     def is_parent_index_in_then_branch(self, idx: int) -> bool:
-        """Whether input `idx` of the op feeds the then-branch."""
+        """Whether input `idx` of the op feeds the then-branch. Raises IndexError when the op has no such input."""
+        inputs = self._ir._program.op_inputs(self._number)
+        if idx not in inputs:
+            raise IndexError(f"The op has no input {idx}; it has {sorted(inputs)}.")
         return idx in self._ir._program.callee_maps(self._number)[0][0].values()
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
@@ -65,7 +72,7 @@ class ConditionalSiteInfo(CallSiteInfo):
             for branch, graph in enumerate(self.called_graph):
                 for i, number in enumerate(numbers(graph._number)):
                     index = maps[kind][branch].get(i)
-                    if number == getattr(graph_tensor, "_number", None) and index in at_op[kind]:
+                    if _is(graph_tensor, number, self._ir) and index in at_op[kind]:
                         return _of_number(self._ir, at_op[kind][index])
         raise ValueError(
             f"{graph_tensor!r} is neither an input nor an output of {self.called_graph} with a tensor at the op."
@@ -80,7 +87,7 @@ class ConditionalSiteInfo(CallSiteInfo):
         for branch, graph in enumerate(self.called_graph):
             takes = program.inputs(graph._number)
             for own, index in sorted(maps[branch].items()):
-                if at_op.get(index) == getattr(parent_tensor, "_number", -1):
+                if _is(parent_tensor, at_op.get(index), self._ir):
                     return _of_number(self._ir, takes[own])
         raise ValueError(f"{parent_tensor!r} feeds no input of {self.called_graph}.")
 

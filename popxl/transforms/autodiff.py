@@ -129,12 +129,13 @@ class GradGraphInfo:
             >>> bwd = ops.call_with_info(grad.graph, dy, inputs_dict=grad.inputs_dict(fwd))
         """
         self._check_call(fwd_call_info)
-        pairs = zip(self.graph.inputs, self._expected_inputs)
-        return {
-            graph_input: fwd_call_info.graph_to_parent(connection.fwd_tensor)
-            for graph_input, connection in pairs
+        pairs = [
+            (graph_input, connection.fwd_tensor)
+            for graph_input, connection in zip(self.graph.inputs, self._expected_inputs)
             if connection.connection_type is ExpectedConnectionType.Fwd
-        }
+        ]
+        parents = fwd_call_info._parents_of(tensor for _, tensor in pairs)
+        return {graph_input: parent for (graph_input, _), parent in zip(pairs, parents)}
 
     def _check_call(self, fwd_call_info: Any) -> None:
         called = fwd_call_info.called_graph
@@ -156,7 +157,7 @@ class GradGraphInfo:
         """
         self._check_call(fwd_call_info)
         gradients = self.fwd_graph_ins_to_grad_parent_outs(grad_call_info)
-        return {fwd_call_info.graph_to_parent(tensor): gradient for tensor, gradient in gradients.items()}
+        return dict(zip(fwd_call_info._parents_of(gradients), gradients.values()))
 
     def __repr__(self) -> str:
         inputs = "".join(f"\n    {connection}," for connection in self._expected_inputs)

@@ -1,5 +1,7 @@
 """popxl.transforms.autodiff: what gradient graphs consist of, what they need of the forward graph, and their values."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -394,3 +396,49 @@ def test_given_gradient_information_is_returned_too():
     first = transform.apply(ir._pb_ir, a.id)
     both = transform.apply(ir._pb_ir, b.id, [], _ir.OptionalTensors([b.inputs[0].id]), first)
     assert set(both) == {a.id, b.id} and both[_ir.GraphId(a.id)].bwdGraphId == first[_ir.GraphId(a.id)].bwdGraphId
+
+
+@pytest.mark.parametrize("is_looped", [False, True], ids=["more outputs", "computed again"])
+@pytest.mark.shows("popxl.transforms.GradGraphInfo.inputs_dict", "popxl.transforms.autodiff")
+def test_cost_of_a_gradient_grows_linearly(is_looped):
+    def seconds(length):
+        def chain(x):
+            for _ in range(length):
+                x = ops.tanh(x) * 1.0
+            return x
+
+        ir = popxl.Ir()
+        with ir.main_graph:
+            x = popxl.variable(S)
+            graph = ir.create_graph(chain, x)
+            if is_looped:
+                ops.repeat(graph, 2, x)
+            call = ops.call_with_info(graph, x)
+            begin = time.process_time()
+            grad = autodiff(graph)
+            assert (len(grad.inputs_dict(call)) <= 2) == is_looped  # made again: all but input and output of the graph
+            return time.process_time() - begin
+
+    seconds(50)
+    assert min(seconds(2000) for _ in range(2)) < 10 * max(min(seconds(400) for _ in range(2)), 0.03)  # 25 if quadratic
+
+
+@pytest.mark.shows("popxl.ops.conditional_with_info")
+def test_indices_and_tensors_that_a_conditional_does_not_have():
+    ir, other = popxl.Ir(), popxl.Ir()
+    with other.main_graph:
+        strangers = [popxl.variable(0.0) for _ in range(20)]
+    with ir.main_graph:
+        flag, x = popxl.variable(True), popxl.variable(1.0)
+        up, down = ir.create_graph(lambda t: t + 1.0, x), ir.create_graph(lambda t: t - 1.0, x)
+        site = ops.conditional_with_info(flag, up, down, [x], [x])
+    assert [site.is_parent_index_in_then_branch(i) for i in range(3)] == [False, True, False]
+    with pytest.raises(IndexError, match="no input 3"):
+        site.is_parent_index_in_then_branch(3)
+    with pytest.raises(IndexError, match="no input 3"):
+        site.parent_to_graph_input_index(3)
+    for stranger in strangers:  # tensors of another Ir have the same numbers
+        with pytest.raises(ValueError, match="neither an input nor an output"):
+            site.graph_to_parent(stranger)
+        with pytest.raises(ValueError, match="feeds no input"):
+            site.parent_to_graph(stranger)

@@ -40,7 +40,8 @@ class GradGraphMaker {
   void finish_inputs(GradGraphInfo& info, const std::vector<Tensor*>& provided, Stitch stitch);
   bool recomputes(Stitch stitch) const;
   void recompute(bool keep_outputs);
-  Tensor& recomputed(Tensor& forward, std::map<const Tensor*, Tensor*>& made, bool keep_outputs);
+  Tensor& made_again(Tensor& forward, std::map<const Tensor*, Tensor*>& made);
+  void copy_op(const Op& op, std::map<const Tensor*, Tensor*>& made);
   void append_outputs(const std::vector<Tensor*>& values);
 
   Graph& forward_;

@@ -70,18 +70,37 @@ void GradGraphMaker::append_outputs(const std::vector<Tensor*>& values) {
 }
 
 // Values that are no input (nor, with keep_outputs, an output) of the forward graph are made here, by copies of the
-// ops that make them there.
+// ops that make them there: one walk for all of them.
 void GradGraphMaker::recompute(bool keep_outputs) {
-  std::map<const Tensor*, Tensor*> made;
-  const auto wanted = values_;
   const TensorSet inputs = set_of(forward_.inputs), outputs = set_of(forward_.outputs);
-  for (const auto& [id, value] : wanted) {
+  const auto is_given = [&](const Tensor* tensor) {
+    return inputs.contains(tensor) || (keep_outputs && outputs.contains(tensor));
+  };
+  std::map<std::string, std::pair<Tensor*, Tensor*>> wanted;
+  std::vector<Tensor*> open;
+  for (const auto& [id, value] : values_) {
     Tensor* forward = value.first;
-    if (inputs.contains(forward) || (keep_outputs && outputs.contains(forward))) continue;
-    Tensor& again = recomputed(*forward, made, keep_outputs);
-    Tensor* stand_in = values_.at(id).second;
+    if (is_given(forward) || (forward->producer() == nullptr && forward->type != TensorType::kConst))
+      continue;
+    wanted.emplace(id, value);
+    open.push_back(forward);
+  }
+  std::set<const Op*> needed;
+  while (!open.empty()) {
+    Tensor* tensor = open.back();
+    open.pop_back();
+    if (is_given(tensor) || tensor->producer() == nullptr || !needed.insert(tensor->producer()).second)
+      continue;
+    for (const auto& [i, input] : tensor->producer()->inputs()) open.push_back(input);
+  }
+  std::map<const Tensor*, Tensor*> made;
+  if (!needed.empty())
+    for (Op* op : forward_.schedule())
+      if (needed.contains(op)) copy_op(*op, made);
+  for (const auto& [id, value] : wanted) {
+    Tensor& again = made_again(*value.first, made);
+    Tensor* stand_in = value.second;
     values_.erase(id);
-    if (&again == stand_in) continue;
     for (const Tensor::Use use : std::vector<Tensor::Use>(stand_in->uses()))
       use.op->connect_input(use.input, again);
     std::replace(graph_->outputs.begin(), graph_->outputs.end(), stand_in, &again);
@@ -89,50 +108,29 @@ void GradGraphMaker::recompute(bool keep_outputs) {
   }
 }
 
-Tensor& GradGraphMaker::recomputed(Tensor& forward, std::map<const Tensor*, Tensor*>& made,
-                                   bool keep_outputs) {
-  // By the order of the forward graph, so that no path of ops is walked by recursion.
+Tensor& GradGraphMaker::made_again(Tensor& forward, std::map<const Tensor*, Tensor*>& made) {
   if (const auto found = made.find(&forward); found != made.end()) return *found->second;
-  const TensorSet inputs = set_of(forward_.inputs), outputs = set_of(forward_.outputs);
-  std::set<const Op*> needed;
-  std::vector<Tensor*> open{&forward};
-  while (!open.empty()) {
-    Tensor* tensor = open.back();
-    open.pop_back();
-    const bool is_given = inputs.contains(tensor) ||
-                          (keep_outputs && tensor != &forward && outputs.contains(tensor)) ||
-                          made.contains(tensor);
-    if (is_given || tensor->producer() == nullptr || !needed.insert(tensor->producer()).second) continue;
-    for (const auto& [i, input] : tensor->producer()->inputs()) open.push_back(input);
+  if (forward.type != TensorType::kConst) return forward_value(forward);
+  Tensor& copy = graph_->create_tensor(graph_->unique_id(forward.name()), forward.info, TensorType::kConst);
+  copy.constant = forward.constant;
+  made[&forward] = &copy;
+  return copy;
+}
+
+void GradGraphMaker::copy_op(const Op& op, std::map<const Tensor*, Tensor*>& made) {
+  Op& copy = create(op.kind(), op.attributes, op);
+  copy.identifier = op.identifier;
+  copy.callees = op.callees;
+  copy.callee_inputs = op.callee_inputs;
+  copy.callee_outputs = op.callee_outputs;
+  copy.transfers = op.transfers;
+  if (op.forward != nullptr) copy.forward = std::make_unique<ForwardOp>(*op.forward);
+  for (const auto& [i, input] : op.inputs()) copy.connect_input(i, made_again(*input, made));
+  for (const auto& [i, output] : op.outputs()) {
+    Tensor& again = copy.create_output(i, graph_->unique_id(output->name()));
+    again.info = output->info;
+    made[output] = &again;
   }
-  const auto value_of = [&](Tensor& tensor) -> Tensor& {
-    if (const auto found = made.find(&tensor); found != made.end()) return *found->second;
-    if (tensor.type == TensorType::kConst) {
-      Tensor& copy = graph_->create_tensor(graph_->unique_id(tensor.name()), tensor.info, TensorType::kConst);
-      copy.constant = tensor.constant;
-      made[&tensor] = &copy;
-      return copy;
-    }
-    return forward_value(tensor);
-  };
-  for (Op* op : forward_.schedule()) {
-    if (!needed.contains(op)) continue;
-    Op& copy = create(op->kind(), op->attributes, *op);
-    copy.identifier = op->identifier;
-    copy.callees = op->callees;
-    copy.callee_inputs = op->callee_inputs;
-    copy.callee_outputs = op->callee_outputs;
-    copy.transfers = op->transfers;
-    if (op->forward != nullptr) copy.forward = std::make_unique<ForwardOp>(*op->forward);
-    for (const auto& [i, input] : op->inputs()) copy.connect_input(i, value_of(*input));
-    for (const auto& [i, output] : op->outputs()) {
-      Tensor& again = copy.create_output(i, graph_->unique_id(output->name()));
-      again.info = output->info;
-      made[output] = &again;
-    }
-  }
-  if (forward.type == TensorType::kConst) return value_of(forward);
-  return *made.at(&forward);
 }
 
 }  // namespace ipu::popxl
