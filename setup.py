@@ -58,8 +58,10 @@ class CMakeBuild(build_ext):
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]
 setup(
     version=version.replace("-open.", "+open."),
-    packages=find_packages(include=["poptorch", "poptorch.*", "popdist", "popdist.*", "ipu_core"]),
-    package_data={"poptorch": ["py.typed", "*.pyi"], "popdist": ["py.typed"]},
+    packages=find_packages(
+        include=[f"{name}{rest}" for name in ("poptorch", "popdist", "popxl", "popart") for rest in ("", ".*")] + ["ipu_core"]
+    ),
+    package_data={"poptorch": ["py.typed", "*.pyi"], "popdist": ["py.typed"], "popxl": ["py.typed"]},
     ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

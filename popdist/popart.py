@@ -1,5 +1,6 @@
 """What distributed programs of PopART and PopXL ask for: options and a device. In one process they say so."""
 
+import importlib
 from typing import Any
 
 import popdist
@@ -25,7 +26,7 @@ def getDevice(connectionType: Any = None, numIpus: int = 0) -> Any:
     Raises:
         RuntimeError: there is none.
     """
-    import popart
+    popart: Any = importlib.import_module("popart")
 
     ipus = numIpus or popdist.getNumLocalReplicas() * popdist.getNumIpusPerReplica()
     connection = popart.DeviceConnectionType.Always if connectionType is None else connectionType

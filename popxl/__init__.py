@@ -22,6 +22,8 @@ except ModuleNotFoundError as _error:
         "(scripts/build release)."
     ) from _error
 
+from popxl import ops, transforms, utils
+from popxl import tensor as _tensor
 from popxl.context import (
     gcg,
     get_current_graph,
@@ -56,6 +58,14 @@ from popxl.dtypes import (
     uint32,
     uint64,
 )
+from popxl.graph import Graph
+from popxl.ir import Ir
+from popxl.module import Module
+from popxl.random_seed import create_seeds
+from popxl.remote_buffer import RemoteBuffer, remote_buffer
+from popxl.replica_grouping import ReplicaGrouping
+from popxl.session import Session
+from popxl.streams import DeviceToHostStream, HostToDeviceStream, d2h_stream, h2d_stream
 from popxl.tensor import (
     Tensor,
     TensorByRef,
@@ -69,14 +79,6 @@ from popxl.tensor import (
     replica_sharded_variable,
     variable,
 )
-from popxl.graph import Graph
-from popxl.ir import Ir
-from popxl.module import Module
-from popxl.random_seed import create_seeds
-from popxl.remote_buffer import RemoteBuffer, remote_buffer
-from popxl.replica_grouping import ReplicaGrouping
-from popxl.session import Session
-from popxl.streams import DeviceToHostStream, HostToDeviceStream, d2h_stream, h2d_stream
 from popxl.tensorlocation import (
     ExecutionContext,
     ReplicatedTensorSharding,
@@ -84,7 +86,6 @@ from popxl.tensorlocation import (
     TensorStorage,
     TileSet,
 )
-from popxl import ops, tensor as _tensor, transforms, utils
 
 _tensor._operations = ops
 __version__ = "3.4.0+open"

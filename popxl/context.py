@@ -7,7 +7,8 @@ was before, also after an exception.
 import contextlib
 import functools
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
 
 from popxl._impl import facade
 from popxl._impl.source import user_location
@@ -36,17 +37,17 @@ class Context:
     )
 
     def __init__(self) -> None:
-        self._graphs: List[Any] = []
-        self._scopes: List[str] = []
+        self._graphs: list[Any] = []
+        self._scopes: list[str] = []
         self._prefix = ""
         self._ipu: Optional[int] = 0
         self._tile_set = _COMPUTE
         self._execution_context = _NORMAL
         self._mode: Any = None
         # By (program, graph, execution context): ops the next one of a True block follows, and the last of a True block.
-        self._previous: Dict[Tuple[int, int, int], Tuple[List[int], Optional[int]]] = {}
-        self._hooks: Dict[Tuple[int, int], Dict[int, Callable[[Any], Any]]] = {}
-        self._hook_graphs: Dict[int, Tuple[int, int]] = {}
+        self._previous: dict[tuple[int, int, int], tuple[list[int], Optional[int]]] = {}
+        self._hooks: dict[tuple[int, int], dict[int, Callable[[Any], Any]]] = {}
+        self._hook_graphs: dict[int, tuple[int, int]] = {}
         self._hook_count = 0
         self._skip = 0
         self._record: Any = None
@@ -84,7 +85,7 @@ class Context:
 
     # --- names
     @property
-    def name_scopes(self) -> List[str]:
+    def name_scopes(self) -> list[str]:
         """Names of the scopes around, outermost first."""
         return self._scopes
 
@@ -137,12 +138,15 @@ class Context:
                 program.add_edge(last, op)
             self._previous[key] = (previous + [op], last)
 
-    def _replaced(self, program: Any, graph: int, gone: Set[int], made: List[int]) -> None:
+    def _replaced(self, program: Any, graph: int, gone: set[int], made: list[int]) -> None:
         """What follows ops that are gone follows those that took their place."""
         for key, (previous, last) in list(self._previous.items()):
             if key[:2] == (program.id, graph) and (gone & {*previous, last}):
                 kept = [op for op in previous if op not in gone]
-                self._previous[key] = (kept + (made if len(kept) < len(previous) else []), made[-1] if last in gone else last)
+                self._previous[key] = (
+                    kept + (made if len(kept) < len(previous) else []),
+                    made[-1] if last in gone else last,
+                )
 
     def _created(self, ir: Any, graph: int, op: int) -> None:
         """What every creation of an op ends with: order, then hooks. Nothing of it happens outside of both."""
@@ -237,7 +241,7 @@ gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
 
 
 @contextlib.contextmanager
-def name_scope(name: str) -> Iterator[List[str]]:
+def name_scope(name: str) -> Iterator[list[str]]:
     """Puts `name/` before the names of tensors and ops made inside; scopes nest.
 
     Yields:
@@ -313,7 +317,9 @@ def in_sequence(mode: Any = True) -> Any:
         ...     ops.host_store(out, x)  # sees the sum
     """
     if mode is None:
-        raise TypeError('in_sequence takes True, False or "pass", not None: leave it out where nothing is to be ordered.')
+        raise TypeError(
+            'in_sequence takes True, False or "pass", not None: leave it out where nothing is to be ordered.'
+        )
     return _in_sequence(mode)
 
 
@@ -368,6 +374,6 @@ def get_source_location(offset: int) -> Any:
     return facade.core().SourceLocation(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno)
 
 
-def _user_location() -> Tuple[str, int]:
+def _user_location() -> tuple[str, int]:
     """File and line of the user's code that runs now."""
     return user_location(_context._skip)

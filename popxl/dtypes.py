@@ -5,7 +5,7 @@ Torch is not imported here: its types are looked up once something else has impo
 
 import builtins
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -133,13 +133,30 @@ class dtype:
         return (dtype.from_name, (self._name,))
 
 
-_STR_TO_POPXL: Dict[str, dtype] = {}
-_NP_TO_POPXL: Dict[Any, dtype] = {}
-_BY_NUMBER: Dict[int, dtype] = {}
-_PB_NAMES = (
-    "UINT8 INT8 UINT16 INT16 INT32 INT64 UINT32 UINT64 BOOL FLOAT FLOAT16 BFLOAT16 FLOAT8_143 FLOAT8_152 DOUBLE "
-    "COMPLEX64 COMPLEX128 STRING UNDEFINED"
-).split()  # popart.DataType in its order
+_STR_TO_POPXL: dict[str, dtype] = {}
+_NP_TO_POPXL: dict[Any, dtype] = {}
+_BY_NUMBER: dict[int, dtype] = {}
+_PB_NAMES = [
+    "UINT8",
+    "INT8",
+    "UINT16",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT32",
+    "UINT64",
+    "BOOL",
+    "FLOAT",
+    "FLOAT16",
+    "BFLOAT16",
+    "FLOAT8_143",
+    "FLOAT8_152",
+    "DOUBLE",
+    "COMPLEX64",
+    "COMPLEX128",
+    "STRING",
+    "UNDEFINED",
+]  # popart.DataType in its order
 
 
 def _make(name: str, pb_name: str, kind: str, np_type: Any, pt_name: Optional[str]) -> dtype:
@@ -170,13 +187,13 @@ float64 = double = _make("float64", "DOUBLE", "f", np.float64, "float64")
 complex64 = _make("complex64", "COMPLEX64", "c", np.complex64, "complex64")
 complex128 = _make("complex128", "COMPLEX128", "c", np.complex128, "complex128")
 
-_PY_TO_POPXL: Dict[Any, dtype] = {builtins.bool: bool, builtins.float: float32}
-_PB_TO_POPXL: Dict[Any, dtype]
-_PT_TO_POPXL: Dict[Any, dtype]
+_PY_TO_POPXL: dict[Any, dtype] = {builtins.bool: bool, builtins.float: float32}
+_PB_TO_POPXL: dict[Any, dtype]
+_PT_TO_POPXL: dict[Any, dtype]
 _FLOAT8 = (float8_143, float8_152)
 
 
-def _pt_to_popxl() -> Dict[Any, dtype]:
+def _pt_to_popxl() -> dict[Any, dtype]:
     """Types of torch; empty as long as nothing has imported it."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "float32"):
@@ -187,10 +204,10 @@ def _pt_to_popxl() -> Dict[Any, dtype]:
     return _pt_table
 
 
-_pt_table: Dict[Any, dtype] = {}
+_pt_table: dict[Any, dtype] = {}
 
 
-def _pb_to_popxl() -> Dict[Any, dtype]:
+def _pb_to_popxl() -> dict[Any, dtype]:
     """By member of popart.DataType."""
     return {t._pb_dtype: t for t in _BY_NUMBER.values()}
 

@@ -5,7 +5,7 @@ magnitudes of the 128 codes without a sign the other, where ties go to the even 
 """
 
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -31,7 +31,7 @@ ieee_fp32_no_denorms = FpDef(8, 23, 127, False, True)
 
 _FORMATS = {dtypes.float8_143: float8_143_def, dtypes.float8_152: float8_152_def}
 _NAN = 0x80
-_tables: Dict[Any, Any] = {}
+_tables: dict[Any, Any] = {}
 
 
 def _magnitudes(dtype: dtypes.dtype) -> np.ndarray:
@@ -161,14 +161,14 @@ def host_cast_then_pow2scale(src: Any, dtype: Optional[dtypes.dtype] = None, log
 # --- the scale with the least mean squared error
 
 
-def find_exponential_range(form: FpDef) -> Tuple[int, int]:
+def find_exponential_range(form: FpDef) -> tuple[int, int]:
     """Exponents of the smallest and the largest power of two of a format."""
     top = (1 << form.exponent_bits) - 1 - int(form.reserves_exponent_for_nan)
     low = 1 - form.exponent_bias - (form.mantissa_bits if form.has_denorms else 0)
     return low, top - form.exponent_bias
 
 
-def log_histogram(src: Any) -> Tuple[np.ndarray, int]:
+def log_histogram(src: Any) -> tuple[np.ndarray, int]:
     """Shares of |src| in bins [2^e, 2^(e+1)), over the exponents of float32; what is smaller is in the first bin, what
     is larger or infinite in the last. Zeros and NaN are left out.
 
@@ -184,7 +184,7 @@ def log_histogram(src: Any) -> Tuple[np.ndarray, int]:
     return counts / max(1, counts.sum()), low
 
 
-def host_fp8_mse_scale(src: Any, dtype: Optional[dtypes.dtype] = None) -> Tuple[float, int]:
+def host_fp8_mse_scale(src: Any, dtype: Optional[dtypes.dtype] = None) -> tuple[float, int]:
     """The scale with which a float8 dtype represents `src` with the least squared error, estimated from a histogram of
     its exponents.
 

@@ -1,6 +1,6 @@
 """Graphs of a program."""
 
-from typing import Any, Callable, Dict, Set, Tuple
+from typing import Any, Callable
 
 from popxl._impl import facade
 from popxl._impl.errors import popart_error
@@ -26,7 +26,7 @@ class Graph:
     _ir: Any
     _number: int
     _id: str
-    _by_ref_inputs: Set[Tensor]
+    _by_ref_inputs: set[Tensor]
 
     def __init__(self) -> None:
         raise TypeError("popxl.Graph cannot be made: use Ir.main_graph, Ir.create_graph or Ir.create_empty_graph.")
@@ -71,42 +71,42 @@ class Graph:
         """What stands before the names of its tensors in their ids; "" for the main graph."""
         return self._id
 
-    def _tensors(self, numbers: Any) -> Tuple[Any, ...]:
+    def _tensors(self, numbers: Any) -> tuple[Any, ...]:
         ir = self._ir
         return tuple([_of_number(ir, t) for t in numbers])
 
     @property
-    def inputs(self) -> Tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Tensor, ...]:
         """Inputs in order."""
         return self._tensors(self._ir._program.inputs(self._number))
 
     @property
-    def inputs_by_name(self) -> Dict[str, Tensor]:
+    def inputs_by_name(self) -> dict[str, Tensor]:
         """Inputs by name, without the scope of the graph."""
         return {t.name: t for t in self.inputs}
 
     @property
-    def outputs(self) -> Tuple[Tensor, ...]:
+    def outputs(self) -> tuple[Tensor, ...]:
         """Outputs in order; `autodiff` may append some."""
         return self._tensors(self._ir._program.outputs(self._number))
 
     @property
-    def tensors(self) -> Tuple[Tensor, ...]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """All tensors, by id; in the main graph those of streams too."""
         return self._tensors(self._ir._program.tensors(self._number))
 
     @property
-    def variables(self) -> Tuple[Variable, ...]:
+    def variables(self) -> tuple[Variable, ...]:
         """Variables by id; only the main graph has some."""
         return tuple([t for t in self.tensors if isinstance(t, Variable)])
 
     @property
-    def constants(self) -> Tuple[Constant, ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """Constants by id."""
         return tuple([t for t in self.tensors if isinstance(t, Constant)])
 
     @property
-    def called_graphs(self) -> Tuple["Graph", ...]:
+    def called_graphs(self) -> tuple["Graph", ...]:
         """Graphs that ops of this one call, each once."""
         return tuple([self._ir._graph(g) for g in self._ir._program.called(self._number)])
 

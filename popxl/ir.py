@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Set, Union
+from typing import Any, Callable, Optional, Union
 
 from popxl._impl import facade
 from popxl._impl.errors import core_errors
@@ -32,8 +32,8 @@ class Ir:
         self._pb_ir = pb_ir
         self._program = facade.program(pb_ir)
         self._id: int = self._program.id
-        self._tensor_cache: Dict[int, Any] = {}
-        self._graph_cache: Dict[int, Graph] = {}
+        self._tensor_cache: dict[int, Any] = {}
+        self._graph_cache: dict[int, Graph] = {}
         self._has_read_only_memmap = False
         pb_ir._has_popxl_ir = True
         Ir._ir_cache[self._id] = self
@@ -142,18 +142,18 @@ class Ir:
         self._pb_ir.dotCheckpoint(self._pb_ir, check)
 
     # --- streams
-    def _streams_of(self, op_types: Set[str]) -> Set[int]:
+    def _streams_of(self, op_types: set[str]) -> set[int]:
         from popxl._impl.stream_uses import streams_of
 
         return streams_of(self._program, op_types)
 
-    def get_all_h2d_streams(self) -> Set[Any]:
+    def get_all_h2d_streams(self) -> set[Any]:
         """Streams that some `host_load` uses."""
         from popxl.streams import HostToDeviceStream
 
         return {HostToDeviceStream._of(self, t) for t in self._streams_of({"HostLoad"})}
 
-    def get_all_d2h_streams(self) -> Set[Any]:
+    def get_all_d2h_streams(self) -> set[Any]:
         """Streams that some `host_store` uses."""
         from popxl.streams import DeviceToHostStream
 
@@ -225,7 +225,7 @@ class Ir:
         """
         return ReplicaGrouping._from_stride(self, stride, group_size)
 
-    def replica_grouping_from_assignments(self, assignment: List[int]) -> ReplicaGrouping:
+    def replica_grouping_from_assignments(self, assignment: list[int]) -> ReplicaGrouping:
         """Groups of replicas, by the group of each replica.
 
         Raises:

@@ -1,7 +1,5 @@
 """Seeds for random ops."""
 
-from typing import Tuple
-
 import numpy as np
 
 MAX_UINT64 = 2**64 - 1
@@ -31,7 +29,7 @@ def create_seeds(
     return halves.astype(np.uint32).reshape(*shape, 2).squeeze()
 
 
-def uint64_to_two_uint32(num: int) -> Tuple[int, int]:
+def uint64_to_two_uint32(num: int) -> tuple[int, int]:
     """High and low 32 bits. Raises ValueError unless 0 <= num < 2**64."""
     if not 0 <= num <= MAX_UINT64:
         raise ValueError(f"{num} has no 64 bits without sign: give a number from 0 to {MAX_UINT64}.")

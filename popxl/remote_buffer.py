@@ -1,6 +1,7 @@
 """Tables of tensors in the memory beside the chip."""
 
-from typing import Any, Iterable, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 from popxl._impl.errors import core_errors
 from popxl.context import _context
@@ -26,13 +27,13 @@ class RemoteBuffer:
         _check_entries(entries)
         self._current_ir = _context.ir
         self._id = max(self._current_ir._program.remote_buffers(), default=0) + 1
-        self._meta_shape: Tuple[int, ...] = ()
+        self._meta_shape: tuple[int, ...] = ()
         self.set_remote_buffer_info(tensor_dtype, tuple(tensor_shape), entries)
 
     def set_remote_buffer_info(self, tensor_dtype: dtype_class, tensor_shape: Iterable[int], entries: int) -> None:
         """Makes or replaces the table's record in the Ir. Raises ValueError when `entries` is less than 1."""
         _check_entries(entries)
-        self._tensor_shape: Tuple[int, ...] = tuple(tensor_shape)
+        self._tensor_shape: tuple[int, ...] = tuple(tensor_shape)
         self._tensor_dtype = tensor_dtype
         self._entries = entries
         self._store()
@@ -49,7 +50,7 @@ class RemoteBuffer:
         return self._id
 
     @property
-    def tensor_shape(self) -> Tuple[int, ...]:
+    def tensor_shape(self) -> tuple[int, ...]:
         """Shape of an entry; for shards, that of one shard."""
         return self._tensor_shape
 
@@ -70,7 +71,7 @@ class RemoteBuffer:
         self._store()
 
     @property
-    def meta_shape(self) -> Tuple[int, ...]:
+    def meta_shape(self) -> tuple[int, ...]:
         """Of shards: the shape of the whole; else ()."""
         return self._meta_shape
 

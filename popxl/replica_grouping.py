@@ -1,7 +1,8 @@
 """Partitions of the replicas into groups of one size."""
 
 import math
-from typing import Any, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from popxl._impl import facade
 
@@ -24,7 +25,7 @@ class ReplicaGrouping:
     _replicas: int
     _stride: Optional[int]  # None: no single one
     _group_size: int
-    _assignment: List[int]
+    _assignment: list[int]
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -32,7 +33,7 @@ class ReplicaGrouping:
         raise RuntimeError("popxl.ReplicaGrouping cannot be made: use Ir.replica_grouping.")
 
     @classmethod
-    def _make(cls, ir: Any, stride: Optional[int], group_size: int, assignment: List[int]) -> "ReplicaGrouping":
+    def _make(cls, ir: Any, stride: Optional[int], group_size: int, assignment: list[int]) -> "ReplicaGrouping":
         self = object.__new__(cls)
         self._ir, self._replicas, self._group_size, self._assignment = ir, len(assignment), group_size, assignment
         self._stride = 1 if group_size == 1 else stride
@@ -65,7 +66,9 @@ class ReplicaGrouping:
             raise ValueError(f"The assignment has {len(groups)} entries; there are {replicas} replicas.")
         number = max(groups) + 1
         if sorted(set(groups)) != list(range(number)):
-            raise ValueError(f"Groups are numbered from 0 without a gap; the assignment {groups} has {sorted(set(groups))}.")
+            raise ValueError(
+                f"Groups are numbered from 0 without a gap; the assignment {groups} has {sorted(set(groups))}."
+            )
         first = [groups.index(g) for g in range(number)]
         if first != sorted(first):
             raise ValueError(f"Groups are numbered by first appearance; in {groups} they first appear at {first}.")
@@ -90,9 +93,8 @@ class ReplicaGrouping:
         """The `popart.VariableSettings`. Raises NotImplementedError when the grouping is not constant."""
         import popart
 
-        return popart.VariableSettings(
-            self._pb_replica_grouping, facade.retrieval_mode(check_retrieval_mode(retrieval_mode))
-        )
+        mode = facade.retrieval_mode(check_retrieval_mode(retrieval_mode))
+        return popart.VariableSettings(self.stride, self._group_size, mode)
 
     @property
     def stride(self) -> int:
@@ -116,7 +118,7 @@ class ReplicaGrouping:
         return self._replicas // self._group_size
 
     @property
-    def assignment(self) -> List[int]:
+    def assignment(self) -> list[int]:
         """Group of each replica."""
         return list(self._assignment)
 
@@ -163,14 +165,14 @@ class ReplicaGrouping:
         return all(len({other._assignment[r] for r in m}) == 1 for m in _members(self._assignment))
 
     @property
-    def to_device_map(self) -> Optional[List[int]]:
+    def to_device_map(self) -> Optional[list[int]]:
         """By group of `const_rg`, the group of this; None if it is constant."""
         if self._stride is not None:
             return None
         return [self._assignment[m[0]] for m in _members(self.const_rg._assignment)]
 
     @property
-    def to_host_map(self) -> Optional[List[int]]:
+    def to_host_map(self) -> Optional[list[int]]:
         """By group, the first group of `const_rg` in it; None if it is constant."""
         device = self.to_device_map
         return None if device is None else [device.index(g) for g in range(self.num_groups)]
@@ -189,9 +191,9 @@ class ReplicaGrouping:
         )
 
 
-def _members(assignment: Sequence[int]) -> List[List[int]]:
+def _members(assignment: Sequence[int]) -> list[list[int]]:
     """Replicas of each group, rising."""
-    groups: List[List[int]] = [[] for _ in range(max(assignment) + 1)]
+    groups: list[list[int]] = [[] for _ in range(max(assignment) + 1)]
     for replica, group in enumerate(assignment):
         groups[group].append(replica)
     return groups

@@ -1,6 +1,7 @@
 """Runs a program on a device, and moves data between host and device."""
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
 
 import numpy as np
 
@@ -44,8 +45,8 @@ class Session:
             popart.getLogger("popxl").info("variables stay on the device: the Ir has a read-only np.memmap")
             self.weights_to_host_on_exit = False
         ir._sync_replication()
-        self._outputs: Set[DeviceToHostStream] = ir.get_all_d2h_streams()
-        self._inputs: Set[HostToDeviceStream] = ir.get_all_h2d_streams()
+        self._outputs: set[DeviceToHostStream] = ir.get_all_d2h_streams()
+        self._inputs: set[HostToDeviceStream] = ir.get_all_h2d_streams()
         self._transfers: int = ir.num_host_transfers
         self._local_replicas: int = ir.instance_replication_factor
         if not any(ir._program.ops(g) for g in ir._program.graphs()):
@@ -53,7 +54,7 @@ class Session:
         anchors = {s.tensor_id: popart.AnchorReturnType("All") for s in self._outputs}
         self._ir.setDataFlow(popart.DataFlow(self._transfers, anchors))
         self._rewrite()
-        self._was_attached_stack: List[bool] = []
+        self._was_attached_stack: list[bool] = []
         use_popdist = getattr(ir, "_use_popdist", False)
         self._use_popdist: bool = use_popdist
         self._device = device_info(device_desc, self._get_ipu_count(), use_popdist)
@@ -117,6 +118,11 @@ class Session:
             self._pb_session.setDevice(self._device)
         if not self._device.tryAttachUntilTimeout():
             raise RuntimeError(f"{self._device!r} cannot be attached.")
+        try:
+            self._pb_session.attach()
+        except popart.popart_exception as error:
+            self._device.detach()
+            raise RuntimeError(f"{self._device!r} cannot be attached: {error}") from error
 
     def __enter__(self) -> "Session":
         """Attaches to the device and takes all variables there; nothing, where the session is attached.
@@ -154,22 +160,22 @@ class Session:
             raise ValueError(f"{what} needs the device: call it inside `with session:`.")
 
     # --- running
-    def expected_inputs(self) -> Set[HostToDeviceStream]:
+    def expected_inputs(self) -> set[HostToDeviceStream]:
         """Streams that a run needs arrays for."""
         return set(self._inputs)
 
-    def _expected_outputs(self) -> Set[DeviceToHostStream]:
+    def _expected_outputs(self) -> set[DeviceToHostStream]:
         return set(self._outputs)
 
     @property
-    def _extra_input_dims(self) -> Tuple[int, ...]:
+    def _extra_input_dims(self) -> tuple[int, ...]:
         transfers, replicas = self._transfers, self._local_replicas
         return ((transfers,) if transfers > 1 else ()) + ((replicas,) if replicas > 1 else ())
 
-    def _full_input_shape(self, shape: Iterable[int]) -> Tuple[int, ...]:
+    def _full_input_shape(self, shape: Iterable[int]) -> tuple[int, ...]:
         return (*self._extra_input_dims, *shape)
 
-    def create_host_outputs(self) -> Dict[DeviceToHostStream, np.ndarray]:
+    def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
         """Arrays for the outputs of a run: of shape [num_host_transfers if > 1] + [local replicas if > 1] + shape of the
         stream."""
         return {s: np.zeros(self._full_input_shape(s.shape), s.dtype.as_numpy()) for s in self._outputs}
@@ -182,7 +188,7 @@ class Session:
 
     def run(
         self, inputs: Optional[h2dStreamBufferMaps] = None, downcast_inputs: bool = True
-    ) -> Dict[DeviceToHostStream, np.ndarray]:
+    ) -> dict[DeviceToHostStream, np.ndarray]:
         """Runs the program once.
 
         Args:
@@ -211,14 +217,14 @@ class Session:
         import popart
 
         inputs, outputs = dict(inputs or {}), dict(outputs or {})
-        arrays = {s: input_array(s, x, downcast_inputs) if isinstance(s, HostToDeviceStream) else x for s, x in inputs.items()}
+        arrays = {
+            s: input_array(s, x, downcast_inputs) if isinstance(s, HostToDeviceStream) else x for s, x in inputs.items()
+        }
         self._validate_run_inputs(arrays)
         self._validate_run_outputs(outputs)
         self._require_attached("run")
         self._pb_session.run(
-            popart.PyStepIO(
-                {s.tensor_id: x for s, x in arrays.items()}, {s.tensor_id: x for s, x in outputs.items()}
-            )
+            popart.PyStepIO({s.tensor_id: x for s, x in arrays.items()}, {s.tensor_id: x for s, x in outputs.items()})
         )
 
     # --- variables
@@ -245,7 +251,7 @@ class Session:
         """Value of a variable or constant; arguments and errors of `get_tensors_data`."""
         return self.get_tensors_data([tensor])[tensor]
 
-    def get_tensors_data(self, tensors: Iterable[Tensor]) -> Dict[Tensor, np.ndarray]:
+    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
         """Values of variables and constants. Variables come from the device once, where the host's values are old.
 
         Returns:
@@ -277,7 +283,11 @@ class Session:
         if isinstance(t, Constant):
             array = np.asarray(self.ir_._program.constant(t._number))
             target = t.dtype.as_numpy()
-            return array.view(target).reshape(t.shape) if target.names else array.astype(target, copy=False).reshape(t.shape)
+            return (
+                array.view(target).reshape(t.shape)
+                if target.names
+                else array.astype(target, copy=False).reshape(t.shape)
+            )
         assert isinstance(t, Variable)
         held = self._host().by_number[t._number]
         if t.retrieval_mode == "all_replicas" and t.replica_grouping.group_size > 1:
@@ -326,7 +336,9 @@ class Session:
         if not isinstance(t, Variable):
             raise TypeError(f"{t!r} is no popxl.tensor.Variable: only these are written.")
         if t.retrieval_mode == "all_replicas" and t.replica_grouping.group_size > 1:
-            raise NotImplementedError(f"{t!r} is read from all replicas, and one value for each group cannot be written.")
+            raise NotImplementedError(
+                f"{t!r} is read from all replicas, and one value for each group cannot be written."
+            )
         target = t.dtype.as_numpy()
         if isinstance(data, (bool, int, float)):
             if t.dtype in dtypes._FLOAT8:

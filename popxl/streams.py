@@ -1,6 +1,7 @@
 """Streams between host and device."""
 
-from typing import Any, Iterable, Optional, Tuple, Type, TypeVar
+from collections.abc import Iterable
+from typing import Any, Optional, TypeVar
 
 from popxl._impl.errors import core_errors
 from popxl.context import _context
@@ -26,18 +27,18 @@ class Stream:
         raise NotImplementedError("Streams are made by popxl.h2d_stream and popxl.d2h_stream.")
 
     @classmethod
-    def _from_tensor(cls: Type[_Stream], tensor: Tensor) -> _Stream:
+    def _from_tensor(cls: type[_Stream], tensor: Tensor) -> _Stream:
         """The stream of a stream tensor."""
         self = object.__new__(cls)
         self._stream_tensor = tensor
         return self
 
     @classmethod
-    def _of(cls: Type[_Stream], ir: Any, number: int) -> _Stream:
+    def _of(cls: type[_Stream], ir: Any, number: int) -> _Stream:
         return cls._from_tensor(_of_number(ir, number))
 
     @classmethod
-    def _create(cls: Type[_Stream], shape: Iterable[int], dtype: dtype_class, name: str) -> _Stream:
+    def _create(cls: type[_Stream], shape: Iterable[int], dtype: dtype_class, name: str) -> _Stream:
         main = _context.main_graph
         program = main._ir._program
         with core_errors():
@@ -51,7 +52,7 @@ class Stream:
         return self._stream_tensor.dtype
 
     @property
-    def shape(self) -> Tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
         """Shape of one element of the stream."""
         return self._stream_tensor.shape
 

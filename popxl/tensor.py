@@ -1,15 +1,16 @@
 """Tensors of a program, and functions that make those that no op makes."""
 
 import sys
-from collections.abc import Mapping
-from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Type, Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
 
 import numpy as np
-
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
 from popxl import dtypes
 from popxl._impl import facade
+from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
 from popxl.context import _context
 from popxl.dtypes import dtype as dtype_class
@@ -21,13 +22,13 @@ ScalarType = Union[int, float, bool]
 HostTensor: Any
 HostScalarTensor: Any
 TensorLike: Any
-host_tensor_types: Tuple[Any, ...]
+host_tensor_types: tuple[Any, ...]
 
 _operations: Any = None  # the module popxl.ops, which sets it when it is there
 _CONST, _VARIABLE = 1, 4  # numbers of TensorType
 
 
-def _of_number(ir: Any, number: int, cls: Optional[Type["Tensor"]] = None, graph: Optional[int] = None) -> Any:
+def _of_number(ir: Any, number: int, cls: Optional[type["Tensor"]] = None, graph: Optional[int] = None) -> Any:
     """The tensor of that number; always the same object. `cls` and `graph` where the caller knows them."""
     tensor = ir._tensor_cache.get(number)
     if tensor is None:
@@ -80,7 +81,7 @@ class Tensor:
         return facade.tensor(self._ir._pb_ir, self._number)
 
     @property
-    def _info(self) -> Tuple[int, Sequence[int], Sequence[int]]:
+    def _info(self) -> tuple[int, Sequence[int], Sequence[int]]:
         try:  # read for every op: no context manager
             return self._ir._program.tensor_info(self._number)
         except CoreError as error:  # the tensor was removed
@@ -111,12 +112,12 @@ class Tensor:
         return dtypes._BY_NUMBER[self._info[0]]
 
     @property
-    def shape(self) -> Tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
         """Shape on each replica; of a shard, its own."""
         return tuple(self._info[1])
 
     @property
-    def meta_shape(self) -> Tuple[int, ...]:
+    def meta_shape(self) -> tuple[int, ...]:
         """Of a shard: the shape of the whole; else ()."""
         return tuple(self._info[2])
 
@@ -170,7 +171,7 @@ class Tensor:
 
     @property
     def tile_set(self) -> str:
-        """"compute" or "io", found as `ipu`.
+        """ "compute" or "io", found as `ipu`.
 
         Raises:
             popxl.errors.UndefinedValue: nothing says which.
@@ -181,7 +182,7 @@ class Tensor:
         return "io" if place == 1 else "compute"
 
     # --- ops as methods
-    def strides(self, shape: Optional[Sequence[int]] = None) -> Tuple[int, ...]:
+    def strides(self, shape: Optional[Sequence[int]] = None) -> tuple[int, ...]:
         """Bytes from one element to the next along each axis, for row-major storage of `shape` (its own if None)."""
         sizes = self.shape if shape is None else tuple(shape)
         step, steps = self.dtype.as_numpy().itemsize, []
@@ -244,17 +245,16 @@ class Tensor:
         """As `ops.ipu_copy`."""
         return _operations.ipu_copy(self, destination, source)
 
-    def _ensure_tensor(
-        self, value: Any, dtype: Optional[dtype_class] = None, raise_on_empty: bool = True
-    ) -> "Tensor":
+    def _ensure_tensor(self, value: Any, dtype: Optional[dtype_class] = None, raise_on_empty: bool = True) -> "Tensor":
         """A tensor as it is; anything else as a constant of the current graph, of `dtype` or this tensor's.
         Raises ValueError when it has no element."""
         if isinstance(value, Tensor):
             return value
-        array = to_numpy(value, dtype or self.dtype, copy=False)
+        kind = dtype or self.dtype
+        array = to_numpy(value, kind, copy=False)
         if raise_on_empty and array.size == 0:
             raise ValueError(f"The operand {value!r} of {self!r} has no element.")
-        return constant(array, dtype or self.dtype)
+        return _constant_of(array, kind, "t")
 
     # --- operators
     def __add__(self, other: Any) -> "Tensor":
@@ -381,7 +381,7 @@ class Variable(Tensor):
 
     @property
     def retrieval_mode(self) -> str:
-        """"one_per_group" or "all_replicas": what the Session gives as its data."""
+        """ "one_per_group" or "all_replicas": what the Session gives as its data."""
         return "all_replicas" if self._ir._program.variable(self._number)["all_replicas"] else "one_per_group"
 
     @property
@@ -389,12 +389,12 @@ class Variable(Tensor):
         return self.__dict__.get("_memmap")
 
     @property
-    def shape_on_replica(self) -> Tuple[int, ...]:
+    def shape_on_replica(self) -> tuple[int, ...]:
         """Shape of the value of one replica."""
         return self.shape
 
     @property
-    def shape_on_host(self) -> Tuple[int, ...]:
+    def shape_on_host(self) -> tuple[int, ...]:
         """Shape of its data: one value for each group, in front, where there are several."""
         groups = self._replica_grouping.num_groups
         return self.shape if groups == 1 else (groups, *self.shape)
@@ -426,13 +426,13 @@ class TensorSpec(Mapping):
     """
 
     __slots__ = ("_items",)
-    _items: Dict[str, Any]
+    _items: dict[str, Any]
 
     def __init__(self, shape: Iterable[int], dtype: dtype_class, meta_shape: Iterable[int] = ()) -> None:
         self._items = {"shape": tuple(shape), "dtype": dtype, "meta_shape": tuple(meta_shape)}
 
     @property
-    def shape(self) -> Tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
         """Shape of the tensor."""
         return self._items["shape"]
 
@@ -442,15 +442,15 @@ class TensorSpec(Mapping):
         return self._items["dtype"]
 
     @property
-    def meta_shape(self) -> Tuple[int, ...]:
+    def meta_shape(self) -> tuple[int, ...]:
         """Of a shard: the shape of the whole; else ()."""
         return self._items["meta_shape"]
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The items as a dict."""
         return dict(self._items)
 
-    def to_tuple(self) -> Tuple[Any, ...]:
+    def to_tuple(self) -> tuple[Any, ...]:
         """(shape, dtype, meta_shape)."""
         return tuple(self._items.values())
 
@@ -494,18 +494,27 @@ def constant(
     Example:
         >>> half = popxl.constant([0.5, 0.5], popxl.float16, "half")
     """
-    graph = _context.graph
     if dtype is None and getattr(getattr(data, "dtype", None), "names", None) is not None:
-        raise TypeError("popxl.constant takes float8 data only with a dtype: give popxl.float8_143 or popxl.float8_152.")
+        assert _context.graph is not None  # without one, that is what is wrong
+        raise TypeError(
+            "popxl.constant takes float8 data only with a dtype: give popxl.float8_143 or popxl.float8_152."
+        )
     array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
-    number = (dtype or dtypes._NP_TO_POPXL[array.dtype])._number
-    program = graph._ir._program
-    made = program.unique_id(graph._number, _context._prefix + (name or "t"))
+    return _constant_of(array, dtype or dtypes._NP_TO_POPXL[array.dtype], name or "t")
+
+
+def _constant_of(array: np.ndarray, dtype: dtype_class, name: str) -> Constant:
+    """A constant of the current graph with an array of its dtype."""
+    graph = _context.graph
+    program, number = graph._ir._program, graph._number
+    made = program.unique_id(number, _context._prefix + name)
     try:
-        tensor = program.add_constant(graph._number, made, number, array.view(np.uint8) if array.dtype.names else array)
+        tensor = program.add_constant(number, made, dtype._number, array.view(np.uint8) if array.dtype.names else array)
     except CoreError as error:
         raise popart_error(error) from error
-    return _of_number(graph._ir, tensor, Constant, graph._number)
+    if _recording.path is not None:
+        record_tensor("constant", made)
+    return _of_number(graph._ir, tensor, Constant, number)
 
 
 def graph_input(
@@ -540,6 +549,8 @@ def graph_input(
     tensor = _of_number(graph._ir, number, Tensor, graph._number)
     if by_ref:
         graph._by_ref_inputs.add(tensor)
+    if _recording.path is not None:
+        record_tensor("graph_input", tensor.id)
     return tensor
 
 
@@ -574,8 +585,16 @@ def __getattr__(name: str) -> Any:
 
 from popxl._impl.variables import (  # noqa: E402  (needs the classes above)
     remote_replica_sharded_variable as remote_replica_sharded_variable,
+)
+from popxl._impl.variables import (
     remote_variable as remote_variable,
+)
+from popxl._impl.variables import (
     replica_sharded_buffer as replica_sharded_buffer,
+)
+from popxl._impl.variables import (
     replica_sharded_variable as replica_sharded_variable,
+)
+from popxl._impl.variables import (
     variable as variable,
 )

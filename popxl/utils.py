@@ -1,18 +1,30 @@
 """Host arrays of tensors, tables of text, and the choice of a device."""
 
 import sys
-from typing import Any, Iterable, Optional, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
 from popxl import dtypes
-from popxl.dtypes import np_dtype_float8_143 as np_dtype_float8_143, np_dtype_float8_152 as np_dtype_float8_152
+from popxl.dtypes import np_dtype_float8_143 as np_dtype_float8_143
+from popxl.dtypes import np_dtype_float8_152 as np_dtype_float8_152
 from popxl.fp8_utils import (
     host_cast_then_pow2scale as host_cast_then_pow2scale,
+)
+from popxl.fp8_utils import (
     host_fp8_mse_scale as host_fp8_mse_scale,
+)
+from popxl.fp8_utils import (
     host_fp8_mse_scale_pb as host_fp8_mse_scale_pb,
+)
+from popxl.fp8_utils import (
     host_pow2scale_cast_from_fp8 as host_pow2scale_cast_from_fp8,
+)
+from popxl.fp8_utils import (
     host_pow2scale_cast_to_fp8 as host_pow2scale_cast_to_fp8,
+)
+from popxl.fp8_utils import (
     host_pow2scale_then_cast as host_pow2scale_then_cast,
 )
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 LIMITS = {".cc": 800, ".py": 800, ".h": 400}
+# Names that PopXL published.
+PUBLISHED = {"popxl/utils.py", "popxl/ops/utils.py", "popxl/ops/var_updates/utils.py"}
 
 
 def tracked(root):
@@ -31,7 +33,7 @@ def violations(root):
                 allowed[name] = int(lines)
     for path in sorted(tracked(root)):
         name = path.relative_to(root).as_posix()
-        if path.stem in ("utils", "util"):
+        if path.stem in ("utils", "util") and name not in PUBLISHED:
             yield f"{name}: name a file for the thing it defines"
         limit = LIMITS.get(path.suffix)
         if limit is None or not path.exists():

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the tables of public names and of sharp edges in docs/compatibility.md from marks of tests and the built package.
+"""Writes the tables of public names and of sharp edges in docs/compatibility.md, and that of the names of PopXL in
+docs/compatibility-popxl.md, from marks of tests and the built packages.
 
 scripts/compatibility.py            rewrites the tables
-scripts/compatibility.py --check    fails when the page is not what would be written
+scripts/compatibility.py --check    fails when a page is not what would be written
 
 A name works when it is there and a test is marked that would fail if it did nothing, and each sharp edge needs a test that
 shows what is done here (scripts/public_names.py).
 """
 
 import argparse
+import importlib
 import pathlib
 import sys
 
@@ -16,6 +18,7 @@ import public_names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
+POPXL_PAGE = ROOT / "docs" / "compatibility-popxl.md"
 REFUSED = "Not available in this version"
 WORKS, NOT_SHOWN, NO_EFFECT, NOT_YET = STATES = "works", "there, not shown by a test", "no effect", "not yet"
 
@@ -73,6 +76,48 @@ def table(tests):
     return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
 
 
+def exists_in_popxl(name):
+    """Can `name` be reached by importing modules and looking up attributes? Attributes that instances alone have count by the
+    annotations and slots of their class."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            owner = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for part in parts[length:]:
+            declared = (*getattr(owner, "__annotations__", ()), *getattr(owner, "__slots__", ()))
+            if not hasattr(owner, part) and part not in declared:
+                break
+            owner = getattr(owner, part, None)
+        else:
+            return True
+    return False
+
+
+def popxl_rows(is_there, names, notes, marks):
+    """(name, state, test or note) for each name. Ends the program on a contradiction."""
+    for name in names:
+        state, note = notes.get(name, ("", ""))
+        shown = f"`{marks[name][0]}`" if name in marks else ""
+        if is_there(name) == (state == "absent"):
+            sys.exit(f"'{name}' is {'there' if state else 'not there'}, but scripts/popxl_names.txt says otherwise")
+        if state:
+            yield name, state, note + (f"; {shown}" if shown else "")
+        else:
+            yield name, WORKS if shown else NOT_SHOWN, shown
+
+
+def popxl_table(tests):
+    sys.path.insert(0, str(ROOT))
+    names, notes = public_names.read_popxl_names()
+    marks = public_names.read_marks(tests, names, source=public_names.POPXL)
+    found = list(popxl_rows(exists_in_popxl, names, notes, marks))
+    counts = ", ".join(f"{sum(s == state for _, s, _ in found)} {state}" for state in (WORKS, "differs", "absent", NOT_SHOWN))
+    lines = [f"{len(found)} names: {counts}.", "", "| name | state | a test that shows it, or what is different |", "|---|---|---|"]
+    return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
+
+
 def edges(found, marks):
     """The table of sharp edges. Ends the program for a row that no test shows, or that is shown and said to be not there."""
     lines = ["| row | PopTorch 3.4 | here | a test that shows it |", "|---|---|---|---|"]
@@ -82,6 +127,22 @@ def edges(found, marks):
         said = f"{state}: {here}" if here else state
         lines.append(f"| {number} | {theirs} | {said} | {f'`{marks[number][0]}`' if number in marks else ''} |")
     return "\n".join(lines)
+
+
+def popxl_edges(found, marks):
+    """The table of sharp edges of PopXL. Ends the program for a row that says what no test shows, or the other way round."""
+    lines = ["| row | PopXL 3.4 | here | a test that shows it |", "|---|---|---|---|"]
+    for number, (state, theirs, here) in found.items():
+        if (state == "not shown") == (number in marks):
+            sys.exit(f"row {number} of scripts/popxl_sharp_edges.txt is '{state}', and {len(marks.get(number, []))} tests show it")
+        said = f"{state}: {here}" if here else state
+        lines.append(f"| {number} | {theirs} | {said} | {f'`{marks[number][0]}`' if number in marks else ''} |")
+    return "\n".join(lines)
+
+
+def popxl_edges_of(tests):
+    found = public_names.read_edges(public_names.POPXL_EDGES)
+    return popxl_edges(found, public_names.read_marks(tests, found, "edge", public_names.POPXL_EDGES))
 
 
 def edges_of(tests):
@@ -100,13 +161,15 @@ def main():
     parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
     parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "tests", help="the folder whose marks are read")
     arguments = parser.parse_args()
-    page = PAGE.read_text()
-    wanted = replaced(page, "names", table(arguments.tests))
-    wanted = replaced(wanted, "edges", edges_of(arguments.tests))
-    if not arguments.check:
-        PAGE.write_text(wanted)
-    elif page != wanted:
-        sys.exit("docs/compatibility.md is out of date: run scripts/compatibility.py")
+    tests = arguments.tests
+    wanted = {PAGE: replaced(replaced(PAGE.read_text(), "names", table(tests)), "edges", edges_of(tests))}
+    popxl_page = replaced(POPXL_PAGE.read_text(), "names", popxl_table(tests))
+    wanted[POPXL_PAGE] = replaced(popxl_page, "edges", popxl_edges_of(tests))
+    for page, text in wanted.items():
+        if not arguments.check:
+            page.write_text(text)
+        elif page.read_text() != text:
+            sys.exit(f"docs/{page.name} is out of date: run scripts/compatibility.py")
 
 
 if __name__ == "__main__":

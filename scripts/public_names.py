@@ -1,8 +1,9 @@
-"""The public names of PopTorch, its published sharp edges, and the tests that show them. Nothing is imported or run.
+"""The public names of PopTorch and of PopXL, published sharp edges, and the tests that show them. Nothing is imported or run.
 
 A test says what it shows with `@pytest.mark.shows("Options.deviceIterations", "trainingModel")`: it would fail if one of
 these names did nothing. `@pytest.mark.edge("22.5")` says the same of a row of sharp_edges.txt. The mark may also stand in
-`pytest.param(..., marks=...)` of a decorator, or in `pytestmark`.
+`pytest.param(..., marks=...)` of a decorator, or in `pytestmark`; an argument `*(f"popxl.ops.{name}" for name in TABLE)` stands
+for each entry of a table of the file.
 """
 
 import ast
@@ -12,7 +13,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "scripts" / "public_names.txt"
 EDGES = ROOT / "scripts" / "sharp_edges.txt"
-EDGE_STATES = ("kept", "fixed", "not yet")
+POPXL = ROOT / "scripts" / "popxl_names.txt"
+POPXL_EDGES = ROOT / "scripts" / "popxl_sharp_edges.txt"
+EDGE_STATES = ("kept", "fixed", "not yet", "not shown")
 
 
 def read_names(path=LIST):
@@ -30,6 +33,27 @@ def read_names(path=LIST):
     return names, reasons
 
 
+def read_popxl_names(path=POPXL):
+    """All names in the order of the list, and what is said of those that are not as published: name → (state, text)."""
+    names, notes = {}, {}
+    for line in path.read_text().splitlines():
+        head, _, rest = line.partition(": ")
+        if head in ("differs", "absent"):
+            name, text = rest.split(" | ")
+            notes[name] = (head, text)
+        elif not line.startswith("#"):
+            names.update(dict.fromkeys(f"{head}.{name}" for name in rest.split()))
+    for name in notes:
+        if name not in names:
+            sys.exit(f"{path.name}: '{name}' is said to differ, but it is no published name")
+    return list(names), notes
+
+
+def is_of_popxl(name):
+    """Names of both packages, and rows of the list of sharp edges of PopXL."""
+    return name.split(".")[0] in ("popxl", "popart", "29") or name.startswith("popdist.popart")
+
+
 def read_edges(path=EDGES):
     """number → (state, what PopTorch does, what is done here or "") of each row, in order."""
     edges = {}
@@ -44,38 +68,68 @@ def read_edges(path=EDGES):
     return edges
 
 
-def _shown(node, mark):
+def _entries(node, tree):
+    """The texts in a table that a generator goes over: a tuple or list, keys of a dict, `"...".split()`, or the name of one of
+    these at the top of the file. None: something else."""
+    if isinstance(node, ast.Name):
+        tables = [n.value for n in tree.body if isinstance(n, ast.Assign) and any(getattr(t, "id", None) == node.id for t in n.targets)]
+        return _entries(tables[-1], tree) if tables else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+        text = getattr(node.func.value, "value", None)
+        return text.split() if isinstance(text, str) else None
+    elements = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", None)
+    if elements is None or not all(isinstance(getattr(element, "value", None), str) for element in elements):
+        return None
+    return [element.value for element in elements]
+
+
+def _texts(argument, tree):
+    """The names that one argument of a mark stands for: a text, or `*(f"prefix.{name}" for name in TABLE)`."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        return [argument.value]
+    generator = getattr(argument, "value", None)
+    if isinstance(argument, ast.Starred) and isinstance(generator, ast.GeneratorExp) and isinstance(generator.elt, ast.JoinedStr):
+        entries = _entries(generator.generators[0].iter, tree)
+        prefix = getattr(generator.elt.values[0], "value", None)
+        if entries is not None and isinstance(prefix, str) and len(generator.elt.values) == 2:
+            return [prefix + entry for entry in entries]
+    return [ast.unparse(argument)]
+
+
+def _shown(node, mark, tree):
     """(line, name) for each name in the marks below a syntax node."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == mark:
             for argument in call.args:
-                name = argument.value if isinstance(argument, ast.Constant) else None
-                yield call.lineno, name if isinstance(name, str) else ast.unparse(argument)
+                for name in _texts(argument, tree):
+                    yield call.lineno, name
 
 
 def read_marks(folder, names, mark="shows", source=LIST):
-    """name → the tests that show it ("test_file.py::test_name"), in the order of files and lines.
+    """name → the tests that show it ("test_file.py::test_name"), in the order of files and lines. Marks of PopXL and of PopTorch
+    are told apart by their names.
 
     Ends the program when a mark has an unknown name or stands where it marks no test.
     """
     marks, mistakes = {}, []
+    is_mine = lambda name: is_of_popxl(name) == (source in (POPXL, POPXL_EDGES))
     for path in sorted(folder.rglob("*.py")):
         file = path.relative_to(folder).as_posix()
         tree = ast.parse(path.read_text())
         tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
         if not path.name.startswith("test_"):
             tests = []
-        found = [(line, name, test) for test in tests for part in test.decorator_list for line, name in _shown(part, mark)]
+        found = [(line, name, test) for test in tests for part in test.decorator_list for line, name in _shown(part, mark, tree)]
         for node in tree.body:
             if isinstance(node, ast.Assign) and any(getattr(t, "id", None) == "pytestmark" for t in node.targets):
-                found += [(line, name, test) for line, name in _shown(node.value, mark) for test in tests]
+                found += [(line, name, test) for line, name in _shown(node.value, mark, tree) for test in tests]
         known = {(line, name) for line, name, _ in found}
-        for line, name in _shown(tree, mark):
+        for line, name in _shown(tree, mark, tree):
             if (line, name) not in known:
                 mistakes.append(f"{file}:{line}: this mark is not on a test function")
-            elif name not in names:
+            elif is_mine(name) and name not in names:
                 mistakes.append(f"{file}:{line}: '{name}' is not in scripts/{source.name}")
-        for _, name, test in sorted(found, key=lambda entry: entry[2].lineno):
+        for _, name, test in sorted((f for f in found if is_mine(f[1])), key=lambda entry: entry[2].lineno):
             tests_of_name = marks.setdefault(name, [])
             if f"{file}::{test.name}" not in tests_of_name:
                 tests_of_name.append(f"{file}::{test.name}")

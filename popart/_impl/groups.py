@@ -81,6 +81,9 @@ class ReplicaGrouping:
 class CommGroup:
     """The older description of groups: (), (type, replicaGroupSize), or a ReplicaGrouping."""
 
+    type: Any
+    replicaGroupSize: int
+
     def __init__(self, type: Any = CommGroupType.All, replicaGroupSize: int = 0) -> None:
         if isinstance(type, ReplicaGrouping):
             type, replicaGroupSize = self._of(type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Optional
+from typing import Any
 
 import numpy
 
@@ -21,9 +21,9 @@ class HostVariable:
     def __init__(
         self,
         data: numpy.ndarray,
-        memmap: Optional[numpy.memmap] = None,
-        to_device: Optional[list[int]] = None,
-        to_host: Optional[list[int]] = None,
+        memmap: numpy.memmap | None = None,
+        to_device: list[int] | None = None,
+        to_host: list[int] | None = None,
     ) -> None:
         self.data, self.memmap = data, memmap
         self.to_device, self.to_host = to_device, to_host
@@ -40,9 +40,9 @@ class HostVariables:
         self,
         number: int,
         data: numpy.ndarray,
-        memmap: Optional[numpy.memmap] = None,
-        to_device: Optional[list[int]] = None,
-        to_host: Optional[list[int]] = None,
+        memmap: numpy.memmap | None = None,
+        to_device: list[int] | None = None,
+        to_host: list[int] | None = None,
     ) -> None:
         self.by_number[number] = HostVariable(data, memmap, to_device, to_host)
 

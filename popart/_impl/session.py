@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 import numpy
 
@@ -12,9 +12,9 @@ from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import (
     OutOfMemoryException,
-    poplar_application_runtime_error,
     popart_exception,
     popart_runtime_error,
+    poplar_application_runtime_error,
 )
 from popart._impl.host_variables import HostVariable, host_variables
 from popart._impl.logs import getLogger
@@ -63,7 +63,7 @@ class InferenceSession:
         self._host = host_variables(ir.core)
         self._variables: dict[str, int] = {}  # by name in the compiled program: number of the tensor
         self._dtypes: dict[str, numpy.dtype] = {}  # of variables and streams, as users see them
-        self.only: Optional[set[int]] = None  # numbers of the tensors that an upload is about; None: all
+        self.only: set[int] | None = None  # numbers of the tensors that an upload is about; None: all
         self.last_replicas: dict[str, numpy.ndarray] = {}  # variables read from all replicas: their last download
         self._replicas = 1  # of this process
         self._groups: dict[str, list[int]] = {}
@@ -91,7 +91,7 @@ class InferenceSession:
         kind = "ipu" if self._compiled_for[0] in _HARDWARE else str(self._compiled_for[0])
         key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
         try:
-            self._native = core.compile(folder, key)
+            self._native = core.compile(folder, key, self._compiled_for[0] not in _HARDWARE)
         except ipu_core.Error as error:
             _raise(error)
         how = "loaded from the cache" if self._native.from_cache else "compiled"
@@ -112,7 +112,7 @@ class InferenceSession:
         self._find_uses()
 
     def _join_job(self, options: Any, local: int) -> None:
-        from popdist._impl.backend import exchange_bytes  # noqa: PLC0415: only in a job
+        from popart._impl.job import exchange_bytes  # only in a job: it needs torch
 
         self._native.set_job(options.globalReplicaOffset, exchange_bytes)
 
@@ -309,7 +309,9 @@ class InferenceSession:
             if name in stepio.outputs:
                 self._output(name, stepio.outputs[name], uses[name][1], array)
 
-    def _input(self, name: str, inputs: Mapping[str, numpy.ndarray], element: tuple[int, ...], count: int) -> numpy.ndarray:
+    def _input(
+        self, name: str, inputs: Mapping[str, numpy.ndarray], element: tuple[int, ...], count: int
+    ) -> numpy.ndarray:
         """The elements that a run takes, from the front and around again."""
         if name not in inputs:
             raise popart_runtime_error(f"no array for the input '{name}'; there are {sorted(inputs)}")
@@ -365,7 +367,7 @@ def _numpy_type(core: Any, number: int) -> numpy.dtype:
     return NUMPY[of_native_number(core.tensor_info(number)[0])]
 
 
-def _as_device(array: numpy.ndarray, dtype: Any, name: Optional[str] = None) -> numpy.ndarray:
+def _as_device(array: numpy.ndarray, dtype: Any, name: str | None = None) -> numpy.ndarray:
     """In the type of the device: 64-bit numbers are narrowed, codes of float8 are bytes. Error for another type."""
     target = numpy.dtype(dtype)
     if array.dtype == target:
@@ -385,5 +387,3 @@ def _as_host(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
     if array.dtype == dtype:
         return array
     return array.view(dtype).reshape(array.shape) if dtype.names is not None else array.astype(dtype)
-
-

@@ -1,16 +1,19 @@
 """Makes ops: what all functions of `popxl.ops` end with."""
 
-from typing import Any, Dict, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any, Optional, Union
 
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
+from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl._impl.source import user_location
 from popxl.context import _context
 from popxl.tensor import Tensor, _of_number
 
 
-def settings(name: str) -> Tuple[Any, ...]:
+def settings(name: str) -> tuple[Any, ...]:
     """What a new op gets from the context, as the native program takes it."""
     context = _context
     file, line = user_location(context._skip)
@@ -19,13 +22,13 @@ def settings(name: str) -> Tuple[Any, ...]:
 
 def create(
     op_type: str,
-    inputs: Dict[int, Tensor],
-    stems: Union[Sequence[str], Dict[int, str]],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    stems: Union[Sequence[str], dict[int, str]],
+    attributes: Optional[dict[str, Any]] = None,
     *,
     name: Optional[str] = None,
-    identifier: Optional[Tuple[str, str, int]] = None,
-) -> Tuple[Tensor, ...]:
+    identifier: Optional[tuple[str, str, int]] = None,
+) -> tuple[Tensor, ...]:
     """Makes one op in the current graph, with what the context says, its order and hooks.
 
     Args:
@@ -48,13 +51,13 @@ def create(
 
 def create_op(
     op_type: str,
-    inputs: Dict[int, Tensor],
-    stems: Union[Sequence[str], Dict[int, str]],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    stems: Union[Sequence[str], dict[int, str]],
+    attributes: Optional[dict[str, Any]] = None,
     *,
     name: Optional[str] = None,
-    identifier: Optional[Tuple[str, str, int]] = None,
-) -> Tuple[int, Tuple[Tensor, ...]]:
+    identifier: Optional[tuple[str, str, int]] = None,
+) -> tuple[int, tuple[Tensor, ...]]:
     """As `create`; gives the id of the op too."""
     context = _context
     graph = context.graph
@@ -78,4 +81,6 @@ def create_op(
         raise popart_error(error) from error
     if context._mode is not None or context._hooks:
         context._created(ir, number, op)
-    return op, tuple([_of_number(ir, t, Tensor) for t in made.values()])
+    if _recording.path is not None:
+        record_op(ir, op, list(inputs.values()), made.values())
+    return op, tuple([_of_number(ir, t, Tensor, number) for t in made.values()])

@@ -1,6 +1,7 @@
 """Which value of a call site feeds which input of the called graph; shared by call, repeat and conditional."""
 
-from typing import Any, Dict, Iterable, Mapping, Optional, Set
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
 
 import numpy as np
 
@@ -11,15 +12,17 @@ from popxl.utils import table_to_string, to_numpy
 
 def wire(
     parent: Any, callee: Any, inputs: Iterable[Any], inputs_dict: Optional[Mapping[Any, Any]], check_inputs: bool
-) -> Dict[int, Tensor]:
+) -> dict[int, Tensor]:
     """Tensors of `parent` by input of `callee`; what is no tensor becomes a constant of the parent."""
     takes = callee.inputs
-    given: Dict[int, Any] = {}
+    given: dict[int, Any] = {}
     position = 0
     for value in inputs:
         for one in _flat(value, takes[position] if position < len(takes) else None):
             if position == len(takes):
-                raise ValueError(f"{callee!r} has {len(takes)} inputs, and more values are given: leave the others out.")
+                raise ValueError(
+                    f"{callee!r} has {len(takes)} inputs, and more values are given: leave the others out."
+                )
             given[position] = one
             position += 1
     numbers = {t._number: i for i, t in enumerate(takes)}
@@ -66,20 +69,18 @@ def _as_tensor(parent: Any, callee: Any, index: int, takes: Tensor, value: Any) 
         ) from error
 
 
-def _missing(callee: Any, takes: Any, wired: Dict[int, Tensor]) -> str:
+def _missing(callee: Any, takes: Any, wired: dict[int, Tensor]) -> str:
     header = ("input", "tensor", "dtype", "shape")
     rows = [(i, t.id, t.dtype, t.shape) for i, t in enumerate(takes)]
     missing = table_to_string([header] + [row for row in rows if row[0] not in wired])
-    connected = table_to_string(
-        [(*header, "value")] + [(*row, wired[row[0]].id) for row in rows if row[0] in wired]
-    )
+    connected = table_to_string([(*header, "value")] + [(*row, wired[row[0]].id) for row in rows if row[0] in wired])
     return f"Inputs of {callee!r} are missing.\nMissing:\n{missing}Connected:\n{connected}"
 
 
 def writes_input(program: Any, graph: int, tensor: int) -> bool:
     """Whether ops of a graph write the memory of one of its tensors, also through views of it."""
     views = _views()
-    seen: Set[int] = set()
+    seen: set[int] = set()
     pending = [tensor]
     while pending:
         current = pending.pop()
@@ -98,10 +99,10 @@ def writes_input(program: Any, graph: int, tensor: int) -> bool:
     return False
 
 
-_view_table: Dict[str, Any] = {}
+_view_table: dict[str, Any] = {}
 
 
-def _views() -> Dict[str, Any]:
+def _views() -> dict[str, Any]:
     """By op type: inputs in whose memory its output lies."""
     if not _view_table:
         from ipu_core._native import kinds

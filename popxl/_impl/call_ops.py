@@ -1,10 +1,13 @@
 """Makes ops that call graphs. Hooks see them before their inputs are connected, as published."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from ipu_core._native import Error as CoreError
 
+from popart._impl.debug_info import _recording
 from popxl._impl.build import settings
+from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl.context import _context
 from popxl.tensor import Tensor
@@ -15,16 +18,16 @@ def create_call_op(
     op_type: str,
     name: str,
     callees: Sequence[Any],
-    inputs: Dict[int, Tensor],
-    output_ids: List[str],
-    attributes: Optional[Dict[str, Any]] = None,
+    inputs: dict[int, Tensor],
+    output_ids: list[str],
+    attributes: Optional[dict[str, Any]] = None,
     maps: Any = None,
 ) -> int:
     """One op in `graph`; its id. Nothing of it is left when its inputs do not fit: popart.popart_exception."""
     ir = graph._ir
     program = ir._program
     op = program.create_bare_op(graph._number, op_type, attributes or {}, settings(name))
-    made: List[int] = []
+    made: list[int] = []
     try:
         program.set_callees(op, [callee._number for callee in callees])
         if maps is not None:
@@ -36,6 +39,8 @@ def create_call_op(
         for index, tensor_id in enumerate(output_ids):
             made.append(program.create_output(op, index, tensor_id))
         program.setup(op)
+        if _recording.path is not None:
+            record_op(ir, op, list(inputs.values()), made)
     except CoreError as error:
         program.erase_op(op)
         for number in made:

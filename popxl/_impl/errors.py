@@ -1,10 +1,10 @@
 """Errors of the compiler core as `popart.popart_exception`, which popart defines and users catch."""
 
-from typing import Any, Optional, Type
+from typing import Any, Optional
 
 from ipu_core._native import Error as CoreError
 
-_class: Optional[Type[Exception]] = None
+_class: Optional[type[Exception]] = None
 
 
 def popart_error(message: Any) -> Exception:

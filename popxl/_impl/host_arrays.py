@@ -1,6 +1,7 @@
 """Arrays that a run reads and writes."""
 
-from typing import Any, Collection, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +21,15 @@ def input_array(stream: Any, value: Any, downcast: bool) -> np.ndarray:
     return to_numpy(value, None, downcast, copy=False)
 
 
-def check_arrays(
-    what: str, arrays: Mapping[Any, Any], streams: Collection[Any], transfers: int, replicas: int
-) -> None:
+def check_arrays(what: str, arrays: Mapping[Any, Any], streams: Collection[Any], transfers: int, replicas: int) -> None:
     """Checks streams and shapes of the arrays of a run. Raises ValueError."""
     expected, given = set(streams), set(arrays)
     if expected != given:
         unexpected = sorted(str(s) for s in given - expected)
         missing = sorted(str(s) for s in expected - given)
-        raise ValueError(f"The {what} streams are others than the program uses: unexpected {unexpected}, missing {missing}.")
+        raise ValueError(
+            f"The {what} streams are others than the program uses: unexpected {unexpected}, missing {missing}."
+        )
     for stream, array in arrays.items():
         shape = tuple(np.shape(array))
         full = ((transfers,) if transfers > 1 else ()) + ((replicas,) if replicas > 1 else ()) + stream.shape

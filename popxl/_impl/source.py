@@ -2,11 +2,10 @@
 
 import os
 import sys
-from typing import Dict, Tuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CONTEXTLIB = os.sep + "contextlib.py"
-_inside: Dict[str, bool] = {}  # by file name
+_inside: dict[str, bool] = {}  # by file name
 
 
 def _is_inside(file: str) -> bool:
@@ -16,7 +15,7 @@ def _is_inside(file: str) -> bool:
     return inside
 
 
-def user_location(skip: int = 0) -> Tuple[str, int]:
+def user_location(skip: int = 0) -> tuple[str, int]:
     """File and line of the innermost frame outside of popxl, or `skip` frames further up; ("", 0) without one."""
     frame = sys._getframe(1)
     inside = _inside

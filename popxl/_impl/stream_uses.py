@@ -1,12 +1,13 @@
 """Which streams a program uses."""
 
-from typing import Any, Iterable, Set
+from collections.abc import Iterable
+from typing import Any
 
 
-def streams_of(program: Any, op_types: Iterable[str]) -> Set[int]:
+def streams_of(program: Any, op_types: Iterable[str]) -> set[int]:
     """Numbers of the stream tensors that ops of these types move, in any graph."""
     wanted = set(op_types)
-    ids: Set[str] = set()
+    ids: set[str] = set()
     for graph in program.graphs():
         for op in program.ops(graph):
             kind = program.op_type(op)

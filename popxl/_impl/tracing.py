@@ -2,7 +2,8 @@
 
 import inspect
 import weakref
-from typing import Any, Dict, Iterable, List, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 from popxl._impl.errors import core_errors
 from popxl.graph import Graph
@@ -26,7 +27,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, (Tensor, TensorSpec))
 
 
-def trace(ir: Any, fn: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Graph:
+def trace(ir: Any, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
     """`Ir.create_graph`."""
     if isinstance(fn, Module):
         name, signature = type(fn).__qualname__, _signature(fn.build)
@@ -83,7 +84,7 @@ def _one(name: str, value: Any, by_ref: bool) -> Tensor:
     return graph_input(value.shape, value.dtype, name, by_ref, value.meta_shape)
 
 
-def _all_tensors(name: str, values: List[Any]) -> bool:
+def _all_tensors(name: str, values: list[Any]) -> bool:
     """Whether they are tensors; False: none is. Raises TypeError for a mixture."""
     tensors = [_is_tensor(value) for value in values]
     if any(tensors) and not all(tensors):

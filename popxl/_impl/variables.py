@@ -1,10 +1,13 @@
 """Makes variables: on chip, in remote buffers, and shared between replicas."""
 
-from typing import Any, Iterable, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any, Optional
 
 import numpy as np
 
+from popart._impl.debug_info import _recording
 from popxl import dtypes
+from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
 from popxl.context import _context, _execution_context
 from popxl.dtypes import dtype as dtype_class
@@ -29,7 +32,7 @@ def _host_data(
     grouping: ReplicaGrouping,
     log2_scale: Optional[int],
     nan_on_overflow: Optional[bool],
-) -> Tuple[np.ndarray, dtype_class, Optional[np.memmap]]:
+) -> tuple[np.ndarray, dtype_class, Optional[np.memmap]]:
     """The data as the host keeps it, for each group of `grouping`; its type; the memmap that it is."""
     if dtype is None:
         dtype = next((t for t in dtypes._FLOAT8 if getattr(data, "dtype", None) == t.as_numpy()), None)
@@ -93,6 +96,8 @@ def _variable(
             **storage,
         )
     tensor = _of_number(ir, number, Variable, graph._number)
+    if _recording.path is not None:
+        record_tensor(function, tensor.id)
     tensor.__dict__["_grouping"] = grouping
     tensor.__dict__["_memmap"] = memmap
     host_variables(program).add(number, array, memmap, grouping.to_device_map, grouping.to_host_map)
@@ -182,7 +187,7 @@ def _shard_over(grouping: ReplicaGrouping, shard_over: Optional[int]) -> int:
     return over
 
 
-def _value_shape(shape: Tuple[int, ...], grouping: ReplicaGrouping) -> Tuple[int, ...]:
+def _value_shape(shape: tuple[int, ...], grouping: ReplicaGrouping) -> tuple[int, ...]:
     """Without the axis of groups."""
     if grouping.num_groups == 1:
         return shape
@@ -291,7 +296,7 @@ def replica_sharded_variable(
     retrieval_mode: Optional[str] = "one_per_group",
     log2_scale: Optional[int] = None,
     nan_on_overflow: Optional[bool] = None,
-) -> Tuple[Any, Any]:
+) -> tuple[Any, Any]:
     """A variable that is shared in shards between replicas and stays on chip: loaded when weights come from the host,
     stored before they go there.
 
@@ -317,12 +322,9 @@ def replica_sharded_variable(
     array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
     kind = dtypes._NP_TO_POPXL[array.dtype]
     buffer = replica_sharded_buffer(array.shape, kind, grouping, shard_over)
-    handle = remote_replica_sharded_variable(
-        array, buffer, 0, kind, name, downcast, grouping, retrieval_mode
-    )
+    handle = remote_replica_sharded_variable(array, buffer, 0, kind, name, downcast, grouping, retrieval_mode)
     with _execution_context(_WEIGHTS_FROM_HOST):
         shard = ops.remote_load(buffer, 0, f"{handle.name}_rts")
     with _execution_context(_WEIGHTS_TO_HOST):
         ops.remote_store(buffer, 0, shard)
     return handle, shard
-

@@ -1,6 +1,7 @@
 """Calls of graphs."""
 
-from typing import Any, Dict, Mapping, Optional, Tuple
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from popxl._impl import facade
 from popxl._impl.call_inputs import not_an_input, wire, writes_input
@@ -47,20 +48,20 @@ class CallSiteInfo:
         """The graph that is called; of a `repeat`, the wrapper around the user's."""
         return self._callee()
 
-    def _sorted(self, tensors: Dict[int, int]) -> Tuple[Tensor, ...]:
+    def _sorted(self, tensors: dict[int, int]) -> tuple[Tensor, ...]:
         return tuple([_of_number(self._ir, tensors[i]) for i in sorted(tensors)])
 
     @property
-    def inputs(self) -> Tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Tensor, ...]:
         """Inputs of the op in order."""
         return self._sorted(self._ir._program.op_inputs(self._number))
 
     @property
-    def outputs(self) -> Tuple[Tensor, ...]:
+    def outputs(self) -> tuple[Tensor, ...]:
         """Outputs of the op in order."""
         return self._sorted(self._ir._program.op_outputs(self._number))
 
-    def _tensor(self, tensors: Dict[int, int], idx: int, what: str) -> Tensor:
+    def _tensor(self, tensors: dict[int, int], idx: int, what: str) -> Tensor:
         if idx not in tensors:
             raise IndexError(f"The op has no {what} {idx}; it has {sorted(tensors)}.")
         return _of_number(self._ir, tensors[idx])
@@ -154,9 +155,7 @@ class CallSiteInfo:
             raise not_an_input(parent_tensor, self.inputs)
 
 
-def call(
-    graph: Any, *inputs: Any, inputs_dict: Optional[Mapping[Tensor, Any]] = None
-) -> Tuple[Tensor, ...]:
+def call(graph: Any, *inputs: Any, inputs_dict: Optional[Mapping[Tensor, Any]] = None) -> tuple[Tensor, ...]:
     """Calls a graph: its inputs are copies of the tensors given, unless it takes them by reference.
 
     Args:
@@ -193,7 +192,7 @@ def call_with_info(
     return CallSiteInfo._make(parent._ir, op)
 
 
-def _create(parent: Any, callee: Any, wired: Dict[int, Tensor]) -> int:
+def _create(parent: Any, callee: Any, wired: dict[int, Tensor]) -> int:
     program = parent._ir._program
     prefix = _context._prefix
     names = [t.name for t in callee.outputs]

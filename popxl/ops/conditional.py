@@ -1,6 +1,7 @@
 """Branches that a value on the device chooses."""
 
-from typing import Any, Iterable, Mapping, Optional, Tuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
 
 from popxl._impl.call_inputs import wire
 from popxl._impl.call_ops import create_call_op
@@ -31,7 +32,9 @@ class ConditionalSiteInfo(CallSiteInfo):
         for own, at_op in self._ir._program.callee_maps(self._number)[0 if inputs else 1][branch].items():
             if at_op == idx:
                 return own
-        raise IndexError(f"{'Input' if inputs else 'Output'} {idx} of the op does not belong to branch {branch} (0: then).")
+        raise IndexError(
+            f"{'Input' if inputs else 'Output'} {idx} of the op does not belong to branch {branch} (0: then)."
+        )
 
     def graph_to_parent_input_index(self, idx: int, then_branch: bool = True) -> int:
         """Input of the op that feeds input `idx` of a branch. Raises IndexError when there is none."""
@@ -64,7 +67,9 @@ class ConditionalSiteInfo(CallSiteInfo):
                     index = maps[kind][branch].get(i)
                     if number == getattr(graph_tensor, "_number", None) and index in at_op[kind]:
                         return _of_number(self._ir, at_op[kind][index])
-        raise ValueError(f"{graph_tensor!r} is neither an input nor an output of {self.called_graph} with a tensor at the op.")
+        raise ValueError(
+            f"{graph_tensor!r} is neither an input nor an output of {self.called_graph} with a tensor at the op."
+        )
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """Input of a branch that a tensor at the op feeds; of the then-branch, where it feeds both. Raises ValueError
@@ -92,7 +97,7 @@ def conditional(
     else_inputs: Optional[Iterable[Any]] = None,
     then_inputs_dict: Optional[Mapping[Tensor, Any]] = None,
     else_inputs_dict: Optional[Mapping[Tensor, Any]] = None,
-) -> Tuple[Tensor, ...]:
+) -> tuple[Tensor, ...]:
     """Calls one of two graphs, as a value on the device says.
 
     Args:

@@ -13,6 +13,11 @@ PadType = Literal["not_set", "same_upper", "same_lower", "valid"]
 _PAD_TYPES = get_args(PadType)
 
 
+def _ints(values: Iterable[int]) -> list[int]:
+    """As the op takes them; integers of NumPy too."""
+    return [int(value) for value in values]
+
+
 def _attributes(
     stride: Sequence[int],
     padding: Sequence[int],
@@ -26,9 +31,9 @@ def _attributes(
     if pad_type not in _PAD_TYPES:
         raise ValueError(f"pad_type is {pad_type!r}: it is one of {', '.join(map(repr, _PAD_TYPES))}.")
     attributes: dict[str, Any] = {
-        "strides": list(stride),
-        "pads": list(padding),
-        "dilations": list(dilation),
+        "strides": _ints(stride),
+        "pads": _ints(padding),
+        "dilations": _ints(dilation),
         "group": int(groups),
         "padType": pad_type,
     }
@@ -189,7 +194,7 @@ def conv_transpose(
         partials_types,
         enable_conv_dithering,
     )
-    attributes["outputPadding"], attributes["outputShape"] = list(output_padding), list(output_shape)
+    attributes["outputPadding"], attributes["outputShape"] = _ints(output_padding), _ints(output_shape)
     return create("ConvTranspose", _check(t, weight), ("convtranspose_out",), attributes)[0]
 
 
@@ -223,5 +228,5 @@ def conv_transpose_pow2scaled(
     attributes = _attributes(
         stride, padding, dilation, groups, pad_type, available_memory_proportions, None, enable_conv_dithering
     )
-    attributes["outputPadding"], attributes["outputShape"] = list(output_padding), list(output_shape)
+    attributes["outputPadding"], attributes["outputShape"] = _ints(output_padding), _ints(output_shape)
     return create("ConvTranspose", _check(t, weight, log2_scale), ("convtranspose_out",), attributes)[0]

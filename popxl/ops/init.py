@@ -1,6 +1,7 @@
 """Tensors with a first value that the device makes."""
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.dtypes import dtype as dtype_class

@@ -4,7 +4,7 @@ from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
-from popxl.ops.conv import PadType
+from popxl.ops.conv import PadType, _ints
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
@@ -23,12 +23,12 @@ def _attributes(
     ceil_mode: bool,
 ) -> dict[str, Any]:
     return {
-        "kernelShape": list(kernel_size),
-        "strides": list(stride or ()),
-        "pads": list(padding or ()),
-        "outPads": list(out_pads or ()),
-        "dilations": list(dilation or ()),
-        "inDilations": list(in_dilations or ()),
+        "kernelShape": _ints(kernel_size),
+        "strides": _ints(stride or ()),
+        "pads": _ints(padding or ()),
+        "outPads": _ints(out_pads or ()),
+        "dilations": _ints(dilation or ()),
+        "inDilations": _ints(in_dilations or ()),
         "padType": _PAD_TYPES[auto_pad],
         "ceilMode": bool(ceil_mode),
     }

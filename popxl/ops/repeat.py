@@ -1,7 +1,8 @@
 """Loops of a fixed number of iterations."""
 
 import operator
-from typing import Any, Mapping, Optional, Tuple
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from popxl import dtypes
 from popxl._impl.call_inputs import wire, writes_input
@@ -14,7 +15,7 @@ from popxl.tensor import Tensor
 
 def repeat(
     graph: Any, repeat_count: int, *inputs: Any, inputs_dict: Optional[Mapping[Tensor, Any]] = None
-) -> Tuple[Tensor, ...]:
+) -> tuple[Tensor, ...]:
     """Calls a graph `repeat_count` times. Before each iteration but the first, the outputs of the one before go to the
     inputs of the same number; the other inputs stay as they are.
 
@@ -79,9 +80,9 @@ def repeat_with_info(
         _forget(ir, wrapper)
         raise
     for i, tensor in enumerate(takes):
-        if tensor in graph._by_ref_inputs and i in wired:
-            if i < len(gives) or writes_input(program, graph._number, tensor._number):
-                program.set_modified(op, i + 2)
+        is_by_ref = tensor in graph._by_ref_inputs and i in wired
+        if is_by_ref and (i < len(gives) or writes_input(program, graph._number, tensor._number)):
+            program.set_modified(op, i + 2)
     return CallSiteInfo._make(ir, op)
 
 

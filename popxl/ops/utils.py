@@ -1,6 +1,7 @@
 """Checks of arguments of ops; custom ops import them."""
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Optional
 
 from popxl.dtypes import dtype as dtype_class
 from popxl.tensor import Tensor

@@ -172,6 +172,7 @@ def test_a_tensor_becomes_a_constant_in_its_place():
         table.makeConstInit("g/z", numpy.float32([3, 4]))
 
 
+@pytest.mark.shows("popart.TensorInfo")
 def test_types_are_made_of_names_shapes_and_arrays():
     t = _ir.TensorInfo(_ir.DataType.FLOAT16, [2, 3], [6])
     assert (t.shape(), t.metaShape(), t.rank(), t.nelms(), t.nbytes(), t.dim(1)) == ([2, 3], [6], 2, 6, 12, 3)

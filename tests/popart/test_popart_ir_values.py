@@ -73,6 +73,13 @@ def test_replicas_are_grouped_with_a_stride():
         _ir.ReplicaGrouping(8, 2, 2).getTranspose()
 
 
+@pytest.mark.shows(
+    "popxl.ops.collectives.CommGroup",
+    "popxl.ops.collectives.CommGroup.type",
+    "popxl.ops.collectives.CommGroup.replicaGroupSize",
+    "popxl.ops.collectives.CommGroup.toReplicaGrouping",
+    "popxl.ops.collectives.CommGroupType",
+)
 def test_the_older_groups_are_groupings():
     kinds = _ir.CommGroupType
     cases = {
@@ -97,6 +104,7 @@ def test_regions():
     assert not full.isEmpty() and empty.isEmpty() and full != empty and "2, 3" in str(full)
 
 
+@pytest.mark.shows("popart.DataType")
 def test_types_are_those_of_popart():
     assert _ir.DataType is popart.DataType and _ir.DataType.FLOAT16.name == "FLOAT16"
     names = "UINT8 INT8 UINT16 INT16 INT32 INT64 UINT32 UINT64 BOOL FLOAT FLOAT16 BFLOAT16 FLOAT8_143 FLOAT8_152 DOUBLE"

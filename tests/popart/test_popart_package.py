@@ -17,7 +17,6 @@ def python(code, **environment):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
 
 
-@pytest.mark.shows("popart")
 def test_importing_loads_neither_torch_nor_the_compiler():
     code = "import sys, popart; print([m for m in ('torch', 'ipu_core', 'onnx') if m in sys.modules])"
     assert python(code).stdout == "[]\n"
@@ -48,6 +47,7 @@ def test_exceptions_form_a_tree():
 
 
 # --- options
+@pytest.mark.shows("popart.SessionOptions")
 @pytest.mark.shows("popart.VirtualGraphMode")
 def test_options_have_the_published_defaults():
     options = popart.SessionOptions()
@@ -141,6 +141,7 @@ def test_arrays_of_a_run_must_be_contiguous():
 
 
 # --- devices
+@pytest.mark.shows("popart.DeviceInfo")
 @pytest.mark.shows("popart.DeviceManager")
 def test_devices_are_made_by_kind():
     manager = popart.DeviceManager()

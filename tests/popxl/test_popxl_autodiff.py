@@ -62,6 +62,14 @@ class Example:
     "popxl.transforms.GradGraphInfo.fwd_parent_ins_to_grad_parent_outs",
     "popxl.transforms.GradGraphInfo.expected_inputs",
     "popxl.transforms.GradGraphInfo.outputs",
+    "popxl.transforms.GradGraphInfo.inputs",
+    "popxl.transforms.GradGraphInfo.forward_graph",
+    "popxl.transforms.GradGraphInfo.expected_outputs",
+    "popxl.transforms.GradGraphInfo.fwd_graph_ins_to_grad_parent_outs",
+    "popxl.ops.call_with_info",
+    "popxl.ops.CallSiteInfo",
+    "popxl.ops.CallSiteInfo.outputs",
+    "popxl.ops.CallSiteInfo.graph_to_parent",
     "popxl.transforms.GradGraphInfo.graph",
     "popxl.transforms.ExpectedConnection.connection_type",
     "popxl.transforms.ExpectedConnection.fwd_tensor",
@@ -104,6 +112,7 @@ def test_the_example_of_a_product_and_a_sum():
     assert [t.name for t in g.outputs] == ["add_out", "mul_out"]
 
 
+@pytest.mark.edge("29.13")
 def test_defaults_are_all_outputs_and_all_inputs():
     ir = popxl.Ir()
     g = ir.create_graph(lambda x, y: (x * y, ops.exp(x)), spec(2), spec(2))
@@ -162,12 +171,14 @@ def test_a_constant_that_a_gradient_needs_is_an_output_of_the_forward_graph():
     assert (FWD, "c") in connections(info) and "c" in [t.name for t in g.outputs]
 
 
+@pytest.mark.edge("29.14")
 def test_forward_values_are_inputs_in_order_of_their_ids():
     e = Example()
     names = [t.id for t in e.info.inputs[1:]]
     assert names == sorted(names)
 
 
+@pytest.mark.shows("popxl.transforms.GradGraphInfo.graph")
 def test_gradients_of_calls_come_with_those_of_the_callees():
     ir = popxl.Ir()
     with ir.main_graph:

@@ -304,11 +304,16 @@ def test_reductions_over_ipus_and_their_gradients():
                 assert graph.outputs[i].name == f"all_reduce_out_{i}"
                 out(f"{name} {i}", call.outputs[i], i)
                 out(f"{name} gradient {i}", gradients[i], i)
+        sums = collectives.all_reduce(given[:2])  # the IPUs are known
+        assert [t.ipu for t in sums] == [0, 1]
+        with popxl.ipu(1):
+            out("behind", sums[1] + given[3], 1)  # on one IPU
         for op in REDUCTIONS:
             out(f"{op} 0", collectives.all_reduce(given[:2], op=op)[0], 0)
     with popxl.Session(ir, "ipu_model") as session:
         results = session.run()
     values = {name: np.asarray(results[stream]) for name, stream in outputs.items()}
+    np.testing.assert_allclose(values["behind"], a + b + gb, rtol=1e-6)
     for name, (_, sums, gradients) in forms.items():
         for i in (0, 1):
             np.testing.assert_allclose(values[f"{name} {i}"], sums[i], rtol=1e-6, err_msg=name)

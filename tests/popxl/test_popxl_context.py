@@ -40,6 +40,8 @@ def test_the_current_graph(ir):
         assert popxl.gcg() is g
 
 
+@pytest.mark.shows("popxl.context.Context", "popxl.context.get_current_context")
+@pytest.mark.edge("29.15", "29.16")
 def test_contexts_are_restored_after_exceptions(ir):
     context = get_current_context()
     assert type(context) is popxl.context.Context
@@ -70,6 +72,7 @@ def test_name_scopes(ir):
 
 
 @pytest.mark.shows("popxl.ipu", "popxl.io_tiles", "popxl.Tensor.ipu", "popxl.Tensor.tile_set")
+@pytest.mark.shows("popxl.ops.io_tile_copy")
 def test_places(ir):
     with ir.main_graph:
         v = popxl.variable(1.0, name="v")
@@ -181,6 +184,7 @@ def helper(x):
         return x + 1
 
 
+@pytest.mark.shows("popxl.context.debug_context_frame_offset")
 def test_ops_know_the_line_of_the_user(ir):
     with ir.main_graph:
         x = popxl.variable(1.0, name="x")
@@ -193,6 +197,7 @@ def test_ops_know_the_line_of_the_user(ir):
         get_source_location(10_000)
 
 
+@pytest.mark.shows("popxl.context.op_debug_context")
 def test_debug_names_nest():
     context = get_current_context()
     seen = []

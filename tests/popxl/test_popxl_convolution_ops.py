@@ -7,6 +7,7 @@ import pytest
 import torch
 from one_program import OneProgram, check, check_gradients, op_types
 from popxl import ops
+from popxl._impl.build import create
 
 rng = np.random.default_rng(7)
 CONV = {1: torch.nn.functional.conv1d, 2: torch.nn.functional.conv2d, 3: torch.nn.functional.conv3d}
@@ -161,6 +162,23 @@ def test_transposed_convolutions():
             ),
         ]
     )
+
+
+@pytest.mark.shows("popxl.ops.conv_transpose")
+def test_a_convolution_of_spread_data_with_flipped_weights_is_the_transposed_one():
+    # What a session makes of it.
+    x, w = array(2, 4, 3, 4), array(4, 3, 3, 2)
+    with OneProgram() as p:
+        data, weight = p.of(x), p.of(w)
+        for pads in ([2, 1, 2, 1], [1, -1, -1, 2]):  # kernel - 1, and less: a part is cut off
+            flipped = create("ConvFlipWeights", {0: weight}, ("flipped",), {"group": 2})[0]
+            assert flipped.shape == (6, 2, 3, 2)
+            attributes = {"inDilations": [2, 3], "pads": pads, "group": 2}
+            p.out(create("Conv", {0: data, 1: flipped}, ("conv_out",), attributes)[0])
+    whole, part = p.run()
+    np.testing.assert_allclose(whole, transposed(x, w, (2, 3), groups=2), rtol=1e-5, atol=1e-6)
+    want = transposed(x, w, (2, 3), [1, 2, 3, -1], groups=2)
+    np.testing.assert_allclose(part, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.shows("popxl.ops.conv_pow2scaled")

@@ -7,13 +7,47 @@ import popart
 import popxl
 from popxl import dtypes, utils
 
-NAMES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float8_143 float8_152 float16 float32 float64 complex64 complex128"
-).split()
+NAMES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float8_143",
+    "float8_152",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 @pytest.mark.shows(*(f"popxl.{name}" for name in NAMES), "popxl.dtype", "popxl.dtype.from_name", "popxl.dtype.as_dtype")
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.shows(
+    "popxl.dtype.name",
+    "popxl.bool",
+    "popxl.int8",
+    "popxl.int16",
+    "popxl.int32",
+    "popxl.int64",
+    "popxl.uint8",
+    "popxl.uint16",
+    "popxl.uint32",
+    "popxl.uint64",
+    "popxl.float16",
+    "popxl.float8_143",
+    "popxl.float8_152",
+    "popxl.float32",
+    "popxl.float64",
+    "popxl.complex64",
+    "popxl.complex128",
+)
 def test_each_type_is_found_by_all_its_forms(name):
     t = getattr(popxl, name)
     assert t.name == name and repr(t) == f"popxl.dtypes.{name}"
@@ -24,6 +58,9 @@ def test_each_type_is_found_by_all_its_forms(name):
 
 
 @pytest.mark.shows("popxl.half", "popxl.float", "popxl.double")
+@pytest.mark.shows(
+    "popxl.dtype.is_complex", "popxl.dtype.is_int", "popxl.dtype.is_floating_point", "popxl.dtype.is_signed"
+)
 def test_what_the_types_are():
     kinds = {t: (t.is_int, t.is_floating_point, t.is_signed, t.is_complex) for t in dtypes._STR_TO_POPXL.values()}
     assert kinds[popxl.bool] == (False, False, False, False)
@@ -32,7 +69,7 @@ def test_what_the_types_are():
     assert kinds[popxl.float8_152] == kinds[popxl.float16] == (False, True, True, False)
     assert kinds[popxl.complex64] == (False, False, True, True)
     assert popxl.half is popxl.float16 and popxl.float is popxl.float32 and popxl.double is popxl.float64
-    assert dtypes._PY_TO_POPXL == {bool: popxl.bool, float: popxl.float32}
+    assert {bool: popxl.bool, float: popxl.float32} == dtypes._PY_TO_POPXL
     assert popxl.dtype.as_dtype(bool) is popxl.bool and popxl.dtype.as_dtype(float) is popxl.float32
     assert popxl.dtype.as_dtype(int) is popxl.int64
 
@@ -60,6 +97,7 @@ def test_types_of_torch():
 
 
 @pytest.mark.shows("popxl.utils.to_numpy")
+@pytest.mark.shows("popxl.utils.downcast_np_dtypes")
 def test_host_arrays():
     assert utils.to_numpy([1.5]).dtype == np.float32 and utils.to_numpy(3).dtype == np.int32
     assert utils.to_numpy([1.5], downcast=False).dtype == np.float64
@@ -100,7 +138,10 @@ def test_tables():
     assert utils.table_to_string([("a", "b"), ("c", "d")], "-", header=False) == "a-b\nc-d\n"
 
 
-@pytest.mark.shows("popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64")
+@pytest.mark.shows(
+    "popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64"
+)
+@pytest.mark.shows("popxl.random_seed.create_seeds", "popxl.random_seed.MAX_UINT64")
 def test_seeds():
     from popxl import random_seed
 
@@ -125,11 +166,23 @@ def test_lists_of_types():
     from popxl import testing
 
     assert popxl.bool not in testing.get_all_dtypes() and len(testing.get_all_dtypes()) == 15
-    assert set(testing.get_all_int_dtypes(include_signed=False)) == {popxl.uint8, popxl.uint16, popxl.uint32, popxl.uint64}
+    assert set(testing.get_all_int_dtypes(include_signed=False)) == {
+        popxl.uint8,
+        popxl.uint16,
+        popxl.uint32,
+        popxl.uint64,
+    }
     assert popxl.int8 in testing.get_all_int_dtypes(include_unsigned=False)
 
 
-@pytest.mark.shows("popxl.TensorLocation", "popxl.TensorStorage", "popxl.ReplicatedTensorSharding", "popxl.TileSet", "popxl.ExecutionContext")
+@pytest.mark.shows(
+    "popxl.TensorLocation",
+    "popxl.TensorStorage",
+    "popxl.ReplicatedTensorSharding",
+    "popxl.TileSet",
+    "popxl.ExecutionContext",
+)
+@pytest.mark.shows("popxl.TensorLocation.storage", "popxl.TensorLocation.replicated_tensor_sharding")
 def test_locations_and_enums():
     at = popxl.TensorLocation()
     assert at.storage is popxl.TensorStorage.OnChip
@@ -137,7 +190,11 @@ def test_locations_and_enums():
     with pytest.raises(AttributeError):
         at.storage = popxl.TensorStorage.OffChip
     assert popxl.TileSet.IO.value == 1 and popxl.TileSet(0).name == "Compute"
-    assert [c.name for c in popxl.ExecutionContext][:3] == ["Normal", "AccumulateOuterFragment", "WeightsFromHostFragment"]
+    assert [c.name for c in popxl.ExecutionContext][:3] == [
+        "Normal",
+        "AccumulateOuterFragment",
+        "WeightsFromHostFragment",
+    ]
     assert popxl.TensorByRef.__name__ == "TensorByRef"
     with pytest.raises(NotImplementedError):
         popxl.TensorByRef(1)

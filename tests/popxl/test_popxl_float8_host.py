@@ -122,6 +122,7 @@ def test_the_scale_brings_values_into_range(dtype, size):
 
 
 @pytest.mark.shows("popxl.utils.host_pow2scale_then_cast", "popxl.utils.host_cast_then_pow2scale")
+@pytest.mark.shows("popxl.utils.host_calculate_pow2scale")
 def test_names_of_earlier_releases():
     codes = utils.host_pow2scale_then_cast(np.float32([0.75]), popxl.float8_143, 1)
     assert codes.view(np.uint8).tolist() == [0x44]

@@ -27,6 +27,18 @@ def test_prints_go_to_stderr_with_title_and_format(capfd):
 
 
 @pytest.mark.shows("popxl.ops.print_tensor")
+def test_8_bit_floats_are_shown_as_values(capfd):
+    with OneProgram() as p:
+        x = popxl.variable(X, popxl.float8_143)
+        y = ops.print_tensor(x, "eight")
+        assert y.dtype is popxl.float8_143
+        p.out(ops.pow2scale_cast_from_fp8(y, popxl.constant(0, popxl.int32), popxl.float16))
+    np.testing.assert_array_equal(p.run()[0], X)
+    text = capfd.readouterr().err
+    assert "eight" in text and "1.5" in text and "-2.0" in text
+
+
+@pytest.mark.shows("popxl.ops.print_tensor")
 def test_the_gradient_is_printed_by_an_op_of_the_same_type_where_that_is_asked_for(capfd):
     def loud(x):
         return ops.print_tensor(x * 2.0, "loud", print_self=False, print_gradient=True)

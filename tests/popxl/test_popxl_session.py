@@ -46,6 +46,9 @@ def traffic(monkeypatch):
 
 @pytest.mark.shows("popxl.Session", "popxl.Session.write_variable_data", "popxl.Session.get_tensor_data")
 @pytest.mark.parametrize("device", ["ipu_hw", "ipu_model", "cpu"])
+@pytest.mark.shows(
+    "popxl.Session.run", "popxl.Session.is_attached", "popxl.Session.__enter__", "popxl.Session.__exit__"
+)
 def test_weight_traffic(traffic, device):
     p = Program()
     s = popxl.Session(p.ir, device)
@@ -78,6 +81,7 @@ def test_weight_traffic(traffic, device):
     after()
 
 
+@pytest.mark.edge("29.39")
 def test_leaving_by_an_exception_keeps_the_hosts_values(traffic):
     p = Program()
     s = popxl.Session(p.ir, "ipu_model")
@@ -100,6 +104,8 @@ def test_weights_stay_when_the_session_is_told_so(traffic):
     assert s.get_tensor_data(p.a) == 0
 
 
+@pytest.mark.shows("popxl.Session.get_tensors_data")
+@pytest.mark.edge("29.36", "29.37")
 def test_writing_one_variable_keeps_what_runs_left_in_others():
     p = Program()
     with popxl.Session(p.ir, "ipu_model") as s:
@@ -111,6 +117,7 @@ def test_writing_one_variable_keeps_what_runs_left_in_others():
 
 @pytest.mark.shows("popxl.Session.create_host_outputs", "popxl.Session.expected_inputs")
 @pytest.mark.parametrize("transfers,replicas", [(1, 1), (4, 1), (1, 4), (4, 2)])
+@pytest.mark.shows("popxl.Session.run_with_outputs")
 def test_shapes_of_inputs_and_outputs(transfers, replicas):
     p = Program(replicas, transfers, (2, 4))
     extra = ((transfers,) if transfers > 1 else ()) + ((replicas,) if replicas > 1 else ())
@@ -194,6 +201,7 @@ def test_int64_without_downcast_is_narrowed_with_a_warning(capfd):
     assert "int64" in capfd.readouterr().err
 
 
+@pytest.mark.edge("29.18")
 def test_short_streams_wrap_and_stores_go_around():
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
@@ -313,6 +321,7 @@ def test_a_session_does_not_see_later_changes_and_another_does():
         p.ir.replication_factor = 2
 
 
+@pytest.mark.shows("popxl.Session.ir")
 def test_sessions_can_be_subclassed_and_hold_attributes():
     class Mine(popxl.Session):
         def run(self, *args, **kwargs):

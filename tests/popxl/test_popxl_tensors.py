@@ -25,7 +25,22 @@ def values(ir, *tensors):
     return [outputs[s] for s in streams]
 
 
-@pytest.mark.shows("popxl.Tensor", "popxl.Tensor.shape", "popxl.Tensor.dtype", "popxl.Tensor.rank", "popxl.Tensor.nelms", "popxl.Tensor.strides", "popxl.Tensor.spec")
+@pytest.mark.shows(
+    "popxl.Tensor",
+    "popxl.Tensor.shape",
+    "popxl.Tensor.dtype",
+    "popxl.Tensor.rank",
+    "popxl.Tensor.nelms",
+    "popxl.Tensor.strides",
+    "popxl.Tensor.spec",
+)
+@pytest.mark.shows(
+    "popxl.Tensor.ir",
+    "popxl.Tensor.in_sync_with_ipu",
+    "popxl.Tensor.location_info",
+    "popxl.Tensor.__eq__",
+    "popxl.Tensor.__hash__",
+)
 def test_properties(ir):
     with ir.main_graph:
         x = popxl.variable(np.zeros((2, 3), np.float16), name="bob")
@@ -46,6 +61,9 @@ def test_properties(ir):
             cls()
 
 
+@pytest.mark.shows(
+    "popxl.Tensor.T", "popxl.Tensor.T_", "popxl.Tensor.transpose", "popxl.Tensor.flatten", "popxl.Tensor.detach"
+)
 def test_operators(ir):
     a, b = np.float32([[1, 2], [3, 4]]), np.float32([[2, 2], [5, 0.5]])
     with ir.main_graph:
@@ -156,10 +174,16 @@ def test_integers_out_of_range_are_refused(ir):
 
 
 @pytest.mark.shows("popxl.variable", "popxl.constant")
+@pytest.mark.shows("popxl.tensor.Variable", "popxl.tensor.Constant")
 def test_creation(ir):
     with ir.main_graph:
         for make, cls in ((popxl.variable, Variable), (popxl.constant, Constant)):
-            for data, dtype in ((True, popxl.bool), (1, popxl.int32), (1.5, popxl.float32), (np.zeros(2), popxl.float32)):
+            for data, dtype in (
+                (True, popxl.bool),
+                (1, popxl.int32),
+                (1.5, popxl.float32),
+                (np.zeros(2), popxl.float32),
+            ):
                 t = make(data)
                 assert type(t) is cls and t.dtype is dtype
             assert make([1.7], popxl.int32, "named").name.startswith("named")
@@ -223,6 +247,7 @@ def test_counts_of_ops_and_tensors(ir):
 
 
 @pytest.mark.shows("popxl.tensor.host_tensor_types", "popxl.tensor.TensorLike")
+@pytest.mark.shows("popxl.tensor.ScalarType", "popxl.tensor.HostTensor", "popxl.tensor.HostScalarTensor")
 def test_type_aliases():
     from popxl import tensor
 

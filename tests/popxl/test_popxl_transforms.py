@@ -231,6 +231,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.edge("29.12")
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 @pytest.mark.parametrize("in_place", [False, True])
 def test_patterns_make_simpler_ops_and_change_no_result(name, in_place):
@@ -284,6 +285,7 @@ def test_rules_can_be_switched_off():
     assert kinds(none.enableRuntimeAsserts(False)) == ["MulArg0Grad", "MulArg1Grad", "Sum"]
 
 
+@pytest.mark.shows("popart.Patterns", "popart.PatternsLevel")
 def test_sets_of_patterns():
     level, Patterns = _ir.patterns.PatternsLevel, _ir.patterns.Patterns
     assert Patterns().isPatternEnabled("SumToAdd") and not Patterns(level.Minimal).isPatternEnabled("SumToAdd")
@@ -322,6 +324,8 @@ def test_a_transposed_convolution_becomes_a_convolution(arguments, sizes):
             kinds = types_of(ir.main_graph)
             assert kinds.index("ConvFlipWeights") + 1 == kinds.index("Conv") and "ConvTranspose" not in kinds
         values.append(run(ir, {})[out])
+        # A Session does the same to its graphs.
+        assert types_of(ir.main_graph)[-2:] == ["ConvFlipWeights", "Conv"]
     np.testing.assert_allclose(values[1], values[0], rtol=1e-4, atol=1e-5)
 
 

@@ -167,3 +167,72 @@ def test_a_row_that_says_too_little_is_an_error(tmp_path, line):
     path.write_text(line + "\n")
     with pytest.raises(SystemExit, match="edges.txt: a row is"):
         public_names.read_edges(path)
+
+
+def test_a_mark_may_stand_for_each_entry_of_a_table(tmp_path):
+    text = """
+TABLE = {"exp": 1, "log": 2}
+
+
+@pytest.mark.shows(*(f"popxl.ops.{name}" for name in TABLE), *(f"popxl.{name}" for name in "Ir Graph".split()))
+def test_one():
+    pass
+"""
+    names = ["popxl.ops.exp", "popxl.ops.log", "popxl.Ir", "popxl.Graph"]
+    marks = public_names.read_marks(write(tmp_path, text), names, source=public_names.POPXL)
+    assert marks == dict.fromkeys(names, ["test_a.py::test_one"])
+    with pytest.raises(SystemExit, match="'popxl.ops.log' is not in scripts/popxl_names.txt"):
+        public_names.read_marks(tmp_path, names[:1], source=public_names.POPXL)
+
+
+def test_a_table_that_cannot_be_read_is_an_error(tmp_path):
+    write(tmp_path, '@pytest.mark.shows(*(f"popxl.{name}" for name in dir()))\ndef test_one():\n    pass\n')
+    with pytest.raises(SystemExit, match="for name in dir"):
+        public_names.read_marks(tmp_path, ["load"])
+
+
+def test_marks_of_both_packages_are_told_apart(tmp_path):
+    text = '@pytest.mark.shows("load", "popxl.Ir", "popart.DataFlow")\n@pytest.mark.edge("22.1", "29.1")\ndef test_one():\n    pass\n'
+    write(tmp_path, text)
+    there = ["test_a.py::test_one"]
+    assert public_names.read_marks(tmp_path, ["load"]) == {"load": there}
+    popxl = ["popxl.Ir", "popart.DataFlow"]
+    assert public_names.read_marks(tmp_path, popxl, source=public_names.POPXL) == dict.fromkeys(popxl, there)
+    assert public_names.read_marks(tmp_path, ["22.1"], "edge", public_names.EDGES) == {"22.1": there}
+    assert public_names.read_marks(tmp_path, ["29.1"], "edge", public_names.POPXL_EDGES) == {"29.1": there}
+
+
+def test_names_of_popxl_have_prefixes_and_notes(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("# comment\npopxl: Ir Graph\npopxl.Ir: id\nabsent: popxl.Graph | why\n")
+    assert public_names.read_popxl_names(path) == (["popxl.Ir", "popxl.Graph", "popxl.Ir.id"], {"popxl.Graph": ("absent", "why")})
+    path.write_text("popxl: Ir\ndiffers: popxl.Graph | how\n")
+    with pytest.raises(SystemExit, match="'popxl.Graph' is said to differ"):
+        public_names.read_popxl_names(path)
+
+
+def test_states_of_names_of_popxl():
+    notes = {"differs": ("differs", "how"), "absent": ("absent", "why")}
+    rows = compatibility.popxl_rows(lambda name: name != "absent", ["shown", "differs", "absent", "bare"], notes, {"shown": ["t"]})
+    assert list(rows) == [
+        ("shown", "works", "`t`"),
+        ("differs", "differs", "how"),
+        ("absent", "absent", "why"),
+        ("bare", "there, not shown by a test", ""),
+    ]
+    for there, name in ((True, "absent"), (False, "bare")):
+        with pytest.raises(SystemExit, match=f"'{name}' is"):
+            list(compatibility.popxl_rows(lambda _, there=there: there, [name], notes, {}))
+
+
+@pytest.mark.parametrize("state, marks", [("kept", {}), ("not shown", {"29.1": ["t"]})])
+def test_an_edge_of_popxl_and_its_tests_must_agree(state, marks):
+    with pytest.raises(SystemExit, match=f"row 29.1 of scripts/popxl_sharp_edges.txt is '{state}'"):
+        compatibility.popxl_edges({"29.1": (state, "a", "")}, marks)
+
+
+def test_names_of_popxl_are_found_in_modules_and_classes():
+    for name in ("popxl.Ir", "popxl.ops.scatter_reduce.grouped_scatter_reduce", "popart.CommGroup.type"):
+        assert compatibility.exists_in_popxl(name), name
+    for name in ("popxl.Irr", "popxl.ops.matmul_", "popxyl.Ir", "popxl.Ir.ids"):
+        assert not compatibility.exists_in_popxl(name), name

@@ -1,7 +1,6 @@
 // A session of a compiled program and the streams of it by name, as Python uses it.
 #pragma once
 
-#include <fmt/core.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -46,124 +45,18 @@ class CoreSession {
 
   std::vector<std::string> entry_points() const { return program_.entry_points; }
 
-  py::dict streams(const std::string& entry_name) const {
-    const int entry = session_.find_entry(entry_name);
-    py::dict result;
-    for (size_t s = 0; s < program_.streams.size(); ++s) {
-      const program::Stream& stream = program_.streams[s];
-      if (!session_.elements(entry)[s].is_used()) continue;
-      result[py::str(stream.name)] =
-          py::make_tuple(stream.is_input() ? "input" : "output", numpy_type(stream.host_dtype),
-                         py::tuple(py::cast(shape(s, count(entry, s)))));
-    }
-    return result;
-  }
+  py::dict streams(const std::string& entry_name) const;
 
-  py::dict variables() const {
-    py::dict result;
-    for (const program::Variable& v : program_.variables)
-      result[py::str(v.name)] =
-          py::make_tuple(numpy_type(v.spec.dtype), py::tuple(py::cast(session_.variables().host_shape(v))));
-    return result;
-  }
+  py::dict variables() const;
 
-  py::array read(const std::string& name) {
-    const program::Variable& v = variable(name);
-    const Shape shape = session_.variables().host_shape(v);
-    py::array array(numpy_type(v.spec.dtype), shape);
-    const runtime::HostView view{v.spec.dtype, shape, bytes_of(array)};
-    try {
-      without_gil([&] { Session::Access(session_, "reading a variable").read(v, view); });
-    } catch (const Error& error) {  // shards of other processes are exchanged
-      raise_python_failure(error);
-      throw;
-    }
-    return array;
-  }
+  py::array read(const std::string& name);
 
-  void write(const std::string& name, const py::object& value) {
-    const program::Variable& v = variable(name);
-    const Shape shape = session_.variables().host_shape(v);
-    py::array array = plain_array("variable " + name, value, v.spec.dtype, shape);
-    const runtime::ConstHostView view{
-        v.spec.dtype,
-        shape,
-        {static_cast<const std::byte*>(array.data()), static_cast<size_t>(array.nbytes())}};
-    without_gil([&] { Session::Access(session_, "writing a variable").write(v, view); });
-  }
+  void write(const std::string& name, const py::object& value);
 
   // For all runs to come.
-  void bind(const std::string& name, const py::object& value, bool wrap) {
-    const size_t s = find_stream(name);
-    const program::Stream& stream = program_.streams[s];
-    Bound next;
-    if (PyCallable_Check(value.ptr()) != 0) {
-      if (wrap)
-        throw Error(ErrorCode::kTypeMismatch,
-                    fmt::format("stream {} cannot wrap: a function goes on as long as it gives", name));
-      next.port = python_port(stream, value, failure_);
-    } else if (!value.is_none()) {
-      if (!stream.is_input())
-        throw Error(ErrorCode::kTypeMismatch,
-                    fmt::format("output {} takes a function, or None: run() gives arrays of outputs", name));
-      const py::array array = typed_array("input " + name, value, stream.host_dtype);
-      next.array = array;
-      auto port = std::make_shared<emulator::ArrayPort>();
-      port->bind_for_good(static_cast<std::byte*>(const_cast<void*>(array.data())),
-                          elements_of(array, stream), wrap ? emulator::AtEnd::kWrap : emulator::AtEnd::kStop);
-      next.port = std::move(port);
-    }
-    // A run may have the old one: it ends first.
-    without_gil([&] { Session::Call(session_).bind(static_cast<int>(s), next.port); });
-    bound_[s] = std::move(next);
-  }
+  void bind(const std::string& name, const py::object& value, bool wrap);
 
-  py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name) {
-    const int entry = session_.find_entry(entry_name);
-    for (const auto& [name, value] : inputs) require_input(name, entry, entry_name);
-    struct Array {
-      int stream;
-      std::byte* data;
-      int64_t elements;
-    };
-    std::vector<py::array> arrays;
-    std::vector<Array> bindings;
-    py::dict outputs;
-    for (size_t s = 0; s < program_.streams.size(); ++s) {
-      const program::Stream& stream = program_.streams[s];
-      if (!session_.elements(entry)[s].is_used()) continue;
-      auto given = inputs.find(stream.name);
-      if (given == inputs.end() && bound_[s].port != nullptr) continue;
-      if (stream.is_input()) {
-        if (given == inputs.end())
-          throw Error(ErrorCode::kTypeMismatch,
-                      fmt::format("input {} is missing: it takes {} of {}", stream.name,
-                                  to_string(shape(s, count(entry, s))), to_string(stream.host_dtype)));
-        arrays.push_back(input_array(s, entry, given->second));
-      } else {
-        arrays.emplace_back(numpy_type(stream.host_dtype), shape(s, count(entry, s)));
-        outputs[py::str(stream.name)] = arrays.back();
-      }
-      // The engine only reads inputs.
-      bindings.push_back({static_cast<int>(s),
-                          static_cast<std::byte*>(const_cast<void*>(arrays.back().data())),
-                          elements_of(arrays.back(), stream)});
-    }
-    if (!session_.is_attached()) without_gil([&] { session_.attach(); });
-    try {
-      without_gil([&] {
-        Session::Call call(session_);
-        for (const Array& array : bindings) call.bind(array.stream, array.data, array.elements);
-        call.run(entry);
-        for (Array& array : bindings) array.elements = call.filled(array.stream);
-      });
-    } catch (const Error& error) {
-      raise_python_failure(error);
-      throw;
-    }
-    for (const Array& array : bindings) keep_filled(array.stream, entry, array.elements, outputs);
-    return outputs;
-  }
+  py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name);
 
  private:
   struct Bound {  // for all runs
@@ -171,82 +64,30 @@ class CoreSession {
     py::object array;  // that the port reads
   };
 
-  static std::span<std::byte> bytes_of(py::array& array) {
-    return {static_cast<std::byte*>(array.mutable_data()), static_cast<size_t>(array.nbytes())};
-  }
+  static std::span<std::byte> bytes_of(py::array& array);
 
   int64_t count(int entry, size_t stream) const { return session_.elements(entry)[stream].count(); }
 
   // Of several elements: one element as it is, else with a dimension in front.
-  Shape shape(size_t stream, int64_t elements) const {
-    Shape shape = program_.streams[stream].spec.shape;
-    if (elements != 1) shape.insert(shape.begin(), elements);
-    return shape;
-  }
+  Shape shape(size_t stream, int64_t elements) const;
 
   // Error(kTypeMismatch) when the array does not consist of elements of the stream.
-  static int64_t elements_of(const py::array& array, const program::Stream& stream) {
-    const Shape given = shape_of(array), &one = stream.spec.shape;
-    if (given == one) return 1;
-    if (given.size() == one.size() + 1 && std::equal(one.begin(), one.end(), given.begin() + 1))
-      return given[0];
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("Shape mismatch: stream {} takes elements of {}, got {}", stream.name,
-                            to_string(one), to_string(given)));
-  }
+  static int64_t elements_of(const py::array& array, const program::Stream& stream);
 
   // As many elements as the run takes; any number where values decide about that.
-  py::array input_array(size_t s, int entry, const py::object& value) const {
-    const program::Stream& stream = program_.streams[s];
-    const std::string what = "input " + stream.name;
-    if (session_.elements(entry)[s].is_exact())
-      return plain_array(what, value, stream.host_dtype, shape(s, count(entry, s)));
-    return typed_array(what, value, stream.host_dtype);
-  }
+  py::array input_array(size_t s, int entry, const py::object& value) const;
 
   // Of an output whose number of elements was not known before, what the run gave.
-  void keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const {
-    const program::Stream& stream = program_.streams[s];
-    if (stream.is_input() || session_.elements(entry)[s].is_exact() || count(entry, s) == 1) return;
-    const py::str name(stream.name);
-    outputs[name] = py::object(outputs[name])[py::slice(0, filled, 1)];
-  }
+  void keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const;
 
   // What a function of a stream raised, as the cause of `error`; an exception that is no Exception, as it is.
-  void raise_python_failure(const Error& error) {
-    const std::exception_ptr raised = failure_->take();
-    if (raised == nullptr) return;
-    try {
-      std::rethrow_exception(raised);
-    } catch (py::error_already_set& cause) {
-      if (!cause.matches(PyExc_Exception)) throw;
-      py::raise_from(cause, core_error_class(), error.message().c_str());
-      throw py::error_already_set();
-    }
-  }
+  void raise_python_failure(const Error& error);
 
-  size_t find_stream(const std::string& name) const {
-    for (size_t s = 0; s < program_.streams.size(); ++s)
-      if (program_.streams[s].name == name) return s;
-    throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no stream {}", name));
-  }
+  size_t find_stream(const std::string& name) const;
 
-  const program::Variable& variable(const std::string& name) const {
-    const program::Variable* found = session_.variables().find(name);
-    if (found == nullptr)
-      throw Error(ErrorCode::kExecution, fmt::format("the program has no variable {}", name));
-    return *found;
-  }
+  const program::Variable& variable(const std::string& name) const;
 
-  void require_input(const std::string& name, int entry, const std::string& entry_name) const {
-    for (size_t s = 0; s < program_.streams.size(); ++s) {
-      if (program_.streams[s].name != name || !program_.streams[s].is_input()) continue;
-      if (session_.elements(entry)[s].is_used()) return;
-      throw Error(ErrorCode::kTypeMismatch,
-                  fmt::format("entry point {} does not read input {}", entry_name, name));
-    }
-    throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no input {}", name));
-  }
+  void require_input(const std::string& name, int entry, const std::string& entry_name) const;
 
   std::shared_ptr<PythonFailure> failure_ = std::make_shared<PythonFailure>();
   Session session_;
@@ -257,6 +98,7 @@ class CoreSession {
 // A session of the module that `make` gives; made and compiled without the interpreter's lock.
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
                                       const executable::CompileOptions& options,
-                                      const executable::CacheOptions& cache = {});
+                                      const executable::CacheOptions& cache = {},
+                                      const runtime::RunSettings& run = {});
 
 }  // namespace ipu::bindings

@@ -1,5 +1,6 @@
 #include "bindings/core/program_binding.h"
 
+#include <fmt/core.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -580,20 +581,25 @@ Infos differentiate(Program& p, int g, const std::vector<std::string>& provided,
   return result;
 }
 
-// `key`: what else decides about the program; part of the key of the cache.
-std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder, const std::string& key) {
+// `key`: what else decides about the program; part of the key of the cache. `model`: for the software model, which takes no
+// IPU of the system.
+std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder, const std::string& key,
+                                     bool model) {
   std::unique_ptr<ir::Module> module = px::to_module(p);
   executable::CompileOptions options;
   options.replicas = static_cast<int>(p.replicas / p.processes);
   options.processes = static_cast<int>(p.processes);
-  options.auto_round_num_ipus = true;
+  options.auto_round_num_ipus = !model;
+  options.any_ipu_count = model;
   executable::CacheOptions cache;
   cache.directory = cache_folder;
   cache.suffix = ".popef";
   cache.version = "popxl";
   cache.front_end = key;
   cache.interrupted = &interrupted;
-  return compiled([&] { return std::move(module); }, options, cache);
+  runtime::RunSettings run;
+  run.device.ipu_model = model;
+  return compiled([&] { return std::move(module); }, options, cache, run);
 }
 
 void bind_whole(Class& c) {
@@ -619,7 +625,7 @@ void bind_whole(Class& c) {
            })
       .def("prune", [](Program& p, int g) { px::prune(p.graph_of_number(g)); })
       .def("module_text", [](Program& p) { return ir::print(*px::to_module(p)); })
-      .def("compile", &compile, py::arg("cache_folder") = "", py::arg("key") = "");
+      .def("compile", &compile, py::arg("cache_folder") = "", py::arg("key") = "", py::arg("model") = false);
 }
 
 }  // namespace

@@ -13,13 +13,13 @@ namespace ipu::executable {
 
 struct CacheOptions {
   std::string directory;                   // empty: no cache
-  std::string suffix = ".poptorch";        // of its files
   std::string version;                     // of the package, part of the key beside that of this library
   std::function<bool()> interrupted = {};  // asked while waiting for another process
   // Options of the front end that the module holds already, as "name=value ...": a miss says which differ.
   std::string front_end = {};
   // What the front end has against an entry, which may be sound and yet the program of other options; empty: nothing.
   std::function<std::string(const program::Program&)> objection = {};
+  std::string suffix = ".poptorch";  // of its files
 };
 
 // What decides about the program: "graph", "constants", "options", "machine", "version" → digest or text.

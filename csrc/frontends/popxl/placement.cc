@@ -8,11 +8,16 @@
 namespace ipu::popxl {
 namespace {
 
-Place place_of_op(const Op& op, bool as_reader) {
+// Of input `index`, as a reader, or of output `index`.
+Place place_of_op(const Op& op, bool as_reader, int index) {
   const std::string& type = op.kind().type;
   std::optional<int64_t> ipu = op.settings.ipu;
   TileSet tiles = op.settings.tile_set;
   if (type == "IpuCopy") ipu = op.attributes.integer(as_reader ? "source" : "destination");
+  if (type == "AllReduce") {  // one input and one output on each of several IPUs
+    const auto* ipus = std::get_if<std::vector<int64_t>>(op.attributes.find("ipus"));
+    if (ipus != nullptr && index < std::ssize(*ipus)) ipu = (*ipus)[static_cast<size_t>(index)];
+  }
   if (type == "IoTileCopy") {
     const bool to_io = op.attributes.integer("to", 0) == static_cast<int64_t>(TileSet::kIo);
     tiles = to_io != as_reader ? TileSet::kIo : TileSet::kCompute;
@@ -31,7 +36,8 @@ class Walk {
       if (runs_graphs(*producer))
         if (const Tensor* output = inner_output(*producer, tensor.producer_output()); output != nullptr)
           if (auto place = find(*output)) return place;
-      if (producer->settings.ipu || producer->kind().type == "IpuCopy") return place_of_op(*producer, false);
+      if (producer->settings.ipu || producer->kind().type == "IpuCopy")
+        return place_of_op(*producer, false, tensor.producer_output());
     }
     const auto& inputs = tensor.graph().inputs;
     if (const auto at = std::find(inputs.begin(), inputs.end(), &tensor); at != inputs.end())
@@ -41,7 +47,8 @@ class Walk {
         if (const Tensor* input = inner_input(*use.op, use.input); input != nullptr)
           if (auto place = find(*input)) return place;
       }
-      if (use.op->settings.ipu || use.op->kind().type == "IpuCopy") return place_of_op(*use.op, true);
+      if (use.op->settings.ipu || use.op->kind().type == "IpuCopy")
+        return place_of_op(*use.op, true, use.input);
     }
     return std::nullopt;
   }
@@ -60,7 +67,7 @@ class Walk {
         const Tensor* argument = op->input(index);
         if (argument == nullptr) continue;
         if (auto place = find(*argument)) return place;
-        if (op->settings.ipu) return place_of_op(*op, true);
+        if (op->settings.ipu) return place_of_op(*op, true, index);
       }
     return std::nullopt;
   }

@@ -232,6 +232,8 @@ ir::Variable& ModuleMaker::variable_of(const Tensor& tensor) {
     variable.grouping = tensor.variable.grouping;
     if (variable.grouping.assignment.empty() && variable.grouping.size == program_.replicas)
       variable.grouping = {};  // one group
+    if (tensor.variable.all_replicas && variable.grouping.is_one_group())
+      variable.grouping = {1, program_.replicas};  // said by size: the host gets a value of each replica
     variable.retrieval =
         tensor.variable.all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
     variable.shard_over = tensor.variable.shard_over;

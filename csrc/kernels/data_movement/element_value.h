@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "support/dtype.h"
-#include "support/float8.h"
 #include "support/half.h"
 
 namespace ipu::kernels {
@@ -20,7 +19,7 @@ inline int64_t whole_number(double value) {
   return value >= -0x1p63 ? static_cast<int64_t>(value) : value < 0.0 ? INT64_MIN : 0;
 }
 
-// nullopt for types that no kernel fills.
+// nullopt for types that no kernel fills (f8).
 inline std::optional<std::array<std::byte, 8>> element_value(DType dtype, double value) {
   std::array<std::byte, 8> bytes{};
   auto put = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
@@ -55,8 +54,7 @@ inline std::optional<std::array<std::byte, 8>> element_value(DType dtype, double
       break;
     case DType::kF8_143:
     case DType::kF8_152:
-      put(double_to_float8(value, dtype));
-      break;
+      return std::nullopt;
   }
   return bytes;
 }

@@ -13,7 +13,9 @@ from popxl.tensor import Tensor
 def _reduce(kind: str, t: Tensor, op: str, group: Optional[ReplicaGrouping]) -> Any:
     graph = _context.graph
     check_in_graph(graph, t=t)
-    attributes = {"op": check_reduction(op), **group_attributes(graph.ir, group)}
+    attributes: dict[str, Any] = {"op": check_reduction(op)}  # without a group: all replicas
+    if group is not None:
+        attributes.update(group_attributes(graph.ir, group))
     return create(kind, {0: t}, (f"{t.name}_all_reduce",), attributes)[0]
 
 

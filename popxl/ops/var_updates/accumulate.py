@@ -6,15 +6,12 @@ from typing import Any, Optional, Union
 from popxl._impl.build import create
 from popxl.context import _context
 from popxl.dtypes import float32
-from popxl.ops.utils import check_in_graph
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor, constant
 
 
 def _accumulate(t: Tensor, X: Tensor, kind: str, f: Factor, stem: str) -> Tensor:
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X)
-    check_operands(graph, t=t, X=X, f=f)
+    check_operands(_context.graph, {"t": t, "X": X}, f=f)
     inputs, attributes = {0: t, 1: X}, {"accumulationType": kind}
     place_factor(f, 2, "factor", inputs, attributes)
     return create("Accumulate", inputs, (f"{stem}__{t.name}",), attributes)[0]
@@ -74,10 +71,8 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Union[float, Tensor]) -> Tensor
     Example:
         >>> ops.var_updates.accumulate_mean_(mean, x, step)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X)
-    check_operands(graph, t=t, X=X, step=step)
     if not isinstance(step, Tensor):
+        check_operands(_context.graph, {"t": t, "X": X})
         step = constant(step, float32, "step")
     return _accumulate(t, X, "Mean", step, "accumulate_mean")
 
@@ -136,9 +131,7 @@ def accumulator_scale_(t: Tensor, f: Union[float, Tensor]) -> Tensor:
     Example:
         >>> ops.var_updates.accumulator_scale_(momentum, 0.9)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t)
-    check_operands(graph, t=t, f=f)
+    check_operands(_context.graph, {"t": t}, f=f)
     inputs: dict[int, Tensor] = {0: t}
     attributes: dict[str, Any] = {}
     place_factor(f, 2, "factor", inputs, attributes)
@@ -185,9 +178,7 @@ def sparse_accumulate_(
     Example:
         >>> ops.var_updates.sparse_accumulate_(table_gradient, rows, tokens)
     """
-    graph = _context.graph
-    check_in_graph(graph, t=t, X=X, indices=indices)
-    check_operands(graph, t=t, X=X, indices=indices, f=f, W=W)
+    check_operands(_context.graph, {"t": t, "X": X, "indices": indices}, f=f, W=W)
     inputs = {0: t, 1: X, 3: indices}
     attributes: dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
     place_factor(f, 2, "factor", inputs, attributes)

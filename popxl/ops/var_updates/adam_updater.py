@@ -4,7 +4,6 @@ from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _context
-from popxl.ops.utils import check_in_graph
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor
 
@@ -24,14 +23,11 @@ def _updater(
     beta2: Factor,
     epsilon: Factor,
 ) -> Tensor:
-    graph = _context.graph
-    check_in_graph(graph, acc_first_order=first, acc_second_order=second)
     if _decays(weight_decay) and weight is None:
         raise ValueError("weight_decay needs the weight: give it as weight.")
     check_operands(
-        graph,
-        acc_first_order=first,
-        acc_second_order=second,
+        _context.graph,
+        {"acc_first_order": first, "acc_second_order": second},
         weight=weight,
         time_step=time_step,
         weight_decay=weight_decay,

@@ -32,12 +32,15 @@ def place_factor(f: Factor, index: int, name: str, inputs: dict[int, Tensor], at
         attributes[name] = float(f)
 
 
-def check_operands(graph: Any, **tensors: Any) -> None:
-    """Graph and place of those that are tensors.
+def check_operands(graph: Any, tensors: dict[str, Any], **factors: Any) -> None:
+    """Graph and place of `tensors`, and of those factors that are tensors.
 
     Raises:
+        TypeError: one of `tensors` is no tensor.
         ValueError: one is of another graph, or they are on different IPUs or tile sets.
     """
-    given = {name: t for name, t in tensors.items() if isinstance(t, Tensor)}
-    check_in_graph(graph, **given)
-    check_tensor_ipu_and_tile_set(**given)
+    for name, factor in factors.items():
+        if isinstance(factor, Tensor):
+            tensors[name] = factor
+    check_in_graph(graph, **tensors)
+    check_tensor_ipu_and_tile_set(**tensors)

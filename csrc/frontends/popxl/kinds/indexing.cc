@@ -7,8 +7,14 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "support/error.h"
 
 namespace ipu::popxl {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::kTypeMismatch, what); }
+
+}  // namespace
 
 Groups::Groups(const Shape& shape, int64_t axis) {
   permutation = {0, axis};
@@ -24,12 +30,11 @@ ir::Value* group_starts(LowerCall& c, int64_t extent, const Shape& shape) {
       {{"shape", shape}, {"dim", int64_t{0}}, {"dtype", DType::kI32}, {"step", static_cast<double>(extent)}});
 }
 
-void require_groups(const LowerCall& c, int64_t groups, int64_t axis) {
-  if (axis < 1) c.refuse(fmt::format("axis {} with {} groups, which are axis 0", axis, groups));
-  for (const int i : {0, 1})
-    if (c.shape(i).empty() || c.shape(i)[0] != groups)
-      c.refuse(fmt::format("input {} of shape {} with {} groups, which are axis 0", i,
-                           ipu::to_string(c.shape(i)), groups));
+void require_groups(const Shape& data, const Shape& index, int64_t groups, int64_t axis) {
+  if (axis < 1) refuse(fmt::format("axis {} with {} groups, which are axis 0", axis, groups));
+  for (const Shape& shape : {data, index})
+    if (shape.empty() || shape[0] != groups)
+      refuse(fmt::format("a shape of {} with {} groups, which are axis 0", ipu::to_string(shape), groups));
 }
 
 ir::Value* block_places(LowerCall& c, ir::Value* index, size_t i, int64_t size) {
@@ -49,7 +54,7 @@ Block block_of(const LowerCall& c) {
   if (c.type(1).elements() != static_cast<int64_t>(block.axes.size()))
     c.refuse(fmt::format("the index has {} elements for {} axes", c.type(1).elements(), block.axes.size()));
   for (size_t i = 0; i < block.axes.size(); ++i) {
-    block.axes[i] = axis_in(c, block.axes[i], shape.size());
+    block.axes[i] = axis_in(block.axes[i], shape.size());
     if (block.sizes[i] < 0 || block.sizes[i] > shape[block.axes[i]])
       c.refuse(fmt::format("a block of {} along axis {} of {}", block.sizes[i], block.axes[i],
                            shape[block.axes[i]]));
@@ -94,21 +99,37 @@ ir::Value* rows(LowerCall& c, ir::Value* data, const Places& at, int64_t dim) {
   return c.build("where", {c.reshape(at.is_valid, column), y, c.scalar_like(y, 0.0)});
 }
 
+// What a gather reads, and its result: the axis becomes the dimensions of the index, without the group.
+struct Gathered {
+  int64_t axis, groups, extent;
+  Shape result;
+};
+Gathered gathered(const Attributes& attributes, const Shape& shape, const Shape& index) {
+  if (shape.empty()) refuse("a tensor without dimensions has no axis to gather along");
+  Gathered g{axis_of(attributes, shape.size()), attributes.integer("group_size", 1), 0, shape};
+  g.extent = shape[g.axis];
+  if (g.extent == 0) refuse(fmt::format("axis {} has no elements", g.axis));
+  if (g.groups > 1) require_groups(shape, index, g.groups, g.axis);
+  const auto place = g.result.erase(g.result.begin() + g.axis);
+  g.result.insert(place, index.begin() + (g.groups > 1 ? 1 : 0), index.end());
+  return g;
+}
+
+// Without building the many ops of the IR.
+void infer_gather(InferCall& c) {
+  const TensorInfo &x = c.input(0), &index = c.input(1);
+  if (!on_device(x.dtype) || !on_device(index.dtype))
+    refuse(fmt::format("the device has no {} or no {}", to_string(x.dtype), to_string(index.dtype)));
+  c.set_output(0, {x.dtype, gathered(c.attributes(), x.shape, index.shape).result, {}});
+}
+
 void gather(LowerCall& c) {
   const Shape shape = c.shape(0), index_shape = c.shape(1);
-  if (shape.empty()) c.refuse("a tensor without dimensions has no axis to gather along");
-  const int64_t axis = axis_of(c, shape.size()), groups = c.attributes().integer("group_size", 1);
-  const int64_t extent = shape[axis];
-  if (extent == 0) c.refuse(fmt::format("axis {} has no elements", axis));
+  const Gathered g = gathered(c.attributes(), shape, index_shape);
+  const auto [axis, groups, extent, result] = g;
   const Places at = places(c, c.input(1), extent);
-  Shape result = shape;
-  const auto place = result.begin() + axis;
-  if (groups <= 1) {
-    result.insert(result.erase(place), index_shape.begin(), index_shape.end());
-    return c.set_output(0, c.reshape(rows(c, c.input(0), at, axis), result));
-  }
+  if (groups <= 1) return c.set_output(0, c.reshape(rows(c, c.input(0), at, axis), result));
   // [group, axis, others] with the first two merged: one gather for all groups.
-  require_groups(c, groups, axis);
   const Groups order(shape, axis);
   ir::Value* data = c.transpose(c.input(0), order.permutation);
   Shape merged = data->type().shape;
@@ -123,13 +144,17 @@ void gather(LowerCall& c) {
   Shape parts = data->type().shape;
   parts[1] = element_count(index_shape) / groups;
   y = c.transpose(c.reshape(y, parts), order.back);
-  result.insert(result.erase(place), index_shape.begin() + 1, index_shape.end());
   c.set_output(0, c.reshape(y, result));
 }
 
-const KindRegistration gather_kind = define_kind("Gather").gradient({in(1)}).lower(gather);
-const KindRegistration tied_gather_kind =
-    define_kind("PopartTiedGather").class_name("TiedGatherOp").graphcore().gradient({in(1)}).lower(gather);
+const KindRegistration gather_kind =
+    define_kind("Gather").gradient({in(1)}).infer(infer_gather).lower(gather);
+const KindRegistration tied_gather_kind = define_kind("PopartTiedGather")
+                                              .class_name("TiedGatherOp")
+                                              .graphcore()
+                                              .gradient({in(1)})
+                                              .infer(infer_gather)
+                                              .lower(gather);
 
 // values[1] where the index is the number of the class, values[0] elsewhere.
 const KindRegistration one_hot_kind =
@@ -139,7 +164,7 @@ const KindRegistration one_hot_kind =
         .gradient_row({{2}, "OneHotGrad", {in(0)}})
         .lower([](LowerCall& c) {
           const size_t rank = c.shape(0).size();
-          const int64_t axis = axis_in(c, c.attributes().integer("axis", -1), rank + 1);
+          const int64_t axis = axis_in(c.attributes().integer("axis", -1), rank + 1);
           int64_t classes = 0;
           const Tensor* count = c.op().forward == nullptr ? c.op().input(1) : nullptr;
           if (c.attributes().has("num_classes")) {

@@ -14,8 +14,8 @@ struct Groups {
 };
 // 0, extent, 2 * extent, ... along dimension 0 of `shape`: where the merged [group, extent] of a group begins.
 ir::Value* group_starts(LowerCall& c, int64_t extent, const Shape& shape);
-// Axis 0 of inputs 0 and 1 is the group, so it is not `axis`.
-void require_groups(const LowerCall& c, int64_t groups, int64_t axis);
+// Axis 0 of both is the group, so it is not `axis`.
+void require_groups(const Shape& data, const Shape& index, int64_t groups, int64_t axis);
 
 // A block of a tensor: `sizes` elements along `axes` (from the front), all along the others.
 struct Block {

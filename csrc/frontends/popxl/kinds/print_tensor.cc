@@ -21,13 +21,20 @@ void print(LowerCall& c) {
       {"closeBracket", "close_bracket"}};
   for (const auto& [published, ours] : kNames)
     if (const Attribute* value = from.find(published)) attributes.set(ours, *value);
-  c.set_output(0, c.build("print_tensor", {c.input(0)}, attributes));
+  const DType dtype = c.type(0).dtype;
+  if (dtype != DType::kF8_143 && dtype != DType::kF8_152)
+    return c.set_output(0, c.build("print_tensor", {c.input(0)}, attributes));
+  // 8-bit floats are shown as values, not as codes.
+  c.build("print_tensor", {c.build("from_float8", {c.input(0), nullptr}, {{"dtype", DType::kF32}})},
+          attributes);
+  c.set_output(0, c.build("nop", {c.input(0)}));
 }
 
 // The same op on the gradient, which shows it where that is asked for.
 const KindRegistration registration =
     define_kind("PrintTensor")
         .graphcore()
+        .side_effect()
         .gradient_is("PrintTensor",
                      [](const Op& forward) {
                        Attributes attributes = forward.attributes;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "support/error.h"
+#include "support/shape.h"
+
 namespace ipu::popxl {
 
 bool flag(const Attributes& attributes, std::string_view name, bool fallback) {
@@ -14,16 +17,17 @@ bool flag(const Attributes& attributes, std::string_view name, bool fallback) {
   return attributes.boolean(name);
 }
 
-int64_t axis_in(const LowerCall& call, int64_t axis, size_t rank) {
+int64_t axis_in(int64_t axis, size_t rank) {
   const auto size = static_cast<int64_t>(rank);
   if (axis < -size || axis >= size)
-    call.refuse(
-        fmt::format("axis {} is not in [{}, {}) of a tensor with {} dimensions", axis, -size, size, size));
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("no such axis: axis {} is not in [{}, {}) of a tensor with {} dimensions", axis,
+                            -size, size, size));
   return axis < 0 ? axis + size : axis;
 }
 
-int64_t axis_of(const LowerCall& call, size_t rank, int64_t fallback) {
-  return axis_in(call, call.attributes().integer("axis", fallback), rank);
+int64_t axis_of(const Attributes& attributes, size_t rank, int64_t fallback) {
+  return axis_in(attributes.integer("axis", fallback), rank);
 }
 
 std::vector<int64_t> integers_or_empty(const Attributes& attributes, std::string_view name) {
@@ -54,18 +58,18 @@ std::optional<DType> device_type(const LowerCall& call, std::string_view name) {
   return dtype;
 }
 
-std::vector<int64_t> axes_of(const LowerCall& call, size_t rank) {
+std::vector<int64_t> axes_of(const Attributes& attributes, size_t rank) {
   std::vector<int64_t> axes;
-  if (!call.attributes().has("axes")) {
+  if (!attributes.has("axes")) {
     axes.resize(rank);
     std::iota(axes.begin(), axes.end(), 0);
     return axes;
   }
-  for (const int64_t axis : integers_or_empty(call.attributes(), "axes"))
-    axes.push_back(axis_in(call, axis, rank));
+  for (const int64_t axis : integers_or_empty(attributes, "axes")) axes.push_back(axis_in(axis, rank));
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    call.refuse(fmt::format("axes {} name a dimension twice", ipu::to_string(axes)));
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("no such axes: {} name a dimension twice", ipu::to_string(axes)));
   return axes;
 }
 

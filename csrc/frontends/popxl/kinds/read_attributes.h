@@ -12,11 +12,11 @@ namespace ipu::popxl {
 // A flag given as a bool or as 0 and 1.
 bool flag(const Attributes& attributes, std::string_view name, bool fallback);
 // `axis` of a tensor of `rank` dimensions, from the front. Error(kTypeMismatch) outside [-rank, rank).
-int64_t axis_in(const LowerCall& call, int64_t axis, size_t rank);
+int64_t axis_in(int64_t axis, size_t rank);
 // Attribute "axis", likewise.
-int64_t axis_of(const LowerCall& call, size_t rank, int64_t fallback = 0);
+int64_t axis_of(const Attributes& attributes, size_t rank, int64_t fallback = 0);
 // Attribute "axes" from the front, ascending; absent: all.
-std::vector<int64_t> axes_of(const LowerCall& call, size_t rank);
+std::vector<int64_t> axes_of(const Attributes& attributes, size_t rank);
 // A list of integers; empty when absent, or when Python's empty list came as one of another kind.
 std::vector<int64_t> integers_or_empty(const Attributes& attributes, std::string_view name);
 // A list of numbers, likewise.

@@ -6,6 +6,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "support/error.h"
 
 namespace ipu::popxl {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 bool keeps_dims(const LowerCall& c) { return flag(c.attributes(), "keepdims", false); }
 
 ir::Value* reduced(LowerCall& c, std::string_view kind, ir::Value* x) {
-  return c.reduce(kind, x, axes_of(c, x->type().shape.size()), keeps_dims(c));
+  return c.reduce(kind, x, axes_of(c.attributes(), x->type().shape.size()), keeps_dims(c));
 }
 
 ir::Value* widened(LowerCall& c, ir::Value* x) {
@@ -22,8 +23,28 @@ ir::Value* widened(LowerCall& c, ir::Value* x) {
 
 // A value of the shape of the result, of the gradient op, as one that broadcasts to the shape of the input.
 ir::Value* with_kept_dims(LowerCall& c, ir::Value* y, Shape shape) {
-  for (const int64_t axis : axes_of(c, shape.size())) shape[axis] = 1;
+  for (const int64_t axis : axes_of(c.attributes(), shape.size())) shape[axis] = 1;
   return c.reshape(y, std::move(shape));
+}
+
+Shape result_shape(const Attributes& attributes, const Shape& shape) {
+  const std::vector<int64_t> axes = axes_of(attributes, shape.size());
+  const bool keep = flag(attributes, "keepdims", false);
+  Shape result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool is_reduced = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d));
+    if (!is_reduced || keep) result.push_back(is_reduced ? 1 : shape[d]);
+  }
+  return result;
+}
+// Of those that are many ops of the IR: building them for their types alone would take longer than all the rest.
+void infer_float_reduction(InferCall& c) {
+  const TensorInfo& x = c.input(0);
+  const std::optional<DType> dtype = on_device(x.dtype);
+  if (dtype != DType::kF32 && dtype != DType::kF16)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("dtype mismatch: {} takes float32 and float16, not {}",
+                                                      c.op().kind().type, to_string(x)));
+  c.set_output(0, {x.dtype, result_shape(c.attributes(), x.shape), {}});
 }
 
 auto to_ir(std::string kind) {
@@ -42,7 +63,7 @@ const KindRegistration mean_kind = define_kind("ReduceMean").gradient().lower([]
   ir::Value* x = c.input(0);
   if (is_floating_point(x->type().dtype)) return c.set_output(0, reduced(c, "reduce_mean", x));
   int64_t count = 1;
-  for (const int64_t axis : axes_of(c, x->type().shape.size())) count *= x->type().shape[axis];
+  for (const int64_t axis : axes_of(c.attributes(), x->type().shape.size())) count *= x->type().shape[axis];
   c.set_output(0,
                c.build("div", {reduced(c, "reduce_sum", x), c.scalar_like(x, static_cast<double>(count))}));
 });
@@ -74,6 +95,7 @@ void l2_gradient(LowerCall& c) {
 const KindRegistration l2_kind =
     define_kind("ReduceL2")
         .gradient({in(0), out(0)})
+        .infer(infer_float_reduction)
         .lower([](LowerCall& c) {
           c.set_output(0, c.cast(c.build("sqrt", {sum_of_squares(c)}), c.type(0).dtype));
         })
@@ -88,32 +110,24 @@ void log_sum_gradient(LowerCall& c) {
 }
 const KindRegistration log_sum_kind = define_kind("ReduceLogSum")
                                           .gradient({out(0)})
+                                          .infer(infer_float_reduction)
                                           .lower([](LowerCall& c) {
                                             ir::Value* sum = reduced(c, "reduce_sum", widened(c, c.input(0)));
                                             c.set_output(0, c.cast(c.build("log", {sum}), c.type(0).dtype));
                                           })
                                           .lower_gradient(log_sum_gradient);
 
-Shape result_shape(const LowerCall& c, const std::vector<int64_t>& axes) {
-  Shape result;
-  for (size_t d = 0; d < c.shape(0).size(); ++d) {
-    const bool is_reduced = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d));
-    if (!is_reduced || keeps_dims(c)) result.push_back(is_reduced ? 1 : c.shape(0)[d]);
-  }
-  return result;
-}
-
 // log(sum(exp(x - m))) + m with the largest element m, or 0 where that is infinite.
 void log_sum_exp(LowerCall& c) {
   ir::Value* x = widened(c, c.input(0));
-  const std::vector<int64_t> axes = axes_of(c, x->type().shape.size());
+  const std::vector<int64_t> axes = axes_of(c.attributes(), x->type().shape.size());
   ir::Value* largest = c.reduce("reduce_max", x, axes, true);
   const double infinity = std::numeric_limits<double>::infinity();
   ir::Value* is_infinite = c.build("equal", {c.build("abs", {largest}), c.scalar_like(x, infinity)});
   ir::Value* shift = c.build("where", {is_infinite, c.scalar_like(x, 0.0), largest});
   ir::Value* sum = c.reduce("reduce_sum", c.build("exp", {c.build("sub", {x, shift})}), axes, true);
   ir::Value* y = c.build("add", {c.build("log", {sum}), shift});
-  c.set_output(0, c.cast(c.reshape(y, result_shape(c, axes)), c.type(0).dtype));
+  c.set_output(0, c.cast(c.reshape(y, result_shape(c.attributes(), c.shape(0))), c.type(0).dtype));
 }
 void log_sum_exp_gradient(LowerCall& c) {
   ir::Value* x = widened(c, c.forward_input(0));
@@ -124,6 +138,7 @@ void log_sum_exp_gradient(LowerCall& c) {
 }
 const KindRegistration log_sum_exp_kind = define_kind("ReduceLogSumExp")
                                               .gradient({in(0), out(0)})
+                                              .infer(infer_float_reduction)
                                               .lower(log_sum_exp)
                                               .lower_gradient(log_sum_exp_gradient);
 
@@ -131,8 +146,10 @@ auto extreme_index(std::string kind) {
   return [kind = std::move(kind)](LowerCall& c) {
     const size_t rank = c.shape(0).size();
     if (rank == 0) c.refuse("a tensor without dimensions has no axis to look along");
-    c.set_output(0, c.build(kind, {c.input(0)}, {{"dim", axis_of(c, rank)}, {"keep_dims", keeps_dims(c)}}),
-                 DataType::kInt32);
+    c.set_output(
+        0,
+        c.build(kind, {c.input(0)}, {{"dim", axis_of(c.attributes(), rank)}, {"keep_dims", keeps_dims(c)}}),
+        DataType::kInt32);
   };
 }
 const KindRegistration argmax_kind = define_kind("ArgMax").id("ai.onnx", 11).lower(extreme_index("argmax"));

@@ -33,7 +33,7 @@ Shape extended(const Shape& index, size_t rank, int64_t axis) {
 // first are then taken.
 void scatter(LowerCall& c) {
   const Shape &shape = c.shape(0), &index = c.shape(1), &values = c.shape(2);
-  const int64_t axis = axis_of(c, shape.size());
+  const int64_t axis = axis_of(c.attributes(), shape.size());
   if (shape.empty()) c.refuse("a tensor without dimensions has no axis to scatter along");
   if (values.size() != shape.size() || index.size() > values.size())
     c.refuse(fmt::format("indices of shape {} and values of shape {} for data of shape {}",
@@ -135,11 +135,12 @@ ir::Value* in_groups(LowerCall& c, Parts p, const std::string& reduction, int64_
 
 void scatter_reduce(LowerCall& c) {
   if (c.shape(0).empty()) c.refuse("a tensor without dimensions has no axis to scatter along");
-  const int64_t axis = axis_of(c, c.shape(0).size()), groups = c.attributes().integer("group_size", 1);
+  const int64_t axis = axis_of(c.attributes(), c.shape(0).size()),
+                groups = c.attributes().integer("group_size", 1);
   const std::string reduction = c.attributes().text("reduction");
   if (reduction != "sum" && reduction != "max" && reduction != "min" && reduction != "none")
     c.refuse(fmt::format("the reduction is '{}'; it is sum, max, min or none", reduction));
-  if (groups > 1) require_groups(c, groups, axis);
+  if (groups > 1) require_groups(c.shape(0), c.shape(1), groups, axis);
   Shape part;
   ir::Value* index = reduction_index(c, axis, part);
   ir::Value* start = nullptr;

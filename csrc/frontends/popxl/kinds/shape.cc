@@ -65,7 +65,7 @@ auto concat(bool in_place) {
   return [in_place](LowerCall& c) {
     std::vector<ir::Value*> inputs;
     for (int i = 0; i < c.input_count(); ++i) inputs.push_back(c.input(i));
-    const Attributes dim{{"dim", axis_of(c, c.shape(0).size())}};
+    const Attributes dim{{"dim", axis_of(c.attributes(), c.shape(0).size())}};
     c.set_output(0, c.build("concat", inputs, placed(dim, in_place)));
   };
 }
@@ -73,7 +73,7 @@ auto concat(bool in_place) {
 void concat_gradient(LowerCall& c) {
   for (const int argument : c.op().forward->differentiated) {
     const Shape sizes = c.forward_input_type(argument).shape;
-    const int64_t axis = axis_of(c, sizes.size());
+    const int64_t axis = axis_of(c.attributes(), sizes.size());
     Shape starts(sizes.size(), 0);
     for (int i = 0; i < argument; ++i) starts[axis] += c.forward_input_type(i).shape[axis];
     c.set_gradient(argument,
@@ -126,7 +126,7 @@ auto slice(bool in_place) {
     Shape sizes = c.shape(0), first(sizes.size(), 0);
     std::vector<int64_t> reversed;
     for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t axis = axis_in(c, axes[i], sizes.size());
+      const int64_t axis = axis_in(axes[i], sizes.size());
       const Range range = range_of(c, starts[i], ends[i], steps[i], c.shape(0)[axis]);
       first[axis] = range.start;
       sizes[axis] = range.size;
@@ -145,7 +145,7 @@ const KindRegistration slice_inplace_kind =
 
 const KindRegistration split_kind = define_kind("Split").id("ai.onnx", 2).gradient().lower([](LowerCall& c) {
   const Shape& shape = c.shape(0);
-  const int64_t axis = axis_of(c, shape.size());
+  const int64_t axis = axis_of(c.attributes(), shape.size());
   const std::vector<int64_t> lengths = integers_or_empty(c.attributes(), "split");
   Shape starts(shape.size(), 0), sizes = shape;
   int64_t sum = 0;

@@ -18,7 +18,7 @@ struct Rows {
   int64_t rows = 1, size = 1;
 };
 Rows rows_of(const LowerCall& c, const Shape& shape) {
-  const std::vector<int64_t> axes = axes_of(c, shape.size());
+  const std::vector<int64_t> axes = axes_of(c.attributes(), shape.size());
   const bool keep = flag(c.attributes(), "keepdims", false);
   Rows r;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -70,7 +70,7 @@ const KindRegistration median_kind =
 
 // Largest or smallest k along an axis, in order (`sorted` false leaves the order open).
 const KindRegistration topk_kind = define_kind("TopK").gradient({out(1)}).lower([](LowerCall& c) {
-  const int64_t axis = axis_of(c, c.shape(0).size()), k = c.attributes().integer("k");
+  const int64_t axis = axis_of(c.attributes(), c.shape(0).size()), k = c.attributes().integer("k");
   const int64_t size = c.shape(0)[axis];
   if (k < 1 || k > size) c.refuse(fmt::format("k is {}; axis {} has {} elements", k, axis, size));
   ir::Op* sorted =
@@ -83,13 +83,13 @@ const KindRegistration topk_kind = define_kind("TopK").gradient({out(1)}).lower(
 // The axis is an attribute, or the constant that is input 1.
 int64_t cumsum_axis(const LowerCall& c) {
   const size_t rank = c.shape(0).size();
-  if (c.attributes().has("axis")) return axis_of(c, rank);
+  if (c.attributes().has("axis")) return axis_of(c.attributes(), rank);
   const Tensor* axis = c.op().forward == nullptr ? c.op().input(1) : nullptr;
   if (axis == nullptr || axis->constant == nullptr || axis->constant->bytes.size() < sizeof(int32_t))
     c.refuse("the axis has to be a constant integer (input 1)");
   int32_t value = 0;
   std::copy_n(axis->constant->bytes.begin(), sizeof(value), reinterpret_cast<std::byte*>(&value));
-  return axis_in(c, value, rank);
+  return axis_in(value, rank);
 }
 
 const KindRegistration cumsum_kind =
@@ -138,7 +138,7 @@ const KindRegistration lamb_square_kind = define_kind("LambSquare").graphcore().
 Shape softmax_rows(const LowerCall& c, const Shape& shape) {
   if (shape.empty()) return {1};
   Shape rows{1, 1};
-  const int64_t axis = axis_of(c, shape.size(), 1);
+  const int64_t axis = axis_of(c.attributes(), shape.size(), 1);
   for (size_t d = 0; d < shape.size(); ++d) rows[static_cast<int64_t>(d) < axis ? 0 : 1] *= shape[d];
   return rows;
 }

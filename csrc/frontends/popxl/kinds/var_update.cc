@@ -140,7 +140,6 @@ const KindRegistration kinds[] = {
     update("Accumulate", accumulate),
     update("AccumulatorScale", scale),
     update("PopartSparseAccumulate", sparse_accumulate).class_name("SparseAccumulateOp"),
-    update("AccumulatorZero", [](LowerCall& c) { c.overwrite(0, c.builder().splat(c.type(0), 0.0)); }),
     update("CopyVarUpdate", copy),
     update("AdamVarUpdate", adam_var_update),
 };
