@@ -34,7 +34,8 @@ def _of_number(ir: Any, number: int, cls: Optional[type["Tensor"]] = None, graph
     if tensor is None:
         program = ir._program
         if cls is None:
-            kind = program.tensor_type(number)
+            with core_errors():
+                kind = program.tensor_type(number)
             cls = Variable if kind == _VARIABLE else Constant if kind == _CONST else Tensor
         tensor = ir._tensor_cache[number] = object.__new__(cls)
         tensor._ir, tensor._number = ir, number
@@ -81,12 +82,18 @@ class Tensor:
 
     @property
     def _info(self) -> tuple[int, Sequence[int], Sequence[int]]:
-        return self._ir._program.tensor_info(self._number)
+        try:  # read for every op: no context manager
+            return self._ir._program.tensor_info(self._number)
+        except CoreError as error:  # the tensor was removed
+            raise popart_error(error) from error
 
     @property
     def id(self) -> str:
         """Name with scopes: unique in the graph, and of the graph."""
-        return self._ir._program.tensor_id(self._number)
+        try:
+            return self._ir._program.tensor_id(self._number)
+        except CoreError as error:  # the tensor was removed
+            raise popart_error(error) from error
 
     @property
     def scope(self) -> str:

@@ -255,3 +255,18 @@ def test_type_aliases():
     assert tensor.ScalarType and tensor.HostTensor and tensor.HostScalarTensor and tensor.TensorLike
     with pytest.raises(AttributeError):
         tensor.Nothing
+
+
+@pytest.mark.shows("popxl.Tensor")
+@pytest.mark.parametrize("read", [lambda t: t.id, lambda t: t.shape, lambda t: t._pb_tensor.id, repr])
+def test_reading_a_removed_tensor_is_a_popart_exception(read):
+    ir = popxl.Ir()
+    with ir.main_graph as graph:
+        result = ops.exp(popxl.variable([1.0]))
+    core, op = graph._pb_graph, result._pb_tensor.getProducer()
+    op.disconnectAllInputs()
+    op.disconnectAllOutputs()
+    core.eraseOp(op.id)
+    core.removeIsolatedTensors()
+    with pytest.raises(popart.popart_exception, match="was removed"):
+        read(result)
