@@ -136,7 +136,8 @@ class Context:
         else:
             if last is not None:
                 program.add_edge(last, op)
-            self._previous[key] = (previous + [op], last)
+            previous.append(op)
+            self._previous[key] = (previous, last)
 
     def _replaced(self, program: Any, graph: int, gone: set[int], made: list[int]) -> None:
         """What follows ops that are gone follows those that took their place."""
