@@ -123,6 +123,32 @@ def test_operands_that_are_refused(ir):
         x + x
 
 
+VIEWS = {
+    "transpose_": (lambda t: t.transpose_((1, 0)), np.transpose, "TransposeInplace"),
+    "reshape_": (lambda t: t.reshape_((3, 2)), lambda a: a.reshape(3, 2), "ReshapeInplace"),
+    "flatten_": (lambda t: t.flatten_(), np.ravel, "ReshapeInplace"),
+    "detach_": (lambda t: t.detach_(), np.array, "DetachInplace"),
+}
+
+
+@pytest.mark.shows(*(f"popxl.Tensor.{name}" for name in VIEWS))
+@pytest.mark.shows("popxl.Tensor.T_")
+def test_views_see_what_is_written_later_and_copies_do_not(ir):
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with ir.main_graph as main, popxl.in_sequence():
+        x = popxl.variable(a)
+        views = [view(x) for view, _, _ in VIEWS.values()] + [x.T_]
+        assert [op.opType() for op in main._pb_graph.getOps()] == [kind for _, _, kind in VIEWS.values()] + ["TransposeInplace"]
+        copies = [x.transpose((1, 0)), x.reshape((3, 2)), x.flatten(), x.detach(), x.T]
+        x += 1
+        got = values(ir, *views, *copies)
+    in_numpy = [function for _, function, _ in VIEWS.values()] + [np.transpose]
+    for value, function in zip(got, in_numpy):
+        np.testing.assert_array_equal(value, function(a + 1))
+    for value, function in zip(got[len(in_numpy) :], in_numpy):
+        np.testing.assert_array_equal(value, function(a))
+
+
 @pytest.mark.shows("popxl.Tensor.diag")
 def test_diagonals_of_high_matrices_wrap(ir):
     a = np.arange(12, dtype=np.float32).reshape(6, 2)
