@@ -215,7 +215,7 @@ def test_results_of_tracing(ir):
     assert len(ir.create_graph(lambda x: (t for t in (x, x)), SPEC).outputs) == 2
 
 
-@pytest.mark.shows(*(f"popxl.TensorSpec.{name}" for name in "shape dtype meta_shape to_dict to_tuple".split()))
+@pytest.mark.shows(*(f"popxl.TensorSpec.{name}" for name in ("shape", "dtype", "meta_shape", "to_dict", "to_tuple")))
 def test_specs(ir):
     spec = popxl.TensorSpec([2, 3], popxl.float16)
     assert spec == {"shape": (2, 3), "dtype": popxl.float16, "meta_shape": ()} and len(spec) == 3
