@@ -172,7 +172,9 @@ def test_lists_of_types():
         popxl.uint32,
         popxl.uint64,
     }
-    assert popxl.int8 in testing.get_all_int_dtypes(include_unsigned=False)
+    signed = {popxl.int8, popxl.int16, popxl.int32, popxl.int64}
+    assert set(testing.get_all_int_dtypes(include_unsigned=False)) == signed
+    assert set(testing.get_all_int_dtypes()) == signed | set(testing.get_all_int_dtypes(include_signed=False))
 
 
 @pytest.mark.shows(

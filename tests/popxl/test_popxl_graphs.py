@@ -215,6 +215,23 @@ def test_results_of_tracing(ir):
     assert len(ir.create_graph(lambda x: (t for t in (x, x)), SPEC).outputs) == 2
 
 
+@pytest.mark.shows("popxl.Module", "popxl.Module.build")
+def test_modules_are_traced_and_called_through_build(ir):
+    class Twice(popxl.Module):
+        def build(self, x, times=2):
+            return x * times
+
+    with ir.main_graph:
+        inlined = Twice()(popxl.variable([1.0, 2.0]), times=3)
+        y = popxl.d2h_stream((2,), popxl.float32)
+        ops.host_store(y, ops.call(ir.create_graph(Twice(), inlined), inlined)[0])
+        for use in (lambda: popxl.Module()(inlined), lambda: ir.create_graph(popxl.Module()), popxl.Module().build):
+            with pytest.raises(NotImplementedError, match="Module has no build"):
+                use()
+    with popxl.Session(ir, "ipu_model") as session:
+        assert session.run()[y].tolist() == [6, 12]
+
+
 @pytest.mark.shows(*(f"popxl.TensorSpec.{name}" for name in ("shape", "dtype", "meta_shape", "to_dict", "to_tuple")))
 def test_specs(ir):
     spec = popxl.TensorSpec([2, 3], popxl.float16)

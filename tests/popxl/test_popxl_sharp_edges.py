@@ -172,6 +172,8 @@ def test_optional_values():
         (utils.convert_optional_int64_list, (1, 2)),
     ):
         assert bool(convert(value)) and not bool(convert(None))
+        held = convert(value).value
+        assert held == (value._pb_dtype if value is popxl.float16 else list(value) if isinstance(value, tuple) else value)
 
 
 @pytest.mark.shows("popxl.typing_.NewAliasAnnotation", "popxl.errors.UndefinedValue", "popxl.__version__")
