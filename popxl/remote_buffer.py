@@ -107,6 +107,22 @@ def _check_entries(entries: Any) -> None:
         raise ValueError(f"A remote buffer has {entries} entries: it must have at least 1.")
 
 
+def check_buffer(remote_buffer: Any) -> None:
+    """Checks that something is a remote buffer of the current Ir.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is of another Ir, where its number means another buffer.
+    """
+    if not isinstance(remote_buffer, RemoteBuffer):
+        raise TypeError(f"remote_buffer must be a popxl.RemoteBuffer, not {remote_buffer!r} of type {type(remote_buffer).__name__}.")
+    if remote_buffer._current_ir is not _context.ir:
+        raise ValueError(
+            f"{remote_buffer!r} is of {remote_buffer._current_ir!r}, and the current graph is of {_context.ir!r}: "
+            "make a buffer in this one."
+        )
+
+
 def remote_buffer(tensor_shape: Iterable[int], tensor_dtype: dtype_class, entries: int = 1) -> RemoteBuffer:
     """A `RemoteBuffer`; arguments and errors of it.
 

@@ -162,8 +162,14 @@ def remote_variable(
         offset: number of the entry.
 
     Raises:
+        TypeError: `remote_buffer` is no buffer.
+        ValueError: it is of another Ir.
         As `popxl.variable`.
     """
+    from popxl.remote_buffer import check_buffer
+
+    _main_graph("remote_variable")
+    check_buffer(remote_buffer)
     return _variable(
         "remote_variable",
         data,
@@ -250,10 +256,14 @@ def remote_replica_sharded_variable(
         offset: number of the entry.
 
     Raises:
-        ValueError: the Ir has one replica; the meta shape of the buffer is another.
+        TypeError: `remote_buffer` is no buffer.
+        ValueError: the Ir has one replica; the buffer is of another Ir; its meta shape is another.
         As `popxl.variable`.
     """
+    from popxl.remote_buffer import check_buffer
+
     graph = _main_graph("remote_replica_sharded_variable")
+    check_buffer(remote_buffer)
     ir = graph._ir
     if ir.replication_factor <= 1:
         raise ValueError(f"{ir!r} has {ir.replication_factor} replica: shards need several. Use popxl.remote_variable.")

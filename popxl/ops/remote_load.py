@@ -8,6 +8,7 @@ from popxl._impl.errors import core_errors
 from popxl.context import _context
 from popxl.ops.init import init
 from popxl.ops.utils import check_in_graph
+from popxl.remote_buffer import check_buffer
 from popxl.tensor import Tensor, constant
 
 
@@ -27,9 +28,14 @@ def remote_load(remote_buffer: Any, offset: Union[int, Tensor], name: Optional[s
         offset: number of the entry, or a tensor of shape () with it.
         name: the tensor is called `<name>_remote_loaded`; None: after the buffer and the offset.
 
+    Raises:
+        TypeError: `remote_buffer` is no buffer.
+        ValueError: it is of another Ir.
+
     Example:
         >>> w = ops.remote_load(buffer, 0)
     """
+    check_buffer(remote_buffer)
     at = _offset(offset)
     stem = f"{name or f'id_{remote_buffer.remote_buffer_id}_offset_{at.name}'}_remote_loaded"
     made = init(
@@ -46,8 +52,10 @@ def remote_load_(remote_buffer: Any, offset: Union[int, Tensor], t: Tensor) -> T
         t: of the buffer's shape and dtype; gets its meta shape.
 
     Raises:
-        ValueError: shape or dtype differ.
+        TypeError: `remote_buffer` is no buffer.
+        ValueError: it is of another Ir; shape or dtype differ.
     """
+    check_buffer(remote_buffer)
     check_in_graph(_context.graph, t=t)
     remote_buffer.validate_tensor_matches_buffer(t)
     at = _offset(offset)

@@ -6,6 +6,7 @@ from popxl._impl.build import create
 from popxl.context import _context
 from popxl.ops.remote_load import _offset
 from popxl.ops.utils import check_in_graph
+from popxl.remote_buffer import check_buffer
 from popxl.tensor import Tensor
 
 
@@ -18,11 +19,13 @@ def remote_store(remote_buffer: Any, offset: Union[int, Tensor], t: Tensor) -> N
         t: of the buffer's shape and dtype.
 
     Raises:
-        ValueError: shape or dtype differ.
+        TypeError: `remote_buffer` is no buffer.
+        ValueError: it is of another Ir; shape or dtype differ.
 
     Example:
         >>> ops.remote_store(buffer, 0, w)
     """
+    check_buffer(remote_buffer)
     check_in_graph(_context.graph, t=t)
     remote_buffer.validate_tensor_matches_buffer(t)
     at = _offset(offset)

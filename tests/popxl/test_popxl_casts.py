@@ -74,7 +74,7 @@ def test_8_bit_floats_on_the_device():
         np.testing.assert_array_equal(values[back], want)
 
 
-@pytest.mark.shows("popxl.ops.pow2scale_cast_to_fp8")
+@pytest.mark.shows("popxl.ops.pow2scale_cast_to_fp8", "popxl.ops.pow2scale_then_cast")
 def test_8_bit_floats_have_the_published_patterns():
     """0.75 as float8_143 and 0.25 as float8_152; what is too large is NaN, 0x80."""
     cases = [
@@ -126,6 +126,7 @@ def test_a_scale_out_of_range_stops_the_run():
 
 
 @pytest.mark.shows("popxl.ops.cast", "popxl.ops.pow2scale_cast_to_fp8", "popxl.ops.pow2scale_cast_from_fp8")
+@pytest.mark.edge("29.31")
 def test_casts_refuse_what_does_not_fit():
     ir = popxl.Ir()
     graph = ir.main_graph
@@ -146,6 +147,8 @@ def test_casts_refuse_what_does_not_fit():
             (px, lambda: to(whole, zero, popxl.float8_143), "Pow2ScaleThenCast"),
             (px, lambda: back(x, zero, popxl.float16), "CastThenPow2Scale"),
             (TypeError, lambda: to(x, 0, popxl.float8_143), "log2_scale"),
+            (TypeError, lambda: back(codes, 0, popxl.float16), "log2_scale"),
+            (TypeError, lambda: ops.matmul_pow2scaled(codes, codes, 0), "log2_scale"),
         ]
         for error, make, key in mistakes:
             with pytest.raises(error, match=key):

@@ -67,6 +67,7 @@ def members(group, replicas):
 
 @pytest.mark.shows("popxl.ops.collectives.replicated_all_reduce")
 @pytest.mark.shows("popxl.ops.collectives.replicated_all_reduce_")
+@pytest.mark.edge("29.4")
 @pytest.mark.parametrize("replicas", (4, 8))
 def test_every_reduction_over_every_group(replicas):
     data = rng.uniform(0.5, 1.5, (replicas, 3)).astype(np.float32)
@@ -106,6 +107,7 @@ def test_reductions_of_bools_and_integers():
 
 @pytest.mark.shows("popxl.ops.collectives.replicated_all_gather")
 @pytest.mark.shows("popxl.ops.collectives.replicated_slice")
+@pytest.mark.edge("29.24")
 @pytest.mark.parametrize("replicas", (4, 8))
 def test_gathering_puts_replicas_together_and_slicing_takes_them_apart(replicas):
     data = rng.uniform(-1, 1, (replicas, 2, 8, 3)).astype(np.float32)
@@ -125,6 +127,8 @@ def test_gathering_puts_replicas_together_and_slicing_takes_them_apart(replicas)
         pair = p.ir.replica_grouping(group_size=2)
         p.out("first axis", collectives.replicated_slice(p.x, 0, pair))
         want["first axis"] = np.stack([data[r][r % 2] for r in range(replicas)])  # one element left: the axis goes
+        p.out("first axis again", collectives.replicated_all_gather(collectives.replicated_slice(p.x, 0, pair), 0, pair))
+        want["first axis again"] = np.repeat(data.reshape(replicas // 2, 2, 2, 8, 3)[:, [0, 1], [0, 1]].reshape(-1, 16, 3), 2, 0)
     for name, value in p.run().items():
         np.testing.assert_array_equal(value, want[name], err_msg=name)
 

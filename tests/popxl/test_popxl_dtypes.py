@@ -31,6 +31,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.shows(
     "popxl.dtype.name",
+    "popxl.dtype.as_numpy",
     "popxl.bool",
     "popxl.int8",
     "popxl.int16",
@@ -52,6 +53,7 @@ def test_each_type_is_found_by_all_its_forms(name):
     t = getattr(popxl, name)
     assert t.name == name and repr(t) == f"popxl.dtypes.{name}"
     assert popxl.dtype.from_name(name) is t
+    assert t.as_numpy() == (np.dtype([(name, "u1")]) if name.startswith("float8") else np.dtype(name))
     for form in (t, name, t.as_numpy(), t._pb_dtype, np.zeros(2, t.as_numpy())):
         assert popxl.dtype.as_dtype(form) is t
     assert dtypes._STR_TO_POPXL[name] is dtypes._NP_TO_POPXL[t.as_numpy()] is dtypes._PB_TO_POPXL[t._pb_dtype] is t
@@ -87,7 +89,7 @@ def test_errors_of_types():
         popxl.uint32.as_torch()
 
 
-@pytest.mark.shows("popxl.dtype.as_torch", "popxl.dtype.as_numpy")
+@pytest.mark.shows("popxl.dtype.as_torch")
 def test_types_of_torch():
     torch = pytest.importorskip("torch")
     assert popxl.float16.as_torch() is torch.float16
@@ -151,7 +153,8 @@ def test_seeds():
     for word, (high, low) in zip(words, seeds.reshape(-1, 2)):
         assert random_seed.two_uint32_to_uint64(int(high), int(low)) == word
         assert random_seed.uint64_to_two_uint32(int(word)) == (high, low)
-    assert popxl.create_seeds(0).shape == (2,)
+    assert popxl.create_seeds(0).shape == random_seed.create_seeds(3).shape == (2,)
+    assert random_seed.create_seeds(12).tolist() == seeds[0, 0].tolist() == popxl.create_seeds(10, offset=2).tolist()
     for wrong in (-1, 2**64):
         with pytest.raises(ValueError, match="64 bits"):
             random_seed.uint64_to_two_uint32(wrong)
@@ -172,7 +175,9 @@ def test_lists_of_types():
         popxl.uint32,
         popxl.uint64,
     }
-    assert popxl.int8 in testing.get_all_int_dtypes(include_unsigned=False)
+    signed = {popxl.int8, popxl.int16, popxl.int32, popxl.int64}
+    assert set(testing.get_all_int_dtypes(include_unsigned=False)) == signed
+    assert set(testing.get_all_int_dtypes()) == signed | set(testing.get_all_int_dtypes(include_signed=False))
 
 
 @pytest.mark.shows(

@@ -123,10 +123,13 @@ def test_the_scale_brings_values_into_range(dtype, size):
 
 @pytest.mark.shows("popxl.utils.host_pow2scale_then_cast", "popxl.utils.host_cast_then_pow2scale")
 @pytest.mark.shows("popxl.utils.host_calculate_pow2scale")
+@pytest.mark.shows("popxl.utils.host_pow2scale_cast_to_fp8", "popxl.utils.host_pow2scale_cast_from_fp8")
 def test_names_of_earlier_releases():
     codes = utils.host_pow2scale_then_cast(np.float32([0.75]), popxl.float8_143, 1)
     assert codes.view(np.uint8).tolist() == [0x44]
     assert utils.host_cast_then_pow2scale(codes, popxl.float32, -1).tolist() == [0.75]
-    assert utils.host_calculate_pow2scale(np.float32([1.0]), popxl.float8_143) == fp8_utils.host_fp8_mse_scale_pb(
-        np.float32([1.0]), popxl.float8_143
-    )
+    assert utils.host_pow2scale_cast_to_fp8(np.float32([0.75]), popxl.float8_143, 1).tolist() == codes.tolist()
+    assert utils.host_pow2scale_cast_from_fp8(codes, popxl.float32, -1).tolist() == [0.75]
+    x = np.float32([1.0, 700.0])
+    scale = utils.host_calculate_pow2scale(x, popxl.float8_143)
+    assert scale == fp8_utils.host_fp8_mse_scale(x, popxl.float8_143)[1] and isinstance(scale, int)

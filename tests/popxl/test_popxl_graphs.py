@@ -215,12 +215,36 @@ def test_results_of_tracing(ir):
     assert len(ir.create_graph(lambda x: (t for t in (x, x)), SPEC).outputs) == 2
 
 
-def test_specs():
+@pytest.mark.shows("popxl.Module", "popxl.Module.build")
+def test_modules_are_traced_and_called_through_build(ir):
+    class Twice(popxl.Module):
+        def build(self, x, times=2):
+            return x * times
+
+    with ir.main_graph:
+        inlined = Twice()(popxl.variable([1.0, 2.0]), times=3)
+        y = popxl.d2h_stream((2,), popxl.float32)
+        ops.host_store(y, ops.call(ir.create_graph(Twice(), inlined), inlined)[0])
+        for use in (lambda: popxl.Module()(inlined), lambda: ir.create_graph(popxl.Module()), popxl.Module().build):
+            with pytest.raises(NotImplementedError, match="Module has no build"):
+                use()
+    with popxl.Session(ir, "ipu_model") as session:
+        assert session.run()[y].tolist() == [6, 12]
+
+
+@pytest.mark.shows(*(f"popxl.TensorSpec.{name}" for name in ("shape", "dtype", "meta_shape", "to_dict", "to_tuple")))
+def test_specs(ir):
     spec = popxl.TensorSpec([2, 3], popxl.float16)
     assert spec == {"shape": (2, 3), "dtype": popxl.float16, "meta_shape": ()} and len(spec) == 3
     assert spec.to_tuple() == ((2, 3), popxl.float16, ()) and spec.to_dict() == dict(spec)
     assert hash(spec) == hash(spec.to_tuple()) and spec["shape"] == spec.shape
     assert repr(spec) == "TensorSpec(shape=(2, 3), dtype=popxl.dtypes.float16, meta_shape=())"
+    shard = popxl.TensorSpec((2,), popxl.int32, meta_shape=(3,))
+    assert (shard.shape, shard.dtype, shard.meta_shape) == ((2,), popxl.int32, (3,)) and spec.meta_shape == ()
+    assert shard.to_dict() == {"shape": (2,), "dtype": popxl.int32, "meta_shape": (3,)}
+    assert shard.to_tuple() == ((2,), popxl.int32, (3,)) and type(shard.to_dict()) is dict
+    with ir.create_empty_graph():
+        assert popxl.graph_input(**shard, name="w").spec == popxl.graph_input(**shard.to_dict()).spec == shard
 
 
 @pytest.mark.shows(
@@ -237,6 +261,9 @@ def test_specs():
     "popxl.HostToDeviceStream.spec",
     "popxl.HostToDeviceStream.tensor_id",
     "popxl.DeviceToHostStream.tensor_id",
+    "popxl.DeviceToHostStream.dtype",
+    "popxl.DeviceToHostStream.shape",
+    "popxl.DeviceToHostStream.spec",
 )
 def test_streams(ir):
     with ir.main_graph:
@@ -253,6 +280,7 @@ def test_streams(ir):
     assert {"x_hostload", "x_hostload_init", "named_hostload"} <= names
     assert {s.tensor_id for s in ir.get_all_h2d_streams()} == {"x", "z"} and ir.get_all_d2h_streams() == {y}
     assert unused.tensor_id == "h2d_stream" and y.tensor_id == "d2h_stream" and x.spec == SPEC
+    assert (y.shape, y.dtype, y.spec) == ((2,), popxl.float32, SPEC)
     assert (x.shape, x.dtype) == ((2,), popxl.float32) and x != unused and hash(x) != hash(unused)
     assert popxl.HostToDeviceStream._from_tensor(x._stream_tensor) == x and str(x).startswith(
         "HostToDeviceStream Tensor[x "

@@ -31,6 +31,7 @@ NORMS = [
 
 @pytest.mark.shows("popxl.ops.group_norm")
 @pytest.mark.shows("popxl.ops.layer_norm")
+@pytest.mark.edge("29.20")
 def test_group_norm_normalises_groups_of_channels_and_layer_norm_all():
     cases = []
     for name, x, groups, eps in NORMS:

@@ -66,6 +66,18 @@ def test_dropout_zeroes_and_scales_and_its_gradient_has_the_same_mask():
     np.testing.assert_array_equal(values[4], x)
 
 
+@pytest.mark.edge("29.25")
+def test_one_seed_for_two_dropouts_is_one_mask():
+    with OneProgram() as p:
+        t, seed = p.of(np.ones((40, 40), np.float32)), seed_of(p, 3, 4)
+        for s in (seed, seed, *ops.split_random_seed(seed)):
+            p.out(ops.dropout(t, s, 0.5))
+    first, second, *others = p.run()
+    np.testing.assert_array_equal(first, second)
+    for other in others:  # independent masks agree in half of 1600 places: eight standard errors
+        assert abs(np.mean((first == 0) == (other == 0)) - 0.5) < 0.1
+
+
 @pytest.mark.shows("popxl.ops.split_random_seed")
 def test_seeds_split_into_seeds_that_differ():
     with OneProgram() as p:

@@ -56,6 +56,28 @@ def _of_shape(ir, shape):
         return popxl.variable(np.zeros(shape))
 
 
+def test_buffers_of_another_ir_and_other_things_are_refused():
+    """Numbers of buffers begin at 1 in each Ir: a foreign buffer would be another one here."""
+    ir, other = popxl.Ir(replication=2), popxl.Ir()
+    with other.main_graph:
+        foreign = popxl.remote_buffer((2,), popxl.float32)
+    with ir.main_graph:
+        t, here = popxl.variable(np.zeros(2)), popxl.remote_buffer((2,), popxl.float32)
+        assert here.remote_buffer_id == foreign.remote_buffer_id
+        for call in (
+            lambda buffer: ops.remote_load(buffer, 0),
+            lambda buffer: ops.remote_load_(buffer, 0, t),
+            lambda buffer: ops.remote_store(buffer, 0, t),
+            lambda buffer: popxl.remote_variable(np.zeros(2), buffer),
+            lambda buffer: popxl.remote_replica_sharded_variable(np.zeros(4), buffer),
+        ):
+            with pytest.raises(ValueError, match=rf"id={other.id}.*id={ir.id}"):
+                call(foreign)
+            with pytest.raises(TypeError, match="popxl.RemoteBuffer"):
+                call(t)
+    assert len(ir.main_graph.tensors) == 1
+
+
 @pytest.mark.shows("popxl.ops.remote_load", "popxl.ops.remote_load_", "popxl.ops.remote_store", "popxl.remote_variable")
 def test_loads_and_stores(ir):
     with ir.main_graph, popxl.in_sequence():

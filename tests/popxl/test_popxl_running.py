@@ -158,6 +158,7 @@ def test_64_bit_variables_keep_their_type_on_the_host():
         assert s.get_tensor_data(n).dtype == np.int64 and s.get_tensor_data(n).tolist() == [4, 5]
 
 
+@pytest.mark.shows("popart.InferenceSession", "popart.PyStepIO", "popart.PyWeightsIO")
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_driving_by_hand(replicas):
     ir = popxl.Ir(replication=replicas)
@@ -246,3 +247,44 @@ with popxl.Session(ir, "ipu_model") as s:
     ]
     assert "compiled" in texts[0] and "loaded from the cache" in texts[1]
     assert [name for name in os.listdir(tmp_path / "c") if name.endswith(".popef")] == os.listdir(tmp_path / "c")
+
+
+@pytest.mark.shows("popxl.Session.weights_from_host", "popxl.Session.weights_to_host", "popxl.Session.write_variables_data")
+def test_weights_move_when_they_are_told_to():
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        a, b = popxl.variable([1.0, 2.0], name="a"), popxl.variable(10.0, name="b")
+        y = popxl.d2h_stream((2,), popxl.float32)
+        a += 1
+        ops.host_store(y, a + b)
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run()[y].tolist() == [12, 13]
+        s.weights_from_host()  # the host has the first values still
+        assert s.run()[y].tolist() == [12, 13]
+        held = s.get_tensor_data(a)
+        assert held.tolist() == [2, 3]
+        s.run()
+        assert held.tolist() == [2, 3] and not a.in_sync_with_ipu
+        s.weights_to_host()
+        assert held.tolist() == [3, 4] and a.in_sync_with_ipu
+        s.write_variables_data({a: np.float32([5, 6]), b: 100.0})
+        assert s.run()[y].tolist() == [106, 107]
+        assert s.get_tensors_data([a, b]) == {a: pytest.approx([6, 7]), b: 100}
+        with pytest.raises(ValueError, match=r"\(3,\)"):
+            s.write_variables_data({b: 1.0, a: np.zeros(3, np.float32)})
+    s.write_variables_data({b: 0.0, a: np.float32([0, 1])})
+    assert s.get_tensor_data(b) == 0 and s.get_tensor_data(a).tolist() == [0, 1]
+    with s:
+        assert s.run()[y].tolist() == [1, 2]
+
+
+@pytest.mark.shows("popxl.utils.HW_DEVICE_CONNECTION_TIMEOUT")
+def test_attaching_waits_for_the_published_time(monkeypatch):
+    waited = []
+    monkeypatch.setattr(popart.DeviceManager, "setOnDemandAttachTimeout", lambda self, seconds: waited.append(seconds))
+    ir = build(lambda ir, a, b: a + b)
+    with popxl.Session(ir, "ipu_hw"):
+        assert waited == [popxl.utils.HW_DEVICE_CONNECTION_TIMEOUT] == [10000]
+    monkeypatch.setattr(popxl.utils, "HW_DEVICE_CONNECTION_TIMEOUT", 7)
+    with popxl.Session(ir, "ipu_hw"):
+        assert waited == [10000, 7]

@@ -76,6 +76,50 @@ def test_calls(ir):
         assert ops.repeat_with_info(two, 0, x, x)._op.getTripCountValue() == 0
 
 
+@pytest.mark.edge("29.11")
+def test_ops_that_no_gradient_goes_through():
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph:
+        x = popxl.variable(np.ones((1, 1, 3, 3)))
+        step = ir.create_graph(lambda t: ops.exp(t), x)
+        buffer = popxl.remote_buffer(x.shape, x.dtype)
+        for function, reason in (
+            (lambda t: ops.scaled_add(t, t), "no gradient arises"),
+            (lambda t: ops.conv_transpose(t, t), "no gradient arises"),
+            (lambda t: ops.repeat(step, 2, t)[0], "no gradient arises"),
+            (lambda t: ops.collectives.replicated_all_reduce(t), "no gradient arises"),
+            (lambda t: ops.ipu_copy(t, 1, 0), "no gradient arises"),
+            (lambda t: ops.io_tile_copy(t), "no gradient arises"),
+            (lambda t: ops.remote_load_(buffer, 0, ops.exp(t)), "RemoteLoadInplace"),
+        ):
+            graph = ir.create_graph(lambda t, function=function: function(ops.exp(t)), x)
+            with pytest.raises(popart.popart_exception, match=reason):
+                popxl.transforms.autodiff(graph)
+        other = ir.create_graph(lambda t: ops.exp(ops.exp(t)), x)
+        assert len(popxl.transforms.autodiff(other).outputs) == 1
+
+
+@pytest.mark.edge("29.22")
+def test_snippets_that_do_not_run():
+    ir = popxl.Ir(replication=4)
+    pair = ir.replica_grouping(group_size=2)
+    data = np.ones((2, 4), np.float32)
+    with ir.main_graph:
+        x = popxl.variable(data[0])
+        buffer = popxl.replica_sharded_buffer((4,), popxl.float32)
+        for snippet, error, message in (
+            (lambda: popxl.variable(data, grouping=pair), TypeError, "grouping"),
+            (lambda: popxl.remote_replica_sharded_variable(buffer, data[0]), TypeError, "popxl.RemoteBuffer"),
+            (lambda: ops.remote_store(x, 0, buffer), TypeError, "popxl.RemoteBuffer"),
+            (lambda: ops.matmul_(x, x), AttributeError, "matmul_"),
+            (lambda: ops.collectives.replicated_all_gather(x, pair), ValueError, "axis"),
+        ):
+            with pytest.raises(error, match=message):
+                snippet()
+        assert popxl.variable(data, replica_grouping=pair).shape == (4,)
+        assert ops.collectives.replicated_all_gather(x, group=pair).shape == (8,)
+
+
 @pytest.mark.edge("29.33")
 def test_all_functions_are_exported():
     assert {"remote_code_load", "log2", "pow"} <= set(ops.__all__)
@@ -128,6 +172,8 @@ def test_optional_values():
         (utils.convert_optional_int64_list, (1, 2)),
     ):
         assert bool(convert(value)) and not bool(convert(None))
+        held = convert(value).value
+        assert held == (value._pb_dtype if value is popxl.float16 else list(value) if isinstance(value, tuple) else value)
 
 
 @pytest.mark.shows("popxl.typing_.NewAliasAnnotation", "popxl.errors.UndefinedValue", "popxl.__version__")

@@ -1,5 +1,9 @@
 """Tensors: properties, operators, indexing, creation, variables of groups."""
 
+import sys
+import typing
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
@@ -62,7 +66,7 @@ def test_properties(ir):
 
 
 @pytest.mark.shows(
-    "popxl.Tensor.T", "popxl.Tensor.T_", "popxl.Tensor.transpose", "popxl.Tensor.flatten", "popxl.Tensor.detach"
+    "popxl.Tensor.T", "popxl.Tensor.T_", "popxl.Tensor.transpose", "popxl.Tensor.flatten", "popxl.Tensor.reshape"
 )
 def test_operators(ir):
     a, b = np.float32([[1, 2], [3, 4]]), np.float32([[2, 2], [5, 0.5]])
@@ -121,6 +125,32 @@ def test_operands_that_are_refused(ir):
             ops.add(x, 1)
     with pytest.raises(RuntimeError, match="current graph"):
         x + x
+
+
+VIEWS = {
+    "transpose_": (lambda t: t.transpose_((1, 0)), np.transpose, "TransposeInplace"),
+    "reshape_": (lambda t: t.reshape_((3, 2)), lambda a: a.reshape(3, 2), "ReshapeInplace"),
+    "flatten_": (lambda t: t.flatten_(), np.ravel, "ReshapeInplace"),
+    "detach_": (lambda t: t.detach_(), np.array, "DetachInplace"),
+}
+
+
+@pytest.mark.shows(*(f"popxl.Tensor.{name}" for name in VIEWS))
+@pytest.mark.shows("popxl.Tensor.T_", "popxl.Tensor.reshape", "popxl.Tensor.detach")
+def test_views_see_what_is_written_later_and_copies_do_not(ir):
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with ir.main_graph as main, popxl.in_sequence():
+        x = popxl.variable(a)
+        views = [view(x) for view, _, _ in VIEWS.values()] + [x.T_]
+        assert [op.opType() for op in main._pb_graph.getOps()] == [kind for _, _, kind in VIEWS.values()] + ["TransposeInplace"]
+        copies = [x.transpose((1, 0)), x.reshape((3, 2)), x.flatten(), x.detach(), x.T]
+        x += 1
+        got = values(ir, *views, *copies)
+    in_numpy = [function for _, function, _ in VIEWS.values()] + [np.transpose]
+    for value, function in zip(got, in_numpy):
+        np.testing.assert_array_equal(value, function(a + 1))
+    for value, function in zip(got[len(in_numpy) :], in_numpy):
+        np.testing.assert_array_equal(value, function(a))
 
 
 @pytest.mark.shows("popxl.Tensor.diag")
@@ -252,7 +282,12 @@ def test_type_aliases():
     from popxl import tensor
 
     assert isinstance(np.zeros(2), tensor.host_tensor_types) and not isinstance(1, tensor.host_tensor_types)
-    assert tensor.ScalarType and tensor.HostTensor and tensor.HostScalarTensor and tensor.TensorLike
+    scalars, torch = (int, float, bool), (sys.modules["torch"].Tensor,) if "torch" in sys.modules else ()
+    assert typing.get_args(tensor.ScalarType) == scalars
+    host = (np.ndarray, Iterable[tensor.ScalarType], *torch)
+    assert set(typing.get_args(tensor.HostTensor)) == set(host)
+    assert set(typing.get_args(tensor.HostScalarTensor)) == {*host, *scalars}
+    assert set(typing.get_args(tensor.TensorLike)) == {*host, *scalars, popxl.Tensor}
     with pytest.raises(AttributeError):
         tensor.Nothing
 
