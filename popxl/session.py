@@ -7,7 +7,7 @@ import numpy as np
 
 from popxl import dtypes
 from popxl._impl.devices import acquire, device_info, next_power_of_two
-from popxl._impl.host_arrays import check_arrays, input_array
+from popxl._impl.host_arrays import check_arrays, check_dtypes, input_array
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -185,6 +185,7 @@ class Session:
 
     def _validate_run_outputs(self, outputs: Mapping[DeviceToHostStream, np.ndarray]) -> None:
         check_arrays("output", outputs, self._outputs, self._transfers, self._local_replicas)
+        check_dtypes(outputs)
 
     def run(
         self, inputs: Optional[h2dStreamBufferMaps] = None, downcast_inputs: bool = True
@@ -213,7 +214,12 @@ class Session:
         outputs: Optional[d2hStreamBufferMaps] = None,
         downcast_inputs: bool = True,
     ) -> None:
-        """As `run`, with the outputs in arrays that are given: C-contiguous, of the dtypes of their streams."""
+        """As `run`, with the outputs in arrays that are given: C-contiguous, of the dtypes of their streams.
+
+        Raises:
+            ValueError: the dtype of an output differs from that of its stream; else as `run`.
+            popart.popart_exception: an output is not C-contiguous; else as `run`.
+        """
         import popart
 
         inputs, outputs = dict(inputs or {}), dict(outputs or {})
@@ -313,11 +319,13 @@ class Session:
 
         Raises:
             TypeError: a tensor is no variable, or the dtype differs.
-            ValueError: the shape differs.
+            ValueError: the shape differs; the variable is in a read-only `np.memmap`.
             NotImplementedError: a variable is read from all replicas of groups.
         """
         arrays = {t: self._checked(t, data) for t, data in tensors.items()}
         host = self._host()
+        for t in arrays:
+            host.by_number[t._number].check_writable(t.id)
         is_behind = self.is_attached and not host.in_sync and not self.ir_._has_read_only_memmap
         if is_behind and self._pb_session.has_upload_program:
             self.weights_to_host()  # shards are loaded again by the upload: what runs left in them must be stored before

@@ -28,6 +28,18 @@ class HostVariable:
         self.data, self.memmap = data, memmap
         self.to_device, self.to_host = to_device, to_host
 
+    def check_writable(self, tensor_id: str) -> None:
+        """Raises ValueError when the data lie in memory that cannot be written."""
+        if self.data.flags.writeable:
+            return
+        if self.memmap is not None:
+            where, cure = f"a read-only np.memmap of {self.memmap.filename}", "open it with mode 'r+' or 'c'"
+        else:
+            where, cure = "a read-only array", "give a copy of it"
+        raise ValueError(
+            f"the variable '{tensor_id}' cannot be written: its value on the host is {where}; {cure} before the variable is made"
+        )
+
 
 class HostVariables:
     """The variables of one program, by number of their tensor."""

@@ -243,6 +243,7 @@ class InferenceSession:
 
         Raises:
             popart_exception: a tensor is no variable, a shape or dtype differs.
+            ValueError: the variable is in a read-only `numpy.memmap`.
         """
         for tensor_id, array in weightsIo.weights.items():
             host = self._host_variable(tensor_id)
@@ -252,6 +253,7 @@ class InferenceSession:
                     f"array of the variable '{tensor_id}': it has {host.data.dtype} {host.data.shape}, and {given.dtype} "
                     f"{given.shape} is given"
                 )
+            host.check_writable(tensor_id)
             host.data[...] = given
 
     def readWeights(self, weightsIo: Any) -> None:

@@ -49,5 +49,16 @@ def check_arrays(what: str, arrays: Mapping[Any, Any], streams: Collection[Any],
             raise ValueError(f"The array of {what} {stream} has shape {shape}, and {full} is needed: {wrong}.")
 
 
+def check_dtypes(outputs: Mapping[Any, Any]) -> None:
+    """Checks that arrays which a run fills have the dtypes of their streams: values are not cast. Raises ValueError."""
+    for stream, array in outputs.items():
+        wanted, given = stream.dtype.as_numpy(), np.asarray(array).dtype
+        if given != wanted:
+            raise ValueError(
+                f"The array of output {stream} has dtype {given}, and the stream has {wanted}: values are not cast. Give an "
+                f"array of {wanted} (create_host_outputs makes all of them) and cast it after the run."
+            )
+
+
 def _is_one(shape: Any) -> bool:
     return all(size == 1 for size in shape)

@@ -315,7 +315,8 @@ def replica_sharded_variable(
         shard_over: members of a group that share one copy; the size of a group if None.
 
     Returns:
-        A handle, for the Session's data methods alone, and the shard of the replica, for ops.
+        A handle, for the Session's data methods alone, and the shard of the replica, for ops, which is called
+        `<name of the variable>_rts`.
 
     Raises:
         ValueError: the Ir has one replica; `shard_over` does not divide the size of a group.
@@ -326,6 +327,7 @@ def replica_sharded_variable(
         >>> whole = ops.collectives.replicated_all_gather(shard)
     """
     from popxl import ops
+    from popxl.ops.remote_load import _load, _offset
 
     graph = _main_graph("replica_sharded_variable")
     grouping = replica_grouping or graph._ir.replica_grouping()
@@ -334,7 +336,7 @@ def replica_sharded_variable(
     buffer = replica_sharded_buffer(array.shape, kind, grouping, shard_over)
     handle = remote_replica_sharded_variable(array, buffer, 0, kind, name, downcast, grouping, retrieval_mode)
     with _execution_context(_WEIGHTS_FROM_HOST):
-        shard = ops.remote_load(buffer, 0, f"{handle.name}_rts")
+        shard = _load(buffer, _offset(0), f"{handle.name.removeprefix(_context._prefix)}_rts")  # the scopes come with each op
     with _execution_context(_WEIGHTS_TO_HOST):
         ops.remote_store(buffer, 0, shard)
     return handle, shard

@@ -37,7 +37,11 @@ def remote_load(remote_buffer: Any, offset: Union[int, Tensor], name: Optional[s
     """
     check_buffer(remote_buffer)
     at = _offset(offset)
-    stem = f"{name or f'id_{remote_buffer.remote_buffer_id}_offset_{at.name}'}_remote_loaded"
+    return _load(remote_buffer, at, f"{name or f'id_{remote_buffer.remote_buffer_id}_offset_{at.name}'}_remote_loaded")
+
+
+def _load(remote_buffer: Any, at: Tensor, stem: str) -> Tensor:
+    """An entry as a new tensor of that name."""
     made = init(
         remote_buffer.tensor_shape, remote_buffer.tensor_dtype, f"{stem}_init", "undef", remote_buffer.meta_shape
     )

@@ -10,6 +10,8 @@ from popart_ir_programs import Program, identifier, info
 
 import popart
 import popart._internal.ir as _ir
+import popxl
+from popxl import ops
 
 
 def test_an_empty_program_has_a_main_graph():
@@ -161,6 +163,22 @@ def test_tensors_without_ops_are_isolated():
     assert sorted(t.id for t in p.graph.getTensors()) == ["g/e", "g/x", "g/y"] and "w" in p.main
     p.ir.removeIsolatedTensors()
     assert "w" not in p.main
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_streams_that_ops_name_are_not_isolated(merged):
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x, _, z = (popxl.h2d_stream((), popxl.float32, n) for n in ("x", "unused_in", "z"))
+        a, _ = (popxl.d2h_stream((), popxl.float32, n) for n in ("a", "unused_out"))
+        ops.host_store(a, ops.host_load(x) + ops.host_load(z))
+    core = ir._pb_ir
+    if merged:
+        core.applyTransform("MergeExchange", core.getMainGraph())
+    core.removeIsolatedTensors()
+    assert sorted(t.id for t in core.dataStreamTensors()) == sorted(s.tensor_id for s in (x, z, a))
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run({x: 1.0, z: 2.0})[a] == 3
 
 
 def test_graphs_that_main_does_not_reach_are_isolated():

@@ -109,6 +109,14 @@ def test_loads_and_stores(ir):
 @pytest.mark.shows(
     "popxl.replica_sharded_buffer", "popxl.remote_replica_sharded_variable", "popxl.replica_sharded_variable"
 )
+def test_a_loaded_shard_is_called_after_its_variable():
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph, popxl.name_scope("layer"):
+        handle, shard = popxl.replica_sharded_variable(np.zeros(4, np.float32), name="w")
+        assert (handle.name, shard.name) == ("layer/w", "layer/w_rts")
+        assert popxl.replica_sharded_variable(np.zeros(4, np.float32))[1].name == "layer/t_rts"
+
+
 @pytest.mark.parametrize("stride,size,over", [(1, 4, 4), (1, 4, 2), (1, 2, 2), (2, 2, 2)])
 def test_shards_of_groups(stride, size, over):
     ir = popxl.Ir(replication=4)
@@ -124,7 +132,7 @@ def test_shards_of_groups(stride, size, over):
         ops.add_(shard, shard)
         ops.remote_store(buf, 1, shard)
         on_chip, its_shard = popxl.replica_sharded_variable(data, name="chip", replica_grouping=rg, shard_over=over)
-        assert its_shard.name == "chip_rts_remote_loaded" and its_shard.meta_shape == (2, 3) == shard.meta_shape
+        assert its_shard.name == "chip_rts" and its_shard.meta_shape == (2, 3) == shard.meta_shape
         assert handle.shape_on_host == on_chip.shape_on_host == shape
         its_shard += 1
         with pytest.raises(popart.popart_exception):

@@ -143,6 +143,19 @@ def test_shapes_of_inputs_and_outputs(transfers, replicas):
             s.run({p.x: np.zeros((*extra, 2, 5), np.float32)})
 
 
+@pytest.mark.shows("popxl.Session.run_with_outputs")
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
+def test_an_output_of_another_dtype_than_its_stream_is_refused(dtype):
+    p = Program(shape=(2,))
+    name = np.dtype(dtype).name
+    with popxl.Session(p.ir, "ipu_model") as s:
+        wrong = np.full(2, 7, dtype)
+        with pytest.raises(ValueError, match=rf"DeviceToHostStream .*\by\b.* {name}, .*float32.*create_host_outputs"):
+            s.run_with_outputs({p.x: np.ones(2, np.float32)}, {p.y: wrong})
+        assert wrong.tolist() == [7, 7]
+        assert s.run({p.x: np.ones(2, np.float32)})[p.y].tolist() == [11, 11]  # it did not run
+
+
 def test_streams_of_a_run_are_exactly_those_in_use():
     p = Program()
     with p.ir.main_graph:
@@ -409,6 +422,25 @@ def test_a_read_only_memory_map_keeps_all_variables_on_the_device(tmp_path):
         with pytest.raises(Exception, match="read-only"):
             s.weights_to_host()
         assert s.get_tensor_data(b).tolist() == [1, 1]
+
+
+def test_writing_to_a_read_only_memory_map_says_which_variable_and_how(tmp_path):
+    path = tmp_path / "a.dat"
+    np.full(2, 5, np.float32).tofile(path)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        a = popxl.variable(np.memmap(path, np.float32, "r", shape=(2,)), name="a")
+        b = popxl.variable([1.0, 1.0], name="b")
+        ops.host_store(popxl.d2h_stream((2,), popxl.float32), a + b)
+    new = np.float32([3, 4])
+    with popxl.Session(ir, "ipu_model") as s:
+        with pytest.raises(ValueError, match=r"variable 'a' cannot be written.* np\.memmap of .*a\.dat.*'r\+'"):
+            s.write_variables_data({b: new, a: new})
+        with pytest.raises(ValueError, match="variable 'a' cannot be written"):
+            s._pb_session.writeWeights(popart.PyWeightsIO({"a": new}))
+        assert s.get_tensor_data(b).tolist() == [1, 1]  # nothing was written
+        s.write_variable_data(b, new)
+        assert s.get_tensor_data(b).tolist() == [3, 4]
 
 
 def test_memory_maps_that_would_have_to_change_are_refused(tmp_path):

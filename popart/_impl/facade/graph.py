@@ -196,16 +196,22 @@ class Graph:
         retainVarTensors: bool = False,
         retainConstTensors: bool = False,
     ) -> None:
-        """Deletes tensors that no op makes or reads and that are neither input nor output."""
+        """Deletes tensors that no op makes or reads and that are neither input nor output. A stream that an op loads from or
+        stores to is not isolated, and a variable in a remote buffer is not: they stay whatever the flags say.
+        `retainUsedIOTensors` therefore changes nothing.
+        """
         core = self.core
         kept = {*core.inputs(self._number), *core.outputs(self._number)}
-        used_streams = self._ir.used_streams() if retainUsedIOTensors else set()
+        used_streams: set[str] | None = None  # of the whole Ir: asked for once, where there is a stream to decide on
         for number in core.tensors(self._number):
             if number in kept or core.producer(number) >= 0 or core.consumers(number):
                 continue
             kind = TensorType(core.tensor_type(number)).name
-            is_used_stream = retainUsedIOTensors and core.tensor_id(number) in used_streams
-            retained = {"Stream": retainAllIOTensors or is_used_stream, "Variable": retainVarTensors, "Const": retainConstTensors}
+            if kind == "Stream" and not retainAllIOTensors:
+                used_streams = self._ir.used_streams() if used_streams is None else used_streams
+                if core.tensor_id(number) in used_streams:
+                    continue
+            retained = {"Stream": retainAllIOTensors, "Variable": retainVarTensors, "Const": retainConstTensors}
             if kind == "Variable" and core.variable(number).get("remote_buffer", -1) >= 0 or retained.get(kind, False):
                 continue
             core.erase_tensor(number)

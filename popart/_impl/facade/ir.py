@@ -199,7 +199,16 @@ class Ir:
             graph.removeIsolatedTensors(*arguments, **named)
 
     def used_streams(self) -> set[str]:
-        return {*self.getHostLoadTensors(), *self.getHostStoreTensors()}
+        """Ids of the streams that ops name, alone or in a MultiExchange, of any graph."""
+        found: set[str] = set()
+        for graph in self.core.graphs():
+            for op in self.core.ops(graph):
+                kind = self.core.op_type(op)
+                if kind in ("HostLoad", "HostStore"):
+                    found.add(self.core.op_attributes(op).get("stream", ""))
+                elif kind == "MultiExchange":
+                    found.update(attributes.get("stream", "") for _, attributes, *_ in self.core.transfers(op))
+        return found
 
     def dataStreamTensors(self) -> list[Tensor]:
         return self.getMainGraph().getTensorsOfType(TensorType["Stream"])
