@@ -1,7 +1,5 @@
 """Contexts: the current graph, names, IPUs, tile sets, order, hooks; all restore what was, also after exceptions."""
 
-import time
-
 import pytest
 
 import popxl
@@ -215,18 +213,3 @@ def test_debug_names_nest():
 
     outer()
     assert seen == ["inner", "other"] and context._record is None
-
-
-def test_a_block_without_order_of_ten_thousand_ops_is_built_in_linear_time():
-    def seconds(count):
-        ir = popxl.Ir()
-        with ir.main_graph, popxl.in_sequence():
-            t = popxl.variable(1.0)
-            start = time.process_time()
-            with popxl.in_sequence(False):
-                for _ in range(count):
-                    ops.negate(t)
-            ops.negate(t)
-            return time.process_time() - start
-
-    assert seconds(20000) < 40 * seconds(1000)  # 20 times the ops; squares would be 400
