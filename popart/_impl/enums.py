@@ -107,6 +107,7 @@ ResizeCoordinateTransformationMode = _plain(
     "ResizeCoordinateTransformationMode", "HalfPixel PytorchHalfPixel AlignCorners Asymmetric TfCropAndResize N"
 )
 ExpectedConnectionType = _plain("ExpectedConnectionType", "Fwd FwdGrad")
+GradOpInType = _plain("GradOpInType", "In Out GradOut")
 
 
 class DeviceType(enum.Enum):

@@ -85,6 +85,7 @@ class InferenceSession:
         local = options.replicatedGraphCount if options.enableReplicatedGraphs else 1
         total = options.globalReplicationFactor if options.enableDistributedReplicatedGraphs else local
         core.replicas, core.processes = total, max(1, total // local)
+        core.checks_scales = options.throwIfLog2ScaleTensorNotInRange
         ir.setIsPrepared()
         folder = str(options.cachePath) if options.enableEngineCaching else ""
         engine = ",".join(f"{key}:{value}" for key, value in sorted(dict(options.engineOptions).items()))

@@ -1,10 +1,15 @@
 """popart._internal.ir: every class that programs make by hand, by the names of its arguments and in their order."""
 
+import dataclasses
+
+import numpy
 import pytest
 from popart_ir_programs import Program, identifier, info
 
 import popart
 import popart._internal.ir as _ir
+import popxl
+from popxl import ops
 
 F16, F32 = _ir.DataType.FLOAT16, _ir.DataType.FLOAT
 op = _ir.op
@@ -35,6 +40,13 @@ IN_PLACE_UNARY = "Exp Relu Gelu GeluErf Swish Detach".split()
 IN_PLACE_BINARY = "AddLhs AddRhs MulLhs MulRhs PowLhs".split()
 REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Median Min Prod Sum SumSquare".split()
 
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """An input that is a constant integer."""
+
+    value: int
+
+
 # class: (shapes of inputs, with their type where it is not FLOAT), arguments beside identifier and settings, outputs
 CASES = {
     **{f"{name}Op": ([(2, 3)], {}, [info(2, 3)]) for name in UNARY},
@@ -57,8 +69,8 @@ CASES = {
     "CastThenPow2ScaleOp": ([((2,), "FLOAT8_152"), ((), "INT32")], {"_to": F16}, [info(2, dtype="FLOAT16")]),
     "ClipOp": ([(2,)], {"min_": 0.0, "max_": 1.0}, [info(2)]),
     "SoftmaxOp": ([(2, 3)], {"axis_": 1}, [info(2, 3)]),
-    "OnehotOp": ([((2,), "INT32"), ((), "INT32"), (2,)], {"axis_": -1}, None),
-    "CumSumOp": ([(2, 3)], {"exclusive_": False, "reverse_": True}, None),
+    "OnehotOp": ([((2,), "INT32"), Constant(4), (2,)], {"axis_": -1}, [info(2, 4)]),
+    "CumSumOp": ([(2, 3), Constant(1)], {"exclusive_": False, "reverse_": True}, [info(2, 3)]),
     "HistogramOp": ([(9,)], {"levels_": [0.0, 1.0], "absoluteOfInput_": False}, [info(3, dtype="UINT32")]),
     "ArgMaxOp": ([(2, 3)], {"axis": 1, "keepdims": 0}, [info(2, dtype="INT32")]),
     "ArgMinOp": ([(2, 3)], {"axis": 0, "keepdims": 1}, [info(1, 3, dtype="INT32")]),
@@ -293,6 +305,10 @@ def make(name, inputs, arguments, outputs, connected):
     p.ir.core.replicas = 4
     ids = {}
     for index, spec in inputs.items():
+        if isinstance(spec, Constant):
+            p.graph.addConstInit(f"g/in{index}", info(dtype="INT32"), numpy.int32(spec.value))
+            ids[index] = f"g/in{index}"
+            continue
         shape, dtype = spec if len(spec) == 2 and isinstance(spec[1], str) else (spec, "FLOAT")
         p.graph.addInput(f"g/in{index}", info(*shape, dtype=dtype))
         ids[index] = f"g/in{index}"
@@ -343,6 +359,54 @@ def test_every_class_is_made_by_names(connected):
         if takes_identifier(name):
             assert str(made.opid) == "my.domain.MyType:3" and made.opType() == "MyType", name
         assert p.graph.getOps() == [made] and made.getName() == name
+
+
+def scanned(x, axis, exclusive, reverse):
+    """Sums of what comes before, and of the element itself unless `exclusive`."""
+    turned = numpy.flip(x, axis) if reverse else x
+    sums = numpy.cumsum(turned, axis) - (turned if exclusive else 0)
+    return numpy.flip(sums, axis) if reverse else sums
+
+
+@pytest.mark.parametrize("axis, exclusive, reverse", [(0, False, False), (1, True, False), (-1, False, True), (0, True, True)])
+def test_sums_along_a_constant_axis_and_their_gradient(axis, exclusive, reverse):
+    ir = popxl.Ir()
+    x = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    dy = numpy.float32([[1, -2, 3], [4, 5, -6]])
+    with ir.main_graph, popxl.in_sequence():
+        graph = ir.create_graph(lambda t: ops.identity(t), popxl.TensorSpec((2, 3), popxl.float32))
+        inner = graph._pb_graph
+        inner.addConstInit(f"{inner.id}/axis", info(dtype="INT32"), numpy.int32(axis))
+        made = inner.createConnectedOp_CumSumOp(
+            {0: graph.outputs[0].id, 1: f"{inner.id}/axis"},
+            {0: f"{inner.id}/sums"},
+            identifier("CumSum", version=11),
+            exclusive,
+            reverse,
+            _ir.Settings(inner, "sums"),
+        )
+        assert "axis" not in made.attributes()
+        inner.markAsOutput(0, f"{inner.id}/sums", True)
+        backward = popxl.transforms.autodiff(graph)
+        info_of_call = ops.call_with_info(graph, popxl.constant(x))
+        (dx,) = ops.call(backward.graph, popxl.constant(dy), inputs_dict=backward.inputs_dict(info_of_call))
+        streams = [popxl.d2h_stream((2, 3), popxl.float32) for _ in range(2)]
+        for stream, tensor in zip(streams, (info_of_call.outputs[0], dx)):
+            ops.host_store(stream, tensor)
+    with popxl.Session(ir, "ipu_model") as s:
+        got = s.run()
+    numpy.testing.assert_allclose(got[streams[0]], scanned(x, axis, exclusive, reverse))
+    numpy.testing.assert_allclose(got[streams[1]], scanned(dy, axis, exclusive, not reverse))
+
+
+@pytest.mark.parametrize("kind, index, arguments", [("CumSum", 1, (False, False)), ("Onehot", 1, (-1,))])
+def test_an_axis_or_number_of_classes_that_is_no_constant_is_refused(kind, index, arguments):
+    p = Program((2,))
+    p.graph.addInput("g/n", info(dtype="INT32"))
+    p.graph.addInput("g/i", info(2, dtype="INT32"))
+    inputs = ["g/x", "g/n"] if kind == "CumSum" else ["g/i", "g/n", "g/x"]
+    with pytest.raises(popart.popart_exception, match=rf"\(input {index}\) has to be known|constant integer \(input {index}\)"):
+        p.op(kind, inputs, "g/o", *arguments)
 
 
 def test_arguments_may_stand_in_their_order():

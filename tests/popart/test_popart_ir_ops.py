@@ -5,6 +5,8 @@ from popart_ir_programs import Program, identifier, info
 
 import popart
 import popart._internal.ir as _ir
+import popxl
+from popxl import ops
 
 
 def plain(p, kind="Identity"):
@@ -326,3 +328,66 @@ def test_factors_titles_and_axes():
     assert gather.getAvailableMemoryProportion() is None
     for name in ("getFactor", "getTitle", "getConvOptions", "getTripCountValue", "setAvailableMemoryProportion"):
         assert not hasattr(_ir.op.ExpOp, name)
+
+
+def structure(ops):
+    """Type, inputs and outputs of gradient ops."""
+    return [
+        (op.opType(), [(m.iGrad, m.iNonGrad, m.type.name) for m in op.gradInputInfo()], op.gradOutToNonGradIn()) for op in ops
+    ]
+
+
+def test_gradient_ops_of_an_op():
+    p = Program()
+    product = p.op("Mul", ["g/x", "g/y"], "g/m")
+    before = [t.id for t in p.graph.getTensors()]
+    made = product.getGradOps()
+    consumed = [(0, 0, "GradOut"), (1, 0, "In"), (2, 1, "In"), (3, 0, "Out")]
+    assert structure(made) == [("MulArg0Grad", consumed, {0: 0}), ("MulArg1Grad", consumed, {0: 1})]
+    assert [type(op) for op in made] == [_ir.op.MulArg0GradOp, _ir.op.MulArg1GradOp]
+    assert all(op.inTensorCount() == op.outTensorCount() == 0 for op in made)
+    assert structure(p.op("Exp", ["g/m"], "g/e").getGradOps())[0][1][1] == (1, 0, "Out")
+    # Nothing of it is left in the program.
+    assert p.graph.getOps()[0] is product and {t.id for t in p.graph.getTensors()} == {*before, "g/e"}
+    assert [str(g.id) for g in p.ir.getAllGraphs()] == ["", "g"]
+
+
+def test_gradient_ops_are_those_of_autodiff():
+    p = Program((2, 4))
+    p.graph.addInput("g/s", info(4))
+    p.graph.addInput("g/i", info(2, dtype="INT32"))
+    ins = {0: "g/x", 1: "g/s", 2: "g/s"}
+    outs = {i: f"g/n{i}" for i in range(3)}
+    p.graph.createConnectedOp_GroupNormOp(ins, outs, identifier("GroupNormalization"), 2, 1e-5, p.settings("n"))
+    p.graph.createConnectedOp_GatherOp({0: "g/n0", 1: "g/i"}, {0: "g/r"}, identifier("Gather"), 0, 1, p.settings("r"))
+    p.op("Subtract", ["g/r", "g/y"], "g/d")
+    forward = p.graph.getOps()
+    alone = [op for each in forward for op in each.getGradOps()]
+    p.graph.markAsOutput("g/d")
+    required = _ir.OptionalTensors(["g/x", "g/s", "g/y"])
+    found = _ir.transforms.Autodiff().apply(p.ir, p.graph.id, ["g/d"], required)
+    whole = [op for op in p.ir.getGraph(found[p.graph.id].bwdGraphId).getOps() if op.opType() != "Sum"]
+
+    def outputs(ops):
+        return sorted((op.opType(), tuple(op.gradOutToNonGradIn().items())) for op in ops)
+
+    assert outputs(alone) == outputs(whole) and len(alone) == 4
+
+
+@pytest.mark.parametrize("kind", ["Floor", "Equal"])
+def test_ops_without_a_gradient_have_no_gradient_ops(kind):
+    p = Program()
+    inputs = ["g/x", "g/y"] if kind == "Equal" else ["g/x"]
+    made = p.op(kind, inputs, "g/o").getGradOps()
+    assert [op.opType() for op in made] == ([] if kind == "Equal" else ["UnaryZeroGrad"])
+
+
+def test_a_program_with_gradient_ops_of_its_ops_runs():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        y = popxl.d2h_stream((2,), popxl.float32)
+        product = popxl.variable([1.0, 2.0]) * 3.0
+        ops.host_store(y, product)
+    assert len(product._pb_tensor.getProducer().getGradOps()) == 2
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run()[y].tolist() == [3, 6]

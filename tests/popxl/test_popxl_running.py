@@ -118,6 +118,34 @@ def test_a_scale_out_of_range_ends_the_run_and_the_session_goes_on(scale, good):
         assert s.run({x: 0 if not good else scale})[y].dtype == popxl.float8_143.as_numpy()
 
 
+@pytest.mark.parametrize("scale, nearest", [(32, 31), (1000, 31), (-33, -32), (5, 5)])
+def test_a_scale_out_of_range_is_taken_as_the_nearest_where_the_option_says_so(scale, nearest):
+    ir = popxl.Ir()
+    small, codes = np.float32(2.0 ** (1 - nearest)), np.float32([[1, 2], [3, 4]])
+    with ir.main_graph:
+        x = popxl.h2d_stream((), popxl.int32)
+        at = ops.host_load(x)
+        to, back, product = (popxl.d2h_stream(s, t) for s, t in (((), popxl.float8_143), ((), popxl.float32), ((2, 2), popxl.float16)))
+        ops.host_store(to, ops.pow2scale_cast_to_fp8(popxl.variable(small), at, popxl.float8_143))
+        one = popxl.variable(1.0, popxl.float8_143, log2_scale=0)
+        ops.host_store(back, ops.pow2scale_cast_from_fp8(one, at, popxl.float32))
+        eight = popxl.variable(codes, popxl.float8_143, log2_scale=0)
+        tiny = popxl.variable(np.full((2, 2), 2.0**-8, np.float32), popxl.float8_143, log2_scale=0)
+        ops.host_store(product, ops.matmul_pow2scaled(eight, tiny, at))
+    options = ir._pb_ir.getSessionOptions()
+    options.throwIfLog2ScaleTensorNotInRange = False
+    with popxl.Session(ir, "ipu_model") as s:
+        got = s.run({x: scale})
+    assert popxl.fp8_utils.host_pow2scale_cast_from_fp8(got[to], popxl.float32, 0) == 2.0
+    assert got[back] == 2.0**nearest
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got[product], (codes.sum(1, keepdims=True) * 2.0 ** (nearest - 8) * np.ones(2)).astype(np.float16))
+    options.throwIfLog2ScaleTensorNotInRange = True  # read when a session is built
+    if scale != nearest:
+        with popxl.Session(ir, "ipu_model") as s, pytest.raises(popart.poplar_application_runtime_error):
+            s.run({x: scale})
+
+
 def test_float8_and_bool_streams():
     ir = popxl.Ir()
     with ir.main_graph:

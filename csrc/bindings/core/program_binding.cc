@@ -635,7 +635,8 @@ void bind_program(py::module_& m) {
   c.def(py::init<>())
       .def_property_readonly("id", &Program::id)
       .def_readwrite("replicas", &Program::replicas)
-      .def_readwrite("processes", &Program::processes);
+      .def_readwrite("processes", &Program::processes)
+      .def_readwrite("checks_scales", &Program::checks_scales);
   bind_graphs(c);
   bind_tensors(c);
   bind_ops(c);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/op_kind.h"
 #include "support/error.h"
 
@@ -193,7 +194,12 @@ void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::
   forward->kind = &op.kind();
   forward->attributes = op.attributes;
   forward->differentiated = present;
-  for (const auto& [i, tensor] : op.inputs()) forward->inputs[i] = tensor->info;
+  for (const auto& [i, tensor] : op.inputs()) {
+    forward->inputs[i] = tensor->info;
+    const auto& constant = tensor->constant;
+    if (constant != nullptr && is_integer(constant->dtype) && element_count(tensor->info.shape) == 1)
+      forward->integers[i] = first_integer(*constant);
+  }
   for (const auto& [i, tensor] : op.outputs()) forward->outputs[i] = tensor->info;
   Op& gradient = create(kind_of(row.type), op.attributes, op);
   for (const auto& [i, tensor] : op.outputs()) {

@@ -133,6 +133,8 @@ struct ForwardOp {
   std::map<int, TensorInfo> inputs, outputs;
   std::map<int, GradientInput> consumed;  // by input of the gradient op
   std::vector<int> differentiated;  // forward inputs; output k of the gradient op is the gradient of the k-th
+  std::map<int, int64_t>
+      integers;  // by forward input: of inputs that are a constant of one integer, its value
 };
 
 struct ById {
@@ -297,6 +299,8 @@ class Program {
   std::map<int, RemoteBufferInfo> remote_buffers;
   int64_t replicas = 1;   // of the whole job
   int64_t processes = 1;  // that share them
+  // A log2_scale outside [-32, 32): an error of the run, or taken as the nearest in it.
+  bool checks_scales = true;
 
   InferenceScratch& scratch();
 

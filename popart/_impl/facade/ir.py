@@ -49,6 +49,7 @@ class Ir:
         self._tensors: dict[int, Tensor] = {}
         self._ops: dict[int, Op] = {}
         self._scratch: set[int] = set()
+        self._kept: dict[str, int] = {}  # unlisted graphs by what they were asked for as
         self.unlisted_ops: set[int] = set()
         self.stream_modes: dict[int, Any] = {}
         self._options = SessionOptions()
@@ -156,6 +157,17 @@ class Ir:
         number = self.checked.create_graph(next(name for name in names if self._find(name) < 0))
         self._scratch.add(number)
         return number
+
+    def scratch_graph(self, id: str) -> int:
+        """The unlisted graph of that id, which is made where there is none."""
+        if id not in self._kept:
+            self._kept[id] = self.create_scratch_graph(id)
+        return self._kept[id]
+
+    def erase_scratch_graph(self, number: int) -> None:
+        self.checked.erase_graph(number)
+        self._scratch.discard(number)
+        self._graphs.pop(number, None)
 
     def removeGraph(self, id: Any) -> None:
         number = self.getGraph(id).number

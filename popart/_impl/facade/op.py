@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from popart._impl.exceptions import popart_exception
+from popart._impl.facade import gradients
 from popart._impl.facade.ids import OperatorIdentifier, Scope, add_scope
 from popart._impl.facade.settings import Settings
 from popart._impl.facade.tensor import Tensor
@@ -347,13 +348,19 @@ class Op:
 
     # --- gradients
     def getGradOps(self) -> list[Any]:
-        """None: gradient ops are made by transforms.Autodiff, for a whole graph."""
-        return []
+        """Those that transforms.Autodiff makes for this op, as new unconnected ops that no listed graph has: in the order of
+        their ids, for the gradients of all outputs and inputs. Empty where the op has no gradient or calls graphs.
 
-    def _no_gradient(self) -> Any:
-        raise popart_exception(f"{self} is no gradient op")
+        Raises popart_exception where the op refuses to be differentiated."""
+        return gradients.gradient_ops(self)
 
-    gradInputInfo = gradOutToNonGradIn = _no_gradient
+    def gradInputInfo(self) -> list[gradients.GradInOutMapper]:
+        """Of a gradient op: what each input is to the forward op. Raises popart_exception for another op."""
+        return gradients.input_info(self)
+
+    def gradOutToNonGradIn(self) -> dict[int, int]:
+        """Of a gradient op: output → input of the forward op. Raises popart_exception for another op."""
+        return gradients.outputs_to_inputs(self)
 
     # --- figures of a planner
     def getInBatchAxis(self, index: int) -> int:

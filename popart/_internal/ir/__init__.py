@@ -20,6 +20,7 @@ from popart._impl.enums import (
     ExecutionContext,
     ExpectedConnectionType,
     FloatFormat,
+    GradOpInType,
     InitType,
     ReductionType,
     ReplicatedStreamMode,
@@ -32,6 +33,7 @@ from popart._impl.enums import (
 )
 from popart._impl.exceptions import popart_exception, popart_internal_exception
 from popart._impl.facade.float8 import FUNCTIONS as _FLOAT8
+from popart._impl.facade.gradients import GradInOutMapper
 from popart._impl.facade.graph import Graph, TopoCons
 from popart._impl.facade.ids import GraphId, NumInputs, OperatorIdentifier, Scope, addScope, removeScope
 from popart._impl.facade.ir import Ir

@@ -1,6 +1,7 @@
 // Conversions between types; those from and to float8 scale by a power of two.
 #include <fmt/core.h>
 
+#include "frontends/popxl/kinds/float8.h"
 #include "frontends/popxl/op_kind.h"
 #include "support/error.h"
 
@@ -45,11 +46,11 @@ const KindRegistration cast_kind =
 
 const KindRegistration to_float8_kind =
     define_kind("Pow2ScaleThenCast").graphcore().refuses_gradient().lower([](LowerCall& c) {
-      c.set_output(0, c.build("to_float8", {c.input(0), c.input(1)}, {{"dtype", device_target(c)}}));
+      c.set_output(0, c.build("to_float8", {c.input(0), scale_of(c, 1)}, {{"dtype", device_target(c)}}));
     });
 const KindRegistration from_float8_kind =
     define_kind("CastThenPow2Scale").graphcore().refuses_gradient().lower([](LowerCall& c) {
-      c.set_output(0, c.build("from_float8", {c.input(0), c.input(1)}, {{"dtype", device_target(c)}}));
+      c.set_output(0, c.build("from_float8", {c.input(0), scale_of(c, 1)}, {{"dtype", device_target(c)}}));
     });
 
 }  // namespace

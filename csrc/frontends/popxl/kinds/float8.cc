@@ -4,7 +4,8 @@ namespace ipu::popxl {
 
 namespace {
 
-constexpr int kScale = 2;
+constexpr int kScale = 2;  // input
+constexpr double kLowestScale = -32, kHighestScale = 31;
 
 ir::Value* decoded(LowerCall& c, int i, ir::Value* scale) {
   const DType dtype = c.type(i).dtype;
@@ -15,8 +16,14 @@ ir::Value* decoded(LowerCall& c, int i, ir::Value* scale) {
 
 }  // namespace
 
+ir::Value* scale_of(LowerCall& c, int i) {
+  if (c.op().graph().program().checks_scales || c.type(i).dtype != DType::kI32) return c.input(i);
+  ir::Value* low = c.build("maximum", {c.input(i), c.scalar(DType::kI32, kLowestScale)});
+  return c.build("minimum", {low, c.scalar(DType::kI32, kHighestScale)});
+}
+
 Factors factors_of(LowerCall& c) {
-  if (c.has(kScale)) return {decoded(c, 0, c.input(kScale)), decoded(c, 1, nullptr)};
+  if (c.has(kScale)) return {decoded(c, 0, scale_of(c, kScale)), decoded(c, 1, nullptr)};
   if (c.type(0).dtype != c.type(1).dtype) c.refuse("both operands must have one data type");
   return {c.input(0), c.input(1)};
 }

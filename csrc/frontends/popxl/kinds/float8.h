@@ -7,6 +7,9 @@
 
 namespace ipu::popxl {
 
+// Input i, a log2_scale, for an op that checks it. Where the program does not check scales: the nearest valid one.
+ir::Value* scale_of(LowerCall& call, int i);
+
 // Operands 0 and 1 of an op with a scale, in f32; the first one has the scale, input 2, in it. Others as they are.
 struct Factors {
   ir::Value *a, *b;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
 
@@ -84,12 +85,13 @@ const KindRegistration topk_kind = define_kind("TopK").gradient({out(1)}).lower(
 int64_t cumsum_axis(const LowerCall& c) {
   const size_t rank = c.shape(0).size();
   if (c.attributes().has("axis")) return axis_of(c.attributes(), rank);
+  if (c.op().forward != nullptr && c.op().forward->integers.contains(1))
+    return axis_in(c.op().forward->integers.at(1), rank);
   const Tensor* axis = c.op().forward == nullptr ? c.op().input(1) : nullptr;
-  if (axis == nullptr || axis->constant == nullptr || axis->constant->bytes.size() < sizeof(int32_t))
+  if (axis == nullptr || axis->constant == nullptr || element_count(axis->info.shape) != 1 ||
+      !is_integer(axis->constant->dtype))
     c.refuse("the axis has to be a constant integer (input 1)");
-  int32_t value = 0;
-  std::copy_n(axis->constant->bytes.begin(), sizeof(value), reinterpret_cast<std::byte*>(&value));
-  return axis_in(value, rank);
+  return axis_in(first_integer(*axis->constant), rank);
 }
 
 const KindRegistration cumsum_kind =
