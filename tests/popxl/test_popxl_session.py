@@ -34,13 +34,13 @@ def traffic(monkeypatch):
     """Names of the uploads and downloads, in order."""
     calls = []
     for name in ("weightsFromHost", "weightsToHost"):
-        original = getattr(popart.InferenceSession, name)
+        original = getattr(IrSession, name)
 
         def counted(self, original=original, name=name):
             calls.append(name)
             return original(self)
 
-        monkeypatch.setattr(popart.InferenceSession, name, counted)
+        monkeypatch.setattr(IrSession, name, counted)
     return calls
 
 

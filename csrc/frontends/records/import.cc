@@ -45,6 +45,7 @@ class ModelImporter {
     for (const NodeRecord& node : model_.graph.nodes) import_node(node);
     if (!unsupported_.empty()) unsupported_.raise(model_.source);
     if (!values_.written_constants().empty()) return values_.written_constants();
+    builder_.settings = {};
     builder_.location = nullptr;
     builder_.origin = nullptr;
     for (const std::string& name : model_.graph.outputs) add_output(name);
@@ -53,6 +54,7 @@ class ModelImporter {
     if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
       imported_.loss = found->value;
     erase_unused(*graph_, imported_.loss);
+    name_what_is_left();
     return values_.written_constants();
   }
 
@@ -137,7 +139,7 @@ class ModelImporter {
     for (const std::string& name : node.operands) {
       if (name.empty()) continue;
       const Known& known = *values_.find(name);
-      if (known.constant == nullptr) return false;
+      if (known.constant == nullptr || known.is_variable) return false;
       if (known.value != nullptr) given.emplace_back(known.value, device_constant(known.constant, name));
     }
     return !node.operands.empty();
@@ -150,6 +152,7 @@ class ModelImporter {
   }
 
   void stand_at(const NodeRecord& node, int version) {
+    builder_.settings = node.settings;
     builder_.location = node.location;
     if (builder_.location == nullptr)
       builder_.location = std::make_shared<ir::LocationData>(ir::LocationData{model_.source, 0, node.name});
@@ -182,6 +185,16 @@ class ModelImporter {
     ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
     output.name = name;
     output.host_dtype = value->type().dtype;
+  }
+
+  void name_what_is_left() {
+    std::set<const ir::Value*> left(graph_->inputs().begin(), graph_->inputs().end());
+    for (const auto& op : graph_->ops())
+      for (int i = 0; i < op->result_count(); ++i) left.insert(op->result(i));
+    for (const auto& [name, known] : values_.all()) {
+      if (known.value != nullptr && left.contains(known.value)) imported_.values[name] = known.value;
+      if (known.constant != nullptr) imported_.constants[name] = known.constant;
+    }
   }
 
   const ModelRecord& model_;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "frontends/common/step_builder.h"
 #include "frontends/records/records.h"
@@ -16,6 +17,9 @@ struct Imported {
   ForwardGraph
       forward;  // graph @forward of the module; host inputs, then variables; host outputs, then states
   ir::Value* loss = nullptr;  // what is trained on; nullptr: no node gives what the caller named
+  // By the model's names: values of the forward graph, and what the model says they are where it does.
+  std::unordered_map<std::string, ir::Value*> values;
+  std::unordered_map<std::string, ConstantPtr> constants;
 };
 
 // Error(kUnsupportedOps) with all operators that cannot be imported; Error(kTypeMismatch) for records that do

@@ -7,7 +7,6 @@
 #include "support/foreign_text.h"
 
 namespace ipu::frontends::records {
-namespace {
 
 void check_loss(const ir::Value* loss, const std::string& name) {
   if (loss == nullptr)
@@ -22,6 +21,8 @@ void check_loss(const ir::Value* loss, const std::string& name) {
                     "Reduce it in the model, for example with ReduceMean.",
                     quotation(name), to_string(loss->type())));
 }
+
+namespace {
 
 void put_in_one_group(const ForwardGraph& forward, optimizers::Spec& spec) {
   for (const ForwardGraph::Input& input : forward.inputs)
