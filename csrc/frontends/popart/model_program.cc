@@ -90,7 +90,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
   const Anchors anchors(model.graph, settings_);
   model.graph.outputs = anchors.forward();
-  records::Imported imported = records::import_model(model, settings_.loss);
+  records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
   for (ForwardGraph::Input& input : imported.forward.inputs) {
     if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
