@@ -35,7 +35,7 @@ struct GraphRecord {
     bool trained = false;  // a variable that an optimizer updates; else a constant of the program
   };
   std::string name;
-  std::vector<Input> inputs;
+  std::vector<Input> inputs;  // of a graph inside a node: names; types follow what it is given
   std::vector<Initialiser> initialisers;
   std::vector<NodeRecord> nodes;  // each after those whose results it reads
   std::vector<std::string> outputs;
@@ -43,6 +43,7 @@ struct GraphRecord {
 
 struct ModelRecord {
   std::string source = "<model>";       // what messages call it: a file name
+  std::string dialect = "onnx";         // "popart": operators follow PopART's rules where these differ
   std::map<std::string, int> versions;  // of the domains
   GraphRecord graph;
 };
