@@ -178,11 +178,12 @@ class ModelImporter {
     if (known == nullptr)
       throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in {} is called '{}'.",
                                                         quotation(model_.source), quotation(name)));
-    check_stream(name);
+    const std::string stream = model_.graph.output_prefix + name;
+    check_stream(stream);
     ir::Value* value = values_.value(builder_, name, *known);
     graph_->append_output(value);
     ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
-    output.name = name;
+    output.name = stream;
     output.host_dtype = value->type().dtype;
   }
 

@@ -46,6 +46,7 @@ struct GraphRecord {
   std::vector<Initialiser> initialisers;
   std::vector<NodeRecord> nodes;  // each after those whose results it reads
   std::vector<std::string> outputs;
+  std::string output_prefix;  // the stream of an output goes by this and its name
 };
 
 struct ModelRecord {
