@@ -32,7 +32,8 @@ class ModelImporter {
   }
 
   // Returns the initialisers that nodes give new values and `written` does not name; nothing is finished then.
-  const std::set<std::string>& run(const std::string& loss) {
+  const std::set<std::string>& run(const std::string& loss, int64_t replicas) {
+    state_.replicas = replicas;
     state_.is_training = !loss.empty();
     for (const GraphRecord::Input& input : model_.graph.inputs) {
       values_.add_input(input);
@@ -211,7 +212,7 @@ class ModelImporter {
 
 }  // namespace
 
-Imported import_model(const ModelRecord& model, const std::string& loss) {
+Imported import_model(const ModelRecord& model, const std::string& loss, int64_t replicas) {
   // An initialiser that some node writes is a variable for the nodes before that one too: it is known when all
   // are imported, and then all are once more.
   std::set<std::string> written;
@@ -219,7 +220,7 @@ Imported import_model(const ModelRecord& model, const std::string& loss) {
     Imported imported;
     imported.module = std::make_unique<ir::Module>();
     ModelImporter importer(model, written, imported);
-    const std::set<std::string>& more = importer.run(loss);
+    const std::set<std::string>& more = importer.run(loss, replicas);
     if (more.empty()) return imported;
     written.insert(more.begin(), more.end());
   }
