@@ -23,6 +23,7 @@ from popart._impl.devices import DeviceInfo, DeviceManager
 from popart._impl.enums import (
     AccumulateOuterFragmentSchedule,
     AdamMode,
+    AdaptiveMode,
     AnchorReturnTypeId,
     AutodiffStitchStrategy,
     BatchSerializationBatchSchedule,
@@ -49,6 +50,7 @@ from popart._impl.enums import (
     ReplicatedStreamMode,
     ReplicatedTensorSharding,
     ScatterReduction,
+    SGDAccumulatorAndMomentum,
     SubgraphCopyingStrategy,
     SyncPattern,
     SyntheticDataMode,
@@ -79,6 +81,11 @@ from popart._impl.exceptions import (
 from popart._impl.groups import CommGroup, VariableSettings
 from popart._impl.locations import TensorLocation, TensorLocationSettings
 from popart._impl.logs import Logger, getLogger
+from popart._impl.optimizers.adam import Adam
+from popart._impl.optimizers.adaptive import Adaptive
+from popart._impl.optimizers.optimizer import Optimizer
+from popart._impl.optimizers.sgd import SGD, ConstSGD
+from popart._impl.optimizers.values import ClipNormSettings, OptimizerValue, OptimizerValueMap
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import (
     AccumulateOuterFragmentSettings,
@@ -102,10 +109,11 @@ def versionString() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """InferenceSession needs the compiler, which is loaded when somebody asks for it."""
-    if name == "InferenceSession":
-        from popart._impl.session import InferenceSession
+    """Sessions need the compiler, which is loaded when somebody asks for one."""
+    if name in ("InferenceSession", "TrainingSession"):
+        from popart._impl.sessions.inference import InferenceSession
+        from popart._impl.sessions.training import TrainingSession
 
-        globals()[name] = InferenceSession
-        return InferenceSession
+        globals().update(InferenceSession=InferenceSession, TrainingSession=TrainingSession)
+        return globals()[name]
     raise AttributeError(f"module 'popart' has no attribute '{name}'")

@@ -80,6 +80,8 @@ GradientTensorTrackingMethod = _plain(
 VariableRetrievalMode = _plain("VariableRetrievalMode", "OnePerGroup AllReduceReplicas AllReplicas")
 CommGroupType = _plain("CommGroupType", "All Consecutive Orthogonal Ungrouped")
 WeightDecayMode = _plain("WeightDecayMode", "Decay L2Regularization")
+SGDAccumulatorAndMomentum = _plain("SGDAccumulatorAndMomentum", "Combined Separate")
+AdaptiveMode = _plain("AdaptiveMode", "AdaGrad RMSProp CenteredRMSProp AdaDelta")
 
 # Of popart._internal.ir alone.
 TensorType = _plain("TensorType", "ActGrad Const Stream Unknown Variable N")

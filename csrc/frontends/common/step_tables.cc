@@ -1,6 +1,7 @@
 // The variables and streams of a step, the slots they take, and which parameters are trained.
 #include <fmt/core.h>
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "autodiff/in_graph.h"
@@ -148,16 +149,42 @@ void StepEmitter::collect_training() {
     auto group = options_.optimizer.group_of.find(input.name);
     // As in torch, a parameter the loss does not depend on has no gradient and is left alone, decay
     // included.
-    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end() ||
-        !reached.contains(value))
+    if (!reached.contains(value)) continue;
+    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end()) {
+      if (options_.value_gradients.empty()) continue;
+      wanted.required.push_back(value);
+      trained_of_gradient_.push_back(-1);
       continue;
+    }
     auto [at, is_new] =
         trained_of_variable.try_emplace(variable_of_input_[i], static_cast<int>(trained_.size()));
     if (is_new) trained_.push_back(make_trained(variable_of_input_[i], group->second));
     wanted.required.push_back(value);
     trained_of_gradient_.push_back(at->second);
   }
-  if (!trained_.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+  if (!wanted.required.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+  collect_value_gradients();
+}
+
+void StepEmitter::collect_value_gradients() {
+  std::unordered_map<const Value*, Value*> gradient_of;
+  for (const auto& [forward, gradient] : gradient_.gradients) gradient_of.emplace(forward, gradient);
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
+    if (anchor.value == loss_) {
+      value_gradients_.push_back(-1);
+      continue;
+    }
+    const auto found = gradient_of.find(anchor.value);
+    if (found == gradient_of.end())
+      throw Error(
+          ErrorCode::kAnchor,
+          fmt::format(
+              "no gradient: '{}' cannot be anchored, because no differentiable path leads from '{}' to "
+              "the loss '{}', or none begins at an input or a variable before it.",
+              anchor.stream, anchor.value->name(), loss_->name()));
+    value_gradients_.push_back(static_cast<int>(gradient_.graph->outputs().size()));
+    gradient_.graph->append_output(found->second);
+  }
 }
 
 StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
@@ -212,7 +239,7 @@ void StepEmitter::thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t peri
   stream.mode = mode;
   if (mode != ir::OutputMode::kEveryN) return;
   stream.period = period;
-  stream.block = options_.accumulation;
+  stream.block = options_.counts_micro_batches ? 1 : options_.accumulation;
 }
 
 void StepEmitter::make_streams() {
@@ -242,7 +269,7 @@ void StepEmitter::make_streams() {
     module_.find_stream(name)->constant = true;
   };
   make_anchor_streams();
-  if (trained_.empty()) return;
+  if (gradient_.graph == nullptr && options_.value_gradients.empty()) return;
   for (const Trained& trained : trained_)
     for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
       streamed(trained.group, name);
@@ -250,6 +277,11 @@ void StepEmitter::make_streams() {
 }
 
 void StepEmitter::make_anchor_streams() {
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
+    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, anchor.value->type(),
+           anchor.value->type().dtype);
+    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
+  }
   for (const StepOptions::Anchor& anchor : options_.scaling_anchors) {
     stream(anchor.stream, ir::StreamDirection::kDeviceToHost, {DType::kF32, {}}, DType::kF32);
     thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);

@@ -29,12 +29,17 @@ class NodeImportCall : public ImportCall {
   virtual bool is_popart() const = 0;
   virtual bool is_training() const = 0;  // the program trains: statistics are collected, values dropped
 
+  virtual int64_t replicas() const = 0;  // copies of the program that run side by side
+
   virtual int operand_count() = 0;  // trailing absent ones do not count; all count as asked for
   virtual bool has_operand(int i) = 0;
   virtual ir::Value* operand(int i) = 0;  // Error(kTypeMismatch) when it is absent
   // What the model itself says operand i is, in the model's own type (i64 stays i64); nullptr: known only when
   // the program runs.
   virtual ConstantPtr constant(int i) = 0;
+
+  virtual std::string operand_name(int i) = 0;  // what the model calls it
+  virtual bool is_initialiser(int i) = 0;       // whether operand i is one, and may be written
 
   virtual ConstantPtr tensor(std::string_view attribute) = 0;
   virtual std::vector<double> reals(std::string_view attribute) = 0;
@@ -48,6 +53,8 @@ class NodeImportCall : public ImportCall {
   // The new value of the state that operand i is, in a program that trains; Error(kUnsupportedOps) when it is
   // no initialiser.
   virtual void write(int operand, ir::Value* value) = 0;
+  // The same in any program.
+  virtual void assign(int operand, ir::Value* value) = 0;
 
   // The graph of that name. Error(kTypeMismatch) when the node has none, when it declares another number of
   // inputs than `inputs` gives types for, or reads what is not there. Each call imports it once more.
