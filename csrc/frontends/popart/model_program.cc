@@ -14,6 +14,8 @@
 namespace ipu::frontends::popart {
 namespace {
 
+// Streams of anchors: inputs can be anchored, and have streams of their own.
+constexpr const char* kAnchorStream = "anchor/";
 constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___";
 
 // A tensor that the host gets and the model's own outputs: the program has as outputs what somebody asked for.
@@ -34,8 +36,9 @@ class Anchors {
   void describe(ForwardGraph& forward) const {
     for (ForwardGraph::Output& output : forward.outputs) {
       if (output.kind != ForwardGraph::Output::Kind::kHost) continue;
-      const auto at = std::find_if(forward_.begin(), forward_.end(),
-                                   [&](const Anchor& anchor) { return anchor.tensor == output.name; });
+      const auto at = std::find_if(forward_.begin(), forward_.end(), [&](const Anchor& anchor) {
+        return kAnchorStream + anchor.tensor == output.name;
+      });
       IPU_CHECK(at != forward_.end(), "an output that is no anchor");
       output.mode = at->mode;
       output.period = at->period;
@@ -55,10 +58,11 @@ class Anchors {
                 "the loss '{}' has that name.",
                 quotation(anchor.tensor), quotation(name), quotation(loss)));
       }
-      step.value_gradients.push_back({found->second, anchor.tensor, anchor.mode, anchor.period});
+      step.value_gradients.push_back(
+          {found->second, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
     }
     for (const auto& [anchor, parameter] : updates_)
-      step.update_anchors.push_back({parameter, anchor.tensor, anchor.mode, anchor.period});
+      step.update_anchors.push_back({parameter, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
   }
 
  private:
@@ -90,6 +94,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
   const Anchors anchors(model.graph, settings_);
   model.graph.outputs = anchors.forward();
+  model.graph.output_prefix = kAnchorStream;
   records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
   for (ForwardGraph::Input& input : imported.forward.inputs) {
@@ -110,8 +115,9 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   for (const ir::Variable& variable : imported.module->variables())
     if (variable.role == "optimizer_state") tensors_[variable.name] = {variable.type, Tensor::Kind::kState};
   for (const ir::Stream& stream : imported.module->streams())
-    if (stream.direction == ir::StreamDirection::kDeviceToHost && !tensors_.contains(stream.name))
-      tensors_[stream.name] = {stream.type, Tensor::Kind::kGradient};
+    if (stream.direction == ir::StreamDirection::kDeviceToHost)
+      tensors_.try_emplace(stream.name.substr(std::string_view(kAnchorStream).size()),
+                           Tensor{stream.type, Tensor::Kind::kGradient});
   module_ = std::move(imported.module);
 }
 

@@ -50,7 +50,9 @@ class HostWeights:
         for id in weightsIo.weights:
             out, value = weightsIo.array(id), self._value(id)
             if out.nbytes != value.nbytes:
-                raise popart_runtime_error(f"the array of '{id}' has {out.nbytes} bytes, and the variable {value.nbytes}")
+                raise popart_runtime_error(
+                    f"the array of '{id}' has {out.nbytes} bytes, and the variable {value.nbytes}"
+                )
             out.reshape(-1)[...] = value.reshape(-1)
 
     def write(self, weightsIo: Any) -> None:

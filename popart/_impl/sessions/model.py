@@ -42,7 +42,9 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, bytes]:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise popart_exception(f"no model: {text or f'{len(data)} bytes'} cannot be read as an ONNX ModelProto") from error
+        raise popart_exception(
+            f"no model: {text or f'{len(data)} bytes'} cannot be read as an ONNX ModelProto"
+        ) from error
     if not model.HasField("graph"):
         raise popart_exception(f"no model: {text or f'{len(data)} bytes'} holds no graph")
     for opset in model.opset_import:

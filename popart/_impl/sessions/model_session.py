@@ -72,7 +72,9 @@ class ModelSession:
 
     def _optimizer_values(self) -> dict[str, Any]:
         made = self._initialisers
-        values: dict[str, Any] = self._optimizer.native({name: made.dtypes[name] for name in made.dtypes if name in made.trained})
+        values: dict[str, Any] = self._optimizer.native(
+            {name: made.dtypes[name] for name in made.dtypes if name in made.trained}
+        )
         return values
 
     def _check_anchors(self) -> None:

@@ -17,22 +17,22 @@ _warned: set[str] = set()
 def run_step(session: Any, native: Any, stepio: Any) -> None:
     streams = native.streams("main")
     inputs = {
-        name: _input(name, stepio, dtype, shape)
-        for name, (way, dtype, shape) in streams.items()
-        if way == "input"
+        name: _input(name, stepio, dtype, shape) for name, (way, dtype, shape) in streams.items() if way == "input"
     }
     try:
         got = native.run(inputs, "main")
     except ipu_core.Error as error:
         raise as_popart(error, of_run=True) from error
     for id in session.dataFlow.anchors():
-        _output(id, stepio, got[id])
+        _output(id, stepio, got["anchor/" + id])
 
 
 def _input(id: str, stepio: Any, dtype: Any, shape: tuple[int, ...]) -> numpy.ndarray:
     """What a step takes of an input, `shape` is that of all of it."""
     if id not in stepio.inputs:
-        raise popart_runtime_error(f"no tensor '{id}' was provided in PyStepIO's inputs; there are {sorted(stepio.inputs)}")
+        raise popart_runtime_error(
+            f"no tensor '{id}' was provided in PyStepIO's inputs; there are {sorted(stepio.inputs)}"
+        )
     array = stepio.inputs[id]
     count = int(numpy.prod(shape, dtype=numpy.int64))
     if stepio.runtime_asserts and array.size != count:
@@ -58,7 +58,9 @@ def typed(id: str, array: numpy.ndarray, dtype: Any) -> numpy.ndarray:
 
 def _output(id: str, stepio: Any, value: numpy.ndarray) -> None:
     if id not in stepio.outputs:
-        raise popart_runtime_error(f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}")
+        raise popart_runtime_error(
+            f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
+        )
     out = stepio.outputs[id]
     if out.size != value.size:
         raise popart_runtime_error(
