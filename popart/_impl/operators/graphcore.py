@@ -28,13 +28,19 @@ def _dtypes(text: str) -> str:
 
 
 def _tensors(text: str) -> list[tuple[str, str]]:
-    """"x:F scale:F" as names and element types; "" is none."""
+    """Names and element types of "x:F scale:F"."""
     pairs = [part.split(":") for part in text.split()]
     return [(name, _dtypes(dtypes)) for name, dtypes in pairs]
 
 
 def _row(
-    kind: str, inputs: str, outputs: str, gradient: str, attributes: dict[str, str] | None = None, *, internal: bool = False
+    kind: str,
+    inputs: str,
+    outputs: str,
+    gradient: str,
+    attributes: dict[str, str] | None = None,
+    *,
+    internal: bool = False,
 ) -> Operator:
     return Operator(
         domain=DOMAIN,
@@ -184,7 +190,13 @@ _METHODS = (
     _row("ShapedDropout", "x:F", "y:F", "yes", {"shape": _LIST, "ratio": _REAL}),
     _row("Slice", "x:NB+F8", "y:NB+F8", "yes", {"starts": _LIST, "ends": _LIST, "axes": _LIST}),
     _row("Sort", "x:N", "values:N indices:INT32", "none", {"axis": _INTEGER, "descending": _FLAG, "stable": _FLAG}),
-    _row("SplineBasis", "pseudo:F kernelSize:INT32 isOpenSpline:UINT8", "basis:F index:INT32", "none", {"degree": "[1-3]"}),
+    _row(
+        "SplineBasis",
+        "pseudo:F kernelSize:INT32 isOpenSpline:UINT8",
+        "basis:F index:INT32",
+        "none",
+        {"degree": "[1-3]"},
+    ),
     _row("SplineWeighting", "input:F weight:F basis:F index:INT32", "y:F", "none"),
     _row("Subsample", "x:F+F8", "y:F+F8", "yes", {"strides": _LIST}),
     _row("Swish", "x:F", "y:F", "yes"),

@@ -86,7 +86,11 @@ class Values:
             if tolerance is None:
                 tolerance = 2e-3 if expected.dtype == np.float16 else 2e-6
             np.testing.assert_allclose(
-                got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance, err_msg=f"{kind} {name}"
+                got.astype(np.float64),
+                expected.astype(np.float64),
+                rtol=tolerance,
+                atol=tolerance,
+                err_msg=f"{kind} {name}",
             )
 
 
@@ -113,7 +117,9 @@ class Gradients:
     def __init__(self):
         self.nodes, self.inputs, self.trained, self.terms, self.expected = [], {}, {}, [], []
 
-    def add(self, kind, trained, function, fixed=None, *, outputs=1, output=0, gradients=None, tolerance=2e-4, **attributes):
+    def add(
+        self, kind, trained, function, fixed=None, *, outputs=1, output=0, gradients=None, tolerance=2e-4, **attributes
+    ):
         """`trained`, `fixed`: arrays by the place of their operand; `function`: of the trained ones; `gradients`: of a
         weight of 1 for each element of the output, instead of differences."""
         number, fixed = len(self.nodes), fixed or {}

@@ -20,9 +20,22 @@ def test_identity_and_l1(dtype):
     wide = x.astype(np.float64)
     for reduction in REDUCTIONS:
         mean = reduced(wide, reduction)
-        values.add("IdentityLoss", [x], np.asarray(mean).astype(dtype), 4e-3 if dtype == np.float16 else 1e-5, reduction=reduction)
+        values.add(
+            "IdentityLoss",
+            [x],
+            np.asarray(mean).astype(dtype),
+            4e-3 if dtype == np.float16 else 1e-5,
+            reduction=reduction,
+        )
         loss = reduced(np.abs(wide) * 2, reduction)
-        values.add("L1", [x], np.asarray(loss).astype(dtype), 4e-3 if dtype == np.float16 else 1e-5, reduction=reduction, **{"lambda": 2.0})
+        values.add(
+            "L1",
+            [x],
+            np.asarray(loss).astype(dtype),
+            4e-3 if dtype == np.float16 else 1e-5,
+            reduction=reduction,
+            **{"lambda": 2.0},
+        )
     values.check()
 
 
@@ -33,7 +46,9 @@ def test_gradients_of_identity_and_l1():
         gradients.add(
             "L1", {0: x}, lambda x, r=reduction: reduced(0.25 * np.abs(x), r), reduction=reduction, **{"lambda": 0.25}
         )
-    gradients.add("L1", {0: np.zeros(3, np.float32)}, np.abs, gradients=[np.zeros(3)], reduction="None", **{"lambda": 1.0})
+    gradients.add(
+        "L1", {0: np.zeros(3, np.float32)}, np.abs, gradients=[np.zeros(3)], reduction="None", **{"lambda": 1.0}
+    )
     gradients.check()
 
 
@@ -93,7 +108,14 @@ def test_gradients_of_nll_leave_out_labels_that_are_ignored_or_no_class():
         function = lambda x, a=attributes, r=reduction, g=is_log: nll(x, labels, r, a.get("ignoreIndex"), g)
         gradients.add("Nll", {0: x}, function, {1: labels}, reduction=reduction, **attributes)
     all_ignored = np.full(6, 1, np.int32)
-    gradients.add("Nll", {0: p}, lambda x: nll(x, all_ignored, "Mean", 1), {1: all_ignored}, gradients=[np.zeros((6, 4))], ignoreIndex=1)
+    gradients.add(
+        "Nll",
+        {0: p},
+        lambda x: nll(x, all_ignored, "Mean", 1),
+        {1: all_ignored},
+        gradients=[np.zeros((6, 4))],
+        ignoreIndex=1,
+    )
     gradients.check()
 
 
@@ -138,14 +160,27 @@ def test_ctc_losses_and_gradients():
     values, gradients = Values(), Gradients()
     operands = [TARGETS, LENGTHS, SIZES]
     for reduction in REDUCTIONS:
-        values.add("Ctc", [x, *operands], np.asarray(ctc_losses(x, reduction)).astype(np.float32), 1e-4, reduction=reduction)
+        values.add(
+            "Ctc", [x, *operands], np.asarray(ctc_losses(x, reduction)).astype(np.float32), 1e-4, reduction=reduction
+        )
         half = np.asarray(ctc_losses(x.astype(np.float16).astype(np.float64), reduction))
         values.add("Ctc", [x.astype(np.float16), *operands], half.astype(np.float16), 5e-3, reduction=reduction)
         values.add(
-            "Ctc", [x.astype(np.float16), *operands], half.astype(np.float32), 1e-4, reduction=reduction, outDataType="FLOAT"
+            "Ctc",
+            [x.astype(np.float16), *operands],
+            half.astype(np.float32),
+            1e-4,
+            reduction=reduction,
+            outDataType="FLOAT",
         )
         gradients.add(
-            "Ctc", {0: x}, lambda x, r=reduction: ctc_losses(x, r), dict(enumerate(operands, 1)), outputs=2, tolerance=1e-3, reduction=reduction
+            "Ctc",
+            {0: x},
+            lambda x, r=reduction: ctc_losses(x, r),
+            dict(enumerate(operands, 1)),
+            outputs=2,
+            tolerance=1e-3,
+            reduction=reduction,
         )
     values.check()
     gradients.check()

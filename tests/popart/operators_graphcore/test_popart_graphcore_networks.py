@@ -20,7 +20,12 @@ def by_its_batch(x, scale, bias, eps=1e-5):
     return batch_norm(x, scale, bias, np.mean(x, axes), np.var(x, axes), eps)
 
 
-PARAMETERS = [np.float32([1.5, -0.5, 2]), np.float32([0.1, 0.2, -0.3]), np.float32([0.5, 0, -1]), np.float32([1, 2, 0.5])]
+PARAMETERS = [
+    np.float32([1.5, -0.5, 2]),
+    np.float32([0.1, 0.2, -0.3]),
+    np.float32([0.5, 0, -1]),
+    np.float32([1, 2, 0.5]),
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -41,7 +46,9 @@ def test_batch_normalisation(dtype):
             var,
         ]
         expected = [a.astype(dtype) for a in expected]
-        values.add("BatchNormalization", [x, *parameters], expected, 1e-2 if dtype == np.float16 else 1e-5, momentum=0.75)
+        values.add(
+            "BatchNormalization", [x, *parameters], expected, 1e-2 if dtype == np.float16 else 1e-5, momentum=0.75
+        )
     values.check()
 
 
@@ -81,7 +88,12 @@ def test_group_normalisation_gives_mean_and_inverse_deviation_too(dtype):
     for groups in (1, 2, 4):
         expected = [a.astype(dtype) for a in grouped(x, scale, bias, groups, 0.125)]
         values.add(
-            "GroupNormalization", [x, scale, bias], expected, 1e-2 if dtype == np.float16 else 1e-5, num_groups=groups, epsilon=0.125
+            "GroupNormalization",
+            [x, scale, bias],
+            expected,
+            1e-2 if dtype == np.float16 else 1e-5,
+            num_groups=groups,
+            epsilon=0.125,
         )
     values.check()
 
@@ -89,9 +101,23 @@ def test_group_normalisation_gives_mean_and_inverse_deviation_too(dtype):
 def test_gradients_of_norms():
     gradients = Gradients()
     x, scale, bias = normal(3, 4, 2), normal(4), normal(4, seed=1)
-    gradients.add("GroupNormalization", {0: x, 1: scale, 2: bias}, lambda *a: grouped(*a, 2)[0], outputs=3, num_groups=2, tolerance=1e-3)
     gradients.add(
-        "GroupNormalization", {0: x}, lambda x: grouped(x, scale, bias, 2)[2], {1: scale, 2: bias}, outputs=3, output=2, num_groups=2, tolerance=1e-3
+        "GroupNormalization",
+        {0: x, 1: scale, 2: bias},
+        lambda *a: grouped(*a, 2)[0],
+        outputs=3,
+        num_groups=2,
+        tolerance=1e-3,
+    )
+    gradients.add(
+        "GroupNormalization",
+        {0: x},
+        lambda x: grouped(x, scale, bias, 2)[2],
+        {1: scale, 2: bias},
+        outputs=3,
+        output=2,
+        num_groups=2,
+        tolerance=1e-3,
     )
     x = normal(4, 3, 2)
     gradients.add(
@@ -148,12 +174,26 @@ def test_gradients_of_lstm():
     x, w = X[:3, :2], W
     b, s, sizes = B, S[:, :2], np.int32([3, 1])
     for output in (0, 1):
-        gradients.add("LSTM", {0: x, 1: w}, lambda x, w, o=output: lstm(x, w)[o], outputs=2, output=output, tolerance=1e-3)
         gradients.add(
-            "LSTM", {0: x, 1: w, 2: b, 3: s}, lambda *a, o=output: lstm(*a, sizes)[o], {4: sizes}, outputs=2, output=output, tolerance=1e-3
+            "LSTM", {0: x, 1: w}, lambda x, w, o=output: lstm(x, w)[o], outputs=2, output=output, tolerance=1e-3
+        )
+        gradients.add(
+            "LSTM",
+            {0: x, 1: w, 2: b, 3: s},
+            lambda *a, o=output: lstm(*a, sizes)[o],
+            {4: sizes},
+            outputs=2,
+            output=output,
+            tolerance=1e-3,
         )
     gradients.add(
-        "LSTM", {1: w, 3: s}, lambda w, s: lstm(x, w, b, s, sizes, False)[0], {0: x, 2: b, 4: sizes}, outputs=2, outputFullSequence=0, tolerance=1e-3
+        "LSTM",
+        {1: w, 3: s},
+        lambda w, s: lstm(x, w, b, s, sizes, False)[0],
+        {0: x, 2: b, 4: sizes},
+        outputs=2,
+        outputFullSequence=0,
+        tolerance=1e-3,
     )
     gradients.check()
 
@@ -226,7 +266,14 @@ def test_several_convolutions_in_one_node():
 
 
 def test_gradients_of_several_convolutions():
-    gradients, x0, w0, b0, x1, w1 = Gradients(), normal(1, 2, 4), normal(2, 2, 2), normal(2), normal(1, 2, 3, 3), normal(2, 1, 2, 2)
+    gradients, x0, w0, b0, x1, w1 = (
+        Gradients(),
+        normal(1, 2, 4),
+        normal(2, 2, 2),
+        normal(2),
+        normal(1, 2, 3, 3),
+        normal(2, 1, 2, 2),
+    )
     attributes = {"inDilations": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0], "strides": [2, 1, 1]}
     gradients.add(
         "MultiConv",
@@ -267,5 +314,9 @@ def test_what_cannot_be_is_refused_with_its_numbers():
 
 
 def test_a_lone_output_of_a_norm_is_enough():
-    got = run([("GroupNormalization", ["x", "s", "b"], ["y"], {"num_groups": 1})], {"x": normal(2, 3), "s": normal(3), "b": normal(3)}, ["y"])
+    got = run(
+        [("GroupNormalization", ["x", "s", "b"], ["y"], {"num_groups": 1})],
+        {"x": normal(2, 3), "s": normal(3), "b": normal(3)},
+        ["y"],
+    )
     assert got["y"].shape == (2, 3)

@@ -75,7 +75,11 @@ CASES = [  # shape of src, index, attributes
     ((4, 3), np.int32([[1, 0], [0, 1]]), {"axis": 0, "axis_size": 3, "enable_index_broadcast": 0}),
     ((4, 3), np.int32([2, 0]), {"axis": 0, "axis_size": 3, "enable_index_broadcast": 0}),
     ((2, 5, 3), np.int32([[0, 2, 2, 1, 2], [1, 1, 1, 0, 0]]), {"axis": 1, "axis_size": 4, "group_size": 2}),
-    ((2, 2, 3), np.int32([[[0, 1, 1], [1, 0, 0]], [[0, 0, 0], [1, 1, 1]]]), {"axis": 2, "axis_size": 2, "group_size": 2}),
+    (
+        (2, 2, 3),
+        np.int32([[[0, 1, 1], [1, 0, 0]], [[0, 0, 0], [1, 1, 1]]]),
+        {"axis": 2, "axis_size": 2, "group_size": 2},
+    ),
 ]
 
 
@@ -102,8 +106,12 @@ def test_every_reduction_gives_what_the_rules_say(dtype):
 def test_the_name_of_a_reduction_may_be_written_in_capitals_and_entries_nobody_names_are_the_start():
     src, index = np.float32([[-1, -2], [-3, -4]]), np.int32([0, 2])
     values = Values()
-    values.add("ScatterReduce", [src, index], np.float32([[-1, -2], [0, 0], [-3, -4]]), 0, axis=0, axis_size=3, reduction="MAX")
-    values.add("ScatterReduce", [src, index], np.float32([[-1, -2], [1, 1], [-3, -4]]), 0, axis=0, axis_size=3, reduction="Mul")
+    values.add(
+        "ScatterReduce", [src, index], np.float32([[-1, -2], [0, 0], [-3, -4]]), 0, axis=0, axis_size=3, reduction="MAX"
+    )
+    values.add(
+        "ScatterReduce", [src, index], np.float32([[-1, -2], [1, 1], [-3, -4]]), 0, axis=0, axis_size=3, reduction="Mul"
+    )
     values.check()
 
 
@@ -144,7 +152,11 @@ def test_gradients_of_sums_and_products_are_differences():
     for reduction in ("sum", "mul", "max", "min"):
         attributes = {"axis": 0, "axis_size": 4, "reduction": reduction}
         gradients.add(
-            "ScatterReduce", {0: src, 2: start}, lambda s, t, a=attributes: scatter(s, index, t, **a)[0], {1: index}, **attributes
+            "ScatterReduce",
+            {0: src, 2: start},
+            lambda s, t, a=attributes: scatter(s, index, t, **a)[0],
+            {1: index},
+            **attributes,
         )
     gradients.check()
 
@@ -166,7 +178,9 @@ def test_what_cannot_be_is_refused_with_its_numbers():
     good = {"axis": 0, "axis_size": 3}
     assert "axis_size 0" in refusal("ScatterReduce", [src, index], good | {"axis_size": 0})
     assert "group_size 0" in refusal("ScatterReduce", [src, index], good | {"group_size": 0})
-    assert "'enable_index_broadcast' = 2" in refusal("ScatterReduce", [src, index], good | {"enable_index_broadcast": 2})
+    assert "'enable_index_broadcast' = 2" in refusal(
+        "ScatterReduce", [src, index], good | {"enable_index_broadcast": 2}
+    )
     assert "dimension 2" in refusal("ScatterReduce", [src, index], good | {"axis": 2})
     assert "dimension -3" in refusal("ScatterReduce", [src, index], good | {"axis": -3})
     assert '"mean"' in refusal("ScatterReduce", [src, index], good | {"reduction": "mean"})

@@ -44,7 +44,9 @@ def test_gradients_of_shapes():
     gradients = Gradients()
     for kind, attributes, function in SHAPES:
         gradients.add(kind, {0: X[:, :, ::1]}, function, **attributes)
-    gradients.add("DepthToSpace", {0: normal(1, 4, 2, 1)}, lambda x: depth_to_space(x, 2, "CRD"), blocksize=2, mode="CRD")
+    gradients.add(
+        "DepthToSpace", {0: normal(1, 4, 2, 1)}, lambda x: depth_to_space(x, 2, "CRD"), blocksize=2, mode="CRD"
+    )
     gradients.check()
 
 
@@ -53,7 +55,9 @@ def test_init_gives_zeros_of_each_type_and_ends_gradients():
     for number, dtype in {6: np.int32, 8: np.uint32, 11: np.float32, 12: np.float16}.items():
         for how in (0, 1):
             name = f"y{number}_{how}"
-            nodes.append(("Init", [], [name], {"shape": [2, 3], "data_type": number, "init_type": how, "batch_axis": -1}))
+            nodes.append(
+                ("Init", [], [name], {"shape": [2, 3], "data_type": number, "init_type": how, "batch_axis": -1})
+            )
             expected[name] = np.zeros((2, 3), dtype)
     nodes.append(("onnx.Add", ["x", "y11_1"], ["sum"], {}))
     got = run(nodes, {"x": np.ones((2, 3), np.float32)}, [*expected, "sum"])
@@ -110,7 +114,9 @@ def test_gradients_of_blocks():
         gradients.add(
             kind, {0: x, 2: block}, lambda x, b, how=how: updated(x, offset, b, axes, how), {1: offset}, **attributes
         )
-    gradients.add("DynamicZero", {0: x}, lambda x: updated(x, offset, block * 0, axes, "assign"), {1: offset}, **attributes)
+    gradients.add(
+        "DynamicZero", {0: x}, lambda x: updated(x, offset, block * 0, axes, "assign"), {1: offset}, **attributes
+    )
     gradients.check()
 
 
