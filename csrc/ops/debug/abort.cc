@@ -25,7 +25,7 @@ const OpRegistration abort_op =
           call.result(0).values = call.operand(0).values;
         })
         .samples(
-            {{{ir::Type{DType::kI32, {2, 3}}}, {}, 0, 0, {}}, {{ir::Type{DType::kBool, {}}}, {}, 0, 0, {}}});
+            {{{ir::Type{DType::kI32, {2, 3}}}, {}, 0, 0, {}}, {{ir::Type{DType::kI32, {}}}, {}, 0, 0, {}}});
 
 struct Registrations {
   Registrations() { register_graphcore_importer("Abort", import_abort); }
