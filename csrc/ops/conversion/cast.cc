@@ -49,6 +49,16 @@ const OpRegistration nop = define_op("nop", "conversion")
                                .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
                                .samples(unary_samples());
 
+const OpRegistration forward_only =
+    define_op("forward_only", "conversion")
+        .doc("x of an operator that its front end cannot differentiate: asking for a gradient is an error.")
+        .operand("x", kAnything)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+        .view(same_view())
+        .gradient_refused("the operator before it has no gradient in PopART")
+        .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+
 const OpRegistration detach =
     define_op("detach", "conversion")
         .doc("x; gradients stop here.")
