@@ -96,7 +96,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   const Anchors anchors(model.graph, settings_);
   model.graph.outputs = anchors.forward();
   model.graph.output_prefix = kAnchorStream;
-  records::Imported imported = records::import_model(model, settings_.loss);
+  records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
   for (ForwardGraph::Input& input : imported.forward.inputs) {
     if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
