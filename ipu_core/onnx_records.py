@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 
 def read_onnx(
-    model: onnx.ModelProto | bytes | str | os.PathLike, *, trained: Iterable[str] | None = None
+    model: onnx.ModelProto | bytes | str | os.PathLike,
+    *,
+    trained: Iterable[str] | None = None,
+    dialect: str = "onnx",
 ) -> dict[str, Any]:
     """The records of an ONNX model.
 
     Args:
         model: a model, the bytes of one, or the name of a file. Tensors that are kept beside a file are read too.
         trained: names of the initialisers that an optimizer is to update; None: none of them.
+        dialect: "popart": operators follow PopART's rules where these are not those of the text of ONNX.
 
     Raises:
         Error: the model has inputs of unknown size, functions of its own, or values that are no tensors.
@@ -41,18 +45,22 @@ def read_onnx(
     graph["trained"] = list(trained or ())
     return {
         "source": source,
+        "dialect": dialect,
         "versions": {opset.domain or "ai.onnx": opset.version for opset in model.opset_import},
         "graph": graph,
     }
 
 
-def _graph(graph: onnx.GraphProto, source: str) -> dict[str, Any]:
+def _graph(graph: onnx.GraphProto, source: str, inside: bool = False) -> dict[str, Any]:
     if graph.sparse_initializer:
         raise Error(f"unsupported model: {source} has sparse initialisers; store them as dense tensors.")
     initialisers = {tensor.name: _array(tensor, f"initialiser '{tensor.name}'", source) for tensor in graph.initializer}
     return {
         "name": graph.name,
-        "inputs": [_input(value, source) for value in graph.input if value.name not in initialisers],
+        # Inside a node types follow what the graph is given.
+        "inputs": [
+            value.name if inside else _input(value, source) for value in graph.input if value.name not in initialisers
+        ],
         "initialisers": initialisers,
         "nodes": [_node(node, source) for node in graph.node],
         "outputs": [value.name for value in graph.output],
@@ -91,7 +99,7 @@ def _node(node: onnx.NodeProto, source: str) -> dict[str, Any]:
     attributes, subgraphs = {}, {}
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
-            subgraphs[attribute.name] = _graph(attribute.g, source)
+            subgraphs[attribute.name] = _graph(attribute.g, source, inside=True)
         else:
             attributes[attribute.name] = _attribute(attribute, node, source)
     return {

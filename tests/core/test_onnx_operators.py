@@ -80,7 +80,7 @@ RECURRENT = [
     case
     for kind, gates, options in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("RNN", 1, {}))
     for case in (
-        Case(kind, SEQUENCE, *layer_weights(gates), since=7, results=2, hidden_size=6, rtol=1e-5, **options),
+        Case(kind, SEQUENCE, *layer_weights(gates), since=6, results=2, hidden_size=6, rtol=1e-5, **options),
         Case(kind, SEQUENCE, *layer_weights(gates, state=True), since=7, results=2, hidden_size=6, rtol=1e-5, **options),
         Case(kind, SEQUENCE, *layer_weights(gates)[:2], since=7, hidden_size=6, rtol=1e-5, **options),
         Case(
@@ -157,7 +157,7 @@ CASES = [
     Case(
         "Div", numpy.int32([7, -7, 9]), numpy.int32([2, 2, -4]), since=7, expect=lambda a, b: numpy.int32([3, -3, -2])
     ),
-    Case("Pow", POSITIVE, normal(3)),
+    Case("Pow", POSITIVE, normal(3), since=7),
     Case("Pow", POSITIVE, numpy.int32([1, 2, 3]), since=12),
     Case("Mod", numpy.int32([7, -7, 9]), numpy.int32([3, 3, -4])),
     Case("Mod", numpy.float32([7, -7.5, 9]), numpy.float32([3, 3, -4]), fmod=1),
@@ -419,6 +419,8 @@ def test_every_version_that_is_claimed_is_tested():
         tested.setdefault(case.kind, set()).update(case.versions)
     missing = []
     for kind, first, last in ipu_core.importers():
+        if last <= 11:
+            continue  # of models of PopART: tests/popart/operators_onnx has every version of every one
         changes = {
             s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == kind
         }

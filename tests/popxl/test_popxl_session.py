@@ -10,6 +10,7 @@ import pytest
 
 import popart
 import popxl
+from popart._impl.sessions.ir_session import IrSession
 from popxl import ops
 
 

@@ -72,6 +72,10 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
   if (data.contains("name"))
     graph.name = read<std::string>(data["name"], "the name of the graph", "a string");
   for (const py::handle& entry : read<py::list>(item(data, "inputs", "the graph"), "the inputs", "a list")) {
+    if (depth > 0 && py::isinstance<py::str>(entry)) {
+      graph.inputs.push_back({entry.cast<std::string>(), {}});
+      continue;
+    }
     const auto [name, type, shape] = read<std::tuple<std::string, py::object, Shape>>(
         entry, "an input", "a tuple of a name, a NumPy type and a shape");
     for (const int64_t extent : shape)
@@ -129,6 +133,11 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
 records::ModelRecord model_record_of(const py::dict& data) {
   records::ModelRecord model;
   if (data.contains("source")) model.source = read<std::string>(data["source"], "'source'", "a string");
+  if (data.contains("dialect")) {
+    model.dialect = read<std::string>(data["dialect"], "'dialect'", "a string");
+    if (model.dialect != "onnx" && model.dialect != "popart")
+      wrong_data("'dialect'", "'onnx' or 'popart'");
+  }
   if (data.contains("versions"))
     model.versions =
         read<std::map<std::string, int>>(data["versions"], "'versions'", "a dictionary of integers");

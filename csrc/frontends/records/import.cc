@@ -8,6 +8,7 @@
 #include "frontends/records/fold.h"
 #include "frontends/records/node_order.h"
 #include "frontends/records/record_call.h"
+#include "frontends/records/subgraphs.h"
 #include "frontends/records/unsupported.h"
 #include "ops/definition/importers.h"
 #include "support/error.h"
@@ -29,10 +30,15 @@ class ModelImporter {
     imported.forward.graph = graph_;
     state_.graph = graph_;
     state_.forward = &imported.forward;
+    state_.is_popart = model.dialect == "popart";
+    state_.import_body = [this](const GraphRecord& record, const std::vector<ir::Type>& inputs) {
+      return import_body(record, inputs);
+    };
   }
 
   // Returns the initialisers that nodes give new values and `written` does not name; nothing is finished then.
-  const std::set<std::string>& run(const std::string& loss) {
+  const std::set<std::string>& run(const std::string& loss, int64_t replicas) {
+    state_.replicas = replicas;
     state_.is_training = !loss.empty();
     for (const GraphRecord::Input& input : model_.graph.inputs) {
       values_.add_input(input);
@@ -87,6 +93,11 @@ class ModelImporter {
     bool is_known = true;
     for (const std::string& name : node.operands)
       if (!name.empty()) is_known = is_known && !values_.find(name)->is_missing;
+    for (const auto& [name, graph] : node.subgraphs)
+      for (const std::string& read : names_read_outside(graph)) {
+        const Known* known = values_.find(read);
+        is_known = is_known && (known == nullptr || !known->is_missing);
+      }
     if (import == nullptr) {
       unsupported_.add(node, version, why_missing(node));
     } else if (!is_known) {
@@ -142,6 +153,43 @@ class ModelImporter {
       if (known.value != nullptr) given.emplace_back(known.value, device_constant(known.constant, name));
     }
     return !node.operands.empty();
+  }
+
+  // The nodes of a body go to a graph of its own, whose names are those of the body.
+  ops::ImportedBody import_body(const GraphRecord& record, const std::vector<ir::Type>& inputs) {
+    ops::ImportedBody body;
+    body.graph = builder_.module()->add_graph(record.name.empty() ? "body" : record.name);
+    ValueTable values(body.graph, nullptr);
+    open_body(record, inputs, model_.source, values_, builder_, values, body);
+    ir::Builder builder(body.graph);
+    builder.settings = builder_.settings;
+    builder.location = builder_.location;
+    builder.origin = builder_.origin;
+    const ModelState around = state_;
+    const auto change_places = [&] {
+      std::swap(values_, values);
+      std::swap(builder_, builder);
+      std::swap(graph_, body.graph);
+    };
+    change_places();
+    state_.graph = graph_;
+    state_.in_body = true;
+    state_.seed = nullptr;
+    try {
+      for (const NodeRecord& node : record.nodes) import_node(node);
+      close_body(record, values_, builder_, body);
+    } catch (...) {
+      change_places();
+      state_ = around;
+      throw;
+    }
+    erase_unused(*graph_, nullptr);
+    if (state_.seed != nullptr) body.seed = static_cast<int>(body.captured.size());
+    const int64_t streams = state_.streams;
+    change_places();
+    state_ = around;
+    state_.streams = streams;
+    return body;
   }
 
   // The value goes by the model's name, unless it is another's: Identity gives its operand.
@@ -211,7 +259,7 @@ class ModelImporter {
 
 }  // namespace
 
-Imported import_model(const ModelRecord& model, const std::string& loss) {
+Imported import_model(const ModelRecord& model, const std::string& loss, int64_t replicas) {
   // An initialiser that some node writes is a variable for the nodes before that one too: it is known when all
   // are imported, and then all are once more.
   std::set<std::string> written;
@@ -219,7 +267,7 @@ Imported import_model(const ModelRecord& model, const std::string& loss) {
     Imported imported;
     imported.module = std::make_unique<ir::Module>();
     ModelImporter importer(model, written, imported);
-    const std::set<std::string>& more = importer.run(loss);
+    const std::set<std::string>& more = importer.run(loss, replicas);
     if (more.empty()) return imported;
     written.insert(more.begin(), more.end());
   }

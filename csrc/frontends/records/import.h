@@ -26,6 +26,7 @@ struct Imported {
 // not fit together: unknown names, wrong numbers of operands, nodes out of order, cycles, types.
 // `loss` names the result of a node that is trained on; "": inference, where statistics are not collected and
 // nothing is dropped. What neither it nor an output reads is left out.
-Imported import_model(const ModelRecord& model, const std::string& loss = "");
+// `replicas`: copies of the program, which collectives meet.
+Imported import_model(const ModelRecord& model, const std::string& loss = "", int64_t replicas = 1);
 
 }  // namespace ipu::frontends::records

@@ -35,7 +35,7 @@ void put_in_one_group(const ForwardGraph& forward, optimizers::Spec& spec) {
 }  // namespace
 
 std::unique_ptr<ir::Module> build_program(const ModelRecord& model, const ProgramOptions& options) {
-  Imported imported = import_model(model, options.loss);
+  Imported imported = import_model(model, options.loss, options.step.replicas);
   StepOptions step = options.step;
   if (!options.loss.empty()) {
     step.training = true;

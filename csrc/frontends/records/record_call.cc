@@ -80,6 +80,14 @@ std::vector<double> RecordCall::reals(std::string_view name) {
   wrong_kind(name, "a list of real numbers");
 }
 
+std::vector<std::string> RecordCall::texts(std::string_view name) {
+  const Attribute& value = attribute(name);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return *list;
+  const auto* none = std::get_if<std::vector<int64_t>>(&value);  // an empty list has no type
+  if (none == nullptr || !none->empty()) wrong_kind(name, "a list of strings");
+  return {};
+}
+
 ConstantPtr RecordCall::tensor(std::string_view name) {
   const auto* data = std::get_if<ConstantPtr>(&attribute(name));
   if (data == nullptr) wrong_kind(name, "a tensor");
@@ -114,6 +122,11 @@ ir::Value* RecordCall::operand(int i) {
 
 ConstantPtr RecordCall::constant(int i) { return known_operand(i).constant; }
 
+std::string RecordCall::operand_name(int i) {
+  known_operand(i);
+  return node_.operands[static_cast<size_t>(i)];
+}
+
 // --- results
 
 bool RecordCall::has_result(int i) {
@@ -128,16 +141,38 @@ void RecordCall::set_constant(int i, ConstantPtr value) {
   if (has_result(i)) results_[static_cast<size_t>(i)].constant = std::move(value);
 }
 
-void RecordCall::write(int operand, ir::Value* value) {
-  const Known& known = known_operand(operand);
-  if (!known.is_initialiser)
+void RecordCall::assign(int operand, ir::Value* value) {
+  if (!known_operand(operand).is_initialiser)
     unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
-  if (state_.is_training) values_.write(node_.operands[static_cast<size_t>(operand)], value);
+  if (state_.in_body)
+    unsupported(fmt::format("operand {} is written, which cannot be inside a graph of a node", operand));
+  values_.write(node_.operands[static_cast<size_t>(operand)], value);
+}
+
+void RecordCall::write(int operand, ir::Value* value) {
+  if (state_.is_training) return assign(operand, value);
+  if (!known_operand(operand).is_initialiser)
+    unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
+}
+
+ops::ImportedBody RecordCall::body(std::string_view name, const std::vector<ir::Type>& inputs) {
+  read_.emplace(name);
+  const auto at = node_.subgraphs.find(std::string(name));
+  if (at == node_.subgraphs.end())
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("missing graph: {} needs '{}'.", described(), name));
+  if (at->second.inputs.size() != inputs.size())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("wrong number of inputs: graph '{}' of {} declares {} and is given {}.", name,
+                            described(), at->second.inputs.size(), inputs.size()));
+  ops::ImportedBody body = state_.import_body(at->second, inputs);
+  if (body.seed >= 0) body.captured.push_back(seed());
+  return body;
 }
 
 ir::Value* RecordCall::seed() {
   if (state_.seed == nullptr) {
     state_.seed = state_.graph->add_input({DType::kU32, {2}}, "seed");
+    if (state_.in_body) return state_.seed;
     ForwardGraph::Input& input = state_.forward->inputs.emplace_back();
     input.kind = ForwardGraph::Input::Kind::kSeed;
     input.name = "seed";
@@ -154,7 +189,7 @@ void RecordCall::check_complete() {
   for (const auto& [name, value] : node_.attributes)
     if (!read_.contains(name)) unsupported(fmt::format("attribute '{}'", quotation(name)));
   for (const auto& [name, graph] : node_.subgraphs)
-    unsupported(fmt::format("subgraph '{}'", quotation(name)));
+    if (!read_.contains(name)) unsupported(fmt::format("subgraph '{}'", quotation(name)));
   for (int i = 0; i < result_count(); ++i)
     if (has_result(i) && results_[static_cast<size_t>(i)].value == nullptr &&
         results_[static_cast<size_t>(i)].constant == nullptr)

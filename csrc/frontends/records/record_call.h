@@ -1,6 +1,7 @@
 // A node record as an importer sees it (ops::NodeImportCall), and what the importer made of it.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,11 +14,14 @@ namespace ipu::frontends::records {
 // What the nodes of one model share: what random operators draw from (the input is made at first use), and what
 // the program is for.
 struct ModelState {
-  bool is_training = false;
+  bool is_training = false, is_popart = false;
   ir::Graph* graph = nullptr;
   ForwardGraph* forward = nullptr;
   ir::Value* seed = nullptr;
   int64_t streams = 0;
+  int64_t replicas = 1;
+  bool in_body = false;  // `graph` is that of a body: its seed is an input that the node hands on
+  std::function<ops::ImportedBody(const GraphRecord&, const std::vector<ir::Type>&)> import_body;
 };
 
 class RecordCall final : public ops::NodeImportCall {
@@ -29,6 +33,9 @@ class RecordCall final : public ops::NodeImportCall {
   ir::Builder& builder() override { return builder_; }
   int version() const override { return version_; }
   bool is_training() const override { return state_.is_training; }
+  bool is_popart() const override { return state_.is_popart; }
+
+  int64_t replicas() const override { return state_.replicas; }
 
   bool has(std::string_view name) override;
   double real(std::string_view name) override;
@@ -37,18 +44,23 @@ class RecordCall final : public ops::NodeImportCall {
   int64_t wide_integer(std::string_view name) override;
   std::vector<int64_t> wide_integers(std::string_view name) override;
   std::vector<double> reals(std::string_view name) override;
+  std::vector<std::string> texts(std::string_view name) override;
   ConstantPtr tensor(std::string_view name) override;
 
   int operand_count() override;
   bool has_operand(int i) override;
   ir::Value* operand(int i) override;
   ConstantPtr constant(int i) override;
+  std::string operand_name(int i) override;
+  bool is_initialiser(int i) override { return known_operand(i).is_initialiser; }
 
   int result_count() override { return static_cast<int>(node_.results.size()); }
   bool has_result(int i) override;
   void set_result(int i, ir::Value* value) override;
   void set_constant(int i, ConstantPtr value) override;
   void write(int operand, ir::Value* value) override;
+  void assign(int operand, ir::Value* value) override;
+  ops::ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) override;
   ir::Value* seed() override;
   int64_t next_stream() override { return state_.streams++; }
 
@@ -67,7 +79,7 @@ class RecordCall final : public ops::NodeImportCall {
   int version_;
   ValueTable& values_;
   ModelState& state_;
-  std::set<std::string, std::less<>> read_;  // attributes
+  std::set<std::string, std::less<>> read_;  // attributes and graphs
   int last_asked_ = -1;                      // operands up to this one were asked for
   std::vector<Known> results_;
 };

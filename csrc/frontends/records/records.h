@@ -42,7 +42,7 @@ struct GraphRecord {
     ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
   };
   std::string name;
-  std::vector<Input> inputs;
+  std::vector<Input> inputs;  // of a graph inside a node: names; types follow what it is given
   std::vector<Initialiser> initialisers;
   std::vector<NodeRecord> nodes;  // each after those whose results it reads
   std::vector<std::string> outputs;
@@ -51,6 +51,7 @@ struct GraphRecord {
 
 struct ModelRecord {
   std::string source = "<model>";       // what messages call it: a file name
+  std::string dialect = "onnx";         // "popart": operators follow PopART's rules where these differ
   std::map<std::string, int> versions;  // of the domains
   GraphRecord graph;
 };

@@ -39,6 +39,19 @@ void import_power(NodeImportCall& call) {
   call.set_result(0, call.cast(call.op("pow", {call.cast(x, wide), call.cast(exponent, wide)}), dtype));
 }
 
+// ONNX rounds halves to even numbers, PopART away from zero. Adding a half and cutting would round
+// 0.49999997 to 1.
+void import_round(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  if (!call.is_popart()) return call.set_result(0, call.op("round", {x}));
+  const auto number = [&](double value) { return call.builder().scalar(x->type().dtype, value); };
+  ir::Value* size = call.op("abs", {x});
+  ir::Value* whole = call.op("floor", {size});
+  ir::Value* up = call.op("greater_equal", {call.op("sub", {size, whole}), number(0.5)});
+  ir::Value* rounded = call.op("where", {up, call.op("add", {whole, number(1.0)}), whole});
+  call.set_result(0, call.op("mul", {rounded, call.op("sign", {x})}));
+}
+
 ir::Value* folded(NodeImportCall& call, const char* kind) {
   ir::Value* y = call.operand(0);
   for (int i = 1; i < call.operand_count(); ++i) y = call.op(kind, {y, call.operand(i)});
@@ -81,7 +94,18 @@ void import_mod(NodeImportCall& call) {
 
 struct Registrations {
   Registrations() {
-    for (const auto& [type, kind] : {std::pair{"Add", "add"}, {"Sub", "sub"}, {"Mul", "mul"}, {"Div", "div"}})
+    register_onnx_importer("Round", {11}, import_round);
+    for (const auto& [type, kind] : {std::pair{"Add", "add"},
+                                     {"Sub", "sub"},
+                                     {"Mul", "mul"},
+                                     {"Div", "div"},
+                                     {"Pow", "pow"},
+                                     {"Equal", "equal"},
+                                     {"Greater", "greater"},
+                                     {"Less", "less"},
+                                     {"And", "logical_and"},
+                                     {"Or", "logical_or"},
+                                     {"Xor", "logical_xor"}})
       register_onnx_importer(type, {6, 6}, [kind = kind](NodeImportCall& c) { import_binary_of_6(c, kind); });
     for (const auto& [type, kind] : {std::pair{"Sum", "add"}, {"Max", "maximum"}, {"Min", "minimum"}})
       register_onnx_importer(type, {6},

@@ -48,7 +48,6 @@ const OpRegistration round =
     unary_op("round", "arithmetic", "The nearest whole number, ties to even.", Func::kRound, kNumber)
         .gradient_zero()
         .from_aten({"round"})
-        .from_onnx("Round", {11})
         .from_aten({"round.decimals"},
                    [](AtenImportCall& c) {
                      const int64_t decimals = c.integer("decimals");

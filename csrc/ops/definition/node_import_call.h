@@ -13,10 +13,23 @@
 
 namespace ipu::ops {
 
+// A graph that a node holds ("then_branch", "body") as a graph of the IR. Its inputs are those that it declares,
+// then one for each of `captured`.
+struct ImportedBody {
+  ir::Graph* graph = nullptr;
+  std::vector<ir::Value*> captured;   // what it reads of the graphs around it
+  int seed = -1;                      // which of `captured` random numbers come from; -1: it draws none
+  std::vector<ConstantPtr> constants;  // by output: what the model says it is; nullptr: known when it runs
+};
+
 class NodeImportCall : public ImportCall {
  public:
   virtual int version() const = 0;
+  // The model comes from PopART, whose rules are not everywhere those of the text of ONNX.
+  virtual bool is_popart() const = 0;
   virtual bool is_training() const = 0;  // the program trains: statistics are collected, values dropped
+
+  virtual int64_t replicas() const = 0;  // copies of the program that run side by side
 
   virtual int operand_count() = 0;  // trailing absent ones do not count; all count as asked for
   virtual bool has_operand(int i) = 0;
@@ -25,8 +38,12 @@ class NodeImportCall : public ImportCall {
   // the program runs.
   virtual ConstantPtr constant(int i) = 0;
 
+  virtual std::string operand_name(int i) = 0;  // what the model calls it
+  virtual bool is_initialiser(int i) = 0;       // whether operand i is one, and may be written
+
   virtual ConstantPtr tensor(std::string_view attribute) = 0;
   virtual std::vector<double> reals(std::string_view attribute) = 0;
+  virtual std::vector<std::string> texts(std::string_view attribute) = 0;
   // An attribute that has no meaning here; it counts as asked for.
   void ignore(std::string_view attribute) { has(attribute); }
 
@@ -36,6 +53,12 @@ class NodeImportCall : public ImportCall {
   // The new value of the state that operand i is, in a program that trains; Error(kUnsupportedOps) when it is
   // no initialiser.
   virtual void write(int operand, ir::Value* value) = 0;
+  // The same in any program.
+  virtual void assign(int operand, ir::Value* value) = 0;
+
+  // The graph of that name. Error(kTypeMismatch) when the node has none, when it declares another number of
+  // inputs than `inputs` gives types for, or reads what is not there. Each call imports it once more.
+  virtual ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) = 0;
 
   // Shared helpers of importers.
   using ImportCall::integer;

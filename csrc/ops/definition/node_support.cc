@@ -78,6 +78,11 @@ DType onnx_dtype(NodeImportCall& call, int64_t element_type) {
   }
 }
 
+ir::Value* forward_only(NodeImportCall& call, ir::Value* value) {
+  if (!call.is_training() || !is_floating_point(value->type().dtype)) return value;
+  return call.op("forward_only", {value});
+}
+
 ConstantPtr constant_of(DType dtype, Shape shape, const std::vector<double>& values) {
   ReferenceTensor tensor{{dtype, std::move(shape)}, values};
   round_to(tensor);

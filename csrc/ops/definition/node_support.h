@@ -28,6 +28,9 @@ std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, i
 // Error(kUnsupportedOps) for those the device does not have.
 DType onnx_dtype(NodeImportCall& call, int64_t element_type);
 
+// `value`, through which no gradient can be asked for: PopART has none of the operator.
+ir::Value* forward_only(NodeImportCall& call, ir::Value* value);
+
 // A constant of elements of `dtype`; numbers are rounded to it.
 ConstantPtr constant_of(DType dtype, Shape shape, const std::vector<double>& values);
 ConstantPtr constant_of(const std::vector<int64_t>& values);  // i64, one dimension

@@ -11,6 +11,7 @@
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/interpolation/popart_resize.h"
 
 namespace ipu::ops {
 namespace {
@@ -203,6 +204,7 @@ std::string mode_of_node(NodeImportCall& call, const std::string& places) {
 
 // Factors (operand 2) or sizes (operand 3) of all dimensions, of which the first two stay as they are.
 void import_onnx_resize(NodeImportCall& call) {
+  if (call.is_popart()) return import_popart_resize(call);
   ir::Value* x = call.operand(0);
   const Shape& shape = x->type().shape;
   const std::string places = call.text("coordinate_transformation_mode", "half_pixel");

@@ -124,39 +124,54 @@ void import_instance_norm(AtenImportCall& call) {
 // Whether the node uses the statistics of its batch: said by an attribute before version 7 and from 14 on, by
 // the number of its results in between.
 bool uses_batch(NodeImportCall& call) {
-  if (call.version() < 7) return call.integer("is_test", 0) == 0;
   if (call.version() >= 14) return call.integer("training_mode", 0) == 1;
   bool has_more = false;
   for (int i = 1; i < call.result_count(); ++i) has_more = has_more || call.has_result(i);
-  return has_more;
+  if (call.version() >= 7) return has_more;
+  return call.integer("is_test", 0) == 0 && (has_more || !call.is_popart());
 }
 
 void import_onnx_batch_norm(NodeImportCall& call) {
   const Shape& shape = call.operand(0)->type().shape;
+  if (call.is_popart() && shape.size() < 3)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which must have at least three "
+                                                      "dimensions.",
+                                                      call.described(), to_string(shape)));
   if (shape.size() < 2)
     throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which has no channels.",
                                                       call.described(), to_string(shape)));
-  if (call.version() < 9 && call.integer("spatial", 1) != 1) call.unsupported("spatial=0");
+  // Without `spatial` every element of a sample has statistics of its own.
+  const bool by_element = call.version() < 9 && call.integer("spatial", 1) == 0;
+  const Shape channels = by_element ? Shape(shape.begin() + 1, shape.end()) : Shape{shape[1]};
   const double eps = call.real("epsilon", 1e-5), momentum = call.real("momentum", 0.9);
   for (int i = 1; i <= 4; ++i)
-    if (call.operand(i)->type().shape != Shape{shape[1]})
+    if (call.operand(i)->type().shape != channels)
       throw Error(
           ErrorCode::kTypeMismatch,
-          fmt::format("shape mismatch: operand {} of {} is {}; x {} has {} channels.", i, call.described(),
-                      to_string(call.operand(i)->type().shape), to_string(shape), shape[1]));
+          fmt::format("shape mismatch: operand {} of {} is {}; it must be {}, as x is {}.", i, call.described(),
+                      to_string(call.operand(i)->type().shape), to_string(channels), to_string(shape)));
   std::vector<ir::Value*> x;  // x, scale, bias, mean, variance
   for (int i = 0; i < 5; ++i) x.push_back(call.operand(i));
-  if (!uses_batch(call))
-    return call.set_result(0,
-                           call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}}));
+  if (by_element) {
+    const int64_t size = element_count(channels);
+    x[0] = reshaped(call, x[0], {shape[0], size});
+    for (size_t i = 1; i < 5; ++i) x[i] = reshaped(call, x[i], {size});
+  }
+  if (!uses_batch(call)) {
+    ir::Value* y = call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}});
+    y = reshaped(call, y, shape);
+    return call.set_result(0, call.is_popart() ? forward_only(call, y) : y);
+  }
   // ONNX's momentum is the share that stays, and it collects the variance of the batch alone.
   const ir::Op* norm = build_op(call.builder(), "batch_norm", x,
                                 {{"eps", eps}, {"momentum", 1.0 - momentum}, {"unbiased", false}});
-  call.set_result(0, norm->result(0));
+  call.set_result(0, reshaped(call, norm->result(0), shape));
   for (int i = 0; i < 2; ++i) {
-    ir::Value* next = call.op("detach", {norm->result(3 + i)});
+    ir::Value* next = reshaped(call, call.op("detach", {norm->result(3 + i)}), channels);
     call.set_result(1 + i, next);
     call.write(3 + i, next);
+    if (call.has_result(3 + i))
+      call.set_result(3 + i, reshaped(call, call.op("detach", {norm->result(1 + i)}), channels));
   }
 }
 

@@ -43,6 +43,11 @@ Pool read_pool(NodeImportCall& call) {
 void import_max_pool(NodeImportCall& call) {
   Pool pool = read_pool(call);
   call.ignore("storage_order");  // of the indices, which are not given
+  if (call.is_popart()) {
+    if (call.integer("storage_order", 0) != 0) call.unsupported("storage_order=1");
+    for (const int64_t dilation : pool.window.dilations)
+      if (dilation != 1) call.unsupported(fmt::format("dilations {}", to_string(pool.window.dilations)));
+  }
   pool.attributes.set("dilations", pool.window.dilations);
   call.set_result(0, pooled(call, "max_pool", pool.x, pool.attributes));
 }
@@ -52,7 +57,9 @@ void import_average_pool(NodeImportCall& call) {
   for (const int64_t dilation : pool.window.dilations)
     if (dilation != 1) call.unsupported(fmt::format("dilations {}", to_string(pool.window.dilations)));
   if (!pool.ceil_padding.empty()) pool.attributes.set("ceil_padding", pool.ceil_padding);
-  pool.attributes.set("count_include_pad", call.version() >= 7 && call.integer("count_include_pad", 0) == 1);
+  const bool counts_padding = call.version() >= 7 && call.integer("count_include_pad", 0) == 1;
+  if (counts_padding && call.is_popart()) call.unsupported("count_include_pad=1");
+  pool.attributes.set("count_include_pad", counts_padding);
   call.set_result(0, pooled(call, "avg_pool", pool.x, pool.attributes));
 }
 

@@ -1,6 +1,8 @@
-// Importer of ONNX's dropout: a program that trains drops, one that does not gives x. From version 12 on the node
+// Importers of ONNX's random tensors and of its dropout: a program that trains drops, one that does not gives x. From version 12 on the node
 // itself says whether it may drop.
 #include <fmt/core.h>
+
+#include <tuple>
 
 #include "ops/definition/node_support.h"
 #include "ops/random/random_support.h"
@@ -27,11 +29,39 @@ void import_dropout(NodeImportCall& call) {
     if (call.has_result(1)) call.set_result(1, call.builder().splat({DType::kBool, x->type().shape}, 1.0));
     return;
   }
-  call.set_result(0, call.op("dropout", {x, call.seed()}, {{"p", ratio}, {"stream_id", call.next_stream()}}));
+  const Attributes attributes{{"p", ratio}, {"stream_id", call.next_stream()}};
+  if (!call.has_result(1)) return call.set_result(0, call.op("dropout", {x, call.seed()}, attributes));
+  // What it makes of ones says which are kept.
+  ir::Value* factor = call.op("dropout", {call.builder().splat(x->type(), 1.0), call.seed()}, attributes);
+  call.set_result(0, call.op("mul", {x, factor}));
+  call.set_result(1, call.op("not_equal", {factor, call.builder().scalar(x->type().dtype, 0.0)}));
+}
+
+void import_random(NodeImportCall& call, const char* kind, bool is_like) {
+  if (call.has("seed"))
+    call.unsupported("attribute 'seed'; numbers follow from the seed of the program (setRandomSeed)");
+  const DType own = is_like ? call.operand(0)->type().dtype : DType::kF32;
+  const DType dtype = call.has("dtype") ? onnx_dtype(call, call.integer("dtype")) : own;
+  if (!is_floating_point(dtype)) call.unsupported(fmt::format("random numbers of {}", to_string(dtype)));
+  Shape shape = is_like ? call.operand(0)->type().shape : call.integers("shape");
+  Attributes attributes{{"shape", std::move(shape)}, {"dtype", dtype}, {"stream_id", call.next_stream()}};
+  const bool is_normal = std::string_view(kind) == "random_normal";
+  attributes.set(is_normal ? "mean" : "low", call.real(is_normal ? "mean" : "low", 0.0));
+  attributes.set(is_normal ? "std" : "high", call.real(is_normal ? "scale" : "high", 1.0));
+  call.set_result(0, call.op(kind, {call.seed()}, std::move(attributes)));
 }
 
 struct Registrations {
-  Registrations() { register_onnx_importer("Dropout", {6}, import_dropout); }
+  Registrations() {
+    register_onnx_importer("Dropout", {6}, import_dropout);
+    for (const auto& [type, kind, is_like] : {std::tuple{"RandomNormal", "random_normal", false},
+                                              {"RandomNormalLike", "random_normal", true},
+                                              {"RandomUniform", "random_uniform", false},
+                                              {"RandomUniformLike", "random_uniform", true}})
+      register_onnx_importer(type, {6, 11}, [kind = kind, is_like = is_like](NodeImportCall& c) {
+        import_random(c, kind, is_like);
+      });
+  }
 };
 const Registrations registrations;
 

@@ -167,10 +167,8 @@ const OpRegistration gru_layer =
         .reference(gru_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
         .from_aten({"gru.input"}, [](AtenImportCall& call) { import_layers(call, make_gru); })
-        .from_onnx("GRU", {7},
+        .from_onnx("GRU", {6},
                    [](NodeImportCall& call) {
-                     if (call.integer("linear_before_reset", 0) != 1)
-                       call.unsupported("linear_before_reset = 0; torch's GRU, with 1, is supported");
                      import_node_layers(call, {1, 0, 2}, make_gru);
                    })
         .samples({{{f32({3, 2, 6}), f32({6, 2})}, {}},

@@ -225,7 +225,7 @@ const OpRegistration lstm_layer =
         .reference(lstm_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
         .from_aten({"lstm.input"}, [](AtenImportCall& call) { import_layers(call, make_lstm); })
-        .from_onnx("LSTM", {7},
+        .from_onnx("LSTM", {6},
                    [](NodeImportCall& call) {
                      import_node_layers(call, {0, 2, 3, 1}, make_lstm);
                    })

@@ -150,8 +150,54 @@ void import_tile(NodeImportCall& call) {
   call.set_result(0, reshaped(call, expanded(call, reshaped(call, x, split), repeated), shape));
 }
 
+struct Blocks {
+  ir::Value* x;
+  int64_t n, c, h, w, size;
+};
+Blocks read_blocks(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const Shape& shape = x->type().shape;
+  const int64_t size = call.integer("blocksize");
+  if (shape.size() != 4 || size < 1)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} with blocksize {}; x has four dimensions.", call.described(),
+                            to_string(shape), size));
+  return {x, shape[0], shape[1], shape[2], shape[3], size};
+}
+
+[[noreturn]] void no_whole_blocks(NodeImportCall& call, const Blocks& b) {
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("shape mismatch: {} of {} with blocksize {}, which makes no whole blocks.",
+                          call.described(), to_string(b.x->type().shape), b.size));
+}
+
+void import_space_to_depth(NodeImportCall& call) {
+  const Blocks b = read_blocks(call);
+  if (b.h % b.size != 0 || b.w % b.size != 0) no_whole_blocks(call, b);
+  const int64_t h = b.h / b.size, w = b.w / b.size;
+  ir::Value* y = transposed(call, reshaped(call, b.x, {b.n, b.c, h, b.size, w, b.size}), {0, 3, 5, 1, 2, 4});
+  call.set_result(0, reshaped(call, y, {b.n, b.c * b.size * b.size, h, w}));
+}
+
+// The block is in front of the channels (mode DCR) or behind them (CRD, from version 11 on).
+void import_depth_to_space(NodeImportCall& call) {
+  const Blocks b = read_blocks(call);
+  const std::string mode = call.version() < 11 ? "DCR" : call.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") call.unsupported("mode '" + mode + "'");
+  const int64_t channels = b.c / (b.size * b.size);
+  if (channels * b.size * b.size != b.c) no_whole_blocks(call, b);
+  ir::Value* y = mode == "DCR"
+                     ? transposed(call, reshaped(call, b.x, {b.n, b.size, b.size, channels, b.h, b.w}),
+                                  {0, 3, 4, 1, 5, 2})
+                     : transposed(call, reshaped(call, b.x, {b.n, channels, b.size, b.size, b.h, b.w}),
+                                  {0, 1, 4, 2, 5, 3});
+  call.set_result(0, reshaped(call, y, {b.n, channels, b.h * b.size, b.w * b.size}));
+}
+
 struct Registrations {
   Registrations() {
+    register_onnx_importer("SpaceToDepth", {6, 11}, import_space_to_depth);
+    register_onnx_importer("DepthToSpace", {6, 11}, import_depth_to_space);
     register_onnx_importer("Reshape", {6}, import_reshape);
     register_onnx_importer("Flatten", {6}, import_flatten);
     register_onnx_importer("Squeeze", {6}, import_squeeze);

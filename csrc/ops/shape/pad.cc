@@ -168,6 +168,10 @@ void import_onnx_pad(NodeImportCall& call) {
       call.operand_integers(2, "constant_value");  // refuses what 32 bits do not hold
   }
   if (mode == "constant") return call.set_result(0, pad_constant(call, x, border, value));
+  if (call.is_popart() && (mode == "reflect" || mode == "edge")) {
+    ir::Value* y = pad_edges(call, x, border, mode == "edge" ? Edge::kReplicate : Edge::kReflect);
+    return call.set_result(0, forward_only(call, y));
+  }
   for (size_t d = 0; d < border.low.size(); ++d) {
     if (border.low[d] < 0 || border.high[d] < 0) refuse_padding(call, border, d, x->type().shape[d]);
   }

@@ -1,0 +1,107 @@
+// Importer of ONNX's transposed convolution, of one to three spatial dimensions.
+#include <fmt/core.h>
+
+#include "ops/convolution/volume.h"
+#include "ops/definition/node_support.h"
+
+namespace ipu::ops {
+namespace {
+
+std::vector<int64_t> list_of(NodeImportCall& call, const char* name, size_t count, int64_t fallback) {
+  std::vector<int64_t> list = call.integers(name, {});
+  if (list.empty()) list.assign(count, fallback);
+  if (list.size() != count)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("attribute mismatch: {} of {} is {}; it has {} entries.", name, call.described(),
+                            to_string(list), count));
+  return list;
+}
+
+struct Geometry {
+  std::vector<int64_t> strides, dilations, low, high, more, sizes;
+};
+
+// Sizes follow from the padding, or the padding from sizes that are stated.
+Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight) {
+  const size_t rank = x.size() - 2;
+  Geometry g{list_of(call, "strides", rank, 1), list_of(call, "dilations", rank, 1), {}, {},
+             list_of(call, "output_padding", rank, 0), {}};
+  const std::vector<int64_t> pads = list_of(call, "pads", 2 * rank, 0);
+  g.low.assign(pads.begin(), pads.begin() + std::ssize(g.strides));
+  g.high.assign(pads.begin() + std::ssize(g.strides), pads.end());
+  const std::string word = call.text("auto_pad", "NOTSET");
+  const bool is_same = word == "SAME_UPPER" || word == "SAME_LOWER";
+  std::vector<int64_t> wanted = call.integers("output_shape", {});
+  if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if (!wanted.empty() && wanted.size() != rank) list_of(call, "output_shape", rank, 0);
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t whole =
+        g.strides[d] * (x[d + 2] - 1) + g.more[d] + (weight[d + 2] - 1) * g.dilations[d] + 1;
+    if (word == "VALID") g.low[d] = g.high[d] = 0;
+    if (wanted.empty() && !is_same) {
+      g.sizes.push_back(whole - g.low[d] - g.high[d]);
+      continue;
+    }
+    g.sizes.push_back(wanted.empty() ? x[d + 2] * g.strides[d] : wanted[d]);
+    const int64_t total = std::max<int64_t>(0, whole - g.sizes[d]);
+    g.more[d] += std::max<int64_t>(0, g.sizes[d] - whole);
+    // Which side takes the odd element was turned round in version 11.
+    const bool is_less_in_front = (word == "SAME_UPPER") == (call.version() >= 11);
+    g.low[d] = is_less_in_front ? total / 2 : total - total / 2;
+    g.high[d] = total - g.low[d];
+  }
+  return g;
+}
+
+void import_conv_transpose(NodeImportCall& call) {
+  ir::Value *x = call.operand(0), *weight = call.operand(1);
+  const Shape &from = x->type().shape, &filter = weight->type().shape;
+  const int64_t groups = call.integer("group", 1);
+  if (from.size() < 3 || from.size() > 5 || filter.size() != from.size() || filter[0] != from[1])
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} with {}; both have channels and one to three spatial "
+                            "dimensions.",
+                            call.described(), to_string(from), to_string(filter)));
+  const size_t rank = from.size() - 2;
+  const std::vector<int64_t> kernel(filter.begin() + 2, filter.end());
+  const std::vector<int64_t> stated = call.integers("kernel_shape", kernel);
+  if (!stated.empty() && stated != kernel)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} has kernel_shape {}, its weight is {}.", call.described(),
+                            to_string(stated), to_string(filter)));
+  Geometry g = read_geometry(call, from, filter);
+  Shape shape{from[0], filter[1] * groups}, reached = shape, behind(from.size(), 0);
+  for (size_t d = 0; d < rank; ++d) {
+    if (g.sizes[d] < 1)
+      throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} would give {} elements along "
+                                                        "dimension {}.",
+                                                        call.described(), g.sizes[d], d + 2));
+    // More behind than a stride reaches no tap: less padding first, then zeros.
+    if (g.more[d] >= g.strides[d]) {
+      behind[d + 2] = std::max<int64_t>(0, g.more[d] - g.high[d]);
+      g.high[d] = std::max<int64_t>(0, g.high[d] - g.more[d]);
+    }
+    shape.push_back(g.sizes[d]);
+    reached.push_back(g.sizes[d] - behind[d + 2]);
+  }
+  const Attributes attributes{{"strides", g.strides},         {"padding_low", g.low}, {"padding_high", g.high},
+                              {"dilations", g.dilations},     {"groups", groups},     {"input_shape", reached}};
+  ir::Value* y = rank == 3 ? transposed_volume_convolution(call, x, weight, attributes)
+                           : call.op("conv_input_gradient", {x, weight}, attributes);
+  if (reached != shape)
+    y = call.op("pad", {y}, {{"low", Shape(from.size(), 0)}, {"high", behind}, {"value", 0.0}});
+  if (call.has_operand(2)) {
+    Shape per_channel(rank + 1, 1);
+    per_channel[0] = shape[1];
+    y = call.op("add", {y, reshaped(call, call.operand(2), per_channel)});
+  }
+  call.set_result(0, y);
+}
+
+struct Registrations {
+  Registrations() { register_onnx_importer("ConvTranspose", {6, 11}, import_conv_transpose); }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops
