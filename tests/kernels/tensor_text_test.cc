@@ -21,6 +21,25 @@ TEST(TensorText, BracketsEachDimension) {
   EXPECT_EQ(text_of({0}, {}), "()");
 }
 
+TEST(TensorText, AlignedElementsStandUnderEachOther) {
+  TextFormat format;
+  format.aligned = true;
+  format.digits = 2;
+  format.separator = ' ';
+  EXPECT_EQ(text_of({2, 2}, {1, 20, -3, 4}, format), "(( 1.0 20.0)\n (-3.0  4.0))");
+  EXPECT_EQ(text_of({2, 1, 1}, {1, 2}, format), "(((1.0))\n ((2.0)))");
+  format.max_line_width = 9;
+  EXPECT_EQ(text_of({3}, {1, 2, 3}, format), "(1.0 2.0\n 3.0)");
+  format.digits = 0;  // as wide as they are
+  EXPECT_EQ(text_of({2}, {1, 20}, format), "(1 20)");
+  format = {};
+  format.aligned = true;
+  format.digits = 1;
+  format.summarise_threshold = 1;
+  format.edge_items = 1;
+  EXPECT_EQ(text_of({3}, {1, 200, 30}, format), "( 1,...,30)");  // what is not shown has no width
+}
+
 TEST(TensorText, FormatsNumbers) {
   TextFormat format;
   EXPECT_EQ(text_of({2}, {1e9f, 0}), "(1.000e+09,0.000e+00)");

@@ -115,9 +115,15 @@ class Writer {
     }
   }
 
+  // Behind a separator; aligned rows go on under their first element, and have no blank at the end of a line.
+  void break_row(size_t dim) {
+    constexpr size_t kDeeper = 2;
+    if (format_.aligned && format_.separator == ' ') text_.pop_back();
+    start_line(dim + (format_.aligned ? 1 : kDeeper));
+  }
+
   // One line, broken behind separators where it would be too long.
   void row(size_t dim, int64_t offset) {
-    constexpr size_t kDeeper = 2;
     bool is_first = true;
     text_ += format_.open_bracket;
     each_shown(spec_.shape[dim], [&](int64_t i) {
@@ -126,7 +132,7 @@ class Writer {
       if (!is_first) text_ += format_.separator;
       const size_t with_item = text_.size() - line_start_ + item.size() + 1;
       if (!is_first && format_.max_line_width > 0 && with_item > static_cast<size_t>(format_.max_line_width))
-        start_line(dim + kDeeper);
+        break_row(dim);
       is_first = false;
       text_ += item;
     });

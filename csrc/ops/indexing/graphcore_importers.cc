@@ -1,5 +1,5 @@
 // Importers of ai.graphcore's reading and writing of blocks whose place is known when the program runs, of its gather in
-// groups, of buckets and of pieces of sequences. (ScatterReduce: graphcore_scatter.cc.)
+// groups and of buckets. (ScatterReduce: graphcore_scatter.cc; sequences: graphcore_sequences.cc.)
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -168,43 +168,6 @@ void import_bucketize(NodeImportCall& call) {
                              {{"right", flag_of(call, "right", false)}}));
 }
 
-// Rows of the source, of which `counts`, from and to are [n]: a row r of the result with to <= r < to + count is row
-// from + r - to of the source.
-void import_sequence_slice(NodeImportCall& call) {
-  require_equal_dtypes(call, 0, 1);
-  ir::Value *source = call.operand(0), *into = call.operand(1);
-  const Shape from = source->type().shape, shape = into->type().shape;
-  if (shape.empty() || from.size() != shape.size() ||
-      !std::equal(from.begin() + 1, from.end(), shape.begin() + 1))
-    node_shape_error(call, fmt::format("of source {} and destination {}; they differ in dimension 0 only",
-                                       to_string(from), to_string(shape)));
-  ir::Value* lists[3];
-  const int64_t count = call.operand(2)->type().elements();
-  for (int i = 2; i < 5; ++i) {
-    require_integer(call, i);
-    if (call.operand(i)->type().shape != Shape{count})
-      node_shape_error(call, fmt::format("has {} as operand {}, and {} sequences",
-                                         to_string(call.operand(i)->type().shape), i, count));
-    lists[i - 2] = reshaped(call, call.cast(call.operand(i), DType::kI32), {count, 1});
-  }
-  ir::Value* row = places_along(call, shape[0], 1, 2);
-  ir::Value* within = call.op("sub", {row, lists[2]});
-  ir::Value* zero = number_like(call, row, 0.0);
-  ir::Value* copies =
-      call.op("logical_and", {call.op("greater_equal", {within, zero}), call.op("less", {within, lists[0]})});
-  ir::Value* place =
-      call.op("where", {copies, call.op("add", {within, lists[1]}), number_like(call, row, -1.0)});
-  place = call.op("reduce_max", {place}, {{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}});
-  ir::Value* taken =
-      call.op("index_select", {source, call.op("maximum", {place, zero})}, {{"dim", int64_t{0}}});
-  Shape column(shape.size(), 1);
-  column[0] = shape[0];
-  ir::Value* is_copied = reshaped(call, call.op("greater_equal", {place, zero}), column);
-  ir::Value* rest = flag_of(call, "zeroUnused", false) ? number_like(call, into, 0.0) : into;
-  ir::Value* y = call.op("where", {is_copied, taken, rest});
-  call.set_result(0, call.op("detach", {y}));
-}
-
 struct Registrations {
   Registrations() {
     register_graphcore_importer("DynamicSlice", import_dynamic_slice);
@@ -213,7 +176,6 @@ struct Registrations {
     register_graphcore_importer("DynamicZero", import_dynamic_zero);
     register_graphcore_importer("GroupedGather", import_grouped_gather);
     register_graphcore_importer("Bucketize", import_bucketize);
-    register_graphcore_importer("SequenceSlice", import_sequence_slice);
   }
 };
 const Registrations registrations;

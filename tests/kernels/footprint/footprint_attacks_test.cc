@@ -344,6 +344,14 @@ TEST(Attack, a_printed_tensor_whose_copy_is_smaller) {
   expect_refused(good, [](Request& r) { r.attributes.set("title", int64_t{1}); });
 }
 
+TEST(Attack, an_abort_whose_copy_is_smaller) {
+  const Request good{"abort", {plain({2, 3})}, {plain({2, 3})}, {}};
+  expect_refused(good, [](Request& r) { r.results[0] = plain({2, 2}); });
+  expect_refused(good, [](Request& r) { r.results[0].layout = channels_last_for(r.results[0].shape); });
+  expect_refused(good, [](Request& r) { r.results[0].dtype = DType::kF16; });
+  expect_refused(good, [](Request& r) { r.operands.clear(); });
+}
+
 // --- a library's operations
 int32_t like_first(const ipu_call* call, ipu_type* results, char* error, size_t size) {
   if (call->operands[0].rank == 0) {

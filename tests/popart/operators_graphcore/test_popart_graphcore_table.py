@@ -1,0 +1,33 @@
+"""The table of ai.graphcore's operators and what the compiler imports are one list."""
+
+import pathlib
+import re
+
+import ipu_core
+from popart._impl.operators.graphcore import OPERATORS
+
+HERE = pathlib.Path(__file__).parent
+
+
+def test_every_operator_a_builder_makes_is_imported_and_nothing_else():
+    methods = {operator.type for operator in OPERATORS if not operator.internal}
+    imported = {kind for kind, first, last in ipu_core.importers("ai.graphcore") if (first, last) == (1, 1)}
+    internal = {operator.type for operator in OPERATORS if operator.internal}
+    assert methods - imported == set()
+    assert imported - methods <= internal
+
+
+def test_every_operator_a_builder_makes_has_a_test_of_its_own():
+    text = "".join(path.read_text() for path in HERE.glob("test_*.py") if path != pathlib.Path(__file__))
+    missing = [o.type for o in OPERATORS if not o.internal and not re.search(rf'"{o.type}"', text)]
+    assert missing == ["Call"]  # which is tested with the other nodes that hold graphs
+
+
+def test_rows_say_what_they_must():
+    assert len({operator.type for operator in OPERATORS}) == len(OPERATORS)
+    for operator in OPERATORS:
+        assert operator.domain == "ai.graphcore" and operator.versions == (1,)
+        assert operator.gradient in ("yes", "zero", "none", "error")
+        assert all(dtypes for _, dtypes, _ in operator.inputs) and all(dtypes for _, dtypes in operator.outputs)
+        for pattern in operator.attributes.values():
+            re.compile(pattern)
