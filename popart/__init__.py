@@ -83,6 +83,16 @@ from popart._impl.exceptions import (
 from popart._impl.groups import CommGroup, VariableSettings
 from popart._impl.locations import TensorLocation, TensorLocationSettings
 from popart._impl.logs import Logger, getLogger
+from popart._impl.operators.queries import (
+    Attribute,
+    Input,
+    OpDefinition,
+    OperatorIdentifier,
+    Output,
+    getSupportedOperations,
+    getSupportedOperationsDefinition,
+    getUnsupportedOperations,
+)
 from popart._impl.optimizers.adam import Adam
 from popart._impl.optimizers.adaptive import Adaptive
 from popart._impl.optimizers.optimizer import Optimizer
@@ -104,6 +114,9 @@ from popart._impl.step_io import IStepIO, IWeightsIO, PyStepIO, PyStepIOCallback
 from popart._impl.tensor_info import TensorInfo, getTensorInfo
 
 __version__ = "3.4.0"
+
+# The published names of these records are no identifiers.
+globals().update({"OpDefinition::Input": Input, "OpDefinition::Output": Output, "OpDefinition::Attribute": Attribute})
 
 
 defaultAiOnnxOpset, defaultAiOnnxMlOpset, defaultAiGraphcoreOpset = 10, 1, 1
