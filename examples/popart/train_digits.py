@@ -31,8 +31,8 @@ def add_network(builder, images, generator):
     return builder.aiOnnx.softmax([value], axis=1)
 
 
-def train(device, images, labels, generator, path):
-    batches = len(images) // BATCH
+def training_session(device, batches, generator):
+    """A session that trains on so many batches in a run, and the ids of images, labels, probabilities and loss."""
     builder = popart.Builder()
     image_input = builder.addInputTensor("FLOAT", [BATCH, 64], "images")
     label_input = builder.addInputTensor("INT32", [BATCH], "labels")
@@ -47,6 +47,12 @@ def train(device, images, labels, generator, path):
     )
     session.prepareDevice()
     session.weightsFromHost()
+    return session, image_input, label_input, probabilities, loss
+
+
+def train(device, images, labels, generator, path):
+    batches = len(images) // BATCH
+    session, image_input, label_input, probabilities, loss = training_session(device, batches, generator)
     anchors = session.initAnchorArrays()
     for epoch in range(EPOCHS):
         order = generator.permutation(len(images))[: batches * BATCH]
