@@ -6,7 +6,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import onnx
+import onnx.checker
 import onnx.defs
+import onnx.shape_inference
 
 from popart._impl.builder import protos
 from popart._impl.builder.model_files import DEFAULT_OPSET, LAST_OPSET, domain_name
@@ -68,11 +70,28 @@ def _by_onnx(core: _BuilderCore, node: onnx.NodeProto, version: int) -> Types:
             data[id] = constant.SerializeToString()
     try:
         found = known._infer_node_outputs(node.SerializeToString(), inputs, data, {}, {"": version}, 4)
-    except (RuntimeError, ValueError, KeyError):
+    except onnx.checker.ValidationError:
+        return _of_other_types(node, inputs, data, version)  # element types that ONNX does not list for this version
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, KeyError):
         # A builder does not judge shapes beyond windows: the session does, with the names of the user.
         return {}
     types = {id: onnx.TypeProto.FromString(text) for id, text in found.items()}
     return {id: type_ for id, type_ in types.items() if type_.tensor_type.elem_type}
+
+
+def _of_other_types(node: onnx.NodeProto, inputs: dict[str, bytes], data: dict[str, bytes], version: int) -> Types:
+    """Inference over a model of this node alone, which does not ask whether its element types are listed."""
+    model = onnx.ModelProto(ir_version=4, graph=onnx.GraphProto(name="one", node=[node]))
+    model.opset_import.add().version = version
+    for id, text in inputs.items():
+        model.graph.input.add().CopyFrom(onnx.ValueInfoProto(name=id, type=onnx.TypeProto.FromString(text)))
+    for text in data.values():
+        model.graph.initializer.add().ParseFromString(text)
+    try:
+        found = onnx.shape_inference.infer_shapes(model).graph.value_info
+    except (onnx.shape_inference.InferenceError, RuntimeError):
+        return {}
+    return {value.name: value.type for value in found if value.type.tensor_type.elem_type}
 
 
 def register_shape_inference(domain: str, op_type: str, rule: Any) -> None:

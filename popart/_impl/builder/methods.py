@@ -148,7 +148,7 @@ class Method:
 
     @staticmethod
     def _is_left_out(parameter: Parameter, value: Any) -> bool:
-        if isinstance(parameter.default, list):
+        if isinstance(parameter.default, list) or parameter.default == "":
             return not value
         return isinstance(parameter.default, float) and value == parameter.default
 

@@ -98,7 +98,7 @@ def _parameter(method: str, attribute: Any) -> Parameter:
         return Parameter(name, kind, [])
     value = attribute.default_value
     if value.type == 0:
-        return Parameter(name, kind, None)
+        return Parameter(name, kind, "" if kind == "string" else None)
     return Parameter(name, kind, {"int": lambda: value.i, "float": lambda: _short(value.f), "string": lambda: value.s.decode()}[kind]())
 
 
