@@ -61,6 +61,7 @@ setup(
     packages=find_packages(
         include=[f"{name}{rest}" for name in ("poptorch", "popdist", "popxl", "popart") for rest in ("", ".*")] + ["ipu_core"]
     ),
+    py_modules=["popart_core"],
     package_data={"poptorch": ["py.typed", "*.pyi"], "popdist": ["py.typed"], "popxl": ["py.typed"]},
     ext_modules=[Extension("poptorch.poptorch_core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

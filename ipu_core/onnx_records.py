@@ -68,9 +68,17 @@ def _graph(graph: onnx.GraphProto, source: str, inside: bool = False) -> dict[st
 
 
 def _array(tensor: onnx.TensorProto, what: str, source: str) -> numpy.ndarray:
+    import onnx.helper
     import onnx.numpy_helper
 
     try:
+        size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        count = int(numpy.prod(tensor.dims, dtype=numpy.int64))
+        entries = len(tensor.int32_data)
+        if entries and size < 4 and entries < count and entries == -(-count * size // 4):
+            # PopART keeps as many small elements in a 32-bit entry as fit, where ONNX keeps one.
+            data = numpy.array(tensor.int32_data, "<i4").tobytes()[: count * size]
+            return numpy.frombuffer(data, onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tuple(tensor.dims))
         return onnx.numpy_helper.to_array(tensor)
     except (KeyError, TypeError, ValueError) as error:
         raise Error(f"unsupported model: {what} of {source} cannot be read: {error}.") from error

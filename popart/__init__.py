@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from popart._impl import exceptions as _exceptions
+from popart._impl import reserved_names as _reserved_names
 from popart._impl.data_flow import AnchorReturnType, DataFlow, InputSettings, InputShapeInfo
 from popart._impl.debug_info import (
     DebugContext,
@@ -81,6 +83,16 @@ from popart._impl.exceptions import (
 from popart._impl.groups import CommGroup, VariableSettings
 from popart._impl.locations import TensorLocation, TensorLocationSettings
 from popart._impl.logs import Logger, getLogger
+from popart._impl.operators.queries import (
+    Attribute,
+    Input,
+    OpDefinition,
+    OperatorIdentifier,
+    Output,
+    getSupportedOperations,
+    getSupportedOperationsDefinition,
+    getUnsupportedOperations,
+)
 from popart._impl.optimizers.adam import Adam
 from popart._impl.optimizers.adaptive import Adaptive
 from popart._impl.optimizers.optimizer import Optimizer
@@ -103,17 +115,57 @@ from popart._impl.tensor_info import TensorInfo, getTensorInfo
 
 __version__ = "3.4.0"
 
+# The published names of these records are no identifiers.
+globals().update({"OpDefinition::Input": Input, "OpDefinition::Output": Output, "OpDefinition::Attribute": Attribute})
+
+
+defaultAiOnnxOpset, defaultAiOnnxMlOpset, defaultAiGraphcoreOpset = 10, 1, 1
+globals().update(_reserved_names.FUNCTIONS)
+globals().update(_exceptions.throw_hooks())
+
 
 def versionString() -> str:
     return __version__
 
 
-def __getattr__(name: str) -> Any:
-    """Sessions need the compiler, which is loaded when somebody asks for one."""
-    if name in ("InferenceSession", "TrainingSession"):
-        from popart._impl.sessions.inference import InferenceSession
-        from popart._impl.sessions.training import TrainingSession
+def versionNumber() -> tuple[int, int, int]:
+    """Major, minor and point number of the version."""
+    major, minor, point = __version__.split(".")
+    return int(major), int(minor), int(point)
 
-        globals().update(InferenceSession=InferenceSession, TrainingSession=TrainingSession)
-        return globals()[name]
+
+def packageHash() -> str:
+    """A text that differs between packages: of the sources that were imported."""
+    from popart._impl.package_hash import package_hash
+
+    return package_hash()
+
+
+# Where names are that need the compiler or onnx, which are loaded when somebody asks for one.
+_LAZY = {
+    **dict.fromkeys(("InferenceSession",), "popart._impl.sessions.inference"),
+    **dict.fromkeys(("TrainingSession",), "popart._impl.sessions.training"),
+    **dict.fromkeys(("Builder",), "popart._impl.builder.builder"),
+    **dict.fromkeys(("_BuilderCore",), "popart._impl.builder.core"),
+    **dict.fromkeys((*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"),
+    **dict.fromkeys(("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"),
+    **dict.fromkeys(("GraphTransformer",), "popart._impl.graph_transformer"),
+    **dict.fromkeys(("NumericsReport",), "popart._impl.numerics_report"),
+}
+_MODULES = ("builder",)
+
+
+def __getattr__(name: str) -> Any:
+    """Sessions need the compiler, and builders onnx: both are loaded when somebody asks for one."""
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"popart.{name}")
+    if name in _LAZY:
+        globals()[name] = found = getattr(importlib.import_module(_LAZY[name]), name)
+        return found
     raise AttributeError(f"module 'popart' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_MODULES})

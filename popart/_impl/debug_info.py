@@ -119,6 +119,13 @@ class DebugInfo:
         return self._id
 
 
+def builder_id(context: DebugContext | str, values: dict[str, Any]) -> int:
+    """The id of a call of a builder; the call is recorded while contexts are."""
+    if not isinstance(context, DebugContext):
+        return record("popartbuilder", values, context) if is_recording() else next(_ids)
+    return record("popartbuilder", values, context.name, context.parent, context.location) or next(_ids)
+
+
 class ProfileValue:
     """A value of a context: text, number, list or dict."""
 

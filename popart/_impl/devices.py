@@ -1,13 +1,16 @@
-"""Devices: what a program is compiled for and runs on. All are emulated; "hardware" is as much as the host has."""
+"""Devices: what a program is compiled for and runs on. All are emulated; "hardware" is the system of this process."""
 
 from __future__ import annotations
 
 import itertools
+import random
+import time
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 from popart._impl.enums import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
-from popart._impl.exceptions import popart_exception
+from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
 
 _ids = itertools.count()
 _TILES = {"ipu1": 1216, "ipu2": 1472, "ipu21": 1472}
@@ -27,8 +30,24 @@ SYSTEMS = {
 }
 
 
+_held: weakref.WeakSet[DeviceInfo] = weakref.WeakSet()  # attached devices that are like hardware
+_selection = random.Random(0)  # Random selects the same devices in every process
+_RETRY_SECONDS = 1.0
+
+
+def system_ipus() -> int:
+    """IPUs of the system that this process emulates."""
+    from ipu_core import _native
+
+    return int(_native.system_ipus())
+
+
 class DeviceInfo:
-    """A device: its kind, its IPUs, and whether this program holds it. `with device:` detaches at the end."""
+    """A device: its kind, its IPUs, whether this program holds it, and which session is loaded on it.
+
+    `with device:` detaches at the end. A device like hardware has IPUs of the system, `driverIds`, which one device at a
+    time holds.
+    """
 
     def __init__(
         self,
@@ -40,12 +59,17 @@ class DeviceInfo:
         ipu_version: str,
         pattern: SyncPattern = SyncPattern.Full,
         id: int | None = None,
+        first_ipu: int = 0,
+        attach_timeout: int = 0,
     ) -> None:
         self._type, self._connection, self._pattern = type, connection, pattern
         self._ipus, self._tiles = ipus, tiles
         self._version, self._ipu_version = version, ipu_version
         self._id = next(_ids) if id is None else id
+        self._first_ipu, self._timeout = first_ipu, attach_timeout
         self._attached = False
+        self._loaded: weakref.ref[Any] | None = None
+        self.rng_state: list[int] | None = None  # of the random number generators of all IPUs; None: never set
 
     type = property(lambda self: self._type)
     connectionType = property(lambda self: self._connection)
@@ -57,23 +81,83 @@ class DeviceInfo:
     tilesPerIpu = property(lambda self: self._tiles)
     isAttached = property(lambda self: self._attached)
     numWorkerContexts = property(lambda self: _WORKERS)
-    driverIds = property(lambda self: [0] if self._type is DeviceType.OfflineIpu else [self._id])
     syncPattern = property(lambda self: self._pattern)
 
+    @property
+    def driverIds(self) -> list[int]:
+        """Numbers of the IPUs; [0] where programs are only compiled."""
+        if self._type is DeviceType.Ipu:
+            return list(range(self._first_ipu, self._first_ipu + self._ipus))
+        return [0] if self._type is DeviceType.OfflineIpu else [self._id]
+
     def attach(self) -> bool:
-        """Takes the device. Raises popart_exception for one that is only compiled for."""
+        """Takes the device; False: another one holds some of its IPUs. Raises popart_exception for one that is only
+        compiled for."""
         if self._type is DeviceType.OfflineIpu or self._connection is _NEVER:
             raise popart_exception(f"{self!r} cannot be attached: programs are only compiled for it")
+        if self._attached:
+            return True
+        if self._type is DeviceType.Ipu:
+            if self.is_in_use():
+                return False
+            _held.add(self)
         self._attached = True
         return True
 
+    def is_in_use(self) -> bool:
+        """Whether another device holds some of the IPUs."""
+        mine = set(self.driverIds)
+        return self._type is DeviceType.Ipu and any(other is not self and mine & set(other.driverIds) for other in _held)
+
     def tryAttachUntilTimeout(self) -> bool:
-        return self.attach()
+        """attach(), again each second until the timeout that was set when the device was acquired."""
+        end = time.monotonic() + self._timeout
+        while not self.attach():
+            rest = end - time.monotonic()
+            if rest <= 0:
+                return False
+            time.sleep(min(_RETRY_SECONDS, rest))
+        return True
 
     def detach(self) -> None:
+        """Gives the device back; what the loaded session has on it is lost. Raises popart_exception for one that is only
+        compiled for."""
         if self._type is DeviceType.OfflineIpu:
             raise popart_exception(f"{self!r} cannot be detached: programs are only compiled for it")
+        self.unload()
+        _held.discard(self)
         self._attached = False
+
+    # --- the session that is loaded
+    def is_loaded(self, session: Any) -> bool:
+        return self._loaded is not None and self._loaded() is session
+
+    def load(self, session: Any) -> bool:
+        """Makes `session` the loaded one, of which `unloaded()` is called when it is so no longer; True: it was not.
+
+        Raises:
+            popart_runtime_error: the device cannot be attached.
+        """
+        if self._type is DeviceType.OfflineIpu or self._connection is _NEVER:
+            raise popart_runtime_error(f"{self!r} runs no programs: they are only compiled for it")
+        if self.is_loaded(session) and self._attached:
+            return False
+        if not self._attached and self._connection is not _ON_DEMAND and self._type is DeviceType.Ipu:
+            raise popart_runtime_error(f"{self!r} is detached; attach() takes it again")
+        if not self.tryAttachUntilTimeout():
+            raise popart_runtime_error(
+                f"failed to attach to {self!r} within {self._timeout} s: another device holds its IPUs"
+            )
+        self.unload()
+        self._loaded = weakref.ref(session)
+        return True
+
+    def unload(self) -> None:
+        """No session is loaded afterwards."""
+        session = None if self._loaded is None else self._loaded()
+        self._loaded = None
+        if session is not None:
+            session.unloaded()
 
     def __enter__(self) -> DeviceInfo:
         return self
@@ -146,40 +230,54 @@ class DeviceManager:
         connectionType: Any = _ALWAYS,
         selectionCriterion: Any = DeviceSelectionCriterion["First"],
     ) -> DeviceInfo | None:
-        """A device like hardware with so many IPUs, attached if `connectionType` is Always. Raises popart_exception where
-        their number is no power of two."""
+        """A device like hardware with so many IPUs that no other device holds, attached if `connectionType` is Always.
+        None: there is none. Raises popart_exception where their number is no power of two."""
         if numIpus < 1 or numIpus & (numIpus - 1):
             raise popart_exception(f"{numIpus} IPUs cannot be acquired: the number must be a power of two")
-        device = self._hardware(numIpus, tilesPerIpu, pattern, connectionType)
+        found = self.enumerateDevices(pattern, numIpus, DeviceType.Ipu, connectionType, tilesPerIpu)
+        if connectionType is not _NEVER:
+            free = [device for device in found if not device.is_in_use()]
+            # A device that is attached later may wait for one that is in use now.
+            found = free if free or connectionType is _ALWAYS else found
+        if not found:
+            return None
+        is_random = selectionCriterion is DeviceSelectionCriterion["Random"]
+        device = _selection.choice(found) if is_random else found[0]
         if connectionType is _ALWAYS:
             device.attach()
         return device
 
     def acquireAvailableDevice(self, *arguments: Any, **named: Any) -> DeviceInfo:
-        """As tryAcquireAvailableDevice; connectionType Never raises popart_exception."""
+        """As tryAcquireAvailableDevice; where there is none, and for connectionType Never: popart_exception."""
         if named.get("connectionType") is _NEVER or _NEVER in arguments:
             raise popart_exception("connectionType Never acquires nothing: use createOfflineIPUDevice to compile")
         device = self.tryAcquireAvailableDevice(*arguments, **named)
-        assert device is not None
+        if device is None:
+            wanted = named.get("numIpus", arguments[0] if arguments else 1)
+            held = sum(len(other.driverIds) for other in _held)
+            raise popart_exception(
+                f"failed to acquire {wanted} IPU(s): the system has {system_ipus()}, of which other devices hold {held}"
+            )
         return device
 
     def tryAcquireDeviceById(
         self, id: int, pattern: SyncPattern = SyncPattern.Full, connectionType: Any = _ALWAYS
     ) -> DeviceInfo | None:
-        """The device that enumerateDevices shows with this id; None: there is none."""
-        if not 0 <= id < max(ipus for ipus, _ in SYSTEMS.values()):
-            return None
-        device = self._hardware(1, 0, pattern, connectionType, id)
-        if connectionType is _ALWAYS:
-            device.attach()
-        return device
+        """The device that enumerateDevices shows with this id; None: there is none, or another device holds its IPUs."""
+        device = self._by_id(id, pattern, connectionType)
+        if device is None or connectionType is not _ALWAYS:
+            return device
+        return device if device.attach() else None
 
     def acquireDeviceById(
         self, id: int, pattern: SyncPattern = SyncPattern.Full, connectionType: Any = _ALWAYS
     ) -> DeviceInfo:
+        """Raises poplar_exception for an unknown id, popart_exception where another device holds the IPUs."""
+        if self._by_id(id, pattern, connectionType) is None:
+            raise poplar_exception(f"there is no device {id}; enumerateDevices shows those that there are")
         device = self.tryAcquireDeviceById(id, pattern, connectionType)
         if device is None:
-            raise popart_exception(f"there is no device {id}")
+            raise popart_exception(f"failed to acquire device {id}: it is in use")
         return device
 
     def enumerateDevices(
@@ -190,12 +288,31 @@ class DeviceManager:
         connectionType: Any = _ALWAYS,
         tilesPerIPU: int = 0,
     ) -> list[DeviceInfo]:
-        """What could be acquired with so many IPUs; not attached."""
+        """Every device with so many IPUs, those in use too; not attached. Groups of IPUs are numbered by size: first all
+        single IPUs, then all pairs, and so on."""
+        if deviceType is DeviceType.IpuModel and numIpus >= 1:
+            return [self.createIpuModelDevice({"numIPUs": numIpus, "tilesPerIPU": tilesPerIPU or 4})]
+        if deviceType is DeviceType.Cpu and numIpus == 1:
+            return [self.createCpuDevice()]
         if deviceType is not DeviceType.Ipu or numIpus < 1 or numIpus & (numIpus - 1):
             return []
-        return [self._hardware(numIpus, tilesPerIPU, pattern, connectionType, id=0)]
+        total = system_ipus()
+        first_id = sum(total // size for size in _sizes_below(numIpus))
+        return [
+            self._hardware(numIpus, tilesPerIPU, pattern, connectionType, first_id + i, i * numIpus)
+            for i in range(total // numIpus)
+        ]
+
+    def _by_id(self, id: int, pattern: SyncPattern, connection: Any) -> DeviceInfo | None:
+        rest, size, total = id, 1, system_ipus()
+        while size <= total:
+            if 0 <= rest < total // size:
+                return self._hardware(size, 0, pattern, connection, id, rest * size)
+            rest, size = rest - total // size, 2 * size
+        return None
 
     def setOnDemandAttachTimeout(self, attachTimeout: int) -> None:
+        """Seconds for which devices that are acquired later try to attach."""
         DeviceManager._attach_timeout = attachTimeout
 
     @staticmethod
@@ -211,5 +328,15 @@ class DeviceManager:
         return DeviceInfo(DeviceType.OfflineIpu, _NEVER, ipus, tiles or _TILES[version], "<offline-ipu>", version, id=0)
 
     @staticmethod
-    def _hardware(ipus: int, tiles: int, pattern: SyncPattern, connection: Any, id: int | None = None) -> DeviceInfo:
-        return DeviceInfo(DeviceType.Ipu, connection, ipus, tiles or _TILES["ipu2"], "ipu2", "ipu2", pattern, id)
+    def _hardware(
+        ipus: int, tiles: int, pattern: SyncPattern, connection: Any, id: int, first_ipu: int
+    ) -> DeviceInfo:
+        tiles = tiles or _TILES["ipu2"]
+        timeout = DeviceManager._attach_timeout
+        return DeviceInfo(
+            DeviceType.Ipu, connection, ipus, tiles, "ipu2", "ipu2", pattern, id, first_ipu, attach_timeout=timeout
+        )
+
+
+def _sizes_below(count: int) -> list[int]:
+    return [1 << bit for bit in range(count.bit_length() - 1)]

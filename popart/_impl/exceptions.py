@@ -71,6 +71,35 @@ class poplar_unknown_runtime_error(poplar_system_runtime_error):
     """A failure of the system whose kind is not known."""
 
 
+_HOOKS = {
+    "popart_error": popart_exception,
+    "popart_internal_error": popart_internal_exception,
+    "popart_runtime_error": popart_runtime_error,
+    "poplar_error": poplar_exception,
+    "poplar_runtime_error": poplar_runtime_error,
+    "application_runtime_error": poplar_application_runtime_error,
+    "system_runtime_error": poplar_system_runtime_error,
+    "recoverable_runtime_error": poplar_recoverable_runtime_error,
+    "unrecoverable_runtime_error": poplar_unrecoverable_runtime_error,
+    "unknown_runtime_error": poplar_unknown_runtime_error,
+    "poplibs_error": poplibs_exception,
+}
+
+
+def throw_hooks() -> dict[str, Any]:
+    """Functions `_throw_...(message)` that raise one class each, for programs that test how they handle errors."""
+
+    def hook(name: str, kind: type[Exception]) -> Any:
+        def throw(message: str) -> None:
+            raise kind(message)
+
+        throw.__name__ = throw.__qualname__ = name
+        throw.__doc__ = f"Raises {kind.__name__} with this message."
+        return throw
+
+    return {f"_throw_{name}": hook(f"_throw_{name}", kind) for name, kind in _HOOKS.items()}
+
+
 class core_errors:
     """`with core_errors():` makes `popart_exception` of what the native side refuses."""
 

@@ -2,6 +2,7 @@
 #include "support/log.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -18,12 +19,13 @@ namespace {
 class LogTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "log_test.txt";
+    path_ = testing::TempDir() + "log_test_" + std::to_string(getpid()) + ".txt";
     std::remove(path_.c_str());
     set_log_destination(path_);
   }
   void TearDown() override {
     set_log_destination("stderr");
+    std::remove(path_.c_str());
     set_log_level(LogLevel::kWarn);
     set_max_repeat_logs(std::numeric_limits<uint64_t>::max());
   }

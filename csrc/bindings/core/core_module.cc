@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bindings/core/core_session.h"
+#include "bindings/core/executable_files.h"
 #include "bindings/core/interpreter_binding.h"
 #include "bindings/core/model_program_binding.h"
 #include "bindings/core/numpy_arrays.h"
@@ -26,6 +27,7 @@
 #include "support/error.h"
 #include "support/interruption.h"
 #include "support/owned_lock.h"
+#include "target/system.h"
 
 namespace ipu::bindings {
 namespace {
@@ -104,6 +106,11 @@ PYBIND11_MODULE(_native, m) {
                              })
       .def_property_readonly("ipus", [](CoreSession& s) { return s.session().executable().ipus_reserved; })
       .def_property_readonly("from_cache", [](CoreSession& s) { return s.session().executable().from_cache; })
+      .def_property_readonly("has_random", &CoreSession::has_random,
+                             "Whether a run draws random numbers that the session's seed decides about.")
+      .def(
+          "cycles", [](CoreSession& s) { return without_gil([&] { return s.session().cycles(); }); },
+          "Host time of the last run in cycles of the device's clock.")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "
@@ -118,8 +125,9 @@ PYBIND11_MODULE(_native, m) {
           "None for neither. A function of an input gives f(replica) -> array, or None at the end; one of an "
           "output takes f(array, replica), for every element, whatever the output's mode.")
       .def("run", &CoreSession::run, py::arg("inputs") = std::map<std::string, py::object>(),
-           py::arg("entry") = "main",
-           "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed.")
+           py::arg("entry") = "main", py::arg("outputs") = std::map<std::string, py::object>(),
+           "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed. "
+           "`outputs`: arrays of outputs that are filled in place and not given back.")
       .def(
           "set_job", &set_job, py::arg("first_replica"), py::arg("exchange"),
           "Before attaching, in each process of a job: the number of this one's first replica in the job, and "
@@ -153,12 +161,16 @@ PYBIND11_MODULE(_native, m) {
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
   bind_program(m);
+  bind_executable_files(m);
   bind_model_program(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
   m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"));
   m.def("model_text", [](const py::dict& model, const py::dict& program) {
     return ir::print(*program_of_records(model, program).module);
   });
+  m.def(
+      "system_ipus", [] { return target::attached_system().num_ipus; },
+      "IPUs of the system that is attached to this process.");
   m.def("importers", [](const std::string& domain) {
     py::list list;
     for (const ops::Importer* importer : ops::all_importers())

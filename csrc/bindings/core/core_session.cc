@@ -40,7 +40,7 @@ CoreSession::CoreSession(executable::Executable executable, const optimizers::Sp
   bound_.resize(program_.streams.size());
   if (optimizer == nullptr) return;
   const runtime::ServedStreams served = served_streams(program_, *optimizer);
-  if (served.seed >= 0) served_.insert(served.seed);
+  if (served.seed >= 0) has_random_ = served_.insert(served.seed).second;
   for (const auto& hyper : served.hypers) served_.insert(hyper.stream);
 }
 
@@ -115,7 +115,8 @@ void CoreSession::bind(const std::string& name, const py::object& value, bool wr
   bound_[s] = std::move(next);
 }
 
-py::dict CoreSession::run(const std::map<std::string, py::object>& inputs, const std::string& entry_name) {
+py::dict CoreSession::run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
+                          const std::map<std::string, py::object>& outputs_in_place) {
   const int entry = session_.find_entry(entry_name);
   for (const auto& [name, value] : inputs) require_input(name, entry, entry_name);
   struct Array {
@@ -137,6 +138,8 @@ py::dict CoreSession::run(const std::map<std::string, py::object>& inputs, const
                     fmt::format("input {} is missing: it takes {} of {}", stream.name,
                                 to_string(shape(s, count(entry, s))), to_string(stream.host_dtype)));
       arrays.push_back(input_array(s, entry, given->second));
+    } else if (const auto place = outputs_in_place.find(stream.name); place != outputs_in_place.end()) {
+      arrays.push_back(output_array(s, entry, place->second));
     } else {
       arrays.emplace_back(numpy_type(stream.host_dtype), shape(s, count(entry, s)));
       outputs[py::str(stream.name)] = arrays.back();
@@ -188,8 +191,21 @@ py::array CoreSession::input_array(size_t s, int entry, const py::object& value)
   return typed_array(what, value, stream.host_dtype);
 }
 
+py::array CoreSession::output_array(size_t s, int entry, const py::object& value) const {
+  const program::Stream& stream = program_.streams[s];
+  py::array array = input_array(s, entry, value);
+  if (array.ptr() != value.ptr() || !array.writeable())
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("output {} is filled in place: it takes a NumPy array that is C-contiguous and can "
+                    "be written",
+                    stream.name));
+  return array;
+}
+
 void CoreSession::keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const {
   const program::Stream& stream = program_.streams[s];
+  if (!outputs.contains(stream.name)) return;  // the caller's
   if (stream.is_input() || session_.elements(entry)[s].is_exact() || count(entry, s) == 1) return;
   const py::str name(stream.name);
   outputs[name] = py::object(outputs[name])[py::slice(0, filled, 1)];

@@ -54,7 +54,13 @@ class CoreSession {
   // For all runs to come.
   void bind(const std::string& name, const py::object& value, bool wrap);
 
-  py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name);
+  // `outputs`: arrays that are filled in place, by name; arrays of the others are made.
+  py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
+               const std::map<std::string, py::object>& outputs = {});
+
+  // Whether a run draws random numbers: only then does it depend on the seed.
+  bool has_random() const { return has_random_; }
+  const executable::Executable& executable() const { return session_.executable(); }
 
  private:
   struct Bound {  // for all runs
@@ -87,10 +93,14 @@ class CoreSession {
 
   const program::Variable& variable(const std::string& name) const;
 
+  // The caller's array of an output, as it is. Error(kTypeMismatch) when the run cannot fill it.
+  py::array output_array(size_t s, int entry, const py::object& value) const;
+
   void require_input(const std::string& name, int entry, const std::string& entry_name) const;
 
   std::shared_ptr<PythonFailure> failure_ = std::make_shared<PythonFailure>();
   std::set<int> served_;  // streams that the session binds itself
+  bool has_random_ = false;
   Session session_;
   const program::Program& program_;
   std::vector<Bound> bound_;  // by stream

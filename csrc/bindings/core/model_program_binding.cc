@@ -2,11 +2,15 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bindings/core/core_session.h"
+#include "bindings/core/executable_files.h"
 #include "bindings/core/optimizer_values.h"
 #include "bindings/core/python_values.h"
 #include "bindings/core/records_binding.h"
 #include "frontends/popart/model_program.h"
+#include "ir/seed_stream.h"
 #include "ir/text/text.h"
 #include "python/interpreter_lock.h"
 #include "python/without_lock.h"
@@ -150,6 +154,18 @@ std::unique_ptr<CoreSession> compile(const ModelProgram& program, const std::str
   return compiled([&] { return program.module(); }, options, cache, run, &step.optimizer);
 }
 
+// The session of a program that was compiled before; the caller knows that the file is of this program.
+std::unique_ptr<CoreSession> load(const ModelProgram& program, const executable::Container& file, bool model,
+                                  bool check_floating_point) {
+  executable::Executable found = without_gil([&] { return executable_of(file); });
+  auto session = std::make_unique<CoreSession>(std::move(found), &program.settings().step.optimizer);
+  runtime::RunSettings run;
+  run.device.ipu_model = model;
+  run.check_floating_point = check_floating_point;
+  session->session().configure(run);
+  return session;
+}
+
 }  // namespace
 
 void bind_model_program(py::module_& m) {
@@ -158,9 +174,18 @@ void bind_model_program(py::module_& m) {
       .def("tensors", &tensors, "name -> (dtype, shape, kind)")
       .def_property_readonly("inputs", &ModelProgram::inputs)
       .def_property_readonly("ipus", &ModelProgram::ipus)
+      .def_property_readonly(
+          "has_random",
+          [](const ModelProgram& p) {
+            const auto module = p.module();
+            return std::any_of(module->streams().begin(), module->streams().end(),
+                               [](const ir::Stream& stream) { return stream.name == ir::kSeedStream; });
+          },
+          "Whether a run draws random numbers, those of stochastic rounding too.")
       .def("text", [](const ModelProgram& p) { return ir::print(*p.module()); })
       .def("compile", &compile, py::arg("cache_folder") = "", py::arg("key") = "", py::arg("model") = false,
-           py::arg("check_floating_point") = false);
+           py::arg("check_floating_point") = false)
+      .def("load", &load, py::arg("file"), py::arg("model") = false, py::arg("check_floating_point") = false);
 }
 
 }  // namespace ipu::bindings

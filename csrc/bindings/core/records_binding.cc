@@ -135,8 +135,7 @@ records::ModelRecord model_record_of(const py::dict& data) {
   if (data.contains("source")) model.source = read<std::string>(data["source"], "'source'", "a string");
   if (data.contains("dialect")) {
     model.dialect = read<std::string>(data["dialect"], "'dialect'", "a string");
-    if (model.dialect != "onnx" && model.dialect != "popart")
-      wrong_data("'dialect'", "'onnx' or 'popart'");
+    if (model.dialect != "onnx" && model.dialect != "popart") wrong_data("'dialect'", "'onnx' or 'popart'");
   }
   if (data.contains("versions"))
     model.versions =

@@ -117,8 +117,19 @@ void StepEmitter::overlap(ir::Builder& builder, ir::ExchangeStrategy exchange) {
   builder.settings.exchange = exchange;
 }
 
-void build_step(const ForwardGraph& forward, const StepOptions& options) {
-  StepEmitter(forward, options).build();
+std::vector<const ir::Value*> StepEmitter::differentiated() const {
+  std::vector<const ir::Value*> values;
+  if (gradient_.graph == nullptr) return values;
+  values.push_back(loss_);
+  for (const auto& [value, gradient] : gradient_.gradients)
+    if (value != loss_) values.push_back(value);
+  return values;
+}
+
+std::vector<const ir::Value*> build_step(const ForwardGraph& forward, const StepOptions& options) {
+  StepEmitter emitter(forward, options);
+  emitter.build();
+  return emitter.differentiated();
 }
 
 }  // namespace ipu::frontends

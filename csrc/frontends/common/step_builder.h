@@ -107,7 +107,8 @@ using ir::kSeedStream;
 // forward graph and the gradient graph are called from it. Pipelined with more than one IPU: main holds a
 // `pipeline` op. Throws Error: kNoLoss, kGradientAccumulationTooSmall, kDeviceIterationsTooSmall,
 // kOutputPeriod, kNotDifferentiable, kOption.
-void build_step(const ForwardGraph& forward, const StepOptions& options);
+// Returns the values of the forward graph that have a gradient in the program; the loss is one of them.
+std::vector<const ir::Value*> build_step(const ForwardGraph& forward, const StepOptions& options);
 
 // In `settings.outline` of a loss whose gradient forward itself takes: it is not what is trained on.
 inline constexpr char kInnerLoss[] = "inner_loss";

@@ -25,6 +25,7 @@ class StepEmitter {
  public:
   StepEmitter(const ForwardGraph& forward, const StepOptions& options);
   void build();
+  std::vector<const ir::Value*> differentiated() const;
 
  private:
   using Value = ir::Value;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "frontends/popart/annotations.h"
 #include "frontends/records/import.h"
@@ -111,7 +112,11 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     anchors.add_to(step, imported, settings_.loss);
   }
   describe(imported.forward, imported.values, imported.constants);
-  build_step(imported.forward, step);
+  const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
+  const std::unordered_set<const ir::Value*> with_gradient(differentiated.begin(), differentiated.end());
+  for (const auto& [name, value] : imported.values)
+    if (with_gradient.contains(value))
+      tensors_[std::string(kGradient) + name] = {value->type(), Tensor::Kind::kGradient};
   for (const ir::Variable& variable : imported.module->variables())
     if (variable.role == "optimizer_state") tensors_[variable.name] = {variable.type, Tensor::Kind::kState};
   for (const ir::Stream& stream : imported.module->streams())

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/op_kind.h"
@@ -28,6 +30,26 @@ std::vector<int> arguments_of(const Op& op, const GradientRow& row) {
   return all;
 }
 
+// Where the tensors of a callee stand at the op that runs it, by id; the first place where one has several.
+using Places = std::unordered_map<std::string_view, int>;
+
+Places places(const std::vector<Tensor*>& tensors) {
+  Places places;
+  for (size_t i = 0; i < tensors.size(); ++i) places.emplace(tensors[i]->id(), static_cast<int>(i));
+  return places;
+}
+
+Places places(const std::vector<Tensor*>& tensors, const std::map<int, int>& numbers) {
+  Places places;
+  for (const auto& [i, number] : numbers) places.emplace(tensors.at(static_cast<size_t>(i))->id(), number);
+  return places;
+}
+
+int place_of(const Places& places, std::string_view id) {  // -1: nowhere
+  const auto found = places.find(id);
+  return found == places.end() ? -1 : found->second;
+}
+
 }  // namespace
 
 void refuse_writes(const Graph& graph) {
@@ -43,7 +65,8 @@ void refuse_writes(const Graph& graph) {
 
 GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
                                    bool available, Stitch stitch) {
-  find_active(required);
+  const std::vector<Op*> order = forward_.schedule();
+  find_active(order, required);
   Program& program = forward_.program();
   std::string id = forward_.id() + "_bwd";
   for (int k = 0; program.find_graph(id) != nullptr; ++k) id = fmt::format("{}_bwd_{}", forward_.id(), k);
@@ -58,7 +81,6 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
       provided_.emplace(tensor, &input);
       info.inputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
     }
-    const std::vector<Op*> order = forward_.schedule();
     for (auto op = order.rbegin(); op != order.rend(); ++op) differentiate(**op);
     for (Tensor* tensor : required) {
       Tensor* gradient = gradient_of(*tensor);
@@ -71,7 +93,7 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
       graph_->outputs.push_back(gradient);
       info.outputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
     }
-    finish_inputs(info, provided, stitch);
+    finish_inputs(info, order, stitch);
   } catch (const Error&) {
     program.erase_graph(*graph_);
     throw;
@@ -80,9 +102,9 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
 }
 
 // Tensors that depend on `required` by ways that gradients go.
-void GradGraphMaker::find_active(const std::vector<Tensor*>& required) {
+void GradGraphMaker::find_active(const std::vector<Op*>& order, const std::vector<Tensor*>& required) {
   active_.insert(required.begin(), required.end());
-  for (Op* op : forward_.schedule()) {
+  for (const Op* op : order) {
     const bool depends = std::any_of(op->inputs().begin(), op->inputs().end(),
                                      [&](const auto& entry) { return is_active(entry.second); });
     if (!depends || (op->kind().differentiable == Differentiable::kNo && !is_call(*op) && !is_branch(*op)))
@@ -100,7 +122,7 @@ Op& GradGraphMaker::create(const OpKind& kind, Attributes attributes, const Op& 
 
 void GradGraphMaker::add_contribution(Tensor& forward, Tensor& gradient, const Op& from) {
   contributions_[&forward].push_back(&gradient);
-  first_contributor_.emplace(&forward, const_cast<Op*>(&from));
+  first_contributor_.emplace(&forward, &from);
 }
 
 Tensor* GradGraphMaker::gradient_of(Tensor& forward) {
@@ -254,23 +276,20 @@ void GradGraphMaker::differentiate_call(Op& op) {
   Program& program = forward_.program();
   Op& call = create(kind_of("CallGrad"), {}, op);
   call.callees = std::vector<Graph*>{&program.graph(info->second.graph_id)};
-  const auto index_in = [](const std::vector<Tensor*>& list, const std::string& id) {
-    const auto found = std::find_if(list.begin(), list.end(), [&](const Tensor* t) { return t->id() == id; });
-    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
-  };
+  const Places outputs = places(callee.outputs), inputs = places(callee.inputs);
   for (size_t i = 0; i < info->second.inputs.size(); ++i) {
     const ExpectedConnection& expected = info->second.inputs[i];
-    const int output = index_in(callee.outputs, expected.forward_id);
+    const int output = place_of(outputs, expected.forward_id);
     if (expected.type == ConnectionType::kFwdGrad) {
       call.connect_input(static_cast<int>(i), upstream_or_zeros(op, output));
       continue;
     }
-    const int input = index_in(callee.inputs, expected.forward_id);
+    const int input = place_of(inputs, expected.forward_id);
     call.connect_input(static_cast<int>(i),
                        forward_value(input >= 0 ? *op.input(input) : *op.output(output)));
   }
   for (size_t i = 0; i < info->second.outputs.size(); ++i) {
-    Tensor& argument = *op.input(index_in(callee.inputs, info->second.outputs[i].forward_id));
+    Tensor& argument = *op.input(place_of(inputs, info->second.outputs[i].forward_id));
     Tensor& result = call.create_output(static_cast<int>(i),
                                         graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
     result.info = argument.info;
@@ -295,16 +314,12 @@ void GradGraphMaker::differentiate_branch(Op& op) {
   int next_input = 1, next_output = 0;
   for (size_t b = 0; b < 2; ++b) {
     const Graph& branch = *op.callees[b];
-    const auto place = [](const std::vector<Tensor*>& list, const std::map<int, int>& places,
-                          const std::string& id) {
-      for (const auto& [i, at] : places)
-        if (list.at(static_cast<size_t>(i))->id() == id) return at;
-      return -1;
-    };
+    const Places outputs = places(branch.outputs, op.callee_outputs.at(b)),
+                 inputs = places(branch.inputs, op.callee_inputs.at(b));
     for (size_t i = 0; i < infos[b]->inputs.size(); ++i) {
       const ExpectedConnection& expected = infos[b]->inputs[i];
-      const int output = place(branch.outputs, op.callee_outputs.at(b), expected.forward_id);
-      const int input = place(branch.inputs, op.callee_inputs.at(b), expected.forward_id);
+      const int output = place_of(outputs, expected.forward_id);
+      const int input = place_of(inputs, expected.forward_id);
       Tensor& value = expected.type == ConnectionType::kFwdGrad ? upstream_or_zeros(op, output)
                       : input >= 0                              ? forward_value(*op.input(input))
                                                                 : forward_value(*op.output(output));
@@ -312,8 +327,7 @@ void GradGraphMaker::differentiate_branch(Op& op) {
       gradient.callee_inputs[b][static_cast<int>(i)] = next_input++;
     }
     for (size_t i = 0; i < infos[b]->outputs.size(); ++i) {
-      Tensor& argument =
-          *op.input(place(branch.inputs, op.callee_inputs.at(b), infos[b]->outputs[i].forward_id));
+      Tensor& argument = *op.input(place_of(inputs, infos[b]->outputs[i].forward_id));
       Tensor& result = gradient.create_output(
           next_output, graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
       result.info = argument.info;

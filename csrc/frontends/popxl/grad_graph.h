@@ -24,7 +24,7 @@ class GradGraphMaker {
                      bool available, Stitch stitch);
 
  private:
-  void find_active(const std::vector<Tensor*>& required);
+  void find_active(const std::vector<Op*>& order, const std::vector<Tensor*>& required);
   bool is_active(const Tensor* tensor) const { return tensor != nullptr && active_.contains(tensor); }
   Tensor* gradient_of(Tensor& forward);  // nullptr: none arises
   Tensor& forward_value(Tensor& forward);
@@ -37,9 +37,9 @@ class GradGraphMaker {
   Tensor& zeros_like(const Tensor& forward, const Op& op);
   Tensor& upstream_or_zeros(Op& op, int output);
   Op& create(const OpKind& kind, Attributes attributes, const Op& forward);
-  void finish_inputs(GradGraphInfo& info, const std::vector<Tensor*>& provided, Stitch stitch);
+  void finish_inputs(GradGraphInfo& info, const std::vector<Op*>& order, Stitch stitch);
   bool recomputes(Stitch stitch) const;
-  void recompute(bool keep_outputs);
+  void recompute(const std::vector<Op*>& order, bool keep_outputs);
   Tensor& made_again(Tensor& forward, std::map<const Tensor*, Tensor*>& made);
   void copy_op(const Op& op, std::map<const Tensor*, Tensor*>& made);
   void append_outputs(const std::vector<Tensor*>& values);
@@ -49,7 +49,7 @@ class GradGraphMaker {
   Graph* graph_ = nullptr;
   std::set<const Tensor*> active_;
   std::map<const Tensor*, std::vector<Tensor*>> contributions_;
-  std::map<const Tensor*, Op*> first_contributor_;
+  std::map<const Tensor*, const Op*> first_contributor_;
   std::map<const Tensor*, Tensor*> provided_, gradients_;
   std::map<std::string, std::pair<Tensor*, Tensor*>> values_;  // forward id → forward tensor, its stand-in
 };

@@ -35,8 +35,7 @@ bool GradGraphMaker::recomputes(Stitch stitch) const {
   }
 }
 
-void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Tensor*>& provided, Stitch stitch) {
-  (void)provided;
+void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Op*>& order, Stitch stitch) {
   const TensorSet outputs = set_of(graph_->outputs);
   for (auto at = values_.begin(); at != values_.end();) {  // a stand-in that nobody reads in the end
     if (at->second.second->uses().empty() && !outputs.contains(at->second.second)) {
@@ -46,7 +45,7 @@ void GradGraphMaker::finish_inputs(GradGraphInfo& info, const std::vector<Tensor
       ++at;
     }
   }
-  if (recomputes(stitch)) recompute(stitch != Stitch::kRecomputeAllNonInputs);
+  if (recomputes(stitch)) recompute(order, stitch != Stitch::kRecomputeAllNonInputs);
   std::vector<Tensor*> missing;
   const TensorSet forward_inputs = set_of(forward_.inputs), forward_outputs = set_of(forward_.outputs);
   for (const auto& [id, value] : values_) {
@@ -71,7 +70,7 @@ void GradGraphMaker::append_outputs(const std::vector<Tensor*>& values) {
 
 // Values that are no input (nor, with keep_outputs, an output) of the forward graph are made here, by copies of the
 // ops that make them there: one walk for all of them.
-void GradGraphMaker::recompute(bool keep_outputs) {
+void GradGraphMaker::recompute(const std::vector<Op*>& order, bool keep_outputs) {
   const TensorSet inputs = set_of(forward_.inputs), outputs = set_of(forward_.outputs);
   const auto is_given = [&](const Tensor* tensor) {
     return inputs.contains(tensor) || (keep_outputs && outputs.contains(tensor));
@@ -95,7 +94,7 @@ void GradGraphMaker::recompute(bool keep_outputs) {
   }
   std::map<const Tensor*, Tensor*> made;
   if (!needed.empty())
-    for (Op* op : forward_.schedule())
+    for (const Op* op : order)
       if (needed.contains(op)) copy_op(*op, made);
   for (const auto& [id, value] : wanted) {
     Tensor& again = made_again(*value.first, made);
@@ -118,13 +117,7 @@ Tensor& GradGraphMaker::made_again(Tensor& forward, std::map<const Tensor*, Tens
 }
 
 void GradGraphMaker::copy_op(const Op& op, std::map<const Tensor*, Tensor*>& made) {
-  Op& copy = create(op.kind(), op.attributes, op);
-  copy.identifier = op.identifier;
-  copy.callees = op.callees;
-  copy.callee_inputs = op.callee_inputs;
-  copy.callee_outputs = op.callee_outputs;
-  copy.transfers = op.transfers;
-  if (op.forward != nullptr) copy.forward = std::make_unique<ForwardOp>(*op.forward);
+  Op& copy = graph_->clone_op(op);
   for (const auto& [i, input] : op.inputs()) copy.connect_input(i, made_again(*input, made));
   for (const auto& [i, output] : op.outputs()) {
     Tensor& again = copy.create_output(i, graph_->unique_id(output->name()));

@@ -91,8 +91,7 @@ std::map<int, TensorInfo> infer(const Op& op) {
           fmt::format("{}{} '{}' {}", inputs.empty() ? "" : ", ", i, tensor->id(), to_string(tensor->info));
     Error named(error.code(),
                 fmt::format("{}\n  op: {} {} in {}, inputs: {}", error.text(), op.id(), op.kind().type,
-                            op.graph().is_main() ? "the main graph" : op.graph().id(),
-                            inputs.empty() ? "none" : inputs));
+                            described(op.graph()), inputs.empty() ? "none" : inputs));
     throw named.at(ir::user_line(op.settings.location));
   }
 }

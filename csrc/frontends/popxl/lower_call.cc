@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "frontends/popxl/op_kind.h"
-#include "ir/effects.h"
-#include "ir/structure.h"
+#include "ops/update/overwritten.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -65,13 +64,7 @@ Value* LowerCall::factor(int i, std::string_view attribute, DType dtype) {
   return has(i) ? cast(input(i), dtype) : scalar(dtype, attributes_.real(attribute));
 }
 
-void LowerCall::overwrite(int i, Value* value) {
-  Value* target = input(i);
-  ir::Op* write = builder_.create(ir::kind::kWrite, {target, value}, {}, {});
-  Value* seen = build("nop", {target}, {{std::string(ir::kInPlace), int64_t{0}}});
-  seen->producer()->after.push_back(write);
-  set_output(0, seen);
-}
+void LowerCall::overwrite(int i, Value* value) { set_output(0, ops::overwritten(builder_, input(i), value)); }
 
 void LowerCall::refuse(const std::string& what) const { throw Error(ErrorCode::kTypeMismatch, what); }
 

@@ -12,7 +12,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,7 +44,6 @@ class ModuleMaker {
   };
 
   void check_calls(const Graph& graph, std::vector<const Graph*>& path);
-  void mark_by_reference();
   static bool is_entry_context(ExecutionContext context);
   static ExecutionContext entry_of(const Op& op);
 
@@ -73,12 +71,11 @@ class ModuleMaker {
   // Result values by own output index.
   std::map<int, ir::Value*> add_transfer(ir::Builder& builder, const OpKind& kind,
                                          const Attributes& attributes,
-                                         const std::map<int, ir::Value*>& inputs, const TensorInfo* entry);
+                                         const std::map<int, ir::Value*>& inputs);
 
   const Program& program_;
   std::unique_ptr<ir::Module> module_;
   std::map<std::pair<const Graph*, Role>, ir::Graph*> graphs_;
-  std::set<const Tensor*> by_reference_;  // inputs that some call site wants back
   std::map<const Tensor*, ir::Variable*> variables_;
   std::map<int, std::string> remote_buffers_;
   std::map<const Tensor*, std::string> streams_;

@@ -5,14 +5,18 @@
 
 #include "frontends/popxl/module_maker.h"
 #include "frontends/popxl/op_kind.h"
-#include "ir/effects.h"
 #include "ir/structure.h"
+#include "ops/update/overwritten.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
 namespace {
 
 [[noreturn]] void invalid(std::string text) { throw Error(ErrorCode::kInvalidIr, std::move(text)); }
+
+bool is_load(const std::string& type) {
+  return type == "HostLoad" || type == "RemoteLoad" || type == "RemoteLoadInplace";
+}
 
 std::vector<int64_t> marks(const Op& op, int first_operand) {
   std::vector<int64_t> operands;
@@ -59,8 +63,7 @@ bool ModuleMaker::add_structural(Scope& scope, const Op& op) {
     std::map<int, ir::Value*> inputs;
     for (const auto& [i, tensor] : op.inputs())
       if (!(i == 0 && (type == "HostLoad" || type == "RemoteLoad"))) inputs[i] = value_of(scope, *tensor);
-    const TensorInfo* info = op.output(0) == nullptr ? nullptr : &op.output(0)->info;
-    for (const auto& [i, value] : add_transfer(scope.builder, op.kind(), op.attributes, inputs, info))
+    for (const auto& [i, value] : add_transfer(scope.builder, op.kind(), op.attributes, inputs))
       if (op.output(i) != nullptr) scope.values[op.output(i)] = value;
   }
   return true;
@@ -68,8 +71,7 @@ bool ModuleMaker::add_structural(Scope& scope, const Op& op) {
 
 std::map<int, ir::Value*> ModuleMaker::add_transfer(ir::Builder& builder, const OpKind& kind,
                                                     const Attributes& attributes,
-                                                    const std::map<int, ir::Value*>& inputs,
-                                                    const TensorInfo* entry) {
+                                                    const std::map<int, ir::Value*>& inputs) {
   const auto& type = kind.type;
   if (type == "HostLoad" || type == "HostStore") {
     const Tensor& stream = program_.main().tensor(attributes.text("stream"));
@@ -104,13 +106,9 @@ std::map<int, ir::Value*> ModuleMaker::add_transfer(ir::Builder& builder, const 
   }
   const ir::Type loaded =
       device_type(program_.remote_buffers.at(id).info, fmt::format("remote buffer {}", id));
-  (void)entry;
   ir::Value* value = builder.create(ir::kind::kRemoteLoad, operands, more, {&loaded, 1})->result();
   if (type == "RemoteLoad") return {{0, value}};
-  ir::Op* write = builder.create(ir::kind::kWrite, {inputs.at(0), value}, {}, {});
-  ir::Value* seen = ops::build(builder, "nop", {inputs.at(0)}, {{std::string(ir::kInPlace), int64_t{0}}});
-  seen->producer()->after.push_back(write);
-  return {{0, seen}};
+  return {{0, ops::overwritten(builder, inputs.at(0), value)}};
 }
 
 void ModuleMaker::add_call(Scope& scope, const Op& op) {
@@ -213,14 +211,11 @@ void ModuleMaker::add_exchange(Scope& scope, const Op& op) {
   inner.settings = scope.builder.settings;
   inner.location = scope.builder.location;
   std::vector<ir::Value*> operands;
-  std::vector<int64_t> modified;
   std::vector<const Tensor*> results;
   for (const Transfer& transfer : op.transfers) {
     std::map<int, ir::Value*> inputs;
     for (const auto& [own, i] : transfer.inputs) {
-      const bool is_unread =
-          own == 0 && (transfer.kind->type == "HostLoad" || transfer.kind->type == "RemoteLoad");
-      if (is_unread) continue;
+      if (own == 0 && is_load(transfer.kind->type)) continue;  // what a load replaces is not read
       ir::Value* value = input_of(scope, op, i);
       ir::Value* input = graph->add_input(value->type());
       operands.push_back(value);
@@ -229,8 +224,7 @@ void ModuleMaker::add_exchange(Scope& scope, const Op& op) {
     if (transfer.kind->type == "RemoteCodeLoad") continue;
     // An overwritten tensor takes the value outside: an exchange holds transfers alone.
     const OpKind& kind = transfer.kind->type == "RemoteLoadInplace" ? kind_of("RemoteLoad") : *transfer.kind;
-    if (&kind != transfer.kind) inputs.erase(0);
-    for (const auto& [own, value] : add_transfer(inner, kind, transfer.attributes, inputs, nullptr)) {
+    for (const auto& [own, value] : add_transfer(inner, kind, transfer.attributes, inputs)) {
       graph->append_output(value);
       results.push_back(op.output(transfer.outputs.at(own)));
     }
@@ -245,10 +239,7 @@ void ModuleMaker::add_exchange(Scope& scope, const Op& op) {
     if (transfer.kind->type != "RemoteLoadInplace") continue;
     const Tensor* output = op.output(transfer.outputs.at(0));
     ir::Value* target = input_of(scope, op, transfer.inputs.at(0));
-    ir::Op* write = scope.builder.create(ir::kind::kWrite, {target, scope.values.at(output)}, {}, {});
-    ir::Value* seen = ops::build(scope.builder, "nop", {target}, {{std::string(ir::kInPlace), int64_t{0}}});
-    seen->producer()->after.push_back(write);
-    scope.values[output] = seen;
+    scope.values[output] = ops::overwritten(scope.builder, target, scope.values.at(output));
   }
 }
 

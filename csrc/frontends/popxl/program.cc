@@ -15,10 +15,6 @@ namespace {
 
 [[noreturn]] void invalid(std::string text) { throw Error(ErrorCode::kInvalidIr, std::move(text)); }
 
-std::string described(const Graph& graph) {
-  return graph.is_main() ? "the main graph" : fmt::format("graph '{}'", graph.id());
-}
-
 std::string described(const Op& op) { return fmt::format("op {} ({})", op.id(), op.kind().type); }
 
 }  // namespace
@@ -28,6 +24,10 @@ std::string to_string(const TensorInfo& info) {
   for (size_t i = 0; i < info.shape.size(); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ",", info.shape[i]);
   return text + ")";
+}
+
+std::string described(const Graph& graph) {
+  return graph.is_main() ? "the main graph" : fmt::format("graph '{}'", graph.id());
 }
 
 std::string_view Tensor::name() const {
@@ -176,6 +176,17 @@ Op& Graph::create_op(const OpKind& kind, OperatorIdentifier identifier, Attribut
   ops_.emplace_hint(ops_.end(), op.id_, &op);
   program_->op_by_id_.emplace(op.id_, &op);
   return op;
+}
+
+Op& Graph::clone_op(const Op& op) {
+  Op& copy = create_op(op.kind(), op.identifier, op.attributes, op.settings);
+  copy.callees = op.callees;
+  copy.callee_inputs = op.callee_inputs;
+  copy.callee_outputs = op.callee_outputs;
+  copy.modified = op.modified;
+  copy.transfers = op.transfers;
+  if (op.forward != nullptr) copy.forward = std::make_unique<const ForwardOp>(*op.forward);
+  return copy;
 }
 
 void Graph::erase_op(Op& op) {

@@ -234,6 +234,8 @@ class Graph {
 
   Op& create_op(const OpKind& kind, OperatorIdentifier identifier, Attributes attributes,
                 OpSettings settings);
+  // An op like `op`, of any graph, without its inputs, outputs and edges.
+  Op& clone_op(const Op& op);
   void erase_op(Op& op);  // with its edges; inputs and outputs are disconnected, the tensors stay
   const std::map<int64_t, Op*>& ops() const { return ops_; }  // by id
   Op& op(int64_t id) const;                                   // Error(kInvalidIr)
@@ -267,6 +269,8 @@ class Graph {
   std::list<std::unique_ptr<Tensor>> owned_tensors_;
   std::list<std::unique_ptr<Op>> owned_ops_;
 };
+
+std::string described(const Graph& graph);  // "the main graph", "graph 'g'"
 
 struct RemoteBufferInfo {
   TensorInfo info;

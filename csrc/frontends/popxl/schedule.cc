@@ -123,8 +123,7 @@ class Scheduler {
     throw Error(
         ErrorCode::kInvalidIr,
         fmt::format("ops in a circle: in {}, {} ops wait for each other by operands and ordering edges: {}{}",
-                    graph_.is_main() ? "the main graph" : fmt::format("graph '{}'", graph_.id()), count,
-                    names, count > 5 ? ", ..." : ""));
+                    described(graph_), count, names, count > 5 ? ", ..." : ""));
   }
 
   const Graph& graph_;

@@ -15,10 +15,6 @@ namespace {
 
 [[noreturn]] void invalid(std::string text) { throw Error(ErrorCode::kInvalidIr, std::move(text)); }
 
-std::string named(const Graph& graph) {
-  return graph.is_main() ? "the main graph" : fmt::format("graph '{}'", graph.id());
-}
-
 }  // namespace
 
 std::unique_ptr<ir::Module> to_module(const Program& program) { return ModuleMaker(program).make(); }
@@ -29,7 +25,6 @@ ModuleMaker::ModuleMaker(const Program& program)
 std::unique_ptr<ir::Module> ModuleMaker::make() {
   std::vector<const Graph*> path;
   check_calls(program_.main(), path);
-  mark_by_reference();
   if (program_.replicas != 1) module_->attributes.set("replicas", program_.replicas);
   if (program_.processes != 1) module_->attributes.set("processes", program_.processes);
   std::map<ExecutionContext, OpList> by_context;
@@ -69,7 +64,7 @@ void ModuleMaker::check_calls(const Graph& root, std::vector<const Graph*>& path
       steps.push_back({callee, callee->callees()});
     } else if (found->second == State::kOpen) {
       invalid(fmt::format("graph calls itself: {} is called by what it calls; recursion is not possible",
-                          named(*callee)));
+                          described(*callee)));
     }
   }
   // Called graphs come first in `path`, so that making them in this order never goes deep.
@@ -78,13 +73,6 @@ void ModuleMaker::check_calls(const Graph& root, std::vector<const Graph*>& path
       if (!op->callees.empty())
         for (Graph* callee : op->callees)
           graph_for(*callee, op->kind().type == "Loop" ? Role::kLoopBody : Role::kCalled);
-}
-
-void ModuleMaker::mark_by_reference() {
-  for (const auto& [key, target] : graphs_) {
-    (void)target;
-    for (const Tensor* tensor : key.first->by_reference) by_reference_.insert(tensor);
-  }
 }
 
 bool ModuleMaker::is_entry_context(ExecutionContext context) {
@@ -211,14 +199,14 @@ ir::Value* ModuleMaker::value_of(Scope& scope, const Tensor& tensor) {
     return scope.values[&tensor] = scope.builder.read_variable(variable);
   }
   invalid(fmt::format("tensor without a value: '{}' of {} is read, and no op makes it", tensor.id(),
-                      named(scope.graph)));
+                      described(scope.graph)));
 }
 
 ir::Value* ModuleMaker::input_of(Scope& scope, const Op& op, int i) {
   const Tensor* tensor = op.input(i);
   if (tensor == nullptr)
     invalid(fmt::format("input not connected: {} {} of {} needs input {}", op.kind().type, op.id(),
-                        named(scope.graph), i));
+                        described(scope.graph), i));
   return value_of(scope, *tensor);
 }
 

@@ -1,9 +1,7 @@
 // The IR of a program, in the authored form: what a session compiles. The program stays as it is.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
 
 #include "frontends/popxl/program.h"
 #include "ir/module.h"

@@ -40,10 +40,11 @@ void open_body(const GraphRecord& record, const std::vector<ir::Type>& inputs, c
   for (const std::string& name : names_read_outside(record)) {
     Known* found = outside.find(name);
     if (found == nullptr)
-      throw Error(ErrorCode::kTypeMismatch,
-                  fmt::format("unknown operand: graph '{}' in {} reads '{}', which neither it nor a graph around "
-                              "it has given before.",
-                              quotation(record.name), quotation(source), quotation(name)));
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("unknown operand: graph '{}' in {} reads '{}', which neither it nor a graph around "
+                      "it has given before.",
+                      quotation(record.name), quotation(source), quotation(name)));
     Known known = *found;
     known.value = nullptr;
     if (found->constant == nullptr || found->is_variable) {
@@ -55,12 +56,14 @@ void open_body(const GraphRecord& record, const std::vector<ir::Type>& inputs, c
   }
 }
 
-void close_body(const GraphRecord& record, ValueTable& values, ir::Builder& builder, ops::ImportedBody& body) {
+void close_body(const GraphRecord& record, ValueTable& values, ir::Builder& builder,
+                ops::ImportedBody& body) {
   for (const std::string& name : record.outputs) {
     Known* known = values.find(name);
     if (known == nullptr)
-      throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in graph '{}' is called '{}'.",
-                                                        quotation(record.name), quotation(name)));
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("unknown output: nothing in graph '{}' is called '{}'.", quotation(record.name),
+                              quotation(name)));
     if (known->is_missing)
       throw Error(ErrorCode::kUnsupportedOps,
                   fmt::format("output '{}' of graph '{}' follows from an operator that cannot be imported",

@@ -26,7 +26,7 @@ ir::Builder inside(NodeImportCall& call, ir::Graph* graph) {
 void check_result_count(NodeImportCall& call, size_t given) {
   if (static_cast<size_t>(call.result_count()) != given)
     wrong_graph(fmt::format("wrong number of outputs: {} has {}, and its graph gives {}", call.described(),
-                         call.result_count(), given));
+                            call.result_count(), given));
 }
 
 // --- If
@@ -35,17 +35,19 @@ void import_if(NodeImportCall& call) {
   ir::Value* condition = call.operand(0);
   if (condition->type().dtype != DType::kBool || condition->type().elements() != 1)
     wrong_graph(fmt::format("dtype mismatch: the condition of {} is {}; it is one boolean", call.described(),
-                         to_string(condition->type())));
+                            to_string(condition->type())));
   const ImportedBody branches[] = {call.body("then_branch", {}), call.body("else_branch", {})};
   const auto &then = branches[0].graph->outputs(), &otherwise = branches[1].graph->outputs();
   if (then.size() != otherwise.size())
-    wrong_graph(fmt::format("branches of different lengths: then_branch of {} gives {} values, else_branch {}",
-                         call.described(), then.size(), otherwise.size()));
+    wrong_graph(
+        fmt::format("branches of different lengths: then_branch of {} gives {} values, else_branch {}",
+                    call.described(), then.size(), otherwise.size()));
   for (size_t i = 0; i < then.size(); ++i)
     if (then[i]->type() != otherwise[i]->type())
-      wrong_graph(fmt::format("branches of different types: output {} of {} is {} in then_branch and {} in "
-                           "else_branch",
-                           i, call.described(), to_string(then[i]->type()), to_string(otherwise[i]->type())));
+      wrong_graph(
+          fmt::format("branches of different types: output {} of {} is {} in then_branch and {} in "
+                      "else_branch",
+                      i, call.described(), to_string(then[i]->type()), to_string(otherwise[i]->type())));
   check_result_count(call, then.size());
   // Both take what either reads.
   GraphValues operands = branches[0].captured;
@@ -89,13 +91,16 @@ void import_call(NodeImportCall& call) {
 class Repetition {
  public:
   Repetition(NodeImportCall& call, const ImportedBody& body, int64_t trip)
-      : call_(call), body_(body), trip_(trip), graph_(call.builder().module()->add_graph(body.graph->name() + ".loop")) {}
+      : call_(call),
+        body_(body),
+        trip_(trip),
+        graph_(call.builder().module()->add_graph(body.graph->name() + ".loop")) {}
 
   // `carried`: values before the loop; the last outputs of the body are entries of tensors that are put together.
   // `arguments` gives the declared inputs of the body from the index, the carried values and the stay-ins.
   template <typename Arguments>
-  GraphValues run(const GraphValues& carried, const GraphValues& stay, size_t first_output, const std::vector<bool>& backwards,
-             bool may_stop, const Arguments& arguments) {
+  GraphValues run(const GraphValues& carried, const GraphValues& stay, size_t first_output,
+                  const std::vector<bool>& backwards, bool may_stop, const Arguments& arguments) {
     const auto& outputs = body_.graph->outputs();
     GraphValues starts = carried, inputs, held, stays, handed;
     for (size_t i = first_output + carried.size(); i < outputs.size(); ++i) {
@@ -111,7 +116,8 @@ class Repetition {
     for (size_t i = 0; i < body_.captured.size(); ++i) {
       ir::Value* input = graph_->add_input(body_.captured[i]->type(), body_.captured[i]->name());
       // Each round draws numbers of its own.
-      given.push_back(static_cast<int>(i) == body_.seed ? build(builder, "random_seed", {input, index}) : input);
+      given.push_back(static_cast<int>(i) == body_.seed ? build(builder, "random_seed", {input, index})
+                                                        : input);
     }
     const GraphValues made = builder.call(body_.graph, given);
     if (may_stop) graph_->append_output(scalar(builder, made[0]));
@@ -126,9 +132,8 @@ class Repetition {
     operands.insert(operands.end(), body_.captured.begin(), body_.captured.end());
     std::vector<ir::Type> types;
     for (const ir::Value* value : starts) types.push_back(value->type());
-    Attributes attributes{{"body", Symbol{graph_->name()}},
-                          {"trip", trip_},
-                          {"carried", static_cast<int64_t>(starts.size())}};
+    Attributes attributes{
+        {"body", Symbol{graph_->name()}}, {"trip", trip_}, {"carried", static_cast<int64_t>(starts.size())}};
     if (may_stop) attributes.set("while", true);
     const ir::Op* loop = call_.builder().create(ir::kind::kLoop, operands, std::move(attributes), types);
     GraphValues results;
@@ -138,7 +143,8 @@ class Repetition {
 
   // i32[1]: the round, counted from the end where `backwards`.
   ir::Value* place(ir::Builder& builder, ir::Value* index, bool backwards) const {
-    if (backwards) index = build(builder, "sub", {builder.scalar(DType::kI32, static_cast<double>(trip_ - 1)), index});
+    if (backwards)
+      index = build(builder, "sub", {builder.scalar(DType::kI32, static_cast<double>(trip_ - 1)), index});
     return build(builder, "reshape", {index}, {{"shape", Shape{1}}});
   }
 
@@ -165,16 +171,18 @@ void set_loop_result(NodeImportCall& call, int i, ir::Value* value) {
   call.set_result(i, stops ? call.op("detach", {value}) : value);
 }
 
-void check_carried(NodeImportCall& call, const ImportedBody& body, const GraphValues& carried, size_t first_output) {
+void check_carried(NodeImportCall& call, const ImportedBody& body, const GraphValues& carried,
+                   size_t first_output) {
   const auto& outputs = body.graph->outputs();
   if (outputs.size() < first_output + carried.size())
-    wrong_graph(fmt::format("wrong number of outputs: the body of {} gives {} values and must give at least {}",
-                         call.described(), outputs.size(), first_output + carried.size()));
+    wrong_graph(
+        fmt::format("wrong number of outputs: the body of {} gives {} values and must give at least {}",
+                    call.described(), outputs.size(), first_output + carried.size()));
   for (size_t i = 0; i < carried.size(); ++i)
     if (outputs[first_output + i]->type() != carried[i]->type())
-      wrong_graph(fmt::format("loop body changes a type: value {} of {} is {} before the loop and {} after a round",
-                           i, call.described(), to_string(carried[i]->type()),
-                           to_string(outputs[first_output + i]->type())));
+      wrong_graph(fmt::format(
+          "loop body changes a type: value {} of {} is {} before the loop and {} after a round", i,
+          call.described(), to_string(carried[i]->type()), to_string(outputs[first_output + i]->type())));
   check_result_count(call, outputs.size() - first_output);
 }
 
@@ -189,11 +197,12 @@ bool never_stops(const ImportedBody& body) {
 
 void import_loop(NodeImportCall& call) {
   if (!call.has_operand(0))
-    call.unsupported("no trip count; it must be given, as the number of rounds is fixed when a program is compiled");
+    call.unsupported(
+        "no trip count; it must be given, as the number of rounds is fixed when a program is compiled");
   const std::vector<int64_t> count = call.operand_integers(0, "trip count");
   if (count.size() != 1 || count[0] < 0)
     wrong_graph(fmt::format("value out of range: the trip count of {} is {}; it is one number, not negative",
-                         call.described(), to_string(count)));
+                            call.described(), to_string(count)));
   GraphValues carried;
   std::vector<ir::Type> types{{DType::kI32, {}}, {DType::kBool, {}}};
   for (int i = 2; i < call.operand_count(); ++i) {
@@ -215,13 +224,14 @@ void import_loop(NodeImportCall& call) {
   GraphValues results = carried;
   Repetition loop(call, body, count[0]);
   if (count[0] > 0 && !never_enters) {
-    results = loop.run(carried, {}, 1, std::vector<bool>(entries, false), !never_stops(body),
-                       [&](ir::Builder& builder, ir::Value* index, const GraphValues& inputs, const GraphValues&) {
-                         // A round that runs was let in.
-                         GraphValues given{index, builder.scalar(DType::kBool, 1.0)};
-                         given.insert(given.end(), inputs.begin(), inputs.begin() + std::ssize(carried));
-                         return given;
-                       });
+    results =
+        loop.run(carried, {}, 1, std::vector<bool>(entries, false), !never_stops(body),
+                 [&](ir::Builder& builder, ir::Value* index, const GraphValues& inputs, const GraphValues&) {
+                   // A round that runs was let in.
+                   GraphValues given{index, builder.scalar(DType::kBool, 1.0)};
+                   given.insert(given.end(), inputs.begin(), inputs.begin() + std::ssize(carried));
+                   return given;
+                 });
   }
   for (size_t i = 0; i < carried.size() + entries; ++i) {
     const bool is_entry = i >= carried.size();
@@ -235,9 +245,8 @@ void import_loop(NodeImportCall& call) {
     } else if (enters != nullptr) {
       value = call.op("where", {enters, value, carried[i]});
     }
-    set_loop_result(call, static_cast<int>(i), value == nullptr || is_entry || value != carried[i]
-                                                   ? value
-                                                   : call.op("nop", {value}));
+    set_loop_result(call, static_cast<int>(i),
+                    value == nullptr || is_entry || value != carried[i] ? value : call.op("nop", {value}));
   }
 }
 
@@ -247,7 +256,7 @@ std::vector<int64_t> listed(NodeImportCall& call, const char* name, size_t count
   if (list.empty()) list.assign(count, 0);
   if (list.size() != count)
     wrong_graph(fmt::format("attribute mismatch: {} of {} is {}; it has {} entries", name, call.described(),
-                         to_string(list), count));
+                            to_string(list), count));
   return list;
 }
 
@@ -264,7 +273,7 @@ void import_scan(NodeImportCall& call) {
   const int64_t count = call.operand_count(), scanned = call.integer("num_scan_inputs");
   if (scanned < 1 || scanned > count)
     wrong_graph(fmt::format("value out of range: num_scan_inputs of {} is {}, and it has {} operands",
-                         call.described(), scanned, count));
+                            call.described(), scanned, count));
   const auto inputs = static_cast<size_t>(scanned), states = static_cast<size_t>(count - scanned);
   const std::vector<int64_t> axes = listed(call, "scan_input_axes", inputs),
                              directions = listed(call, "scan_input_directions", inputs);
@@ -280,7 +289,7 @@ void import_scan(NodeImportCall& call) {
     const Shape& shape = stay.back()->type().shape;
     if (shape[0] != stay[0]->type().shape[0])
       wrong_graph(fmt::format("shape mismatch: {} scans {} and {} entries", call.described(),
-                           stay[0]->type().shape[0], shape[0]));
+                              stay[0]->type().shape[0], shape[0]));
     types.push_back({x->type().dtype, Shape(shape.begin() + 1, shape.end())});
   }
   const int64_t trip = stay[0]->type().shape[0];
@@ -296,15 +305,17 @@ void import_scan(NodeImportCall& call) {
       [&](ir::Builder& builder, ir::Value* index, const GraphValues& values, const GraphValues& stays) {
         GraphValues given(values.begin(), values.begin() + std::ssize(carried));
         for (size_t i = 0; i < inputs; ++i) {
-          ir::Value* entry = build(builder, "index_select",
-                                   {stays[i], loop.place(builder, index, directions[i] != 0)}, {{"dim", int64_t{0}}});
+          ir::Value* entry =
+              build(builder, "index_select", {stays[i], loop.place(builder, index, directions[i] != 0)},
+                    {{"dim", int64_t{0}}});
           given.push_back(build(builder, "reshape", {entry}, {{"shape", types[states + i].shape}}));
         }
         return given;
       });
   for (size_t i = 0; i < results.size(); ++i) {
     ir::Value* value = results[i];
-    if (i >= states) value = moved(call, value, 0, node_dim(call, to[i - states], value->type().shape.size()));
+    if (i >= states)
+      value = moved(call, value, 0, node_dim(call, to[i - states], value->type().shape.size()));
     set_loop_result(call, static_cast<int>(i), value);
   }
 }

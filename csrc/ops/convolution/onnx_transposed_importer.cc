@@ -24,8 +24,12 @@ struct Geometry {
 // Sizes follow from the padding, or the padding from sizes that are stated.
 Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight) {
   const size_t rank = x.size() - 2;
-  Geometry g{list_of(call, "strides", rank, 1), list_of(call, "dilations", rank, 1), {}, {},
-             list_of(call, "output_padding", rank, 0), {}};
+  Geometry g{list_of(call, "strides", rank, 1),
+             list_of(call, "dilations", rank, 1),
+             {},
+             {},
+             list_of(call, "output_padding", rank, 0),
+             {}};
   const std::vector<int64_t> pads = list_of(call, "pads", 2 * rank, 0);
   g.low.assign(pads.begin(), pads.begin() + std::ssize(g.strides));
   g.high.assign(pads.begin() + std::ssize(g.strides), pads.end());
@@ -84,8 +88,8 @@ void import_conv_transpose(NodeImportCall& call) {
     shape.push_back(g.sizes[d]);
     reached.push_back(g.sizes[d] - behind[d + 2]);
   }
-  const Attributes attributes{{"strides", g.strides},         {"padding_low", g.low}, {"padding_high", g.high},
-                              {"dilations", g.dilations},     {"groups", groups},     {"input_shape", reached}};
+  const Attributes attributes{{"strides", g.strides},     {"padding_low", g.low}, {"padding_high", g.high},
+                              {"dilations", g.dilations}, {"groups", groups},     {"input_shape", reached}};
   ir::Value* y = rank == 3 ? transposed_volume_convolution(call, x, weight, attributes)
                            : call.op("conv_input_gradient", {x, weight}, attributes);
   if (reached != shape)

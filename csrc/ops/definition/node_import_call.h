@@ -17,8 +17,8 @@ namespace ipu::ops {
 // then one for each of `captured`.
 struct ImportedBody {
   ir::Graph* graph = nullptr;
-  std::vector<ir::Value*> captured;   // what it reads of the graphs around it
-  int seed = -1;                      // which of `captured` random numbers come from; -1: it draws none
+  std::vector<ir::Value*> captured;    // what it reads of the graphs around it
+  int seed = -1;                       // which of `captured` random numbers come from; -1: it draws none
   std::vector<ConstantPtr> constants;  // by output: what the model says it is; nullptr: known when it runs
 };
 

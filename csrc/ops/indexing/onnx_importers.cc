@@ -38,9 +38,10 @@ void import_scatter(NodeImportCall& call) {
   ir::Value *x = call.operand(0), *index = call.operand(1), *updates = call.operand(2);
   const int64_t axis = axis_of(call, "axis", 0, x->type().shape.size());
   if (index->type().shape != updates->type().shape)
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("shape mismatch: {} has indices {} and updates {}; they are equal.", call.described(),
-                            to_string(index->type().shape), to_string(updates->type().shape)));
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("shape mismatch: {} has indices {} and updates {}; they are equal.", call.described(),
+                    to_string(index->type().shape), to_string(updates->type().shape)));
   index = index_from_front(call, index, x->type().shape[axis]);
   call.set_result(0, call.op("scatter", {x, index, updates}, {{"dim", axis}}));
 }
@@ -51,10 +52,11 @@ void import_one_hot(NodeImportCall& call) {
   ir::Value *index = call.cast(call.operand(0), DType::kI32), *values = call.operand(2);
   const std::vector<int64_t> depth = call.operand_integers(1, "depth");
   if (depth.size() != 1 || depth[0] < 1 || values->type().shape != Shape{2})
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("shape mismatch: {} has depth {} and values {}; depth is one positive number, and "
-                            "there are two values.",
-                            call.described(), to_string(depth), to_string(values->type().shape)));
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("shape mismatch: {} has depth {} and values {}; depth is one positive number, and "
+                    "there are two values.",
+                    call.described(), to_string(depth), to_string(values->type().shape)));
   Shape shape = index->type().shape, row(shape.size() + 1, 1);
   const int64_t axis = axis_of(call, "axis", -1, shape.size() + 1);
   const auto number = [&](double value) { return call.builder().scalar(DType::kI32, value); };
@@ -64,8 +66,8 @@ void import_one_hot(NodeImportCall& call) {
   }
   shape.insert(shape.begin() + axis, 1);
   row[axis] = depth[0];
-  ir::Value* places = call.op("iota", {},
-                              {{"shape", row}, {"dim", axis}, {"dtype", DType::kI32}, {"start", 0.0}, {"step", 1.0}});
+  ir::Value* places = call.op(
+      "iota", {}, {{"shape", row}, {"dim", axis}, {"dtype", DType::kI32}, {"start", 0.0}, {"step", 1.0}});
   const auto value = [&](int64_t i) { return reshaped(call, sliced(call, values, 0, i, 1), {}); };
   call.set_result(
       0, call.op("where", {call.op("equal", {reshaped(call, index, shape), places}), value(1), value(0)}));

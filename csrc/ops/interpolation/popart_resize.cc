@@ -35,8 +35,8 @@ float source(const How& how, const Line& line, int64_t i) {
 }
 
 int64_t rounded(const How& how, const Line& line, int64_t i) {
-  const bool repeats = how.places == "half_pixel" && line.scale == std::floor(line.scale) &&
-                       how.rounding.starts_with("round");
+  const bool repeats =
+      how.places == "half_pixel" && line.scale == std::floor(line.scale) && how.rounding.starts_with("round");
   if (repeats) return static_cast<int64_t>(std::floor(static_cast<float>(i) / line.scale));
   const float x = source(how, line, i);
   if (how.rounding == "floor" || how.rounding == "pytorch") return static_cast<int64_t>(std::floor(x));
@@ -88,8 +88,8 @@ ir::Value* weighted(NodeImportCall& call, ir::Value* x, int64_t dim, const How& 
     ir::Builder& builder = call.builder();
     ir::Value* places = builder.constant(ir::make_constant(DType::kI32, {line.out}, index.data()));
     ir::Value* factor = builder.constant(ir::make_constant(DType::kF32, column, weight.data()));
-    ir::Value* part = call.op("mul", {call.op("index_select", {x, places}, {{"dim", dim}}),
-                                      call.cast(factor, x->type().dtype)});
+    ir::Value* part = call.op(
+        "mul", {call.op("index_select", {x, places}, {{"dim", dim}}), call.cast(factor, x->type().dtype)});
     sum = sum == nullptr ? part : call.op("add", {sum, part});
   }
   return sum;
@@ -122,7 +122,8 @@ bool has_elements(NodeImportCall& call, int i) {
   if (!call.has_operand(i)) return false;
   const ConstantPtr stated = call.constant(i);
   if (stated == nullptr)
-    call.unsupported(fmt::format("operand {} that is computed when the program runs; it must be constant", i));
+    call.unsupported(
+        fmt::format("operand {} that is computed when the program runs; it must be constant", i));
   return !stated->bytes.empty();
 }
 
@@ -143,7 +144,8 @@ void resize_to(NodeImportCall& call, const How& how, int scales_operand, int siz
   std::vector<float> scales;
   std::vector<int64_t> sizes;
   if (has_scales) {
-    for (const double scale : reals_of(*call.constant(scales_operand))) scales.push_back(static_cast<float>(scale));
+    for (const double scale : reals_of(*call.constant(scales_operand)))
+      scales.push_back(static_cast<float>(scale));
     check_count(call, "scales", scales.size(), shape.size());
     for (size_t d = 0; d < shape.size(); ++d)
       sizes.push_back(static_cast<int64_t>(std::floor(static_cast<float>(shape[d]) * scales[d])));
@@ -161,7 +163,8 @@ void resize_to(NodeImportCall& call, const How& how, int scales_operand, int siz
 
 void import_popart_resize(NodeImportCall& call) {
   const bool is_10 = call.version() < 11;
-  const How how{call.text("mode", "nearest"), call.text("nearest_mode", is_10 ? "pytorch" : "round_prefer_floor"),
+  const How how{call.text("mode", "nearest"),
+                call.text("nearest_mode", is_10 ? "pytorch" : "round_prefer_floor"),
                 call.text("coordinate_transformation_mode", "half_pixel")};
   check_word(call, "mode", how.mode, {"nearest", "linear", "cubic"});
   check_word(call, "nearest_mode", how.rounding,
@@ -210,7 +213,8 @@ const OpRegistration resize_nearest =
           int64_t& size = y.shape[dimension(c, "dim", y.shape.size())];
           const auto& places = c.attributes.integers("places");
           const auto& back = c.attributes.integers("gradient_places");
-          if (places.size() != back.size()) attribute_error("places and gradient_places have different lengths");
+          if (places.size() != back.size())
+            attribute_error("places and gradient_places have different lengths");
           for (const auto* list : {&places, &back})
             for (const int64_t place : *list)
               if (place < 0 || place >= size) attribute_error(fmt::format("no place {} of {}", place, size));
@@ -231,7 +235,9 @@ const OpRegistration resize_nearest =
         .from_onnx("Upsample", {9, 11}, import_upsample)
         .from_onnx("Resize", {10, 10}, import_resize_of_10)
         .samples({{{f32({2, 4})},
-                   {{"dim", int64_t{1}}, {"places", Shape{0, 0, 1, 2, 3, 3}}, {"gradient_places", Shape{0, 0, 1, 2, 3, 3}}}},
+                   {{"dim", int64_t{1}},
+                    {"places", Shape{0, 0, 1, 2, 3, 3}},
+                    {"gradient_places", Shape{0, 0, 1, 2, 3, 3}}}},
                   {{i32({3})}, {{"dim", int64_t{0}}, {"places", Shape{2}}, {"gradient_places", Shape{2}}}}});
 
 }  // namespace

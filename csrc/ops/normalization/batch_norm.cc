@@ -134,9 +134,10 @@ bool uses_batch(NodeImportCall& call) {
 void import_onnx_batch_norm(NodeImportCall& call) {
   const Shape& shape = call.operand(0)->type().shape;
   if (call.is_popart() && shape.size() < 3)
-    throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which must have at least three "
-                                                      "dimensions.",
-                                                      call.described(), to_string(shape)));
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which must have at least three "
+                            "dimensions.",
+                            call.described(), to_string(shape)));
   if (shape.size() < 2)
     throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which has no channels.",
                                                       call.described(), to_string(shape)));
@@ -146,10 +147,10 @@ void import_onnx_batch_norm(NodeImportCall& call) {
   const double eps = call.real("epsilon", 1e-5), momentum = call.real("momentum", 0.9);
   for (int i = 1; i <= 4; ++i)
     if (call.operand(i)->type().shape != channels)
-      throw Error(
-          ErrorCode::kTypeMismatch,
-          fmt::format("shape mismatch: operand {} of {} is {}; it must be {}, as x is {}.", i, call.described(),
-                      to_string(call.operand(i)->type().shape), to_string(channels), to_string(shape)));
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("shape mismatch: operand {} of {} is {}; it must be {}, as x is {}.", i,
+                              call.described(), to_string(call.operand(i)->type().shape), to_string(channels),
+                              to_string(shape)));
   std::vector<ir::Value*> x;  // x, scale, bias, mean, variance
   for (int i = 0; i < 5; ++i) x.push_back(call.operand(i));
   if (by_element) {

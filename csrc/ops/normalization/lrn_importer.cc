@@ -13,10 +13,11 @@ void import_lrn(NodeImportCall& call) {
   const Shape shape = x->type().shape;
   const int64_t size = call.integer("size");
   if (shape.size() < 3 || size < 1)
-    throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("shape mismatch: {} of {} with size {}; x has a batch dimension, channels and more, "
-                            "and the size is positive.",
-                            call.described(), to_string(shape), size));
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("shape mismatch: {} of {} with size {}; x has a batch dimension, channels and more, "
+                    "and the size is positive.",
+                    call.described(), to_string(shape), size));
   const DType dtype = x->type().dtype;
   const auto number = [&](double value) { return call.builder().scalar(dtype, value); };
   const int64_t rest = element_count(Shape(shape.begin() + 2, shape.end()));
@@ -27,8 +28,9 @@ void import_lrn(NodeImportCall& call) {
                              {"padding_low", Shape{(size - 1) / 2, 0}},
                              {"padding_high", Shape{size / 2, 0}},
                              {"count_include_pad", true}});
-  ir::Value* base = call.op("add", {call.op("mul", {reshaped(call, mean, shape), number(call.real("alpha", 1e-4))}),
-                                    number(call.real("bias", 1.0))});
+  ir::Value* base =
+      call.op("add", {call.op("mul", {reshaped(call, mean, shape), number(call.real("alpha", 1e-4))}),
+                      number(call.real("bias", 1.0))});
   call.set_result(0, call.op("div", {x, call.op("pow", {base, number(call.real("beta", 0.75))})}));
 }
 

@@ -65,7 +65,8 @@ Cell cell_of(const std::vector<int64_t>& gates) {
 
 // One name for each function of the cell; none: the usual ones.
 std::vector<std::string> activations_of(NodeImportCall& call, Cell cell, int64_t directions) {
-  const std::vector<std::string> usual = cell == Cell::kLstm  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+  const std::vector<std::string> usual = cell == Cell::kLstm
+                                             ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
                                          : cell == Cell::kGru ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                                               : std::vector<std::string>{"Tanh"};
   std::vector<std::string> names;
@@ -110,7 +111,8 @@ void import_node_layers(NodeImportCall& call, const std::vector<int64_t>& gates,
   const bool batch_first = call.integer("layout", 0) != 0;
   Stepwise how{cell_of(gates), activations_of(call, cell_of(gates), directions), false, nullptr};
   how.linear_before_reset = how.cell != Cell::kGru || call.integer("linear_before_reset", 0) != 0;
-  if (call.has_operand(NodeIn::kLengths)) how.lengths = call.cast(call.operand(NodeIn::kLengths), DType::kI32);
+  if (call.has_operand(NodeIn::kLengths))
+    how.lengths = call.cast(call.operand(NodeIn::kLengths), DType::kI32);
   const bool is_stepwise =
       how.lengths != nullptr || !how.linear_before_reset || !is_usual(how.cell, how.activations);
   if (is_stepwise && (batch_first || direction != "forward"))

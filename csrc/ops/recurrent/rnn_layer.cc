@@ -119,7 +119,7 @@ const OpRegistration rnn_layer =
         .reference(rnn_reference)
         .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 6.0); })
         .from_aten({"rnn_tanh.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("tanh")); })
-        .from_onnx("RNN", {6}, [](NodeImportCall& call) { import_node_layers(call, {0}, make_rnn("tanh")); })
+        .from_onnx("RNN", {7}, [](NodeImportCall& call) { import_node_layers(call, {0}, make_rnn("tanh")); })
         .from_aten({"rnn_relu.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("relu")); })
         .samples({{{f32({3, 2, 4}), f32({4, 4})}, {}},
                   {{f32({4, 3, 5}), f32({5, 5}), f32({3, 5})}, {{"reverse", true}}},

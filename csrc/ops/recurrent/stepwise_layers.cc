@@ -38,7 +38,8 @@ class Steps {
       ir::Value* row = next;
       if (how_.lengths != nullptr) {
         // Behind its end a sequence keeps its state and gives zeros.
-        ir::Value* runs = call_.op("greater", {how_.lengths, call_.builder().scalar(DType::kI32, static_cast<double>(t))});
+        ir::Value* runs =
+            call_.op("greater", {how_.lengths, call_.builder().scalar(DType::kI32, static_cast<double>(t))});
         runs = reshaped(call_, runs, {shape[1], 1});
         row = call_.op("where", {runs, next, call_.builder().scalar(state.dtype, 0.0)});
         next = call_.op("where", {runs, next, h});
@@ -54,7 +55,9 @@ class Steps {
  private:
   ir::Value* add(ir::Value* a, ir::Value* b) { return call_.op("add", {a, b}); }
   ir::Value* mul(ir::Value* a, ir::Value* b) { return call_.op("mul", {a, b}); }
-  ir::Value* gate(ir::Value* sums, int64_t number) { return sliced(call_, sums, 1, number * hidden_, hidden_); }
+  ir::Value* gate(ir::Value* sums, int64_t number) {
+    return sliced(call_, sums, 1, number * hidden_, hidden_);
+  }
 
   ir::Value* activated(size_t number, ir::Value* x) {
     const std::string& name = how_.activations[number];
@@ -67,13 +70,15 @@ class Steps {
   }
 
   ir::Value* product(ir::Value* h) {
-    return layer_.recurrent_bias == nullptr ? call_.op("linear", {h, layer_.recurrent_weight})
-                                            : call_.op("linear", {h, layer_.recurrent_weight, layer_.recurrent_bias});
+    return layer_.recurrent_bias == nullptr
+               ? call_.op("linear", {h, layer_.recurrent_weight})
+               : call_.op("linear", {h, layer_.recurrent_weight, layer_.recurrent_bias});
   }
 
   ir::Value* cell(ir::Value* part, ir::Value* h, ir::Value* c) {
     sum_ = add(part, product(h));
-    return add(mul(activated(0, gate(sum_, 2)), c), mul(activated(0, gate(sum_, 0)), activated(1, gate(sum_, 3))));
+    return add(mul(activated(0, gate(sum_, 2)), c),
+               mul(activated(0, gate(sum_, 0)), activated(1, gate(sum_, 3))));
   }
 
   ir::Value* gru(ir::Value* part, ir::Value* h) {
@@ -88,7 +93,8 @@ class Steps {
       ir::Value* kept = mul(reset, h);
       last = layer_.recurrent_bias == nullptr
                  ? call_.op("linear", {kept, weight})
-                 : call_.op("linear", {kept, weight, sliced(call_, layer_.recurrent_bias, 0, 2 * hidden_, hidden_)});
+                 : call_.op("linear",
+                            {kept, weight, sliced(call_, layer_.recurrent_bias, 0, 2 * hidden_, hidden_)});
     }
     ir::Value* made = activated(1, add(gate(part, 2), last));
     return add(made, mul(update, call_.op("sub", {h, made})));
@@ -103,7 +109,8 @@ class Steps {
 
 }  // namespace
 
-RecurrentState stepwise_layer(NodeImportCall& call, ir::Value* x, const RecurrentLayer& layer, const Stepwise& how) {
+RecurrentState stepwise_layer(NodeImportCall& call, ir::Value* x, const RecurrentLayer& layer,
+                              const Stepwise& how) {
   return Steps(call, layer, how).run(x);
 }
 

@@ -21,7 +21,8 @@ struct Stepwise {
 
 // `layer` has weights with the gates in ONNX's order: input, output, forget, cell; update, reset, hidden. It is
 // neither reversed nor batch first.
-RecurrentState stepwise_layer(NodeImportCall& call, ir::Value* x, const RecurrentLayer& layer, const Stepwise& how);
+RecurrentState stepwise_layer(NodeImportCall& call, ir::Value* x, const RecurrentLayer& layer,
+                              const Stepwise& how);
 
 // Names of activations that PopART knows.
 bool is_known_activation(const std::string& name);

@@ -11,7 +11,8 @@ void import_cum_sum(NodeImportCall& call) {
   const Shape& shape = x->type().shape;
   const std::vector<int64_t> axes = call.operand_integers(1, "axis");
   if (axes.size() != 1)
-    throw Error(ErrorCode::kTypeMismatch, "shape mismatch: the axis of " + call.described() + " is one number.");
+    throw Error(ErrorCode::kTypeMismatch,
+                "shape mismatch: the axis of " + call.described() + " is one number.");
   const int64_t axis = node_dim(call, axes[0], shape.size());
   const bool reverse = call.integer("reverse", 0) == 1;
   if (call.integer("exclusive", 0) == 1 && shape[axis] > 0) {

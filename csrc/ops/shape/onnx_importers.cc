@@ -160,8 +160,8 @@ Blocks read_blocks(NodeImportCall& call) {
   const int64_t size = call.integer("blocksize");
   if (shape.size() != 4 || size < 1)
     throw Error(ErrorCode::kTypeMismatch,
-                fmt::format("shape mismatch: {} of {} with blocksize {}; x has four dimensions.", call.described(),
-                            to_string(shape), size));
+                fmt::format("shape mismatch: {} of {} with blocksize {}; x has four dimensions.",
+                            call.described(), to_string(shape), size));
   return {x, shape[0], shape[1], shape[2], shape[3], size};
 }
 

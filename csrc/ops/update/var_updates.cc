@@ -5,6 +5,7 @@
 #include "ir/structure.h"
 #include "ops/definition/family.h"
 #include "ops/definition/rule_support.h"
+#include "ops/update/overwritten.h"
 
 namespace ipu::ops {
 namespace {
@@ -37,12 +38,7 @@ struct Update {
     return build(builder, "add", {t(), value}, {{std::string(ir::kInPlace), int64_t{0}}});
   }
   // The memory of t takes a value; x and f may lie in it as well, so they are read before.
-  Value* replaced(Value* value) const {
-    ir::Op* write = builder.create(ir::kind::kWrite, {t(), value}, {}, {});
-    Value* seen = build(builder, "nop", {t()}, {{std::string(ir::kInPlace), int64_t{0}}});
-    seen->producer()->after.push_back(write);
-    return seen;
-  }
+  Value* replaced(Value* value) const { return overwritten(builder, t(), value); }
 };
 
 enum Operands : uint8_t { kNone, kX, kF, kXAndF };

@@ -7,23 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from popart._impl.exceptions import popart_exception
+from popart._impl.facade.ids import OperatorIdentifier
 from popart._impl.operators.operator import Operator
 
 if TYPE_CHECKING:
     import onnx
 
 _MIN_OPSET, _MAX_OPSET = 6, 11
-
-
-class OperatorIdentifier(NamedTuple):
-    """One version of an operator. Ordered and hashable by value."""
-
-    domain: str
-    type: str
-    version: int
-
-    def __str__(self) -> str:
-        return f"{self.domain}.{self.type}:{self.version}"
 
 
 class Input(NamedTuple):
@@ -77,12 +67,13 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
     >>> OperatorIdentifier("ai.onnx", "Add", 7) in getSupportedOperations(False)
     True
     """
-    return sorted(
+    public = [
         OperatorIdentifier(row.domain, row.type, version)
         for row in operators().values()
         for version in row.versions
         if (includeInternal or not row.internal) and row.how != "none"
-    ) + (_internal() if includeInternal else [])
+    ]
+    return sorted(public + (_internal() if includeInternal else []))
 
 
 def _internal() -> list[OperatorIdentifier]:
@@ -111,7 +102,9 @@ def getSupportedOperationsDefinition(includeInternal: bool) -> dict[OperatorIden
     """What each version of each operator that sessions run takes and gives: element types and attributes."""
     definitions = {}
     for identifier in getSupportedOperations(includeInternal):
-        row = operators().get((identifier.domain, identifier.type), Operator(*identifier[:2], (), "ir"))
+        row = operators().get(
+            (identifier.domain, identifier.type), Operator(identifier.domain, identifier.type, (), "ir")
+        )
         definitions[identifier] = OpDefinition(
             [Input(name, _types(types), constant) for name, types, constant in row.inputs],
             [Output(name, _types(types)) for name, types in row.outputs],
@@ -189,7 +182,7 @@ def _check_node(node: Any, domain: str, opset: int, strict: bool) -> None:
         )
     assert row is not None
     wanted = _stipulated(opset).get(node.op_type, version) if domain == "ai.onnx" else version
-    if strict and row.how == "ir" and wanted != version:
+    if strict and row.how == "ir" and version < wanted:
         raise popart_exception(
             f"For an opset {opset} model, the ONNX spec stipulates that a {node.op_type} op must be version {wanted}. "
             f"The highest version that has been implemented less than or equal to {opset} is {version}, and {where} "

@@ -115,6 +115,12 @@ class ModelSession:
     def _host_dtype(self, id: str) -> numpy.dtype:
         return numpy.dtype(self._tensors[id][0])
 
+    def _serializeIr(self, format: Any = None) -> str:
+        """The program as JSON: graph name -> ops in the order in which they run. Only JSON exists."""
+        from popart._impl.sessions.ir_listing import serialised
+
+        return serialised(self)
+
     # --- the device
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program for the device; `loadEngine`: and loads it.

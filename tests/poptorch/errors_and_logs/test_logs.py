@@ -28,10 +28,10 @@ COMPILE = "import torch, poptorch\npoptorch.inferenceModel(lambda x: x * 2)(torc
     "level, kinds",
     [
         (None, set()),
-        ("OFF", set()),
-        ("INFO", {"info"}),
+        pytest.param("OFF", set(), marks=pytest.mark.slow),
+        pytest.param("INFO", {"info"}, marks=pytest.mark.slow),
         ("DEBUG", {"info", "debug"}),
-        ("TRACE", {"info", "debug", "trace"}),
+        pytest.param("TRACE", {"info", "debug", "trace"}, marks=pytest.mark.slow),
     ],
 )
 def test_level_of_the_environment_rules_native_lines(level, kinds):

@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from examples import examples
 from torch import nn
 
 import poptorch
@@ -208,7 +210,7 @@ def test_elementwise_halves_round_after_every_operation():
     assert torch.equal(infer(forward, x, y), forward(x, y))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(1, 70), st.integers(1, 90), st.integers(1, 600), st.booleans(), st.booleans())
 def test_products_of_any_shape_match_float32(m, n, k, transposed, relu):
     torch.manual_seed(m * n + k)
@@ -221,7 +223,7 @@ def test_products_of_any_shape_match_float32(m, n, k, transposed, relu):
     assert_close(infer(forward, x, w), forward(x.float(), w.float()).half())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     st.integers(1, 3), st.sampled_from([(1, 1, 1), (3, 8, 1), (8, 8, 8), (6, 9, 3), (64, 70, 1)]), st.integers(1, 3),
     st.integers(1, 2), st.integers(0, 2), st.integers(7, 12),

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from examples import examples
 from reference import assert_follows_rule, compare_training
 
 import poptorch
@@ -128,7 +130,7 @@ def test_large_layers_are_cut_into_lanes(kind):
     compare(kind, steps=6, batch=37, inputs=64, hidden=160, bidirectional=True)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     sizes=st.tuples(*[st.integers(1, 9)] * 2, *[st.integers(1, 40)] * 2),
@@ -139,7 +141,14 @@ def test_large_layers_are_cut_into_lanes(kind):
 def test_any_size(kind, sizes, directions, batch_first, states):
     steps, batch, inputs, hidden = sizes
     compare(
-        kind, steps=steps, batch=batch, inputs=inputs, hidden=hidden, states=states, bidirectional=directions, batch_first=batch_first
+        kind,
+        steps=steps,
+        batch=batch,
+        inputs=inputs,
+        hidden=hidden,
+        states=states,
+        bidirectional=directions,
+        batch_first=batch_first,
     )
 
 
@@ -162,7 +171,9 @@ def test_gradients_reach_inputs_and_initial_states(kind):
     _, expected = gradients(model, [torch.ones(1)], torch.float64)
     for name, gradient in expected.items():
         scale = max(1.0, gradient.abs().max().item())
-        torch.testing.assert_close(taken[name].double(), gradient, rtol=2e-5, atol=5e-6 * scale, msg=lambda m: f"{name}\n{m}")
+        torch.testing.assert_close(
+            taken[name].double(), gradient, rtol=2e-5, atol=5e-6 * scale, msg=lambda m: f"{name}\n{m}"
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,7 +186,9 @@ def test_a_sequence_without_a_batch(kind):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"num_layers": 2, "bidirectional": True}, {"batch": 17, "hidden": 80}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{}, {"num_layers": 2, "bidirectional": True}, {"batch": 17, "hidden": 80}], ids=str
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_float16(kind, arguments):
     model, inputs = made(kind, dtype=torch.float16, **arguments)
@@ -219,7 +232,9 @@ def tagger_inputs(factor, generator):
     return torch.randn(rows, 4, 6, generator=generator), torch.randint(0, 3, (rows,), generator=generator)
 
 
-@pytest.mark.parametrize("ipus, accumulation", [(1, 1), (1, 3), (2, 3), (4, 7)])
+@pytest.mark.parametrize(
+    "ipus, accumulation", [*(pytest.param(*p, marks=pytest.mark.slow) for p in [(1, 1), (1, 3), (4, 7)]), (2, 3)]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_follows_torch_in_pipelines_and_with_accumulation(kind, ipus, accumulation):
     options = poptorch.Options().outputMode(poptorch.OutputMode.All)
@@ -265,7 +280,8 @@ def test_bits_do_not_depend_on_workers(kind, workers, monkeypatch):
 def test_an_executable_with_recurrent_layers_comes_back(kind, tmp_path):
     model, inputs = made(kind, num_layers=2, bidirectional=True)
     first, second = (
-        poptorch.trainingModel(m, None, torch.optim.SGD(m.parameters(), lr=0.1)) for m in (copy.deepcopy(model), copy.deepcopy(model))
+        poptorch.trainingModel(m, None, torch.optim.SGD(m.parameters(), lr=0.1))
+        for m in (copy.deepcopy(model), copy.deepcopy(model))
     )
     first.compileAndExport(tmp_path / "model.poptorch", *inputs, export_model=False)
     second.loadExecutable(tmp_path / "model.poptorch")

@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from examples import examples
 from models import Mlp, TiedEmbedding
 from optimizer_equations import Equations
 from reference import TorchRun, assert_follows_rule
@@ -427,7 +429,7 @@ def cases(draw):
     }
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_random_hyper_parameters_follow_the_equations(case):
     classes = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop", "lamb": "LAMB"}

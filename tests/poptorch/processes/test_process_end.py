@@ -94,7 +94,15 @@ BUSY = {"sleeping": "time.sleep(1000)", "holding the interpreter": "sum(iter(int
 
 
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("strategy", list(SharingStrategy))
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(
+            s, marks=() if s in (SharingStrategy.ForkServer, SharingStrategy.SharedMemory) else pytest.mark.slow
+        )
+        for s in SharingStrategy
+    ],
+)
 def test_the_loading_process_and_its_workers_end_with_a_killed_program(tmp_path, strategy, workers):
     program, _, before = started(tmp_path, strategy, workers)
     program.kill()
@@ -102,7 +110,7 @@ def test_the_loading_process_and_its_workers_end_with_a_killed_program(tmp_path,
 
 
 EVERY_WAY = [(s, workers, busy) for s in SharingStrategy for workers in (0, 2) for busy in BUSY]
-QUICK = [(SharingStrategy.ForkServer, 2, "sleeping"), (SharingStrategy.ForkServer, 0, "holding the interpreter")]
+QUICK = [(SharingStrategy.ForkServer, 2, "holding the interpreter")]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,7 @@ def test_memory_shared_by_name_is_removed_too(tmp_path, strategy):
     assert_all_end(program, before)
 
 
-@pytest.mark.parametrize("then", ["data.terminate()", "pass"])
+@pytest.mark.parametrize("then", [pytest.param("data.terminate()", marks=pytest.mark.slow), "pass"])
 @pytest.mark.parametrize(
     "strategy", [SharingStrategy.ForkServer, pytest.param(SharingStrategy.SharedMemory, marks=pytest.mark.slow)]
 )
@@ -244,7 +252,7 @@ def assert_ended_quietly(program, before):
 
 
 @pytest.mark.parametrize("row", ["pass", "time.sleep(0.05)"], ids=["ring full", "loading"])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -265,7 +273,7 @@ def test_sigint_to_both_processes_ends_them_without_a_word(tmp_path, strategy, w
     assert said == [str(loading)]
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, pytest.param(1.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [0.3, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.0, 1.0, 1.5))])
 def test_ctrl_c_while_the_loader_is_made_reaches_the_program_alone(tmp_path, seconds):
     """The whole process group gets the signal: the fork server, in the middle of its import, too."""
     before = set(os.listdir("/dev/shm"))

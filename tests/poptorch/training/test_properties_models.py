@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 import poptorch
 from poptorch import OutputMode
 
@@ -324,7 +326,7 @@ FRESH = int(os.environ.get("POPTORCH_PROPERTY_EXAMPLES", "0"))
 
 
 @settings(
-    max_examples=FRESH or 25,
+    max_examples=FRESH or examples(25),
     derandomize=not FRESH,
     deadline=None,
     suppress_health_check=list(HealthCheck),

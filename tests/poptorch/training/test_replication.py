@@ -1,5 +1,6 @@
 """Replicas: the numbers of plain torch on the combined batch, whatever the plan; buffers, groups of inputs and weights."""
 
+import itertools
 import copy
 import re
 import resource
@@ -34,10 +35,16 @@ def momentum(parameters):
     return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
 
 
+QUICK_BATCHINGS = [(2, 1, 1), (4, 1, 3), (1, 4, 3), (2, 4, 1), (4, 4, 3)]  # in the default tier
+# (replicas, accumulation, iterations)
+BATCHINGS = [
+    pytest.param(*batching, marks=() if batching in QUICK_BATCHINGS else pytest.mark.slow)
+    for batching in itertools.product((1, 2, 4), (1, 4, 8), (1, 3))
+]
+
+
 @pytest.mark.parametrize("make_optimizer", [momentum, adamw], ids=["SGD momentum", "AdamW"])
-@pytest.mark.parametrize("iterations", [1, 3])
-@pytest.mark.parametrize("accumulation", [1, 4, 8])
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas, accumulation, iterations", BATCHINGS)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.edge("22.19")
 def test_training_is_plain_torch_on_the_combined_batch(plan, replicas, accumulation, iterations, make_optimizer):

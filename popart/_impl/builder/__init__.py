@@ -1,0 +1,1 @@
+"""popart.Builder: ONNX models made op by op. Loading this package imports onnx."""

@@ -1,0 +1,155 @@
+"""Reading, checking and writing ONNX models, and data that are kept beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+import onnx.checker
+from google.protobuf.message import DecodeError
+
+from popart._impl.builder import protos
+from popart._impl.exceptions import popart_exception
+
+FIRST_OPSET, LAST_OPSET, DEFAULT_OPSET = 6, 11, 10
+
+
+def domain_name(domain: str) -> str:
+    """ "ai.onnx" and "" are one domain, which models write as ""."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
+    """A model and its bytes, from bytes or from the file of this name.
+
+    Raises:
+        popart_exception: these bytes are no model, there is no such file, or the version of ai.onnx is not one of 6 to 11.
+        RuntimeError: the ONNX checker refuses the model, or a file of external data is not there.
+    """
+    data, source = _bytes_of(model)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise popart_exception(f"{source} is no ONNX model: {error}") from error
+    if not proto.ir_version and not proto.HasField("graph"):
+        raise popart_exception(f"{source} is no ONNX model: it holds no graph")
+    check_versions(proto, source)
+    check(proto)
+    for tensor in proto.graph.initializer:
+        if protos.is_external(tensor):
+            _check_external(tensor)
+    return proto, data
+
+
+def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str]:
+    if isinstance(model, bytes) and b"\0" not in model and len(model) < 4096 and os.path.isfile(model):
+        model = os.fsdecode(model)
+    if isinstance(model, bytes):
+        return model, f"a value of {len(model)} bytes"
+    name = os.fspath(model)
+    if "\0" not in name and os.path.isfile(name):
+        with open(name, "rb") as file:
+            return file.read(), f"file '{name}'"
+    try:
+        shown = name if len(name) < 200 else name[:200] + "..."
+        return name.encode("latin-1"), f"'{shown}', which is no file,"
+    except UnicodeEncodeError as error:
+        raise popart_exception(f"'{name}' is neither a file nor an ONNX model") from error
+
+
+def check_versions(proto: onnx.ModelProto, source: str) -> None:
+    for entry in proto.opset_import:
+        if domain_name(entry.domain) == "" and not FIRST_OPSET <= entry.version <= LAST_OPSET:
+            raise popart_exception(
+                f"{source} is of opset {entry.version} of ai.onnx; versions {FIRST_OPSET} to {LAST_OPSET} can be read, "
+                f"and {DEFAULT_OPSET} is the default. Convert it with onnx.version_converter"
+            )
+
+
+def check(proto: onnx.ModelProto) -> None:
+    """The ONNX checker. Raises RuntimeError with what it says."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    _drop_data(copy.graph)
+    try:
+        onnx.checker.check_model(copy)
+    except onnx.checker.ValidationError as error:
+        raise RuntimeError(f"the ONNX checker refuses the model: {error}") from error
+
+
+def _drop_data(graph: onnx.GraphProto) -> None:
+    """The checker knows one layout of small elements alone, and paths below the folder of the model alone: sizes and files are
+    checked by those who read the data."""
+    for tensor in graph.initializer:
+        _make_empty(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == protos.Attribute.GRAPH:
+                _drop_data(attribute.g)
+            elif attribute.type == protos.Attribute.TENSOR:
+                _make_empty(attribute.t)
+
+
+def _make_empty(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type == protos.Tensor.UNDEFINED or tensor.HasField("segment"):
+        return  # left to the checker
+    if tensor.data_type == protos.Tensor.STRING and protos.element_count(tensor):
+        return
+    protos.clear_data(tensor)
+    del tensor.dims[:]
+    tensor.dims.append(0)
+
+
+def _check_external(tensor: onnx.TensorProto) -> None:
+    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+    if location is None:
+        raise popart_exception(f"the data of tensor '{tensor.name}' are external, but no location is given")
+    if not os.path.isfile(location):
+        raise RuntimeError(
+            f"the file '{location}' with the data of tensor '{tensor.name}' is not there; it is looked up from the working "
+            f"directory, {os.getcwd()}"
+        )
+
+
+def save(proto: onnx.ModelProto, data: Callable[[], bytes], filename: str) -> None:
+    check(proto)
+    try:
+        with open(filename, "wb") as file:
+            file.write(data())
+    except OSError as error:
+        raise popart_exception(f"the model cannot be written to '{filename}': {error}") from error
+
+
+def externalise(graph: onnx.GraphProto, ids: Sequence[str], filename: str) -> None:
+    """Moves the data of these initialisers to one file, one after another in this order."""
+    folder = os.path.dirname(filename)
+    if folder and not os.path.isdir(folder):
+        raise popart_exception(f"the folder '{folder}' of '{filename}' is not there")
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    parts: list[tuple[Any, bytes]] = []
+    for id in ids:
+        if id not in known:
+            raise popart_exception(f"'{id}' is no initialiser; these are: {', '.join(sorted(known)) or 'none'}")
+        if protos.is_external(known[id]) or any(known[id] is tensor for tensor, _ in parts):
+            raise popart_exception(f"the data of '{id}' are already external")
+        data = protos.to_array(known[id]).tobytes()
+        if not data:
+            raise popart_exception(f"the initialiser '{id}' has no data")
+        parts.append((known[id], data))
+    offset = 0
+    try:
+        with open(filename, "wb") as file:
+            for _, data in parts:
+                file.write(data)
+    except OSError as error:
+        raise popart_exception(f"the data cannot be written to '{filename}': {error}") from error
+    for tensor, data in parts:
+        protos.clear_data(tensor)
+        tensor.data_location = protos.Tensor.EXTERNAL
+        for key, value in (("location", filename), ("offset", offset), ("length", len(data))):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, str(value)
+        offset += len(data)
