@@ -64,8 +64,20 @@ from popart._impl.enums import (
     syncPatternToString,
 )
 from popart._impl.exceptions import (
+    OutOfMemoryError,
     OutOfMemoryException,
     RecoveryAction,
+    _throw_application_runtime_error,
+    _throw_poplar_error,
+    _throw_poplar_runtime_error,
+    _throw_poplibs_error,
+    _throw_popart_error,
+    _throw_popart_internal_error,
+    _throw_popart_runtime_error,
+    _throw_recoverable_runtime_error,
+    _throw_system_runtime_error,
+    _throw_unknown_runtime_error,
+    _throw_unrecoverable_runtime_error,
     poplar_application_runtime_error,
     poplar_exception,
     poplar_recoverable_runtime_error,
@@ -99,7 +111,7 @@ from popart._impl.session_options import (
     SessionOptions,
 )
 from popart._impl.step_io import IStepIO, IWeightsIO, PyStepIO, PyStepIOCallback, PyWeightsIO
-from popart._impl.tensor_info import TensorInfo, getTensorInfo
+from popart._impl.tensor_info import TensorInfo, _TensorInfoCore, getTensorInfo
 
 __version__ = "3.4.0"
 
@@ -110,10 +122,11 @@ def versionString() -> str:
 
 def __getattr__(name: str) -> Any:
     """Sessions need the compiler, which is loaded when somebody asks for one."""
-    if name in ("InferenceSession", "TrainingSession"):
+    if name in ("InferenceSession", "TrainingSession", "_InferenceSessionCore", "_TrainingSessionCore"):
         from popart._impl.sessions.inference import InferenceSession
         from popart._impl.sessions.training import TrainingSession
 
         globals().update(InferenceSession=InferenceSession, TrainingSession=TrainingSession)
+        globals().update(_InferenceSessionCore=InferenceSession, _TrainingSessionCore=TrainingSession)
         return globals()[name]
     raise AttributeError(f"module 'popart' has no attribute '{name}'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 
@@ -18,14 +19,39 @@ class popart_runtime_error(popart_exception):
     """Wrong use while a program runs: sizes of arrays, calls out of order."""
 
 
-class OutOfMemoryException(popart_exception):
-    """A program does not fit into the memory of the device."""
+class OutOfMemoryError:
+    """Whether a program fits into the memory of its device, and what is known of it where it does not."""
+
+    def __init__(self, message: str = "", summary_report: str = "", profile_path: str = "") -> None:
+        self._message, self._summary_report, self._profile_path = message, summary_report, profile_path
+
+    def isSuccessful(self) -> bool:
+        """Whether it fits."""
+        return not self._message
+
+    def what(self) -> str:
+        return self._message
 
     def getSummaryReport(self) -> str:
-        return str(self)
+        return self._summary_report or self._message
 
     def getProfilePath(self) -> str:
-        return ""
+        """The file of the profile; "" where none was asked for."""
+        return self._profile_path
+
+
+class OutOfMemoryException(popart_exception):
+    """A program does not fit into the memory of the device; `error` holds what is known."""
+
+    def __init__(self, error: Any = "") -> None:
+        self.error = error if isinstance(error, OutOfMemoryError) else OutOfMemoryError(str(error))
+        super().__init__(self.error.what())
+
+    def getSummaryReport(self) -> str:
+        return self.error.getSummaryReport()
+
+    def getProfilePath(self) -> str:
+        return self.error.getProfilePath()
 
 
 class poplibs_exception(Exception):
@@ -69,6 +95,27 @@ class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):
 
 class poplar_unknown_runtime_error(poplar_system_runtime_error):
     """A failure of the system whose kind is not known."""
+
+
+def _thrower(kind: type[Exception]) -> Callable[[str], None]:
+    def throw(message: str) -> None:
+        raise kind(message)
+
+    return throw
+
+
+# Raise the exception of their name: for tests of programs that handle it.
+_throw_popart_error = _thrower(popart_exception)
+_throw_popart_internal_error = _thrower(popart_internal_exception)
+_throw_popart_runtime_error = _thrower(popart_runtime_error)
+_throw_poplar_error = _thrower(poplar_exception)
+_throw_poplar_runtime_error = _thrower(poplar_runtime_error)
+_throw_poplibs_error = _thrower(poplibs_exception)
+_throw_application_runtime_error = _thrower(poplar_application_runtime_error)
+_throw_system_runtime_error = _thrower(poplar_system_runtime_error)
+_throw_recoverable_runtime_error = _thrower(poplar_recoverable_runtime_error)
+_throw_unrecoverable_runtime_error = _thrower(poplar_unrecoverable_runtime_error)
+_throw_unknown_runtime_error = _thrower(poplar_unknown_runtime_error)
 
 
 class core_errors:
