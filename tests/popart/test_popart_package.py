@@ -169,7 +169,7 @@ def test_hardware_is_acquired_in_powers_of_two():
     with manager.acquireDeviceById(0) as first:
         assert first.id == 0 and first.isAttached
     assert manager.tryAcquireDeviceById(10**6) is None
-    assert len(manager.enumerateDevices(numIpus=2)) == 1 and manager.enumerateDevices(numIpus=3) == []
+    assert len(manager.enumerateDevices(numIpus=2)) == 8 and manager.enumerateDevices(numIpus=3) == []
 
 
 @pytest.mark.parametrize(
