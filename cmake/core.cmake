@@ -25,7 +25,7 @@ ipu_require_headers(FMT_INCLUDE fmt/core.h {fmt} libfmt-dev)
 ipu_require_headers(CLI11_INCLUDE CLI/CLI.hpp CLI11 libcli11-dev)
 
 set(IPU_CORE_ROOMS support ir target kernels ops autodiff optimizers passes program lowering emulator executable runtime
-                   frontends/common frontends/records)
+                   frontends/common frontends/records frontends/popart)
 # A room of many small files that change together: a file at a time.
 set(IPU_PLAIN_ROOMS frontends/popxl)
 set(IPU_CORE_SOURCES)

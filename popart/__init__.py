@@ -109,10 +109,11 @@ def versionString() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """InferenceSession needs the compiler, which is loaded when somebody asks for it."""
-    if name == "InferenceSession":
-        from popart._impl.session import InferenceSession
+    """Sessions need the compiler, which is loaded when somebody asks for one."""
+    if name in ("InferenceSession", "TrainingSession"):
+        from popart._impl.sessions.inference import InferenceSession
+        from popart._impl.sessions.training import TrainingSession
 
-        globals()[name] = InferenceSession
-        return InferenceSession
+        globals().update(InferenceSession=InferenceSession, TrainingSession=TrainingSession)
+        return globals()[name]
     raise AttributeError(f"module 'popart' has no attribute '{name}'")

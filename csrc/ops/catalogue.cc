@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/op_def.h"
 
 namespace ipu::ops {
@@ -106,7 +107,7 @@ ImporterName name_of(const Importer& importer) {
 
 // Operators by front end, as the page names them. Versions of ONNX that follow each other are one range.
 struct Sources {
-  std::vector<std::string> aten, onnx;
+  std::vector<std::string> aten, onnx, graphcore;
 };
 Sources sources_of(const std::vector<Importer>& importers) {
   Sources sources;
@@ -114,6 +115,7 @@ Sources sources_of(const std::vector<Importer>& importers) {
   std::set<std::string> overloads;
   for (const Importer& importer : importers) {
     if (importer.domain == kAten) overloads.insert(fmt::format("`{}`", importer.type));
+    if (importer.domain == kGraphcore) sources.graphcore.push_back(fmt::format("`{}`", importer.type));
     if (importer.domain == kOnnx) ranges[importer.type][importer.versions.since] = importer.versions.until;
   }
   sources.aten.assign(overloads.begin(), overloads.end());
@@ -169,6 +171,8 @@ std::string catalogue() {
     text += fmt::format("\n## Imported as several operations\n\n{}\n", joined(sources.aten));
   if (!sources.onnx.empty())
     text += fmt::format("\n## Imported from ONNX as several operations\n\n{}\n", joined(sources.onnx));
+  if (!sources.graphcore.empty())
+    text += fmt::format("\n## Imported from ai.graphcore\n\n{}\n", joined(sources.graphcore));
   return text;
 }
 

@@ -15,15 +15,12 @@ def exchange_bytes(mine: bytes) -> bytes:
 
     if popdist.isPopdistEnvSet() and not popdist.isBackendInitialized():
         popdist.init()
-    import torch
+    from popdist._impl import backend
+    from torch import distributed
 
-    distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         raise popart_exception(
             "the processes of the job cannot exchange values: torch.distributed is not set up. Start the program through "
             "poprun, or call torch.distributed.init_process_group in every process."
         )
-    own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
-    parts = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(parts, own)
-    return b"".join(part.numpy().tobytes() for part in parts)
+    return backend.exchange_bytes(mine)

@@ -40,6 +40,18 @@ class OneProgram:
         return [np.asarray(results[stream]) for stream in self._streams]
 
 
+def values(ir: popxl.Ir, *tensors: Any) -> list[np.ndarray]:
+    """Values of tensors of the main graph, after one run."""
+    streams = []
+    with ir.main_graph:
+        for i, t in enumerate(tensors):
+            streams.append(popxl.d2h_stream(t.shape, t.dtype, f"value_{i}"))
+            ops.host_store(streams[-1], t)
+    with popxl.Session(ir, "ipu_model") as session:
+        outputs = session.run()
+    return [np.asarray(outputs[s]) for s in streams]
+
+
 def check(cases: Sequence[tuple[str, Callable[..., Any], Sequence[Any], Any]], rtol: float = 1e-5) -> None:
     """Each case: name, ops on tensors, their data, and the expected value or values. One program runs all."""
     with OneProgram() as program:

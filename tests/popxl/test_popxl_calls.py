@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from one_program import values
 
 import popart
 import popxl
@@ -10,20 +11,8 @@ from popxl.ops.call import CallSiteInfo
 from popxl.ops.conditional import ConditionalSiteInfo
 
 
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
-def values(ir, *tensors):
-    streams = []
-    with ir.main_graph:
-        for i, t in enumerate(tensors):
-            streams.append(popxl.d2h_stream(t.shape, t.dtype, f"value_{i}"))
-            ops.host_store(streams[-1], t)
-    with popxl.Session(ir, "ipu_model") as session:
-        outputs = session.run()
-    return [outputs[s].tolist() for s in streams]
+def lists(ir, *tensors):
+    return [value.tolist() for value in values(ir, *tensors)]
 
 
 @pytest.mark.shows("popxl.ops.call")
@@ -44,7 +33,7 @@ def test_what_feeds_an_input(ir):
             ops.call(g, np.array(2.0), x),
         ]
         (array,) = ops.call(pairs, np.float32([1, 2]), np.float32([3, 4]))
-    assert values(ir, *(r for (r,) in results), array) == [-2, -2, 4, 4, 0, 1, [3, 8]]
+    assert lists(ir, *(r for (r,) in results), array) == [-2, -2, 4, 4, 0, 1, [3, 8]]
 
 
 @pytest.mark.shows("popxl.ops.call_with_info")
@@ -152,7 +141,7 @@ def test_writes_go_back_where_they_are_marked(ir):
         info.set_parent_input_modified(tensors[3], infer_modified_regions=True)
         assert not info._op.modifiesIndex(0)
         assert ops.call_with_info(by_ref, tensors[4], one)._op.modifiesIndex(0)
-        assert values(ir, *tensors) == [10, 11, 11, 10, 11]
+        assert lists(ir, *tensors) == [10, 11, 11, 10, 11]
 
 
 def test_writes_by_reference_in_a_loop(ir):
@@ -165,7 +154,7 @@ def test_writes_by_reference_in_a_loop(ir):
         ops.repeat(inner, 4, c, k)
         nested = ir.create_graph(outer, c, k)
         ops.call(nested, c, k)
-        assert values(ir, c) == [15]
+        assert lists(ir, c) == [15]
 
 
 @pytest.mark.shows("popxl.ops.repeat_with_info")
@@ -232,7 +221,7 @@ def test_infos_of_branches(ir):
         for wrong in (popxl.constant(1.0), popxl.constant([True, False])):
             with pytest.raises(popart.popart_exception):
                 ops.conditional(wrong, other, other, [x], [x])
-    assert values(ir, info.outputs[0]) == [3]
+    assert lists(ir, info.outputs[0]) == [3]
 
 
 def test_a_graph_that_calls_itself_is_refused_by_the_session(ir):

@@ -7,11 +7,6 @@ from popxl import ops
 from popxl.context import debug_context_frame_offset, get_current_context, get_source_location, op_debug_context
 
 
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
 def before(t):
     """Ids of the ops that the maker of a tensor follows."""
     program = t._ir._program

@@ -15,11 +15,6 @@ from popxl import ops
 SPEC = popxl.TensorSpec((2,), popxl.float32)
 
 
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
 @pytest.mark.shows("popxl.Ir", "popxl.Ir.main_graph", "popxl.Ir.id")
 def test_irs(ir):
     other = popxl.Ir()

@@ -8,11 +8,6 @@ import popxl
 from popxl import ops
 
 
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
 @pytest.mark.shows(
     "popxl.RemoteBuffer",
     "popxl.RemoteBuffer.entries",

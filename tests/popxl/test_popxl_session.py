@@ -10,6 +10,7 @@ import pytest
 
 import popart
 import popxl
+from popart._impl.sessions.ir_session import IrSession
 from popxl import ops
 
 
@@ -34,13 +35,13 @@ def traffic(monkeypatch):
     """Names of the uploads and downloads, in order."""
     calls = []
     for name in ("weightsFromHost", "weightsToHost"):
-        original = getattr(popart.InferenceSession, name)
+        original = getattr(IrSession, name)
 
         def counted(self, original=original, name=name):
             calls.append(name)
             return original(self)
 
-        monkeypatch.setattr(popart.InferenceSession, name, counted)
+        monkeypatch.setattr(IrSession, name, counted)
     return calls
 
 

@@ -9,11 +9,6 @@ from popxl import ops
 from popxl.ops import utils
 
 
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
 @pytest.mark.edge("29.6", "29.8")
 def test_adding_overwrites_and_subtracting_does_not(ir):
     with ir.main_graph, popxl.in_sequence():

@@ -6,27 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from one_program import values
 
 import popart
 import popxl
 from popxl import ops
 from popxl.tensor import Constant, Variable
-
-
-@pytest.fixture
-def ir():
-    return popxl.Ir()
-
-
-def values(ir, *tensors):
-    streams = []
-    with ir.main_graph:
-        for i, t in enumerate(tensors):
-            streams.append(popxl.d2h_stream(t.shape, t.dtype, f"value_{i}"))
-            ops.host_store(streams[-1], t)
-    with popxl.Session(ir, "ipu_model") as session:
-        outputs = session.run()
-    return [outputs[s] for s in streams]
 
 
 @pytest.mark.shows(

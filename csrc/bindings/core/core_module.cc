@@ -9,7 +9,9 @@
 
 #include "bindings/core/core_session.h"
 #include "bindings/core/interpreter_binding.h"
+#include "bindings/core/model_program_binding.h"
 #include "bindings/core/numpy_arrays.h"
+#include "bindings/core/optimizer_values.h"
 #include "bindings/core/program_binding.h"
 #include "bindings/core/python_port.h"
 #include "bindings/core/records_binding.h"
@@ -124,6 +126,23 @@ PYBIND11_MODULE(_native, m) {
           "what connects the processes. exchange(bytes) gives the bytes of all processes, one after another in "
           "their order, for those of this one; all call it in the same order.")
       .def(
+          "set_optimizer",
+          [](CoreSession& s, const py::dict& values) {
+            const optimizers::Spec spec = optimizer_spec_of(values);
+            without_gil([&] { s.session().set_optimizer(spec); });
+          },
+          py::arg("values"), "Other values for what is not constant in the optimizer, from the next run on.")
+      .def_property(
+          "random_state",
+          [](CoreSession& s) {
+            const auto state = without_gil([&] { return s.session().random_state(); });
+            return py::make_tuple(state.seed, state.runs);
+          },
+          [](CoreSession& s, std::pair<uint64_t, uint64_t> state) {
+            without_gil([&] { s.session().set_random_state({state.first, state.second}); });
+          },
+          "The seed, and how many runs went before: what the random numbers of the next run depend on.")
+      .def(
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
           "The IR after all passes, as this computer runs it.")
       .def(
@@ -134,6 +153,7 @@ PYBIND11_MODULE(_native, m) {
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
   bind_interpreter(m);
   bind_program(m);
+  bind_model_program(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
   m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"));
   m.def("model_text", [](const py::dict& model, const py::dict& program) {

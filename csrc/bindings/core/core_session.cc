@@ -2,16 +2,54 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "ir/seed_stream.h"
+#include "optimizers/optimizer.h"
 #include "support/interruption.h"
 
 namespace ipu::bindings {
+
+namespace {
+
+runtime::ServedStreams served_streams(const program::Program& program, const optimizers::Spec& optimizer) {
+  std::map<std::string, int> streams;
+  for (size_t s = 0; s < program.streams.size(); ++s) streams[program.streams[s].name] = static_cast<int>(s);
+  runtime::ServedStreams served;
+  if (const auto seed = streams.find(ir::kSeedStream); seed != streams.end()) served.seed = seed->second;
+  const auto serve = [&](int group, const std::string& name) {
+    const auto at = streams.find(optimizers::stream_name(std::max(group, 0), name));
+    if (at != streams.end()) served.hypers.push_back({at->second, group, name});
+  };
+  for (size_t g = 0; g < optimizer.groups.size(); ++g)
+    for (const auto& [name, value] : optimizers::streamed_hypers(optimizer, static_cast<int>(g)))
+      serve(static_cast<int>(g), name);
+  serve(-1, "loss_scaling");
+  return served;
+}
+
+}  // namespace
+
+CoreSession::CoreSession(executable::Executable executable, const optimizers::Spec* optimizer)
+    : session_(
+          executable,
+          optimizer == nullptr ? runtime::ServedStreams() : served_streams(*executable.program, *optimizer),
+          optimizer == nullptr ? optimizers::Spec() : *optimizer),
+      program_(*session_.program()) {
+  session_.set_interrupted(&interrupted);
+  bound_.resize(program_.streams.size());
+  if (optimizer == nullptr) return;
+  const runtime::ServedStreams served = served_streams(program_, *optimizer);
+  if (served.seed >= 0) served_.insert(served.seed);
+  for (const auto& hyper : served.hypers) served_.insert(hyper.stream);
+}
 
 py::dict CoreSession::streams(const std::string& entry_name) const {
   const int entry = session_.find_entry(entry_name);
   py::dict result;
   for (size_t s = 0; s < program_.streams.size(); ++s) {
     const program::Stream& stream = program_.streams[s];
-    if (!session_.elements(entry)[s].is_used()) continue;
+    if (!session_.elements(entry)[s].is_used() || is_served(s)) continue;
     result[py::str(stream.name)] =
         py::make_tuple(stream.is_input() ? "input" : "output", numpy_type(stream.host_dtype),
                        py::tuple(py::cast(shape(s, count(entry, s)))));
@@ -90,7 +128,7 @@ py::dict CoreSession::run(const std::map<std::string, py::object>& inputs, const
   py::dict outputs;
   for (size_t s = 0; s < program_.streams.size(); ++s) {
     const program::Stream& stream = program_.streams[s];
-    if (!session_.elements(entry)[s].is_used()) continue;
+    if (!session_.elements(entry)[s].is_used() || is_served(s)) continue;
     auto given = inputs.find(stream.name);
     if (given == inputs.end() && bound_[s].port != nullptr) continue;
     if (stream.is_input()) {
@@ -199,14 +237,14 @@ PyObject*& core_error_class() {
 
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
                                       const executable::CompileOptions& options,
-                                      const executable::CacheOptions& cache,
-                                      const runtime::RunSettings& run) {
+                                      const executable::CacheOptions& cache, const runtime::RunSettings& run,
+                                      const optimizers::Spec* optimizer) {
   executable::Executable executable = without_gil([&] {
     Interruptible scope(&interrupted);
     std::unique_ptr<ir::Module> module = make();
     return executable::compile_cached(*module, run.device.system(), options, cache);
   });
-  auto session = std::make_unique<CoreSession>(std::move(executable));
+  auto session = std::make_unique<CoreSession>(std::move(executable), optimizer);
   session->session().configure(run);
   return session;
 }

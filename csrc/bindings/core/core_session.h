@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,8 @@ PyObject*& core_error_class();  // ipu_core.Error
 // One session, and the streams of its program by name.
 class CoreSession {
  public:
-  explicit CoreSession(executable::Executable executable)
-      : session_(std::move(executable), {}, {}), program_(*session_.program()) {
-    session_.set_interrupted(&interrupted);
-    bound_.resize(program_.streams.size());
-  }
+  // `optimizer`: the session itself serves the streams of its values, and that of the seed; nullptr: the caller does.
+  CoreSession(executable::Executable executable, const optimizers::Spec* optimizer);
 
   Session& session() { return session_; }
   const std::shared_ptr<PythonFailure>& failure() const { return failure_; }
@@ -63,6 +61,8 @@ class CoreSession {
     std::shared_ptr<emulator::StreamPort> port;
     py::object array;  // that the port reads
   };
+
+  bool is_served(size_t stream) const { return served_.contains(static_cast<int>(stream)); }
 
   static std::span<std::byte> bytes_of(py::array& array);
 
@@ -90,6 +90,7 @@ class CoreSession {
   void require_input(const std::string& name, int entry, const std::string& entry_name) const;
 
   std::shared_ptr<PythonFailure> failure_ = std::make_shared<PythonFailure>();
+  std::set<int> served_;  // streams that the session binds itself
   Session session_;
   const program::Program& program_;
   std::vector<Bound> bound_;  // by stream
@@ -99,6 +100,7 @@ class CoreSession {
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,
                                       const executable::CompileOptions& options,
                                       const executable::CacheOptions& cache = {},
-                                      const runtime::RunSettings& run = {});
+                                      const runtime::RunSettings& run = {},
+                                      const optimizers::Spec* optimizer = nullptr);
 
 }  // namespace ipu::bindings

@@ -85,12 +85,32 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
   if (data.contains("trained"))
     for (const auto& name : read<std::vector<std::string>>(data["trained"], "'trained'", "a list of names"))
       trained.insert(name);
+  const auto names = [&](const char* key) {
+    std::set<std::string> set;
+    if (data.contains(key))
+      for (const auto& name : read<std::vector<std::string>>(data[key], key, "a list of names"))
+        set.insert(name);
+    return set;
+  };
+  const std::set<std::string> variables = names("variables");
+  using Grouping = std::tuple<int64_t, int64_t, bool, bool>;
+  const auto groupings = data.contains("groupings") ? read<std::map<std::string, Grouping>>(
+                                                          data["groupings"], "'groupings'", "a dictionary")
+                                                    : std::map<std::string, Grouping>{};
   if (data.contains("initialisers"))
     for (const auto& [key, value] :
          read<py::dict>(data["initialisers"], "the initialisers", "a dictionary")) {
       const auto name = read<std::string>(key, "the name of an initialiser", "a string");
       graph.initialisers.push_back(
           {name, constant_of(value, fmt::format("initialiser '{}'", name)), trained.erase(name) > 0});
+      records::GraphRecord::Initialiser& added = graph.initialisers.back();
+      added.is_variable = variables.contains(name);
+      if (const auto grouping = groupings.find(name); grouping != groupings.end()) {
+        const auto& [stride, size, all_replicas, has_dimension] = grouping->second;
+        added.grouping = {stride, size, {}};
+        added.retrieval = all_replicas ? ir::Retrieval::kAllReplicas : ir::Retrieval::kOnePerGroup;
+        added.has_group_dimension = has_dimension;
+      }
     }
   if (!trained.empty())
     throw Error(
@@ -105,7 +125,9 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
   return graph;
 }
 
-records::ModelRecord model_of(const py::dict& data) {
+}  // namespace
+
+records::ModelRecord model_record_of(const py::dict& data) {
   records::ModelRecord model;
   if (data.contains("source")) model.source = read<std::string>(data["source"], "'source'", "a string");
   if (data.contains("versions"))
@@ -114,6 +136,8 @@ records::ModelRecord model_of(const py::dict& data) {
   model.graph = graph_of(read<py::dict>(item(data, "graph", "the model"), "the graph", "a dictionary"), 0);
   return model;
 }
+
+namespace {
 
 optimizers::Kind kind_of(const std::string& name) {
   using optimizers::Kind;
@@ -168,7 +192,7 @@ records::ProgramOptions options_of(const py::dict& data) {
 }  // namespace
 
 RecordsProgram program_of_records(const py::dict& model, const py::dict& program) {
-  const records::ModelRecord record = model_of(model);
+  const records::ModelRecord record = model_record_of(model);
   const records::ProgramOptions options = options_of(program);
   return python::without_gil([&] {
     Interruptible scope(&python::interrupted);

@@ -5,9 +5,13 @@
 
 #include <memory>
 
+#include "frontends/records/records.h"
 #include "ir/module.h"
 
 namespace ipu::bindings {
+
+// Error(kTypeMismatch) for data of another form than ipu_core.compile_model describes.
+frontends::records::ModelRecord model_record_of(const pybind11::dict& model);
 
 struct RecordsProgram {
   std::unique_ptr<ir::Module> module;

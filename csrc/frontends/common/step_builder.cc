@@ -50,6 +50,8 @@ void StepEmitter::check() const {
   for (const std::vector<StepOptions::Anchor>* anchors :
        {&options_.gradient_anchors, &options_.update_anchors, &options_.scaling_anchors})
     for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients)
+    check_period(anchor.mode, anchor.period);
   check_locations();
 }
 
@@ -69,7 +71,9 @@ void StepEmitter::check_locations() const {
 
 void StepEmitter::check_period(ir::OutputMode mode, int64_t period) const {
   if (mode != ir::OutputMode::kEveryN) return;
-  if (period >= 1 && options_.device_iterations % period == 0) return;
+  const int64_t all =
+      options_.device_iterations * (options_.counts_micro_batches ? options_.accumulation : 1);
+  if (period >= 1 && all % period == 0) return;
   throw Error(ErrorCode::kOutputPeriod,
               fmt::format("output period does not fit: OutputMode.EveryN with period {} "
                           "needs a period that divides deviceIterations, which is {}. "

@@ -87,6 +87,16 @@ struct StepOptions {
     int64_t period = 1;
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
+  // Gradients of any values of the forward graph, one element a micro-batch: summed over the readers of the value,
+  // loss scaling in it. They are made in a program that trains nothing, too.
+  struct ValueAnchor {
+    const ir::Value* value = nullptr;
+    std::string stream;
+    ir::OutputMode mode = ir::OutputMode::kFinal;
+    int64_t period = 1;
+  };
+  std::vector<ValueAnchor> value_gradients;
+  bool counts_micro_batches = false;    // periods of outputs and anchors; else device iterations
   std::vector<Anchor> scaling_anchors;  // of the final loss scaling; `parameter` is empty
   LossScaling loss_scaling;
   bool stochastic_rounding = false;                       // of f16 results

@@ -85,6 +85,8 @@ class StepEmitter {
   ConstantPtr given_or(const ir::Variable& variable, ConstantPtr otherwise);
   // Values that are given and that no variable took.
   void check_given_states() const;
+  // Further outputs of the gradient graph.
+  void collect_value_gradients();
   // Equal initial values share one constant.
   ConstantPtr filled(const ir::Type& type, double value);
   const ir::Stream& stream(const std::string& name, ir::StreamDirection direction, const ir::Type& type,
@@ -136,6 +138,8 @@ class StepEmitter {
                 std::map<int, Value*>& loaded) const;
   void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
                      const std::vector<Value*>& results, Value* index);
+  void store_value_gradients(ir::Builder& builder, const Slots& slots,
+                             const std::vector<Value*>& gradients) const;
   // The builder stands where the value belongs.
   void store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
                      const Trained& trained, Value* value);
@@ -176,7 +180,9 @@ class StepEmitter {
   Value* loss_ = nullptr;
   autodiff::GradInfo gradient_;
   std::vector<Trained> trained_;
-  std::vector<int> trained_of_gradient_;  // of each output of the gradient graph
+  std::vector<int> trained_of_gradient_;  // of each output of the gradient graph; -1: of none
+  std::vector<int>
+      value_gradients_;  // of each of the options': number of the output; -1: what the loss is given
   std::map<std::string, int> hyper_slots_;
   std::vector<GradientCount> gradient_counts_;  // further outputs of the gradient graph
   int64_t counted_elements_ = 0;                // in one micro-batch

@@ -35,7 +35,10 @@ void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* in
       variables_[variable_of_output_.at(static_cast<int>(i))].at.store(builder, slots, results[i]);
     }
   }
-  if (!trained_.empty()) emit_backward(builder, slots, arguments, results, index);
+  if (gradient_.graph != nullptr)
+    emit_backward(builder, slots, arguments, results, index);
+  else
+    store_value_gradients(builder, slots, {});
 }
 
 Value* StepEmitter::weight(ir::Builder& builder, const Slots& slots, int variable, ir::Context context,
@@ -85,14 +88,16 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
   builder.settings.context = ir::Context::kBackward;
   builder.location = nullptr;
   std::vector<Value*> gradients = builder.call(gradient_.graph, operands);
+  store_value_gradients(builder, slots, gradients);
   if (scales_losses()) {
-    const auto counts = gradients.begin() + std::ssize(trained_of_gradient_);
+    const auto counts = gradients.end() - std::ssize(gradient_counts_);
     add_gradient_counts(builder, slots, {counts, gradients.end()});
     gradients.erase(counts, gradients.end());
     store_scaling(builder, slots);
   }
   std::vector<std::vector<Value*>> parts(trained_.size());
-  for (size_t i = 0; i < gradients.size(); ++i) parts[trained_of_gradient_[i]].push_back(gradients[i]);
+  for (size_t i = 0; i < trained_of_gradient_.size(); ++i)
+    if (trained_of_gradient_[i] >= 0) parts[trained_of_gradient_[i]].push_back(gradients[i]);
   for (size_t t = 0; t < trained_.size(); ++t) {
     const Trained& trained = trained_[t];
     stand_at(builder, variables_[trained.variable].home, ir::Context::kBackward);
@@ -119,6 +124,16 @@ void StepEmitter::accumulate(ir::Builder& builder, Slots& slots, const Trained& 
   at.store_stored(builder, slots,
                   optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
                                          streamed_values(trained.group, slots), gradient_divisor(), index));
+}
+
+void StepEmitter::store_value_gradients(ir::Builder& builder, const Slots& slots,
+                                        const std::vector<Value*>& gradients) const {
+  for (size_t i = 0; i < value_gradients_.size(); ++i) {
+    const StepOptions::ValueAnchor& anchor = options_.value_gradients[i];
+    Value* value = value_gradients_[i] < 0 ? loss_gradient(builder, slots) : gradients[value_gradients_[i]];
+    stand_at(builder, home_of_value(*anchor.value), ir::Context::kBackward);
+    builder.host_store(*module_.find_stream(anchor.stream), value);
+  }
 }
 
 void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "autodiff/in_graph.h"
@@ -177,9 +178,13 @@ void StepEmitter::collect_training() {
     auto group = options_.optimizer.group_of.find(input.name);
     // As in torch, a parameter the loss does not depend on has no gradient and is left alone, decay
     // included.
-    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end() ||
-        !reached.contains(value))
+    if (!reached.contains(value)) continue;
+    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end()) {
+      if (options_.value_gradients.empty()) continue;
+      wanted.required.push_back(value);
+      trained_of_gradient_.push_back(-1);
       continue;
+    }
     auto [at, is_new] =
         trained_of_variable.try_emplace(variable_of_input_[i], static_cast<int>(trained_.size()));
     if (is_new) trained_.push_back(make_trained(variable_of_input_[i], group->second));
@@ -192,7 +197,29 @@ void StepEmitter::collect_training() {
     previous_scaling_variable_->initial = given_or(
         *previous_scaling_variable_, ir::make_scalar(DType::kF32, options_.optimizer.loss_scaling.value));
   }
-  if (!trained_.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+  if (!wanted.required.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
+  collect_value_gradients();
+}
+
+void StepEmitter::collect_value_gradients() {
+  std::unordered_map<const Value*, Value*> gradient_of;
+  for (const auto& [forward, gradient] : gradient_.gradients) gradient_of.emplace(forward, gradient);
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
+    if (anchor.value == loss_) {
+      value_gradients_.push_back(-1);
+      continue;
+    }
+    const auto found = gradient_of.find(anchor.value);
+    if (found == gradient_of.end())
+      throw Error(
+          ErrorCode::kAnchor,
+          fmt::format(
+              "no gradient: '{}' cannot be anchored, because no differentiable path leads from '{}' to "
+              "the loss '{}', or none begins at an input or a variable before it.",
+              anchor.stream, anchor.value->name(), loss_->name()));
+    value_gradients_.push_back(static_cast<int>(gradient_.graph->outputs().size()));
+    gradient_.graph->append_output(found->second);
+  }
 }
 
 StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
@@ -206,9 +233,17 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   trained.accumulator.settle("accumulator." + state.variable->name, module_, ipu_of(state.home));
   for (const optimizers::StateTensor& kept : optimizers::state_of(options_.optimizer, group)) {
     const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.type.shape};
-    ir::Variable& added =
-        variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state", state.variable);
-    added.initial = first_value(added, kept, *state.variable);
+    const std::string name = optimizers::state_name(kept, state.variable->name);
+    const ir::Variable* before = module_.find_variable(name);  // the model says how it starts
+    if (before != nullptr && before->type != type)
+      throw Error(
+          ErrorCode::kOptimizer,
+          fmt::format("optimizer state does not fit: the model has '{}' as {}, and the optimizer keeps {}. "
+                      "Store it in that type and shape, or remove it.",
+                      name, to_string(before->type), to_string(type)));
+    const ConstantPtr start = before != nullptr ? before->initial : nullptr;
+    ir::Variable& added = variable(name, type, "optimizer_state", state.variable);
+    added.initial = start != nullptr ? start : first_value(added, kept, *state.variable);
     trained.state_variables.push_back(&added);
     trained.states.push_back(residence(options_.optimizer_state, type, added.grouping));
     trained.states.back().settle(added, module_, ipu_of(state.home));
@@ -285,7 +320,7 @@ void StepEmitter::thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t peri
   stream.mode = mode;
   if (mode != ir::OutputMode::kEveryN) return;
   stream.period = period;
-  stream.block = options_.accumulation;
+  stream.block = options_.counts_micro_batches ? 1 : options_.accumulation;
 }
 
 void StepEmitter::make_streams() {
@@ -315,7 +350,7 @@ void StepEmitter::make_streams() {
     module_.find_stream(name)->constant = true;
   };
   make_anchor_streams();
-  if (trained_.empty()) return;
+  if (gradient_.graph == nullptr && options_.value_gradients.empty()) return;
   for (const Trained& trained : trained_)
     for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
       streamed(trained.group, name);
@@ -323,6 +358,11 @@ void StepEmitter::make_streams() {
 }
 
 void StepEmitter::make_anchor_streams() {
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
+    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, anchor.value->type(),
+           anchor.value->type().dtype);
+    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
+  }
   for (const StepOptions::Anchor& anchor : options_.scaling_anchors) {
     stream(anchor.stream, ir::StreamDirection::kDeviceToHost, {DType::kF32, {}}, DType::kF32);
     thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);

@@ -32,7 +32,8 @@ class ModelImporter {
   }
 
   // Returns the initialisers that nodes give new values and `written` does not name; nothing is finished then.
-  const std::set<std::string>& run(const std::string& loss) {
+  const std::set<std::string>& run(const std::string& loss, int64_t replicas) {
+    state_.replicas = replicas;
     state_.is_training = !loss.empty();
     for (const GraphRecord::Input& input : model_.graph.inputs) {
       values_.add_input(input);
@@ -44,6 +45,7 @@ class ModelImporter {
     for (const NodeRecord& node : model_.graph.nodes) import_node(node);
     if (!unsupported_.empty()) unsupported_.raise(model_.source);
     if (!values_.written_constants().empty()) return values_.written_constants();
+    builder_.settings = {};
     builder_.location = nullptr;
     builder_.origin = nullptr;
     for (const std::string& name : model_.graph.outputs) add_output(name);
@@ -52,6 +54,7 @@ class ModelImporter {
     if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
       imported_.loss = found->value;
     erase_unused(*graph_, imported_.loss);
+    name_what_is_left();
     return values_.written_constants();
   }
 
@@ -136,7 +139,7 @@ class ModelImporter {
     for (const std::string& name : node.operands) {
       if (name.empty()) continue;
       const Known& known = *values_.find(name);
-      if (known.constant == nullptr) return false;
+      if (known.constant == nullptr || known.is_variable) return false;
       if (known.value != nullptr) given.emplace_back(known.value, device_constant(known.constant, name));
     }
     return !node.operands.empty();
@@ -149,6 +152,7 @@ class ModelImporter {
   }
 
   void stand_at(const NodeRecord& node, int version) {
+    builder_.settings = node.settings;
     builder_.location = node.location;
     if (builder_.location == nullptr)
       builder_.location = std::make_shared<ir::LocationData>(ir::LocationData{model_.source, 0, node.name});
@@ -175,12 +179,23 @@ class ModelImporter {
     if (known == nullptr)
       throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in {} is called '{}'.",
                                                         quotation(model_.source), quotation(name)));
-    check_stream(name);
+    const std::string stream = model_.graph.output_prefix + name;
+    check_stream(stream);
     ir::Value* value = values_.value(builder_, name, *known);
     graph_->append_output(value);
     ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
-    output.name = name;
+    output.name = stream;
     output.host_dtype = value->type().dtype;
+  }
+
+  void name_what_is_left() {
+    std::set<const ir::Value*> left(graph_->inputs().begin(), graph_->inputs().end());
+    for (const auto& op : graph_->ops())
+      for (int i = 0; i < op->result_count(); ++i) left.insert(op->result(i));
+    for (const auto& [name, known] : values_.all()) {
+      if (known.value != nullptr && left.contains(known.value)) imported_.values[name] = known.value;
+      if (known.constant != nullptr) imported_.constants[name] = known.constant;
+    }
   }
 
   const ModelRecord& model_;
@@ -197,7 +212,7 @@ class ModelImporter {
 
 }  // namespace
 
-Imported import_model(const ModelRecord& model, const std::string& loss) {
+Imported import_model(const ModelRecord& model, const std::string& loss, int64_t replicas) {
   // An initialiser that some node writes is a variable for the nodes before that one too: it is known when all
   // are imported, and then all are once more.
   std::set<std::string> written;
@@ -205,7 +220,7 @@ Imported import_model(const ModelRecord& model, const std::string& loss) {
     Imported imported;
     imported.module = std::make_unique<ir::Module>();
     ModelImporter importer(model, written, imported);
-    const std::set<std::string>& more = importer.run(loss);
+    const std::set<std::string>& more = importer.run(loss, replicas);
     if (more.empty()) return imported;
     written.insert(more.begin(), more.end());
   }

@@ -7,7 +7,6 @@
 #include "support/foreign_text.h"
 
 namespace ipu::frontends::records {
-namespace {
 
 void check_loss(const ir::Value* loss, const std::string& name) {
   if (loss == nullptr)
@@ -23,6 +22,8 @@ void check_loss(const ir::Value* loss, const std::string& name) {
                     quotation(name), to_string(loss->type())));
 }
 
+namespace {
+
 void put_in_one_group(const ForwardGraph& forward, optimizers::Spec& spec) {
   for (const ForwardGraph::Input& input : forward.inputs)
     if (input.trainable) spec.group_of[input.name] = 0;
@@ -34,7 +35,7 @@ void put_in_one_group(const ForwardGraph& forward, optimizers::Spec& spec) {
 }  // namespace
 
 std::unique_ptr<ir::Module> build_program(const ModelRecord& model, const ProgramOptions& options) {
-  Imported imported = import_model(model, options.loss);
+  Imported imported = import_model(model, options.loss, options.step.replicas);
   StepOptions step = options.step;
   if (!options.loss.empty()) {
     step.training = true;

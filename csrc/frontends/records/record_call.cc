@@ -114,6 +114,11 @@ ir::Value* RecordCall::operand(int i) {
 
 ConstantPtr RecordCall::constant(int i) { return known_operand(i).constant; }
 
+std::string RecordCall::operand_name(int i) {
+  known_operand(i);
+  return node_.operands[static_cast<size_t>(i)];
+}
+
 // --- results
 
 bool RecordCall::has_result(int i) {
@@ -128,11 +133,16 @@ void RecordCall::set_constant(int i, ConstantPtr value) {
   if (has_result(i)) results_[static_cast<size_t>(i)].constant = std::move(value);
 }
 
-void RecordCall::write(int operand, ir::Value* value) {
-  const Known& known = known_operand(operand);
-  if (!known.is_initialiser)
+void RecordCall::assign(int operand, ir::Value* value) {
+  if (!known_operand(operand).is_initialiser)
     unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
-  if (state_.is_training) values_.write(node_.operands[static_cast<size_t>(operand)], value);
+  values_.write(node_.operands[static_cast<size_t>(operand)], value);
+}
+
+void RecordCall::write(int operand, ir::Value* value) {
+  if (state_.is_training) return assign(operand, value);
+  if (!known_operand(operand).is_initialiser)
+    unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
 }
 
 ir::Value* RecordCall::seed() {

@@ -18,6 +18,7 @@ struct ModelState {
   ForwardGraph* forward = nullptr;
   ir::Value* seed = nullptr;
   int64_t streams = 0;
+  int64_t replicas = 1;
 };
 
 class RecordCall final : public ops::NodeImportCall {
@@ -29,6 +30,8 @@ class RecordCall final : public ops::NodeImportCall {
   ir::Builder& builder() override { return builder_; }
   int version() const override { return version_; }
   bool is_training() const override { return state_.is_training; }
+
+  int64_t replicas() const override { return state_.replicas; }
 
   bool has(std::string_view name) override;
   double real(std::string_view name) override;
@@ -43,12 +46,15 @@ class RecordCall final : public ops::NodeImportCall {
   bool has_operand(int i) override;
   ir::Value* operand(int i) override;
   ConstantPtr constant(int i) override;
+  std::string operand_name(int i) override;
+  bool is_initialiser(int i) override { return known_operand(i).is_initialiser; }
 
   int result_count() override { return static_cast<int>(node_.results.size()); }
   bool has_result(int i) override;
   void set_result(int i, ir::Value* value) override;
   void set_constant(int i, ConstantPtr value) override;
   void write(int operand, ir::Value* value) override;
+  void assign(int operand, ir::Value* value) override;
   ir::Value* seed() override;
   int64_t next_stream() override { return state_.streams++; }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/module.h"
 #include "ir/settings.h"
 #include "ir/type.h"
 #include "support/attributes.h"
@@ -21,6 +22,7 @@ struct NodeRecord {
   std::vector<std::string> operands, results;  // "": absent
   Attributes attributes;
   std::map<std::string, GraphRecord> subgraphs;
+  ir::Settings settings;  // of the ops it becomes
   ir::Location location;  // nullptr: the model's source and the node's name
 };
 
@@ -33,12 +35,18 @@ struct GraphRecord {
     std::string name;
     ConstantPtr value;
     bool trained = false;  // a variable that an optimizer updates; else a constant of the program
+    // A variable that only the host changes. It stays a constant where an importer asks what it is.
+    bool is_variable = false;
+    ReplicaGrouping grouping = {};
+    bool has_group_dimension = false;  // `value` has one value for each group, in front; the host sends them
+    ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
   };
   std::string name;
   std::vector<Input> inputs;
   std::vector<Initialiser> initialisers;
   std::vector<NodeRecord> nodes;  // each after those whose results it reads
   std::vector<std::string> outputs;
+  std::string output_prefix;  // the stream of an output goes by this and its name
 };
 
 struct ModelRecord {

@@ -76,33 +76,41 @@ void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser, bo
   known.constant = initialiser.value;
   known.is_initialiser = true;
   add(initialiser.name, known);
-  if (!initialiser.trained && !is_written) return;
+  if (!initialiser.trained && !initialiser.is_variable && !is_written) return;
   if (initialiser.trained && !is_floating_point(initialiser.value->dtype))
     throw Error(
         ErrorCode::kNotDifferentiable,
         fmt::format("not differentiable: initialiser '{}' is to be trained and is {}; only floating-point "
                     "ones can be.",
                     quotation(initialiser.name), to_string(initialiser.value->dtype)));
-  make_variable(initialiser.name, *find(initialiser.name), initialiser.trained);
+  make_variable(initialiser, *find(initialiser.name));
 }
 
-void ValueTable::make_variable(const std::string& name, Known& known, bool trained) {
+void ValueTable::make_variable(const GraphRecord::Initialiser& initialiser, Known& known) {
+  const std::string& name = initialiser.name;
   const ConstantPtr initial = device_constant(known.constant, name);
-  ir::Value* input = graph_->add_input({initial->dtype, initial->shape}, name);
+  Shape shape = initial->shape;
+  if (initialiser.has_group_dimension) shape.erase(shape.begin());
+  ir::Value* input = graph_->add_input({initial->dtype, shape}, name);
   known.value = input;
-  known.constant = nullptr;
+  // Shapes and axes of a model may stand in initialisers; a program is compiled for what they are.
+  if (!initialiser.is_variable || is_floating_point(initial->dtype) || initialiser.has_group_dimension)
+    known.constant = nullptr;
   known.is_variable = true;
   ir::Variable variable;
   variable.name = name;
   variable.type = input->type();
-  variable.role = trained ? "parameter" : "buffer";
-  variable.initial = initial;
+  variable.role = initialiser.trained ? "parameter" : "buffer";
+  if (!initialiser.has_group_dimension) variable.initial = initial;
   graph_->module()->add_variable(std::move(variable));
   ForwardGraph::Input& described = forward_->inputs.emplace_back();
   described.kind = ForwardGraph::Input::Kind::kVariable;
   described.name = name;
   described.host_dtype = input->type().dtype;
-  described.trainable = trained;
+  described.trainable = initialiser.trained;
+  described.is_parameter = initialiser.trained || initialiser.is_variable;
+  described.grouping = initialiser.grouping;
+  described.retrieval = initialiser.retrieval;
 }
 
 void ValueTable::write(const std::string& name, ir::Value* value) {

@@ -38,11 +38,12 @@ class ValueTable {
   // The new value of an initialiser after a pass. All variables' writes are outputs of the graph at the end.
   void write(const std::string& name, ir::Value* value);
   void append_state_outputs();
+  const std::unordered_map<std::string, Known>& all() const { return known_; }
   // Initialisers that were written though they are constants here.
   const std::set<std::string>& written_constants() const { return written_constants_; }
 
  private:
-  void make_variable(const std::string& name, Known& known, bool trained);
+  void make_variable(const GraphRecord::Initialiser& initialiser, Known& known);
 
   ir::Graph* graph_;
   ForwardGraph* forward_;

@@ -52,6 +52,7 @@ std::optional<TextFormat> format_of(const KernelRequest& request) {
   if (floats == "fixed") format.float_format = FloatFormat::kFixed;
   if (floats == "scientific") format.float_format = FloatFormat::kScientific;
   if (floats == "none") format.float_format = FloatFormat::kNone;
+  format.aligned = boolean_of(request, "aligned", false);
   format.separator = first_of(text_of(request, "separator", ","), ',');
   format.open_bracket = first_of(text_of(request, "open_bracket", "("), '(');
   format.close_bracket = first_of(text_of(request, "close_bracket", ")"), ')');

@@ -62,11 +62,23 @@ class Writer {
   }
 
   std::string run() {
+    if (format_.aligned && format_.digits > 0) find_width(0, 0);
     write(0, 0);
     return std::move(text_);
   }
 
  private:
+  // Of the widest element that is shown.
+  void find_width(size_t dim, int64_t offset) {
+    if (dim == spec_.shape.size()) {
+      width_ = std::max(width_, number(offset).size());
+      return;
+    }
+    each_shown(spec_.shape[dim], [&](int64_t i) {
+      if (i >= 0) find_width(dim + 1, offset + i * strides_[dim]);
+    });
+  }
+
   std::string number(int64_t i) const {
     const double value = element(spec_.dtype, data_, i);
     if (spec_.dtype == DType::kBool) return value != 0 ? "true" : "false";
@@ -109,7 +121,8 @@ class Writer {
     bool is_first = true;
     text_ += format_.open_bracket;
     each_shown(spec_.shape[dim], [&](int64_t i) {
-      const std::string item = i < 0 ? "..." : number(offset + i * strides_[dim]);
+      std::string item = i < 0 ? "..." : number(offset + i * strides_[dim]);
+      if (i >= 0 && item.size() < width_) item.insert(0, width_ - item.size(), ' ');
       if (!is_first) text_ += format_.separator;
       const size_t with_item = text_.size() - line_start_ + item.size() + 1;
       if (!is_first && format_.max_line_width > 0 && with_item > static_cast<size_t>(format_.max_line_width))
@@ -127,14 +140,16 @@ class Writer {
     }
     if (dim + 1 == spec_.shape.size()) return row(dim, offset);
     text_ += format_.open_bracket;
+    bool is_first = true;
     each_shown(spec_.shape[dim], [&](int64_t i) {
-      start_line(dim + 1);
+      if (!format_.aligned || !is_first) start_line(dim + 1);
+      is_first = false;
       if (i < 0)
         text_ += "...";
       else
         write(dim + 1, offset + i * strides_[dim]);
     });
-    start_line(dim);
+    if (!format_.aligned) start_line(dim);
     text_ += format_.close_bracket;
   }
 
@@ -143,6 +158,7 @@ class Writer {
   const TextFormat& format_;
   const Strides strides_;
   bool summarises_ = false;
+  size_t width_ = 0;
   FloatFormat floats_ = FloatFormat::kFixed;
   std::string text_;
   size_t line_start_ = 0;

@@ -27,6 +27,9 @@ struct TextFormat {
   int64_t max_line_width = 80;  // of a row, which goes on two blanks deeper; 0: any
   int64_t digits = 4;           // 0 to kMaxDigits
   FloatFormat float_format = FloatFormat::kAuto;
+  // In the manner of NumPy: elements are filled up on the left to the widest one (not with digits = 0), and brackets of
+  // further dimensions have no lines of their own.
+  bool aligned = false;
   char separator = ',', open_bracket = '(', close_bracket = ')';
 };
 

@@ -1,5 +1,5 @@
-// Conversions between dtypes, and the identities: nop passes gradients, detach stops them, straight_through
-// leads them elsewhere.
+// Conversions between dtypes, and the identities: nop passes gradients, detach stops them, refuse_gradient
+// refuses them, straight_through leads them elsewhere.
 #include "ops/definition/family.h"
 #include "ops/definition/rule_support.h"
 
@@ -59,6 +59,17 @@ const OpRegistration detach =
         .gradient_zero()
         .from_aten({"detach", "detach_copy"},
                    [](AtenImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
+        .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+
+// Marks what an operator has no gradient for, though the ops it is made of have one.
+const OpRegistration refuse_gradient =
+    define_op("refuse_gradient", "conversion")
+        .doc("x; a gradient that leads to it is an error.")
+        .operand("x", kAnyFloat)
+        .result("y")
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+        .view(same_view())
+        .gradient_refused("the operator it is a part of has no gradient for it")
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
 
 // What torch means by writing x with gradients off: the memory changes, the history of x does not.

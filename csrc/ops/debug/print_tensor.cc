@@ -9,9 +9,12 @@ namespace {
 
 const std::initializer_list<std::string_view> kFormats = {"auto", "fixed", "scientific", "none"};
 
-Attributes copy_of(const Attributes& from, const std::string& title) {
+// Of the gradient, whose own gradient is called as ever.
+Attributes attributes_of_gradient(const Attributes& from) {
   Attributes attributes = from;
-  attributes.set("title", title);
+  const std::string title = from.text("gradient_title", "");
+  attributes.set("title", title.empty() ? from.text("title", "") + "_gradient" : title);
+  attributes.erase("gradient_title");
   return attributes;
 }
 
@@ -29,10 +32,13 @@ const OpRegistration print_tensor =
     define_op("print_tensor", "debug")
         .doc(
             "x; writes `title: x` to stderr each time it runs. print_gradient: the gradient is printed, too, "
-            "as `title_gradient`.")
+            "as `title_gradient` or as gradient_title. aligned: the elements are filled up to the widest one, and dimensions "
+            "that are open stand under each other.")
         .operand("x", kAnything)
         .attribute("title", std::string())
         .attribute("print_gradient", true)
+        .attribute("gradient_title", std::string())
+        .attribute("aligned", false)
         .attribute("summarise_threshold", int64_t{1000})
         .attribute("edge_items", int64_t{3})
         .attribute("max_line_width", int64_t{80})
@@ -54,13 +60,12 @@ const OpRegistration print_tensor =
         })
         .gradient([](GradientBuilder& g) {
           if (!g.attributes().boolean("print_gradient", true)) return g.set(0, g.upstream());
-          g.set(0, g.op("print_tensor", {g.upstream()},
-                        copy_of(g.attributes(), g.attributes().text("title", "") + "_gradient")));
+          g.set(0, g.op("print_tensor", {g.upstream()}, attributes_of_gradient(g.attributes())));
         })
         .reference([](ReferenceCall& call) { call.result(0).values = call.operand(0).values; })
         .from_aten({"poptorch::print_tensor"}, import_print_tensor)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
-                  {{ir::Type{DType::kI32, {4}}}, {{"title", std::string("counts")}}}});
+                  {{ir::Type{DType::kI32, {4}}}, {{"title", std::string("counts")}, {"aligned", true}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -18,12 +18,17 @@ class NodeImportCall : public ImportCall {
   virtual int version() const = 0;
   virtual bool is_training() const = 0;  // the program trains: statistics are collected, values dropped
 
+  virtual int64_t replicas() const = 0;  // copies of the program that run side by side
+
   virtual int operand_count() = 0;  // trailing absent ones do not count; all count as asked for
   virtual bool has_operand(int i) = 0;
   virtual ir::Value* operand(int i) = 0;  // Error(kTypeMismatch) when it is absent
   // What the model itself says operand i is, in the model's own type (i64 stays i64); nullptr: known only when
   // the program runs.
   virtual ConstantPtr constant(int i) = 0;
+
+  virtual std::string operand_name(int i) = 0;  // what the model calls it
+  virtual bool is_initialiser(int i) = 0;       // whether operand i is one, and may be written
 
   virtual ConstantPtr tensor(std::string_view attribute) = 0;
   virtual std::vector<double> reals(std::string_view attribute) = 0;
@@ -36,6 +41,8 @@ class NodeImportCall : public ImportCall {
   // The new value of the state that operand i is, in a program that trains; Error(kUnsupportedOps) when it is
   // no initialiser.
   virtual void write(int operand, ir::Value* value) = 0;
+  // The same in any program.
+  virtual void assign(int operand, ir::Value* value) = 0;
 
   // Shared helpers of importers.
   using ImportCall::integer;

@@ -1,4 +1,4 @@
-"""Sessions: a program compiled, on a device, with arrays of the host going in and out."""
+"""A session of a PopXL program: compiled, on a device, with arrays of the host going in and out."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from popart._impl.exceptions import (
 )
 from popart._impl.host_variables import HostVariable, host_variables
 from popart._impl.logs import getLogger
+from popart._impl.sessions.inference import InferenceSession
 from popart._impl.tensor_info import NUMPY, of_native_number
 
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
@@ -33,7 +34,7 @@ def _raise(error: Exception, of_run: bool = False) -> None:
     raise popart_exception(text) from error
 
 
-class InferenceSession:
+class IrSession(InferenceSession):
     """A session of a program that `fromIr` gives. Steps: prepareDevice, weightsFromHost, run, weightsToHost.
 
     Raises:
@@ -41,10 +42,10 @@ class InferenceSession:
     """
 
     def __init__(self) -> None:
-        raise TypeError("InferenceSession is made by InferenceSession.fromIr")
+        raise TypeError("IrSession is made by InferenceSession.fromIr")
 
     @classmethod
-    def fromIr(cls, ir: Any, deviceInfo: Any, name: str = "inference") -> InferenceSession:
+    def fromIr(cls, ir: Any, deviceInfo: Any, name: str = "inference") -> IrSession:
         """A session of an Ir as it is when `prepareDevice` is called.
 
         Args:

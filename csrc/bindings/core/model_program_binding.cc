@@ -1,0 +1,166 @@
+#include "bindings/core/model_program_binding.h"
+
+#include <pybind11/stl.h>
+
+#include "bindings/core/core_session.h"
+#include "bindings/core/optimizer_values.h"
+#include "bindings/core/python_values.h"
+#include "bindings/core/records_binding.h"
+#include "frontends/popart/model_program.h"
+#include "ir/text/text.h"
+#include "python/interpreter_lock.h"
+#include "python/without_lock.h"
+#include "support/error.h"
+#include "support/interruption.h"
+
+namespace ipu::bindings {
+namespace {
+
+using frontends::StepOptions;
+using frontends::popart::ModelProgram;
+using frontends::popart::SessionSettings;
+using frontends::popart::Tensor;
+
+// The keys are those that popart._impl.native_settings writes: no user ever sees them.
+class Fields {
+ public:
+  explicit Fields(const py::dict& data) : data_(data) {}
+  template <typename T>
+  T get(const char* key, T fallback) const {
+    return data_.contains(key) ? read<T>(data_[key], std::string("'") + key + "'", "of another type")
+                               : fallback;
+  }
+
+ private:
+  const py::dict& data_;
+};
+
+frontends::TensorLocation location_of(const py::dict& data) {
+  const Fields fields(data);
+  frontends::TensorLocation location;
+  location.off_chip = fields.get("off_chip", false);
+  location.is_sharded = fields.get("sharded", false);
+  location.loads_io = fields.get("loads_io", false);
+  location.stores_io = fields.get("stores_io", false);
+  location.min_elements_off_chip = fields.get("min_elements_off_chip", location.min_elements_off_chip);
+  location.min_elements_sharded = fields.get("min_elements_sharded", location.min_elements_sharded);
+  return location;
+}
+
+StepOptions step_of(const py::dict& data) {
+  const Fields fields(data);
+  StepOptions step;
+  step.device_iterations = fields.get<int64_t>("batches_per_step", 1);
+  step.accumulation = fields.get<int64_t>("accumulation", 1);
+  step.replicas = fields.get<int>("replicas", 1);
+  step.replicas_of_process = fields.get<int>("replicas_of_process", step.replicas);
+  step.mean_reduction = fields.get("mean_reduction", false);
+  step.running_mean = fields.get("running_mean", false);
+  step.schedule = ir::schedule_from_string(fields.get<std::string>("schedule", "sharded"));
+  step.recomputation = ir::recomputation_mode(fields.get<int64_t>("recomputation", 0));
+  step.stochastic_rounding = fields.get("stochastic_rounding", false);
+  step.half_products = fields.get("half_products", false);
+  step.half_convolutions = fields.get("half_convolutions", false);
+  step.io_tiles = fields.get<int64_t>("io_tiles", 0);
+  step.prefetch_depth = fields.get<int64_t>("prefetch_depth", 1);
+  step.phases.declared = fields.get<int64_t>("phases", 1);
+  const auto locations = fields.get<std::map<std::string, py::dict>>("locations", {});
+  const auto place = [&](const char* family, frontends::TensorLocation& location) {
+    if (auto at = locations.find(family); at != locations.end()) location = location_of(at->second);
+  };
+  place("weights", step.weights);
+  place("optimizer_state", step.optimizer_state);
+  place("accumulators", step.accumulators);
+  place("activations", step.activations);
+  if (data.contains("optimizer")) step.optimizer = optimizer_spec_of(data["optimizer"].cast<py::dict>());
+  return step;
+}
+
+SessionSettings settings_of(const py::dict& data) {
+  const Fields fields(data);
+  SessionSettings settings;
+  settings.loss = fields.get<std::string>("loss", "");
+  settings.step = step_of(data);
+  settings.uses_virtual_graphs = fields.get("virtual_graphs", false);
+  settings.uses_stages = fields.get("stages", false);
+  settings.uses_phases = fields.get("execution_phases", false);
+  using Entry = std::tuple<std::string, int, int64_t, int>;
+  for (const auto& [tensor, mode, period, exchange] : fields.get<std::vector<Entry>>("anchors", {}))
+    settings.anchors.push_back(
+        {tensor, static_cast<ir::OutputMode>(mode), period, static_cast<ir::ExchangeStrategy>(exchange)});
+  for (const auto& [tensor, exchange] : fields.get<std::map<std::string, int>>("input_exchange", {}))
+    settings.inputs[tensor] = static_cast<ir::ExchangeStrategy>(exchange);
+  return settings;
+}
+
+std::unique_ptr<ModelProgram> model_program(const py::dict& model, const py::dict& settings) {
+  auto record = model_record_of(model);
+  auto read = settings_of(settings);
+  return python::without_gil([&] {
+    Interruptible scope(&python::interrupted);
+    return std::make_unique<ModelProgram>(std::move(record), std::move(read));
+  });
+}
+
+const char* kind_name(Tensor::Kind kind) {
+  switch (kind) {
+    case Tensor::Kind::kInput:
+      return "input";
+    case Tensor::Kind::kVariable:
+      return "variable";
+    case Tensor::Kind::kConstant:
+      return "constant";
+    case Tensor::Kind::kResult:
+      return "result";
+    case Tensor::Kind::kGradient:
+      return "gradient";
+    case Tensor::Kind::kState:
+      return "state";
+  }
+  return "";
+}
+
+py::dict tensors(const ModelProgram& program) {
+  py::dict result;
+  for (const auto& [name, tensor] : program.tensors())
+    result[py::str(name)] = py::make_tuple(numpy_type(tensor.type.dtype),
+                                           py::tuple(py::cast(tensor.type.shape)), kind_name(tensor.kind));
+  return result;
+}
+
+// `cache_folder` "": no cache; `key`: what else decides about the program. `model`: for a device that takes no IPU of the
+// system.
+std::unique_ptr<CoreSession> compile(const ModelProgram& program, const std::string& cache_folder,
+                                     const std::string& key, bool model, bool check_floating_point) {
+  const StepOptions& step = program.settings().step;
+  executable::CompileOptions options;
+  options.replicas = step.replicas_of_process;
+  options.processes = step.replicas / step.replicas_of_process;
+  options.auto_round_num_ipus = !model;
+  options.any_ipu_count = model;
+  executable::CacheOptions cache;
+  cache.directory = cache_folder;
+  cache.suffix = ".popef";
+  cache.version = "popart";
+  cache.front_end = key;
+  cache.interrupted = &interrupted;
+  runtime::RunSettings run;
+  run.device.ipu_model = model;
+  run.check_floating_point = check_floating_point;
+  return compiled([&] { return program.module(); }, options, cache, run, &step.optimizer);
+}
+
+}  // namespace
+
+void bind_model_program(py::module_& m) {
+  py::class_<ModelProgram>(m, "ModelProgram", "A model and what a PopART session says of it, as a program.")
+      .def(py::init(&model_program), py::arg("model"), py::arg("settings"))
+      .def("tensors", &tensors, "name -> (dtype, shape, kind)")
+      .def_property_readonly("inputs", &ModelProgram::inputs)
+      .def_property_readonly("ipus", &ModelProgram::ipus)
+      .def("text", [](const ModelProgram& p) { return ir::print(*p.module()); })
+      .def("compile", &compile, py::arg("cache_folder") = "", py::arg("key") = "", py::arg("model") = false,
+           py::arg("check_floating_point") = false);
+}
+
+}  // namespace ipu::bindings

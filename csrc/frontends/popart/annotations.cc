@@ -1,0 +1,133 @@
+#include "frontends/popart/annotations.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <vector>
+
+#include "support/error.h"
+
+namespace ipu::frontends::popart {
+namespace {
+
+using records::NodeRecord;
+
+// Importers read these: they are part of what the node means.
+bool is_meaning(std::string_view name) {
+  return name == "__collectiveOperator" || name == "__collectiveCommGroup";
+}
+
+class Annotations {
+ public:
+  explicit Annotations(const SessionSettings& settings) : settings_(settings) {}
+
+  void take(records::GraphRecord& graph) {
+    for (NodeRecord& node : graph.nodes) {
+      take(node);
+      for (auto& [name, body] : node.subgraphs) take(body);
+    }
+  }
+
+  // All nodes of the main graph say where they are, or none does.
+  void check_complete(const records::GraphRecord& graph, const char* what,
+                      std::optional<int> ir::Settings::*field) const {
+    std::vector<std::string> without;
+    size_t with = 0;
+    for (const NodeRecord& node : graph.nodes) {
+      if (node.type == "Constant") continue;
+      if ((node.settings.*field).has_value())
+        ++with;
+      else
+        without.push_back(records::described(node, node.version));
+    }
+    if (with == 0 || without.empty()) return;
+    std::string list = without.front();
+    for (size_t i = 1; i < std::min<size_t>(without.size(), 5); ++i) list += ", " + without[i];
+    throw Error(
+        ErrorCode::kOption,
+        fmt::format("ops without a {}: {} of {} operators have one, and these have none: {}{}. Annotate all "
+                    "operators, or none.",
+                    what, with, with + without.size(), list, without.size() > 5 ? ", ..." : ""));
+  }
+
+  // The settings name blocks from now on instead of IPUs, stages and phases.
+  std::map<std::string, StepOptions::Placement> name_blocks(records::GraphRecord& graph) const {
+    std::map<std::string, StepOptions::Placement> places;
+    name_blocks(graph, places);
+    return places;
+  }
+
+ private:
+  void take(NodeRecord& node) const {
+    ir::Settings& settings = node.settings;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : node.attributes)
+      if (name.starts_with("__") && !is_meaning(name)) names.emplace_back(name);
+    for (const std::string& name : names) {
+      if (name == "__ipu_number" && settings_.uses_virtual_graphs)
+        settings.ipu = number(node, name);
+      else if (name == "__pipeline_stage" && settings_.uses_stages)
+        settings.stage = number(node, name);
+      else if (name == "__execution_phase" && settings_.uses_phases)
+        settings.phase = number(node, name);
+      else if (name == "__schedule_priority")
+        settings.priority = node.attributes.real(name);
+      else if (name == "__available_memory")
+        settings.available_memory = node.attributes.real(name);
+      else if (name == "__recompute_output_in_backward_pass")
+        settings.recompute = recompute(node.attributes.integer(name));
+      else if (name == "__outline")
+        outline(node.attributes.texts(name), settings.outline);
+      node.attributes.erase(name);
+    }
+  }
+
+  static int number(const NodeRecord& node, const std::string& name) {
+    const int64_t value = node.attributes.integer(name);
+    if (value < 0 || value > 65535)
+      throw Error(ErrorCode::kOption, fmt::format("annotation out of range: {} of {} is {}; it is 0 or more.",
+                                                  name, records::described(node, node.version), value));
+    return static_cast<int>(value);
+  }
+
+  static ir::Recompute recompute(int64_t type) {
+    if (type == 1) return ir::Recompute::kCheckpoint;
+    return type == 2 ? ir::Recompute::kRecompute : ir::Recompute::kDefault;
+  }
+
+  static void outline(const std::vector<std::string>& flat, Attributes& into) {
+    for (size_t i = 0; i + 1 < flat.size(); i += 2) into.set(flat[i], flat[i + 1]);
+  }
+
+  void name_blocks(records::GraphRecord& graph, std::map<std::string, StepOptions::Placement>& places) const {
+    for (NodeRecord& node : graph.nodes) {
+      ir::Settings& settings = node.settings;
+      if (settings.ipu.has_value() || settings.stage.has_value() || settings.phase.has_value()) {
+        StepOptions::Placement place;
+        place.ipu = settings.ipu.value_or(0);
+        place.stage = settings.stage.value_or(place.ipu);
+        place.phase = settings.phase.value_or(0);
+        settings.block = fmt::format("stage {}, ipu {}, phase {}", place.stage, place.ipu, place.phase);
+        settings.ipu = settings.stage = settings.phase = std::nullopt;  // `place` says it
+        places[settings.block] = place;
+      }
+      for (auto& [name, body] : node.subgraphs) name_blocks(body, places);
+    }
+  }
+
+  const SessionSettings& settings_;
+};
+
+}  // namespace
+
+std::map<std::string, StepOptions::Placement> take_annotations(records::GraphRecord& graph,
+                                                               const SessionSettings& settings) {
+  Annotations annotations(settings);
+  annotations.take(graph);
+  annotations.check_complete(graph, "virtual graph", &ir::Settings::ipu);
+  annotations.check_complete(graph, "pipeline stage", &ir::Settings::stage);
+  annotations.check_complete(graph, "execution phase", &ir::Settings::phase);
+  return annotations.name_blocks(graph);
+}
+
+}  // namespace ipu::frontends::popart

@@ -1,0 +1,142 @@
+#include "frontends/popart/model_program.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "frontends/popart/annotations.h"
+#include "frontends/records/import.h"
+#include "frontends/records/program.h"
+#include "support/error.h"
+#include "support/foreign_text.h"
+
+namespace ipu::frontends::popart {
+namespace {
+
+// Streams of anchors: inputs can be anchored, and have streams of their own.
+constexpr const char* kAnchorStream = "anchor/";
+constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___";
+
+// A tensor that the host gets and the model's own outputs: the program has as outputs what somebody asked for.
+class Anchors {
+ public:
+  Anchors(const records::GraphRecord& graph, const SessionSettings& settings) : settings_(settings) {
+    for (const auto& initialiser : graph.initialisers) initialisers_.insert(initialiser.name);
+    for (const Anchor& anchor : settings.anchors) sort(anchor);
+  }
+
+  // Names of what the forward pass itself gives.
+  std::vector<std::string> forward() const {
+    std::vector<std::string> names;
+    for (const Anchor& anchor : forward_) names.push_back(anchor.tensor);
+    return names;
+  }
+
+  void describe(ForwardGraph& forward) const {
+    for (ForwardGraph::Output& output : forward.outputs) {
+      if (output.kind != ForwardGraph::Output::Kind::kHost) continue;
+      const auto at = std::find_if(forward_.begin(), forward_.end(), [&](const Anchor& anchor) {
+        return kAnchorStream + anchor.tensor == output.name;
+      });
+      IPU_CHECK(at != forward_.end(), "an output that is no anchor");
+      output.mode = at->mode;
+      output.period = at->period;
+      output.exchange = at->exchange;
+    }
+  }
+
+  void add_to(StepOptions& step, const records::Imported& imported, const std::string& loss) const {
+    for (const Anchor& anchor : gradients_) {
+      const std::string name = anchor.tensor.substr(kGradient.size());
+      const auto found = imported.values.find(name);
+      if (found == imported.values.end()) {
+        throw Error(
+            ErrorCode::kAnchor,
+            fmt::format(
+                "unknown anchor: '{}' is the gradient of '{}', and no tensor on a differentiable path to "
+                "the loss '{}' has that name.",
+                quotation(anchor.tensor), quotation(name), quotation(loss)));
+      }
+      step.value_gradients.push_back(
+          {found->second, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+    }
+    for (const auto& [anchor, parameter] : updates_)
+      step.update_anchors.push_back({parameter, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+  }
+
+ private:
+  void sort(const Anchor& anchor) {
+    const std::string& name = anchor.tensor;
+    if (!settings_.loss.empty() && name.starts_with(kGradient)) {
+      gradients_.push_back(anchor);
+    } else if (name.starts_with(kUpdated)) {
+      updates_.emplace_back(anchor, name.substr(kUpdated.size()));
+    } else if (settings_.step.optimizer.group_of.contains(name) && settings_.step.accumulation == 1) {
+      updates_.emplace_back(anchor, name);  // its value after the update of the batch
+    } else {
+      forward_.push_back(anchor);
+    }
+  }
+
+  const SessionSettings& settings_;
+  std::set<std::string> initialisers_;
+  std::vector<Anchor> forward_, gradients_;
+  std::vector<std::pair<Anchor, std::string>> updates_;
+};
+
+}  // namespace
+
+ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
+    : settings_(std::move(settings)) {
+  StepOptions step = settings_.step;
+  step.places = take_annotations(model.graph, settings_);
+  for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
+  const Anchors anchors(model.graph, settings_);
+  model.graph.outputs = anchors.forward();
+  model.graph.output_prefix = kAnchorStream;
+  records::Imported imported = records::import_model(model, settings_.loss);
+  anchors.describe(imported.forward);
+  for (ForwardGraph::Input& input : imported.forward.inputs) {
+    if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
+    inputs_.push_back(input.name);
+    if (auto at = settings_.inputs.find(input.name); at != settings_.inputs.end())
+      input.exchange = at->second;
+  }
+  step.counts_micro_batches = true;
+  if (!settings_.loss.empty()) {
+    records::check_loss(imported.loss, settings_.loss);
+    step.training = true;
+    step.loss = imported.loss;
+    anchors.add_to(step, imported, settings_.loss);
+  }
+  describe(imported.forward, imported.values, imported.constants);
+  build_step(imported.forward, step);
+  for (const ir::Variable& variable : imported.module->variables())
+    if (variable.role == "optimizer_state") tensors_[variable.name] = {variable.type, Tensor::Kind::kState};
+  for (const ir::Stream& stream : imported.module->streams())
+    if (stream.direction == ir::StreamDirection::kDeviceToHost)
+      tensors_.try_emplace(stream.name.substr(std::string_view(kAnchorStream).size()),
+                           Tensor{stream.type, Tensor::Kind::kGradient});
+  module_ = std::move(imported.module);
+}
+
+void ModelProgram::describe(const ForwardGraph& forward,
+                            const std::unordered_map<std::string, ir::Value*>& values,
+                            const std::unordered_map<std::string, ConstantPtr>& constants) {
+  for (const auto& [name, constant] : constants)
+    tensors_[name] = {{constant->dtype, constant->shape}, Tensor::Kind::kConstant};
+  for (const auto& [name, value] : values) tensors_[name] = {value->type(), Tensor::Kind::kResult};
+  for (size_t i = 0; i < forward.inputs.size(); ++i) {
+    const ForwardGraph::Input& input = forward.inputs[i];
+    const ir::Type& type = forward.graph->inputs()[i]->type();
+    if (input.kind == ForwardGraph::Input::Kind::kHost)
+      tensors_[input.name] = {{input.host_dtype, type.shape}, Tensor::Kind::kInput};
+    else if (input.kind == ForwardGraph::Input::Kind::kVariable)
+      tensors_[input.name] = {type, Tensor::Kind::kVariable};
+  }
+}
+
+std::unique_ptr<ir::Module> ModelProgram::module() const { return module_->clone(); }
+
+}  // namespace ipu::frontends::popart

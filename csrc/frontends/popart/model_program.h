@@ -1,0 +1,65 @@
+// A model of node records and what a PopART session says of it, as a program: annotations of nodes become places of
+// ops, anchors become outputs, options of the session become those of a step.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontends/common/step_builder.h"
+#include "frontends/records/records.h"
+#include "ir/module.h"
+
+namespace ipu::frontends::popart {
+
+// A tensor that the host gets from each run.
+struct Anchor {
+  std::string tensor;  // of the model, "Gradient___" and one of the model, or one that an optimizer makes
+  ir::OutputMode mode = ir::OutputMode::kAll;
+  int64_t period = 1;  // of kEveryN: in micro-batches
+  ir::ExchangeStrategy exchange = ir::ExchangeStrategy::kJustInTime;
+};
+
+struct SessionSettings {
+  std::string loss;  // "": inference
+  // Without loss, places, anchors. `optimizer.group_of` says which initialisers are trained.
+  StepOptions step;
+  std::vector<Anchor> anchors;
+  // Which annotations of nodes count (spec 4.7).
+  bool uses_virtual_graphs = false, uses_stages = false, uses_phases = false;
+  std::map<std::string, ir::ExchangeStrategy> inputs;  // that overlap with computing
+};
+
+struct Tensor {
+  ir::Type type;
+  enum class Kind : uint8_t { kInput, kVariable, kConstant, kResult, kGradient, kState } kind;
+};
+
+// The program of a session. It can be compiled any number of times.
+class ModelProgram {
+ public:
+  // Errors of import_model and build_step; Error(kAnchor) for an anchor that nothing gives.
+  ModelProgram(records::ModelRecord model, SessionSettings settings);
+
+  // All that may be asked for by name.
+  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  // Model inputs that the program reads.
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  const SessionSettings& settings() const { return settings_; }
+  std::unique_ptr<ir::Module> module() const;  // a new one for each caller
+  int ipus() const { return ipus_; }           // of a replica: the highest number used, and one
+
+ private:
+  void describe(const ForwardGraph& forward, const std::unordered_map<std::string, ir::Value*>& values,
+                const std::unordered_map<std::string, ConstantPtr>& constants);
+
+  SessionSettings settings_;
+  std::unique_ptr<ir::Module> module_;
+  std::map<std::string, Tensor> tensors_;
+  std::vector<std::string> inputs_;
+  int ipus_ = 1;
+};
+
+}  // namespace ipu::frontends::popart

@@ -1,0 +1,36 @@
+// abort: ends the run with an error where a value is not zero.
+#include "kernels/debug/abort.h"
+
+#include "ops/definition/graphcore_nodes.h"
+
+namespace ipu::ops {
+namespace {
+
+// Without an operand it always ends the run.
+void import_abort(NodeImportCall& call) {
+  call.op("abort", {call.operand_count() > 0 ? call.operand(0) : call.builder().scalar(DType::kI32, 1.0)});
+}
+
+const OpRegistration abort_op =
+    define_op("abort", "debug")
+        .doc("x; ends the run with an error when an element of x is not zero.")
+        .operand("x", kNumber | kBoolean)
+        .result("y")
+        .traits(kSideEffects | kMayReuseFirstOperand)
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{c.operand(0)}; })
+        .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
+        .reference([](ReferenceCall& call) {
+          for (size_t i = 0; i < call.operand(0).values.size(); ++i)
+            if (call.operand(0).values[i] != 0.0) kernels::raise_abort(static_cast<int64_t>(i));
+          call.result(0).values = call.operand(0).values;
+        })
+        .samples(
+            {{{ir::Type{DType::kI32, {2, 3}}}, {}, 0, 0, {}}, {{ir::Type{DType::kBool, {}}}, {}, 0, 0, {}}});
+
+struct Registrations {
+  Registrations() { register_graphcore_importer("Abort", import_abort); }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

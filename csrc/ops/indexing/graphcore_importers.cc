@@ -1,0 +1,222 @@
+// Importers of ai.graphcore's reading and writing of blocks whose place is known when the program runs, of its gather in
+// groups, of buckets and of pieces of sequences. (ScatterReduce: graphcore_scatter.cc.)
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ops/definition/graphcore_nodes.h"
+
+namespace ipu::ops {
+namespace {
+
+// --- blocks
+
+// Part of operand 0: `sizes` along `axes`, from operand 1 on.
+struct Block {
+  std::vector<int64_t> axes, sizes;
+};
+
+Block read_block(NodeImportCall& call) {
+  Block block{call.integers("axes"), call.integers("sizes")};
+  const Shape& shape = call.operand(0)->type().shape;
+  require_integer(call, 1);
+  const int64_t given = call.operand(1)->type().elements();
+  if (block.axes.size() != block.sizes.size() || given != std::ssize(block.axes))
+    node_shape_error(call,
+                     fmt::format("has {} axes, {} sizes and an offset of {} elements; these are one each",
+                                 block.axes.size(), block.sizes.size(), given));
+  for (size_t i = 0; i < block.axes.size(); ++i) {
+    int64_t& axis = block.axes[i];
+    axis = node_dim(call, axis, shape.size());
+    if (std::find(block.axes.begin(), block.axes.begin() + static_cast<int64_t>(i), axis) !=
+        block.axes.begin() + static_cast<int64_t>(i))
+      node_attribute_error(call, fmt::format("names axis {} twice", axis));
+    if (block.sizes[i] < 0 || block.sizes[i] > shape[axis])
+      node_shape_error(
+          call, fmt::format("takes {} elements along axis {} of {}", block.sizes[i], axis, to_string(shape)));
+  }
+  return block;
+}
+
+Shape shape_of(NodeImportCall& call, const Block& block) {
+  Shape shape = call.operand(0)->type().shape;
+  for (size_t i = 0; i < block.axes.size(); ++i) shape[block.axes[i]] = block.sizes[i];
+  return shape;
+}
+
+// The places along axis i of the block.
+ir::Value* places_of(NodeImportCall& call, const Block& block, size_t i) {
+  ir::Value* start = call.cast(one_element(call, call.operand(1), static_cast<int64_t>(i)), DType::kI32);
+  return call.op("add",
+                 {start, call.op("iota", {}, {{"shape", Shape{block.sizes[i]}}, {"dtype", DType::kI32}})});
+}
+
+ir::Value* read_at(NodeImportCall& call, const Block& block) {
+  ir::Value* y = call.operand(0);
+  for (size_t i = 0; i < block.axes.size(); ++i)
+    y = call.op("index_select", {y, places_of(call, block, i)}, {{"dim", block.axes[i]}});
+  return y;
+}
+
+// The block along axis i of x is read, changed along the others and put back.
+ir::Value* with_block(NodeImportCall& call, ir::Value* x, ir::Value* update, const Block& block, size_t i) {
+  ir::Value* places = places_of(call, block, i);
+  const Attributes dim{{"dim", block.axes[i]}};
+  if (i + 1 < block.axes.size())
+    update = with_block(call, call.op("index_select", {x, places}, dim), update, block, i + 1);
+  return call.op("index_copy", {x, places, update}, dim);
+}
+
+void set_with_block(NodeImportCall& call, const Block& block, ir::Value* update) {
+  ir::Value* x = call.operand(0);
+  if (block.axes.empty()) return call.set_result(0, call.op("nop", {update}));
+  call.set_result(0, with_block(call, x, update, block, 0));
+}
+
+// Operand 2, of the shape of the block.
+ir::Value* update_of(NodeImportCall& call, const Block& block) {
+  require_equal_dtypes(call, 0, 2);
+  ir::Value* update = call.operand(2);
+  const Shape shape = shape_of(call, block);
+  if (update->type().shape != shape)
+    node_shape_error(call, fmt::format("has {} as operand 2, and the block is {}",
+                                       to_string(update->type().shape), to_string(shape)));
+  return update;
+}
+
+// Operand 2, which the result is to lie in, has no say in its values.
+void import_dynamic_slice(NodeImportCall& call) {
+  const Block block = read_block(call);
+  flag_of(call, "noOverlap", false);
+  if (call.has_operand(2) && call.operand(2)->type().shape != shape_of(call, block))
+    node_shape_error(call,
+                     fmt::format("has {} as operand 2, and the slice is {}",
+                                 to_string(call.operand(2)->type().shape), to_string(shape_of(call, block))));
+  ir::Value* y = read_at(call, block);
+  call.set_result(0, block.axes.empty() ? call.op("nop", {y}) : y);
+}
+
+void import_dynamic_update(NodeImportCall& call) {
+  const Block block = read_block(call);
+  flag_of(call, "noOverlap", false);
+  set_with_block(call, block, update_of(call, block));
+}
+
+void import_dynamic_add(NodeImportCall& call) {
+  const Block block = read_block(call);
+  set_with_block(call, block, call.op("add", {read_at(call, block), update_of(call, block)}));
+}
+
+void import_dynamic_zero(NodeImportCall& call) {
+  const Block block = read_block(call);
+  set_with_block(call, block,
+                 call.builder().splat({call.operand(0)->type().dtype, shape_of(call, block)}, 0.0));
+}
+
+// --- gather
+
+// The axis becomes the dimensions of the index. With groups these are dimension 0 of data and index, each of which reads
+// its own data: one gather of rows numbered over all groups.
+void import_grouped_gather(NodeImportCall& call) {
+  require_integer(call, 1);
+  ir::Value *x = call.operand(0), *index = call.cast(call.operand(1), DType::kI32);
+  const Shape shape = x->type().shape, at = index->type().shape;
+  const int64_t groups = call.integer("group_size", 1);
+  if (shape.empty()) node_shape_error(call, "of a tensor without dimensions");
+  const int64_t axis = axis_of(call, "axis", 0, shape.size());
+  if (groups < 1) node_attribute_error(call, fmt::format("has group_size {}; it is at least 1", groups));
+  if (groups > 1 && axis == 0)
+    node_attribute_error(call, fmt::format("has axis 0 with {} groups, which axis 0 is", groups));
+  if (groups > 1 && (at.empty() || shape[0] != groups || at[0] != groups))
+    node_shape_error(call, fmt::format("of data {} and indices {} with {} groups, which dimension 0 is",
+                                       to_string(shape), to_string(at), groups));
+  Shape result = shape;
+  result.insert(result.erase(result.begin() + axis), at.begin() + (groups > 1 ? 1 : 0), at.end());
+  const int64_t count = index->type().elements();
+  if (groups == 1) {
+    ir::Value* y = call.op("index_select", {x, reshaped(call, index, {count})}, {{"dim", axis}});
+    return call.set_result(0, reshaped(call, y, result));
+  }
+  std::vector<int64_t> perm{0, axis}, back(shape.size());
+  for (int64_t d = 1; d < std::ssize(shape); ++d)
+    if (d != axis) perm.push_back(d);
+  for (size_t i = 0; i < perm.size(); ++i) back[perm[i]] = static_cast<int64_t>(i);
+  ir::Value* data = transposed(call, x, perm);
+  Shape parts = data->type().shape, merged(parts.begin() + 1, parts.end());
+  merged[0] *= groups;
+  Shape first(at.size(), 1);
+  first[0] = groups;
+  ir::Value* starts = call.op("iota", {},
+                              {{"shape", first},
+                               {"dim", int64_t{0}},
+                               {"dtype", DType::kI32},
+                               {"step", static_cast<double>(shape[axis])}});
+  ir::Value* rows = reshaped(call, call.op("add", {index, starts}), {count});
+  ir::Value* y = call.op("index_select", {reshaped(call, data, merged), rows}, {{"dim", int64_t{0}}});
+  parts[1] = count / groups;
+  call.set_result(0, reshaped(call, transposed(call, reshaped(call, y, parts), back), result));
+}
+
+// --- values without gradients
+
+void import_bucketize(NodeImportCall& call) {
+  require_equal_dtypes(call, 0, 1);
+  const Shape& boundaries = call.operand(1)->type().shape;
+  if (boundaries.size() != 1)
+    node_shape_error(call, fmt::format("has boundaries {}; they have one dimension", to_string(boundaries)));
+  call.set_result(0, call.op("bucketize", {call.operand(0), call.operand(1)},
+                             {{"right", flag_of(call, "right", false)}}));
+}
+
+// Rows of the source, of which `counts`, from and to are [n]: a row r of the result with to <= r < to + count is row
+// from + r - to of the source.
+void import_sequence_slice(NodeImportCall& call) {
+  require_equal_dtypes(call, 0, 1);
+  ir::Value *source = call.operand(0), *into = call.operand(1);
+  const Shape from = source->type().shape, shape = into->type().shape;
+  if (shape.empty() || from.size() != shape.size() ||
+      !std::equal(from.begin() + 1, from.end(), shape.begin() + 1))
+    node_shape_error(call, fmt::format("of source {} and destination {}; they differ in dimension 0 only",
+                                       to_string(from), to_string(shape)));
+  ir::Value* lists[3];
+  const int64_t count = call.operand(2)->type().elements();
+  for (int i = 2; i < 5; ++i) {
+    require_integer(call, i);
+    if (call.operand(i)->type().shape != Shape{count})
+      node_shape_error(call, fmt::format("has {} as operand {}, and {} sequences",
+                                         to_string(call.operand(i)->type().shape), i, count));
+    lists[i - 2] = reshaped(call, call.cast(call.operand(i), DType::kI32), {count, 1});
+  }
+  ir::Value* row = places_along(call, shape[0], 1, 2);
+  ir::Value* within = call.op("sub", {row, lists[2]});
+  ir::Value* zero = number_like(call, row, 0.0);
+  ir::Value* copies =
+      call.op("logical_and", {call.op("greater_equal", {within, zero}), call.op("less", {within, lists[0]})});
+  ir::Value* place =
+      call.op("where", {copies, call.op("add", {within, lists[1]}), number_like(call, row, -1.0)});
+  place = call.op("reduce_max", {place}, {{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}});
+  ir::Value* taken =
+      call.op("index_select", {source, call.op("maximum", {place, zero})}, {{"dim", int64_t{0}}});
+  Shape column(shape.size(), 1);
+  column[0] = shape[0];
+  ir::Value* is_copied = reshaped(call, call.op("greater_equal", {place, zero}), column);
+  ir::Value* rest = flag_of(call, "zeroUnused", false) ? number_like(call, into, 0.0) : into;
+  ir::Value* y = call.op("where", {is_copied, taken, rest});
+  call.set_result(0, call.op("detach", {y}));
+}
+
+struct Registrations {
+  Registrations() {
+    register_graphcore_importer("DynamicSlice", import_dynamic_slice);
+    register_graphcore_importer("DynamicUpdate", import_dynamic_update);
+    register_graphcore_importer("DynamicAdd", import_dynamic_add);
+    register_graphcore_importer("DynamicZero", import_dynamic_zero);
+    register_graphcore_importer("GroupedGather", import_grouped_gather);
+    register_graphcore_importer("Bucketize", import_bucketize);
+    register_graphcore_importer("SequenceSlice", import_sequence_slice);
+  }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,22 @@
+// Importer of ai.graphcore's Sort. It is always stable; no gradient passes it.
+#include "ops/definition/graphcore_nodes.h"
+
+namespace ipu::ops {
+namespace {
+
+void import_sort(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  flag_of(call, "stable", false);
+  ir::Op* sorted = build_op(call.builder(), "sort", std::vector<ir::Value*>{call.op("detach", {x})},
+                            {{"dim", axis_of(call, "axis", -1, x->type().shape.size())},
+                             {"descending", flag_of(call, "descending", false)}});
+  for (int i = 0; i < 2; ++i) call.set_result(i, sorted->result(i));
+}
+
+struct Registrations {
+  Registrations() { register_graphcore_importer("Sort", import_sort); }
+};
+const Registrations registrations;
+
+}  // namespace
+}  // namespace ipu::ops

@@ -1,0 +1,1 @@
+"""Sessions: programs of ONNX models and of PopXL on devices."""

@@ -1,0 +1,19 @@
+"""Errors of the native side as the exceptions that PopART has for them."""
+
+from __future__ import annotations
+
+from popart._impl.exceptions import (
+    OutOfMemoryException,
+    popart_exception,
+    poplar_application_runtime_error,
+)
+
+
+def as_popart(error: Exception, of_run: bool = False) -> Exception:
+    """The exception to raise in place of an error of the core."""
+    text = str(error)
+    if of_run and ("log2_scale" in text or "floating point" in text or "aborted" in text):
+        return poplar_application_runtime_error(text)
+    if "out of tile memory" in text:
+        return OutOfMemoryException(text)
+    return popart_exception(text)
