@@ -135,9 +135,14 @@ def default_key(key):
     return key if key == "nesterov" else "default" + key[0].upper() + key[1:]
 
 
+def is_structure(key, value):
+    """Decides which state there is: it stays constant where the others are variable."""
+    return key == "nesterov" or (key == "momentum" and value == 0.0)
+
+
 def made(case, constant, scaling=8.0, hypers=None, **arguments):
     own, _, kind, how = CASES[case]
-    values = {default_key(key): (value, constant or key == "nesterov") for key, value in (hypers or own).items()}
+    values = {default_key(key): (value, constant or is_structure(key, value)) for key, value in (hypers or own).items()}
     return kind({**values, "lossScaling": (scaling, constant)}, **how, **arguments)
 
 
