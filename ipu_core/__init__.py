@@ -70,7 +70,8 @@ class Program:
 
     Args:
         loss: name of the value of the graph to minimise; None: inference.
-        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop.
+        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop. Or the native form
+            of an optimizer of popart.
         device_iterations: weight updates, or passes in inference, of one run.
         accumulation: micro-batches of one weight update; their gradients are averaged.
         replicas: copies of the program that run side by side.
@@ -122,6 +123,8 @@ def _complete(program: Program) -> dict[str, Any]:
         if program.accumulation != 1:
             raise Error(f"accumulation is {program.accumulation}: it is for training, and there is no loss")
         return complete
+    if "groups" in optimizer:
+        return complete | {"loss": loss, "optimizer": dict(optimizer)}
     kind = optimizer.get("kind", "sgd")
     known = _HYPER_PARAMETERS.get(kind)
     beside = {"kind", "lr", "nesterov"} if kind == "sgd" else {"kind", "lr"}

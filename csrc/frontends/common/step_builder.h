@@ -47,19 +47,27 @@ using ir::Schedule;
 // weight updates by how many elements of the f16 gradients are large.
 struct LossScaling {
   bool is_automatic = false;
-  enum class Tracking : uint8_t { kAll, kProducts } tracking = Tracking::kAll;  // kProducts: of their inputs
-  double bin_edge = 0.125;         // of the largest f16: what is above counts
-  double upper_proportion = 1e-7;  // of all elements: more are too many
-  int64_t period = 1;              // in weight updates
+  // kProducts: of their inputs; kNamed: of `tracked`.
+  enum class Tracking : uint8_t { kAll, kProducts, kNamed } tracking = Tracking::kAll;
+  std::vector<ir::Value*> tracked;  // in the forward graph
+  double bin_edge = 0.125;          // of the largest f16: what is above counts
+  double upper_proportion = 1e-7;   // of all elements: more are too many
+  int64_t period = 1;               // in weight updates
+  bool decides_first = false;       // after the first update of each period (PopART), else after the last
+  DType factor_dtype = DType::kF32;
 };
 // The variable that holds the factor, and what anchors call the product of both.
 inline constexpr const char* kLossScaleFactor = "lossScaleUpdateFactor";
 inline constexpr const char* kFinalLossScale = "finalLossScale";
+// Scaled optimizer state: the loss scaling that the state was made with.
+inline constexpr const char* kPreviousLossScaling = "PreviousLossScaling_FLOAT";
 
 struct StepOptions {
   bool training = false;
   ir::Value* loss = nullptr;  // in the forward graph; scalar floating
   optimizers::Spec optimizer;
+  // Values that variables of the optimizer start with instead of those of the rule, by name ("Accl1___fc.weight").
+  std::map<std::string, ConstantPtr> given_states;
   bool mean_reduction = true;  // over accumulation and replicas
   bool running_mean = false;   // accumulators hold the mean so far (always so with f16 accumulators)
   int64_t device_iterations = 1, accumulation = 1;
