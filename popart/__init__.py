@@ -101,7 +101,7 @@ from popart._impl.session_options import (
     SessionOptions,
 )
 from popart._impl.step_io import IStepIO, IWeightsIO, PyStepIO, PyStepIOCallback, PyWeightsIO
-from popart._impl.tensor_info import TensorInfo, getTensorInfo
+from popart._impl.tensor_info import TensorInfo, _TensorInfoCore, getTensorInfo
 
 __version__ = "3.4.0"
 
@@ -137,9 +137,13 @@ _LAZY = {
     **dict.fromkeys((*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"),
     **dict.fromkeys(("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"),
     **dict.fromkeys(("GraphTransformer",), "popart._impl.graph_transformer"),
+    **dict.fromkeys(
+        ("OperatorIdentifier", "getSupportedOperations", "getUnsupportedOperations", "getSupportedOperationsDefinition"),
+        "popart._impl.operators.queries",
+    ),
     **dict.fromkeys(("NumericsReport",), "popart._impl.numerics_report"),
 }
-_MODULES = ("builder",)
+_MODULES = ("builder", "tensorinfo")
 
 
 def __getattr__(name: str) -> Any:
