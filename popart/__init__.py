@@ -151,6 +151,10 @@ _LAZY = {
     **dict.fromkeys((*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"),
     **dict.fromkeys(("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"),
     **dict.fromkeys(("GraphTransformer",), "popart._impl.graph_transformer"),
+    **dict.fromkeys(
+        ("OperatorIdentifier", "getSupportedOperations", "getUnsupportedOperations", "getSupportedOperationsDefinition"),
+        "popart._impl.operators.queries",
+    ),
     **dict.fromkeys(("NumericsReport",), "popart._impl.numerics_report"),
 }
 _MODULES = ("builder", "session", "tensorinfo")
