@@ -89,11 +89,12 @@ def compile_model(model: Mapping[str, Any], program: Program = Program()) -> Ses
     variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
 
     Args:
-        model: `{"source": text, "versions": {domain: number}, "graph": graph}`. A graph is `{"inputs": [(name,
-            NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
+        model: `{"source": text, "dialect": "onnx" or "popart", "versions": {domain: number}, "graph": graph}`. A
+            graph is `{"inputs": [(name, NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
             "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
             "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""
-            for an operand or result that is absent. Nodes stand after those whose results they read.
+            for an operand or result that is absent. Nodes stand after those whose results they read. A
+            node may have "subgraphs" `{name: graph}`, whose inputs are names alone.
         program: what one run does; one pass of inference unless it says otherwise.
 
     Raises:
