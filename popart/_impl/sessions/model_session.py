@@ -13,7 +13,7 @@ from popart._impl.exceptions import OutOfMemoryException, popart_exception, popa
 from popart._impl.logs import getLogger
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
-from popart._impl.sessions import engine_options, executable_files
+from popart._impl.sessions import engine_options
 from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
