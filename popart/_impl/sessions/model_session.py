@@ -252,8 +252,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom):
         self._device = deviceInfo
 
     # --- running
-    def run(self, stepio: Any, *rest: Any, debugName: str = "") -> None:
-        """One step: reads the inputs from `stepio` and writes the anchors into it.
+    def run(self, stepio: Any, *rest: Any, **named: Any) -> None:
+        """`run(stepio, debugName="")`, one step: reads the inputs from `stepio` and writes the anchors into it.
 
         Also `run(programHandle, stepio, debugName="")` for programs beside that of the step.
 

@@ -49,7 +49,7 @@ class SessionFiles:
         path = executable_files.target_path(filename, "executable.popef")
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
         native = self._native if self._native is not None else self._compile()
-        executable_files.save(native, self._program, self._device, path, self._variables(), self._info())
+        executable_files.save(native, self._program, self._device, path, self._variables_of_file(), self._info())
 
     def saveExecutable(self, path: Any, savePopartMetadata: bool = True, saveVariables: bool = True) -> None:
         """Writes the compiled program, and with `saveVariables` the host's values of the variables.
@@ -60,9 +60,9 @@ class SessionFiles:
             OSError: the file cannot be written.
         """
         executable_files.check_exportable(self._device, "saveExecutable")
-        self._prepared("saveExecutable", popart_runtime_error)
+        self._compiled("saveExecutable", popart_runtime_error)
         target = executable_files.target_path(path, "executable.popef")
-        variables = self._variables() if saveVariables else {}
+        variables = self._variables_of_file() if saveVariables else {}
         info = self._info() if savePopartMetadata else {}
         executable_files.save(self._native, self._program, self._device, target, variables, info)
 
@@ -71,7 +71,7 @@ class SessionFiles:
         saveExecutable."""
         executable_files.check_exportable(self._device, "saveVariables")
         target = executable_files.target_path(path, "variables.popef")
-        executable_files.save(None, self._program, self._device, target, self._variables(), self._info())
+        executable_files.save(None, self._program, self._device, target, self._variables_of_file(), self._info())
 
     def loadExecutable(self, filename: Any) -> None:
         """Takes an executable of compileAndExport or saveExecutable: prepareDevice compiles nothing then. Values of
@@ -98,17 +98,17 @@ class SessionFiles:
         Raises:
             popart_runtime_error: before prepareDevice.
         """
-        self._prepared("updateEngineCache", popart_runtime_error)
+        self._compiled("updateEngineCache", popart_runtime_error)
         getLogger("session").info("the engine cache is current: programs are written to it when they are compiled")
 
-    def _variables(self) -> dict[str, numpy.ndarray]:
+    def _variables_of_file(self) -> dict[str, numpy.ndarray]:
         ids = (*self._weights.ids, *self._weights.states)
         return {_VARIABLE + id: self._weights.values[id] for id in ids if id in self._weights.values}
 
     def _info(self) -> dict[str, str]:
         return {"session": self._name}
 
-    def _prepared(self, what: str, kind: type[Exception] = popart_exception) -> Any:
+    def _compiled(self, what: str, kind: type[Exception] = popart_exception) -> Any:
         if self._native is None:
             raise kind(f"{what}: the device is not prepared; call prepareDevice first")
         return self._native
@@ -154,7 +154,7 @@ class SessionFiles:
         return str(self._profiled("getSerializedGraph").machine_text()).encode()
 
     def _profiled(self, what: str) -> Any:
-        native = self._prepared(what)
+        native = self._compiled(what)
         if self._device.type is DeviceType.Cpu:
             raise poplar_exception(f"{what}: the Cpu device has no profile; use an IPU model")
         if self._file is not None:

@@ -78,7 +78,7 @@ class TrainingSession(ModelSession):
         Raises:
             popart_exception: before prepareDevice, or there is no such stream.
         """
-        native = self._prepared("connectStreamToCallback")
+        native = self._compiled("connectStreamToCallback")
         if index != 0:
             raise popart_exception(f"connectStreamToCallback: index is {index}; one function serves all replicas, as index 0")
         streams = native.streams("main")

@@ -32,7 +32,9 @@ def test_without_asserts_arrays_go_on_and_begin_again():
     x = np.arange(4, dtype=np.float32)  # two micro-batches for three
     y = np.zeros(10, np.float32)  # room for five
     io = popart.PyStepIO({"x": x}, {"y": y})
-    with pytest.raises(popart.popart_runtime_error, match="unexpected number of input elements for 'x': expected 6 .* 4"):
+    with pytest.raises(
+        popart.popart_runtime_error, match="unexpected number of input elements for 'x': expected 6 .* 4"
+    ):
         session.run(io)
     io.enableRuntimeAsserts(False)
     session.run(io)
@@ -57,8 +59,16 @@ F = np.float32
         ({"x": np.zeros((2, 3), F), "y": np.zeros((2, 4), F)}, {"y": np.zeros((2, 4), F)}, "'y' in PyStepIO's inputs"),
         ({"x": np.zeros((2, 3), F), "no": np.zeros(1, F)}, {"y": np.zeros((2, 4), F)}, "'no' in PyStepIO's inputs"),
         ({"x": np.zeros((2, 3), F)}, {"y": np.zeros((2, 4), F), "x": np.zeros(6, F)}, "'x' in PyStepIO's outputs"),
-        ({"x": np.zeros((2, 2), F)}, {"y": np.zeros((2, 4), F)}, "unexpected number of input elements .* expected 6 .* 4"),
-        ({"x": np.zeros((2, 3), F)}, {"y": np.zeros((2, 3), F)}, "unexpected number of output elements .* expected 8 .* 6"),
+        (
+            {"x": np.zeros((2, 2), F)},
+            {"y": np.zeros((2, 4), F)},
+            "unexpected number of input elements .* expected 6 .* 4",
+        ),
+        (
+            {"x": np.zeros((2, 3), F)},
+            {"y": np.zeros((2, 3), F)},
+            "unexpected number of output elements .* expected 8 .* 6",
+        ),
         ({"x": np.zeros((2, 3))}, {"y": np.zeros((2, 4), F)}, "type discrepancy: the array of 'x' has float64"),
         ({"x": np.zeros((2, 3), F)}, {"y": np.zeros((2, 4), np.int32)}, "type discrepancy: the array of 'y' has int32"),
         (
@@ -123,9 +133,7 @@ def test_all_replicas_get_the_elements_of_a_broadcast_input():
         [("x", onnx.TensorProto.FLOAT, [2]), ("b", onnx.TensorProto.FLOAT, [2])],
         metadata={"__tile_set/b": "0", "__exchange_strategy/b": "0", "__replicated_stream_mode/b": "0"},
     )
-    session = inference(
-        data, batches=3, device=ipu_model(2), enableReplicatedGraphs=True, replicatedGraphCount=2
-    )
+    session = inference(data, batches=3, device=ipu_model(2), enableReplicatedGraphs=True, replicatedGraphCount=2)
     x, b = np.arange(12, dtype=np.float32).reshape(3, 2, 2), 100 * np.arange(6, dtype=np.float32).reshape(3, 2)
     np.testing.assert_array_equal(step(session, x=x, b=b)["y"], x + b[:, None])
     asked = []
@@ -136,9 +144,7 @@ def test_all_replicas_get_the_elements_of_a_broadcast_input():
 
     got = []
     out = np.zeros(2, np.float32)
-    session.run(
-        popart.PyStepIOCallback(give, lambda id: None, lambda id: out, lambda id: got.append(out.copy()))
-    )
+    session.run(popart.PyStepIOCallback(give, lambda id: None, lambda id: out, lambda id: got.append(out.copy())))
     assert asked.count("x") == 6 and asked.count("b") == 3
     np.testing.assert_array_equal(np.reshape(got, (3, 2, 2)), x + b[:, None])
 

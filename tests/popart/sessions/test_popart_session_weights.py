@@ -263,7 +263,9 @@ def test_values_are_stored_in_the_field_that_held_them(tmp_path):
 def test_a_state_of_another_type():
     data = onnx.load_from_string(linear(W))
     data.graph.initializer.append(numpy_helper.from_array(np.zeros((3, 4), np.float16), "Accl1___w"))
-    with pytest.raises(popart.popart_exception, match="state 'Accl1___w' as float16, and the optimizer makes it float32"):
+    with pytest.raises(
+        popart.popart_exception, match="state 'Accl1___w' as float16, and the optimizer makes it float32"
+    ):
         training(data.SerializeToString(), optimizer=adam())
 
 
