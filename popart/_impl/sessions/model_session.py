@@ -17,7 +17,15 @@ from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers
 from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
-from popart._impl.sessions.settings import accumulation_of, local_replicas_of, native_settings
+from popart._impl.sessions.model_checks import check_names
+from popart._impl.sessions.option_checks import (
+    check_buffering,
+    check_device,
+    check_inputs,
+    check_options,
+    check_pipeline_device,
+)
+from popart._impl.sessions.settings import accumulation_of, input_exchange, local_replicas_of, native_settings
 from popart._impl.sessions.step import run_step
 from popart._impl.tensor_info import TensorInfo
 
@@ -45,7 +53,9 @@ class ModelSession:
         self._loss, self._optimizer = loss, optimizer
         self._native: Any = None
         self._weights_sent = False
+        check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
         self._model, self._model_bytes = read_model(fnModel)
+        check_names(self._model.graph)
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
         load_external(self._model)
@@ -65,7 +75,15 @@ class ModelSession:
         return records(self._model, made.trained, made.variables, made.groupings)
 
     def _settings(self) -> dict[str, Any]:
-        settings = native_settings(self._options, self.dataFlow, list(self.dataFlow.anchors()))
+        weights = {tensor.name for tensor in self._model.graph.initializer}
+        inputs = [value.name for value in self._model.graph.input if value.name not in weights]
+        exchange = input_exchange({entry.key: entry.value for entry in self._model.metadata_props}, inputs)
+        check_inputs(self._options, exchange)
+        check_buffering(self._options, inputs, list(self.dataFlow.anchors()))
+        check_pipeline_device(self._options, self._device)
+        settings = native_settings(
+            self._options, self.dataFlow, list(self.dataFlow.anchors()), self._device, exchange, bool(self._loss)
+        )
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
@@ -129,6 +147,7 @@ class ModelSession:
             popart_exception: it cannot be compiled for this device.
             OutOfMemoryException: it does not fit.
         """
+        check_device(self._options, self._device)
         hardware = self._device.type in _HARDWARE
         options = self._options
         folder = str(options.cachePath) if options.enableEngineCaching and hardware else ""
