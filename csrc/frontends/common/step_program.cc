@@ -161,6 +161,8 @@ void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trai
                          Value* factor) {
   const StepVariable& state = variables_[trained.variable];
   stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  const std::string& parameter = state.variable->name;
+  store_state(builder, slots, state.home, kFinalGradient + parameter, gradient);
   const optimizers::UpdateResult result =
       optimizers::build_update(builder, options_.optimizer, trained.group,
                                {state.at.load(builder, slots), gradient, load_states(builder, trained, slots),
@@ -168,7 +170,10 @@ void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trai
                                gradient_divisor());
   state.at.store(builder, slots, result.weight);
   store_updated(builder, slots, trained);
-  for (size_t i = 0; i < trained.states.size(); ++i) trained.states[i].store(builder, slots, result.state[i]);
+  for (size_t i = 0; i < trained.states.size(); ++i) {
+    trained.states[i].store(builder, slots, result.state[i]);
+    store_state(builder, slots, state.home, trained.state_variables[i]->name, result.state[i]);
+  }
   if (trained.accumulator.is_in_slot()) slots[trained.accumulator.slot()] = nullptr;
 }
 

@@ -64,7 +64,7 @@ def layers(values: dict[str, numpy.ndarray], places: Any = None, rows: int = 2, 
 
 
 def device(ipus: int = 1) -> Any:
-    return popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus})
+    return popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus, "tilesPerIPU": 1472})
 
 
 def batches(count: int, rows: int = 2, size: int = 4, seed: int = 1) -> numpy.ndarray:
