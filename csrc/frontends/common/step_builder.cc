@@ -48,7 +48,8 @@ void StepEmitter::check() const {
   for (const ForwardGraph::Output& output : forward_.outputs)
     if (output.kind == ForwardGraph::Output::Kind::kHost) check_period(output.mode, output.period);
   for (const std::vector<StepOptions::Anchor>* anchors :
-       {&options_.gradient_anchors, &options_.update_anchors, &options_.scaling_anchors})
+       {&options_.gradient_anchors, &options_.update_anchors, &options_.state_anchors,
+        &options_.scaling_anchors})
     for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
   for (const StepOptions::ValueAnchor& anchor : options_.value_gradients)
     check_period(anchor.mode, anchor.period);

@@ -58,6 +58,9 @@ struct LossScaling {
 };
 // The variable that holds the factor, and what anchors call the product of both.
 inline constexpr const char* kLossScaleFactor = "lossScaleUpdateFactor";
+inline constexpr const char* kAccumulated =
+    "Accum___";  // and a parameter's name: its gradients so far, summed
+inline constexpr const char* kFinalGradient = "FinalReducedGradient___";  // what enters its update
 inline constexpr const char* kFinalLossScale = "finalLossScale";
 // Scaled optimizer state: the loss scaling that the state was made with.
 inline constexpr const char* kPreviousLossScaling = "PreviousLossScaling_FLOAT";
@@ -87,6 +90,9 @@ struct StepOptions {
     int64_t period = 1;
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
+  // What the update of parameters keeps, by the names of the states as `parameter`: "Accl1___w", "Step___w"; the sums
+  // "Accum___w" (of a replica so far, one element a micro-batch) and "FinalReducedGradient___w" (of all).
+  std::vector<Anchor> state_anchors;
   // Gradients of any values of the forward graph, one element a micro-batch: summed over the readers of the value,
   // loss scaling in it. They are made in a program that trains nothing, too.
   struct ValueAnchor {
@@ -103,9 +109,10 @@ struct StepOptions {
   bool half_products = false, half_convolutions = false;  // f16 partial sums of f16 products
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
-  int replicas_of_process = 1;  // shards stay inside a process
-  int64_t io_tiles = 0;         // reserved on each IPU; 0: none
-  int64_t prefetch_depth = 1;   // elements of an overlapped input that wait for their turn
+  std::map<std::string, TensorLocation> locations;  // of single variables, states and sums; win over the four
+  int replicas_of_process = 1;                      // shards stay inside a process
+  int64_t io_tiles = 0;                             // reserved on each IPU; 0: none
+  int64_t prefetch_depth = 1;  // elements of an overlapped input that wait for their turn
 };
 
 // There when an input is a seed, and where f16 results are rounded at random.

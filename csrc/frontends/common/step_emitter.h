@@ -68,7 +68,9 @@ class StepEmitter {
   // step_tables.cc
   int new_slot();
   // Where a state of a family lives.
-  Residence residence(const TensorLocation& location, const ir::Type& whole, const ReplicaGrouping& grouping);
+  // `location` is that of the family of `name`.
+  Residence residence(const std::string& name, const TensorLocation& location, const ir::Type& whole,
+                      const ReplicaGrouping& grouping);
   ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
                          const ir::Variable* like = nullptr);
   void collect_variables();
@@ -95,6 +97,7 @@ class StepEmitter {
   void make_streams();
   void thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t period) const;
   void make_anchor_streams();
+  void make_state_streams();
   std::set<int> written_slots() const;
 
   // step_program.cc: around the micro-batches
@@ -146,6 +149,9 @@ class StepEmitter {
                      const Trained& trained, Value* value);
   // An updated weight has an item for each micro-batch of its update, as every other anchor.
   void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained);
+  // The state of a name, as far as it is anchored, in the same way.
+  void store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,
+                   Value* value);
 
   // step_loss_scaling.cc: automatic loss scaling
   struct GradientCount {  // of large elements in the gradients that one block makes

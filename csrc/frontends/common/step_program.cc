@@ -184,11 +184,15 @@ optimizers::UpdateInput StepEmitter::update_input(ir::Builder& builder, const Sl
 void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trained,
                          const optimizers::UpdateInput& input) {
   const StepVariable& state = variables_[trained.variable];
+  store_state(builder, slots, state.home, kFinalGradient + state.variable->name, input.gradient);
   const optimizers::UpdateResult result =
       optimizers::build_update(builder, options_.optimizer, trained.group, input, gradient_divisor());
   state.at.store(builder, slots, result.weight);
   store_updated(builder, slots, trained);
-  for (size_t i = 0; i < trained.states.size(); ++i) trained.states[i].store(builder, slots, result.state[i]);
+  for (size_t i = 0; i < trained.states.size(); ++i) {
+    trained.states[i].store(builder, slots, result.state[i]);
+    store_state(builder, slots, state.home, trained.state_variables[i]->name, result.state[i]);
+  }
   if (trained.accumulator.is_in_slot()) slots[trained.accumulator.slot()] = nullptr;
 }
 

@@ -111,10 +111,11 @@ void StepEmitter::collect_variables() {
   settle_variables();
 }
 
-Residence StepEmitter::residence(const TensorLocation& location, const ir::Type& whole,
-                                 const ReplicaGrouping& grouping) {
-  return {location, whole, shard_group(grouping, options_.replicas, options_.replicas_of_process),
-          slot_count_};
+Residence StepEmitter::residence(const std::string& name, const TensorLocation& location,
+                                 const ir::Type& whole, const ReplicaGrouping& grouping) {
+  const auto own = options_.locations.find(name);
+  return {own == options_.locations.end() ? location : own->second, whole,
+          shard_group(grouping, options_.replicas, options_.replicas_of_process), slot_count_};
 }
 
 // Parameters live where the options say. What forward writes stays on chip, and so do variables that somebody
@@ -123,8 +124,9 @@ void StepEmitter::settle_variables() {
   for (size_t v = 0; v < variables_.size(); ++v) {
     StepVariable& state = variables_[v];
     const bool may_move = state.is_parameter && !state.is_written && state.variable->remote_buffer.empty();
-    state.at =
-        residence(may_move ? options_.weights : TensorLocation{}, state.type, state.variable->grouping);
+    // What may not move goes by no name that the options know.
+    state.at = residence(may_move ? state.variable->name : "", may_move ? options_.weights : TensorLocation{},
+                         state.type, state.variable->grouping);
     state.at.settle(*state.variable, module_, ipu_of(state.home));
     state.is_read_again = !is_pipelined_ || is_read_in_one_stage(static_cast<int>(v));
   }
@@ -228,6 +230,7 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   trained.has_accumulator =
       options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
   trained.accumulator = residence(
+      trained.has_accumulator ? kAccumulated + state.variable->name : "",
       trained.has_accumulator ? options_.accumulators : TensorLocation{},
       {optimizers::accumulator_dtype(options_.optimizer, group), state.type.shape}, state.variable->grouping);
   trained.accumulator.settle("accumulator." + state.variable->name, module_, ipu_of(state.home));
@@ -245,7 +248,7 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
     ir::Variable& added = variable(name, type, "optimizer_state", state.variable);
     added.initial = start != nullptr ? start : first_value(added, kept, *state.variable);
     trained.state_variables.push_back(&added);
-    trained.states.push_back(residence(options_.optimizer_state, type, added.grouping));
+    trained.states.push_back(residence(added.name, options_.optimizer_state, type, added.grouping));
     trained.states.back().settle(added, module_, ipu_of(state.home));
   }
   return trained;
@@ -358,6 +361,7 @@ void StepEmitter::make_streams() {
 }
 
 void StepEmitter::make_anchor_streams() {
+  make_state_streams();
   for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
     stream(anchor.stream, ir::StreamDirection::kDeviceToHost, anchor.value->type(),
            anchor.value->type().dtype);
@@ -384,6 +388,33 @@ void StepEmitter::make_anchor_streams() {
       ir::Stream& added = *module_.find_stream(anchor.stream);
       thin_out(added, anchor.mode, anchor.period);
     }
+  }
+}
+
+void StepEmitter::make_state_streams() {
+  std::map<std::string, ir::Type> types;
+  for (const Trained& trained : trained_) {
+    const std::string& parameter = variables_[trained.variable].variable->name;
+    const ir::Type sum = trained.accumulator.whole();
+    // The sum that lies in a state of the rule goes by the name of that.
+    if (trained.has_accumulator && !optimizers::accumulates_in_state(options_.optimizer, trained.group))
+      types[kAccumulated + parameter] = sum;
+    types[kFinalGradient + parameter] = sum.dtype == DType::kF16 ? ir::Type{DType::kF32, sum.shape} : sum;
+    for (size_t i = 0; i < trained.states.size(); ++i)
+      types[trained.state_variables[i]->name] = trained.states[i].whole();
+  }
+  for (const StepOptions::Anchor& anchor : options_.state_anchors) {
+    const auto type = types.find(anchor.parameter);
+    if (type == types.end()) {
+      std::string known;
+      for (const auto& [name, unused] : types) known += (known.empty() ? "" : ", ") + name;
+      throw Error(
+          ErrorCode::kAnchor,
+          fmt::format("unknown anchor: the update of parameters keeps nothing called '{}'; there {} {}.",
+                      anchor.parameter, types.empty() ? "is" : "are", types.empty() ? "nothing" : known));
+    }
+    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, type->second, type->second.dtype);
+    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
   }
 }
 

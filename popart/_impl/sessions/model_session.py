@@ -11,6 +11,7 @@ from popart._impl.data_flow import DataFlow, InputShapeInfo
 from popart._impl.enums import DeviceConnectionType, DeviceType, Instrumentation, PatternsLevel
 from popart._impl.exceptions import OutOfMemoryException, popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
+from popart._impl.operators.queries import check_model
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions import engine_options
@@ -19,11 +20,19 @@ from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
 from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
+from popart._impl.sessions.model_checks import check_names
+from popart._impl.sessions.option_checks import (
+    check_buffering,
+    check_device,
+    check_inputs,
+    check_options,
+    check_pipeline_device,
+)
 from popart._impl.sessions.saved_model import SavedModel
 from popart._impl.sessions.session_files import SessionFiles
 from popart._impl.sessions.session_random import SessionRandom
 from popart._impl.sessions.session_weights import SessionWeights
-from popart._impl.sessions.settings import accumulation_of, local_replicas_of, native_settings
+from popart._impl.sessions.settings import accumulation_of, input_exchange, local_replicas_of, native_settings
 from popart._impl.sessions.step import run_step
 from popart._impl.sessions.synthetic import bind_synthetic
 from popart._impl.tensor_info import TensorInfo
@@ -59,7 +68,10 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom):
         self._engine_options: dict[str, str] = {}
         self._has_run = self._weights_sent = False
         self._setup_random()
+        check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
         self._model, self._model_bytes = read_model(fnModel)
+        check_model(self._model, self._options.strictOpVersions)
+        check_names(self._model.graph)
         self._saved = SavedModel(self._model_bytes)
         self._broadcast = broadcast_inputs(self._model)
         self._unused = unused_inputs(self._model, [*dataFlow.anchors(), loss])
@@ -82,7 +94,15 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom):
         return records(self._model, made.trained, made.variables, made.groupings)
 
     def _settings(self) -> dict[str, Any]:
-        settings = native_settings(self._options, self.dataFlow, list(self.dataFlow.anchors()))
+        weights = {tensor.name for tensor in self._model.graph.initializer}
+        inputs = [value.name for value in self._model.graph.input if value.name not in weights]
+        exchange = input_exchange({entry.key: entry.value for entry in self._model.metadata_props}, inputs)
+        check_inputs(self._options, exchange)
+        check_buffering(self._options, inputs, list(self.dataFlow.anchors()))
+        check_pipeline_device(self._options, self._device)
+        settings = native_settings(
+            self._options, self.dataFlow, list(self.dataFlow.anchors()), self._device, exchange, bool(self._loss)
+        )
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
@@ -148,6 +168,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom):
             poplar_exception: an engine option is not known.
             OutOfMemoryException: it does not fit.
         """
+        check_device(self._options, self._device)
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
         self._check_device()
         if self._native is not None and self._device.is_loaded(self):
