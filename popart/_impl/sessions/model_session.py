@@ -16,6 +16,7 @@ from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers
+from popart._impl.sessions.ir_listing import IrReading
 from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
 from popart._impl.sessions.settings import accumulation_of, local_replicas_of, native_settings
 from popart._impl.sessions.step import run_step
@@ -24,7 +25,7 @@ from popart._impl.tensor_info import TensorInfo
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-class ModelSession:
+class ModelSession(IrReading):
     """What InferenceSession and TrainingSession share."""
 
     def _build(
@@ -59,6 +60,7 @@ class ModelSession:
         self._tensors: dict[str, Any] = self._program.tensors()
         self._check_anchors()
         self._weights = HostWeights(self._initialisers, self._tensors)
+        self._read_ir()
 
     def _records(self) -> dict[str, Any]:
         made = self._initialisers
@@ -115,12 +117,6 @@ class ModelSession:
     def _host_dtype(self, id: str) -> numpy.dtype:
         return numpy.dtype(self._tensors[id][0])
 
-    def _serializeIr(self, format: Any = None) -> str:
-        """The program as JSON: graph name -> ops in the order in which they run. Only JSON exists."""
-        from popart._impl.sessions.ir_listing import serialised
-
-        return serialised(self)
-
     # --- the device
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program for the device; `loadEngine`: and loads it.
@@ -129,6 +125,7 @@ class ModelSession:
             popart_exception: it cannot be compiled for this device.
             OutOfMemoryException: it does not fit.
         """
+        self._check_lowered()
         hardware = self._device.type in _HARDWARE
         options = self._options
         folder = str(options.cachePath) if options.enableEngineCaching and hardware else ""
