@@ -64,6 +64,15 @@ def closePoplarDebugInfo() -> None:
         _recording.__init__()  # type: ignore[misc]
 
 
+def _indexed(value: Any) -> Any:
+    """Texts, also those in lists and dictionaries, as indices into the table; numbers as they are."""
+    if isinstance(value, str):
+        return _recording.index(value)
+    if isinstance(value, list):
+        return [_indexed(item) for item in value]
+    return {key: _indexed(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
 def is_recording() -> bool:
     return _recording.path is not None
 
@@ -71,7 +80,7 @@ def is_recording() -> bool:
 def record(
     layer: str, values: dict[str, Any], name: str = "", parent: int = 0, location: SourceLocation | None = None
 ) -> int:
-    """Adds a context with these values (texts, lists of texts, numbers) while contexts are recorded; returns its id, else 0."""
+    """Adds a context with these values (texts, numbers, lists and dictionaries of them) while contexts are recorded; returns its id, else 0."""
     if _recording.path is None:
         return 0
     where = location or user_location()
@@ -83,7 +92,7 @@ def record(
         "lineNumber": where.lineNumber,
     }
     for key, value in values.items():
-        context[key] = [index(text) for text in value] if isinstance(value, list) else index(value) if isinstance(value, str) else value
+        context[key] = _indexed(value)
     _recording.contexts.append(context)
     return context["id"]
 

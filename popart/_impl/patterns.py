@@ -58,6 +58,15 @@ class Patterns:
             raise popart_exception(f"no pattern is called '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
         return name
 
+    @staticmethod
+    def check_name(name: str, what: str) -> None:
+        """Raises popart_exception, which begins with `what`, for a name that no pattern has; "InPlace" is one here."""
+        if name not in _IN_PLACE:
+            try:
+                Patterns._known(name)
+            except popart_exception as error:
+                raise popart_exception(f"{what}: {error}") from None
+
     def isPatternEnabled(self, name: str) -> bool:
         return self._known(name) in self._enabled
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -16,35 +16,40 @@ def _edges(graph: Any, options: Any) -> list[str]:
     lines = []
     for op in graph.getOps()[options.firstDotOp : options.finalDotOp]:
         label = f"{op.opType()} {op.id}" + (f" {op.name()}" if options.dotOpNames else "")
-        lines.append(f"  {op.id} [shape=box, label={_quoted(label)}];")
+        lines.append(f"  {op.id} [shape=box, label={quoted(label)}];")
         for tensor in op.getInputTensors():
-            lines.append(f"  {_quoted(tensor.id)} -> {op.id};")
+            lines.append(f"  {quoted(tensor.id)} -> {op.id};")
         for tensor in op.getOutputTensors():
-            lines.append(f"  {op.id} -> {_quoted(tensor.id)};")
+            lines.append(f"  {op.id} -> {quoted(tensor.id)};")
         lines += [f"  {op.id} -> {after.id} [style=dotted];" for after in graph.topoCons().getAfters(op)]
     return lines
 
 
-def _file_name(graph: Any) -> str:
-    name = str(graph.id)
+def file_name(name: str) -> str:
+    """What a graph is called in names of files: "r" for the main graph, the number of a counted one."""
     counted = re.fullmatch(r".*_subgraph\((\d+)\)", name)
     return "r" if not name else counted[1] if counted else name.replace(os.sep, "_")
 
 
-def _write(folder: str, name: str, lines: list[str]) -> None:
-    with open(os.path.join(folder, name + ".dot"), "w") as file:
+def is_chosen(options: Any, check: str) -> bool:
+    """Whether the options or POPART_DOT_CHECKS select a checkpoint."""
+    chosen = {*options.dotChecks, *filter(None, os.environ.get("POPART_DOT_CHECKS", "").split(":"))}
+    return not {check.upper(), "ALL"}.isdisjoint(name.upper() for name in chosen)
+
+
+def write(folder: str, name: str, lines: list[str]) -> None:
+    with open(os.path.join(folder or ".", name + ".dot"), "w") as file:
         file.write("\n".join(["digraph D {", *lines, "}"]) + "\n")
 
 
 def checkpoint(ir: Any, check: str) -> None:
     """Writes <logDir>/<check>_<graph>.dot for each graph, or one file of all, if `check` is selected."""
     options = ir.getSessionOptions()
-    chosen = {*options.dotChecks, *filter(None, os.environ.get("POPART_DOT_CHECKS", "").split(":"))}
-    if {check.upper(), "ALL"}.isdisjoint(name.upper() for name in chosen):
+    if not is_chosen(options, check):
         return
-    folder = options.logDir or "."
+    folder = options.logDir
     if options.separateCallOpPdfs:
         for graph in ir.getAllGraphs():
-            _write(folder, f"{check}_{_file_name(graph)}", _edges(graph, options))
+            write(folder, f"{check}_{file_name(str(graph.id))}", _edges(graph, options))
     else:
-        _write(folder, f"{check}_all", [line for graph in ir.getAllGraphs() for line in _edges(graph, options)])
+        write(folder, f"{check}_all", [line for graph in ir.getAllGraphs() for line in _edges(graph, options)])

@@ -7,22 +7,29 @@ FORWARD = {
     "Flatten": "Reshape",
     "Squeeze": "Reshape",
     "Unsqueeze": "Reshape",
-    "RandomNormalLike": "RandomNormal",
-    "RandomUniformLike": "RandomUniform",
     "Upsample": "Resize",
-    "Scan": "Loop",
     "Remainder": "Fmod",
     "Mod": "Fmod",
 }
 # Operators that become several, in order; the last gives the result.
 COMPOSED = {
-    "Gemm": ("MatMul", "Add"),
     "DepthToSpace": ("Reshape", "Transpose", "Reshape"),
     "SpaceToDepth": ("Reshape", "Transpose", "Reshape"),
     "Tan": ("Sin", "Cos", "Div"),
     "Acos": ("Asin", "Sub"),
+    "Acosh": ("Square", "Sub", "Sqrt", "Add", "Log"),
+    "Asinh": ("Square", "Add", "Sqrt", "Add", "Log"),
+    "Atanh": ("Add", "Div", "Log", "Scale"),
     "Cosh": ("Exp", "Neg", "Exp", "Add", "Scale"),
 }
+# Operators that are computed when the program is made, if all their operands are known then.
+FOLDED = {
+    "Abs", "Add", "And", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Exp", "Expand", "Floor", "Fmod", "Gather", "Greater",
+    "Identity", "IdentityLoss", "Less", "Max", "Min", "Mod", "Mul", "Neg", "Or", "Pow", "Reciprocal", "ReduceProd", "Relu", "Reshape", "Scale",
+    "Shape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze",
+}  # fmt: skip
+# No gradient goes through these.
+NO_GRADIENT = {"ArgMax", "ArgMin", "Detach", "Shape"}
 # Gradients with one op for each operand.
 _TWO = ("Arg0Grad", "Arg1Grad")
 BY_OPERAND = {
@@ -48,8 +55,6 @@ SUBSTITUTED = {
     "Atan2Arg0Grad": ("Atan2Arg0GradOp", ("Square", "Square", "Add", "Div", "Mul")),
     "Atan2Arg1Grad": ("Atan2Arg1GradOp", ("Square", "Square", "Add", "Div", "Mul", "Neg")),
     "FmodArg0Grad": ("FmodArg0GradOp", ("Identity",)),
-    "MatMulLhsGrad": ("MatMulLhsGradOp", ("Transpose", "MatMul")),
-    "MatMulRhsGrad": ("MatMulRhsGradOp", ("Transpose", "MatMul")),
     "ConvDataGrad": ("ConvDataGrad", ("ConvFlipWeights", "Conv")),
     "AbsGrad": ("AbsGradOp", ("Sign", "Mul")),
     "SinGrad": ("SinGradOp", ("Cos", "Mul")),
@@ -62,13 +67,32 @@ SUBSTITUTED = {
     "ReciprocalGrad": ("ReciprocalGradOp", ("Square", "Reciprocal", "Neg", "Mul")),
     "SplitGrad": ("SplitGradOpToConcat", ("Concat",)),
 }
-# Ops whose result may overwrite their first operand; the last ones have a variant for each operand.
-VIEWS = {"Reshape", "Transpose", "Slice", "Identity", "Concat", "Expand"}
-IN_PLACE = VIEWS | {
-    "Abs", "Asin", "Atan", "Ceil", "Clip", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "GeluErf", "HardSigmoid", "IncrementMod",
-    "LeakyRelu", "Log", "Log1p", "LogSoftmax", "NearbyInt", "Relu", "Round", "Scale", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
-    "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
+# Ops that a mandatory pattern has to write as others, beside gradients.
+NEEDED = {
+    "Cosh": "CoshOp",
+    "ConvTranspose": "ConvTranspose",
+    "ConvFlipWeightsGrad": "ConvFlipWeightsGradOp",
+    "MatMul": "MatMulOp",
+    "MatMulLhsGrad": "MatMulLhsGradOp",
+    "MatMulRhsGrad": "MatMulRhsGradOp",
+    "RandomNormalLike": "RandomNormalLikeOpPattern",
+    "RandomUniformLike": "RandomUniformLikeOpPattern",
+    "ZerosLike": "ZerosLikeOpPattern",
+    "Scan": "ScanToLoop",
+}
+# Gradients of these read neither operands nor results, or results only; all others read the operands.
+GRADIENT_READS_NOTHING = {
+    "Add", "AddBias", "Cast", "Concat", "Expand", "Flatten", "Identity", "IdentityLoss", "IpuCopy", "Mean", "Neg", "Nop", "Pad", "ReduceMean",
+    "ReduceSum", "Reshape", "Scale", "Slice", "Split", "Sub", "Sum", "Tile", "Transpose",
 }  # fmt: skip
-IN_PLACE_LEFT = {"Add", "Mul", "Pow", "ScaledAdd"}
-# Gradients of these read their result, not their operand, so that the operand may be overwritten in training.
-GRADIENT_READS_RESULT = VIEWS | {"Relu", "Tanh", "Sigmoid", "Exp", "Sqrt", "Softmax", "Add", "Sub", "Scale", "Dropout", "Nop", "Detach"}
+GRADIENT_READS_RESULT = {"Relu", "Tanh", "Sigmoid", "Exp", "Expm1", "Sqrt", "Softmax", "LogSoftmax", "Reciprocal"}
+# Ops whose result is their operand seen in another way, and ops whose result may overwrite their operand.
+VIEWS = {"Concat", "Detach", "Expand", "Identity", "Reshape", "ReshapeGrad", "Reverse", "Slice", "Split", "Transpose", "TransposeGrad"}
+IN_PLACE = {
+    "Abs", "AddBias", "Asin", "Atan", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "GeluErf", "HardSigmoid",
+    "HostLoad", "IncrementMod", "LeakyRelu", "Log", "Log1p", "LogSoftmax", "NearbyInt", "Neg", "Relu", "Round", "Scale", "Selu", "Shrink",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
+}  # fmt: skip
+VIEWS_IN_PLACE = VIEWS - {"ReshapeGrad", "TransposeGrad", "Split"}
+BOTH_SIDES = {"Add", "Mul", "ScaledAdd"}  # may overwrite either operand
+LEFT_SIDE = {"Pow"}

@@ -1,0 +1,172 @@
+"""Gradient ops of the forward ops, from the last to the first, as patterns leave them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from popart._impl.enums import ReductionType
+from popart._impl.listing import op_types
+from popart._impl.listing.records import GRADIENT, Listing, Op
+
+_JOINT = {"MatMulLhsGrad": "1", "MatMulRhsGrad": "2"}
+
+
+class Backward:
+    def __init__(self, listing: Listing) -> None:
+        self.listing = listing
+        self.forward = list(listing.ops)
+        self.edges: dict[str, list[str]] = defaultdict(list)  # gradients of a tensor along edges, not yet summed
+        self.readers: dict[str, int] = defaultdict(int)
+        for op in self.forward:
+            if any(id in listing.graded for id in op.outputs):
+                for id in op.inputs:
+                    self.readers[id] += id in listing.graded
+
+    def make(self) -> None:
+        for op in reversed(self.forward):
+            self._differentiate(op)
+        for id in list(self.edges):
+            self._sum(id)
+
+    def _differentiate(self, op: Op) -> None:
+        listing = self.listing
+        results = [id for id in op.outputs if id in listing.graded]
+        indices = [i for i, id in enumerate(op.inputs) if id in listing.graded]
+        for id in results:
+            self._sum(id)
+        if not results or not indices or op.type in ("HostLoad", "Init"):
+            return
+        if op.type in ("MatMul",):
+            for i in indices:
+                self._product(op, i, results[0])
+            return
+        for type, targets in self._gradient_types(op, indices):
+            self._gradient_op(op, type, targets, results)
+
+    def _sum(self, id: str) -> None:
+        """The complete gradient of a tensor, of those along its edges."""
+        listing, edges = self.listing, self.edges.pop(id, [])
+        if not edges:
+            return
+        target, maker = listing.make(GRADIENT + id, id), self._maker(id)
+        name = f"GradSum_{id}"
+        if len(edges) == 2 and listing.enabled("SumToAdd"):
+            listing.add("Add", edges, [target], maker, name=name)
+        elif not listing.options.decomposeGradSum:
+            listing.add("Sum", edges, [target], maker, name=name)
+        else:
+            value = edges[0]
+            for i, edge in enumerate(edges[1:], 2):
+                total = target if i == len(edges) else listing.between(target, id)
+                listing.add("Add", [value, edge], [total], maker, name=name)
+                value = total
+
+    def _maker(self, id: str) -> Op | None:
+        """The op in whose place the gradient of a tensor is summed: the one that makes the last edge."""
+        return self.listing.ops[-1] if self.listing.ops else None
+
+    def _edge(self, id: str, index: int) -> str:
+        if self.readers[id] <= 1:
+            return self.listing.make(GRADIENT + id, id)
+        edge = self.listing.make(f"{GRADIENT}{self.listing.number()}_{index}", id)
+        self.edges[id].append(edge)
+        return edge
+
+    def _gradient_types(self, op: Op, indices: list[int]) -> list[tuple[str, list[int]]]:
+        type = op.identity_of or op.type
+        if op.identity_of:
+            return [("IdentityGrad", indices[:1])]
+        if type in ("AddBias",):
+            return [("Identity" if i == 0 else "AddBiasBiasGrad", [i]) for i in indices]
+        if type in op_types.BY_OPERAND:
+            names = op_types.BY_OPERAND[type]
+            return [(names[i] if i < len(names) and names[i] else f"{type}Grad", [i]) for i in indices]
+        if type in op_types.EACH_OPERAND:
+            return [(op_types.EACH_OPERAND[type], [i]) for i in indices]
+        if type == "LSTM" and op.node is not None and op.node.domain == "ai.graphcore":
+            return [("PopartLSTMGrad", indices)]
+        if type == "PopartTiedGather":
+            return [("TiedGatherGrad", indices[:1])]
+        return [(f"{type}Grad", indices)]
+
+    def _reads(self, op: Op) -> list[str]:
+        if op.type in op_types.GRADIENT_READS_NOTHING:
+            return []
+        return list(op.outputs) if op.type in op_types.GRADIENT_READS_RESULT else [id for id in op.inputs if id]
+
+    def _gradient_op(self, op: Op, type: str, targets: list[int], results: list[str]) -> None:
+        listing = self.listing
+        read = [GRADIENT + id for id in results]
+        if self._is_plain_copy(op, type, targets):
+            self._pass_on(op, type, targets[0], read[0])
+            return
+        if type == "SoftmaxGrad" and self._direct(op, read):
+            return
+        made = [self._edge(op.inputs[i], i) for i in targets]
+        pattern, types = op_types.SUBSTITUTED.get(type, ("", (type,)))
+        if pattern and not listing.enabled(pattern, op.excluded):
+            types = (type,)
+        if types != (type,) and listing.shape(made[0]) != listing.shape(results[0]) and types[-1] not in ("Concat", "Conv"):
+            types = (*types, "ReduceSum")
+        value = [*read, *self._reads(op)]
+        own = dict(op.own) if types == (type,) else {}
+        for i, each in enumerate(types):
+            is_last = i == len(types) - 1
+            outputs = made if is_last else [listing.between(made[0], made[0] if each == "ConvFlipWeights" else results[0])]
+            operands = value[:1] if each in ("Neg", "ReduceSum", "Sign", "Square", "ConvFlipWeights") else value
+            listing.add(each, operands, outputs, op, own=own)
+            value = [*outputs, *value[1:]]
+
+    def _is_plain_copy(self, op: Op, type: str, targets: list[int]) -> bool:
+        """Whether the gradient of the operand is that of the result."""
+        listing = self.listing
+        same = listing.shape(op.inputs[targets[0]]) == listing.shape(op.outputs[0])
+        if type in ("Identity", "IdentityGrad"):
+            return True
+        return type in ("AddArg0Grad", "AddArg1Grad", "SubArg0Grad") and same and listing.enabled("OpToIdentity", op.excluded)
+
+    def _pass_on(self, op: Op, type: str, index: int, gradient: str) -> None:
+        listing, made = self.listing, self._edge(op.inputs[index], index)
+        if listing.enabled("PostNRepl", op.excluded) and made not in listing.anchored:
+            listing.alias[made] = gradient
+        else:
+            listing.add("Identity", [gradient], [made], op, identity_of=type)
+
+    # --- products
+    def _product(self, op: Op, index: int, result: str) -> None:
+        """MatMulLhsGrad and MatMulRhsGrad: a transpose and a product, unless the pattern is off."""
+        listing, gradient = self.listing, GRADIENT + result
+        type = ("MatMulLhsGrad", "MatMulRhsGrad")[index]
+        other, made = op.inputs[1 - index], self._edge(op.inputs[index], index)
+        own = {"fully_connected_pass": _JOINT[type] if op.own.get("fully_connected_pass") == "0" else "-1"}
+        if not listing.enabled(type + "Op", op.excluded) or not listing.enabled("MatMulOp"):
+            operands = [gradient, other] if index == 0 else [other, gradient]
+            listing.add(type, operands, [made], op, own=own)
+            return
+        shape = listing.shape(other)
+        turned = listing.between(other, other, (shape[0], shape[2], shape[1]))
+        listing.add("Transpose", [other], [turned], op, own={"perm": "[0 2 1]"})
+        operands = [gradient, turned] if index == 0 else [turned, gradient]
+        listing.add("MatMul", operands, [made], op, own=own)
+
+    # --- losses on a softmax
+    def _direct(self, op: Op, read: list[str]) -> bool:
+        """Nll of a softmax has one gradient op for both; true if it was made."""
+        listing = self.listing
+        last = listing.ops[-1] if listing.ops else None
+        if last is None or last.type != "NllGrad" or last.outputs != read or not listing.enabled("SoftmaxGradDirect", op.excluded):
+            return False
+        if read[0] in listing.anchored:
+            return False
+        listing.ops.pop()
+        made, loss = self._edge(op.inputs[0], 0), last.inputs[0].removeprefix(GRADIENT)
+        operands = [op.outputs[0], *last.inputs[2:], last.inputs[0]]
+        is_read = any(loss in other.inputs for other in listing.ops)
+        if is_read or not listing.enabled("NlllWithSoftmaxGradDirect", op.excluded) or last.own.get("reduction") == str(ReductionType["NoReduction"].value):
+            listing.add("SoftmaxGradDirect", operands, [made], op, own=dict(last.own))
+            return True
+        listing.ops = [other for other in listing.ops if loss not in other.outputs]
+        listing.add("NlllWithSoftmaxGradDirect", operands, [loss, made], op, own=dict(last.own))
+        return True
+
+

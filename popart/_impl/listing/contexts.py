@@ -1,0 +1,63 @@
+"""Debug information of a session: call of the builder -> ONNX node -> op of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from popart._impl.debug_info import record
+from popart._impl.listing.records import attributes_of
+
+if TYPE_CHECKING:
+    from popart._impl.listing.program import Program
+    from popart._impl.listing.records import Op
+
+_BUILDER_ID = "__debug_info_id"
+
+
+def record_program(program: Program) -> None:
+    """Adds a context for each node and variable of the model, for the optimizer, and for each op."""
+    session = program.listing.session
+    nodes = _record_model(session)
+    optimizer = session._optimizer
+    updates = record("popart", {}, _optimizer_name(optimizer)) if optimizer is not None else 0
+    ids: dict[int, int] = {}
+    for graph, ops in program.graphs.items():
+        for op in ops:
+            parent = updates if "Update" in op.type else nodes.get(op.node.output[0], 0) if op.node is not None and op.node.output else 0
+            ids[id(op)] = record("popart", _values(program, op, graph, len(ids)), op.name, parent)
+
+
+def _record_model(session: Any) -> dict[str, int]:
+    """First result of each node and name of each variable -> id of its context."""
+    metadata = {entry.key: entry.value for entry in session._model.metadata_props}
+    made = {}
+    for tensor in session._model.graph.initializer:
+        parent = int(metadata.get(f"__debug_id/input/{tensor.name}", 0))
+        made[tensor.name] = record("onnx", {"category": "variable", "tensorId": tensor.name}, tensor.name, parent)
+    for node in session._model.graph.node:
+        values = {"category": "node", "opType": node.op_type, "inputs": list(node.input), "outputs": list(node.output)}
+        parent = attributes_of(node).get(_BUILDER_ID, 0)
+        made[node.output[0] if node.output else node.name] = record("onnx", values, node.name, parent)
+    return made
+
+
+def _optimizer_name(optimizer: Any) -> str:
+    """The optimizer's debugContext: its family in small letters unless the program gave another."""
+    context = getattr(optimizer, "debugContext", "")
+    return str(getattr(context, "name", context)) or str(optimizer._family).lower().removeprefix("const")
+
+
+def _values(program: Program, op: Op, graph: str, number: int) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "category": "op",
+        "instanceId": number,
+        "opid": op.type,
+        "attributes": op.own | op.common(),
+        "inputs": [id for id in op.inputs if id],
+        "outputs": list(op.outputs),
+        "graphId": graph,
+        "scope": op.scope,
+    }
+    if op.type == "Call" and op.own.get("callee", "").startswith("call_subgraph("):
+        values["outlinedDebugContextIds"] = [inner.type for inner in program.graphs[op.own["callee"]]]
+    return values

@@ -1,0 +1,232 @@
+"""Where and when ops run: stages of gradients, copies between virtual graphs, stashes of pipelines, streams, recomputation."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+
+from popart._impl.builder.metadata import input_settings
+from popart._impl.enums import RecomputationType, RecomputeType, TileSet
+from popart._impl.listing.records import Listing, Op, attributes_of
+
+_NEVER_AGAIN = {"Init", "HostLoad", "IpuCopy", "RandomNormal", "RandomUniform", "Dropout", "Loop", "If", "Call", "IoTileCopy"}
+
+
+def place_backward(listing: Listing) -> None:
+    """Gradient ops of stage s run in stage 2(P - 1) - s, those of phase p in phase 2P - 2 - p."""
+    forward = [op for op in listing.ops if op.is_forward]
+    last = [max((op.place[i] or 0 for op in forward), default=0) for i in (1, 2)]
+    for op in listing.ops:
+        if not op.is_forward:
+            virtual_graph, stage, phase = op.place
+            op.place = (
+                virtual_graph,
+                None if stage is None else 2 * last[0] - stage,
+                None if phase is None else 2 * last[1] - phase,
+            )
+
+
+def add_copies(listing: Listing) -> None:
+    """An op reads what another virtual graph made from `<t>_c<g>`, which one IpuCopy makes."""
+    home: dict[str, tuple[int | None, int | None, int | None]] = {}
+    for op in listing.ops:
+        home.update((id, op.place) for id in op.outputs)
+    for op in listing.ops:
+        for id in op.inputs:
+            home.setdefault(id, op.place)
+    copied, ops = set(), []
+    for op in listing.ops:
+        here = op.place[0]
+        for i, id in enumerate(op.inputs):
+            there = home.get(id, op.place)
+            if not id or here is None or there[0] is None or there[0] == here:
+                continue
+            copy = f"{id}_c{here}"
+            if copy not in copied:
+                copied.add(copy)
+                listing.make(copy, id)
+                ops.append(Op("IpuCopy", [id], [copy], place=there, is_forward=op.is_forward, context=op.context))
+            op.inputs[i] = copy
+        ops.append(op)
+    listing.ops = ops
+
+
+def mark_recomputation(listing: Listing) -> None:
+    """Says of each forward op with a path to the loss whether its results are kept."""
+    leads = _leading_to_loss(listing)
+    given = {id(op): _given(op) for op in leads}
+    for op in listing.ops:
+        if op.is_forward and (explicit := _given(op)):
+            op.recompute = RecomputeType(explicit).name
+    mode = listing.options.autoRecomputation
+    for op in leads:
+        if not given[id(op)]:
+            op.recompute = "Checkpoint"
+    free = [op for op in leads if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.session._loss}]
+    if mode is RecomputationType["Standard"]:
+        _standard(listing, leads, free)
+    elif mode is RecomputationType["NormOnly"]:
+        for op in free:
+            op.recompute = "Recompute" if "Normalization" in op.type else "Checkpoint"
+    elif mode is RecomputationType["RecomputeAll"] or mode is RecomputationType["Pipeline"]:
+        behind = _behind_last_checkpoint(leads) if not listing.options.explicitRecomputation else set()
+        for op in free:
+            op.recompute = "Checkpoint" if id(op) in behind else "Recompute"
+
+
+def _given(op: Op) -> int:
+    return attributes_of(op.node).get("__recompute_output_in_backward_pass", 0) if op.node is not None else 0
+
+
+def _leading_to_loss(listing: Listing) -> list[Op]:
+    wanted, leads = {listing.session._loss}, []
+    for op in reversed(listing.ops):
+        if wanted & set(op.outputs) and listing.is_training and (op.is_forward or op.type == "NlllWithSoftmaxGradDirect"):
+            wanted.update(op.inputs)
+            if op.is_forward:
+                leads.append(op)
+    return leads[::-1]
+
+
+def _behind_last_checkpoint(leads: list[Op]) -> set[int]:
+    """Ops that read, over others, a tensor that is said to be kept, and that lead to no further such tensor."""
+    reached: set[str] = set()
+    behind: list[Op] = []
+    for op in leads:
+        is_kept = _given(op) == RecomputeType["Checkpoint"].value
+        if is_kept:
+            behind = [other for other in behind if not set(other.outputs) & set(op.inputs)]
+        if is_kept or reached & set(op.inputs):
+            reached.update(op.outputs)
+            if not is_kept:
+                behind.append(op)
+    return {id(op) for op in behind}
+
+
+def _standard(listing: Listing, leads: list[Op], free: list[Op]) -> None:
+    """Intervals of K, K - 1, … ops, K = 0.75 (sqrt(2 N) - 1); what is live at the smallest point of each is kept."""
+    count = len(leads)
+    last_read: dict[str, int] = {}
+    for i, op in enumerate(leads):
+        last_read.update((id, i) for id in op.inputs)
+    live: dict[str, int] = {}
+    sizes, sets = [], []
+    for i, op in enumerate(leads):
+        live.update((id, math.prod(listing.shape(id))) for id in op.outputs)
+        live = {id: size for id, size in live.items() if last_read.get(id, -1) > i}
+        sizes.append(sum(live.values()))
+        sets.append(set(live))
+    kept: set[str] = set()
+    begin, length = 0, max(1, round(0.75 * (math.sqrt(2 * count) - 1)))
+    while begin < count:
+        end = min(count, begin + length)
+        kept |= sets[min(range(begin, end), key=lambda at: sizes[at])]
+        begin, length = end, max(1, length - 1)
+    for op in free:
+        op.recompute = "Checkpoint" if kept & set(op.outputs) else "Recompute"
+
+
+def clone_recomputed(listing: Listing) -> None:
+    """Explicit recomputation: gradient ops read `<t>__re`, which clones of the recomputed ops make."""
+    makers = {id: op for op in listing.ops if op.is_forward and op.recompute == "Recompute" for id in op.outputs}
+    cloned: set[str] = set()
+    ops: list[Op] = []
+
+    def again(id: str, reader: Op) -> str:
+        if id not in makers:
+            return id
+        if id not in cloned:
+            op = makers[id]
+            inputs = [again(operand, reader) for operand in op.inputs]
+            cloned.update(op.outputs)
+            outputs = [listing.make(f"{result}__re", result) for result in op.outputs]
+            place = (op.place[0], reader.place[1], reader.place[2])
+            ops.append(dataclasses.replace(op, inputs=inputs, outputs=outputs, recompute="Recomputed", place=place, is_forward=False))
+        return f"{id}__re"
+
+    for op in listing.ops:
+        if not op.is_forward:
+            op.inputs = [again(id, op) for id in op.inputs]
+        ops.append(op)
+    for op in makers.values():
+        op.recompute = "Checkpoint"
+    listing.ops = ops
+
+
+def stash(listing: Listing) -> None:
+    """Pipelines: what a later stage of the same virtual graph reads is put aside and read back there."""
+    made = {id: op for op in listing.ops if op.place[1] is not None for id in op.outputs}
+    stashed: set[str] = set()
+    restored: set[tuple[str, int]] = set()
+    ops, behind = [], defaultdict(list)
+
+    def sources(id: str) -> list[str]:
+        op = made.get(id)
+        if op is None:
+            return []
+        if op.recompute != "Recompute":
+            return [id]
+        return [source for operand in op.inputs for source in sources(operand)]
+
+    for op in listing.ops:
+        stage = op.place[1]
+        for i, id in enumerate(op.inputs):
+            maker = made.get(id)
+            if maker is None or stage is None or maker.place[1] is None or maker.type == "IpuCopy" and op.type == "IpuCopy":
+                continue
+            from_stage = _stage_of(maker, id, listing)
+            if from_stage >= stage:
+                continue
+            for source in sources(id):
+                if source not in stashed:
+                    stashed.add(source)
+                    stash_id = listing.make(f"Stashed___{source}", source)
+                    place = (op.place[0], from_stage, None)
+                    behind[id_of(made[source])].append(Op("Stash", [source], [stash_id], place=place, is_forward=True))
+                if (source, stage) not in restored:
+                    restored.add((source, stage))
+                    again = listing.make(f"Restored___{source}", source)
+                    type = "RestoreInplace" if listing.enabled("InPlace") else "Restore"
+                    ops.append(Op(type, [source, f"Stashed___{source}"], [again], place=op.place))
+            if maker.recompute != "Recompute":
+                op.inputs[i] = f"Restored___{id}"
+        ops.append(op)
+    listing.ops = [each for op in ops for each in (op, *behind.get(id_of(op), ()))]
+
+
+def id_of(op: Op) -> int:
+    return id(op)
+
+
+def _stage_of(maker: Op, tensor: str, listing: Listing) -> int:
+    """The stage in which a tensor is there: a copied one is there one stage after the copy."""
+    stage = maker.place[1] or 0
+    return stage + 1 if maker.type == "IpuCopy" else stage
+
+
+def add_streams(listing: Listing) -> None:
+    """Loads of inputs before everything, stores of anchors behind everything."""
+    if not listing.options.useHostCopyOps:
+        return
+    metadata = {entry.key: entry.value for entry in listing.session._model.metadata_props}
+    loads, stores = [], []
+    first = {id: op.place for op in reversed(listing.ops) for id in op.inputs}
+    for id in listing.session._program.inputs:
+        settings, place = input_settings(metadata, id), first.get(id, (None, None, None))
+        tiles = TileSet["IO"].value if settings is not None and settings.tileSet() is TileSet["IO"] else 0
+        empty = listing.make(f"Init___{id}", id)
+        loads.append(Op("Init", [], [empty], name=f"Init_{id}", place=place, tile_set=tiles))
+        loaded = listing.make(f"{id}__io", id) if tiles else id
+        loads.append(Op("HostLoad", [empty], [loaded], name=f"HostLoad_{id}", place=place, tile_set=tiles))
+        if tiles:
+            loads.append(Op("IoTileCopy", [loaded], [id], place=place))
+    made = {id: op.place for op in listing.ops for id in op.outputs}
+    flow = listing.session.dataFlow
+    for id in flow.anchors():
+        place, tiles, source = made.get(id, first.get(id, (None, None, None))), int(flow.art(id).tileSet() is TileSet["IO"]), id
+        if tiles:
+            source = listing.make(f"{id}__io", id)
+            stores.append(Op("IoTileCopy", [id], [source], place=place, tile_set=1))
+        stores.append(Op("HostStore", [source], [], name=f"HostStore_{id}", place=place, tile_set=tiles))
+    listing.ops = [*loads, *listing.ops, *stores]

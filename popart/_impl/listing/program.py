@@ -1,0 +1,103 @@
+"""Puts a listing together, in the order in which a program is prepared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from popart._impl.enums import VirtualGraphMode
+from popart._impl.listing import dot_files, forward, inplace, op_types, outlining, places, tied, updates, views
+from popart._impl.listing.backward import Backward
+from popart._impl.listing.records import Listing, Op
+
+if TYPE_CHECKING:
+    from popart._impl.sessions.model_session import ModelSession
+
+
+class Program:
+    """The graphs of a session: name -> ops in the order in which they run."""
+
+    def __init__(self, session: ModelSession) -> None:
+        self.listing = Listing(session)
+        self.name = main_name(session._model.graph.name)
+        self.graphs: dict[str, list[Op]] = {}
+        self._forward()
+        if self.listing.is_training:
+            self._backward()
+        self._placed()
+        self._finish()
+
+    def _check(self, name: str) -> None:
+        self.graphs[self.name] = self.listing.ops
+        dot_files.checkpoint(self, name)
+
+    def _forward(self) -> None:
+        listing = self.listing
+        nodes = forward.needed(listing)
+        if listing.is_training:
+            forward.add_graded(listing, nodes)
+        tables = tied.find(listing, nodes)
+        lowering = forward.Forward(listing)
+        self._check("Fwd0")
+        for node in nodes:
+            if node.output and node.output[0] in tables:
+                tied.lower(listing, node, tables[node.output[0]])
+            else:
+                lowering.lower(node)
+        forward.add_bodies(listing, nodes, self.graphs)
+        self._check("Fwd1")
+
+    def _backward(self) -> None:
+        Backward(self.listing).make()
+        self._check("Bwd0")
+
+    def _placed(self) -> None:
+        listing = self.listing
+        if listing.is_training:
+            places.place_backward(listing)
+            tied.accumulate(listing)
+            updates.add_updates(listing)
+        views.merge_views(listing)
+        places.mark_recomputation(listing)
+        self._check("PreAlias")
+        if listing.options.virtualGraphMode is not VirtualGraphMode["Off"]:
+            places.add_copies(listing)
+        if listing.options.explicitRecomputation:
+            places.clone_recomputed(listing)
+        if listing.options.enablePipelining:
+            places.stash(listing)
+        places.add_streams(listing)
+        if listing.options.enableExplicitMainLoops:
+            self._check("MainLoops")
+
+    def _finish(self) -> None:
+        listing, options = self.listing, self.listing.options
+        self.graphs = {self.name: listing.ops} | {name: ops for name, ops in self.graphs.items() if name != self.name}
+        explicit = options.enablePipelining and options.enableExplicitMainLoops
+        if explicit:
+            dot_files.checkpoint(self, "ExplicitPipelineBeforeOutline")
+        if options.enableOutlining:
+            outlining.outline(listing, self.graphs, self.name)
+        if explicit:
+            dot_files.checkpoint(self, "ExplicitPipelineAfterOutline")
+            dot_files.checkpoint(self, "ExplicitPipelineAfterDecompose")
+        for name, ops in self.graphs.items():
+            made = {id for op in ops for id in op.outputs}
+            outside = {id for op in ops for id in op.inputs if id not in made} if name != self.name else set()
+            inplace.overwrite(listing, ops, listing.anchored | outside)
+        dot_files.checkpoint(self, "Final")
+
+    def unlowered(self) -> list[Op]:
+        """Ops that a mandatory pattern would have written as others."""
+        return [op for ops in self.graphs.values() for op in ops if self.pattern_missed(op)]
+
+    def pattern_missed(self, op: Op) -> str:
+        """The pattern that is off and that the op needs; "" for none."""
+        pattern = op_types.SUBSTITUTED.get(op.type, ("",))[0] or op_types.NEEDED.get(op.type, "")
+        if op.type == "MatMul" and all(len(self.listing.shape(id)) == 3 for id in op.inputs):
+            return ""
+        is_mandatory = bool(pattern) and self.listing.patterns.isMandatory(pattern)
+        return pattern if is_mandatory and not self.listing.enabled(pattern) else ""
+
+
+def main_name(name: str) -> str:
+    return "maingraph" if not name or "BuilderGraph_" in name else name
