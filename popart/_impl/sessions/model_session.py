@@ -18,12 +18,8 @@ from popart._impl.sessions import engine_options
 from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
-<<<<<<< HEAD
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
-=======
-from popart._impl.sessions.initialisers import Initialisers
 from popart._impl.sessions.ir_listing import IrReading
->>>>>>> h_pti
 from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
 from popart._impl.sessions.model_checks import check_names
 from popart._impl.sessions.option_checks import (
@@ -45,15 +41,11 @@ from popart._impl.tensor_info import TensorInfo
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-<<<<<<< HEAD
 _BYTES_PER_TILE = {"ipu1": 256 * 1024}
 _BYTES_PER_TILE_IPU2 = 624 * 1024
 
 
-class ModelSession(SessionWeights, SessionFiles, SessionRandom):
-=======
-class ModelSession(IrReading):
->>>>>>> h_pti
+class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
     """What InferenceSession and TrainingSession share."""
 
     def _build(
@@ -96,12 +88,8 @@ class ModelSession(IrReading):
             raise as_popart(error) from error
         self._tensors: dict[str, Any] = self._program.tensors()
         self._check_anchors()
-<<<<<<< HEAD
         self._weights = HostWeights(self._initialisers, self._tensors, self._options.getGlobalReplicationFactor())
-=======
-        self._weights = HostWeights(self._initialisers, self._tensors)
         self._read_ir()
->>>>>>> h_pti
 
     def _records(self) -> dict[str, Any]:
         made = self._initialisers
@@ -176,7 +164,7 @@ class ModelSession(IrReading):
             poplar_exception: an engine option is not known.
             OutOfMemoryException: it does not fit.
         """
-<<<<<<< HEAD
+        self._check_lowered()
         check_device(self._options, self._device)
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
         self._check_device()
@@ -192,14 +180,6 @@ class ModelSession(IrReading):
         replicas, options = local_replicas_of(self._options), self._options
         if options.enableDistributedReplicatedGraphs and self._device.type not in _HARDWARE:
             raise popart_exception(f"distributed replicated graphs need IPUs or offline IPUs, not {self._device!r}")
-=======
-        self._check_lowered()
-        hardware = self._device.type in _HARDWARE
-        options = self._options
-        folder = str(options.cachePath) if options.enableEngineCaching and hardware else ""
-        key = f"device={self._device.type} ipus={self._device.numIpus}"
-        replicas = local_replicas_of(options)
->>>>>>> h_pti
         if self._program.ipus * replicas > self._device.numIpus:
             raise popart_exception(
                 f"the program needs {self._program.ipus} IPUs for each of {replicas} replicas, and the device has "
