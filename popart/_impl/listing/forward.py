@@ -33,9 +33,7 @@ def _folded(listing: Listing) -> set[str]:
     """Tensors that are known when the program is made."""
     known = {id for id, kind in listing.kinds.items() if kind == "constant"}
     for node in listing.graph.node:
-        if node.op_type == "Constant" or node.op_type in op_types.FOLDED and all(id in known for id in node.input if id):
-            known.update(node.output)
-        elif node.op_type == "Shape":
+        if node.op_type == "Constant" or node.op_type in op_types.FOLDED and all(id in known for id in node.input if id) or node.op_type == "Shape":
             known.update(node.output)
     return known
 

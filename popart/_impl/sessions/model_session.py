@@ -317,7 +317,3 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             return int(self._loaded("getCycleCount").cycles())
         except ipu_core.Error as error:
             raise popart_runtime_error(str(error)) from error
-
-    def getIr(self) -> Any:
-        """A handle of the program: its `text()` is the IR as it was before compiling."""
-        return self._program
