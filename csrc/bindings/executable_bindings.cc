@@ -79,7 +79,7 @@ std::unique_ptr<tf::Executor> load(const Container& file, const std::string& gra
 }  // namespace
 
 void define_executables(py::module_& m) {
-  py::class_<Container>(m, "ExecutableFile")
+  py::class_<Container>(m, "ExecutableFile", py::module_local())
       .def(py::init(
                [](const std::string& path) { return without_gil([&] { return Container::read(path); }); }),
            py::arg("path"), "Reads a file; Error when a byte of it is wrong.")

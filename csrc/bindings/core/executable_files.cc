@@ -64,7 +64,8 @@ executable::Executable executable_of(const Container& file) {
 }
 
 void bind_executable_files(py::module_& m) {
-  py::class_<Container>(m, "ExecutableFile", "A file of save_executable, read and checked.")
+  py::class_<Container>(m, "ExecutableFile", py::module_local(),
+                        "A file of save_executable, read and checked.")
       .def(py::init(
                [](const std::string& path) { return without_gil([&] { return Container::read(path); }); }),
            py::arg("path"))
