@@ -23,7 +23,13 @@ def record_program(program: Program) -> None:
     ids: dict[int, int] = {}
     for graph, ops in program.graphs.items():
         for op in ops:
-            parent = updates if "Update" in op.type else nodes.get(op.node.output[0], 0) if op.node is not None and op.node.output else 0
+            parent = (
+                updates
+                if "Update" in op.type
+                else nodes.get(op.node.output[0], 0)
+                if op.node is not None and op.node.output
+                else 0
+            )
             ids[id(op)] = record("popart", _values(program, op, graph, len(ids)), op.name, parent)
 
 

@@ -44,7 +44,11 @@ class IrReading:
             for name in _texts(node, "__exclude_patterns"):
                 self._patterns.check_name(name, f"excludePatterns of {node.op_type} '{node.output[0]}'")
         options, dump = self._options, os.environ.get(_DUMP)
-        is_split = any(attribute.name == "__serialize_matmul_mode" for node in self._model.graph.node for attribute in node.attribute)
+        is_split = any(
+            attribute.name == "__serialize_matmul_mode"
+            for node in self._model.graph.node
+            for attribute in node.attribute
+        )
         if dump or options.dotChecks or os.environ.get("POPART_DOT_CHECKS") or is_split:
             self._listing()
         if is_recording():

@@ -29,7 +29,7 @@ class Model:
     def session(self, anchors, loss=None, options=None, patterns=None, optimizer=None, ipus=1):
         device = popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus})
         flow = popart.DataFlow(1, anchors if isinstance(anchors, dict) else list(anchors))
-        common = dict(deviceInfo=device, userOptions=options or popart.SessionOptions(), patterns=patterns)
+        common = {"deviceInfo": device, "userOptions": options or popart.SessionOptions(), "patterns": patterns}
         if loss is None:
             return popart.InferenceSession(self.builder.getModelProto(), flow, **common)
         optimizer = optimizer or popart.SGD({"defaultLearningRate": (0.1, False)})
