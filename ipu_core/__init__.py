@@ -70,7 +70,8 @@ class Program:
 
     Args:
         loss: name of the value of the graph to minimise; None: inference.
-        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop.
+        optimizer: of training: `{"kind": "sgd", "lr": 0.1, ...}`; also adam, adamw, lamb, rmsprop. Or the native form
+            of an optimizer of popart.
         device_iterations: weight updates, or passes in inference, of one run.
         accumulation: micro-batches of one weight update; their gradients are averaged.
         replicas: copies of the program that run side by side.
@@ -88,11 +89,12 @@ def compile_model(model: Mapping[str, Any], program: Program = Program()) -> Ses
     variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
 
     Args:
-        model: `{"source": text, "versions": {domain: number}, "graph": graph}`. A graph is `{"inputs": [(name,
-            NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
+        model: `{"source": text, "dialect": "onnx" or "popart", "versions": {domain: number}, "graph": graph}`. A
+            graph is `{"inputs": [(name, NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
             "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
             "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""
-            for an operand or result that is absent. Nodes stand after those whose results they read.
+            for an operand or result that is absent. Nodes stand after those whose results they read. A
+            node may have "subgraphs" `{name: graph}`, whose inputs are names alone.
         program: what one run does; one pass of inference unless it says otherwise.
 
     Raises:
@@ -122,6 +124,8 @@ def _complete(program: Program) -> dict[str, Any]:
         if program.accumulation != 1:
             raise Error(f"accumulation is {program.accumulation}: it is for training, and there is no loss")
         return complete
+    if "groups" in optimizer:
+        return complete | {"loss": loss, "optimizer": dict(optimizer)}
     kind = optimizer.get("kind", "sgd")
     known = _HYPER_PARAMETERS.get(kind)
     beside = {"kind", "lr", "nesterov"} if kind == "sgd" else {"kind", "lr"}

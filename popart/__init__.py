@@ -66,6 +66,7 @@ from popart._impl.enums import (
     syncPatternToString,
 )
 from popart._impl.exceptions import (
+    OutOfMemoryError,
     OutOfMemoryException,
     RecoveryAction,
     poplar_application_runtime_error,
@@ -111,7 +112,7 @@ from popart._impl.session_options import (
     SessionOptions,
 )
 from popart._impl.step_io import IStepIO, IWeightsIO, PyStepIO, PyStepIOCallback, PyWeightsIO
-from popart._impl.tensor_info import TensorInfo, getTensorInfo
+from popart._impl.tensor_info import TensorInfo, _TensorInfoCore, getTensorInfo
 
 __version__ = "3.4.0"
 
@@ -143,16 +144,20 @@ def packageHash() -> str:
 
 # Where names are that need the compiler or onnx, which are loaded when somebody asks for one.
 _LAZY = {
-    **dict.fromkeys(("InferenceSession",), "popart._impl.sessions.inference"),
-    **dict.fromkeys(("TrainingSession",), "popart._impl.sessions.training"),
+    **dict.fromkeys(("InferenceSession", "_InferenceSessionCore"), "popart._impl.sessions.inference"),
+    **dict.fromkeys(("TrainingSession", "_TrainingSessionCore"), "popart._impl.sessions.training"),
     **dict.fromkeys(("Builder",), "popart._impl.builder.builder"),
     **dict.fromkeys(("_BuilderCore",), "popart._impl.builder.core"),
     **dict.fromkeys((*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"),
     **dict.fromkeys(("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"),
     **dict.fromkeys(("GraphTransformer",), "popart._impl.graph_transformer"),
+    **dict.fromkeys(
+        ("OperatorIdentifier", "getSupportedOperations", "getUnsupportedOperations", "getSupportedOperationsDefinition"),
+        "popart._impl.operators.queries",
+    ),
     **dict.fromkeys(("NumericsReport",), "popart._impl.numerics_report"),
 }
-_MODULES = ("builder",)
+_MODULES = ("builder", "session", "tensorinfo")
 
 
 def __getattr__(name: str) -> Any:
@@ -162,7 +167,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"popart.{name}")
     if name in _LAZY:
-        globals()[name] = found = getattr(importlib.import_module(_LAZY[name]), name)
+        core = {"_InferenceSessionCore": "InferenceSession", "_TrainingSessionCore": "TrainingSession"}
+        globals()[name] = found = getattr(importlib.import_module(_LAZY[name]), core.get(name, name))
         return found
     raise AttributeError(f"module 'popart' has no attribute '{name}'")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of public names and of sharp edges in docs/compatibility.md, and that of the names of PopXL in
-docs/compatibility-popxl.md, from marks of tests and the built packages.
+"""Writes the tables of public names and of sharp edges in docs/compatibility.md, and those of the names of PopXL and PopART in
+docs/compatibility-popxl.md and docs/compatibility-popart.md, from marks of tests and the built packages.
 
 scripts/compatibility.py            rewrites the tables
 scripts/compatibility.py --check    fails when a page is not what would be written
@@ -19,6 +19,7 @@ import public_names
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
 POPXL_PAGE = ROOT / "docs" / "compatibility-popxl.md"
+POPART_PAGE = ROOT / "docs" / "compatibility-popart.md"
 REFUSED = "Not available in this version"
 WORKS, NOT_SHOWN, NO_EFFECT, NOT_YET = STATES = "works", "there, not shown by a test", "no effect", "not yet"
 
@@ -87,12 +88,22 @@ def exists_in_popxl(name):
             continue
         for part in parts[length:]:
             declared = (*getattr(owner, "__annotations__", ()), *getattr(owner, "__slots__", ()))
-            if not hasattr(owner, part) and part not in declared:
+            if not hasattr(owner, part) and part not in declared and not has_instance_with(owner, part):
                 break
             owner = getattr(owner, part, None)
         else:
             return True
     return False
+
+
+def has_instance_with(owner, part):
+    """Do instances of a class have an attribute that the class has not? Those of classes that are made of nothing can tell."""
+    if not isinstance(owner, type) or not owner.__module__.startswith("popart"):
+        return False
+    try:
+        return hasattr(owner(), part)
+    except TypeError:
+        return False
 
 
 def popxl_rows(is_there, names, notes, marks):
@@ -101,7 +112,7 @@ def popxl_rows(is_there, names, notes, marks):
         state, note = notes.get(name, ("", ""))
         shown = f"`{marks[name][0]}`" if name in marks else ""
         if is_there(name) == (state == "absent"):
-            sys.exit(f"'{name}' is {'there' if state else 'not there'}, but scripts/popxl_names.txt says otherwise")
+            sys.exit(f"'{name}' is {'there' if state else 'not there'}, but its list of names says otherwise")
         if state:
             yield name, state, note + (f"; {shown}" if shown else "")
         else:
@@ -114,6 +125,28 @@ def popxl_table(tests):
     marks = public_names.read_marks(tests, names, source=public_names.POPXL)
     found = list(popxl_rows(exists_in_popxl, names, notes, marks))
     counts = ", ".join(f"{sum(s == state for _, s, _ in found)} {state}" for state in (WORKS, "differs", "absent", NOT_SHOWN))
+    lines = [f"{len(found)} names: {counts}.", "", "| name | state | a test that shows it, or what is different |", "|---|---|---|"]
+    return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
+
+
+def popart_rows(is_there, names, notes, marks):
+    """(name, state, test or note) for each name; a name that is not there and of which nothing is said is "not yet"."""
+    for name in names:
+        if name in notes or is_there(name):
+            yield from popxl_rows(is_there, [name], notes, marks)
+        elif name in marks:
+            sys.exit(f"'{name}' is not there, but {marks[name][0]} says it is")
+        else:
+            yield name, NOT_YET, ""
+
+
+def popart_table(tests):
+    sys.path.insert(0, str(ROOT))
+    names, notes = public_names.read_popxl_names(public_names.POPART)
+    marks = public_names.read_marks(tests, names, source=public_names.POPART)
+    found = list(popart_rows(exists_in_popxl, names, notes, marks))
+    states = (WORKS, "differs", "absent", NOT_SHOWN, NOT_YET)
+    counts = ", ".join(f"{sum(s == state for _, s, _ in found)} {state}" for state in states)
     lines = [f"{len(found)} names: {counts}.", "", "| name | state | a test that shows it, or what is different |", "|---|---|---|"]
     return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])
 
@@ -165,6 +198,7 @@ def main():
     wanted = {PAGE: replaced(replaced(PAGE.read_text(), "names", table(tests)), "edges", edges_of(tests))}
     popxl_page = replaced(POPXL_PAGE.read_text(), "names", popxl_table(tests))
     wanted[POPXL_PAGE] = replaced(popxl_page, "edges", popxl_edges_of(tests))
+    wanted[POPART_PAGE] = replaced(POPART_PAGE.read_text(), "names", popart_table(tests))
     for page, text in wanted.items():
         if not arguments.check:
             page.write_text(text)

@@ -1,4 +1,4 @@
-"""The public names of PopTorch and of PopXL, published sharp edges, and the tests that show them. Nothing is imported or run.
+"""The public names of PopTorch, PopXL and PopART, published sharp edges, and the tests that show them. Nothing is imported or run.
 
 A test says what it shows with `@pytest.mark.shows("Options.deviceIterations", "trainingModel")`: it would fail if one of
 these names did nothing. `@pytest.mark.edge("22.5")` says the same of a row of sharp_edges.txt. The mark may also stand in
@@ -15,6 +15,7 @@ LIST = ROOT / "scripts" / "public_names.txt"
 EDGES = ROOT / "scripts" / "sharp_edges.txt"
 POPXL = ROOT / "scripts" / "popxl_names.txt"
 POPXL_EDGES = ROOT / "scripts" / "popxl_sharp_edges.txt"
+POPART = ROOT / "scripts" / "popart_names.txt"
 EDGE_STATES = ("kept", "fixed", "not yet", "not shown")
 
 
@@ -49,9 +50,15 @@ def read_popxl_names(path=POPXL):
     return list(names), notes
 
 
-def is_of_popxl(name):
-    """Names of both packages, and rows of the list of sharp edges of PopXL."""
-    return name.split(".")[0] in ("popxl", "popart", "29") or name.startswith("popdist.popart")
+def is_mine(name, names, source):
+    """Does a mark with this name belong to the list of that file? Names of popart are all in popart_names.txt, and those that
+    programs of PopXL need in popxl_names.txt as well."""
+    first = name.split(".")[0]
+    if source == POPART:
+        return first == "popart"
+    if first == "popart":
+        return source == POPXL and name in names
+    return (first in ("popxl", "29") or name.startswith("popdist.popart")) == (source in (POPXL, POPXL_EDGES))
 
 
 def read_edges(path=EDGES):
@@ -106,13 +113,12 @@ def _shown(node, mark, tree):
 
 
 def read_marks(folder, names, mark="shows", source=LIST):
-    """name → the tests that show it ("test_file.py::test_name"), in the order of files and lines. Marks of PopXL and of PopTorch
-    are told apart by their names.
+    """name → the tests that show it ("test_file.py::test_name"), in the order of files and lines. Marks of the packages are told
+    apart by their names.
 
     Ends the program when a mark has an unknown name or stands where it marks no test.
     """
     marks, mistakes = {}, []
-    is_mine = lambda name: is_of_popxl(name) == (source in (POPXL, POPXL_EDGES))
     for path in sorted(folder.rglob("*.py")):
         file = path.relative_to(folder).as_posix()
         tree = ast.parse(path.read_text())
@@ -127,9 +133,9 @@ def read_marks(folder, names, mark="shows", source=LIST):
         for line, name in _shown(tree, mark, tree):
             if (line, name) not in known:
                 mistakes.append(f"{file}:{line}: this mark is not on a test function")
-            elif is_mine(name) and name not in names:
+            elif is_mine(name, names, source) and name not in names:
                 mistakes.append(f"{file}:{line}: '{name}' is not in scripts/{source.name}")
-        for _, name, test in sorted((f for f in found if is_mine(f[1])), key=lambda entry: entry[2].lineno):
+        for _, name, test in sorted((f for f in found if is_mine(f[1], names, source)), key=lambda entry: entry[2].lineno):
             tests_of_name = marks.setdefault(name, [])
             if f"{file}::{test.name}" not in tests_of_name:
                 tests_of_name.append(f"{file}::{test.name}")

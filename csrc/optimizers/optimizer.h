@@ -20,8 +20,14 @@ enum class Kind : uint8_t {  // numbers of the published contract
   kRmsProp = 5,
   kRmsPropCentred = 6,
   kLamb = 7,
-  kLambNoBias = 8
+  kLambNoBias = 8,
+  kAdaMax = 9,
+  kAdaGrad = 10,
+  kAdaDelta = 11
 };
+
+// Where weight decay acts: in the change of the weight, or in the gradient (L2 regularization).
+enum class Decay : uint8_t { kOfKind = 0, kWeight = 1, kGradient = 2 };
 
 struct HyperParameter {
   double value = 0.0;
@@ -33,6 +39,15 @@ struct Group {
   // "eps" of Adam, AdamW and LAMB; "alpha", "eps", "momentum" of RMSprop; "max_weight_norm" of LAMB.
   std::map<std::string, HyperParameter> hyper;
   bool nesterov = false;
+  // Of PopART specs; others have the types of the spec.
+  DType accum_dtype = DType::kF32, first_dtype = DType::kF32, second_dtype = DType::kF32,
+        third_dtype = DType::kF32;
+};
+
+// Parameters whose values (measured_value()) are scaled down together to a 2-norm (PopART).
+struct ClipGroup {
+  std::vector<std::string> parameters;
+  double max_norm = 0.0;
 };
 
 struct Spec {
@@ -54,6 +69,12 @@ struct Spec {
   DType accum_dtype = DType::kF32;
   DType velocity_dtype = DType::kF32;  // SGD's velocity, Adam's m, the mean square of RMSprop
   DType second_dtype = DType::kF32;    // Adam's v, the mean of centred RMSprop
+  // PopART's contract where it differs from PopTorch's: types by group, SGD without momentum has no state, its
+  // velocity is scaled in both variants, the combined one starts from the first value of the weight.
+  bool is_popart = false;
+  Decay decay = Decay::kOfKind;
+  bool scaled_state = false;  // Adam's moments are those of gradients with loss scaling
+  std::vector<ClipGroup> clip_groups;
 
   bool clips() const { return max_grad_norm != std::numeric_limits<double>::infinity(); }
   bool is_combined() const { return kind == Kind::kSgdCombined; }
@@ -71,6 +92,8 @@ struct StateTensor {
   DType dtype;
   double initial = 0.0;
   bool is_scalar = false;  // 0-d instead of the shape of the parameter
+  double of_weight = 0.0;  // it starts at this times the first value of the parameter, plus `initial`
+  std::string tail = {};   // behind the name of the parameter
 };
 // State tensors the rule keeps for parameters of `group`; empty for plain SGD.
 std::vector<StateTensor> state_of(const Spec& spec, int group);
@@ -104,6 +127,10 @@ struct UpdateInput {
   // 0-d f32: what the gradient is multiplied with instead of being divided by loss scaling and divisor
   // (gradient_factor(), when the spec clips); nullptr otherwise.
   ir::Value* gradient_factor = nullptr;
+  // Of clip groups: measured_value() of this parameter, and the 0-d f32 it is multiplied with.
+  ir::Value *measured = nullptr, *clip_factor = nullptr;
+  // Scaled state with a variable loss scaling: how much larger it is than at the update before, 0-d f32.
+  ir::Value* scaling_ratio = nullptr;
 };
 struct UpdateResult {
   ir::Value* weight;
@@ -120,6 +147,13 @@ UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, con
 ir::Value* squared_norm(ir::Builder& builder, ir::Value* tensor);
 ir::Value* gradient_factor(ir::Builder& builder, const Spec& spec, ir::Value* squared,
                            const std::map<std::string, ir::Value*>& streamed, double gradient_divisor);
+
+// Clipping by groups. What is measured, in f32: the summed gradient as it comes (SGD without momentum), what the
+// rate is multiplied with (SGD with momentum), the gradient that enters the moments (Adam, LAMB).
+ir::Value* measured_value(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
+                          double gradient_divisor);
+// max_norm / max(n, max_norm) from the sum n² over the group.
+ir::Value* clip_factor(ir::Builder& builder, double max_norm, ir::Value* squared);
 
 // Throws Error(kOptimizer) for what a frontend can get wrong in a Spec: groups that do not exist,
 // hyper-parameters that are missing, values that cannot be meant.

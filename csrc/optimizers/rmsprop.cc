@@ -10,19 +10,18 @@ namespace {
 using ir::Value;
 
 bool is_centred(const Spec& spec) { return spec.kind == Kind::kRmsPropCentred; }
-bool has_momentum(const Spec& spec, int group) { return !is_fixed(spec, group, "momentum", 0.0); }
-
 std::vector<StateTensor> state(const Spec& spec, int group) {
-  std::vector<StateTensor> state{{"Accl1", spec.velocity_dtype, spec.tf_variant ? 1.0 : 0.0}};
-  if (is_centred(spec)) state.push_back({"Accl2", spec.second_dtype});
-  if (has_momentum(spec, group)) state.push_back({"Accl3", DType::kF32});
+  const StateTypes types = state_types(spec, group);
+  std::vector<StateTensor> state{{"Accl1", types.first, spec.tf_variant ? 1.0 : 0.0}};
+  if (is_centred(spec)) state.push_back({"Accl2", types.second});
+  if (has_momentum(spec, group)) state.push_back({"Accl3", types.third});
   return state;
 }
 
 UpdateResult update(const Update& u) {
   ir::Builder& builder = u.builder;
   Value* weight = u.weight();
-  Value* gradient = u.gradient_with_decay(weight);
+  Value* gradient = u.decays_gradient() ? u.gradient_with_decay(weight) : u.gradient();
   Value* square =
       u.blend(u.state(0), u.hyper("alpha"), u.op("mul", gradient, gradient), u.hyper.rest("alpha"));
   std::vector<Value*> state{square};
@@ -47,6 +46,12 @@ UpdateResult update(const Update& u) {
     Value* buffer = u.op("add", kept, u.op("div", scaled, denominator));
     state.push_back(buffer);
     change = u.spec.tf_variant ? buffer : multiply(builder, buffer, lr);
+  }
+  // TensorFlow's buffer has the rate in it, and then so has the decay.
+  const Scalar decay = u.hyper("weight_decay");
+  if (!u.decays_gradient() && !decay.is(0.0)) {
+    const bool has_rate = u.spec.tf_variant && has_momentum(u.spec, u.group);
+    change = u.op("add", change, multiply(builder, weight, has_rate ? decay : lr * decay));
   }
   return u.result(u.op("sub", weight, change), state);
 }

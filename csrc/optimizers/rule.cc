@@ -34,7 +34,12 @@ const Rule& rule_of(Kind kind) {
     case Kind::kAdam:
     case Kind::kAdamW:
     case Kind::kAdamWNoBias:
+    case Kind::kAdaMax:
       return kAdamRule;
+    case Kind::kAdaGrad:
+      return kAdaGradRule;
+    case Kind::kAdaDelta:
+      return kAdaDeltaRule;
     case Kind::kRmsProp:
     case Kind::kRmsPropCentred:
       return kRmsPropRule;
@@ -65,11 +70,25 @@ std::string kind_name(Kind kind) {
       return "LAMB";
     case Kind::kLambNoBias:
       return "LAMB with bias_correction=False";
+    case Kind::kAdaMax:
+      return "AdaMax";
+    case Kind::kAdaGrad:
+      return "AdaGrad";
+    case Kind::kAdaDelta:
+      return "AdaDelta";
   }
   return fmt::format("kind {}", static_cast<int>(kind));
 }
 
-bool corrects_bias(Kind kind) { return kind == Kind::kAdam || kind == Kind::kAdamW || kind == Kind::kLamb; }
+bool corrects_bias(Kind kind) {
+  return kind == Kind::kAdam || kind == Kind::kAdamW || kind == Kind::kLamb || kind == Kind::kAdaMax;
+}
+
+StateTypes state_types(const Spec& spec, int group) {
+  const Group& own = spec.groups.at(group);
+  if (spec.is_popart) return {own.first_dtype, own.second_dtype, own.third_dtype};
+  return {spec.velocity_dtype, spec.second_dtype, DType::kF32};
+}
 
 // --- hyper-parameters
 
@@ -114,6 +133,8 @@ bool is_fixed(const Spec& spec, int group, const std::string& name, double value
   return at == hyper.end() ? value == 0.0 : at->second.constant && at->second.value == value;
 }
 
+bool has_momentum(const Spec& spec, int group) { return !is_fixed(spec, group, "momentum", 0.0); }
+
 // --- one update
 
 Value* Update::op(const char* kind, Value* a, Value* b) const { return ops::build(builder, kind, {a, b}); }
@@ -125,13 +146,25 @@ Value* Update::gradient() const {
   Value* gradient = cast(builder, input.gradient, DType::kF32);
   if (input.gradient_factor != nullptr)
     return multiply(builder, gradient, Scalar(&builder, input.gradient_factor));
-  return divide(builder, gradient, hyper.loss_scaling() * spec.divisor_left(gradient_divisor));
+  const Scalar left = spec.divisor_left(gradient_divisor);
+  return divide(builder, gradient, spec.scaled_state ? left : hyper.loss_scaling() * left);
 }
 
 Value* Update::gradient_with_decay(Value* weight) const {
-  const Scalar decay = hyper("weight_decay");
+  const Scalar decay =
+      spec.scaled_state ? hyper("weight_decay") * hyper.loss_scaling() : hyper("weight_decay");
   Value* plain = gradient();
   return decay.is(0.0) ? plain : op("add", plain, multiply(builder, weight, decay));
+}
+
+bool Update::decays_gradient() const {
+  if (spec.decay != Decay::kOfKind) return spec.decay == Decay::kGradient;
+  return spec.kind == Kind::kAdam || spec.kind == Kind::kRmsProp || spec.kind == Kind::kRmsPropCentred;
+}
+
+Value* Update::clipped(Value* (*measure)(const Update& update)) const {
+  if (input.clip_factor == nullptr) return measure(*this);
+  return multiply(builder, input.measured, Scalar(&builder, input.clip_factor));
 }
 
 Value* Update::state(size_t i) const { return cast(builder, input.state.at(i), DType::kF32); }
@@ -162,11 +195,13 @@ UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, con
 // --- the sum over micro-batches
 
 DType accumulator_dtype(const Spec& spec, int group) {
-  return accumulates_in_state(spec, group) ? DType::kF32 : spec.accum_dtype;
+  if (accumulates_in_state(spec, group)) return DType::kF32;
+  return spec.is_popart ? spec.groups.at(group).accum_dtype : spec.accum_dtype;
 }
 
 Value* begin_accumulation(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input) {
-  if (accumulates_in_state(spec, group)) return combined_start(builder, spec, group, input);
+  if (accumulates_in_state(spec, group))
+    return cast(builder, combined_start(builder, spec, group, input), DType::kF32);
   return builder.splat({accumulator_dtype(spec, group), input.weight->type().shape}, 0.0);
 }
 

@@ -47,6 +47,9 @@ struct Update {
   ir::Value* gradient() const;
   ir::Value* gradient_with_decay(ir::Value* weight) const;  // + weight_decay * weight (L2)
   ir::Value* state(size_t i) const;                         // f32
+  bool decays_gradient() const;                             // else the weight
+  // What measured_value() is, clipped.
+  ir::Value* clipped(ir::Value* (*measure)(const Update& update)) const;
   // factor * old + share * new
   ir::Value* blend(ir::Value* old_value, const Scalar& factor, ir::Value* new_value,
                    const Scalar& share) const;
@@ -61,13 +64,14 @@ struct Rule {
   std::vector<std::string> hypers;  // every group must have them
   std::vector<StateTensor> (*state)(const Spec& spec, int group);
   UpdateResult (*update)(const Update& update);
+  ir::Value* (*measure)(const Update& update) = nullptr;  // of clip groups; nullptr: it does not clip
 };
 const Rule& rule_of(Kind kind);
 std::string kind_name(Kind kind);
 bool corrects_bias(Kind kind);
 
 // The families.
-extern const Rule kSgdRule, kAdamRule, kLambRule, kRmsPropRule;
+extern const Rule kSgdRule, kAdamRule, kLambRule, kRmsPropRule, kAdaGradRule, kAdaDeltaRule;
 
 // Adam's moments m and v and the direction they give, without decay; AdamW and LAMB go on from there.
 struct Moments {
@@ -78,6 +82,17 @@ struct Moments {
 };
 Moments adam_moments(const Update& update, ir::Value* gradient);
 std::vector<StateTensor> adam_state(const Spec& spec, int group);
+// The gradient that enters the moments, before clipping.
+ir::Value* adam_gradient(const Update& update);
+
+// Types of the three states of a group.
+struct StateTypes {
+  DType first, second, third;
+};
+StateTypes state_types(const Spec& spec, int group);
+
+// The momentum of RMSprop, AdaGrad and AdaDelta is not the constant 0.
+bool has_momentum(const Spec& spec, int group);
 
 // The combined variant of SGD sums gradients into its state.
 ir::Value* combined_start(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input);

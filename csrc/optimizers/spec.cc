@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <set>
 
 #include "optimizers/rule.h"
 #include "support/error.h"
@@ -51,7 +52,7 @@ std::string stream_name(int group, const std::string& hyper) {
 }
 
 std::string state_name(const StateTensor& state, const std::string& parameter) {
-  return fmt::format("{}___{}", state.suffix, parameter);
+  return fmt::format("{}___{}{}", state.suffix, parameter, state.tail);
 }
 
 void check_spec(const Spec& spec) {
@@ -66,6 +67,25 @@ void check_spec(const Spec& spec) {
   if (spec.loss_scaling.constant && !(spec.loss_scaling.value > 0.0))
     fail(fmt::format("optimizer attribute invalid: loss_scaling is {} and must be positive.",
                      number(spec.loss_scaling.value)));
+  if (spec.scaled_state && rule_of(spec.kind).update != kAdamRule.update &&
+      rule_of(spec.kind).update != kLambRule.update)
+    fail(fmt::format("optimizer attribute invalid: {} has no scaled state; Adam, AdaMax and LAMB have.",
+                     kind_name(spec.kind)));
+  if (!spec.clip_groups.empty() && (!spec.is_popart || rule_of(spec.kind).measure == nullptr))
+    fail(
+        fmt::format("optimizer attribute invalid: {} has no groups of clipping; SGD, Adam, AdaMax and LAMB "
+                    "of PopART have.",
+                    kind_name(spec.kind)));
+  std::set<std::string> clipped;
+  for (const ClipGroup& clip : spec.clip_groups) {
+    if (!(clip.max_norm >= 0.0))
+      fail(fmt::format("optimizer attribute invalid: the norm of a group is {} and must be a number from 0.",
+                       number(clip.max_norm)));
+    for (const std::string& name : clip.parameters)
+      if (!spec.group_of.contains(name) || !clipped.insert(name).second)
+        fail(fmt::format("optimizer attribute invalid: parameter '{}' {}.", name,
+                         clipped.contains(name) ? "is clipped twice" : "is clipped and not trained"));
+  }
   if (!(spec.max_grad_norm >= 0.0))
     fail(
         fmt::format("optimizer attribute invalid: max_grad_norm is {} "

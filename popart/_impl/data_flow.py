@@ -21,6 +21,8 @@ class AnchorReturnType:
         exchangeStrategy: Any = ExchangeStrategy["JustInTime"],
     ) -> None:
         if isinstance(returnPeriod, TileSet):  # the form without a period
+            if isinstance(tileSet, ExchangeStrategy):
+                exchangeStrategy = tileSet
             returnPeriod, tileSet = None, returnPeriod
         found = [kind for kind in AnchorReturnTypeId if kind.name.lower() == str(anchorReturnTypeString).lower()]
         if not found:
@@ -29,7 +31,9 @@ class AnchorReturnType:
             )
         self._id, self._period = found[0], returnPeriod
         if (found[0] is AnchorReturnTypeId["EveryN"]) != (returnPeriod is not None):
-            raise popart_exception(f"'{anchorReturnTypeString}' with period {returnPeriod}: EveryN alone takes a period")
+            raise popart_exception(
+                f"'{anchorReturnTypeString}' with period {returnPeriod}: EveryN alone takes a period"
+            )
         if returnPeriod is not None and returnPeriod <= 0:
             raise popart_exception(f"the period of EveryN is {returnPeriod}: it must be at least 1")
         self._tile_set, self._strategy = tileSet, exchangeStrategy
@@ -111,7 +115,9 @@ class DataFlow:
         self._anchors = dict(anchors) if isinstance(anchors, Mapping) else {str(id): kind for id in anchors}
         for id, anchor in self._anchors.items():
             if anchor.id() is AnchorReturnTypeId["EveryN"] and self._batches % anchor.rp():
-                raise popart_exception(f"the period {anchor.rp()} of '{id}' does not divide {self._batches} batches per step")
+                raise popart_exception(
+                    f"the period {anchor.rp()} of '{id}' does not divide {self._batches} batches per step"
+                )
 
     def isAnchored(self, id: str) -> bool:
         return id in self._anchors

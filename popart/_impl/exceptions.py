@@ -18,14 +18,39 @@ class popart_runtime_error(popart_exception):
     """Wrong use while a program runs: sizes of arrays, calls out of order."""
 
 
-class OutOfMemoryException(popart_exception):
-    """A program does not fit into the memory of the device."""
+class OutOfMemoryError:
+    """Whether a program fits into the memory of its device, and what is known of it where it does not."""
+
+    def __init__(self, message: str = "", summary_report: str = "", profile_path: str = "") -> None:
+        self._message, self._summary_report, self._profile_path = message, summary_report, profile_path
+
+    def isSuccessful(self) -> bool:
+        """Whether it fits."""
+        return not self._message
+
+    def what(self) -> str:
+        return self._message
 
     def getSummaryReport(self) -> str:
-        return str(self)
+        return self._summary_report or self._message
 
     def getProfilePath(self) -> str:
-        return ""
+        """The file of the profile; "" where none was asked for."""
+        return self._profile_path
+
+
+class OutOfMemoryException(popart_exception):
+    """A program does not fit into the memory of the device; `error` holds what is known."""
+
+    def __init__(self, error: Any = "") -> None:
+        self.error = error if isinstance(error, OutOfMemoryError) else OutOfMemoryError(str(error))
+        super().__init__(self.error.what())
+
+    def getSummaryReport(self) -> str:
+        return self.error.getSummaryReport()
+
+    def getProfilePath(self) -> str:
+        return self.error.getProfilePath()
 
 
 class poplibs_exception(Exception):

@@ -6,6 +6,8 @@ import copy
 import os
 from typing import Any
 
+import numpy
+
 from popart._impl.enums import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
@@ -115,7 +117,9 @@ class NumIOTiles:
     __index__ = __int__
 
     def __eq__(self, other: object) -> bool:
-        return int(self) == other if isinstance(other, int) else isinstance(other, NumIOTiles) and int(self) == int(other)
+        return (
+            int(self) == other if isinstance(other, int) else isinstance(other, NumIOTiles) and int(self) == int(other)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -132,9 +136,13 @@ _COPIED = {
     "virtualGraphSplitRatios",
     "bufferingDepthMap",
 }
-_ALIASES = {
+_DEPRECATED = {
     "prefetchBufferingDepthMap": "bufferingDepthMap",
     "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
+}
+_ALIASES = {
+    **_DEPRECATED,
+    "updatableBuffers": "updatableNamedBuffers",
     "serializedPoprithmsAnnealGraphsDir": "serializedPoprithmsShiftGraphsDir",
 }
 _DEFAULTS: dict[str, Any] = {
@@ -240,6 +248,17 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+def _fits(default: Any, value: Any) -> bool:
+    """Whether a value may stand where this default does: numbers where they are exact, else the same type."""
+    if isinstance(default, bool):
+        return isinstance(value, (bool, numpy.bool_))
+    if isinstance(default, int):
+        return isinstance(value, (int, numpy.integer))
+    if isinstance(default, float):
+        return isinstance(value, (int, float, numpy.integer, numpy.floating))
+    return isinstance(value, default if isinstance(default, type) else type(default))
+
+
 class SessionOptions:
     """What a session is told besides its program. Unknown names are AttributeErrors.
 
@@ -268,6 +287,8 @@ class SessionOptions:
         return copy.copy(values[name]) if name in _COPIED else values[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in _DEPRECATED:
+            getLogger("session").warn(f"SessionOptions.{name} is deprecated; use {_DEPRECATED[name]}")
         name = _ALIASES.get(name, name)
         if name not in self._values:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
@@ -276,9 +297,10 @@ class SessionOptions:
             value = NumIOTiles(int(value))
         elif name in _COPIED:
             value = type(default)(value)
-        elif isinstance(default, (bool, int, float, str)) and not isinstance(value, (bool, int, float, str)):
-            raise TypeError(f"incompatible arguments: {name} takes a {type(default).__name__}, not {value!r}")
-        self._values[name] = value
+        elif not _fits(default, value):
+            kind = default if isinstance(default, type) else type(default)
+            raise TypeError(f"incompatible arguments: {name} takes a {kind.__name__}, not {value!r}")
+        self._values[name] = type(default)(value) if isinstance(default, (bool, int, float)) else value
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._values]

@@ -40,11 +40,25 @@ class PyStepIO(IStepIO):
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         self.inputs = _contiguous(inputs, "input")
         self.outputs = _contiguous(outputs, "output")
-        self.offsets: dict[str, int] = {}  # elements of each array that runs before have used
+        # Elements of each array that runs before have used; 0 again at the end of the array.
+        self.input_offsets: dict[str, int] = {}
+        self.output_offsets: dict[str, int] = {}
 
 
 class PyStepIOCallback(IStepIO):
-    """A run asks these functions for each micro-batch."""
+    """A run asks these functions for each micro-batch, on the threads that run the program.
+
+    Args:
+        input_callback: (id, prefetch) -> a C-contiguous array of one micro-batch. `prefetch` is False: data are needed now.
+        input_complete_callback: (id): the array was read, and may be used again.
+        output_callback: (id) -> a C-contiguous array to fill with one micro-batch.
+        output_complete_callback: (id): the array was filled.
+
+    What a function raises ends the run with a `popart_runtime_error`; the session can run again.
+
+    >>> PyStepIOCallback(lambda id, prefetch: numpy.ones(4, numpy.float32), print, dict.get, print)  # doctest: +ELLIPSIS
+    <...PyStepIOCallback object at ...>
+    """
 
     def __init__(
         self,

@@ -164,8 +164,12 @@ def test_hardware_is_acquired_in_powers_of_two():
     assert device.isAttached and device.numIpus == 4 and str(device.type) == "ipu"
     on_demand = manager.acquireAvailableDevice(2, connectionType=popart.DeviceConnectionType.OnDemand)
     assert not on_demand.isAttached and on_demand.tryAttachUntilTimeout()
-    assert manager.acquireDeviceById(0).id == 0 and manager.tryAcquireDeviceById(10**6) is None
-    assert len(manager.enumerateDevices(numIpus=2)) == 1 and manager.enumerateDevices(numIpus=3) == []
+    device.detach()
+    on_demand.detach()
+    with manager.acquireDeviceById(0) as first:
+        assert first.id == 0 and first.isAttached
+    assert manager.tryAcquireDeviceById(10**6) is None
+    assert len(manager.enumerateDevices(numIpus=2)) == 8 and manager.enumerateDevices(numIpus=3) == []
 
 
 @pytest.mark.parametrize(
@@ -180,12 +184,16 @@ def test_hardware_is_acquired_in_powers_of_two():
         (lambda m: m.createOfflineIPUDevice({}).detach(), "cannot be detached"),
         (lambda m: m.tryAcquireAvailableDevice(3), "3 IPUs cannot be acquired"),
         (lambda m: m.acquireAvailableDevice(connectionType=popart.DeviceConnectionType.Never), "acquires nothing"),
-        (lambda m: m.acquireDeviceById(10**6), "there is no device 1000000"),
     ],
 )
 def test_devices_that_there_are_not(make, message):
     with pytest.raises(popart.popart_exception, match=message):
         make(popart.DeviceManager())
+
+
+def test_a_device_that_there_is_not_is_an_error_of_the_engine():
+    with pytest.raises(popart.poplar_exception, match="there is no device 1000000"):
+        popart.DeviceManager().acquireDeviceById(10**6)
 
 
 # --- variables

@@ -202,6 +202,28 @@ def test_marks_of_both_packages_are_told_apart(tmp_path):
     assert public_names.read_marks(tmp_path, ["29.1"], "edge", public_names.POPXL_EDGES) == {"29.1": there}
 
 
+def test_names_of_popart_may_be_in_two_lists(tmp_path):
+    write(tmp_path, '@pytest.mark.shows("popxl.Ir", "popart.DataFlow", "popart.Builder")\ndef test_one():\n    pass\n')
+    both = ["popart.DataFlow", "popart.Builder"]
+    there = ["test_a.py::test_one"]
+    assert public_names.read_marks(tmp_path, both, source=public_names.POPART) == dict.fromkeys(both, there)
+    popxl = ["popxl.Ir", "popart.DataFlow"]
+    assert public_names.read_marks(tmp_path, popxl, source=public_names.POPXL) == dict.fromkeys(popxl, there)
+    with pytest.raises(SystemExit, match="'popart.Builder' is not in scripts/popart_names.txt"):
+        public_names.read_marks(tmp_path, both[:1], source=public_names.POPART)
+
+
+def test_states_of_names_of_popart():
+    rows = compatibility.popart_rows(lambda name: name == "shown", ["shown", "later"], {}, {"shown": ["t"]})
+    assert list(rows) == [("shown", "works", "`t`"), ("later", "not yet", "")]
+    with pytest.raises(SystemExit, match="'later' is not there, but t says it is"):
+        list(compatibility.popart_rows(lambda name: False, ["later"], {}, {"later": ["t"]}))
+
+
+def test_names_that_instances_alone_have_are_found():
+    assert compatibility.exists_in_popxl("popart.Builder.addInputTensor") and not compatibility.exists_in_popxl("popart.Builder.addInput")
+
+
 def test_names_of_popxl_have_prefixes_and_notes(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("# comment\npopxl: Ir Graph\npopxl.Ir: id\nabsent: popxl.Graph | why\n")

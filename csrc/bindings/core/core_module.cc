@@ -111,6 +111,8 @@ PYBIND11_MODULE(_native, m) {
       .def(
           "cycles", [](CoreSession& s) { return without_gil([&] { return s.session().cycles(); }); },
           "Host time of the last run in cycles of the device's clock.")
+      .def("memory", &CoreSession::memory,
+           "Of each IPU of a replica, bytes: (of its arena, alive at the peak, of variables on the chip).")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/core/numpy_arrays.h"
@@ -57,6 +58,9 @@ class CoreSession {
   // `outputs`: arrays that are filled in place, by name; arrays of the others are made.
   py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
                const std::map<std::string, py::object>& outputs = {});
+
+  // Of each IPU of a replica, bytes: (of the arena, alive at its peak, of variables that lie on the chip).
+  std::vector<std::tuple<int64_t, int64_t, int64_t>> memory() const;
 
   // Whether a run draws random numbers: only then does it depend on the seed.
   bool has_random() const { return has_random_; }

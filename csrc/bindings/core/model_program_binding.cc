@@ -76,6 +76,10 @@ StepOptions step_of(const py::dict& data) {
   place("optimizer_state", step.optimizer_state);
   place("accumulators", step.accumulators);
   place("activations", step.activations);
+  if (step.activations.off_chip) step.phases.liveness = frontends::Liveness::kOffChipAfterFwd;
+  step.phases.is_parallel = fields.get("phase_groups", 1) == 2;
+  for (const auto& [name, location] : fields.get<std::map<std::string, py::dict>>("location_overrides", {}))
+    step.locations[name] = location_of(location);
   if (data.contains("optimizer")) step.optimizer = optimizer_spec_of(data["optimizer"].cast<py::dict>());
   return step;
 }
@@ -88,6 +92,12 @@ SessionSettings settings_of(const py::dict& data) {
   settings.uses_virtual_graphs = fields.get("virtual_graphs", false);
   settings.uses_stages = fields.get("stages", false);
   settings.uses_phases = fields.get("execution_phases", false);
+  settings.finds_virtual_graphs = fields.get("automatic_virtual_graphs", false);
+  settings.split_ratios = fields.get<std::vector<double>>("split_ratios", {});
+  settings.ipus_of_replica = fields.get<int64_t>("ipus_of_replica", 1);
+  settings.phase_groups = fields.get("phase_groups", 1);
+  settings.accumulates = fields.get("accumulates", false);
+  settings.is_explicit = fields.get("explicit", false);
   using Entry = std::tuple<std::string, int, int64_t, int>;
   for (const auto& [tensor, mode, period, exchange] : fields.get<std::vector<Entry>>("anchors", {}))
     settings.anchors.push_back(

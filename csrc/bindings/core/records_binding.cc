@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bindings/core/numpy_arrays.h"
+#include "bindings/core/optimizer_values.h"
 #include "bindings/core/python_values.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
@@ -161,6 +162,7 @@ optimizers::Kind kind_of(const std::string& name) {
 }
 
 optimizers::Spec optimizer_of(const py::dict& data) {
+  if (data.contains("groups")) return optimizer_spec_of(data);
   optimizers::Spec spec;
   optimizers::Group group;
   for (const auto& [key, value] : data) {

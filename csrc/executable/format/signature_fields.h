@@ -8,19 +8,28 @@ namespace ipu {
 
 template <>
 struct EnumNames<optimizers::Kind> {
-  static constexpr std::string_view names[] = {"sgd_combined",    "sgd_separate",  "adam",
-                                               "adamw",           "adamw_no_bias", "rmsprop",
-                                               "rmsprop_centred", "lamb",          "lamb_no_bias"};
+  static constexpr std::string_view names[] = {
+      "sgd_combined",    "sgd_separate", "adam",         "adamw",  "adamw_no_bias", "rmsprop",
+      "rmsprop_centred", "lamb",         "lamb_no_bias", "adamax", "adagrad",       "adadelta"};
+};
+template <>
+struct EnumNames<optimizers::Decay> {
+  static constexpr std::string_view names[] = {"of_kind", "weight", "gradient"};
 };
 
 IPU_FIELDS(optimizers::HyperParameter, field("value", &T::value), field("constant", &T::constant));
-IPU_FIELDS(optimizers::Group, field("hyper", &T::hyper), field("nesterov", &T::nesterov));
+IPU_FIELDS(optimizers::Group, field("hyper", &T::hyper), field("nesterov", &T::nesterov),
+           field("accum_dtype", &T::accum_dtype), field("first_dtype", &T::first_dtype),
+           field("second_dtype", &T::second_dtype), field("third_dtype", &T::third_dtype));
+IPU_FIELDS(optimizers::ClipGroup, field("parameters", &T::parameters), field("max_norm", &T::max_norm));
 IPU_FIELDS(optimizers::Spec, field("kind", &T::kind), field("groups", &T::groups),
            field("group_of", &T::group_of), field("loss_scaling", &T::loss_scaling),
            field("max_grad_norm", &T::max_grad_norm), field("tf_variant", &T::tf_variant),
            field("accumulation", &T::accumulation), field("running_mean", &T::running_mean),
            field("accum_dtype", &T::accum_dtype), field("velocity_dtype", &T::velocity_dtype),
-           field("second_dtype", &T::second_dtype));
+           field("second_dtype", &T::second_dtype), field("is_popart", &T::is_popart),
+           field("decay", &T::decay), field("scaled_state", &T::scaled_state),
+           field("clip_groups", &T::clip_groups));
 
 IPU_FIELDS(executable::Signature::Input, field("name", &T::name), field("shape", &T::shape),
            field("dtype", &T::dtype), field("items", &T::items), field("streams", &T::streams));

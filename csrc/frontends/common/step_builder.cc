@@ -13,8 +13,10 @@ StepEmitter::StepEmitter(const ForwardGraph& forward, const StepOptions& options
     : forward_(forward), options_(options), module_(*forward.graph->module()) {
   optimizers::Spec& spec = options_.optimizer;
   spec.accumulation = options.accumulation;
-  spec.running_mean = options.mean_reduction && options.accumulation > 1 && !spec.is_combined() &&
-                      (options.running_mean || spec.accum_dtype == DType::kF16);
+  spec.running_mean =
+      options.mean_reduction && options.accumulation > 1 &&
+      (spec.is_popart ? options.running_mean
+                      : !spec.is_combined() && (options.running_mean || spec.accum_dtype == DType::kF16));
 }
 
 void StepEmitter::build() {
@@ -34,6 +36,7 @@ void StepEmitter::build() {
   find_seed();
   if (options_.training) collect_training();
   if (scales_losses()) collect_loss_scaling();
+  check_given_states();
   make_streams();
   emit_main();
   for (const auto& graph : module_.graphs()) autodiff::drop_custom_gradients(*graph);
@@ -45,7 +48,8 @@ void StepEmitter::check() const {
   for (const ForwardGraph::Output& output : forward_.outputs)
     if (output.kind == ForwardGraph::Output::Kind::kHost) check_period(output.mode, output.period);
   for (const std::vector<StepOptions::Anchor>* anchors :
-       {&options_.gradient_anchors, &options_.update_anchors, &options_.scaling_anchors})
+       {&options_.gradient_anchors, &options_.update_anchors, &options_.state_anchors,
+        &options_.scaling_anchors})
     for (const StepOptions::Anchor& anchor : *anchors) check_period(anchor.mode, anchor.period);
   for (const StepOptions::ValueAnchor& anchor : options_.value_gradients)
     check_period(anchor.mode, anchor.period);

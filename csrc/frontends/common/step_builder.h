@@ -47,19 +47,30 @@ using ir::Schedule;
 // weight updates by how many elements of the f16 gradients are large.
 struct LossScaling {
   bool is_automatic = false;
-  enum class Tracking : uint8_t { kAll, kProducts } tracking = Tracking::kAll;  // kProducts: of their inputs
-  double bin_edge = 0.125;         // of the largest f16: what is above counts
-  double upper_proportion = 1e-7;  // of all elements: more are too many
-  int64_t period = 1;              // in weight updates
+  // kProducts: of their inputs; kNamed: of `tracked`.
+  enum class Tracking : uint8_t { kAll, kProducts, kNamed } tracking = Tracking::kAll;
+  std::vector<ir::Value*> tracked;  // in the forward graph
+  double bin_edge = 0.125;          // of the largest f16: what is above counts
+  double upper_proportion = 1e-7;   // of all elements: more are too many
+  int64_t period = 1;               // in weight updates
+  bool decides_first = false;       // after the first update of each period (PopART), else after the last
+  DType factor_dtype = DType::kF32;
 };
 // The variable that holds the factor, and what anchors call the product of both.
 inline constexpr const char* kLossScaleFactor = "lossScaleUpdateFactor";
+inline constexpr const char* kAccumulated =
+    "Accum___";  // and a parameter's name: its gradients so far, summed
+inline constexpr const char* kFinalGradient = "FinalReducedGradient___";  // what enters its update
 inline constexpr const char* kFinalLossScale = "finalLossScale";
+// Scaled optimizer state: the loss scaling that the state was made with.
+inline constexpr const char* kPreviousLossScaling = "PreviousLossScaling_FLOAT";
 
 struct StepOptions {
   bool training = false;
   ir::Value* loss = nullptr;  // in the forward graph; scalar floating
   optimizers::Spec optimizer;
+  // Values that variables of the optimizer start with instead of those of the rule, by name ("Accl1___fc.weight").
+  std::map<std::string, ConstantPtr> given_states;
   bool mean_reduction = true;  // over accumulation and replicas
   bool running_mean = false;   // accumulators hold the mean so far (always so with f16 accumulators)
   int64_t device_iterations = 1, accumulation = 1;
@@ -79,6 +90,9 @@ struct StepOptions {
     int64_t period = 1;
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
+  // What the update of parameters keeps, by the names of the states as `parameter`: "Accl1___w", "Step___w"; the sums
+  // "Accum___w" (of a replica so far, one element a micro-batch) and "FinalReducedGradient___w" (of all).
+  std::vector<Anchor> state_anchors;
   // Gradients of any values of the forward graph, one element a micro-batch: summed over the readers of the value,
   // loss scaling in it. They are made in a program that trains nothing, too.
   struct ValueAnchor {
@@ -95,9 +109,10 @@ struct StepOptions {
   bool half_products = false, half_convolutions = false;  // f16 partial sums of f16 products
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
-  int replicas_of_process = 1;  // shards stay inside a process
-  int64_t io_tiles = 0;         // reserved on each IPU; 0: none
-  int64_t prefetch_depth = 1;   // elements of an overlapped input that wait for their turn
+  std::map<std::string, TensorLocation> locations;  // of single variables, states and sums; win over the four
+  int replicas_of_process = 1;                      // shards stay inside a process
+  int64_t io_tiles = 0;                             // reserved on each IPU; 0: none
+  int64_t prefetch_depth = 1;  // elements of an overlapped input that wait for their turn
 };
 
 // There when an input is a seed, and where f16 results are rounded at random.

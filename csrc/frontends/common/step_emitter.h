@@ -68,7 +68,9 @@ class StepEmitter {
   // step_tables.cc
   int new_slot();
   // Where a state of a family lives.
-  Residence residence(const TensorLocation& location, const ir::Type& whole, const ReplicaGrouping& grouping);
+  // `location` is that of the family of `name`.
+  Residence residence(const std::string& name, const TensorLocation& location, const ir::Type& whole,
+                      const ReplicaGrouping& grouping);
   ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
                          const ir::Variable* like = nullptr);
   void collect_variables();
@@ -80,6 +82,12 @@ class StepEmitter {
   void load_seed(ir::Builder& builder, Slots& slots) const;
   void collect_training();
   Trained make_trained(int index, int group);
+  // What an optimizer variable starts with: what is given, else what the rule says.
+  ConstantPtr first_value(const ir::Variable& variable, const optimizers::StateTensor& kept,
+                          const ir::Variable& weight);
+  ConstantPtr given_or(const ir::Variable& variable, ConstantPtr otherwise);
+  // Values that are given and that no variable took.
+  void check_given_states() const;
   // Further outputs of the gradient graph.
   void collect_value_gradients();
   // Equal initial values share one constant.
@@ -89,6 +97,7 @@ class StepEmitter {
   void make_streams();
   void thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t period) const;
   void make_anchor_streams();
+  void make_state_streams();
   std::set<int> written_slots() const;
 
   // step_program.cc: around the micro-batches
@@ -100,13 +109,25 @@ class StepEmitter {
   void emit_device_iteration(ir::Builder& builder, Slots& slots, Value* index);
   // The common factor of all gradients that keeps their global norm in bounds; nullptr without clipping.
   Value* emit_clipping(ir::Builder& builder, const std::vector<Value*>& gradients, const Slots& slots) const;
+  // Clip groups: the measured value of each parameter that is in one, and the factor of its group.
+  struct Clip {
+    Value *measured = nullptr, *factor = nullptr;
+  };
+  std::vector<Clip> emit_clip_groups(ir::Builder& builder, const std::vector<Value*>& gradients,
+                                     const Slots& slots) const;
+  // How much the loss scaling grew since the last update, for state that has it; nullptr where it is constant.
+  Value* scaling_ratio(ir::Builder& builder, Slots& slots) const;
   // Whole values; the builder stands at the update.
   static std::vector<Value*> load_states(ir::Builder& builder, const Trained& trained, const Slots& slots);
   // The sum over micro-batches, and over the replicas that hold the same weight.
   Value* summed_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const;
   void begin_accumulation(ir::Builder& builder, Slots& slots, const Trained& trained);
   void accumulate(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* index);
-  void update(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* factor);
+  optimizers::UpdateInput update_input(ir::Builder& builder, const Slots& slots, const Trained& trained,
+                                       Value* gradient) const;
+  // `input` comes from update_input().
+  void update(ir::Builder& builder, Slots& slots, const Trained& trained,
+              const optimizers::UpdateInput& input);
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
   // Of a mean: all replicas count, also those that hold another value of the parameter.
   double gradient_divisor() const;
@@ -128,6 +149,9 @@ class StepEmitter {
                      const Trained& trained, Value* value);
   // An updated weight has an item for each micro-batch of its update, as every other anchor.
   void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained);
+  // The state of a name, as far as it is anchored, in the same way.
+  void store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,
+                   Value* value);
 
   // step_loss_scaling.cc: automatic loss scaling
   struct GradientCount {  // of large elements in the gradients that one block makes
@@ -169,6 +193,9 @@ class StepEmitter {
   std::map<std::string, int> hyper_slots_;
   std::vector<GradientCount> gradient_counts_;  // further outputs of the gradient graph
   int64_t counted_elements_ = 0;                // in one micro-batch
+  std::set<std::string> taken_states_;
+  int previous_scaling_ = -1;  // slot
+  ir::Variable* previous_scaling_variable_ = nullptr;
   int scaling_factor_ = -1, final_scaling_ = -1, updates_counted_ = -1;  // slots; the last with a period only
   ir::Variable *scaling_factor_variable_ = nullptr, *updates_counted_variable_ = nullptr;
   int seed_input_ = -1;                      // of the forward graph

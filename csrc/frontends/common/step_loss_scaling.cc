@@ -21,7 +21,15 @@ using ir::Value;
 constexpr double kLargestHalf = 65504.0;
 // Powers of two that leave products with any loss scaling, gradient and their squares room in f32. Without them the
 // factor of a model whose gradients are all 0 would become infinite.
-constexpr double kSmallestFactor = 0x1p-64, kLargestFactor = 0x1p64;
+struct Bounds {
+  double smallest, largest;
+};
+constexpr Bounds kBounds = {0x1p-64, 0x1p64},
+                 kHalfBounds = {0x1p-24, 0x1p15};  // of an f16 factor what f16 has
+
+Value* cast_to(ir::Builder& builder, Value* value, DType dtype) {
+  return value->type().dtype == dtype ? value : ops::build(builder, "cast", {value}, {{"dtype", dtype}});
+}
 
 Value* number(ir::Builder& builder, double value) { return builder.scalar(DType::kF32, value); }
 
@@ -78,6 +86,10 @@ void StepEmitter::check_loss_scaling() const {
 
 bool StepEmitter::is_counted(const Value& forward, const Value& gradient) const {
   if (gradient.type().dtype != DType::kF16) return false;
+  if (options_.loss_scaling.tracking == LossScaling::Tracking::kNamed) {
+    const std::vector<ir::Value*>& tracked = options_.loss_scaling.tracked;
+    return std::find(tracked.begin(), tracked.end(), &forward) != tracked.end();
+  }
   if (options_.loss_scaling.tracking == LossScaling::Tracking::kAll) {
     const ir::Op* producer = gradient.producer();
     return producer == nullptr ||
@@ -111,8 +123,9 @@ void StepEmitter::collect_loss_scaling() {
                     "  try:      model.half(), or setAutomaticLossScaling(False): gradients in float32 "
                     "need no loss scaling",
                     gradient_.gradients.size(),
-                    options_.loss_scaling.tracking == LossScaling::Tracking::kAll
-                        ? "is one"
+                    options_.loss_scaling.tracking == LossScaling::Tracking::kAll ? "is one"
+                    : options_.loss_scaling.tracking == LossScaling::Tracking::kNamed
+                        ? "is one of a tensor that is named"
                         : "is one of an input of a product or convolution"),
         kPopartException);
   for (const auto& [block, values] : counts) {
@@ -124,24 +137,29 @@ void StepEmitter::collect_loss_scaling() {
   }
   scaling_factor_ = new_slot();
   final_scaling_ = new_slot();
-  scaling_factor_variable_ = &variable(kLossScaleFactor, {DType::kF32, {}}, "optimizer_state");
-  scaling_factor_variable_->initial = ir::make_scalar(DType::kF32, 1.0);
+  const DType dtype = options_.loss_scaling.factor_dtype;
+  scaling_factor_variable_ = &variable(kLossScaleFactor, {dtype, {}}, "optimizer_state");
+  scaling_factor_variable_->initial = given_or(*scaling_factor_variable_, ir::make_scalar(dtype, 1.0));
   if (options_.loss_scaling.period == 1) return;
   updates_counted_ = new_slot();
   updates_counted_variable_ =
       &variable(std::string(kLossScaleFactor) + "Updates", {DType::kI32, {}}, "optimizer_state");
-  updates_counted_variable_->initial = ir::make_scalar(DType::kI32, 0.0);
+  const double counted =
+      options_.loss_scaling.decides_first ? static_cast<double>(options_.loss_scaling.period - 1) : 0.0;
+  updates_counted_variable_->initial =
+      given_or(*updates_counted_variable_, ir::make_scalar(DType::kI32, counted));
 }
 
 void StepEmitter::read_loss_scaling(ir::Builder& builder, Slots& slots) const {
   stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
-  slots[scaling_factor_] = builder.read_variable(*scaling_factor_variable_);
+  slots[scaling_factor_] = cast_to(builder, builder.read_variable(*scaling_factor_variable_), DType::kF32);
   if (updates_counted_ >= 0) slots[updates_counted_] = builder.read_variable(*updates_counted_variable_);
 }
 
 void StepEmitter::assign_loss_scaling(ir::Builder& builder, const Slots& slots) const {
   stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
-  builder.assign_variable(*scaling_factor_variable_, slots[scaling_factor_]);
+  builder.assign_variable(*scaling_factor_variable_,
+                          cast_to(builder, slots[scaling_factor_], options_.loss_scaling.factor_dtype));
   if (updates_counted_ >= 0) builder.assign_variable(*updates_counted_variable_, slots[updates_counted_]);
 }
 
@@ -180,12 +198,13 @@ void StepEmitter::update_loss_scaling(ir::Builder& builder, Slots& slots) const 
   const double all = static_cast<double>(counted_elements_ * options_.accumulation * options_.replicas);
   Value* too_many = ops::build(builder, "greater", {large, number(builder, scaling.upper_proportion * all)});
   Value* factor = slots[scaling_factor_];
+  const Bounds& bounds = scaling.factor_dtype == DType::kF16 ? kHalfBounds : kBounds;
   Value* less = ops::build(
       builder, "maximum",
-      {ops::build(builder, "mul", {factor, number(builder, 0.5)}), number(builder, kSmallestFactor)});
+      {ops::build(builder, "mul", {factor, number(builder, 0.5)}), number(builder, bounds.smallest)});
   Value* more = ops::build(
       builder, "minimum",
-      {ops::build(builder, "mul", {factor, number(builder, 2.0)}), number(builder, kLargestFactor)});
+      {ops::build(builder, "mul", {factor, number(builder, 2.0)}), number(builder, bounds.largest)});
   if (is_loss_half()) {
     Value* fits =
         ops::build(builder, "less_equal", {slots[final_scaling_], number(builder, kLargestHalf / 2)});

@@ -121,9 +121,13 @@ void StepEmitter::accumulate(ir::Builder& builder, Slots& slots, const Trained& 
                           {{"group_size", at.shards().members}, {"group_stride", at.shards().stride}});
   }
   Value* before = at.load_stored(builder, slots);
-  at.store_stored(builder, slots,
-                  optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
-                                         streamed_values(trained.group, slots), gradient_divisor(), index));
+  Value* sum = optimizers::accumulate(builder, options_.optimizer, trained.group, before, gradient,
+                                      streamed_values(trained.group, slots), gradient_divisor(), index);
+  at.store_stored(builder, slots, sum);
+  const std::string name = kAccumulated + variables_[trained.variable].variable->name;
+  for (const StepOptions::Anchor& anchor : options_.state_anchors)
+    if (anchor.parameter == name)
+      builder.host_store(*module_.find_stream(anchor.stream), at.gathered(builder, sum));
 }
 
 void StepEmitter::store_value_gradients(ir::Builder& builder, const Slots& slots,
@@ -156,6 +160,24 @@ void StepEmitter::store_updated(ir::Builder& builder, Slots& slots, const Traine
            store_anchors(inner, anchors, trained, state.at.load(inner, values));
          });
   stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+}
+
+void StepEmitter::store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,
+                              Value* value) {
+  for (const StepOptions::Anchor& anchor : options_.state_anchors) {
+    if (anchor.parameter != name) continue;
+    const int slot = static_cast<int>(slots.size());
+    const DType dtype = module_.find_stream(anchor.stream)->type.dtype;
+    slots.push_back(value->type().dtype == dtype ? value
+                                                 : ops::build(builder, "cast", {value}, {{"dtype", dtype}}));
+    repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
+           [&](ir::Builder& inner, Slots& values, Value*) {
+             stand_at(inner, home, ir::Context::kAccumulateOuter);
+             inner.host_store(*module_.find_stream(anchor.stream), values[slot]);
+           });
+    slots.pop_back();
+    stand_at(builder, home, ir::Context::kAccumulateOuter);
+  }
 }
 
 }  // namespace ipu::frontends

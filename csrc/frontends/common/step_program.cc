@@ -1,5 +1,6 @@
 // `main` around the micro-batches: loops, seeds, what enters and leaves slots, updates.
 #include <algorithm>
+#include <utility>
 
 #include "frontends/common/replicas.h"
 #include "frontends/common/step_emitter.h"
@@ -34,10 +35,14 @@ void StepEmitter::emit_main() {
 
   load_seed(builder, slots);
   if (scales_losses()) read_loss_scaling(builder, slots);
+  if (previous_scaling_ >= 0) {
+    stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+    slots[previous_scaling_] = builder.read_variable(*previous_scaling_variable_);
+  }
 
   std::set<int> changed = written_slots();
   if (options_.training) {
-    for (int slot : {scaling_factor_, updates_counted_})
+    for (int slot : {scaling_factor_, updates_counted_, previous_scaling_})
       if (slot >= 0) changed.insert(slot);
     for (const Trained& trained : trained_) {
       if (const Residence& at = variables_[trained.variable].at; at.is_in_slot()) changed.insert(at.slot());
@@ -70,6 +75,10 @@ void StepEmitter::emit_main() {
         builder.assign_variable(*trained.state_variables[i], slots[trained.states[i].slot()]);
   }
   if (scales_losses()) assign_loss_scaling(builder, slots);
+  if (previous_scaling_ >= 0) {
+    stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+    builder.assign_variable(*previous_scaling_variable_, slots[previous_scaling_]);
+  }
 }
 
 void StepEmitter::derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
@@ -93,16 +102,23 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   repeat(builder, slots, options_.accumulation, changed, is_pipelined_, "micro_batch",
          [this](ir::Builder& inner, Slots& values, Value* index) { emit_micro_batch(inner, values, index); });
   // The norm needs all gradients; those that live elsewhere else wait for their turn.
-  const bool clips = options_.optimizer.clips();
+  const bool clips = options_.optimizer.clips() || !options_.optimizer.clip_groups.empty();
   std::vector<Value*> gradients;
   for (const Trained& trained : trained_)
     gradients.push_back(clips || trained.accumulator.is_plain() ? summed_gradient(builder, slots, trained)
                                                                 : nullptr);
   Value* gradient_factor = emit_clipping(builder, gradients, slots);
+  const std::vector<Clip> clip_groups = emit_clip_groups(builder, gradients, slots);
+  Value* ratio = scaling_ratio(builder, slots);
   for (size_t t = 0; t < trained_.size(); ++t) {
     const Trained& trained = trained_[t];
     if (gradients[t] == nullptr) gradients[t] = summed_gradient(builder, slots, trained);
-    update(builder, slots, trained, gradients[t], gradient_factor);
+    optimizers::UpdateInput input = update_input(builder, slots, trained, gradients[t]);
+    input.gradient_factor = gradient_factor;
+    input.measured = clip_groups[t].measured;
+    input.clip_factor = clip_groups[t].factor;
+    input.scaling_ratio = ratio;
+    update(builder, slots, trained, input);
   }
   if (scales_losses()) update_loss_scaling(builder, slots);
   emit_barrier(builder);
@@ -157,18 +173,26 @@ Value* StepEmitter::summed_gradient(ir::Builder& builder, const Slots& slots, co
   return at.gathered(builder, sum);
 }
 
-void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient,
-                         Value* factor) {
+optimizers::UpdateInput StepEmitter::update_input(ir::Builder& builder, const Slots& slots,
+                                                  const Trained& trained, Value* gradient) const {
   const StepVariable& state = variables_[trained.variable];
   stand_at(builder, state.home, ir::Context::kAccumulateOuter);
+  return {state.at.load(builder, slots), gradient, load_states(builder, trained, slots),
+          streamed_values(trained.group, slots)};
+}
+
+void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trained,
+                         const optimizers::UpdateInput& input) {
+  const StepVariable& state = variables_[trained.variable];
+  store_state(builder, slots, state.home, kFinalGradient + state.variable->name, input.gradient);
   const optimizers::UpdateResult result =
-      optimizers::build_update(builder, options_.optimizer, trained.group,
-                               {state.at.load(builder, slots), gradient, load_states(builder, trained, slots),
-                                streamed_values(trained.group, slots), factor},
-                               gradient_divisor());
+      optimizers::build_update(builder, options_.optimizer, trained.group, input, gradient_divisor());
   state.at.store(builder, slots, result.weight);
   store_updated(builder, slots, trained);
-  for (size_t i = 0; i < trained.states.size(); ++i) trained.states[i].store(builder, slots, result.state[i]);
+  for (size_t i = 0; i < trained.states.size(); ++i) {
+    trained.states[i].store(builder, slots, result.state[i]);
+    store_state(builder, slots, state.home, trained.state_variables[i]->name, result.state[i]);
+  }
   if (trained.accumulator.is_in_slot()) slots[trained.accumulator.slot()] = nullptr;
 }
 
@@ -185,6 +209,43 @@ Value* StepEmitter::emit_clipping(ir::Builder& builder, const std::vector<Value*
   Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
   return optimizers::gradient_factor(builder, spec, sum, streamed_values(trained_[0].group, slots),
                                      gradient_divisor());
+}
+
+std::vector<StepEmitter::Clip> StepEmitter::emit_clip_groups(ir::Builder& builder,
+                                                             const std::vector<Value*>& gradients,
+                                                             const Slots& slots) const {
+  std::vector<Clip> clips(trained_.size());
+  std::map<std::string, size_t> trained_of;
+  for (size_t t = 0; t < trained_.size(); ++t)
+    trained_of[variables_[trained_[t].variable].variable->name] = t;
+  for (size_t g = 0; g < options_.optimizer.clip_groups.size(); ++g) {
+    const optimizers::ClipGroup& group = options_.optimizer.clip_groups[g];
+    std::vector<Value*> squares;
+    std::vector<size_t> members;
+    for (const std::string& name : group.parameters) {
+      const auto at = trained_of.find(name);
+      if (at == trained_of.end()) continue;  // the loss does not depend on it
+      const Trained& trained = trained_[at->second];
+      members.push_back(at->second);
+      clips[at->second].measured = optimizers::measured_value(
+          builder, options_.optimizer, trained.group,
+          update_input(builder, slots, trained, gradients[at->second]), gradient_divisor());
+      squares.push_back(optimizers::squared_norm(builder, clips[at->second].measured));
+    }
+    if (members.empty()) continue;
+    stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+    Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
+    Value* factor = optimizers::clip_factor(builder, group.max_norm, sum);
+    for (const size_t t : members) clips[t].factor = factor;
+  }
+  return clips;
+}
+
+Value* StepEmitter::scaling_ratio(ir::Builder& builder, Slots& slots) const {
+  if (previous_scaling_ < 0 || options_.optimizer.loss_scaling.constant) return nullptr;
+  stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+  Value* now = loss_scaling(slots);
+  return ops::build(builder, "div", {now, std::exchange(slots[previous_scaling_], now)});
 }
 
 std::vector<Value*> StepEmitter::load_states(ir::Builder& builder, const Trained& trained,

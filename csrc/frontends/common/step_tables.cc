@@ -1,6 +1,7 @@
 // The variables and streams of a step, the slots they take, and which parameters are trained.
 #include <fmt/core.h>
 
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -8,6 +9,7 @@
 #include "frontends/common/step_emitter.h"
 #include "ops/definition/op_def.h"
 #include "support/error.h"
+#include "support/half.h"
 
 namespace ipu::frontends {
 
@@ -31,6 +33,33 @@ std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& gra
         reached.insert(op.operand(i));
   }
   return reached;
+}
+
+// factor · value in f32, rounded to `dtype`.
+ConstantPtr scaled_constant(const ConstantData& value, DType dtype, double factor) {
+  auto data = std::make_shared<ConstantData>();
+  data->dtype = dtype;
+  data->shape = value.shape;
+  const int64_t count = ir::Type{value.dtype, value.shape}.elements();
+  data->bytes.resize(static_cast<size_t>(count) * (dtype == DType::kF16 ? sizeof(uint16_t) : sizeof(float)));
+  for (int64_t i = 0; i < count; ++i) {
+    float element = 0;
+    if (value.dtype == DType::kF16) {
+      uint16_t half = 0;
+      std::memcpy(&half, value.bytes.data() + i * sizeof(half), sizeof(half));
+      element = half_to_float(half);
+    } else {
+      std::memcpy(&element, value.bytes.data() + i * sizeof(element), sizeof(element));
+    }
+    element *= static_cast<float>(factor);
+    if (dtype == DType::kF16) {
+      const uint16_t half = float_to_half(element);
+      std::memcpy(data->bytes.data() + i * sizeof(half), &half, sizeof(half));
+    } else {
+      std::memcpy(data->bytes.data() + i * sizeof(element), &element, sizeof(element));
+    }
+  }
+  return data;
 }
 
 }  // namespace
@@ -82,10 +111,11 @@ void StepEmitter::collect_variables() {
   settle_variables();
 }
 
-Residence StepEmitter::residence(const TensorLocation& location, const ir::Type& whole,
-                                 const ReplicaGrouping& grouping) {
-  return {location, whole, shard_group(grouping, options_.replicas, options_.replicas_of_process),
-          slot_count_};
+Residence StepEmitter::residence(const std::string& name, const TensorLocation& location,
+                                 const ir::Type& whole, const ReplicaGrouping& grouping) {
+  const auto own = options_.locations.find(name);
+  return {own == options_.locations.end() ? location : own->second, whole,
+          shard_group(grouping, options_.replicas, options_.replicas_of_process), slot_count_};
 }
 
 // Parameters live where the options say. What forward writes stays on chip, and so do variables that somebody
@@ -94,8 +124,9 @@ void StepEmitter::settle_variables() {
   for (size_t v = 0; v < variables_.size(); ++v) {
     StepVariable& state = variables_[v];
     const bool may_move = state.is_parameter && !state.is_written && state.variable->remote_buffer.empty();
-    state.at =
-        residence(may_move ? options_.weights : TensorLocation{}, state.type, state.variable->grouping);
+    // What may not move goes by no name that the options know.
+    state.at = residence(may_move ? state.variable->name : "", may_move ? options_.weights : TensorLocation{},
+                         state.type, state.variable->grouping);
     state.at.settle(*state.variable, module_, ipu_of(state.home));
     state.is_read_again = !is_pipelined_ || is_read_in_one_stage(static_cast<int>(v));
   }
@@ -162,6 +193,12 @@ void StepEmitter::collect_training() {
     wanted.required.push_back(value);
     trained_of_gradient_.push_back(at->second);
   }
+  if (options_.optimizer.scaled_state) {
+    previous_scaling_ = new_slot();
+    previous_scaling_variable_ = &variable(kPreviousLossScaling, {DType::kF32, {}}, "optimizer_state");
+    previous_scaling_variable_->initial = given_or(
+        *previous_scaling_variable_, ir::make_scalar(DType::kF32, options_.optimizer.loss_scaling.value));
+  }
   if (!wanted.required.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
   collect_value_gradients();
 }
@@ -193,19 +230,66 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   trained.has_accumulator =
       options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
   trained.accumulator = residence(
+      trained.has_accumulator ? kAccumulated + state.variable->name : "",
       trained.has_accumulator ? options_.accumulators : TensorLocation{},
       {optimizers::accumulator_dtype(options_.optimizer, group), state.type.shape}, state.variable->grouping);
   trained.accumulator.settle("accumulator." + state.variable->name, module_, ipu_of(state.home));
   for (const optimizers::StateTensor& kept : optimizers::state_of(options_.optimizer, group)) {
     const ir::Type type{kept.dtype, kept.is_scalar ? Shape{} : state.type.shape};
-    ir::Variable& added =
-        variable(optimizers::state_name(kept, state.variable->name), type, "optimizer_state", state.variable);
-    added.initial = filled(type, kept.initial);
+    const std::string name = optimizers::state_name(kept, state.variable->name);
+    const ir::Variable* before = module_.find_variable(name);  // the model says how it starts
+    if (before != nullptr && before->type != type)
+      throw Error(
+          ErrorCode::kOptimizer,
+          fmt::format("optimizer state does not fit: the model has '{}' as {}, and the optimizer keeps {}. "
+                      "Store it in that type and shape, or remove it.",
+                      name, to_string(before->type), to_string(type)));
+    const ConstantPtr start = before != nullptr ? before->initial : nullptr;
+    ir::Variable& added = variable(name, type, "optimizer_state", state.variable);
+    added.initial = start != nullptr ? start : first_value(added, kept, *state.variable);
     trained.state_variables.push_back(&added);
-    trained.states.push_back(residence(options_.optimizer_state, type, added.grouping));
+    trained.states.push_back(residence(added.name, options_.optimizer_state, type, added.grouping));
     trained.states.back().settle(added, module_, ipu_of(state.home));
   }
   return trained;
+}
+
+ConstantPtr StepEmitter::given_or(const ir::Variable& variable, ConstantPtr otherwise) {
+  const auto given = options_.given_states.find(variable.name);
+  if (given == options_.given_states.end()) return otherwise;
+  taken_states_.insert(variable.name);
+  const ConstantData& value = *given->second;
+  if (value.dtype != otherwise->dtype || value.shape != otherwise->shape)
+    throw Error(
+        ErrorCode::kOptimizer,
+        fmt::format("optimizer state does not fit: the value given for '{}' is {}, and the program keeps "
+                    "{}. Give a value of that type and shape, or none.",
+                    variable.name, to_string(ir::Type{value.dtype, value.shape}),
+                    to_string(ir::Type{otherwise->dtype, otherwise->shape})));
+  return given->second;
+}
+
+ConstantPtr StepEmitter::first_value(const ir::Variable& variable, const optimizers::StateTensor& kept,
+                                     const ir::Variable& weight) {
+  if (kept.of_weight == 0.0) return given_or(variable, filled(variable.type, kept.initial));
+  if (weight.initial == nullptr && !options_.given_states.contains(variable.name))
+    throw Error(
+        ErrorCode::kOptimizer,
+        fmt::format("no first value: '{}' starts from the first value of '{}', which is not known when "
+                    "the program is made.",
+                    variable.name, weight.name));
+  if (weight.initial == nullptr) return given_or(variable, filled(variable.type, kept.initial));
+  return given_or(variable, scaled_constant(*weight.initial, variable.type.dtype, kept.of_weight));
+}
+
+void StepEmitter::check_given_states() const {
+  for (const auto& [name, value] : options_.given_states)
+    if (!taken_states_.contains(name))
+      throw Error(
+          ErrorCode::kOptimizer,
+          fmt::format("optimizer state does not fit: a value is given for '{}', and the optimizer keeps no "
+                      "state of this name.",
+                      name));
 }
 
 ConstantPtr StepEmitter::filled(const ir::Type& type, double value) {
@@ -277,6 +361,7 @@ void StepEmitter::make_streams() {
 }
 
 void StepEmitter::make_anchor_streams() {
+  make_state_streams();
   for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
     stream(anchor.stream, ir::StreamDirection::kDeviceToHost, anchor.value->type(),
            anchor.value->type().dtype);
@@ -303,6 +388,33 @@ void StepEmitter::make_anchor_streams() {
       ir::Stream& added = *module_.find_stream(anchor.stream);
       thin_out(added, anchor.mode, anchor.period);
     }
+  }
+}
+
+void StepEmitter::make_state_streams() {
+  std::map<std::string, ir::Type> types;
+  for (const Trained& trained : trained_) {
+    const std::string& parameter = variables_[trained.variable].variable->name;
+    const ir::Type sum = trained.accumulator.whole();
+    // The sum that lies in a state of the rule goes by the name of that.
+    if (trained.has_accumulator && !optimizers::accumulates_in_state(options_.optimizer, trained.group))
+      types[kAccumulated + parameter] = sum;
+    types[kFinalGradient + parameter] = sum.dtype == DType::kF16 ? ir::Type{DType::kF32, sum.shape} : sum;
+    for (size_t i = 0; i < trained.states.size(); ++i)
+      types[trained.state_variables[i]->name] = trained.states[i].whole();
+  }
+  for (const StepOptions::Anchor& anchor : options_.state_anchors) {
+    const auto type = types.find(anchor.parameter);
+    if (type == types.end()) {
+      std::string known;
+      for (const auto& [name, unused] : types) known += (known.empty() ? "" : ", ") + name;
+      throw Error(
+          ErrorCode::kAnchor,
+          fmt::format("unknown anchor: the update of parameters keeps nothing called '{}'; there {} {}.",
+                      anchor.parameter, types.empty() ? "is" : "are", types.empty() ? "nothing" : known));
+    }
+    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, type->second, type->second.dtype);
+    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -50,13 +51,6 @@ class Annotations {
                     what, with, with + without.size(), list, without.size() > 5 ? ", ..." : ""));
   }
 
-  // The settings name blocks from now on instead of IPUs, stages and phases.
-  std::map<std::string, StepOptions::Placement> name_blocks(records::GraphRecord& graph) const {
-    std::map<std::string, StepOptions::Placement> places;
-    name_blocks(graph, places);
-    return places;
-  }
-
  private:
   void take(NodeRecord& node) const {
     ir::Settings& settings = node.settings;
@@ -75,7 +69,7 @@ class Annotations {
       else if (name == "__available_memory")
         settings.available_memory = node.attributes.real(name);
       else if (name == "__recompute_output_in_backward_pass")
-        settings.recompute = recompute(node.attributes.integer(name));
+        settings.recompute = recompute(node, node.attributes.integer(name));
       else if (name == "__outline")
         outline(node.attributes.texts(name), settings.outline);
       node.attributes.erase(name);
@@ -90,29 +84,29 @@ class Annotations {
     return static_cast<int>(value);
   }
 
-  static ir::Recompute recompute(int64_t type) {
+  ir::Recompute recompute(const NodeRecord& node, int64_t type) const {
+    if (type == 0) return ir::Recompute::kDefault;
+    if (settings_.uses_stages && !settings_.is_explicit)
+      throw Error(
+          ErrorCode::kOption,
+          fmt::format(
+              "recompute annotation in a pipeline: {} has __recompute_output_in_backward_pass {}, and "
+              "enablePipelining is true. Remove the annotation, and set autoRecomputation to "
+              "RecomputationType.Pipeline to recompute.",
+              records::described(node, node.version), type));
     if (type == 1) return ir::Recompute::kCheckpoint;
-    return type == 2 ? ir::Recompute::kRecompute : ir::Recompute::kDefault;
+    if (settings_.step.recomputation != ir::RecomputationMode::kNone && settings_.step.phases.declared < 2)
+      throw Error(
+          ErrorCode::kOption,
+          fmt::format(
+              "a mixture of auto and manual recomputation: {} is annotated with RecomputeType.Recompute, and "
+              "autoRecomputation is not RecomputationType.NoRecompute. Use one of both.",
+              records::described(node, node.version)));
+    return ir::Recompute::kRecompute;
   }
 
   static void outline(const std::vector<std::string>& flat, Attributes& into) {
     for (size_t i = 0; i + 1 < flat.size(); i += 2) into.set(flat[i], flat[i + 1]);
-  }
-
-  void name_blocks(records::GraphRecord& graph, std::map<std::string, StepOptions::Placement>& places) const {
-    for (NodeRecord& node : graph.nodes) {
-      ir::Settings& settings = node.settings;
-      if (settings.ipu.has_value() || settings.stage.has_value() || settings.phase.has_value()) {
-        StepOptions::Placement place;
-        place.ipu = settings.ipu.value_or(0);
-        place.stage = settings.stage.value_or(place.ipu);
-        place.phase = settings.phase.value_or(0);
-        settings.block = fmt::format("stage {}, ipu {}, phase {}", place.stage, place.ipu, place.phase);
-        settings.ipu = settings.stage = settings.phase = std::nullopt;  // `place` says it
-        places[settings.block] = place;
-      }
-      for (auto& [name, body] : node.subgraphs) name_blocks(body, places);
-    }
   }
 
   const SessionSettings& settings_;
@@ -120,14 +114,12 @@ class Annotations {
 
 }  // namespace
 
-std::map<std::string, StepOptions::Placement> take_annotations(records::GraphRecord& graph,
-                                                               const SessionSettings& settings) {
+void take_annotations(records::GraphRecord& graph, const SessionSettings& settings) {
   Annotations annotations(settings);
   annotations.take(graph);
   annotations.check_complete(graph, "virtual graph", &ir::Settings::ipu);
   annotations.check_complete(graph, "pipeline stage", &ir::Settings::stage);
   annotations.check_complete(graph, "execution phase", &ir::Settings::phase);
-  return annotations.name_blocks(graph);
 }
 
 }  // namespace ipu::frontends::popart

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontends/popart/annotations.h"
+#include "frontends/popart/placement.h"
 #include "frontends/records/import.h"
 #include "frontends/records/program.h"
 #include "support/error.h"
@@ -17,13 +18,23 @@ namespace {
 
 // Streams of anchors: inputs can be anchored, and have streams of their own.
 constexpr const char* kAnchorStream = "anchor/";
-constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___";
+constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___", kRestored = "Restored___";
+
+bool is_state(std::string_view name) {
+  for (const std::string_view prefix :
+       {"Accum___", "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", "FinalReducedGradient___"})
+    if (name.starts_with(prefix)) return true;
+  return false;
+}
 
 // A tensor that the host gets and the model's own outputs: the program has as outputs what somebody asked for.
 class Anchors {
  public:
   Anchors(const records::GraphRecord& graph, const SessionSettings& settings) : settings_(settings) {
-    for (const auto& initialiser : graph.initialisers) initialisers_.insert(initialiser.name);
+    for (const auto& input : graph.inputs) known_.insert(input.name);
+    for (const auto& initialiser : graph.initialisers) known_.insert(initialiser.name);
+    for (const auto& node : graph.nodes) known_.insert(node.results.begin(), node.results.end());
+    known_.erase("");
     for (const Anchor& anchor : settings.anchors) sort(anchor);
   }
 
@@ -64,15 +75,42 @@ class Anchors {
     }
     for (const auto& [anchor, parameter] : updates_)
       step.update_anchors.push_back({parameter, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+    for (const Anchor& anchor : states_)
+      step.state_anchors.push_back(
+          {anchor.tensor, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+  }
+
+  // What a later stage reads again of an activation is the activation of the same micro-batch.
+  void add_restored(records::Imported& imported) const {
+    for (const Anchor& anchor : restored_) {
+      const auto found = imported.values.find(anchor.tensor.substr(kRestored.size()));
+      if (found == imported.values.end() || found->second->producer() == nullptr)
+        throw Error(ErrorCode::kAnchor,
+                    fmt::format("unknown anchor: '{}' restores no activation of the model.",
+                                quotation(anchor.tensor)));
+      imported.forward.graph->append_output(found->second);
+      ForwardGraph::Output& output = imported.forward.outputs.emplace_back();
+      output.name = kAnchorStream + anchor.tensor;
+      output.host_dtype = found->second->type().dtype;
+      output.mode = anchor.mode;
+      output.period = anchor.period;
+    }
   }
 
  private:
   void sort(const Anchor& anchor) {
     const std::string& name = anchor.tensor;
-    if (!settings_.loss.empty() && name.starts_with(kGradient)) {
+    const bool is_training = !settings_.loss.empty();
+    if (is_training && name.starts_with(kGradient)) {
       gradients_.push_back(anchor);
-    } else if (name.starts_with(kUpdated)) {
+    } else if (is_training && name.starts_with(kUpdated)) {
       updates_.emplace_back(anchor, name.substr(kUpdated.size()));
+    } else if (is_training && is_state(name)) {
+      states_.push_back(anchor);
+    } else if (is_training && settings_.uses_stages && name.starts_with(kRestored)) {
+      restored_.push_back(anchor);
+    } else if (!known_.contains(name)) {
+      unknown(name);
     } else if (settings_.step.optimizer.group_of.contains(name) && settings_.step.accumulation == 1) {
       updates_.emplace_back(anchor, name);  // its value after the update of the batch
     } else {
@@ -80,9 +118,19 @@ class Anchors {
     }
   }
 
+  [[noreturn]] void unknown(const std::string& name) const {
+    std::string list;
+    size_t count = 0;
+    for (const std::string& tensor : known_)
+      if (count++ < 20) list += (list.empty() ? "" : ", ") + quotation(tensor);
+    throw Error(ErrorCode::kAnchor,
+                fmt::format("unknown anchor: '{}' is no tensor of the program. The model has {}: {}{}.",
+                            quotation(name), known_.size(), list, count > 20 ? ", ..." : ""));
+  }
+
   const SessionSettings& settings_;
-  std::set<std::string> initialisers_;
-  std::vector<Anchor> forward_, gradients_;
+  std::set<std::string> known_;
+  std::vector<Anchor> forward_, gradients_, states_, restored_;
   std::vector<std::pair<Anchor, std::string>> updates_;
 };
 
@@ -91,13 +139,17 @@ class Anchors {
 ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     : settings_(std::move(settings)) {
   StepOptions step = settings_.step;
-  step.places = take_annotations(model.graph, settings_);
-  for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
+  take_annotations(model.graph, settings_);
   const Anchors anchors(model.graph, settings_);
   model.graph.outputs = anchors.forward();
   model.graph.output_prefix = kAnchorStream;
+  step.places = place_nodes(model, settings_);
+  for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
   records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
+  if (settings_.loss.empty() && imported.forward.graph->ops().empty())
+    throw Error(ErrorCode::kAnchor,
+                "nothing to compute: no operator leads to an anchor. Anchor a result of the model.");
   for (ForwardGraph::Input& input : imported.forward.inputs) {
     if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
     inputs_.push_back(input.name);
@@ -110,6 +162,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     step.training = true;
     step.loss = imported.loss;
     anchors.add_to(step, imported, settings_.loss);
+    anchors.add_restored(imported);
   }
   describe(imported.forward, imported.values, imported.constants);
   const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
@@ -118,7 +171,10 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     if (with_gradient.contains(value))
       tensors_[std::string(kGradient) + name] = {value->type(), Tensor::Kind::kGradient};
   for (const ir::Variable& variable : imported.module->variables())
-    if (variable.role == "optimizer_state") tensors_[variable.name] = {variable.type, Tensor::Kind::kState};
+    if (variable.role == "optimizer_state")
+      tensors_[variable.name] = {
+          {variable.type.dtype, variable.shard_over > 1 ? variable.meta_shape : variable.type.shape},
+          Tensor::Kind::kState};
   for (const ir::Stream& stream : imported.module->streams())
     if (stream.direction == ir::StreamDirection::kDeviceToHost)
       tensors_.try_emplace(stream.name.substr(std::string_view(kAnchorStream).size()),

@@ -29,6 +29,12 @@ struct SessionSettings {
   std::vector<Anchor> anchors;
   // Which annotations of nodes count (spec 4.7).
   bool uses_virtual_graphs = false, uses_stages = false, uses_phases = false;
+  bool finds_virtual_graphs = false;  // VirtualGraphMode.Auto
+  std::vector<double> split_ratios;   // of that: shares of the IPUs of a replica; empty: equal ones
+  int64_t ipus_of_replica = 1;
+  int phase_groups = 1;                                // of IPUs, which take turns with the phases
+  bool accumulates = false;                            // enableGradientAccumulation
+  bool is_explicit = false;                            // the pipeline is one of loops
   std::map<std::string, ir::ExchangeStrategy> inputs;  // that overlap with computing
 };
 

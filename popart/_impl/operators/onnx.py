@@ -197,11 +197,24 @@ _NETWORKS = (
         "Y F; Y_h F; Y_c F",
         _STATE + " input_forget=0",
     ),
-    _row("GRU", (3, 7), "X F; W F; R F; B F; sequence_lens INT32; initial_h F", "Y F; Y_h F", _STATE + " linear_before_reset"),
+    _row(
+        "GRU",
+        (3, 7),
+        "X F; W F; R F; B F; sequence_lens INT32; initial_h F",
+        "Y F; Y_h F",
+        _STATE + " linear_before_reset",
+    ),
     _row("RNN", (7,), "X F; W F; R F; B F; sequence_lens INT32; initial_h F", "Y F; Y_h F", _STATE),
     _row("If", (1, 11), "cond BOOL", "outputs NB", "else_branch then_branch"),
     _row("Loop", (1, 11), "!M INDEX; cond BOOL; v_initial NB", "v_final_and_scan_outputs NB", "body", "none"),
-    _row("Scan", (9, 11), "initial_state_and_scan_inputs NB", "final_state_and_scan_outputs NB", "body num_scan_inputs", "none"),
+    _row(
+        "Scan",
+        (9, 11),
+        "initial_state_and_scan_inputs NB",
+        "final_state_and_scan_outputs NB",
+        "body num_scan_inputs",
+        "none",
+    ),
 )
 
 # Methods of the builder whose nodes no session runs.

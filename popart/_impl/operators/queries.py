@@ -134,7 +134,7 @@ def _schemas_of(opset: int) -> dict[tuple[str, int], Any]:
 
 @functools.cache
 def _stipulated(opset: int) -> dict[str, int]:
-    return {name: since for name, since in _schemas_of(opset)}
+    return dict(_schemas_of(opset).keys())
 
 
 def _usable(row: Operator, opset: int) -> int:

@@ -9,7 +9,13 @@ from popart._impl.enums import AdamMode, DataType, WeightDecayMode
 from popart._impl.optimizers.optimizer import Hyper, Optimizer, _native_type
 from popart._impl.optimizers.values import ClipNormSettings, OptimizerValueMap
 
-_KINDS = {"Adam": "adam", "AdamNoBias": "adam_no_bias", "AdaMax": "adamax", "Lamb": "lamb", "LambNoBias": "lamb_no_bias"}
+_KINDS = {
+    "Adam": "adam",
+    "AdamNoBias": "adam_no_bias",
+    "AdaMax": "adamax",
+    "Lamb": "lamb",
+    "LambNoBias": "lamb_no_bias",
+}
 
 
 class Adam(Optimizer):

@@ -62,7 +62,9 @@ class Optimizer:
         scaling = given.get("lossScaling", (1.0, True))
         self._loss_scaling = _pair("lossScaling", scaling, self._family)
         if self._loss_scaling.val() == 0.0:
-            raise popart_exception(f"{self._family}: lossScaling is 0, and gradients are divided by it. Give a positive number.")
+            raise popart_exception(
+                f"{self._family}: lossScaling is 0, and gradients are divided by it. Give a positive number."
+            )
         self._check_together({key: values.getDefault() for key, values in self._values.items()}, "the defaults")
         self._check_clips()
 
@@ -157,7 +159,9 @@ class Optimizer:
     def _refuse_unknown(self, given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
         unknown = sorted(set(given) - set(known))
         if unknown:
-            raise popart_exception(f"{self._family}: {where} has the unknown key '{unknown[0]}'. Keys are {', '.join(known)}.")
+            raise popart_exception(
+                f"{self._family}: {where} has the unknown key '{unknown[0]}'. Keys are {', '.join(known)}."
+            )
 
     def _check_value(self, key: str, hyper: Hyper, value: OptimizerValue) -> None:
         number = value.val()
@@ -183,7 +187,9 @@ class Optimizer:
     def _check_weights(self, types: Mapping[str, DataType]) -> None:
         for name, dtype in types.items():
             if dtype not in (DataType.FLOAT, DataType.FLOAT16):
-                raise popart_exception(f"{self._family}: the weight '{name}' is {dtype.name}: FLOAT and FLOAT16 can be trained.")
+                raise popart_exception(
+                    f"{self._family}: the weight '{name}' is {dtype.name}: FLOAT and FLOAT16 can be trained."
+                )
         clipped = [name for clip in self._clips for name in clip.weightIds]
         for what, names in (("values of its own", self._specific), ("a place in ClipNormSettings", clipped)):
             for name in names:
@@ -194,7 +200,9 @@ class Optimizer:
                     )
         for name in clipped:
             if clipped.count(name) > 1:
-                raise popart_exception(f"{self._family}: the weight '{name}' is in {clipped.count(name)} ClipNormSettings.")
+                raise popart_exception(
+                    f"{self._family}: the weight '{name}' is in {clipped.count(name)} ClipNormSettings."
+                )
 
     def _check_types(self, types: Mapping[str, DataType], also: Sequence[str] = ()) -> None:
         for name, dtype in types.items():
@@ -204,7 +212,8 @@ class Optimizer:
 
     def _native_group(self, weight: str, dtype: DataType) -> dict[str, Any]:
         group: dict[str, Any] = {
-            hyper.native: (self.value(hyper.key, weight).val(), self.value(hyper.key, weight).isConst()) for hyper in self._hypers
+            hyper.native: (self.value(hyper.key, weight).val(), self.value(hyper.key, weight).isConst())
+            for hyper in self._hypers
         }
         return {"hyper": group, "types": self._native_types(dtype)}
 

@@ -103,7 +103,8 @@ class SGD(Optimizer):
             "accumType": self._accum_type,
             "accl1Type": self._accl1_type,
             "nesterov": {
-                weight or "defaults": self.value("nesterov", weight).val() != 0.0 for weight in ["", *sorted(self._specific)]
+                weight or "defaults": self.value("nesterov", weight).val() != 0.0
+                for weight in ["", *sorted(self._specific)]
             },
         }
 

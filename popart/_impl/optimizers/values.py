@@ -101,7 +101,9 @@ class ClipNormSettings:
 
     def __init__(self, weightIds: Sequence[str], maxNorm: float) -> None:
         if isinstance(weightIds, str) or not all(isinstance(name, str) for name in weightIds):
-            raise popart_exception(f"weightIds of ClipNormSettings is {weightIds!r}: it takes a list of names of weights.")
+            raise popart_exception(
+                f"weightIds of ClipNormSettings is {weightIds!r}: it takes a list of names of weights."
+            )
         if not is_number(maxNorm) or not float(maxNorm) >= 0.0:
             raise popart_exception(f"maxNorm of ClipNormSettings is {maxNorm!r}: it takes a number from 0 on.")
         self.weightIds = list(weightIds)

@@ -2,35 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 import ipu_core
-from popart._impl.exceptions import popart_internal_exception, popart_runtime_error
+from popart._impl.exceptions import popart_exception, popart_internal_exception, popart_runtime_error
+from popart._impl.logs import getLogger
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.initialisers import Initialisers
 
+if TYPE_CHECKING:
+    import onnx
+
+    from popart._impl.groups import VariableSettings
+
 
 class HostWeights:
-    """Values of variables and of optimizer state by id, as users see them: [groups where there are several] + shape."""
+    """Values of variables and of optimizer state by id.
 
-    def __init__(self, initialisers: Initialisers, tensors: Mapping[str, Any]) -> None:
-        self._initialisers = initialisers
+    `values` are as users read and write them: [replicas that return the variable, where there are several] + shape. A model
+    holds them as [groups, where there are several] + shape.
+    """
+
+    def __init__(self, initialisers: Initialisers, tensors: Mapping[str, Any], replicas: int) -> None:
+        self._initialisers, self._replicas = initialisers, replicas
+        self._tensors = tensors
         self.ids = [name for name, (_, _, kind) in tensors.items() if kind == "variable"]
-        self.states = [name for name, (_, _, kind) in tensors.items() if kind == "state"]
-        # A state begins as the model says where it does, else as the program does.
+        self.states = sorted(name for name, (_, _, kind) in tensors.items() if kind == "state")
         self.values: dict[str, numpy.ndarray] = {
-            name: initialisers.values[name].copy() for name in (*self.ids, *self.states) if name in initialisers.values
+            name: self._from_model(name, value) for name, value in initialisers.values.items()
         }
+        self._check_states()
 
+    def _check_states(self) -> None:
+        for name in self.states:
+            value, dtype = self._initialisers.values.get(name), numpy.dtype(self._tensors[name][0])
+            if value is not None and value.dtype != dtype:
+                raise popart_exception(
+                    f"the model holds the optimizer's state '{name}' as {value.dtype}, and the optimizer makes it {dtype}: "
+                    "give the optimizer the dtypes that the model was trained with"
+                )
+
+    # --- groups of replicas
+    def _settings(self, name: str) -> VariableSettings | None:
+        """Those of the variable, or of the one whose state it is."""
+        found = self._initialisers.settings.get(name)
+        return found or self._initialisers.settings.get(name.split("___", 1)[-1])
+
+    def _from_model(self, name: str, value: numpy.ndarray) -> numpy.ndarray:
+        """[groups] + shape as [returning replicas] + shape."""
+        settings = self._settings(name)
+        if settings is None:
+            return value.copy()
+        groups = settings.getGroupCount(self._replicas)
+        returning = settings.numReplicasReturningVariable(self._replicas)
+        if returning == groups:
+            return value.copy()
+        if groups == 1:
+            return numpy.repeat(value[numpy.newaxis], returning, axis=0)
+        return value[self._group_of_each(settings)]
+
+    def _group_of_each(self, settings: VariableSettings) -> list[int]:
+        grouping = settings.getReplicaGrouping(self._replicas)
+        return [grouping.getGroupAt(replica) for replica in range(self._replicas)]
+
+    def in_model(self, name: str) -> numpy.ndarray:
+        """The value as a model holds it: of each group its first replica's."""
+        settings, value = self._settings(name), self.values[name]
+        if settings is None:
+            return value
+        groups = settings.getGroupCount(self._replicas)
+        if settings.numReplicasReturningVariable(self._replicas) == groups:
+            return value
+        of_each = self._group_of_each(settings)
+        firsts = [of_each.index(group) for group in range(groups)]
+        return value[firsts[0]] if groups == 1 else value[firsts]
+
+    # --- the device
     def to_device(self, native: Any) -> None:
         on_device = native.variables()
         try:
-            for name, value in self.values.items():
-                if name in on_device:
+            for name in (*self.ids, *self.states):
+                if name in on_device and name in self.values:
                     dtype, shape = on_device[name]
+                    value = self.values[name]
+                    if value.size != numpy.prod(shape, dtype=numpy.int64):
+                        value = self.in_model(name)
                     native.write(name, value.astype(dtype, copy=False).reshape(shape))
         except ipu_core.Error as error:
             raise as_popart(error) from error
@@ -40,31 +99,86 @@ class HostWeights:
         try:
             for name in (*self.ids, *self.states):
                 if name in on_device:
-                    value = native.read(name)
-                    known = self.values.get(name)
-                    self.values[name] = value if known is None else value.astype(known.dtype).reshape(known.shape)
+                    self._keep(name, native.read(name))
         except ipu_core.Error as error:
             raise as_popart(error) from error
 
+    def _keep(self, name: str, value: numpy.ndarray) -> None:
+        known = self.values.get(name)
+        if known is None:
+            self.values[name] = value
+        elif known.size == value.size:
+            self.values[name] = value.astype(known.dtype, copy=False).reshape(known.shape)
+        else:  # one value on the device, which several replicas return
+            self.values[name] = numpy.broadcast_to(value.astype(known.dtype, copy=False), known.shape).copy()
+
+    # --- arrays of users
     def read(self, weightsIo: Any) -> None:
-        for id in weightsIo.weights:
-            out, value = weightsIo.array(id), self._value(id)
+        """Fills the arrays of those ids that are variables; others are left alone."""
+        for id in self._known(weightsIo):
+            out, value = weightsIo.array(id), self.values[id]
             if out.nbytes != value.nbytes:
                 raise popart_runtime_error(
-                    f"the array of '{id}' has {out.nbytes} bytes, and the variable {value.nbytes}"
+                    f"the array of '{id}' has {out.nbytes} bytes, and the variable {value.nbytes} ({value.dtype} {value.shape})"
                 )
-            out.reshape(-1)[...] = value.reshape(-1)
+            out.reshape(-1).view(numpy.uint8)[...] = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
 
     def write(self, weightsIo: Any) -> None:
-        for id in weightsIo.weights:
-            given, value = weightsIo.array(id), self._value(id)
+        arrays = {id: weightsIo.array(id) for id in self._known(weightsIo)}
+        for id, given in arrays.items():
+            value = self.values[id]
             if given.shape != value.shape or given.dtype != value.dtype:
                 raise popart_internal_exception(
                     f"the array of '{id}' is {given.dtype} {given.shape}, and the variable {value.dtype} {value.shape}"
                 )
-            value[...] = given
+        for id, given in arrays.items():
+            self.values[id] = given.copy()
 
-    def _value(self, id: str) -> numpy.ndarray:
-        if id not in self.values:
-            raise popart_runtime_error(f"'{id}' is no variable of the program; there are {sorted(self.values)}")
-        return self.values[id]
+    def _known(self, weightsIo: Any) -> list[str]:
+        ignored = sorted(weightsIo.weights.keys() - self.values.keys())
+        if ignored:
+            getLogger("session").info(f"no variables of the program, and ignored: {', '.join(ignored)}")
+        return [id for id in weightsIo.weights if id in self.values]
+
+    # --- another model
+    def reset(self, model: onnx.ModelProto, ignores_unknown: bool) -> None:
+        """Takes the values of another model's initialisers."""
+        import onnx.numpy_helper
+
+        from popart._impl.sessions.model import unpack
+
+        metadata = {entry.key: entry.value for entry in model.metadata_props}
+        has_groups = "__replicationFactor" in metadata
+        taken: dict[str, numpy.ndarray] = {}
+        for tensor in model.graph.initializer:
+            name = tensor.name
+            if name not in self.values and name not in self.states:
+                if ignores_unknown:
+                    continue
+                raise popart_runtime_error(
+                    f"the model has the initialiser '{name}', and the session none; there are {sorted(self.values)}. "
+                    "ignoreWeightsInModelWithoutCorrespondingHostWeight=True leaves such out"
+                )
+            unpack(tensor)
+            taken[name] = self._as_mine(name, onnx.numpy_helper.to_array(tensor), has_groups)
+        self.values.update(taken)
+
+    def _as_mine(self, name: str, value: numpy.ndarray, has_groups: bool) -> numpy.ndarray:
+        known = self.in_model(name) if name in self.values else None
+        settings = self._settings(name)
+        if settings is not None and not has_groups:
+            groups = settings.getGroupCount(self._replicas)
+            value = numpy.stack([value] * groups) if groups > 1 else value
+        dtype, shape = (known.dtype, known.shape) if known is not None else self._type_of(name)
+        if value.dtype != dtype or value.shape != tuple(shape):
+            raise popart_runtime_error(
+                f"the initialiser '{name}' of the model is {value.dtype} {value.shape}, and the session's is {dtype} "
+                f"{tuple(shape)}"
+            )
+        return self._from_model(name, value)
+
+    def _type_of(self, name: str) -> tuple[numpy.dtype, Sequence[int]]:
+        dtype, shape, _ = self._tensors[name]
+        return numpy.dtype(dtype), shape
+
+

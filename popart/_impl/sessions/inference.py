@@ -60,3 +60,36 @@ class InferenceSession(ModelSession):
     def getAllTensorIds(self) -> set[str]:
         """Ids of all tensors of the program."""
         return self._tensor_ids()
+
+    def checkInplacingAmbiguity(self) -> bool:
+        """Whether the result depends on which ops work in place: never, the program has the meaning of its graph."""
+        return False
+
+    def copyDeviceWeightsToHost(self) -> None:
+        """The device's values of all variables come to the host, unless the host has them."""
+        if not self._in_sync:
+            self.weightsToHost()
+
+    def markHostWeightsInSync(self) -> None:
+        """The host's values are taken for those of the device."""
+        self._in_sync = True
+
+    def markHostWeightsOutOfSync(self) -> None:
+        """The host's values are taken for older than those of the device."""
+        self._in_sync = False
+
+    def areHostWeightsInSync(self) -> bool:
+        """Whether the host's values are those of the device."""
+        return self._in_sync
+
+    def setEngineIsLoaded(self, isLoaded: bool) -> None:
+        """False: the next call loads the engine again; True: the session is taken for the loaded one.
+
+        Raises:
+            popart_exception: True before prepareDevice.
+        """
+        if not isLoaded:
+            if self._device.is_loaded(self):
+                self._device.unload()
+        else:
+            self._loaded("setEngineIsLoaded", popart_exception)

@@ -1,19 +1,29 @@
-"""What becomes of the initialisers of a model: trained variables, variables that the host changes, constants."""
+"""What becomes of the initialisers of a model: trained variables, variables that the host changes, constants, states."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from popart._impl.enums import CommGroupType, VariableRetrievalMode
-from popart._impl.groups import CommGroup, ReplicaGrouping, VariableSettings
+from popart._impl.enums import CommGroupType, ReplicatedStreamMode, VariableRetrievalMode
+from popart._impl.exceptions import popart_internal_exception
+from popart._impl.groups import CommGroup, VariableSettings
 from popart._impl.session_options import SessionOptions
 
 if TYPE_CHECKING:
     import onnx
 
-_SETTINGS, _TYPE, _SIZE = "__variable_settings/", "__comm_group_type/", "__comm_group_size/"
+_SETTINGS, _TYPE, _SIZE, _STRIDE = (
+    "__variable_settings/",
+    "__comm_group_type/",
+    "__comm_group_size/",
+    "__comm_group_stride/",
+)
+_STREAM_MODE = "__replicated_stream_mode/"
+# What sessions add to a saved model besides the variables.
+STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", "PreviousLossScaling_", "lossScaleUpdateFactor")
 
 
 class Initialisers:
@@ -21,7 +31,10 @@ class Initialisers:
 
     trained: variables of an optimizer; variables: those that only the host changes; groupings: of variables that are not
     the same on all replicas; values: arrays as the model has them, with a part for each group in front where there are
-    several; dtypes: names of their types.
+    several; dtypes: names of their types; states: that an optimizer left in the model, and no node reads.
+
+    Raises:
+        popart_internal_exception: a variable of several groups has not one part for each.
     """
 
     def __init__(self, model: onnx.ModelProto, options: SessionOptions, is_training: bool) -> None:
@@ -36,30 +49,75 @@ class Initialisers:
         self.groupings: dict[str, tuple[int, int, bool, bool]] = {}
         self.trained: set[str] = set()
         self.variables: set[str] = set()
+        self.states: set[str] = set()
+        read = _names_read(model.graph)
+        updatable = set(options.updatableNamedBuffers)
         for tensor in model.graph.initializer:
             name = tensor.name
             self.values[name] = onnx.numpy_helper.to_array(tensor)
             self.dtypes[name] = onnx.TensorProto.DataType.Name(tensor.data_type)
-            settings = _settings(metadata, name)
+            settings = variable_settings(metadata, name)
             if settings is not None:
+                settings.shapeOnReplica(self.values[name].shape, replicas, name)
                 self.settings[name] = settings
                 self.groupings[name] = _native(settings, replicas)
-            if is_training and self.values[name].dtype in (numpy.float32, numpy.float16):
+            if name.startswith(STATE_PREFIXES) and name not in read:
+                self.states.add(name)
+            elif is_training and self.values[name].dtype in (numpy.float32, numpy.float16):
                 self.trained.add(name)
-            elif is_training or not options.constantWeights or settings is not None:
+            elif is_training or not options.constantWeights or settings is not None or name in updatable:
                 self.variables.add(name)
 
 
-def _settings(metadata: dict[str, str], name: str) -> VariableSettings | None:
+def _names_read(graph: onnx.GraphProto) -> set[str]:
+    """Names that nodes read, those of graphs inside nodes too."""
+    return {value.name for value in graph.output}.union(*(_names_of(node) for node in graph.node))
+
+
+def _names_of(node: onnx.NodeProto) -> set[str]:
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            names |= _names_read(graph)
+    return names
+
+
+_ACTING = ("PrintTensor", "Abort")  # run although nobody reads what they give
+
+
+def unused_inputs(model: onnx.ModelProto, wanted: Iterable[str]) -> frozenset[str]:
+    """Inputs on which none of the wanted tensors depends."""
+    live = {id.removeprefix("Gradient___") for id in wanted}
+    for node in reversed(model.graph.node):  # sorted: each stands after those whose results it reads
+        if node.op_type in _ACTING or live & set(node.output):
+            live |= _names_of(node)
+    return frozenset(value.name for value in model.graph.input if value.name not in live)
+
+
+def broadcast_inputs(model: onnx.ModelProto) -> frozenset[str]:
+    """Inputs of which every replica gets the same elements, as the model's metadata say."""
+    broadcast = str(ReplicatedStreamMode["Broadcast"].value)
+    return frozenset(
+        entry.key.removeprefix(_STREAM_MODE)
+        for entry in model.metadata_props
+        if entry.key.startswith(_STREAM_MODE) and entry.value == broadcast
+    )
+
+
+def variable_settings(metadata: Mapping[str, str], name: str) -> VariableSettings | None:
     """What the model says of a variable; None where it is the same on all replicas and read once."""
     if _SETTINGS + name not in metadata and _TYPE + name not in metadata:
         return None
     mode = VariableRetrievalMode(int(metadata.get(_SETTINGS + name, "0")))
-    group = CommGroup(CommGroupType(int(metadata.get(_TYPE + name, "0"))), int(metadata.get(_SIZE + name, "0")))
-    return VariableSettings(group, mode)
+    size = int(metadata.get(_SIZE + name, "0"))
+    if _STRIDE + name in metadata:
+        return VariableSettings(int(metadata[_STRIDE + name]), size, mode)
+    return VariableSettings(CommGroup(CommGroupType(int(metadata.get(_TYPE + name, "0"))), size), mode)
 
 
 def _native(settings: VariableSettings, replicas: int) -> tuple[int, int, bool, bool]:
-    grouping: ReplicaGrouping = settings.getSharedVariableDomain().toReplicaGrouping(replicas)
+    if settings.getRetrievalMode() is VariableRetrievalMode["AllReduceReplicas"]:
+        raise popart_internal_exception("the retrieval mode AllReduceReplicas is not implemented; use AllReplicas")
+    grouping = settings.getReplicaGrouping(replicas)
     all_replicas: Any = settings.getRetrievalMode() is VariableRetrievalMode["AllReplicas"]
     return grouping.getStride(), grouping.getGroupSize(), all_replicas, grouping.getNumGroups() > 1

@@ -58,16 +58,23 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, bytes]:
 
 def load_external(model: onnx.ModelProto) -> None:
     """Reads the tensors that lie in files of their own into the model. Raises RuntimeError where a file is not there."""
-    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
-
     for tensor in model.graph.initializer:
-        if not uses_external_data(tensor):
+        if tensor.data_location != tensor.EXTERNAL:
             continue
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
         if not os.path.isfile(location):
             raise RuntimeError(f"the data of '{tensor.name}' should be in the file '{location}', which does not exist")
-        load_external_data_for_tensor(tensor, os.path.dirname(location) or ".")
-        tensor.data_location = 0
+        with open(location, "rb") as file:
+            file.seek(int(entries.get("offset", "0")))
+            data = file.read(int(entries["length"])) if "length" in entries else file.read()
+        if "length" in entries and len(data) != int(entries["length"]):
+            raise RuntimeError(
+                f"the data of '{tensor.name}' should be {entries['length']} bytes of the file '{location}' from "
+                f"{entries.get('offset', '0')} on, and there are {len(data)}"
+            )
+        tensor.raw_data = data
+        tensor.data_location = tensor.DEFAULT
         del tensor.external_data[:]
 
 

@@ -8,24 +8,44 @@ import numpy
 
 import ipu_core
 from popart._impl.data_flow import DataFlow, InputShapeInfo
-from popart._impl.enums import DeviceType, PatternsLevel
-from popart._impl.exceptions import popart_exception, popart_runtime_error
+from popart._impl.enums import DeviceConnectionType, DeviceType, Instrumentation, PatternsLevel
+from popart._impl.exceptions import OutOfMemoryException, popart_exception, popart_runtime_error
+from popart._impl.logs import getLogger
+from popart._impl.operators.queries import check_model
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
+from popart._impl.sessions import engine_options
 from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
-from popart._impl.sessions.initialisers import Initialisers
+from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
 from popart._impl.sessions.ir_listing import IrReading
 from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
-from popart._impl.sessions.settings import accumulation_of, local_replicas_of, native_settings
+from popart._impl.sessions.model_checks import check_names
+from popart._impl.sessions.option_checks import (
+    check_buffering,
+    check_device,
+    check_inputs,
+    check_options,
+    check_pipeline_device,
+)
+from popart._impl.sessions.saved_model import SavedModel
+from popart._impl.sessions.session_files import SessionFiles
+from popart._impl.sessions.session_random import SessionRandom
+from popart._impl.sessions.session_weights import SessionWeights
+from popart._impl.sessions.settings import accumulation_of, input_exchange, local_replicas_of, native_settings
 from popart._impl.sessions.step import run_step
+from popart._impl.sessions.synthetic import bind_synthetic
 from popart._impl.tensor_info import TensorInfo
 
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-class ModelSession(IrReading):
+_BYTES_PER_TILE = {"ipu1": 256 * 1024}
+_BYTES_PER_TILE_IPU2 = 624 * 1024
+
+
+class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
     """What InferenceSession and TrainingSession share."""
 
     def _build(
@@ -45,8 +65,17 @@ class ModelSession(IrReading):
         self._patterns = Patterns(PatternsLevel["Default"]) if patterns is None else patterns
         self._loss, self._optimizer = loss, optimizer
         self._native: Any = None
-        self._weights_sent = False
+        self._file: Any = None  # an executable that was loaded
+        self._engine_options: dict[str, str] = {}
+        self._has_run = self._weights_sent = False
+        self._setup_random()
+        check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
         self._model, self._model_bytes = read_model(fnModel)
+        check_model(self._model, self._options.strictOpVersions)
+        check_names(self._model.graph)
+        self._saved = SavedModel(self._model_bytes)
+        self._broadcast = broadcast_inputs(self._model)
+        self._unused = unused_inputs(self._model, [*dataFlow.anchors(), loss])
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
         load_external(self._model)
@@ -59,7 +88,7 @@ class ModelSession(IrReading):
             raise as_popart(error) from error
         self._tensors: dict[str, Any] = self._program.tensors()
         self._check_anchors()
-        self._weights = HostWeights(self._initialisers, self._tensors)
+        self._weights = HostWeights(self._initialisers, self._tensors, self._options.getGlobalReplicationFactor())
         self._read_ir()
 
     def _records(self) -> dict[str, Any]:
@@ -67,7 +96,15 @@ class ModelSession(IrReading):
         return records(self._model, made.trained, made.variables, made.groupings)
 
     def _settings(self) -> dict[str, Any]:
-        settings = native_settings(self._options, self.dataFlow, list(self.dataFlow.anchors()))
+        weights = {tensor.name for tensor in self._model.graph.initializer}
+        inputs = [value.name for value in self._model.graph.input if value.name not in weights]
+        exchange = input_exchange({entry.key: entry.value for entry in self._model.metadata_props}, inputs)
+        check_inputs(self._options, exchange)
+        check_buffering(self._options, inputs, list(self.dataFlow.anchors()))
+        check_pipeline_device(self._options, self._device)
+        settings = native_settings(
+            self._options, self.dataFlow, list(self.dataFlow.anchors()), self._device, exchange, bool(self._loss)
+        )
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
@@ -119,69 +156,164 @@ class ModelSession(IrReading):
 
     # --- the device
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program for the device; `loadEngine`: and loads it.
+        """Compiles the program for the device, or takes the executable that was loaded; `loadEngine`: and loads it onto the
+        device, unless it is one for which programs are only compiled.
 
         Raises:
             popart_exception: it cannot be compiled for this device.
+            poplar_exception: an engine option is not known.
             OutOfMemoryException: it does not fit.
         """
         self._check_lowered()
-        hardware = self._device.type in _HARDWARE
-        options = self._options
-        folder = str(options.cachePath) if options.enableEngineCaching and hardware else ""
-        key = f"device={self._device.type} ipus={self._device.numIpus}"
-        replicas = local_replicas_of(options)
+        check_device(self._options, self._device)
+        self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
+        self._check_device()
+        if self._native is not None and self._device.is_loaded(self):
+            self._device.unload()
+        if self._options.compileEngine:
+            self._native = self._compile()
+            self._write_profile()
+            if loadEngine and not self._is_offline:
+                self._load()
+
+    def _check_device(self) -> None:
+        replicas, options = local_replicas_of(self._options), self._options
+        if options.enableDistributedReplicatedGraphs and self._device.type not in _HARDWARE:
+            raise popart_exception(f"distributed replicated graphs need IPUs or offline IPUs, not {self._device!r}")
         if self._program.ipus * replicas > self._device.numIpus:
             raise popart_exception(
                 f"the program needs {self._program.ipus} IPUs for each of {replicas} replicas, and the device has "
                 f"{self._device.numIpus}"
             )
+
+    def _compile(self) -> Any:
+        options, is_hardware = self._options, self._device.type in _HARDWARE
+        checks = options.enableFloatingPointChecks
+        log = getLogger("session")
         try:
-            self._native = self._program.compile(folder, key, not hardware, options.enableFloatingPointChecks)
+            if self._file is not None:
+                native = self._program.load(self._file, not is_hardware, checks)
+            else:
+                folder = str(options.cachePath) if options.enableEngineCaching and is_hardware else ""
+                native = self._program.compile(folder, self._cache_key(), not is_hardware, checks)
+                if native.from_cache:
+                    log.info(f"loading a serialised executable of '{self._name}' from {folder}")
+                else:
+                    log.info(f"graph compilation of '{self._name}' is complete")
             if self._loss:
-                self._native.set_optimizer(self._optimizer_values())
-            if loadEngine:
-                self._native.attach()
+                native.set_optimizer(self._optimizer_values())
         except ipu_core.Error as error:
             raise as_popart(error) from error
+        self._check_memory(native)
+        return native
+
+    def _cache_key(self) -> str:
+        engine = ",".join(f"{key}:{value}" for key, value in sorted(self._engine_options.items()))
+        return f"device={self._device.type} ipus={self._device.numIpus} engine={engine.replace(' ', '_')}"
+
+    def _check_memory(self, native: Any) -> None:
+        """Raises OutOfMemoryException where variables and what is alive at the peak are more than the tiles hold."""
+        if self._device.type is DeviceType.Cpu or self._engine_options.get("debug.allowOutOfMemory") == "true":
+            return
+        device = self._device
+        room = device.tilesPerIPU * _BYTES_PER_TILE.get(device.ipuVersion, _BYTES_PER_TILE_IPU2)
+        for ipu, (_, peak, variables) in enumerate(native.memory()):
+            if peak + variables > room:
+                raise OutOfMemoryException(
+                    f"out of tile memory: IPU {ipu} needs {peak + variables:,} bytes, {variables:,} of them for variables; its "
+                    f"{device.tilesPerIPU} tiles have {room:,}. Use more tiles or IPUs, smaller micro-batches, recomputation, or "
+                    "off-chip variables"
+                )
+
+    @property
+    def _is_offline(self) -> bool:
+        return self._device.type is DeviceType.OfflineIpu or self._device.connectionType is DeviceConnectionType["Never"]
 
     def loadEngineAndConnectStreams(self) -> None:
         """Loads the program onto the device. Raises popart_exception before prepareDevice."""
         self._loaded("loadEngineAndConnectStreams", popart_exception)
 
     def _loaded(self, what: str, kind: type[Exception] = popart_runtime_error) -> Any:
+        """The native session, loaded onto the device."""
         if self._native is None:
             raise kind(f"{what}: the device is not prepared; call prepareDevice first")
-        if not self._native.is_attached:
-            try:
-                self._native.attach()
-            except ipu_core.Error as error:
-                raise as_popart(error) from error
+        self._load()
         return self._native
 
-    # --- weights
-    def weightsFromHost(self) -> None:
-        """The host's values of all variables go to the device."""
-        self._weights.to_device(self._loaded("weightsFromHost"))
-        self._weights_sent = True
+    def _load(self) -> None:
+        if not self._device.load(self):
+            return
+        try:
+            self._native.attach()
+        except ipu_core.Error as error:
+            self._device.unload()
+            raise popart_runtime_error(f"failed to attach to {self._device!r}: {error}") from error
+        self._start_random()
+        bind_synthetic(self, self._native)
+        getLogger("devicex").info(f"the engine of '{self._name}' was loaded onto device {self._device.id}")
 
-    def weightsToHost(self) -> None:
-        """The device's values of all variables come to the host."""
-        self._weights.from_device(self._loaded("weightsToHost"))
+    def unloaded(self) -> None:
+        """The device calls it when another session is loaded, or it is detached: what lies on it is lost."""
+        if self._native is not None and self._native.is_attached:
+            self._native.detach()
 
-    def readWeights(self, weightsIo: Any) -> None:
-        """Fills arrays with the host's values."""
-        self._weights.read(weightsIo)
-
-    def writeWeights(self, weightsIo: Any) -> None:
-        """Takes arrays as the host's values; weightsFromHost sends them."""
-        self._weights.write(weightsIo)
-        self._weights_sent = False
+    def _setDeviceInfo(self, deviceInfo: Any) -> None:
+        """Runs on this device from now on. Raises popart_exception where a program that is compiled does not fit on it."""
+        if self._native is not None:
+            is_same_kind = deviceInfo.type is self._device.type or {deviceInfo.type, self._device.type} <= {*_HARDWARE}
+            if not is_same_kind or deviceInfo.numIpus != self._device.numIpus:
+                raise popart_exception(
+                    f"compiled for another device: the program is compiled for {self._device!r}, and {deviceInfo!r} is set"
+                )
+            if self._device.is_loaded(self):
+                self._device.unload()
+        self._device = deviceInfo
 
     # --- running
-    def run(self, stepio: Any, debugName: str = "") -> None:
-        """One step: reads the inputs from `stepio` and writes the anchors into it."""
+    def run(self, stepio: Any, *rest: Any, **named: Any) -> None:
+        """`run(stepio, debugName="")`, one step: reads the inputs from `stepio` and writes the anchors into it.
+
+        Also `run(programHandle, stepio, debugName="")` for programs beside that of the step.
+
+        Raises:
+            popart_runtime_error: the session is not prepared, weights were never sent, arrays do not fit.
+            popart_exception: there is no program of that handle.
+            poplar_application_runtime_error: the program failed on the device.
+        """
+        if isinstance(stepio, str):
+            raise popart_exception(f"there is no program with the handle '{stepio}': the session has that of its step alone")
         native = self._loaded("run")
         if self._loss and self._weights.ids and not self._weights_sent:
             raise popart_runtime_error("run: the variables are not on the device; call weightsFromHost first")
-        run_step(self, native, stepio)
+        with self._random_run(native):
+            run_step(self, native, stepio)
+        self._has_run = True
+
+    def getCycleCount(self, id: str = "") -> int:
+        """Cycles of the last run, of the first replica.
+
+        The emulator measures the time of the whole run on the host and counts the cycles of an IPU's clock in it. All
+        IPUs take part from the beginning to the end, so that each has the count of the whole.
+
+        Args:
+            id: "": the whole step; "inner_ipu_<number>": one IPU.
+
+        Raises:
+            popart_runtime_error: nothing ran yet, the option instrumentWithHardwareCycleCounter is not set, or the id is
+                not known.
+        """
+        options = self._options
+        if not options.instrumentWithHardwareCycleCounter:
+            raise popart_runtime_error("getCycleCount needs the option instrumentWithHardwareCycleCounter")
+        if self._native is None or not self._has_run:
+            raise popart_runtime_error("getCycleCount: there was no run yet")
+        kinds = options.hardwareInstrumentations
+        known = [""] if Instrumentation["Outer"] in kinds else []
+        if Instrumentation["Inner"] in kinds:
+            known += [f"inner_ipu_{ipu}" for ipu in range(self._program.ipus)]
+        if id not in known:
+            raise popart_runtime_error(f"no cycle counter is called '{id}'; there are {known}")
+        try:
+            return int(self._loaded("getCycleCount").cycles())
+        except ipu_core.Error as error:
+            raise popart_runtime_error(str(error)) from error

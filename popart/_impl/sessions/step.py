@@ -1,70 +1,215 @@
-"""One step of a session: arrays of a StepIO go to the streams of the program, and back."""
+"""One step of a session with arrays: a PyStepIO's go to the streams of the program, and back, in place where they can."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy
 
 import ipu_core
-from popart._impl.exceptions import popart_runtime_error
+from popart._impl.enums import AnchorReturnTypeId, SyntheticDataMode
+from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.sessions.errors import as_popart
+from popart._impl.sessions.step_callbacks import run_callbacks
+from popart._impl.sessions.typed import typed, typed_place
+from popart._impl.step_io import PyStepIO, PyStepIOCallback
 
-_warned: set[str] = set()
+ANCHOR = "anchor/"  # streams of anchors are called so
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfers:
+    """What one run of a session moves.
+
+    inputs, outputs: by tensor, the NumPy type of its stream and the shape of all that a run moves through it; types: the
+    types that users see; shapes: of one element; all_outputs: anchors of which every element is returned; broadcast: inputs
+    of which all replicas get the same elements; unused: what the
+    device reads of inputs that nothing depends on; model_inputs: inputs and initialisers of the model; micro_batches: of each
+    replica in a run.
+    """
+
+    inputs: Mapping[str, tuple[numpy.dtype, tuple[int, ...]]]
+    outputs: Mapping[str, tuple[numpy.dtype, tuple[int, ...]]]
+    types: Mapping[str, numpy.dtype]
+    shapes: Mapping[str, tuple[int, ...]]
+    all_outputs: frozenset[str]
+    broadcast: frozenset[str]
+    unused: Mapping[str, numpy.ndarray]
+    model_inputs: frozenset[str]
+    initialisers: Mapping[str, int]
+    micro_batches: int
+    replicas: int
+
+
+def transfers_of(session: Any, native: Any) -> Transfers:
+    streams = native.streams("main")
+    flow = session.dataFlow
+    read = {name: (numpy.dtype(dtype), shape) for name, (way, dtype, shape) in streams.items() if way == "input"}
+    inputs = {name: of for name, of in read.items() if name not in session._unused}
+    outputs = {
+        id: (numpy.dtype(streams[ANCHOR + id][1]), streams[ANCHOR + id][2])
+        for id in flow.anchors()
+        if ANCHOR + id in streams
+    }
+    tensors = session._tensors
+    known = {*inputs, *outputs}
+    return Transfers(
+        inputs,
+        outputs,
+        {id: numpy.dtype(tensors[id][0]) for id in known},
+        {id: tuple(tensors[id][1]) for id in known},
+        frozenset(id for id in outputs if flow.art(id).id() is AnchorReturnTypeId["All"]),
+        frozenset(session._broadcast & inputs.keys()),
+        {name: numpy.zeros(shape, dtype) for name, (dtype, shape) in read.items() if name in session._unused},
+        frozenset(value.name for value in session._model.graph.input),
+        {name: value.size for name, value in session._initialisers.values.items()},
+        flow.batchesPerStep() * session.accumulationFactor,
+        session.replicationFactor,
+    )
 
 
 def run_step(session: Any, native: Any, stepio: Any) -> None:
-    streams = native.streams("main")
-    inputs = {
-        name: _input(name, stepio, dtype, shape) for name, (way, dtype, shape) in streams.items() if way == "input"
-    }
+    """Raises popart_runtime_error for arrays that do not fit, and the errors of the device."""
     try:
-        got = native.run(inputs, "main")
+        if session._options.syntheticDataMode is not SyntheticDataMode["Off"]:
+            native.run({}, "main")  # inputs are bound for good, and nobody sees the outputs
+        elif isinstance(stepio, PyStepIOCallback):
+            run_callbacks(transfers_of(session, native), native, stepio)
+        elif isinstance(stepio, PyStepIO):
+            _run_arrays(transfers_of(session, native), native, stepio)
+        else:
+            raise TypeError(
+                f"incompatible arguments: run takes a PyStepIO or a PyStepIOCallback, not {type(stepio).__name__}"
+            )
     except ipu_core.Error as error:
+        if isinstance(error.__cause__, popart_exception):  # raised inside a callback
+            raise error.__cause__ from None
+        if error.__cause__ is not None:
+            cause = error.__cause__
+            raise popart_runtime_error(f"a callback of the run raised {type(cause).__name__}: {cause}") from cause
         raise as_popart(error, of_run=True) from error
-    for id in session.dataFlow.anchors():
-        _output(id, stepio, got["anchor/" + id])
 
 
-def _input(id: str, stepio: Any, dtype: Any, shape: tuple[int, ...]) -> numpy.ndarray:
-    """What a step takes of an input, `shape` is that of all of it."""
-    if id not in stepio.inputs:
+def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:
+    for id in transfers.inputs:
+        if id not in stepio.inputs:
+            raise popart_runtime_error(
+                f"no tensor '{id}' was provided in PyStepIO's inputs; there are {sorted(stepio.inputs)}"
+            )
+    for id in transfers.outputs:
+        if id not in stepio.outputs:
+            raise popart_runtime_error(
+                f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
+            )
+    if stepio.runtime_asserts:
+        _check_inputs(transfers, stepio)
+        _check_outputs(transfers, stepio)
+    inputs = {id: _take(id, transfers, stepio) for id in transfers.inputs}
+    places = {id: _place(id, transfers, stepio) for id in transfers.outputs}
+    direct = {ANCHOR + id: place for id, place in places.items() if place is not None}
+    got = native.run(inputs | dict(transfers.unused), "main", direct)
+    for id, (_, shape) in transfers.inputs.items():
+        count = _count(shape) // (transfers.replicas if id in transfers.broadcast else 1)
+        _advance(stepio.input_offsets, id, count, stepio.inputs[id].size)
+    for id, (_, shape) in transfers.outputs.items():
+        if places[id] is None:
+            _put(got[ANCHOR + id].reshape(-1), stepio.outputs[id], stepio.output_offsets.get(id, 0))
+        _advance(stepio.output_offsets, id, _count(shape), stepio.outputs[id].size)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    return int(numpy.prod(shape, dtype=numpy.int64))
+
+
+def _advance(offsets: dict[str, int], id: str, count: int, size: int) -> None:
+    offsets[id] = (offsets.get(id, 0) + count) % size if size else 0
+
+
+# --- checks
+def _check_inputs(transfers: Transfers, stepio: PyStepIO) -> None:
+    for id, array in stepio.inputs.items():
+        if id in transfers.inputs:
+            count = _count(transfers.inputs[id][1]) // (transfers.replicas if id in transfers.broadcast else 1)
+        elif id in transfers.initialisers:  # given and not read
+            count = transfers.initialisers[id] * transfers.micro_batches * transfers.replicas
+        elif id in transfers.model_inputs:
+            getLogger("devicex").warn(f"the input '{id}' is given, and the program does not use it")
+            continue
+        else:
+            raise popart_runtime_error(
+                f"'{id}' in PyStepIO's inputs is no input of the model; there are {sorted(transfers.inputs)}"
+            )
+        if array.size != count:
+            raise popart_runtime_error(
+                f"unexpected number of input elements for '{id}': expected {count} for a step, received {array.size} in an "
+                f"array of shape {array.shape}"
+            )
+
+
+def _check_outputs(transfers: Transfers, stepio: PyStepIO) -> None:
+    for id, array in stepio.outputs.items():
+        if id not in transfers.outputs:
+            raise popart_runtime_error(
+                f"'{id}' in PyStepIO's outputs is no anchor; there are {sorted(transfers.outputs)}"
+            )
+        count = _count(transfers.outputs[id][1])
+        if array.size != count:
+            raise popart_runtime_error(
+                f"unexpected number of output elements for '{id}': expected {count} for a step, received {array.size} in an "
+                f"array of shape {array.shape}"
+            )
+
+
+# --- arrays
+def _check_element(id: str, transfers: Transfers, array: numpy.ndarray) -> None:
+    element = _count(transfers.shapes[id])
+    if element and (array.size == 0 or array.size % element):
         raise popart_runtime_error(
-            f"no tensor '{id}' was provided in PyStepIO's inputs; there are {sorted(stepio.inputs)}"
-        )
-    array = stepio.inputs[id]
-    count = int(numpy.prod(shape, dtype=numpy.int64))
-    if stepio.runtime_asserts and array.size != count:
-        raise popart_runtime_error(
-            f"unexpected number of input elements for '{id}': a step takes {count}, and the array of shape {array.shape} has "
+            f"unexpected number of elements for '{id}': micro-batches of {element} elements do not fill an array of "
             f"{array.size}"
         )
-    return typed(id, array, dtype).reshape(shape)
 
 
-def typed(id: str, array: numpy.ndarray, dtype: Any) -> numpy.ndarray:
-    """In the type of the tensor: 64-bit integers are narrowed. popart_runtime_error for another type."""
-    target = numpy.dtype(dtype)
-    if array.dtype == target:
-        return array
-    if array.dtype == numpy.int64 and target == numpy.int32:
-        if "int64" not in _warned:
-            _warned.add("int64")
-            getLogger("devicex").warn(f"the input '{id}' has 64-bit integers: they are narrowed to 32 bits")
-        return array.astype(target)
-    raise popart_runtime_error(f"type discrepancy: the array of '{id}' has {array.dtype}, and the tensor {target}")
+def _take(id: str, transfers: Transfers, stepio: PyStepIO) -> numpy.ndarray:
+    """What a step takes of an input, from the offset on and around again: a view where it lies in one piece."""
+    dtype, shape = transfers.inputs[id]
+    array = stepio.inputs[id]
+    _check_element(id, transfers, array)
+    is_broadcast = id in transfers.broadcast and transfers.replicas > 1
+    count = _count(shape) // (transfers.replicas if is_broadcast else 1)
+    begin = stepio.input_offsets.get(id, 0)
+    flat = array.reshape(-1)
+    if begin + count <= flat.size:
+        taken = flat[begin : begin + count]
+    else:
+        taken = flat[numpy.arange(begin, begin + count) % flat.size]
+    taken = typed(id, taken, transfers.types[id], dtype)
+    if is_broadcast:
+        rows = taken.reshape(transfers.micro_batches, 1, -1)
+        taken = numpy.repeat(rows, transfers.replicas, axis=1)
+    return taken.reshape(shape)
 
 
-def _output(id: str, stepio: Any, value: numpy.ndarray) -> None:
-    if id not in stepio.outputs:
-        raise popart_runtime_error(
-            f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
-        )
-    out = stepio.outputs[id]
-    if out.size != value.size:
-        raise popart_runtime_error(
-            f"unexpected number of output elements for '{id}': a step gives {value.size}, and the array of shape {out.shape} "
-            f"has {out.size}"
-        )
-    out.reshape(-1)[...] = value.reshape(-1)
+def _place(id: str, transfers: Transfers, stepio: PyStepIO) -> numpy.ndarray | None:
+    """The part of an output's array that the device can fill itself; None where it is filled afterwards."""
+    dtype, shape = transfers.outputs[id]
+    array = stepio.outputs[id]
+    typed_place(id, array, transfers.types[id], dtype)
+    _check_element(id, transfers, array)
+    if not array.flags.writeable:
+        raise popart_exception(f"the output '{id}' is an array that cannot be written; give a copy of it")
+    begin, count = stepio.output_offsets.get(id, 0), _count(shape)
+    if array.dtype != dtype or begin + count > array.size:
+        return None
+    return array.reshape(-1)[begin : begin + count].reshape(shape)
+
+
+def _put(values: numpy.ndarray, out: numpy.ndarray, begin: int) -> None:
+    """From the offset on and around again: later values replace earlier ones."""
+    flat = out.reshape(-1)
+    kept = values[-flat.size :]
+    begin += values.size - kept.size
+    flat[numpy.arange(begin, begin + kept.size) % flat.size] = kept

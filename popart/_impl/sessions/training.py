@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from popart._impl.data_flow import DataFlow, InputShapeInfo
 from popart._impl.exceptions import popart_exception
 from popart._impl.optimizers.optimizer import check_replacement
@@ -63,3 +65,48 @@ class TrainingSession(ModelSession):
         self._optimizer = optimizer
         if self._native is not None:
             self._native.set_optimizer(self._optimizer_values())
+
+    def connectStreamToCallback(self, streamHandle: str, callback: Any, index: int = 0) -> None:
+        """Calls a function for every element that the program moves through a stream, in place of a StepIO's arrays.
+
+        Args:
+            streamHandle: id of an input, for which `callback()` gives an array of one micro-batch; or of an anchor, for
+                which `callback(array)` takes one.
+            callback: the function; None: the StepIO's arrays again.
+            index: number of the replica that the function serves; there is one function for all, so it must be 0.
+
+        Raises:
+            popart_exception: before prepareDevice, or there is no such stream.
+        """
+        native = self._compiled("connectStreamToCallback")
+        if index != 0:
+            raise popart_exception(f"connectStreamToCallback: index is {index}; one function serves all replicas, as index 0")
+        streams = native.streams("main")
+        name = streamHandle if streamHandle in streams else f"anchor/{streamHandle}"
+        if name not in streams:
+            raise popart_exception(f"there is no stream '{streamHandle}'; there are {sorted(streams)}")
+        function = None
+        if callback is not None:
+            is_input = streams[name][0] == "input"
+            function = (lambda replica: callback()) if is_input else (lambda array, replica: callback(array))
+        native.bind(name, function)
+
+    def broadcastWeights(self, rootRank: int = 0) -> None:
+        """All processes of a job take the host's weights of one of them. Nothing happens in a program of one process.
+
+        Raises:
+            popart_exception: the job is not set up, or has no such rank.
+        """
+        if not self._options.enableDistributedReplicatedGraphs:
+            return
+        from popart._impl.job import exchange_bytes
+
+        for name in sorted(self._weights.values):
+            value = self._weights.values[name]
+            everyone = exchange_bytes(numpy.ascontiguousarray(value).tobytes())
+            count = len(everyone) // max(value.nbytes, 1)
+            if not 0 <= rootRank < max(count, 1):
+                raise popart_exception(f"broadcastWeights: rank {rootRank} of a job of {count} processes")
+            mine = everyone[rootRank * value.nbytes : (rootRank + 1) * value.nbytes]
+            self._weights.values[name] = numpy.frombuffer(mine, value.dtype).reshape(value.shape).copy()
+        self._weights_sent = False

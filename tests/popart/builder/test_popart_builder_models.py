@@ -25,6 +25,7 @@ def parsed(builder):
 
 
 @pytest.mark.parametrize("version", range(6, 12))
+@pytest.mark.shows("popart.builder.Builder")
 def test_headers_name_the_versions_that_are_used(version):
     model = parsed(small(version))
     assert model.ir_version == (3 if version <= 8 else 4)
@@ -39,6 +40,10 @@ def test_domains_are_imported_when_they_are_used():
     assert {entry.domain: entry.version for entry in parsed(builder).opset_import} == {"": 10, "ai.graphcore": 1, "org.demo": 1}
 
 
+@pytest.mark.shows(
+    "popart.Builder.aiOnnxOpset9", "popart.Builder.aiOnnxOpset10", "popart.Builder.aiOnnxMl",
+    "popart.Builder.aiOnnxMlOpset1", "popart.Builder.aiGraphcoreOpset1", "popart.defaultAiOnnxOpset",
+)  # fmt: skip
 def test_the_first_accessor_fixes_the_version():
     builder = popart.Builder()
     assert str(builder.aiOnnxOpset9) == "AiOnnx9" and builder.aiOnnx is builder.aiOnnxOpset9
@@ -50,6 +55,7 @@ def test_the_first_accessor_fixes_the_version():
     assert str(builder.createSubgraphBuilder().aiOnnx) == "AiOnnx9"
 
 
+@pytest.mark.shows("popart._BuilderCore")
 def test_native_versions_do_not_mix_either():
     core = popart._BuilderCore()
     x = core.addInputTensor("FLOAT", [2])
@@ -79,6 +85,7 @@ def test_versions_that_there_are_not(opsets, error):
         popart.Builder(opsets=opsets)
 
 
+@pytest.mark.shows("popart.Builder.getModelProto", "popart.Builder.saveModelProto")
 def test_a_loaded_model_keeps_its_bytes_until_something_is_added(tmp_path):
     model = onnx.load_from_string(small().getModelProto())
     entry = model.metadata_props.add()
@@ -202,6 +209,10 @@ def test_variables_are_copied():
     assert protos.to_array(parsed(builder).graph.initializer[0]).tolist() == [1, 1, 1]
 
 
+@pytest.mark.shows(
+    "popart.Builder.embedReplicationFactor", "popart.InputSettings", "popart.ReplicatedStreamMode", "popart.TileSet",
+    "popart.ExchangeStrategy",
+)  # fmt: skip
 def test_settings_of_inputs_and_variables_are_in_the_metadata():
     builder, kinds = popart.Builder(), popart.CommGroupType
     settings = popart.InputSettings(popart.TileSet.IO, popart.ExchangeStrategy.OverlapLoops, popart.ReplicatedStreamMode.Broadcast)
@@ -218,6 +229,7 @@ def test_settings_of_inputs_and_variables_are_in_the_metadata():
     assert builder.getTensorShape(w) == [2, 3]
 
 
+@pytest.mark.shows("popart.Builder.saveInitializersExternally")
 def test_data_of_variables_can_be_kept_in_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     builder, half = small(), np.array([1, 2, 3], np.float16)

@@ -11,6 +11,7 @@ def nodes(builder):
     return {node.output[0]: node for node in onnx.load_from_string(builder.getModelProto()).graph.node}
 
 
+@pytest.mark.shows("popart.Builder", "popart.Builder.aiOnnx", "popart.Builder.aiGraphcore")
 def test_outputs_are_named_after_the_type_of_the_node():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2, 3])
@@ -23,6 +24,7 @@ def test_outputs_are_named_after_the_type_of_the_node():
     assert builder.addInputTensor("FLOAT", []) == "input/2"
 
 
+@pytest.mark.shows("popart.Builder.addInputTensor", "popart.Builder.addInitializedInputTensor")
 def test_names_of_inputs_and_variables_may_repeat():
     builder = popart.Builder()
     info = popart.TensorInfo("FLOAT16", [4])
@@ -33,6 +35,7 @@ def test_names_of_inputs_and_variables_may_repeat():
     assert builder.getInputTensorIds() == ["x", "x/1", "x/2", "w", "w/1", "init_input", "w/2"]
 
 
+@pytest.mark.shows("popart.Builder.nameScope", "popart.Builder.getNameScope", "popart.NameContextManager")
 def test_scopes_are_part_of_ids_and_debug_names_are_not():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2], "x")
@@ -56,6 +59,7 @@ def test_scopes_end_when_an_exception_leaves_them():
     assert builder.getNameScope("x") == "x"
 
 
+@pytest.mark.shows("popart.Builder.createSubgraphBuilder")
 def test_ids_are_unique_over_all_graphs_of_a_model():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2], "x")
@@ -65,6 +69,7 @@ def test_ids_are_unique_over_all_graphs_of_a_model():
     assert ids == ["Add:0", "Add:0/1", "Add:0/2", "Add:0/3"] and inner.addInputTensor("FLOAT", [2], "x") == "x/1"
 
 
+@pytest.mark.shows("popart.Builder.setGraphName")
 def test_graphs_are_numbered_and_can_be_named():
     graphs = [onnx.load_from_string(popart.Builder().getModelProto()).graph.name for _ in range(2)]
     first, second = (int(name.removeprefix("BuilderGraph_")) for name in graphs)
@@ -77,6 +82,11 @@ def test_graphs_are_numbered_and_can_be_named():
     assert name.startswith("_") and name[1:].isdigit()
 
 
+@pytest.mark.shows(
+    "popart.Builder.getInputTensorIds", "popart.Builder.getOutputTensorIds", "popart.Builder.getValueTensorIds",
+    "popart.Builder.getTrainableTensorIds", "popart.Builder.isInitializer", "popart.Builder.getTensorShape",
+    "popart.Builder.addOutputTensor",
+)  # fmt: skip
 def test_queries_list_inputs_values_outputs_and_variables():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2, 3], "x")
@@ -97,6 +107,7 @@ def test_queries_list_inputs_values_outputs_and_variables():
             builder.getTensorDtypeString(unknown)
 
 
+@pytest.mark.shows("popart.Builder.getTensorDtypeString")
 def test_element_types_have_names_in_lower_case():
     builder = popart.Builder()
     kinds = {"FLOAT": "float32", "FLOAT16": "float16", "INT64": "int64", "UINT8": "uint8", "BOOL": "bool", "DOUBLE": "float64"}

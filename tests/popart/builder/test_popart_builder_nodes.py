@@ -24,6 +24,7 @@ def values(builder, output):
     raise AssertionError(output)
 
 
+@pytest.mark.shows("popart.Builder.customOp")
 def test_custom_ops_take_each_kind_of_attribute(builder):
     out = builder.customOp(
         opName="Shift", opVersion=1, domain="org.demo", inputs=["x"], numOutputs=2, name="shift0",
@@ -47,6 +48,13 @@ def test_custom_ops_refuse_other_values(builder, value):
         builder.customOp("Mine", 1, "org.demo", "x", {})
 
 
+@pytest.mark.shows(
+    "popart.Builder.addNodeAttribute", "popart.Builder.nodeHasAttribute", "popart.Builder.getInt64NodeAttribute",
+    "popart.Builder.getInt64VectorNodeAttribute", "popart.Builder.getFloatNodeAttribute",
+    "popart.Builder.getFloatVectorNodeAttribute", "popart.Builder.getStringNodeAttribute",
+    "popart.Builder.getStringVectorNodeAttribute", "popart.Builder.removeNodeAttribute",
+    "popart.Builder.getAllNodeAttributeNames",
+)  # fmt: skip
 def test_attributes_of_nodes_are_added_read_and_removed(builder):
     y = builder.aiOnnx.relu(["x"])
     kinds = {"Int64": 3, "Int64Vector": [1, 2], "Float": 0.5, "FloatVector": [0.5, 2.0], "String": "text", "StringVector": ["a", "b"]}
@@ -78,6 +86,11 @@ PLACES = {"virtualGraph": "__ipu_number", "executionPhase": "__execution_phase",
 
 
 @pytest.mark.parametrize("method", PLACES)
+@pytest.mark.shows(
+    "popart.Builder.virtualGraph", "popart.Builder.executionPhase", "popart.Builder.pipelineStage",
+    "popart.Builder.hasVirtualGraph", "popart.Builder.getPipelineStage", "popart.Builder.hasPipelineStage",
+    "popart.Builder.getExecutionPhase", "popart.Builder.hasExecutionPhase", "popart.AttributeContextManager",
+)  # fmt: skip
 def test_places_of_nodes(builder, method):
     context, key, name = getattr(builder, method), PLACES[method], method[0].upper() + method[1:]
     has, get = getattr(builder, f"has{name}"), getattr(builder, f"get{name}")
@@ -105,6 +118,7 @@ def test_places_of_nodes(builder, method):
         context(0.5)
 
 
+@pytest.mark.shows("popart.Builder.getVirtualGraph")
 def test_virtual_graphs_of_nodes(builder):
     a, b = builder.aiOnnx.split(["x"], 2)
     builder.virtualGraph({a, b}, 3)
@@ -116,6 +130,10 @@ def test_virtual_graphs_of_nodes(builder):
         assert builder.getExecutionPhase() == 0
 
 
+@pytest.mark.shows(
+    "popart.Builder.schedulePriority", "popart.Builder.recomputeOutput", "popart.Builder.outputTensorLocation",
+    "popart.Builder.commGroup", "popart.TensorLocation", "popart.TensorStorage", "popart.ReplicatedTensorSharding",
+)  # fmt: skip
 def test_contexts_that_nest(builder):
     kinds, location = popart.RecomputeType, popart.TensorLocation
     off = location(popart.TensorStorage.OffChip, popart.ReplicatedTensorSharding.On)
@@ -130,6 +148,7 @@ def test_contexts_that_nest(builder):
     assert values(builder, builder.aiOnnx.relu(["x"])) == {}
 
 
+@pytest.mark.shows("popart.Builder.outlineAttributes", "popart.KeyValueContextManager")
 def test_outline_attributes_are_merged(builder):
     with builder.outlineAttributes({"a": "1", "b": "2"}):
         with builder.outlineAttributes({"b": "3", "c": "4"}):
@@ -141,6 +160,10 @@ def test_outline_attributes_are_merged(builder):
         builder.outlineAttributes({"a": 1})
 
 
+@pytest.mark.shows(
+    "popart.Builder.recomputeOutputInBackwardPass", "popart.Builder.getRecomputeOutputInBackwardPass",
+    "popart.Builder.checkpointOutput", "popart.RecomputeType",
+)  # fmt: skip
 def test_recomputation_of_nodes(builder):
     a, b = builder.aiOnnx.relu(["x"]), builder.aiOnnx.relu(["x"])
     builder.recomputeOutputInBackwardPass(a)
@@ -155,6 +178,7 @@ def test_recomputation_of_nodes(builder):
     assert onnx.load_from_string(builder.getModelProto()).graph.node[-1].name == "Checkpoint"
 
 
+@pytest.mark.shows("popart.Builder.excludePatterns")
 def test_patterns_can_be_kept_from_nodes(builder):
     y = builder.aiOnnx.relu(["x"])
     builder.excludePatterns(y, ["InPlace", "OpToIdentity"])
@@ -169,6 +193,11 @@ def conv(builder):
     return builder.aiOnnx.conv([data, builder.addInputTensor("FLOAT", [3, 2, 3, 3])])
 
 
+@pytest.mark.shows(
+    "popart.Builder.setPartialsType", "popart.Builder.getPartialsType", "popart.Builder.setAvailableMemoryProportion",
+    "popart.Builder.setEnableConvDithering", "popart.Builder.setSerializeMatMul",
+    "popart.Builder.setInplacePreferences",
+)  # fmt: skip
 def test_settings_of_products_and_convolutions(builder):
     product, window, other = builder.aiOnnx.matmul(["x", "x"]), conv(builder), builder.aiOnnx.relu(["x"])
     assert builder.getPartialsType(product) == "FLOAT"
@@ -204,6 +233,7 @@ def test_settings_that_are_refused_at_once(builder, call, message):
         call(builder, builder.aiOnnx.matmul(["x", "x"]), conv(builder), builder.aiOnnx.relu(["x"]))
 
 
+@pytest.mark.shows("popart.DebugContext")
 def test_calls_of_a_builder_are_recorded(builder, tmp_path):
     import json
 
@@ -231,6 +261,7 @@ def test_nodes_are_logged_at_trace(builder, capfd):
     assert "ai.onnx.Abs" in text and "ai.onnx.Relu" not in text
 
 
+@pytest.mark.shows("popart.Builder.reshape_const")
 def test_shapes_to_reshape_to_may_be_floats(builder):
     y = builder.reshape_const(builder.aiOnnx, ["x"], np.array([4.0, 1.0]), "mine")
     assert builder.getTensorShape(y) == [4, 1]

@@ -40,6 +40,7 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.shows(*(f"popart.GraphTransformer.{name}" for name in CONVERSIONS))
 @pytest.mark.parametrize("method", CONVERSIONS)
 def test_element_types_are_converted(method):
     before, number, after = CONVERSIONS[method]
@@ -56,12 +57,14 @@ def test_element_types_are_converted(method):
         assert len(tensor.int32_data) == (3 if after == "int32" else 0) and len(tensor.float_data) == (3 if after == "float32" else 0)
 
 
+@pytest.mark.shows("popart.GraphTransformer", "popart.GraphTransformer.getModelProto")
 def test_converted_models_can_be_extended():
     builder = popart.Builder(changed(model(np.ones(3, np.float32)), "convertFloatsToHalfs").SerializeToString())
     y = builder.aiOnnx.relu(["y0"])
     assert builder.getTensorDtypeString(y) == "float16" and builder.getTensorShape(y) == [3]
 
 
+@pytest.mark.shows("popart.GraphTransformer.convertBFloats16ToFloat32")
 def test_bfloat16_becomes_float():
     source = model(np.ones(2, np.float32))
     for value in (*source.graph.input, *source.graph.output):
@@ -79,6 +82,7 @@ def test_whole_numbers_out_of_range_are_refused_or_clipped():
     assert protos.to_array(found.graph.initializer[0]).tolist() == [5, 2**31 - 1, -(2**31)]
 
 
+@pytest.mark.shows("popart.GraphTransformer.removeUnusedInputs")
 def test_unused_inputs_are_removed():
     source = model(np.ones(3, np.float32))
     source.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(3, np.float32), "spare"))
@@ -86,12 +90,17 @@ def test_unused_inputs_are_removed():
     assert [value.name for value in found.graph.input] == ["x"] and [t.name for t in found.graph.initializer] == ["w0"]
 
 
+@pytest.mark.shows("popart.GraphTransformer.prepareNodesForTraining")
 def test_batch_normalisation_is_prepared_for_training():
     source = model(*[np.ones(3, np.float32)] * 4, op="BatchNormalization")
     found = changed(source, "prepareNodesForTraining")
     assert list(found.graph.node[0].output) == ["y0", *(f"BatchNormalization_n_oi{index}" for index in range(1, 5))]
 
 
+@pytest.mark.shows(
+    "popart.GraphTransformer.convertInitializersToConstants",
+    "popart.GraphTransformer.convertAllFixedPointInitializersToConstants",
+)  # fmt: skip
 def test_initialisers_become_constants():
     source = model(np.ones(3, np.float32), np.ones(3, np.float32))
     found = changed(source, "convertInitializersToConstants", ["w1"])
@@ -103,6 +112,7 @@ def test_initialisers_become_constants():
     assert not fixed.graph.initializer and popart.Builder(fixed.SerializeToString()).getTensorShape("w0") == [3]
 
 
+@pytest.mark.shows("popart.GraphTransformer.saveInitializersExternally")
 def test_initialisers_are_kept_in_a_file(tmp_path):
     data = np.arange(3, dtype=np.float32)
     found = changed(model(data), "saveInitializersExternally", ["w0"], str(tmp_path / "d"))
@@ -119,6 +129,10 @@ def test_graphs_in_attributes_are_refused():
         changed(source, "convertFloatsToHalfs")
 
 
+@pytest.mark.shows(
+    "popart.NumericsReport", "popart.NumericsReport.report", "popart.NumericsReport.fullReport",
+    "popart.NumericsReport.getRelativeErrors",
+)  # fmt: skip
 def test_trainings_are_compared(tmp_path):
     start = np.array([1.0, 2.0], np.float32)
     names = []

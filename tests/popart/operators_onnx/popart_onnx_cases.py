@@ -47,7 +47,17 @@ class Case:
     """
 
     def __init__(
-        self, kind, operands, expect, opsets=(6, 11), trained=(), results=1, f16=False, rtol=1e-5, graphs=None, **attributes
+        self,
+        kind,
+        operands,
+        expect,
+        opsets=(6, 11),
+        trained=(),
+        results=1,
+        f16=False,
+        rtol=1e-5,
+        graphs=None,
+        **attributes,
     ):
         self.kind, self.operands, self.expect, self.trained = kind, operands, expect, trained
         self.results = ["y"] + [f"y{i}" for i in range(1, results)] if isinstance(results, int) else results
@@ -64,9 +74,7 @@ class Case:
 
     def arrays(self, half=False):
         arrays = [operand.array if isinstance(operand, Stated) else operand for operand in self.operands]
-        return [
-            a.astype(numpy.float16) if half and a is not None and a.dtype == numpy.float32 else a for a in arrays
-        ]
+        return [a.astype(numpy.float16) if half and a is not None and a.dtype == numpy.float32 else a for a in arrays]
 
     def expected(self, half=False, changed=None):
         arrays = [
@@ -88,7 +96,11 @@ class Batch:
         for number, case in enumerate(cases):
             self._add(number, case)
         if training:
-            self.nodes.append(onnx.helper.make_node("Sum", [f"c{n}_{'f32' if c.kind == 'Cast' else 'loss'}" for n, c in enumerate(cases)], ["loss"]))
+            self.nodes.append(
+                onnx.helper.make_node(
+                    "Sum", [f"c{n}_{'f32' if c.kind == 'Cast' else 'loss'}" for n, c in enumerate(cases)], ["loss"]
+                )
+            )
             self.outputs = ["loss"]
 
     def _add(self, number, case):
@@ -126,7 +138,9 @@ class Batch:
         if case.kind == "Cast":
             self.nodes.append(onnx.helper.make_node("Cast", [f"c{number}_loss"], [f"c{number}_f32"], to=1))
         if self.opset < 7:
-            next(n for n in self.nodes[-3:] if n.op_type == "Mul" and n.output[0] == f"c{number}_m").attribute.append(onnx.helper.make_attribute("broadcast", 1))
+            next(n for n in self.nodes[-3:] if n.op_type == "Mul" and n.output[0] == f"c{number}_m").attribute.append(
+                onnx.helper.make_attribute("broadcast", 1)
+            )
 
     def weight(self, number):
         """What each element of the first result counts in the loss."""
@@ -148,9 +162,7 @@ class Batch:
     def run(self):
         """The results of the device by case."""
         found = run(self.model(), self.inputs)
-        return [
-            [found[f"c{n}_{result}"] for result in case.results if result] for n, case in enumerate(self.cases)
-        ]
+        return [[found[f"c{n}_{result}"] for result in case.results if result] for n, case in enumerate(self.cases)]
 
     def gradients(self):
         """What one step of SGD with rate 1 takes from each trained operand, by case and operand."""

@@ -1,5 +1,7 @@
 """One case or more for every operator of the table, with what it means in NumPy."""
 
+import math
+
 import numpy as np
 import onnx
 import onnx.helper as helper
@@ -14,7 +16,7 @@ SMALL = normal(2, 3)
 IMAGE = normal(1, 2, 5, 4)
 TRUTH = np.array([[True, False, True], [True, True, False]])
 OTHER = np.array([[False, False, True], [True, False, False]])
-erf = np.vectorize(__import__("math").erf)
+erf = np.vectorize(math.erf)
 
 
 def sigmoid(x):
@@ -89,7 +91,13 @@ ELEMENTWISE = [
     Case("Abs", [np.int32([-3, 2])], np.abs),
     Case("Identity", [TRUTH], lambda x: x),
     Case("Clip", [SMALL], lambda x: np.clip(x, -0.5, 0.4), (6, 10), (0,), f16=True, min=-0.5, max=0.4),
-    Case("Clip", [SMALL, Stated(np.float32(-0.5)), Stated(np.float32(0.4))], lambda x, a, b: np.clip(x, a, b), (11, 11), (0,)),
+    Case(
+        "Clip",
+        [SMALL, Stated(np.float32(-0.5)), Stated(np.float32(0.4))],
+        lambda x, a, b: np.clip(x, a, b),
+        (11, 11),
+        (0,),
+    ),
     Case("Clip", [SMALL, None, Stated(np.float32(0.4))], np.minimum, (11, 11)),
     Case("IsInf", [np.float32([np.inf, -np.inf, 1, np.nan])], np.isinf, (10, 11)),
     Case("IsInf", [np.float32([np.inf, -np.inf, 1])], np.isneginf, (10, 11), detect_positive=0),
@@ -108,12 +116,28 @@ ELEMENTWISE = [
         for kind, function in (("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply))
     ),
     Case("Pow", [POSITIVE, SMALL], np.power, (6, 11), (0, 1), f16=True, rtol=2e-5),
-    Case("Pow", [uniform(0.3, 2, 2, 3, 4), SMALL], lambda a, b: a ** b[..., None], (6, 6), (0, 1), axis=0, broadcast=1, rtol=2e-5),
+    Case(
+        "Pow",
+        [uniform(0.3, 2, 2, 3, 4), SMALL],
+        lambda a, b: a ** b[..., None],
+        (6, 6),
+        (0, 1),
+        axis=0,
+        broadcast=1,
+        rtol=2e-5,
+    ),
     *(
         Case(kind, [np.int32([1, 2, 3]), np.int32([2, 2, 2])], function)
         for kind, function in (("Equal", np.equal), ("Greater", np.greater), ("Less", np.less))
     ),
-    Case("Equal", [np.int32([[1, 2], [3, 3]]), np.int32([1, 3])], lambda a, b: a == b[:, None], (6, 6), axis=0, broadcast=1),
+    Case(
+        "Equal",
+        [np.int32([[1, 2], [3, 3]]), np.int32([1, 3])],
+        lambda a, b: a == b[:, None],
+        (6, 6),
+        axis=0,
+        broadcast=1,
+    ),
     *(Case(kind, [TRUTH, OTHER], function) for kind, function in (("And", np.logical_and), ("Or", np.logical_or))),
     Case("Mod", [np.int32([7, -7, 9]), np.int32([3, 3, -4])], np.mod, (10, 11)),
     Case("Mod", [np.float32([7, -7.5, 9]), np.float32([3, 3, -4])], np.fmod, (10, 11), (0,), fmod=1),
@@ -161,12 +185,22 @@ SELECTION = [
         case
         for word, function in _SUMS.items()
         for case in (
-            Case("Reduce" + word, [DATA], lambda x, f=function: f(x, axis=(0, 2), keepdims=True), trained=(0,), f16=True, axes=[0, 2]),
+            Case(
+                "Reduce" + word,
+                [DATA],
+                lambda x, f=function: f(x, axis=(0, 2), keepdims=True),
+                trained=(0,),
+                f16=True,
+                axes=[0, 2],
+            ),
             Case("Reduce" + word, [DATA], lambda x, f=function: f(x, axis=1), axes=[1], keepdims=0),
             Case("Reduce" + word, [DATA], lambda x, f=function: f(x, axis=None, keepdims=True)),
         )
     ),
-    *(Case("Reduce" + word, [DATA], lambda x: x, trained=(0,), axes=[]) for word in ("Sum", "Mean", "Max", "Prod", "L1", "LogSumExp")),
+    *(
+        Case("Reduce" + word, [DATA], lambda x: x, trained=(0,), axes=[])
+        for word in ("Sum", "Mean", "Max", "Prod", "L1", "LogSumExp")
+    ),
     Case("ReduceSumSquare", [DATA], np.square, axes=[]),
     Case("ReduceSum", [np.int32([[1, 2], [3, 4]])], lambda x: x.sum(0), axes=[0], keepdims=0),
     Case("ReduceSum", [DATA], lambda x: x.sum(2), (11, 11), axes=[-1], keepdims=0),
@@ -194,10 +228,11 @@ def one_hot(index, depth, values):
 
 def depth_to_space(x, mode):
     n, c, h, w = x.shape
-    parts = x.reshape(n, 2, 2, c // 4, h, w) if mode == "DCR" else x.reshape(n, c // 4, 2, 2, h, w)
-    return parts.transpose(0, 3, 4, 1, 5, 2 if mode == "DCR" else 3).reshape(n, c // 4, 2 * h, 2 * w) if mode == "DCR" else (
-        parts.transpose(0, 1, 4, 2, 5, 3).reshape(n, c // 4, 2 * h, 2 * w)
-    )
+    if mode == "DCR":
+        parts = x.reshape(n, 2, 2, c // 4, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // 4, 2 * h, 2 * w)
 
 
 def space_to_depth(x):
@@ -211,7 +246,10 @@ def pads(*pairs, **options):
 
 MOVES = [
     Case("Reshape", [X, ints(0, -1)], lambda x, _: x.reshape(2, -1), trained=(0,), f16=True),
-    *(Case("Flatten", [X], lambda x, a=a: x.reshape(int(np.prod(x.shape[:a])), -1), trained=(0,), axis=a) for a in (0, 1, 3)),
+    *(
+        Case("Flatten", [X], lambda x, a=a: x.reshape(int(np.prod(x.shape[:a])), -1), trained=(0,), axis=a)
+        for a in (0, 1, 3)
+    ),
     Case("Flatten", [X], lambda x: x.reshape(6, 4), (11, 11), axis=-1),
     Case("Squeeze", [X[:, :1]], lambda x: x[:, 0], trained=(0,), axes=[1]),
     Case("Squeeze", [X[:1, :1]], lambda x: x[0, 0]),
@@ -223,7 +261,13 @@ MOVES = [
     Case("Split", [X], lambda x: [x[:, :1], x[:, 1:]], (6, 11), (), 2, axis=1, split=[1, 2]),
     Case("Slice", [X], lambda x: x[1:, :, -3:-1], (6, 9), (0,), starts=[1, -3], ends=[1000, -1], axes=[0, 2]),
     Case("Slice", [X, ints(1, -3), ints(1000, -1), ints(0, 2)], lambda x, *_: x[1:, :, -3:-1], (10, 11), (0,)),
-    Case("Slice", [X, ints(3, -1), ints(0, -1000), ints(2, 1), ints(-2, -1)], lambda x, *_: x[:, ::-1, 3:0:-2], (10, 11), (0,)),
+    Case(
+        "Slice",
+        [X, ints(3, -1), ints(0, -1000), ints(2, 1), ints(-2, -1)],
+        lambda x, *_: x[:, ::-1, 3:0:-2],
+        (10, 11),
+        (0,),
+    ),
     Case("Pad", [SMALL], pads((1, 0), (2, 1), constant_values=1.5), (6, 10), (0,), pads=[1, 2, 0, 1], value=1.5),
     Case("Pad", [SMALL], lambda x: np.pad(x[:, 1:], ((1, 0), (0, 1))), (6, 10), (0,), pads=[1, -1, 0, 1]),
     *(
@@ -241,29 +285,77 @@ MOVES = [
             ),
         )
     ),
-    Case("Pad", [SMALL, ints(1, 2, 0, 1), Stated(np.float32(1.5))], pads((1, 0), (2, 1), constant_values=1.5), (11, 11), (0,)),
+    Case(
+        "Pad",
+        [SMALL, ints(1, 2, 0, 1), Stated(np.float32(1.5))],
+        pads((1, 0), (2, 1), constant_values=1.5),
+        (11, 11),
+        (0,),
+    ),
     Case("Pad", [SMALL, ints(1, -1, 0, 1)], lambda x, _: np.pad(x[:, 1:], ((1, 0), (0, 1))), (11, 11), (0,)),
     Case("Tile", [SMALL, ints(2, 3)], lambda x, r: np.tile(x, r), trained=(0,)),
     Case("Expand", [SMALL[:, :1], ints(2, 1, 3)], lambda x, s: np.broadcast_to(x, (2, 2, 3)), (8, 11), (0,)),
     Case("Gather", [X, np.int32([[0, 2], [1, 1]])], lambda x, i: np.take(x, i, 1), trained=(0,), f16=True, axis=1),
     Case("Gather", [X, np.int64(1)], lambda x, i: x[1]),
     *(
-        Case(kind, [X, np.int64([[[0, 1, 0, 1]], [[1, 0, 1, 0]]]), normal(2, 1, 4)], lambda *a: scatter(*a, 1), (9, 11), (0, 2), axis=1)
+        Case(
+            kind,
+            [X, np.int64([[[0, 1, 0, 1]], [[1, 0, 1, 0]]]), normal(2, 1, 4)],
+            lambda *a: scatter(*a, 1),
+            (9, 11),
+            (0, 2),
+            axis=1,
+        )
         for kind in ("Scatter", "ScatterElements")
     ),
     Case("OneHot", [np.int64([0, 2, 1]), ints(3), np.float32([0.5, 2])], one_hot, (9, 11), (2,)),
-    Case("OneHot", [np.int64([[0, 2], [1, 1]]), ints(3), np.float32([0, 1])], lambda *a: np.moveaxis(one_hot(*a), -1, 1), (9, 11), axis=1),
+    Case(
+        "OneHot",
+        [np.int64([[0, 2], [1, 1]]), ints(3), np.float32([0, 1])],
+        lambda *a: np.moveaxis(one_hot(*a), -1, 1),
+        (9, 11),
+        axis=1,
+    ),
     Case("DepthToSpace", [normal(1, 8, 2, 3)], lambda x: depth_to_space(x, "DCR"), trained=(0,), blocksize=2),
-    Case("DepthToSpace", [normal(1, 8, 2, 3)], lambda x: depth_to_space(x, "CRD"), (11, 11), (0,), blocksize=2, mode="CRD"),
+    Case(
+        "DepthToSpace",
+        [normal(1, 8, 2, 3)],
+        lambda x: depth_to_space(x, "CRD"),
+        (11, 11),
+        (0,),
+        blocksize=2,
+        mode="CRD",
+    ),
     Case("SpaceToDepth", [normal(1, 2, 4, 2)], space_to_depth, trained=(0,), blocksize=2),
-    Case("Upsample", [IMAGE, Stated(np.float32([1, 1, 2, 3]))], lambda x, _: x.repeat(2, 2).repeat(3, 3), (9, 11), (0,)),
+    Case(
+        "Upsample", [IMAGE, Stated(np.float32([1, 1, 2, 3]))], lambda x, _: x.repeat(2, 2).repeat(3, 3), (9, 11), (0,)
+    ),
     Case("Resize", [IMAGE, Stated(np.float32([1, 1, 2, 3]))], lambda x, _: x.repeat(2, 2).repeat(3, 3), (10, 10), (0,)),
-    Case("Resize", [IMAGE, None, Stated(np.float32([1, 1, 2, 3]))], lambda x, _: x.repeat(2, 2).repeat(3, 3), (11, 11), (0,)),
+    Case(
+        "Resize",
+        [IMAGE, None, Stated(np.float32([1, 1, 2, 3]))],
+        lambda x, _: x.repeat(2, 2).repeat(3, 3),
+        (11, 11),
+        (0,),
+    ),
     Case("Shape", [X], lambda x: np.array(x.shape)),
     Case("Constant", [], lambda: SMALL, value=onnx.numpy_helper.from_array(SMALL)),
-    Case("ConstantOfShape", [ints(2, 3)], lambda s: np.full(s, 7), (9, 11), value=onnx.numpy_helper.from_array(np.int64([7]))),
+    Case(
+        "ConstantOfShape",
+        [ints(2, 3)],
+        lambda s: np.full(s, 7),
+        (9, 11),
+        value=onnx.numpy_helper.from_array(np.int64([7])),
+    ),
     *(
-        Case("Cast", [3 * SMALL], lambda x, d=dtype: x if d is np.float16 else x.astype(d), trained=(0,) if dtype is np.float16 else (), rtol=1e-3, to=number)
+        Case(
+            "Cast",
+            [3 * SMALL],
+            lambda x, d=dtype: x if d is np.float16 else x.astype(d),
+            trained=(0,) if dtype is np.float16 else (),
+            rtol=1e-3,
+            to=number,
+        )
         for dtype, number in (
             (np.int32, onnx.TensorProto.INT32),
             (np.float16, onnx.TensorProto.FLOAT16),
@@ -333,7 +425,11 @@ def roi_align(x, rois, batch, size, ratio, scale):
         counts = [ratio or int(np.ceil(c)) for c in cell]
         for i, j in np.ndindex(rows, columns):
             y[r, :, i, j] = sum(
-                sample(x[batch[r]], y1 + i * cell[0] + (a + 0.5) * cell[0] / counts[0], x1 + j * cell[1] + (b + 0.5) * cell[1] / counts[1])
+                sample(
+                    x[batch[r]],
+                    y1 + i * cell[0] + (a + 0.5) * cell[0] / counts[0],
+                    x1 + j * cell[1] + (b + 0.5) * cell[1] / counts[1],
+                )
                 for a, b in np.ndindex(*counts)
             ) / (counts[0] * counts[1])
     return y
@@ -341,7 +437,12 @@ def roi_align(x, rois, batch, size, ratio, scale):
 
 def cells(kind, activations=None, lengths=None):
     """Layers of ONNX by their equations."""
-    functions = {"Sigmoid": sigmoid, "Tanh": np.tanh, "Relu": lambda x: np.maximum(x, 0), "Swish": lambda x: x * sigmoid(x)}
+    functions = {
+        "Sigmoid": sigmoid,
+        "Tanh": np.tanh,
+        "Relu": lambda x: np.maximum(x, 0),
+        "Swish": lambda x: x * sigmoid(x),
+    }
 
     def expect(x, w, r, b=None, *rest):
         if lengths is not None:
@@ -356,7 +457,10 @@ def cells(kind, activations=None, lengths=None):
         rows = []
         for step, part in enumerate(x):
             a, s = part @ w.T + own, h @ r.T + other
-            gate = [(a[:, i * hidden : (i + 1) * hidden], s[:, i * hidden : (i + 1) * hidden]) for i in range(len(w) // hidden)]
+            gate = [
+                (a[:, i * hidden : (i + 1) * hidden], s[:, i * hidden : (i + 1) * hidden])
+                for i in range(len(w) // hidden)
+            ]
             next_c = c
             if kind == "LSTM":
                 i, o, g, d = (p + q for p, q in gate)
@@ -366,10 +470,9 @@ def cells(kind, activations=None, lengths=None):
                 next_h = f[0](a + s)
             else:
                 z, reset = (f[0](p + q) for p, q in gate[:2])
-                if kind == "GRU1":
-                    last = reset * gate[2][1]
-                else:
-                    last = (reset * h) @ r[2 * hidden :].T + other[2 * hidden :]
+                after = reset * gate[2][1]
+                before = (reset * h) @ r[2 * hidden :].T + other[2 * hidden :]
+                last = after if kind == "GRU1" else before
                 made = f[1](gate[2][0] + last)
                 next_h = (1 - z) * made + z * h
             row = next_h
@@ -399,31 +502,122 @@ NETWORKS = [
     Case("MatMul", [X, normal(2, 4, 2)], np.matmul, trained=(0, 1), f16=True),
     Case("MatMul", [SMALL, normal(3)], np.matmul, trained=(0, 1)),
     Case("MatMul", [normal(2), SMALL], np.matmul),
-    Case("Gemm", [normal(3, 2), normal(3, 4), normal(2, 4)], lambda a, b, c: 0.5 * a.T @ b + 2 * c, trained=(0, 1, 2), alpha=0.5, beta=2.0, transA=1),
-    Case("Gemm", [normal(2, 3), normal(4, 3), normal(4)], lambda a, b, c: a @ b.T + c, (7, 11), (2,), f16=True, transB=1),
-    Case("Gemm", [normal(2, 3), normal(4, 3), normal(4)], lambda a, b, c: a @ b.T + c, (6, 6), (2,), transB=1, broadcast=1),
-    Case("Conv", [IMAGE, FILTER, BIAS], conv(stride=(2, 1), padding=1), trained=(0, 1, 2), pads=[1, 1, 1, 1], strides=[2, 1], f16=True),
-    Case("Conv", [IMAGE, normal(4, 1, 2, 2)], conv(groups=2, dilation=(2, 1)), trained=(1,), group=2, dilations=[2, 1], kernel_shape=[2, 2]),
-    Case("Conv", [normal(1, 2, 6), normal(3, 2, 3)], t(lambda x, w: torch.nn.functional.conv1d(x, w, padding=1)), auto_pad="SAME_UPPER"),
-    Case("ConvTranspose", [IMAGE, normal(2, 3, 3, 2), BIAS], conv_transpose(stride=2, padding=1, output_padding=1), trained=(0, 1, 2), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    Case(
+        "Gemm",
+        [normal(3, 2), normal(3, 4), normal(2, 4)],
+        lambda a, b, c: 0.5 * a.T @ b + 2 * c,
+        trained=(0, 1, 2),
+        alpha=0.5,
+        beta=2.0,
+        transA=1,
+    ),
+    Case(
+        "Gemm", [normal(2, 3), normal(4, 3), normal(4)], lambda a, b, c: a @ b.T + c, (7, 11), (2,), f16=True, transB=1
+    ),
+    Case(
+        "Gemm",
+        [normal(2, 3), normal(4, 3), normal(4)],
+        lambda a, b, c: a @ b.T + c,
+        (6, 6),
+        (2,),
+        transB=1,
+        broadcast=1,
+    ),
+    Case(
+        "Conv",
+        [IMAGE, FILTER, BIAS],
+        conv(stride=(2, 1), padding=1),
+        trained=(0, 1, 2),
+        pads=[1, 1, 1, 1],
+        strides=[2, 1],
+        f16=True,
+    ),
+    Case(
+        "Conv",
+        [IMAGE, normal(4, 1, 2, 2)],
+        conv(groups=2, dilation=(2, 1)),
+        trained=(1,),
+        group=2,
+        dilations=[2, 1],
+        kernel_shape=[2, 2],
+    ),
+    Case(
+        "Conv",
+        [normal(1, 2, 6), normal(3, 2, 3)],
+        t(lambda x, w: torch.nn.functional.conv1d(x, w, padding=1)),
+        auto_pad="SAME_UPPER",
+    ),
+    Case(
+        "ConvTranspose",
+        [IMAGE, normal(2, 3, 3, 2), BIAS],
+        conv_transpose(stride=2, padding=1, output_padding=1),
+        trained=(0, 1, 2),
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        output_padding=[1, 1],
+    ),
     Case("ConvTranspose", [IMAGE, normal(2, 2, 3, 3)], conv_transpose(groups=2), trained=(0,), group=2),
     *(
-        Case("ConvTranspose", [IMAGE, normal(2, 3, 3, 3)], expect, opsets, strides=[2, 2], output_shape=[10, 8], auto_pad="SAME_UPPER")
+        Case(
+            "ConvTranspose",
+            [IMAGE, normal(2, 3, 3, 3)],
+            expect,
+            opsets,
+            strides=[2, 2],
+            output_shape=[10, 8],
+            auto_pad="SAME_UPPER",
+        )
         for opsets, expect in (
             ((6, 10), conv_transpose(stride=2, padding=1, output_padding=1)),
             ((11, 11), t(lambda x, w: torch.nn.functional.conv_transpose2d(x, w, stride=2)[:, :, :10, :8])),
         )
     ),
-    Case("AveragePool", [IMAGE], t(lambda x: torch.nn.functional.avg_pool2d(x, 2, 1, 1, count_include_pad=False)), trained=(0,), kernel_shape=[2, 2], pads=[1, 1, 1, 1]),
-    Case("AveragePool", [IMAGE], t(lambda x: torch.nn.functional.avg_pool2d(x, 2, 2, ceil_mode=True)), (10, 11), (0,), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-    Case("MaxPool", [IMAGE], t(lambda x: torch.nn.functional.max_pool2d(x, 2, 2)), trained=(0,), kernel_shape=[2, 2], strides=[2, 2]),
-    Case("MaxPool", [IMAGE], t(lambda x: torch.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True)), (10, 11), (0,), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    Case(
+        "AveragePool",
+        [IMAGE],
+        t(lambda x: torch.nn.functional.avg_pool2d(x, 2, 1, 1, count_include_pad=False)),
+        trained=(0,),
+        kernel_shape=[2, 2],
+        pads=[1, 1, 1, 1],
+    ),
+    Case(
+        "AveragePool",
+        [IMAGE],
+        t(lambda x: torch.nn.functional.avg_pool2d(x, 2, 2, ceil_mode=True)),
+        (10, 11),
+        (0,),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+        ceil_mode=1,
+    ),
+    Case(
+        "MaxPool",
+        [IMAGE],
+        t(lambda x: torch.nn.functional.max_pool2d(x, 2, 2)),
+        trained=(0,),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+    ),
+    Case(
+        "MaxPool",
+        [IMAGE],
+        t(lambda x: torch.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True)),
+        (10, 11),
+        (0,),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+        ceil_mode=1,
+    ),
     Case("GlobalAveragePool", [IMAGE], lambda x: x.mean((2, 3), keepdims=True), trained=(0,)),
     Case("GlobalMaxPool", [IMAGE], lambda x: x.max((2, 3), keepdims=True), trained=(0,)),
     *(
         Case(
             "RoiAlign",
-            [normal(2, 2, 6, 5), Stated(np.float32([[0.5, 1, 4, 5], [-1, -2, 3, 2.5], [2, 2, 2.2, 2.4]])), Stated(np.int32([0, 1, 1]))],
+            [
+                normal(2, 2, 6, 5),
+                Stated(np.float32([[0.5, 1, 4, 5], [-1, -2, 3, 2.5], [2, 2, 2.2, 2.4]])),
+                Stated(np.int32([0, 1, 1])),
+            ],
             lambda x, r, b, ratio=ratio, scale=scale: roi_align(x, r, b, (2, 3), ratio, scale),
             (10, 11),
             (0,) if ratio else (),
@@ -436,19 +630,67 @@ NETWORKS = [
         for ratio, scale in ((2, 1.0), (0, 0.8))
     ),
     Case("BatchNormalization", [normal(2, 2, 3), *CHANNELS], norm),
-    Case("BatchNormalization", [normal(2, 2, 3), CHANNELS[0], CHANNELS[1], *map(Stated, CHANNELS[2:])], batch_norm, trained=(0, 1, 2), results=5, rtol=1e-4),
-    Case("BatchNormalization", [normal(3, 2, 3), ELEMENTS[0], ELEMENTS[1], *map(Stated, ELEMENTS[2:])], each_element, (6, 8), (0, 1), results=5, spatial=0, rtol=1e-4),
-    Case("InstanceNormalization", [IMAGE, *CHANNELS[:2]], lambda x, s, b: norm(x, s, b, x.mean((2, 3))[0], x.var((2, 3))[0]), trained=(0, 1, 2), rtol=1e-4),
-    *(Case("LRN", [normal(1, 5, 2, 2)], lambda x, n=n: lrn(x, 0.4, 0.6, 1.5, n), trained=(0,), alpha=0.4, beta=0.6, bias=1.5, size=n) for n in (3, 4)),
+    Case(
+        "BatchNormalization",
+        [normal(2, 2, 3), CHANNELS[0], CHANNELS[1], *map(Stated, CHANNELS[2:])],
+        batch_norm,
+        trained=(0, 1, 2),
+        results=5,
+        rtol=1e-4,
+    ),
+    Case(
+        "BatchNormalization",
+        [normal(3, 2, 3), ELEMENTS[0], ELEMENTS[1], *map(Stated, ELEMENTS[2:])],
+        each_element,
+        (6, 8),
+        (0, 1),
+        results=5,
+        spatial=0,
+        rtol=1e-4,
+    ),
+    Case(
+        "InstanceNormalization",
+        [IMAGE, *CHANNELS[:2]],
+        lambda x, s, b: norm(x, s, b, x.mean((2, 3))[0], x.var((2, 3))[0]),
+        trained=(0, 1, 2),
+        rtol=1e-4,
+    ),
     *(
-        Case(kind, [X], lambda x, a=axis, log=kind == "LogSoftmax": flat_softmax(x, a, log), trained=(0,), f16=True, axis=axis)
+        Case(
+            "LRN",
+            [normal(1, 5, 2, 2)],
+            lambda x, n=n: lrn(x, 0.4, 0.6, 1.5, n),
+            trained=(0,),
+            alpha=0.4,
+            beta=0.6,
+            bias=1.5,
+            size=n,
+        )
+        for n in (3, 4)
+    ),
+    *(
+        Case(
+            kind,
+            [X],
+            lambda x, a=axis, log=kind == "LogSoftmax": flat_softmax(x, a, log),
+            trained=(0,),
+            f16=True,
+            axis=axis,
+        )
         for kind in ("Softmax", "LogSoftmax")
         for axis in (1, 2)
     ),
     Case("Dropout", [SMALL], lambda x: x, trained=(0,), ratio=0.0),
     Case("LSTM", layer(4), cells("LSTM"), trained=(0, 1, 2, 3), results=3, hidden_size=2),
     Case("LSTM", layer(4, state=2), cells("LSTM"), trained=(5, 6), results=3, hidden_size=2),
-    Case("LSTM", layer(4), cells("LSTM", ["Sigmoid", "Relu", "Relu"]), trained=(1,), results=["y"], activations=["Sigmoid", "Relu", "Relu"]),
+    Case(
+        "LSTM",
+        layer(4),
+        cells("LSTM", ["Sigmoid", "Relu", "Relu"]),
+        trained=(1,),
+        results=["y"],
+        activations=["Sigmoid", "Relu", "Relu"],
+    ),
     Case("LSTM", [*layer(4), Stated(LENGTHS)], cells("LSTM", lengths=LENGTHS), trained=(0, 2), results=3),
     Case("GRU", layer(3), cells("GRU1"), trained=(0, 1, 2, 3), results=2, linear_before_reset=1),
     Case("GRU", layer(3, state=1), cells("GRU"), trained=(0, 1, 2, 3, 5), results=2),
@@ -466,12 +708,16 @@ def graph(prefix, name, inputs, nodes, outputs):
 
     made = [helper.make_node(kind, named(x), named(y), **attributes) for kind, x, y, attributes in nodes]
     infos = [helper.make_empty_tensor_value_info(prefix + n) for n in inputs]
-    return helper.make_graph(made, prefix + name, infos, [helper.make_empty_tensor_value_info(prefix + n) for n in outputs])
+    return helper.make_graph(
+        made, prefix + name, infos, [helper.make_empty_tensor_value_info(prefix + n) for n in outputs]
+    )
 
 
-def branches(prefix_of_operands="x"):
+def branches():
     return {
-        "then_branch": lambda p: graph(p, "then", [], [("Tanh", ["x1"], ["t0"], {}), ("Sum", ["t0", "x2"], ["t1"], {})], ["t1"]),
+        "then_branch": lambda p: graph(
+            p, "then", [], [("Tanh", ["x1"], ["t0"], {}), ("Sum", ["t0", "x2"], ["t1"], {})], ["t1"]
+        ),
         "else_branch": lambda p: graph(p, "else", [], [("Sum", ["x2", "x2"], ["e0"], {})], ["e0"]),
     }
 

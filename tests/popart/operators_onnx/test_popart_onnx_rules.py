@@ -42,7 +42,13 @@ REFUSED = [
     ("Resize", [IMAGE, None, stated(1, 1, 2, 2), ints(1, 2, 10, 8)], 11, {}, "both scales and sizes"),
     ("Resize", [IMAGE, None, None], 11, {}, "neither scales nor sizes"),
     ("Resize", [IMAGE, None, stated(1, 2)], 11, {}, "2 scales for 4"),
-    ("Resize", [IMAGE, None, stated(1, 1, 2, 2)], 11, {"coordinate_transformation_mode": "tf_crop_and_resize"}, "tf_crop"),
+    (
+        "Resize",
+        [IMAGE, None, stated(1, 1, 2, 2)],
+        11,
+        {"coordinate_transformation_mode": "tf_crop_and_resize"},
+        "tf_crop",
+    ),
     ("RoiAlign", [IMAGE, normal(1, 4), numpy.int32([0])], 10, {"mode": "max"}, "mode 'max'"),
     ("LSTM", layer(4), 10, {"direction": "reverse"}, "direction 'reverse'"),
     ("LSTM", layer(4), 10, {"clip": 1.0}, "attribute 'clip'"),
@@ -132,7 +138,12 @@ def test_nearest_takes_the_element_that_the_modes_say(attributes, scales, index)
 
 def test_the_gradient_of_nearest_goes_to_the_element_before_whatever_the_mode():
     case = Case(
-        "Resize", [IMAGE, None, stated(1, 1, 1, 2)], lambda x, _: numpy.repeat(x, 2, 3), (11, 11), (0,), nearest_mode="ceil"
+        "Resize",
+        [IMAGE, None, stated(1, 1, 1, 2)],
+        lambda x, _: numpy.repeat(x, 2, 3),
+        (11, 11),
+        (0,),
+        nearest_mode="ceil",
     )
     batch = Batch([case], 11, training=True)
     weight = batch.weight(0).reshape(1, 2, 5, 4, 2).sum(-1)
@@ -181,7 +192,12 @@ def trained_model(nodes, inputs, constants, opset=10, outputs=("loss",)):
 @pytest.mark.parametrize("opset", (6, 7, 9))
 def test_training_writes_the_running_statistics(opset):
     x = normal(4, 3, 2)
-    constants = {"scale": uniform(1, 2, 3), "bias": normal(3), "mean": normal(3, seed=1), "var": uniform(1, 2, 3, seed=1)}
+    constants = {
+        "scale": uniform(1, 2, 3),
+        "bias": normal(3),
+        "mean": normal(3, seed=1),
+        "var": uniform(1, 2, 3, seed=1),
+    }
     nodes = [
         onnx.helper.make_node(
             "BatchNormalization", ["x", *constants], ["y", "m", "v", "sm", "sv"], momentum=0.7, epsilon=0.01

@@ -51,7 +51,10 @@ def test_gradients_are_the_slopes_of_the_values(opset):
         for i, slopes in batch.differences(number).items():
             scale = max(1.0, float(numpy.abs(slopes).max(initial=0)))
             numpy.testing.assert_allclose(
-                found[i], slopes, atol=2e-2 if case.kind == "Cast" else 2e-4 * scale, err_msg=f"{case.kind} {case.attributes} {i}"
+                found[i],
+                slopes,
+                atol=2e-2 if case.kind == "Cast" else 2e-4 * scale,
+                err_msg=f"{case.kind} {case.attributes} {i}",
             )
 
 

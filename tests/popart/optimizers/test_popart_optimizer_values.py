@@ -95,7 +95,9 @@ def test_numbers_of_python_and_numpy_are_values(number):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("value", ["0.1", 0.1, (0.1,), (0.1, True, 1), (None, True), ([0.1], True), (0.1, 1), (1j, True)])
+@pytest.mark.parametrize(
+    "value", ["0.1", 0.1, (0.1,), (0.1, True, 1), (None, True), ([0.1], True), (0.1, 1), (1j, True)]
+)
 def test_other_values_are_refused(name, value):
     with pytest.raises(popart.popart_exception, match="pair of a number and a flag"):
         CLASSES[name]({"defaultLearningRate": value})
@@ -103,7 +105,9 @@ def test_other_values_are_refused(name, value):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_unknown_keys_are_refused_with_the_known_ones(name):
-    with pytest.raises(popart.popart_exception, match="unknown key 'learningRate'. Keys are defaultLearningRate, .*lossScaling"):
+    with pytest.raises(
+        popart.popart_exception, match="unknown key 'learningRate'. Keys are defaultLearningRate, .*lossScaling"
+    ):
         CLASSES[name]({"learningRate": (0.1, True)})
     with pytest.raises(popart.popart_exception, match="unknown key 'defaultLearningRate'. Keys are learningRate, "):
         CLASSES[name]({}).insertSpecific("w", {"defaultLearningRate": (0.1, True)})
@@ -131,7 +135,9 @@ def test_negative_values_are_refused(name, key, constant):
         CLASSES[name]({}).insertSpecific("w", {specific_key(key): (-0.5, constant)})
 
 
-@pytest.mark.parametrize("name, key", [("SGD", "defaultVelocityScaling"), ("Adam", "defaultEps"), ("Adaptive", "defaultEps")])
+@pytest.mark.parametrize(
+    "name, key", [("SGD", "defaultVelocityScaling"), ("Adam", "defaultEps"), ("Adaptive", "defaultEps")]
+)
 @pytest.mark.parametrize("value", [0, -1e-6])
 def test_values_that_divide_are_positive(name, key, value):
     with pytest.raises(popart.popart_exception, match="must be greater than 0"):
@@ -270,7 +276,11 @@ REFUSED = [
         "learningRate of 'w'",
     ),
     (lambda: popart.Adam({}), lambda: popart.Adam({}, mode=AdamMode.AdaMax), "mode"),
-    (lambda: popart.Adam({}), lambda: popart.Adam({}, weight_decay_mode=WeightDecayMode.L2Regularization), "weight_decay_mode"),
+    (
+        lambda: popart.Adam({}),
+        lambda: popart.Adam({}, weight_decay_mode=WeightDecayMode.L2Regularization),
+        "weight_decay_mode",
+    ),
     (lambda: popart.Adam({}), lambda: popart.Adam({}, scaled_optimizer_state=True), "scaled_optimizer_state"),
     (lambda: popart.Adam({}), lambda: popart.Adam({}, accl1_type=DataType.FLOAT16), "accl1_type"),
     (lambda: popart.Adaptive({}), lambda: popart.Adaptive({}, rmsprop_tf_variant=True), "rmsprop_tf_variant"),

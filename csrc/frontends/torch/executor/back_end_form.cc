@@ -462,6 +462,8 @@ class Maker {
       }
       case Kind::kRmsProp:
       case Kind::kRmsPropCentred:
+      case Kind::kAdaGrad:
+      case Kind::kAdaDelta:
         types = {"RMSPropUpdater", "ScaledVarUpdate"};
         break;
       case Kind::kLamb:
@@ -469,6 +471,7 @@ class Maker {
       case Kind::kAdam:
       case Kind::kAdamW:
       case Kind::kAdamWNoBias:
+      case Kind::kAdaMax:
         types = {"AdamUpdater", "AdamVarUpdate"};
     }
     for (const std::string& type : types) {

@@ -1,0 +1,111 @@
+"""Weights of a session: between user, host and device, and to files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from popart._impl.exceptions import popart_runtime_error
+from popart._impl.sessions.saved_model import saved_states
+
+
+class SessionWeights:
+    """What a session does with its variables."""
+
+    _weights: Any
+    _saved: Any
+    _native: Any
+    _options: Any
+    _loaded: Any
+    _loss: str
+    _weights_sent: bool
+    _in_sync = False
+
+    def weightsFromHost(self) -> None:
+        """The host's values of all variables go to the device."""
+        self._weights.to_device(self._loaded("weightsFromHost"))
+        self._weights_sent = True
+        self._in_sync = True
+
+    def weightsToHost(self) -> None:
+        """The device's values of all variables come to the host."""
+        self._weights.from_device(self._loaded("weightsToHost"))
+        self._in_sync = True
+
+    def readWeights(self, weightsIo: Any) -> None:
+        """Fills arrays with the host's values; weightsToHost brings them from the device.
+
+        Raises:
+            popart_runtime_error: an array has another number of bytes than its variable.
+        """
+        self._weights.read(weightsIo)
+
+    def writeWeights(self, weightsIo: Any) -> None:
+        """Takes arrays as the host's values; weightsFromHost sends them.
+
+        Raises:
+            popart_runtime_error: the weights are constants.
+            popart_internal_exception: an array has another shape or type than its variable.
+        """
+        self._check_not_constant("writeWeights")
+        self._weights.write(weightsIo)
+        self._weights_sent = False
+
+    def resetHostWeights(
+        self, modelProtoOrFilename: Any, ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False
+    ) -> None:
+        """Takes the values of another model's initialisers as the host's; weightsFromHost sends them.
+
+        Args:
+            modelProtoOrFilename: bytes of a model, or the name of its file.
+            ignoreWeightsInModelWithoutCorrespondingHostWeight: leaves initialisers out that the session does not have.
+
+        Raises:
+            popart_runtime_error: the weights are constants, an initialiser is unknown or of another type.
+        """
+        from popart._impl.sessions.model import load_external, read_model
+
+        self._check_not_constant("resetHostWeights")
+        model, _ = read_model(modelProtoOrFilename)
+        load_external(model)
+        self._weights.reset(model, ignoreWeightsInModelWithoutCorrespondingHostWeight)
+        self._weights_sent = False
+
+    def _check_not_constant(self, what: str) -> None:
+        if not self._loss and self._options.constantWeights:
+            raise popart_runtime_error(
+                f"{what}: the weights of this inference session are constants of its program; set "
+                "SessionOptions.constantWeights = False to change them"
+            )
+
+    def modelToHost(self, fn: Any) -> None:
+        """Writes the model with the device's values of its initialisers, and the states of the optimizer, to a file.
+
+        Raises:
+            popart_runtime_error: the session is not prepared, or a file of tensors cannot be opened.
+        """
+        if self._native is None:
+            raise popart_runtime_error("modelToHost: the device is not prepared; call prepareDevice first")
+        weights = self._weights
+        values, states = {}, {}
+        if weights.ids or weights.states:
+            if self._weights_sent:
+                self.weightsToHost()
+            else:  # the device has nothing that the host has not, but states that begin on the device
+                kept = dict(weights.values)
+                weights.from_device(self._loaded("modelToHost"))
+                weights.values.update(kept)
+            values = {name: weights.in_model(name) for name in weights.ids if name in weights.values}
+            states = {name: weights.in_model(name) for name in saved_states(weights.states)}
+        data = self._saved.bytes_with(values, states)
+        with open(os.fspath(fn), "wb") as file:
+            file.write(data)
+        self._saved.with_states_of(data)
+
+    def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
+        """Copies the tensors of one file to a new one, where later calls of modelToHost write them.
+
+        Raises:
+            popart_runtime_error: the new file is there, the old one is not, or no initialiser lies in it.
+        """
+        self._saved.move(os.fspath(fromLocation), os.fspath(toLocation))

@@ -1,0 +1,210 @@
+"""Devices and the sessions on them: who is loaded, who holds which IPUs, what is refused."""
+
+import numpy as np
+import pytest
+from popart_session_models import cpu, identity, inference, ipu_model, linear, options, step, training, weights
+
+import popart
+
+W = np.arange(12, dtype=np.float32).reshape(3, 4)
+X = np.ones((2, 3), np.float32)
+GRADIENT = X.T @ np.ones((2, 4), np.float32)
+ALWAYS, ON_DEMAND, NEVER = (popart.DeviceConnectionType[name] for name in ("Always", "OnDemand", "Never"))
+
+
+@pytest.mark.shows("popart.TrainingSession.loadEngineAndConnectStreams")
+@pytest.mark.parametrize("make", [cpu, lambda: popart.DeviceManager().acquireAvailableDevice(1)])
+def test_sessions_on_one_device_load_themselves(make):
+    with make() as device:
+        first, second = training(linear(W), device=device), inference(identity([2]), device=device)
+        assert device.is_loaded(second)
+        first.weightsFromHost()
+        step(first, x=X)
+        assert device.is_loaded(first) and not second._native.is_attached
+        once = weights(first, w=W)["w"]
+        np.testing.assert_allclose(once, W - 0.1 * GRADIENT, rtol=1e-6)
+        x = np.ones(2, np.float32)
+        np.testing.assert_array_equal(step(second, x=x)["y"], -x)
+        assert device.is_loaded(second) and not first._native.is_attached
+        first.loadEngineAndConnectStreams()
+        first.weightsFromHost()  # what was on the device is lost
+        step(first, x=X)
+        np.testing.assert_allclose(weights(first, w=W)["w"], W - 0.2 * GRADIENT, rtol=1e-6)
+
+
+def test_a_session_that_was_not_loaded_loads_itself():
+    session = inference(identity([2]), prepare=False)
+    session.prepareDevice(False)
+    assert not session._native.is_attached
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+    session.setEngineIsLoaded(False)
+    assert not session._native.is_attached
+    np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+
+
+@pytest.mark.shows("popart.DeviceManager.acquireAvailableDevice", "popart.DeviceInfo.isAttached")
+def test_one_device_at_a_time_holds_an_ipu():
+    manager = popart.DeviceManager()
+    with manager.acquireAvailableDevice(16) as every:
+        assert every.isAttached and every.driverIds == list(range(16))
+        assert manager.tryAcquireAvailableDevice(1) is None and manager.tryAcquireDeviceById(0) is None
+        with pytest.raises(popart.popart_exception, match="failed to acquire 1 IPU"):
+            manager.acquireAvailableDevice(1)
+        with pytest.raises(popart.popart_exception, match="device 3: it is in use"):
+            manager.acquireDeviceById(3)
+        waiting = manager.acquireAvailableDevice(2, connectionType=ON_DEMAND)
+        assert not waiting.isAttached and not waiting.attach()
+        session = inference(identity([2]), device=waiting, prepare=False)
+        with pytest.raises(popart.popart_runtime_error, match="failed to attach"):
+            session.prepareDevice()
+    assert not every.isAttached
+    session.prepareDevice()
+    assert waiting.isAttached
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+    waiting.detach()
+    assert not waiting.isAttached and not session._native.is_attached
+    every.attach()
+    every.detach()
+
+
+@pytest.mark.shows("popart.DeviceManager.setOnDemandAttachTimeout")
+def test_an_on_demand_device_tries_until_its_timeout():
+    import threading
+
+    manager = popart.DeviceManager()
+    manager.setOnDemandAttachTimeout(20)
+    try:
+        with manager.acquireAvailableDevice(16) as every:
+            waiting = manager.acquireAvailableDevice(2, connectionType=ON_DEMAND)
+            timer = threading.Timer(0.2, every.detach)
+            timer.start()
+            assert waiting.tryAttachUntilTimeout()
+            timer.join()
+            waiting.detach()
+    finally:
+        manager.setOnDemandAttachTimeout(0)
+
+
+@pytest.mark.shows("popart.DeviceManager.enumerateDevices")
+def test_devices_that_are_there():
+    manager = popart.DeviceManager()
+    pairs = manager.enumerateDevices(numIpus=2, tilesPerIPU=4)
+    assert [device.driverIds for device in pairs[:2]] == [[0, 1], [2, 3]] and pairs[0].tilesPerIPU == 4
+    assert len({device.id for count in (1, 2, 4) for device in manager.enumerateDevices(numIpus=count)}) == 16 + 8 + 4
+    with manager.acquireDeviceById(pairs[1].id) as device:
+        assert device.driverIds == [2, 3] and device.isAttached
+    model = manager.enumerateDevices(numIpus=3, deviceType=popart.DeviceType.IpuModel)
+    assert [device.numIpus for device in model] == [3]
+    assert [d.type for d in manager.enumerateDevices(deviceType=popart.DeviceType.Cpu)] == [popart.DeviceType.Cpu]
+    assert manager.enumerateDevices(numIpus=32) == [] and manager.tryAcquireAvailableDevice(32) is None
+    with pytest.raises(popart.popart_exception, match="failed to acquire 32 IPU"):
+        manager.acquireAvailableDevice(32)
+    with pytest.raises(popart.poplar_exception, match="there is no device 1000000"):
+        manager.acquireDeviceById(10**6)
+
+
+def test_offline_devices_are_only_compiled_for():
+    manager = popart.DeviceManager()
+    never = manager.tryAcquireAvailableDevice(1, connectionType=NEVER)
+    for device in (manager.createOfflineIPUDevice({}), never):
+        session = inference(identity([2]), device=device)
+        with pytest.raises(popart.popart_runtime_error, match="runs no programs"):
+            step(session, x=np.ones(2, np.float32))
+    session._setDeviceInfo(manager.acquireAvailableDevice(1))
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+    session._device.detach()
+    with pytest.raises(popart.popart_exception, match="compiled for another device"):
+        session._setDeviceInfo(ipu_model(2))
+
+
+def test_a_device_with_too_few_ipus():
+    session = inference(identity([2]), prepare=False, enableReplicatedGraphs=True, replicatedGraphCount=2)
+    with pytest.raises(popart.popart_exception, match="1 IPUs for each of 2 replicas, and the device has 1"):
+        session.prepareDevice()
+
+
+@pytest.mark.shows("popart.OutOfMemoryException", "popart.OutOfMemoryError")
+def test_a_program_that_does_not_fit():
+    device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1})
+    data = linear(np.ones((600, 600), np.float32), shape=(2, 600))
+    session = training(data, device=device, prepare=False)
+    with pytest.raises(
+        popart.OutOfMemoryException, match=r"1,440,000 of them for variables; its 1 tiles have 638,976"
+    ) as raised:
+        session.prepareDevice()
+    assert not raised.value.error.isSuccessful() and "638,976" in raised.value.getSummaryReport()
+    assert raised.value.getProfilePath() == "" and isinstance(raised.value.error, popart.OutOfMemoryError)
+    allowed = training(data, device=device, engineOptions={"debug.allowOutOfMemory": "true"})
+    assert step(allowed, x=np.ones((2, 600), np.float32))["loss"] == 600 * 1200
+
+
+# --- engine options
+@pytest.mark.shows("popart.SessionOptions.engineOptions")
+def test_engine_options(monkeypatch):
+    session = inference(identity([2]), prepare=False, engineOptions={"debug.instrumnet": "true"})
+    with pytest.raises(popart.poplar_exception, match="none called 'debug.instrumnet'"):
+        session.prepareDevice()
+    session = inference(identity([2]), prepare=False, engineOptions={"target.deterministicWorkers": "maybe"})
+    with pytest.raises(popart.poplar_exception, match="it takes true, false, portable"):
+        session.prepareDevice()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"no.such": "1"}')
+    session = inference(identity([2]), prepare=False)
+    with pytest.raises(popart.poplar_exception, match="none called 'no.such'"):
+        session.prepareDevice()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"debug.instrument": "true"}')
+    session.prepareDevice()
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+    assert options().engineOptions == {}
+
+
+# --- cycles
+@pytest.mark.shows("popart.InferenceSession.getCycleCount")
+def test_cycles_of_a_run():
+    inner = {popart.Instrumentation.Outer, popart.Instrumentation.Inner}
+    session = inference(identity([2]), instrumentWithHardwareCycleCounter=True, hardwareInstrumentations=inner)
+    with pytest.raises(popart.popart_runtime_error, match="no run yet"):
+        session.getCycleCount()
+    step(session, x=np.ones(2, np.float32))
+    count = session.getCycleCount()
+    assert count > 0 and session.getCycleCount() == count and session.getCycleCount("inner_ipu_0") > 0
+    with pytest.raises(popart.popart_runtime_error, match="called 'inner_ipu_7'"):
+        session.getCycleCount("inner_ipu_7")
+    other = inference(identity([2]))
+    step(other, x=np.ones(2, np.float32))
+    with pytest.raises(popart.popart_runtime_error, match="instrumentWithHardwareCycleCounter"):
+        other.getCycleCount()
+
+
+def test_unknown_programs():
+    session = inference(identity([2]))
+    with pytest.raises(popart.popart_exception, match="no program with the handle 'other'"):
+        session.run("other", popart.PyStepIO({}, {}))
+
+
+@pytest.mark.shows("popart.RecoveryAction")
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("popart_error", "popart_exception"),
+        ("popart_internal_error", "popart_internal_exception"),
+        ("popart_runtime_error", "popart_runtime_error"),
+        ("poplar_error", "poplar_exception"),
+        ("poplar_runtime_error", "poplar_runtime_error"),
+        ("poplibs_error", "poplibs_exception"),
+        ("application_runtime_error", "poplar_application_runtime_error"),
+        ("system_runtime_error", "poplar_system_runtime_error"),
+        ("recoverable_runtime_error", "poplar_recoverable_runtime_error"),
+        ("unrecoverable_runtime_error", "poplar_unrecoverable_runtime_error"),
+        ("unknown_runtime_error", "poplar_unknown_runtime_error"),
+    ],
+)
+def test_hooks_that_raise(name, kind):
+    with pytest.raises(getattr(popart, kind), match="because") as raised:
+        getattr(popart, f"_throw_{name}")("because")
+    assert raised.type is getattr(popart, kind)
+    if name == "recoverable_runtime_error":
+        assert raised.value.recoveryAction is popart.RecoveryAction.IPU_RESET
