@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from session_listings import Model, graphs_of, ids, of_type, ops_of, options, types_of
+from session_listings import FORMAT, Model, graphs_of, ids, of_type, ops_of, options, types_of
 
 import popart
 
@@ -239,6 +239,16 @@ def test_dot_files_of_the_environment_and_a_range_of_ops(tmp_path, monkeypatch):
     assert (tmp_path / "Bwd0_r.dot").read_text().count("shape=box") == 2
 
 
+def test_a_program_from_a_file_has_no_ops(tmp_path):
+    model = Model()
+    y = model.onnx.relu([model.input([4])])
+    device = popart.DeviceManager().createOfflineIPUDevice({"numIPUs": 1})
+    model.session([y], device=device).compileAndExport(str(tmp_path / "relu.popef"))
+    session = model.session([y], device=device)
+    session.loadExecutable(str(tmp_path / "relu.popef"))
+    assert session._serializeIr(FORMAT) == ""
+
+
 @pytest.mark.shows("popart.initializePoplarDebugInfo", "popart.closePoplarDebugInfo")
 def test_debug_information_goes_from_the_builder_to_ops(tmp_path):
     path = tmp_path / "debug.json"
@@ -262,3 +272,18 @@ def test_debug_information_goes_from_the_builder_to_ops(tmp_path):
     (update,) = [op for op in ops if strings[op["opid"]] == "SGD0VarUpdate"]
     assert strings[contexts[update["parentId"]]["name"]] == "sgd"
     assert np.all(np.diff(sorted(contexts)) > 0)
+
+
+def test_debug_information_of_calls_names_the_ops_that_they_call(tmp_path):
+    path = tmp_path / "debug.json"
+    popart.initializePoplarDebugInfo(str(path), "json")
+    model, loss = _network(3)
+    model.session([loss], loss)
+    popart.closePoplarDebugInfo()
+    data = json.loads(path.read_text())
+    contexts = {entry["id"]: entry for entry in data["contexts"]}
+    calls = [entry for entry in contexts.values() if "outlinedDebugContextIds" in entry]
+    assert len(calls) > 2
+    for call in calls:
+        graphs = {data["stringTable"][contexts[op]["graphId"]] for op in call["outlinedDebugContextIds"]}
+        assert graphs == {data["stringTable"][call["attributes"]["callee"]]}
