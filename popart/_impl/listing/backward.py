@@ -106,13 +106,19 @@ class Backward:
         pattern, types = op_types.SUBSTITUTED.get(type, ("", (type,)))
         if pattern and not listing.enabled(pattern, op.excluded):
             types = (type,)
-        if types != (type,) and listing.shape(made[0]) != listing.shape(results[0]) and types[-1] not in ("Concat", "Conv"):
+        if (
+            types != (type,)
+            and listing.shape(made[0]) != listing.shape(results[0])
+            and types[-1] not in ("Concat", "Conv")
+        ):
             types = (*types, "ReduceSum")
         value = [*read, *self._reads(op)]
         own = dict(op.own) if types == (type,) else {}
         for i, each in enumerate(types):
             is_last = i == len(types) - 1
-            outputs = made if is_last else [listing.between(made[0], made[0] if each == "ConvFlipWeights" else results[0])]
+            outputs = (
+                made if is_last else [listing.between(made[0], made[0] if each == "ConvFlipWeights" else results[0])]
+            )
             operands = value[:1] if each in ("Neg", "ReduceSum", "Sign", "Square", "ConvFlipWeights") else value
             listing.add(each, operands, outputs, op, own=own)
             value = [*outputs, *value[1:]]
@@ -123,7 +129,11 @@ class Backward:
         same = listing.shape(op.inputs[targets[0]]) == listing.shape(op.outputs[0])
         if type in ("Identity", "IdentityGrad"):
             return True
-        return type in ("AddArg0Grad", "AddArg1Grad", "SubArg0Grad") and same and listing.enabled("OpToIdentity", op.excluded)
+        return (
+            type in ("AddArg0Grad", "AddArg1Grad", "SubArg0Grad")
+            and same
+            and listing.enabled("OpToIdentity", op.excluded)
+        )
 
     def _pass_on(self, op: Op, type: str, index: int, gradient: str) -> None:
         listing, made = self.listing, self._edge(op.inputs[index], index)
@@ -154,7 +164,12 @@ class Backward:
         """Nll of a softmax has one gradient op for both; true if it was made."""
         listing = self.listing
         last = listing.ops[-1] if listing.ops else None
-        if last is None or last.type != "NllGrad" or last.outputs != read or not listing.enabled("SoftmaxGradDirect", op.excluded):
+        if (
+            last is None
+            or last.type != "NllGrad"
+            or last.outputs != read
+            or not listing.enabled("SoftmaxGradDirect", op.excluded)
+        ):
             return False
         if read[0] in listing.anchored:
             return False
@@ -162,11 +177,13 @@ class Backward:
         made, loss = self._edge(op.inputs[0], 0), last.inputs[0].removeprefix(GRADIENT)
         operands = [op.outputs[0], *last.inputs[2:], last.inputs[0]]
         is_read = any(loss in other.inputs for other in listing.ops)
-        if is_read or not listing.enabled("NlllWithSoftmaxGradDirect", op.excluded) or last.own.get("reduction") == str(ReductionType["NoReduction"].value):
+        if (
+            is_read
+            or not listing.enabled("NlllWithSoftmaxGradDirect", op.excluded)
+            or last.own.get("reduction") == str(ReductionType["NoReduction"].value)
+        ):
             listing.add("SoftmaxGradDirect", operands, [made], op, own=dict(last.own))
             return True
         listing.ops = [other for other in listing.ops if loss not in other.outputs]
         listing.add("NlllWithSoftmaxGradDirect", operands, [loss, made], op, own=dict(last.own))
         return True
-
-

@@ -21,10 +21,14 @@ def record_program(program: Program) -> None:
     optimizer = session._optimizer
     updates = record("popart", {}, _optimizer_name(optimizer)) if optimizer is not None else 0
     ids: dict[int, int] = {}
-    for graph, ops in program.graphs.items():
-        for op in ops:
-            parent = updates if "Update" in op.type else nodes.get(op.node.output[0], 0) if op.node is not None and op.node.output else 0
-            ids[id(op)] = record("popart", _values(program, op, graph, len(ids)), op.name, parent)
+    outlined = [name for name in program.graphs if name.startswith("call_subgraph(")]
+    for graph in [*outlined, *(name for name in program.graphs if name not in outlined)]:  # calls name the ops they call
+        for op in program.graphs[graph]:
+            node = nodes.get(op.node.output[0], 0) if op.node is not None and op.node.output else 0
+            values = _values(op, graph, len(ids))
+            if op.type == "Call" and op.own.get("callee") in outlined:
+                values["outlinedDebugContextIds"] = [ids[id(inner)] for inner in program.graphs[op.own["callee"]]]
+            ids[id(op)] = record("popart", values, op.name, updates if "Update" in op.type else node)
 
 
 def _record_model(session: Any) -> dict[str, int]:
@@ -47,8 +51,8 @@ def _optimizer_name(optimizer: Any) -> str:
     return str(getattr(context, "name", context)) or str(optimizer._family).lower().removeprefix("const")
 
 
-def _values(program: Program, op: Op, graph: str, number: int) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _values(op: Op, graph: str, number: int) -> dict[str, Any]:
+    return {
         "category": "op",
         "instanceId": number,
         "opid": op.type,
@@ -58,6 +62,3 @@ def _values(program: Program, op: Op, graph: str, number: int) -> dict[str, Any]
         "graphId": graph,
         "scope": op.scope,
     }
-    if op.type == "Call" and op.own.get("callee", "").startswith("call_subgraph("):
-        values["outlinedDebugContextIds"] = [inner.type for inner in program.graphs[op.own["callee"]]]
-    return values

@@ -33,7 +33,12 @@ def _folded(listing: Listing) -> set[str]:
     """Tensors that are known when the program is made."""
     known = {id for id, kind in listing.kinds.items() if kind == "constant"}
     for node in listing.graph.node:
-        if node.op_type == "Constant" or node.op_type in op_types.FOLDED and all(id in known for id in node.input if id) or node.op_type == "Shape":
+        if (
+            node.op_type == "Constant"
+            or node.op_type in op_types.FOLDED
+            and all(id in known for id in node.input if id)
+            or node.op_type == "Shape"
+        ):
             known.update(node.output)
     return known
 
@@ -43,7 +48,11 @@ def needed(listing: Listing) -> list[onnx.NodeProto]:
     wanted = {id.removeprefix("Gradient___") for id in listing.anchored} | {listing.session._loss}
     left, known = [], _folded(listing)
     for node in reversed(listing.graph.node):
-        if bool(node.output) and all(id in known for id in node.output) or not (wanted & set(node.output) or node.op_type in _EFFECTS):
+        if (
+            bool(node.output)
+            and all(id in known for id in node.output)
+            or not (wanted & set(node.output) or node.op_type in _EFFECTS)
+        ):
             continue
         left.append(node)
         wanted.update(node.input)
@@ -104,7 +113,11 @@ class Forward:
         if node.op_type not in ("Identity",) and not listing.enabled("OpToIdentity", excluded):
             return False
         result = node.output[0]
-        if listing.enabled("PostNRepl", excluded) and result not in listing.anchored and result != listing.session._loss:
+        if (
+            listing.enabled("PostNRepl", excluded)
+            and result not in listing.anchored
+            and result != listing.session._loss
+        ):
             listing.alias[result] = node.input[0]
             return True
         listing.add("Identity", [node.input[0]], [result], node, identity_of=node.op_type)
@@ -214,7 +227,9 @@ def add_bodies(listing: Listing, nodes: Any, graphs: dict[str, list[Op]]) -> Non
             for inner in body.node:
                 if inner.op_type != "Constant":
                     type = op_types.FORWARD.get(inner.op_type, inner.op_type)
-                    inputs, outputs = ([f"{name}/{id}" if id else "" for id in ids] for ids in (inner.input, inner.output))
+                    inputs, outputs = (
+                        [f"{name}/{id}" if id else "" for id in ids] for ids in (inner.input, inner.output)
+                    )
                     listing.add(type, inputs, outputs, inner, own=own_attributes(inner), context="Subgraph", scope=name)
             graphs[name], listing.ops = listing.ops, ops
             add_bodies(listing, body.node, graphs)

@@ -87,7 +87,19 @@ GRADIENT_READS_NOTHING = {
 }  # fmt: skip
 GRADIENT_READS_RESULT = {"Relu", "Tanh", "Sigmoid", "Exp", "Expm1", "Sqrt", "Softmax", "LogSoftmax", "Reciprocal"}
 # Ops whose result is their operand seen in another way, and ops whose result may overwrite their operand.
-VIEWS = {"Concat", "Detach", "Expand", "Identity", "Reshape", "ReshapeGrad", "Reverse", "Slice", "Split", "Transpose", "TransposeGrad"}
+VIEWS = {
+    "Concat",
+    "Detach",
+    "Expand",
+    "Identity",
+    "Reshape",
+    "ReshapeGrad",
+    "Reverse",
+    "Slice",
+    "Split",
+    "Transpose",
+    "TransposeGrad",
+}
 IN_PLACE = {
     "Abs", "AddBias", "Asin", "Atan", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "GeluErf", "HardSigmoid",
     "HostLoad", "IncrementMod", "LeakyRelu", "Log", "Log1p", "LogSoftmax", "NearbyInt", "Neg", "Relu", "Round", "Scale", "Selu", "Shrink",

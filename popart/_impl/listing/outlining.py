@@ -9,8 +9,37 @@ from collections.abc import Callable
 from popart._impl.listing.records import Listing, Op
 
 _VALUE = 1000.0  # of an op whose code and plan are large; any other counts a ten-thousandth of it
-_LARGE = ("MatMul", "Conv", "LSTM", "GRU", "RNN", "Gather", "Scatter", "Normalization", "Pool", "TopK", "Softmax", "Resize", "Cumsum")
-_STAYS = ("VarUpdate", "Accl", "Accumul", "HostLoad", "HostStore", "Init", "IpuCopy", "Stash", "Restore", "Call", "Loop", "If", "Nll", "L1")
+_LARGE = (
+    "MatMul",
+    "Conv",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "Gather",
+    "Scatter",
+    "Normalization",
+    "Pool",
+    "TopK",
+    "Softmax",
+    "Resize",
+    "Cumsum",
+)
+_STAYS = (
+    "VarUpdate",
+    "Accl",
+    "Accumul",
+    "HostLoad",
+    "HostStore",
+    "Init",
+    "IpuCopy",
+    "Stash",
+    "Restore",
+    "Call",
+    "Loop",
+    "If",
+    "Nll",
+    "L1",
+)
 _Key = tuple[object, ...]
 
 
@@ -49,9 +78,15 @@ def outline(listing: Listing, graphs: dict[str, list[Op]], name: str) -> None:
 
 def _key(listing: Listing, op: Op) -> _Key | None:
     """What equal ops have in common; None for ops that stay where they are."""
-    if any(word in op.type for word in _STAYS) or listing.anchored & set(op.outputs) or listing.session._loss in op.outputs:
+    if (
+        any(word in op.type for word in _STAYS)
+        or listing.anchored & set(op.outputs)
+        or listing.session._loss in op.outputs
+    ):
         return None
-    place = {key: value for key, value in op.common().items() if key not in ("recomputetype", "schedulePriority", "scope")}
+    place = {
+        key: value for key, value in op.common().items() if key not in ("recomputetype", "schedulePriority", "scope")
+    }
     types = tuple(listing.type_of(id) if id else None for id in op.inputs)
     return (op.type, types, tuple(sorted(op.own.items())), tuple(sorted(place.items())))
 
@@ -98,7 +133,9 @@ def _sides(ops: list[Op], stretch: range) -> tuple[list[str], list[str]]:
     return list(inputs), made
 
 
-def _subgraph(listing: Listing, graphs: dict[str, list[Op]], ops: list[Op], stretches: list[range]) -> Callable[[range], Op]:
+def _subgraph(
+    listing: Listing, graphs: dict[str, list[Op]], ops: list[Op], stretches: list[range]
+) -> Callable[[range], Op]:
     """Adds the graph of equal stretches; the result makes the call in place of one of them."""
     name = f"call_subgraph({listing.calls})"
     listing.calls += 1
@@ -115,14 +152,25 @@ def _subgraph(listing: Listing, graphs: dict[str, list[Op]], ops: list[Op], stre
         for id in op.inputs:
             read_at[id].append(i)
     wanted = sorted(
-        {at for each in stretches for at, id in enumerate(_sides(ops, each)[1]) if any(i not in each for i in read_at[id])}
+        {
+            at
+            for each in stretches
+            for at, id in enumerate(_sides(ops, each)[1])
+            if any(i not in each for i in read_at[id])
+        }
     )
 
     def call(stretch: range) -> Op:
         inputs, made = _sides(ops, stretch)
         made_by = ops[stretch[0]]
         return dataclasses.replace(
-            made_by, type="Call", name="", inputs=inputs, outputs=[made[at] for at in wanted], own={"callee": name}, node=None
+            made_by,
+            type="Call",
+            name="",
+            inputs=inputs,
+            outputs=[made[at] for at in wanted],
+            own={"callee": name},
+            node=None,
         )
 
     return call

@@ -10,7 +10,18 @@ from popart._impl.builder.metadata import input_settings
 from popart._impl.enums import RecomputationType, RecomputeType, TileSet
 from popart._impl.listing.records import Listing, Op, attributes_of
 
-_NEVER_AGAIN = {"Init", "HostLoad", "IpuCopy", "RandomNormal", "RandomUniform", "Dropout", "Loop", "If", "Call", "IoTileCopy"}
+_NEVER_AGAIN = {
+    "Init",
+    "HostLoad",
+    "IpuCopy",
+    "RandomNormal",
+    "RandomUniform",
+    "Dropout",
+    "Loop",
+    "If",
+    "Call",
+    "IoTileCopy",
+}
 
 
 def place_backward(listing: Listing) -> None:
@@ -63,7 +74,11 @@ def mark_recomputation(listing: Listing) -> None:
     for op in leads:
         if not given[id(op)]:
             op.recompute = "Checkpoint"
-    free = [op for op in leads if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.session._loss}]
+    free = [
+        op
+        for op in leads
+        if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.session._loss}
+    ]
     if mode is RecomputationType["Standard"]:
         _standard(listing, leads, free)
     elif mode is RecomputationType["NormOnly"]:
@@ -82,7 +97,11 @@ def _given(op: Op) -> int:
 def _leading_to_loss(listing: Listing) -> list[Op]:
     wanted, leads = {listing.session._loss}, []
     for op in reversed(listing.ops):
-        if wanted & set(op.outputs) and listing.is_training and (op.is_forward or op.type == "NlllWithSoftmaxGradDirect"):
+        if (
+            wanted & set(op.outputs)
+            and listing.is_training
+            and (op.is_forward or op.type == "NlllWithSoftmaxGradDirect")
+        ):
             wanted.update(op.inputs)
             if op.is_forward:
                 leads.append(op)
@@ -134,16 +153,26 @@ def clone_recomputed(listing: Listing) -> None:
     ops: list[Op] = []
 
     def again(id: str, reader: Op) -> str:
-        if id not in makers:
-            return id
-        if id not in cloned:
-            op = makers[id]
-            inputs = [again(operand, reader) for operand in op.inputs]
+        """The id of the clone's result; makes the clones that are not there yet, operands first."""
+        waiting = [id] if id in makers and id not in cloned else []
+        while waiting:
+            op = makers[waiting[-1]]
+            missing = [operand for operand in op.inputs if operand in makers and operand not in cloned]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if cloned.issuperset(op.outputs):
+                continue
             cloned.update(op.outputs)
+            inputs = [f"{operand}__re" if operand in makers else operand for operand in op.inputs]
             outputs = [listing.make(f"{result}__re", result) for result in op.outputs]
             place = (op.place[0], reader.place[1], reader.place[2])
-            ops.append(dataclasses.replace(op, inputs=inputs, outputs=outputs, recompute="Recomputed", place=place, is_forward=False))
-        return f"{id}__re"
+            clone = dataclasses.replace(
+                op, inputs=inputs, outputs=outputs, recompute="Recomputed", place=place, is_forward=False
+            )
+            ops.append(clone)
+        return f"{id}__re" if id in makers else id
 
     for op in listing.ops:
         if not op.is_forward:
@@ -157,50 +186,64 @@ def clone_recomputed(listing: Listing) -> None:
 def stash(listing: Listing) -> None:
     """Pipelines: what a later stage of the same virtual graph reads is put aside and read back there."""
     made = {id: op for op in listing.ops if op.place[1] is not None for id in op.outputs}
+    for op in listing.ops:  # an input is there from the stage of its first reader on
+        for read in op.inputs:
+            if listing.kinds.get(read) == "input":
+                made.setdefault(read, op)
     stashed: set[str] = set()
     restored: set[tuple[str, int]] = set()
     ops, behind = [], defaultdict(list)
 
+    def is_kept(id: str) -> bool:
+        return listing.kinds.get(id) == "input" or made[id].recompute != "Recompute"
+
     def sources(id: str) -> list[str]:
-        op = made.get(id)
-        if op is None:
-            return []
-        if op.recompute != "Recompute":
-            return [id]
-        return [source for operand in op.inputs for source in sources(operand)]
+        """What has to be kept so that the tensor can be read or computed again."""
+        found, seen, waiting = [], {id}, [id]
+        while waiting:
+            at = waiting.pop()
+            if is_kept(at):
+                found.append(at)
+                continue
+            operands = [operand for operand in made[at].inputs if operand in made and operand not in seen]
+            seen.update(operands)
+            waiting += operands
+        return found
 
     for op in listing.ops:
         stage = op.place[1]
-        for i, id in enumerate(op.inputs):
-            maker = made.get(id)
-            if maker is None or stage is None or maker.place[1] is None or maker.type == "IpuCopy" and op.type == "IpuCopy":
+        for i, tensor in enumerate(op.inputs):
+            maker = made.get(tensor)
+            if (
+                maker is None
+                or stage is None
+                or maker.place[1] is None
+                or maker.type == "IpuCopy"
+                and op.type == "IpuCopy"
+            ):
                 continue
-            from_stage = _stage_of(maker, id, listing)
+            from_stage = _stage_of(maker)
             if from_stage >= stage:
                 continue
-            for source in sources(id):
+            for source in sources(tensor):
                 if source not in stashed:
                     stashed.add(source)
                     stash_id = listing.make(f"Stashed___{source}", source)
                     place = (op.place[0], from_stage, None)
-                    behind[id_of(made[source])].append(Op("Stash", [source], [stash_id], place=place, is_forward=True))
+                    behind[id(made[source])].append(Op("Stash", [source], [stash_id], place=place, is_forward=True))
                 if (source, stage) not in restored:
                     restored.add((source, stage))
                     again = listing.make(f"Restored___{source}", source)
                     type = "RestoreInplace" if listing.enabled("InPlace") else "Restore"
                     ops.append(Op(type, [source, f"Stashed___{source}"], [again], place=op.place))
-            if maker.recompute != "Recompute":
-                op.inputs[i] = f"Restored___{id}"
+            if is_kept(tensor):
+                op.inputs[i] = f"Restored___{tensor}"
         ops.append(op)
-    listing.ops = [each for op in ops for each in (op, *behind.get(id_of(op), ()))]
+    listing.ops = [each for op in ops for each in (op, *behind.get(id(op), ()))]
 
 
-def id_of(op: Op) -> int:
-    return id(op)
-
-
-def _stage_of(maker: Op, tensor: str, listing: Listing) -> int:
-    """The stage in which a tensor is there: a copied one is there one stage after the copy."""
+def _stage_of(maker: Op) -> int:
+    """The stage in which what an op makes is there: a copied one is there one stage after the copy."""
     stage = maker.place[1] or 0
     return stage + 1 if maker.type == "IpuCopy" else stage
 
@@ -224,7 +267,11 @@ def add_streams(listing: Listing) -> None:
     made = {id: op.place for op in listing.ops for id in op.outputs}
     flow = listing.session.dataFlow
     for id in flow.anchors():
-        place, tiles, source = made.get(id, first.get(id, (None, None, None))), int(flow.art(id).tileSet() is TileSet["IO"]), id
+        place, tiles, source = (
+            made.get(id, first.get(id, (None, None, None))),
+            int(flow.art(id).tileSet() is TileSet["IO"]),
+            id,
+        )
         if tiles:
             source = listing.make(f"{id}__io", id)
             stores.append(Op("IoTileCopy", [id], [source], place=place, tile_set=1))

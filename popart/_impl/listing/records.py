@@ -135,7 +135,9 @@ class Listing:
             return False
         return self.patterns.InPlace if pattern == "InPlace" else self.patterns.isPatternEnabled(pattern)
 
-    def add(self, type: str, inputs: list[str], outputs: list[str], of: Op | onnx.NodeProto | None = None, **fields: Any) -> Op:
+    def add(
+        self, type: str, inputs: list[str], outputs: list[str], of: Op | onnx.NodeProto | None = None, **fields: Any
+    ) -> Op:
         """Adds an op with the place and annotations of a node or of another op."""
         inputs = [self.read(id) if id else "" for id in inputs]
         op = Op(type, inputs, outputs)

@@ -58,7 +58,11 @@ def lower(listing: Listing, node: onnx.NodeProto, tied: Tied) -> None:
         rows = listing.shape(tied.table)[0]
         step, total = rows // tied.pieces, ""
         for i in range(tied.pieces):
-            part = listing.make(f"{tied.table}__s{i * step}_{(i + 1) * step}_{listing.number()}", tied.table, (step, *listing.shape(tied.table)[1:]))
+            part = listing.make(
+                f"{tied.table}__s{i * step}_{(i + 1) * step}_{listing.number()}",
+                tied.table,
+                (step, *listing.shape(tied.table)[1:]),
+            )
             bounds = {"starts": f"[{i * step}]", "ends": f"[{(i + 1) * step}]", "axes": "[0]"}
             listing.add("Slice", [tied.table], [part], node, own=bounds)
             shifted, rows_of = listing.between(indices, indices), listing.between(result, result)
@@ -72,7 +76,9 @@ def lower(listing: Listing, node: onnx.NodeProto, tied: Tied) -> None:
     for op in listing.ops[begin:]:
         op.is_forward = True
         if result in listing.graded:
-            listing.graded.update(id for id in op.outputs if op.type != "Sub" and (op.type != "Slice" or tied.table in listing.graded))
+            listing.graded.update(
+                id for id in op.outputs if op.type != "Sub" and (op.type != "Slice" or tied.table in listing.graded)
+            )
 
 
 def accumulate(listing: Listing) -> None:

@@ -45,7 +45,10 @@ def _clip(listing: Listing, weights: list[str], user: dict[str, Op]) -> dict[str
             total = listing.make(f"{GRADIENT}{name}__norm{group}", name, ())
             listing.add("ReduceSumSquare", [GRADIENT + name], [total], user.get(name), own={"keepdims": "0"})
             sums.append(total)
-        added, norm = listing.make(f"GlobalNorm___{group}__sum", sums[0], ()), listing.make(f"GlobalNorm___{group}", sums[0], ())
+        added, norm = (
+            listing.make(f"GlobalNorm___{group}__sum", sums[0], ()),
+            listing.make(f"GlobalNorm___{group}", sums[0], ()),
+        )
         listing.add("Sum", sums, [added])
         listing.add("Sqrt", [added], [norm])
         factor = listing.make(f"GlobalNorm___{group}__factor", norm)
@@ -76,10 +79,14 @@ def _loss_scale(listing: Listing) -> None:
     counts = []
     for id in tracked:
         listing.types[f"{id}_statistics"] = ("UINT32", (2,))
-        op = listing.add("Histogram", [id], [f"{id}_statistics"], own={"levels": f"[{settings.binEdgeLocation * 65504.0:.6f}]"})
+        op = listing.add(
+            "Histogram", [id], [f"{id}_statistics"], own={"levels": f"[{settings.binEdgeLocation * 65504.0:.6f}]"}
+        )
         op.priority = sys.float_info.max if early else 0.0
         counts.append(f"{id}_statistics")
     if counts:
         listing.types["summedHistograms"] = ("UINT32", (2,))
         listing.add("Sum", counts, ["summedHistograms"])
-        listing.add("LossScaleUpdate", ["lossScaleUpdateFactor", "summedHistograms"], ["UpdatedVar___lossScaleUpdateFactor"])
+        listing.add(
+            "LossScaleUpdate", ["lossScaleUpdateFactor", "summedHistograms"], ["UpdatedVar___lossScaleUpdateFactor"]
+        )

@@ -26,8 +26,8 @@ class Model:
     def loss(self, value):
         return self.graphcore.l1loss([value], 0.1)
 
-    def session(self, anchors, loss=None, options=None, patterns=None, optimizer=None, ipus=1):
-        device = popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus})
+    def session(self, anchors, loss=None, options=None, patterns=None, optimizer=None, ipus=1, device=None):
+        device = device or popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus})
         flow = popart.DataFlow(1, anchors if isinstance(anchors, dict) else list(anchors))
         common = {"deviceInfo": device, "userOptions": options or popart.SessionOptions(), "patterns": patterns}
         if loss is None:

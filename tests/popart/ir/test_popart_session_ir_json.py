@@ -92,7 +92,12 @@ def test_conv_with_bias_and_gemm_are_several_ops():
     y = model.onnx.conv([x, model.weight([2, 2, 1, 1], "k"), model.weight([2], "b")])
     z = model.onnx.gemm([model.onnx.flatten([y]), model.weight([32, 3], "w"), model.weight([3], "c")], alpha=2.0)
     types = types_of(model.session([z]), "maingraph")
-    words = [word for type in types for word in ("Conv", "AddBias", "Reshape", "MatMul", "Scale", "Add") if type.startswith(word)]
+    words = [
+        word
+        for type in types
+        for word in ("Conv", "AddBias", "Reshape", "MatMul", "Scale", "Add")
+        if type.startswith(word)
+    ]
     assert [word for word in words if word != "Reshape"] == ["Conv", "AddBias", "Add", "MatMul", "Scale", "Add"]
     assert "Gemm" not in types and "Flatten" not in types
 

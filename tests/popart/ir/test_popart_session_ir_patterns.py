@@ -132,7 +132,9 @@ def test_variables_are_never_overwritten():
 def test_views_that_follow_each_other_are_one():
     model = Model()
     x = model.onnx.exp([model.input([2, 6])])
-    y = model.onnx.unsqueeze([model.onnx.flatten([model.onnx.reshape([x, model.onnx.constant(np.int64([3, 4]))])])], axes=[0])
+    y = model.onnx.unsqueeze(
+        [model.onnx.flatten([model.onnx.reshape([x, model.onnx.constant(np.int64([3, 4]))])])], axes=[0]
+    )
     assert types_of(model.session([y])) == ["ExpInplace", "ReshapeInplace"]
     turned = model.onnx.transpose([model.onnx.transpose([x], [1, 0])], [1, 0])
     assert types_of(model.session([model.onnx.sin([turned])])) == ["ExpInplace", "SinInplace"]
@@ -153,7 +155,9 @@ def test_a_loss_on_a_softmax_has_one_gradient_op():
     assert {"Nll", "NllGrad", "SoftmaxGrad"} <= set(none)
 
 
-@pytest.mark.parametrize("mode, shapes", [("output_channels", ["[1 4 6]", "[1 6 4]"]), ("reducing_dim", ["[1 4 3]", "[1 3 8]"])])
+@pytest.mark.parametrize(
+    "mode, shapes", [("output_channels", ["[1 4 6]", "[1 6 4]"]), ("reducing_dim", ["[1 4 3]", "[1 3 8]"])]
+)
 @pytest.mark.shows("popart.Builder.setSerializeMatMul")
 def test_parts_of_a_product(mode, shapes):
     model = Model()
