@@ -143,9 +143,10 @@ def popart_rows(is_there, names, notes, marks):
 def popart_table(tests):
     sys.path.insert(0, str(ROOT))
     names, notes = public_names.read_popxl_names(public_names.POPART)
+    notes |= public_names.read_popart_options()
     marks = public_names.read_marks(tests, names, source=public_names.POPART)
     found = list(popart_rows(exists_in_popxl, names, notes, marks))
-    states = (WORKS, "differs", "absent", NOT_SHOWN, NOT_YET)
+    states = (WORKS, "differs", NO_EFFECT, "absent", NOT_SHOWN, NOT_YET)
     counts = ", ".join(f"{sum(s == state for _, s, _ in found)} {state}" for state in states)
     lines = [f"{len(found)} names: {counts}.", "", "| name | state | a test that shows it, or what is different |", "|---|---|---|"]
     return "\n".join(lines + [f"| `{name}` | {state} | {third} |" for name, state, third in found])

@@ -16,6 +16,7 @@ EDGES = ROOT / "scripts" / "sharp_edges.txt"
 POPXL = ROOT / "scripts" / "popxl_names.txt"
 POPXL_EDGES = ROOT / "scripts" / "popxl_sharp_edges.txt"
 POPART = ROOT / "scripts" / "popart_names.txt"
+POPART_OPTIONS = ROOT / "scripts" / "popart_options.txt"
 EDGE_STATES = ("kept", "fixed", "not yet", "not shown")
 
 
@@ -48,6 +49,17 @@ def read_popxl_names(path=POPXL):
         if name not in names:
             sys.exit(f"{path.name}: '{name}' is said to differ, but it is no published name")
     return list(names), notes
+
+
+def read_popart_options(path=POPART_OPTIONS):
+    """What is said of fields of popart.SessionOptions that do not do all that is published: name → (state, text)."""
+    notes = {}
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            state, rest = line.split(": ", 1)
+            field, text = rest.split(" | ")
+            notes[f"popart.SessionOptions.{field}"] = (state, text)
+    return notes
 
 
 def is_mine(name, names, source):

@@ -51,6 +51,17 @@ frontends::TensorLocation location_of(const py::dict& data) {
   return location;
 }
 
+frontends::LossScaling loss_scaling_of(const py::dict& data) {
+  const Fields fields(data);
+  frontends::LossScaling scaling;
+  scaling.is_automatic = true;
+  scaling.tracking = static_cast<frontends::LossScaling::Tracking>(fields.get("tracking", 0));
+  scaling.bin_edge = fields.get("bin_edge", scaling.bin_edge);
+  scaling.upper_proportion = fields.get("upper_proportion", scaling.upper_proportion);
+  scaling.period = fields.get("period", scaling.period);
+  return scaling;
+}
+
 StepOptions step_of(const py::dict& data) {
   const Fields fields(data);
   StepOptions step;
@@ -80,6 +91,8 @@ StepOptions step_of(const py::dict& data) {
   step.phases.is_parallel = fields.get("phase_groups", 1) == 2;
   for (const auto& [name, location] : fields.get<std::map<std::string, py::dict>>("location_overrides", {}))
     step.locations[name] = location_of(location);
+  if (data.contains("loss_scaling"))
+    step.loss_scaling = loss_scaling_of(data["loss_scaling"].cast<py::dict>());
   if (data.contains("optimizer")) step.optimizer = optimizer_spec_of(data["optimizer"].cast<py::dict>());
   return step;
 }
@@ -89,6 +102,8 @@ SessionSettings settings_of(const py::dict& data) {
   SessionSettings settings;
   settings.loss = fields.get<std::string>("loss", "");
   settings.step = step_of(data);
+  settings.tracked = fields.get<std::vector<std::string>>("tracked", {});
+  settings.keeps_loss_scaling_f32 = fields.get("keeps_loss_scaling_f32", false);
   settings.uses_virtual_graphs = fields.get("virtual_graphs", false);
   settings.uses_stages = fields.get("stages", false);
   settings.uses_phases = fields.get("execution_phases", false);

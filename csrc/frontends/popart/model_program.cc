@@ -75,6 +75,8 @@ class Anchors {
     }
     for (const auto& [anchor, parameter] : updates_)
       step.update_anchors.push_back({parameter, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+    for (const Anchor& anchor : scalings_)
+      step.scaling_anchors.push_back({"", kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
     for (const Anchor& anchor : states_)
       step.state_anchors.push_back(
           {anchor.tensor, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
@@ -105,6 +107,8 @@ class Anchors {
       gradients_.push_back(anchor);
     } else if (is_training && name.starts_with(kUpdated)) {
       updates_.emplace_back(anchor, name.substr(kUpdated.size()));
+    } else if (is_training && settings_.step.loss_scaling.is_automatic && name == kFinalLossScale) {
+      scalings_.push_back(anchor);
     } else if (is_training && is_state(name)) {
       states_.push_back(anchor);
     } else if (is_training && settings_.uses_stages && name.starts_with(kRestored)) {
@@ -130,9 +134,30 @@ class Anchors {
 
   const SessionSettings& settings_;
   std::set<std::string> known_;
-  std::vector<Anchor> forward_, gradients_, states_, restored_;
+  std::vector<Anchor> forward_, gradients_, states_, restored_, scalings_;
   std::vector<std::pair<Anchor, std::string>> updates_;
 };
+
+}  // namespace
+
+namespace {
+
+// What automatic loss scaling counts, and in which type its factor is.
+void complete(LossScaling& scaling, const SessionSettings& settings, const records::Imported& imported) {
+  scaling.decides_first = true;
+  scaling.factor_dtype = settings.keeps_loss_scaling_f32 ? DType::kF32 : imported.loss->type().dtype;
+  for (const std::string& name : settings.tracked) {
+    const auto found = imported.values.find(name);
+    if (found == imported.values.end())
+      throw Error(
+          ErrorCode::kOption,
+          fmt::format(
+              "unknown tensor: automaticLossScalingSettings.toTrackTensors names '{}', and no tensor of "
+              "the program has that name.",
+              quotation(name)));
+    scaling.tracked.push_back(found->second);
+  }
+}
 
 }  // namespace
 
@@ -161,6 +186,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     records::check_loss(imported.loss, settings_.loss);
     step.training = true;
     step.loss = imported.loss;
+    if (step.loss_scaling.is_automatic) complete(step.loss_scaling, settings_, imported);
     anchors.add_to(step, imported, settings_.loss);
     anchors.add_restored(imported);
   }

@@ -27,6 +27,9 @@ struct SessionSettings {
   // Without loss, places, anchors. `optimizer.group_of` says which initialisers are trained.
   StepOptions step;
   std::vector<Anchor> anchors;
+  std::vector<std::string>
+      tracked;  // tensors whose gradients automatic loss scaling counts; of LossScaling::kNamed
+  bool keeps_loss_scaling_f32 = false;  // of a loss in f16, too
   // Which annotations of nodes count (spec 4.7).
   bool uses_virtual_graphs = false, uses_stages = false, uses_phases = false;
   bool finds_virtual_graphs = false;  // VirtualGraphMode.Auto

@@ -12,6 +12,7 @@ from popart._impl.enums import DeviceConnectionType, DeviceType, Instrumentation
 from popart._impl.exceptions import OutOfMemoryException, popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.operators.queries import check_model
+from popart._impl.optimizers.scalars import runtime_scalars
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions import engine_options
@@ -26,6 +27,7 @@ from popart._impl.sessions.option_checks import (
     check_buffering,
     check_device,
     check_inputs,
+    check_loss_scaling,
     check_options,
     check_pipeline_device,
 )
@@ -47,6 +49,8 @@ _BYTES_PER_TILE_IPU2 = 624 * 1024
 
 class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
     """What InferenceSession and TrainingSession share."""
+
+    dataFlow: DataFlow
 
     def _build(
         self,
@@ -70,6 +74,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._has_run = self._weights_sent = False
         self._setup_random()
         check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
+        check_loss_scaling(self._options, optimizer)
         self._model, self._model_bytes = read_model(fnModel)
         check_model(self._model, self._options.strictOpVersions)
         check_names(self._model.graph)
@@ -87,6 +92,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         except ipu_core.Error as error:
             raise as_popart(error) from error
         self._tensors: dict[str, Any] = self._program.tensors()
+        scalars = self._host_scalars()
+        self._tensors |= {id: (numpy.dtype(numpy.float32), (), "scalar") for id in scalars}
         self._check_anchors()
         self._weights = HostWeights(self._initialisers, self._tensors, self._options.getGlobalReplicationFactor())
         self._read_ir()
@@ -102,12 +109,31 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         check_inputs(self._options, exchange)
         check_buffering(self._options, inputs, list(self.dataFlow.anchors()))
         check_pipeline_device(self._options, self._device)
-        settings = native_settings(
-            self._options, self.dataFlow, list(self.dataFlow.anchors()), self._device, exchange, bool(self._loss)
-        )
+        anchors = [id for id in self.dataFlow.anchors() if id not in self._possible_scalars()]
+        settings = native_settings(self._options, self.dataFlow, anchors, self._device, exchange, bool(self._loss))
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
+
+    def _possible_scalars(self) -> dict[str, numpy.float32]:
+        """The optimizer's runtime scalars by id, whatever the type of the loss is."""
+        return {**self._runtime_scalars("FLOAT"), **self._runtime_scalars("FLOAT16")} if self._loss else {}
+
+    def _runtime_scalars(self, loss_type: str) -> dict[str, numpy.float32]:
+        options, made = self._options, self._initialisers
+        reduction = options.accumulationAndReplicationReductionType.name
+        if reduction == "Mean":
+            reduction = options.meanAccumulationAndReplicationReductionStrategy.name
+        weights = {name: made.dtypes[name] for name in made.dtypes if name in made.trained}
+        replicas = options.getGlobalReplicationFactor()
+        return runtime_scalars(self._optimizer, weights, loss_type, accumulation_of(options), replicas, reduction)
+
+    def _host_scalars(self) -> dict[str, numpy.float32]:
+        """The runtime scalars that the program has, with their values of now."""
+        if not self._loss:
+            return {}
+        is_half = self._tensors[self._loss][0] == numpy.float16 and not self._options.ensureFp32LossScaleTensor
+        return self._runtime_scalars("FLOAT16" if is_half else "FLOAT")
 
     def _optimizer_values(self) -> dict[str, Any]:
         made = self._initialisers

@@ -12,6 +12,7 @@ from popart._impl.enums import (
     BatchSerializationMethod,
     BatchSerializationTransformContext,
     ExchangeStrategy,
+    GradientTensorTrackingMethod,
     RecomputationType,
     TensorStorage,
     TileSet,
@@ -315,3 +316,26 @@ def _check_serialisation(options: SessionOptions, is_training: bool) -> None:
             "batchSerializationSettings has transformContext Fwd and method Loop in a TrainingSession: loops are not "
             "differentiated; use the context Bwd, or UnrollDynamic"
         )
+
+
+def check_loss_scaling(options: SessionOptions, optimizer: Any) -> None:
+    """Raises popart_exception where automatic loss scaling is asked for and cannot be. `optimizer`: None in inference."""
+    settings = options.automaticLossScalingSettings
+    if not settings.enabled:
+        return
+    if optimizer is None:
+        raise popart_exception("automaticLossScalingSettings.enabled is True in an inference session; there is no loss to scale")
+    if optimizer._loss_scaling.isConst():
+        raise popart_exception(
+            "automaticLossScalingSettings.enabled is True and the optimizer's lossScaling is constant; make it variable: "
+            "(value, False)"
+        )
+    by_name = settings.gradientTensorTrackingMethod is GradientTensorTrackingMethod["GradientsOfUserSpecifiedTensors"]
+    if by_name != bool(settings.toTrackTensors):
+        raise popart_exception(
+            f"automaticLossScalingSettings.toTrackTensors is {settings.toTrackTensors} and gradientTensorTrackingMethod is "
+            f"{settings.gradientTensorTrackingMethod.name}; tensors are named with GradientsOfUserSpecifiedTensors, and only "
+            "then"
+        )
+    if getattr(optimizer, "scaled_optimizer_state", False):
+        raise popart_exception("scaled_optimizer_state and automatic loss scaling exclude each other; turn one of them off")

@@ -86,7 +86,25 @@ def native_settings(
         "ipus_of_replica": ipus_of_replica(options, device),
         "accumulates": options.enableGradientAccumulation,
         "explicit": is_explicit(options),
+        **(_loss_scaling(options) if is_training else {}),
         **_schedule(options, is_training),
+    }
+
+
+def _loss_scaling(options: SessionOptions) -> dict[str, Any]:
+    """What automatic loss scaling counts and when it decides."""
+    settings = options.automaticLossScalingSettings
+    if not settings.enabled:
+        return {}
+    return {
+        "loss_scaling": {
+            "tracking": settings.gradientTensorTrackingMethod.value,
+            "bin_edge": float(settings.binEdgeLocation),
+            "upper_proportion": float(settings.thresholdUpperCountProportion),
+            "period": int(settings.updatePeriod),
+        },
+        "tracked": list(settings.toTrackTensors or ()),
+        "keeps_loss_scaling_f32": options.ensureFp32LossScaleTensor,
     }
 
 

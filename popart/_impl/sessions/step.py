@@ -28,7 +28,7 @@ class Transfers:
     types that users see; shapes: of one element; all_outputs: anchors of which every element is returned; broadcast: inputs
     of which all replicas get the same elements; unused: what the
     device reads of inputs that nothing depends on; model_inputs: inputs and initialisers of the model; micro_batches: of each
-    replica in a run.
+    replica in a run; scalars: anchors whose numbers are the host's.
     """
 
     inputs: Mapping[str, tuple[numpy.dtype, tuple[int, ...]]]
@@ -42,6 +42,7 @@ class Transfers:
     initialisers: Mapping[str, int]
     micro_batches: int
     replicas: int
+    scalars: frozenset[str]
 
 
 def transfers_of(session: Any, native: Any) -> Transfers:
@@ -68,6 +69,7 @@ def transfers_of(session: Any, native: Any) -> Transfers:
         {name: value.size for name, value in session._initialisers.values.items()},
         flow.batchesPerStep() * session.accumulationFactor,
         session.replicationFactor,
+        frozenset(session._host_scalars()),
     )
 
 
@@ -77,9 +79,11 @@ def run_step(session: Any, native: Any, stepio: Any) -> None:
         if session._options.syntheticDataMode is not SyntheticDataMode["Off"]:
             native.run({}, "main")  # inputs are bound for good, and nobody sees the outputs
         elif isinstance(stepio, PyStepIOCallback):
+            _refuse_scalars(session)
             run_callbacks(transfers_of(session, native), native, stepio)
         elif isinstance(stepio, PyStepIO):
             _run_arrays(transfers_of(session, native), native, stepio)
+            _fill_scalars(session, stepio)
         else:
             raise TypeError(
                 f"incompatible arguments: run takes a PyStepIO or a PyStepIOCallback, not {type(stepio).__name__}"
@@ -91,6 +95,26 @@ def run_step(session: Any, native: Any, stepio: Any) -> None:
             cause = error.__cause__
             raise popart_runtime_error(f"a callback of the run raised {type(cause).__name__}: {cause}") from cause
         raise as_popart(error, of_run=True) from error
+
+
+def _refuse_scalars(session: Any) -> None:
+    found = [id for id in session.dataFlow.anchors() if id in session._host_scalars()]
+    if found:
+        raise popart_exception(f"the anchor '{found[0]}' is a number of the host; give the run a PyStepIO with an array for it")
+
+
+def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
+    """Runtime scalars of the optimizer are the host's; each element of a run is the value of now, over micro-batches their sum
+    where a sum is asked for."""
+    values = session._host_scalars()
+    for id in session.dataFlow.anchors():
+        if id not in values:
+            continue
+        if id not in stepio.outputs:
+            raise popart_runtime_error(f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}")
+        is_sum = session.dataFlow.art(id).id() is AnchorReturnTypeId["Sum"]
+        many = session.dataFlow.batchesPerStep() * session.accumulationFactor if is_sum else 1
+        stepio.outputs[id][...] = values[id] * many
 
 
 def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:
@@ -151,6 +175,8 @@ def _check_inputs(transfers: Transfers, stepio: PyStepIO) -> None:
 
 def _check_outputs(transfers: Transfers, stepio: PyStepIO) -> None:
     for id, array in stepio.outputs.items():
+        if id in transfers.scalars:
+            continue
         if id not in transfers.outputs:
             raise popart_runtime_error(
                 f"'{id}' in PyStepIO's outputs is no anchor; there are {sorted(transfers.outputs)}"
