@@ -116,8 +116,8 @@ class Session:
             self._set_device(acquire(self._device, self._use_popdist))
         else:
             self._pb_session.setDevice(self._device)
-        if not self._device.tryAttachUntilTimeout():
-            raise RuntimeError(f"{self._device!r} cannot be attached.")
+        if not self._device.attach():  # whoever holds it is in this process: waiting could be for ever
+            raise RuntimeError(f"{self._device!r} cannot be attached: another session holds its IPUs. Leave that one first.")
         try:
             self._pb_session.attach()
         except popart.popart_exception as error:

@@ -86,7 +86,9 @@ def assert_all_end(program, before, seconds=8):
         os.kill(number, signal.SIGKILL)
     assert left == []
     mine = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith(("torch_", "sem.mp-"))}
-    assert mine == set()
+    # Memory of torch has the number of its process in its name: one that runs is of another test.
+    others = {name for name in mine if name.startswith("torch_") and os.path.exists(f"/proc/{name.split('_')[1]}")}
+    assert mine - others == set()
 
 
 NEVER_COMES = "open(BUSY, 'w').close(); [next(rows) for _ in range(99)]"
