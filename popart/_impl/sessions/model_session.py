@@ -92,8 +92,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         except ipu_core.Error as error:
             raise as_popart(error) from error
         self._tensors: dict[str, Any] = self._program.tensors()
-        scalars = self._host_scalars()
-        self._tensors |= {id: (numpy.dtype(numpy.float32), (), "scalar") for id in scalars}
+        self._set_scalars()
+        self._tensors |= {id: (numpy.dtype(numpy.float32), (), "scalar") for id in self._scalars}
         self._check_anchors()
         self._weights = HostWeights(self._initialisers, self._tensors, self._options.getGlobalReplicationFactor())
         self._read_ir()
@@ -109,7 +109,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         check_inputs(self._options, exchange)
         check_buffering(self._options, inputs, list(self.dataFlow.anchors()))
         check_pipeline_device(self._options, self._device)
-        anchors = [id for id in self.dataFlow.anchors() if id not in self._possible_scalars()]
+        scalars = self._possible_scalars()
+        anchors = [id for id in self.dataFlow.anchors() if id not in scalars]
         settings = native_settings(self._options, self.dataFlow, anchors, self._device, exchange, bool(self._loss))
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
@@ -128,12 +129,12 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         replicas = options.getGlobalReplicationFactor()
         return runtime_scalars(self._optimizer, weights, loss_type, accumulation_of(options), replicas, reduction)
 
-    def _host_scalars(self) -> dict[str, numpy.float32]:
-        """The runtime scalars that the program has, with their values of now."""
-        if not self._loss:
-            return {}
-        is_half = self._tensors[self._loss][0] == numpy.float16 and not self._options.ensureFp32LossScaleTensor
-        return self._runtime_scalars("FLOAT16" if is_half else "FLOAT")
+    def _set_scalars(self) -> None:
+        """The runtime scalars that the program has, with the values of the optimizer of now: once for all runs until it changes."""
+        self._scalars: dict[str, numpy.float32] = {}
+        if self._loss:
+            is_half = self._tensors[self._loss][0] == numpy.float16 and not self._options.ensureFp32LossScaleTensor
+            self._scalars = self._runtime_scalars("FLOAT16" if is_half else "FLOAT")
 
     def _optimizer_values(self) -> dict[str, Any]:
         made = self._initialisers

@@ -69,7 +69,7 @@ def transfers_of(session: Any, native: Any) -> Transfers:
         {name: value.size for name, value in session._initialisers.values.items()},
         flow.batchesPerStep() * session.accumulationFactor,
         session.replicationFactor,
-        frozenset(session._host_scalars()),
+        frozenset(session._scalars),
     )
 
 
@@ -98,7 +98,7 @@ def run_step(session: Any, native: Any, stepio: Any) -> None:
 
 
 def _refuse_scalars(session: Any) -> None:
-    found = [id for id in session.dataFlow.anchors() if id in session._host_scalars()]
+    found = [id for id in session.dataFlow.anchors() if id in session._scalars]
     if found:
         raise popart_exception(f"the anchor '{found[0]}' is a number of the host; give the run a PyStepIO with an array for it")
 
@@ -106,7 +106,7 @@ def _refuse_scalars(session: Any) -> None:
 def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
     """Runtime scalars of the optimizer are the host's; each element of a run is the value of now, over micro-batches their sum
     where a sum is asked for."""
-    values = session._host_scalars()
+    values = session._scalars
     for id in session.dataFlow.anchors():
         if id not in values:
             continue

@@ -63,6 +63,7 @@ class TrainingSession(ModelSession):
         """
         check_replacement(self._optimizer, optimizer)
         self._optimizer = optimizer
+        self._set_scalars()
         if self._native is not None:
             self._native.set_optimizer(self._optimizer_values())
 
