@@ -43,10 +43,11 @@ def put_variable_settings(model: Model, id: str, settings: VariableSettings) -> 
 
 
 def variable_settings(metadata: Mapping[str, str], id: str) -> VariableSettings | None:
-    """The settings of a variable; None when it has none."""
-    if f"__variable_settings/{id}" not in metadata:
+    """The settings of a variable; None where it is the same on all replicas and read once. A model may name the kind of group
+    alone."""
+    if f"__variable_settings/{id}" not in metadata and f"__comm_group_type/{id}" not in metadata:
         return None
-    mode = VariableRetrievalMode(int(metadata[f"__variable_settings/{id}"]))
+    mode = VariableRetrievalMode(int(metadata.get(f"__variable_settings/{id}", 0)))
     size = int(metadata.get(f"__comm_group_size/{id}", 0))
     if f"__comm_group_stride/{id}" in metadata:
         return VariableSettings(int(metadata[f"__comm_group_stride/{id}"]), size, mode)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from popart._impl.enums import CommGroupType, ReplicatedStreamMode, VariableRetrievalMode
+from popart._impl.builder.metadata import variable_settings
+from popart._impl.enums import ReplicatedStreamMode, VariableRetrievalMode
 from popart._impl.exceptions import popart_internal_exception
-from popart._impl.groups import CommGroup, VariableSettings
+from popart._impl.groups import VariableSettings
 from popart._impl.session_options import SessionOptions
 
 if TYPE_CHECKING:
     import onnx
 
-_SETTINGS, _TYPE, _SIZE, _STRIDE = (
-    "__variable_settings/",
-    "__comm_group_type/",
-    "__comm_group_size/",
-    "__comm_group_stride/",
-)
 _STREAM_MODE = "__replicated_stream_mode/"
 # What sessions add to a saved model besides the variables.
 STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", "PreviousLossScaling_", "lossScaleUpdateFactor")
@@ -102,17 +97,6 @@ def broadcast_inputs(model: onnx.ModelProto) -> frozenset[str]:
         for entry in model.metadata_props
         if entry.key.startswith(_STREAM_MODE) and entry.value == broadcast
     )
-
-
-def variable_settings(metadata: Mapping[str, str], name: str) -> VariableSettings | None:
-    """What the model says of a variable; None where it is the same on all replicas and read once."""
-    if _SETTINGS + name not in metadata and _TYPE + name not in metadata:
-        return None
-    mode = VariableRetrievalMode(int(metadata.get(_SETTINGS + name, "0")))
-    size = int(metadata.get(_SIZE + name, "0"))
-    if _STRIDE + name in metadata:
-        return VariableSettings(int(metadata[_STRIDE + name]), size, mode)
-    return VariableSettings(CommGroup(CommGroupType(int(metadata.get(_TYPE + name, "0"))), size), mode)
 
 
 def _native(settings: VariableSettings, replicas: int) -> tuple[int, int, bool, bool]:
