@@ -66,7 +66,7 @@ class DeviceInfo:
         self._ipus, self._tiles = ipus, tiles
         self._version, self._ipu_version = version, ipu_version
         self._id = next(_ids) if id is None else id
-        self._first_ipu, self._timeout = first_ipu, attach_timeout
+        self._first_ipu, self.attach_seconds = first_ipu, attach_timeout
         self._attached = False
         self._loaded: weakref.ref[Any] | None = None
         self.rng_state: list[int] | None = None  # of the random number generators of all IPUs; None: never set
@@ -111,7 +111,7 @@ class DeviceInfo:
 
     def tryAttachUntilTimeout(self) -> bool:
         """attach(), again each second until the timeout that was set when the device was acquired."""
-        end = time.monotonic() + self._timeout
+        end = time.monotonic() + self.attach_seconds
         while not self.attach():
             rest = end - time.monotonic()
             if rest <= 0:
@@ -146,7 +146,7 @@ class DeviceInfo:
             raise popart_runtime_error(f"{self!r} is detached; attach() takes it again")
         if not self.tryAttachUntilTimeout():
             raise popart_runtime_error(
-                f"failed to attach to {self!r} within {self._timeout} s: another device holds its IPUs"
+                f"failed to attach to {self!r} within {self.attach_seconds} s: another device holds its IPUs"
             )
         self.unload()
         self._loaded = weakref.ref(session)

@@ -51,13 +51,12 @@ def acquire(compiled_for: Any, use_popdist: bool) -> Any:
         return popdist.popart.getDevice(connectionType=popart.DeviceConnectionType.OnDemand)
     from popxl.utils import HW_DEVICE_CONNECTION_TIMEOUT
 
-    manager = popart.DeviceManager()
-    manager.setOnDemandAttachTimeout(HW_DEVICE_CONNECTION_TIMEOUT)
-    device = manager.tryAcquireAvailableDevice(
+    device = popart.DeviceManager().tryAcquireAvailableDevice(
         compiled_for.numIpus, connectionType=popart.DeviceConnectionType.OnDemand
     )
     if device is None:
         raise RuntimeError(f"No device with {compiled_for.numIpus} IPUs is there.")
+    device.attach_seconds = HW_DEVICE_CONNECTION_TIMEOUT  # of this device alone: the manager's belongs to the program
     return device
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -307,12 +308,18 @@ def test_weights_move_when_they_are_told_to():
 
 
 @pytest.mark.shows("popxl.utils.HW_DEVICE_CONNECTION_TIMEOUT")
-def test_attaching_waits_for_the_published_time(monkeypatch):
-    waited = []
-    monkeypatch.setattr(popart.DeviceManager, "setOnDemandAttachTimeout", lambda self, seconds: waited.append(seconds))
+def test_the_device_of_a_session_waits_for_the_published_time_and_that_of_the_program_for_its_own(monkeypatch):
     ir = build(lambda ir, a, b: a + b)
-    with popxl.Session(ir, "ipu_hw"):
-        assert waited == [popxl.utils.HW_DEVICE_CONNECTION_TIMEOUT] == [10000]
-    monkeypatch.setattr(popxl.utils, "HW_DEVICE_CONNECTION_TIMEOUT", 7)
-    with popxl.Session(ir, "ipu_hw"):
-        assert waited == [10000, 7]
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        assert session._device.attach_seconds == popxl.utils.HW_DEVICE_CONNECTION_TIMEOUT == 10000
+    monkeypatch.setattr(popxl.utils, "HW_DEVICE_CONNECTION_TIMEOUT", 1)
+    monkeypatch.setattr(popart._impl.devices, "_RETRY_SECONDS", 0.01)
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        pass
+    with popart.DeviceManager().acquireAvailableDevice(16) as every:
+        assert every.attach_seconds == 0
+        began = time.monotonic()
+        assert not session._device.tryAttachUntilTimeout()
+        assert time.monotonic() - began >= 1

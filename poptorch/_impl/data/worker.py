@@ -263,6 +263,7 @@ class _Interrupted:
         if os.getpid() != self._process:  # a worker that has just begun: it ends with this process
             return
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler raises, wherever it is, when a worker is killed
         signal.setitimer(signal.ITIMER_REAL, _GRACE)  # should the orderly end meet a lock that the data set holds
         _end()
 
