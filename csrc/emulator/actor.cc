@@ -7,6 +7,7 @@
 #include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
 #include "emulator/float_check.h"
+#include "emulator/float_mode.h"
 #include "emulator/spin.h"
 #include "support/error.h"
 #include "support/half.h"
@@ -158,6 +159,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
               hand_to_caller(actor, at);
               return Outcome::kParked;
             }
+            const KeepsSubnormals users;
             step.host_call->call(*step.host_function, actor.replica,
                                  kernel_call(actor, pointers, pointers + step.operands, worker));
           } else if (step.lanes == 1) {

@@ -79,7 +79,7 @@ enum class Outcome : int { kDone, kParked, kStopped };
 
 struct Ring;
 
-// Lanes of the kernel an actor is at. `ticket` = generation << 32 | lanes << 16 | next lane: taking a lane is
+// Lanes of the kernel an actor is at. `ticket` = generation << 32 | end of the lanes left << 16 | the first of them: taking a lane is
 // one compare-exchange, and the fields below are stable while any lane of the generation is running.
 struct LaneJob {
   std::atomic<uint64_t> ticket{0};

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <thread>
 
+#include "emulator/float_mode.h"
+#include "emulator/spin.h"
 #include "support/fork.h"
 
 namespace ipu::emulator {
@@ -68,18 +70,25 @@ HelpedRun* HelperPool::next_run(int* worker) {
   return nullptr;
 }
 
+// A helper without work watches for a while from outside of the runs, so that none has to wait for it to leave.
 void HelperPool::serve() {
+  const FlushesSubnormals flushes;
   std::unique_lock lock(mutex_);
   for (;;) {
     int worker = 0;
-    asleep_.fetch_add(1, std::memory_order_seq_cst);
+    uint32_t seen = announced_.load(std::memory_order_seq_cst);
     HelpedRun* run = next_run(&worker);
     if (run == nullptr) {
-      wake_.wait(lock);
+      lock.unlock();
+      const bool called = spin_long_until([&] { return announced_.load(std::memory_order_relaxed) != seen; });
+      lock.lock();
+      if (called) continue;
+      asleep_.fetch_add(1, std::memory_order_seq_cst);
+      run = next_run(&worker);
+      if (run == nullptr) wake_.wait(lock);
       asleep_.fetch_sub(1, std::memory_order_seq_cst);
-      continue;
+      if (run == nullptr) continue;
     }
-    asleep_.fetch_sub(1, std::memory_order_seq_cst);
     run->inside_.fetch_add(1, std::memory_order_relaxed);
     lock.unlock();
     run->help(worker);

@@ -32,6 +32,8 @@ class HelperPool {
   static HelperPool& instance();
   static constexpr int kMaxHelpers = 64;
 
+  // Tells helpers that spin that there is work; before anyone_asleep() is asked. Any thread.
+  void announce() { announced_.fetch_add(1, std::memory_order_seq_cst); }
   // Registers `run` and wakes a sleeping helper, if any sleeps; starts threads the first time. Any thread.
   void call(HelpedRun& run);
   // Cheap: should call() be made at all?
@@ -49,6 +51,7 @@ class HelperPool {
   std::vector<HelpedRun*> runs_;
   int threads_ = 0;
   std::atomic<int> asleep_{0};
+  std::atomic<uint32_t> announced_{0};
 };
 
 }  // namespace ipu::emulator

@@ -7,6 +7,7 @@
 
 #include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
+#include "emulator/float_mode.h"
 #include "emulator/spin.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -83,6 +84,7 @@ void Engine::Impl::run(std::span<StreamPort* const> ports_in, int entry_in) {
 }
 
 void Engine::Impl::execute() {
+  const FlushesSubnormals flushes;
   faulty_run = faults_are_set() ? begin_faulty_run() : 0;
   reset();
   const int64_t began = now_ns();
@@ -166,7 +168,7 @@ void Engine::Impl::work(int worker) {
       settle(*actor, run_actor(*actor, worker));
     } else if (help_lanes(worker)) {
       continue;
-    } else if (!spin_until(is_wanted)) {
+    } else if (worker == 0 ? !spin_long_until(is_wanted) : !spin_until(is_wanted)) {
       if (worker != 0) return;  // to sleep in the pool
       std::unique_lock lock(sleep_mutex);
       caller_asleep.store(true, std::memory_order_seq_cst);
@@ -218,6 +220,7 @@ void Engine::Impl::signal_workers() {
   }
   if (max_helpers == 0) return;
   HelperPool& pool = HelperPool::instance();
+  pool.announce();
   if (called_helpers.load(std::memory_order_relaxed) && !pool.anyone_asleep()) return;
   called_helpers.store(true, std::memory_order_release);
   pool.call(*this);
@@ -277,18 +280,23 @@ bool Engine::Impl::help_lanes(int worker) {
   return false;
 }
 
+// The caller takes lanes from the front and helpers from the back: from kernel to kernel each processor keeps
+// about the same part of the values in its cache.
 bool Engine::Impl::run_one_lane(Actor& actor, int worker) {
   LaneJob& job = actor.lanes;
   uint64_t ticket = job.ticket.load(std::memory_order_acquire);
-  int lane = 0, lanes = 0;
+  uint64_t taken = 0;
+  int lane = 0, first = 0, end = 0;
   do {
-    lane = static_cast<int>(ticket & 0xffff);
-    lanes = static_cast<int>(ticket >> 16 & 0xffff);
-    if (lane >= lanes) return false;
-  } while (!job.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
-                                             std::memory_order_acquire));
+    first = static_cast<int>(ticket & 0xffff);
+    end = static_cast<int>(ticket >> 16 & 0xffff);
+    if (first >= end) return false;
+    lane = worker == 0 ? first : end - 1;
+    taken = worker == 0 ? ticket + 1 : ticket - (uint64_t{1} << 16);
+  } while (
+      !job.ticket.compare_exchange_weak(ticket, taken, std::memory_order_acq_rel, std::memory_order_acquire));
   // Closed before this last lane runs, hence before the next generation can open.
-  if (lane + 1 == lanes && threads > 1)
+  if (first + 1 == end && threads > 1)
     open_lanes[actor.index / 64].fetch_and(~(uint64_t{1} << (actor.index % 64)), std::memory_order_seq_cst);
   try {
     if (!stop.load(std::memory_order_relaxed)) {
@@ -310,6 +318,7 @@ bool Engine::Impl::poll_interrupt() {
   bool interrupted = false;
   std::exception_ptr thrown;
   try {
+    const KeepsSubnormals users;
     interrupted = options.interrupted();
   } catch (...) {
     thrown = std::current_exception();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "emulator/engine.h"
@@ -79,6 +80,19 @@ TEST(HostCalls, are_called_by_the_thread_of_the_run_for_each_replica) {
     std::sort(replicas.begin(), replicas.end());
     EXPECT_EQ(replicas, (std::vector<int>{0, 1, 2, 3}));
   }
+}
+
+TEST(HostCalls, have_the_subnormals_that_the_run_has_not) {
+  emulator::EngineOptions options;
+  float seen = 0;
+  options.host_functions["double"] = [&](int, auto operands, auto results) {
+    volatile float value = std::numeric_limits<float>::denorm_min() * 8, half = 0.5f;
+    seen = value * half;
+    doubled(0, operands, results);
+  };
+  emulator::Engine engine(compiled(1), options);
+  run(engine, {1, 2});
+  EXPECT_NE(seen, 0);
 }
 
 TEST(HostCalls, what_they_throw_ends_the_run_and_the_engine_can_run_again) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "emulator/float_mode.h"
 #include "support/error.h"
 
 namespace ipu::emulator {
@@ -19,6 +20,7 @@ void FunctionPort::begin(const StreamRun& run) {
 const std::byte* FunctionPort::fetch(int replica, kernels::StopSignal&) {
   // An element without bytes is an element too: its address is not asked for.
   static constexpr std::byte kNothing{};
+  const KeepsSubnormals users;
   if (!give_(replica, element(replica))) return nullptr;
   return element(replica).empty() ? &kNothing : element(replica).data();
 }
@@ -27,6 +29,9 @@ StreamPort::Slot FunctionPort::reserve(int replica, kernels::StopSignal&) {
   return {Slot::Kind::kSet, element(replica).data()};
 }
 
-void FunctionPort::commit(int replica) { take_(replica, element(replica)); }
+void FunctionPort::commit(int replica) {
+  const KeepsSubnormals users;
+  take_(replica, element(replica));
+}
 
 }  // namespace ipu::emulator

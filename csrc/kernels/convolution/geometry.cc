@@ -90,10 +90,4 @@ bool is_image(const TensorSpec& spec) {
   return spec.layout.is_channels_last() || spec.is_contiguous();
 }
 
-int lanes_for_cost(double microseconds, int64_t parts) {
-  if (microseconds < 100) return 1;
-  return static_cast<int>(std::clamp<int64_t>(static_cast<int64_t>(std::min(microseconds / 50, 16.0)), 1,
-                                              std::clamp<int64_t>(parts, 1, 16)));
-}
-
 }  // namespace ipu::kernels

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/kernel_table.h"
+#include "kernels/lanes.h"
 
 namespace ipu::kernels {
 
@@ -37,8 +38,5 @@ bool is_bounded_window(int64_t in, int64_t out, int64_t kernel, int64_t stride, 
 
 // Plain contiguous or nhwc activations of rank 3 or 4, f32 or f16.
 bool is_image(const TensorSpec& spec);
-
-// Lanes for so much work, in microseconds on one worker: none below 100, then pieces of some 50.
-int lanes_for_cost(double microseconds, int64_t parts);
 
 }  // namespace ipu::kernels

@@ -49,14 +49,16 @@ TapProduct::TapProduct(TapProductShape shape) : shape_(std::move(shape)) {
   copies_weights_ = !shape_.weight_is_packed || shape_.is_half;
 
   const int64_t rows = shape_.batch * shape_.out.height;
-  // Weights larger than the images: every lane packs its own output channels only.
+  // Weights larger than the images: every lane has its own output channels, first of all.
   const bool cuts_channels =
-      panels_ > 1 && copies_weights_ &&
-      packed_floats_ * panels_ > shape_.batch * (shape_.in.elements() + shape_.out.elements());
-  if (cuts_channels)
-    panel_lanes_ = lanes_for_cost(shape_.cost, panels_);
-  else
-    row_lanes_ = lanes_for_cost(shape_.cost, rows);
+      panels_ > 1 && packed_floats_ * panels_ > shape_.batch * (shape_.in.elements() + shape_.out.elements());
+  const int wanted = lanes_for_cost(shape_.cost, rows * panels_);
+  if (cuts_channels) panel_lanes_ = static_cast<int>(std::min<int64_t>(wanted, panels_));
+  // A lane packs all weights of its channels: with weights to pack, few lanes share them.
+  const int of_rows = copies_weights_ ? std::min(wanted, std::max(2, wanted / 4)) : wanted;
+  row_lanes_ = static_cast<int>(std::clamp<int64_t>(of_rows / panel_lanes_, 1, std::max<int64_t>(rows, 1)));
+  if (!cuts_channels && !copies_weights_ && row_lanes_ < wanted)
+    panel_lanes_ = static_cast<int>(std::min<int64_t>(wanted / row_lanes_, panels_));
 
   int64_t most_rows = std::min(shape_.out.height, divide_up(rows, row_lanes_)), low = 0, high = 0;
   int64_t most_in_rows = 0;

@@ -7,6 +7,7 @@
 
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
+#include "kernels/lanes.h"
 #include "kernels/matmul/operand_matrix.h"
 #include "kernels/tile_gemm/half_product.h"
 #include "kernels/tile_gemm/product.h"
@@ -33,9 +34,7 @@ class BatchedProduct : public PreparedKernel {
     ProductShape whole = shape;
     whole.max_lanes = 1;
     product_ = Multiply(whole);
-    groups_ = all < 100 ? 1
-                        : std::clamp<int64_t>(static_cast<int64_t>(std::min(all / 50, 16.0)), 1,
-                                              std::min<int64_t>(16, count_));
+    groups_ = lanes_for_cost(all, count_);
   }
   int lanes() const override { return static_cast<int>(groups_) * product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }

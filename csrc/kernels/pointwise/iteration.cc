@@ -53,8 +53,4 @@ BlockPlan::BlockPlan(std::span<const int64_t> extents, int64_t max_block) {
   blocks = elements / (split_extent * inner) * blocks_per_run;
 }
 
-int lanes_for_elements(int64_t elements) {
-  return static_cast<int>(std::clamp<int64_t>(elements / (64 * 1024), 1, 64));
-}
-
 }  // namespace ipu::kernels

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/lanes.h"
 #include "support/shape.h"
 #include "support/tensor_spec.h"
 
@@ -36,8 +37,5 @@ struct BlockPlan {
   int64_t blocks = 0;
   int64_t block_elements() const { return rows * inner; }
 };
-
-// Lanes for `elements` elements of cheap work: at least 64 K each.
-int lanes_for_elements(int64_t elements);
 
 }  // namespace ipu::kernels

@@ -126,10 +126,15 @@ void PointwiseKernel::execute(const Step& step, const KernelCall& call, std::byt
 }
 
 void PointwiseKernel::clear_padding(std::byte* const* slot, int64_t start, size_t count) const {
-  for (size_t r = 0; r < result_bytes.size(); ++r)
-    for (int64_t i = std::max(start, padding.first); i < start + static_cast<int64_t>(count); ++i)
-      if ((i - padding.first) % padding.width >= padding.valid)
-        std::memset(slot[first_result_slot + r] + (i - start) * result_bytes[r], 0, result_bytes[r]);
+  const int64_t end = start + static_cast<int64_t>(count);
+  const int64_t row = (std::max(start, padding.first) - padding.first) / padding.width;
+  for (int64_t next = padding.first + row * padding.width; next < end; next += padding.width) {
+    const int64_t from = std::max(next + padding.valid, start), to = std::min(next + padding.width, end);
+    if (from >= to) continue;
+    for (size_t r = 0; r < result_bytes.size(); ++r)
+      std::memset(slot[first_result_slot + r] + (from - start) * result_bytes[r], 0,
+                  static_cast<size_t>((to - from) * result_bytes[r]));
+  }
 }
 
 }  // namespace ipu::kernels

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/lanes.h"
 #include "support/error.h"
 
 namespace ipu::kernels {
@@ -37,14 +38,11 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   else
     method_ = !panels && m >= kPackRowsOfB && shape.b.stride > 64 ? Method::kPackedTiles : Method::kTiles;
 
-  const double cost = product_microseconds(m, n, k);
-  if (cost >= 100) {
-    const int wanted = static_cast<int>(std::min<double>(shape.max_lanes, cost / 50));
-    lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, divide_up(n, column_step_))));
-    if (method_ != Method::kFewRows && method_ != Method::kDots)
-      lanes_m_ = static_cast<int>(
-          std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, divide_up(m, row_step_))));
-  }
+  const int64_t column_tiles = divide_up(n, column_step_), row_tiles = divide_up(m, row_step_);
+  const int wanted = lanes_for_cost(product_microseconds(m, n, k), column_tiles * row_tiles, shape.max_lanes);
+  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, column_tiles)));
+  if (method_ != Method::kFewRows && method_ != Method::kDots)
+    lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, row_tiles)));
   const int64_t lane_columns = divide_up(divide_up(n, column_step_), lanes_n_) * column_step_;
   if (m == 0 || n == 0 || k == 0) return;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/lanes.h"
 #include "support/error.h"
 
 namespace ipu::kernels {
@@ -16,6 +17,7 @@ constexpr int64_t kDotRows = 64;           // most rows for which dot products a
 constexpr int64_t kDotDepthPerRow = 14;    // their sums cost as much as 7 terms, packing B as much as 8 rows
 constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of B into panels pays
 constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
+constexpr int64_t kSmallFloats = 1 << 18;  // of B: 1 MB, half of what one processor caches
 constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -72,12 +74,17 @@ void Product::choose_method() {
 }
 
 void Product::choose_lanes() {
-  const double cost = product_microseconds(shape_.m, shape_.n, shape_.k);
-  if (cost < 100) return;
-  const int wanted = static_cast<int>(std::min<double>(shape_.max_lanes, cost / 50));
   const int64_t column_tiles = divide_up(shape_.n, column_step_), row_tiles = divide_up(shape_.m, row_step_);
-  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, column_tiles)));
-  lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, row_tiles)));
+  const double cost = product_microseconds(shape_.m, shape_.n, shape_.k);
+  const int wanted = lanes_for_cost(cost, column_tiles * row_tiles, shape_.max_lanes);
+  // A small B stays in the cache of each processor, and so do the rows of A and C from product to product.
+  const bool rows_first = method_ == Method::kTiles && shape_.k * shape_.n <= kSmallFloats;
+  const auto cut = [](int lanes, int64_t tiles) {
+    return static_cast<int>(std::clamp<int64_t>(lanes, 1, std::max<int64_t>(1, tiles)));
+  };
+  if (rows_first) lanes_m_ = cut(wanted, row_tiles);
+  lanes_n_ = cut(wanted / lanes_m_, column_tiles);
+  if (!rows_first) lanes_m_ = cut(wanted / lanes_n_, row_tiles);
 }
 
 void Product::make_tiles() {

@@ -241,8 +241,8 @@ TEST(FootprintVariants, long_lanes_ask_whether_to_stop) {
     const Shape image{4, 64, 64, 64};
     check({"matmul", {plain({512, 512}), plain({512, 512})}, {plain({512, 512})}, {}});
     check({"matmul", {plain({1024, 32, 32}), plain({1024, 32, 32})}, {plain({1024, 32, 32})}, {}});
-    check({"linear", {plain({1, 1024}), plain({1024, 1024})}, {plain({1, 1024})}, {}});
-    check({"linear", {plain({1, 1024}), packed({1024, 1024})}, {plain({1, 1024})}, {}});
+    check({"linear", {plain({1, 6144}), plain({2560, 6144})}, {plain({1, 2560})}, {}});
+    check({"linear", {plain({1, 6144}), packed({6144, 2560})}, {plain({1, 2560})}, {}});
     check({"linear_weight_gradient", {plain({512, 512}), plain({512, 512})}, {packed({512, 512})}, {}});
     const Attributes same{{"padding_low", List{1, 1}}, {"padding_high", List{1, 1}}};
     check({"conv", {nhwc(image), plain({64, 64, 3, 3})}, {nhwc(image)}, same});
