@@ -30,6 +30,7 @@ from popart._impl.sessions.option_checks import (
     check_loss_scaling,
     check_options,
     check_pipeline_device,
+    check_types,
 )
 from popart._impl.sessions.saved_model import SavedModel
 from popart._impl.sessions.session_files import SessionFiles
@@ -116,6 +117,11 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
 
+    def _streamed(self) -> list[str]:
+        """Ids of inputs, variables and anchors: what moves between host and device."""
+        given = [value.name for value in self._model.graph.input] + [*self._initialisers.trained, *self._initialisers.variables]
+        return sorted({id for id in [*given, *self.dataFlow.anchors()] if id in self._tensors})
+
     def _possible_scalars(self) -> dict[str, numpy.float32]:
         """The optimizer's runtime scalars by id, whatever the type of the loss is."""
         return {**self._runtime_scalars("FLOAT"), **self._runtime_scalars("FLOAT16")} if self._loss else {}
@@ -192,6 +198,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             OutOfMemoryException: it does not fit.
         """
         self._check_lowered()
+        check_types(self._options, {id: self._tensors[id][0] for id in self._streamed()})
         check_device(self._options, self._device)
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
         self._check_device()

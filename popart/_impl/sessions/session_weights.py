@@ -16,6 +16,7 @@ class SessionWeights:
     _saved: Any
     _native: Any
     _options: Any
+    _initialisers: Any
     _loaded: Any
     _loss: str
     _weights_sent: bool
@@ -72,10 +73,10 @@ class SessionWeights:
         self._weights_sent = False
 
     def _check_not_constant(self, what: str) -> None:
-        if not self._loss and self._options.constantWeights:
+        if not self._loss and self._options.constantWeights and not self._initialisers.variables:
             raise popart_runtime_error(
                 f"{what}: the weights of this inference session are constants of its program; set "
-                "SessionOptions.constantWeights = False to change them"
+                "SessionOptions.constantWeights = False to change them, or name them in updatableNamedBuffers"
             )
 
     def modelToHost(self, fn: Any) -> None:
