@@ -21,7 +21,7 @@ from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
 from popart._impl.sessions.ir_listing import IrReading
-from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
+from popart._impl.sessions.model import read_model, records, set_input_shapes
 from popart._impl.sessions.model_checks import check_names
 from popart._impl.sessions.option_checks import (
     check_buffering,
@@ -84,9 +84,6 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._unused = unused_inputs(self._model, [*dataFlow.anchors(), loss])
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
-        load_external(self._model)
-        for tensor in self._model.graph.initializer:
-            unpack(tensor)
         self._initialisers = Initialisers(self._model, self._options, is_training=bool(loss))
         try:
             self._program = ipu_core._native.ModelProgram(self._records(), self._settings())

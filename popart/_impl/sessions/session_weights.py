@@ -64,11 +64,10 @@ class SessionWeights:
         Raises:
             popart_runtime_error: the weights are constants, an initialiser is unknown or of another type.
         """
-        from popart._impl.sessions.model import load_external, read_model
+        from popart._impl.sessions.model import read_model
 
         self._check_not_constant("resetHostWeights")
         model, _ = read_model(modelProtoOrFilename)
-        load_external(model)
         self._weights.reset(model, ignoreWeightsInModelWithoutCorrespondingHostWeight)
         self._weights_sent = False
 
