@@ -25,6 +25,21 @@ def test_the_type_of_an_array():
     assert (core.nelms(), core.rank()) == (4, 1)
 
 
+def test_a_numpy_type_is_not_the_type_of_python_that_equals_it():
+    assert popart.TensorInfo(np.dtype("float64"), [2]).data_type() == "DOUBLE"
+    assert popart.TensorInfo(np.dtype("int64"), [2]).data_type() == "INT64"
+    for python in (float, int):
+        with pytest.raises(KeyError):
+            popart.TensorInfo(python, [2])
+
+
+@pytest.mark.parametrize("version", range(6, 12))
+def test_reshape_const_of_every_version(version):
+    builder = popart.Builder(opsets={"ai.onnx": version, "ai.graphcore": 1})
+    x = builder.addInputTensor("FLOAT", [2, 3])
+    assert builder.getTensorShape(builder.reshape_const(builder.aiOnnx, [x], [3, 2])) == [3, 2]
+
+
 RAISED = (
     "popart_internal_exception",
     "popart_runtime_error",
