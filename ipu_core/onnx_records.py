@@ -98,7 +98,16 @@ def _input(value: onnx.ValueInfoProto, source: str) -> tuple[str, numpy.dtype, l
         )
     if tensor.elem_type == onnx.TensorProto.UNDEFINED:
         raise Error(f"unsupported model: input '{value.name}' of {source} has no element type.")
-    return value.name, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes
+    return value.name, _numpy_type(tensor.elem_type, f"input '{value.name}' of {source}"), sizes
+
+
+def _numpy_type(number: int, what: str) -> numpy.dtype:
+    import onnx.helper
+
+    try:
+        return onnx.helper.tensor_dtype_to_np_dtype(number)
+    except KeyError as error:
+        raise Error(f"unsupported model: {what} has the element type {number}, which ONNX does not have.") from error
 
 
 def _node(node: onnx.NodeProto, source: str) -> dict[str, Any]:

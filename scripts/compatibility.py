@@ -87,7 +87,8 @@ def exists_in_popxl(name):
         except ImportError:
             continue
         for part in parts[length:]:
-            declared = (*getattr(owner, "__annotations__", ()), *getattr(owner, "__slots__", ()))
+            kinds = owner.__mro__ if isinstance(owner, type) else (owner,)
+            declared = [name for kind in kinds for own in ("__annotations__", "__slots__") for name in getattr(kind, own, ())]
             if not hasattr(owner, part) and part not in declared and not has_instance_with(owner, part):
                 break
             owner = getattr(owner, part, None)

@@ -66,7 +66,7 @@ def _element_type(value: Any) -> DataType:
         if value not in DataType.__members__:
             raise popart_exception(f"no element type is called '{value}'; there are {', '.join(DataType.__members__)}")
         return DataType[value]
-    if value in (float, int):
+    if value is float or value is int:
         raise KeyError(value)
     return of_numpy(value)
 

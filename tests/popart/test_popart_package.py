@@ -47,6 +47,10 @@ def test_exceptions_form_a_tree():
 
 
 # --- options
+@pytest.mark.shows(
+    "popart.SessionOptions.getGlobalReplicationFactor",
+    "popart.SessionOptions.globalReplicationFactor",
+)
 @pytest.mark.shows("popart.SessionOptions")
 @pytest.mark.shows("popart.VirtualGraphMode")
 def test_options_have_the_published_defaults():
@@ -97,6 +101,13 @@ def test_cache_folders_come_from_the_environment(monkeypatch):
 
 
 # --- data flow
+@pytest.mark.shows(
+    "popart.DataFlow.isAnchored",
+    "popart.DataFlow.nAnchors",
+    "popart.DataFlow.batchesPerStep",
+    "popart.DataFlow.anchors",
+    "popart.DataFlow.art",
+)
 @pytest.mark.shows("popart.DataFlow", "popart.AnchorReturnType")
 def test_data_flow_says_what_is_returned():
     flow = popart.DataFlow(4, {"y": popart.AnchorReturnType("everyn", 2), "x": popart.AnchorReturnType("Final")})
@@ -141,6 +152,18 @@ def test_arrays_of_a_run_must_be_contiguous():
 
 
 # --- devices
+@pytest.mark.shows(
+    "popart.DeviceManager.createCpuDevice",
+    "popart.DeviceManager.createIpuModelDevice",
+    "popart.DeviceManager.createOfflineIPUDevice",
+    "popart.DeviceInfo.attach",
+    "popart.DeviceInfo.detach",
+    "popart.DeviceInfo.type",
+    "popart.DeviceInfo.numIpus",
+    "popart.DeviceInfo.tilesPerIPU",
+    "popart.DeviceInfo.ipuVersion",
+    "popart.DeviceInfo.driverIds",
+)
 @pytest.mark.shows("popart.DeviceInfo")
 @pytest.mark.shows("popart.DeviceManager")
 def test_devices_are_made_by_kind():
@@ -158,6 +181,11 @@ def test_devices_are_made_by_kind():
     assert not model.isAttached
 
 
+@pytest.mark.shows(
+    "popart.DeviceManager.tryAcquireAvailableDevice",
+    "popart.DeviceManager.acquireDeviceById",
+    "popart.DeviceInfo.id",
+)
 def test_hardware_is_acquired_in_powers_of_two():
     manager = popart.DeviceManager()
     device = manager.tryAcquireAvailableDevice(4)
@@ -197,6 +225,17 @@ def test_a_device_that_there_is_not_is_an_error_of_the_engine():
 
 
 # --- variables
+@pytest.mark.shows(
+    "popart.CommGroup",
+    "popart.VariableSettings.isUsingCommGroup",
+    "popart.VariableSettings.getGroupCount",
+    "popart.VariableSettings.getRealGroupSize",
+    "popart.VariableSettings.getGroupRepresentative",
+    "popart.VariableSettings.numReplicasReturningVariable",
+    "popart.VariableSettings.shapeOnReplica",
+    "popart.VariableSettings.shapeOnHost",
+    "popart.VariableSettings.groups",
+)
 @pytest.mark.shows("popart.VariableSettings", "popart.CommGroupType")
 def test_settings_of_variables():
     modes, kinds = popart.VariableRetrievalMode, popart.CommGroupType
@@ -235,6 +274,7 @@ def test_variables_are_read_when_the_first_message_comes(tmp_path):
     assert len(lines) == 2 and lines[0].endswith("I: shown") and " session " in lines[0] and lines[1].endswith("D: now shown")
 
 
+@pytest.mark.shows("popart.Logger")
 def test_levels_by_module_and_formats(tmp_path):
     config = tmp_path / "levels.json"
     config.write_text(json.dumps({"popart:session": "TRACE", "ir": "OFF"}))
@@ -251,6 +291,7 @@ def test_levels_by_module_and_formats(tmp_path):
 
 
 # --- debug information
+@pytest.mark.shows("popart.DebugInfo", "popart.SourceLocation")
 @pytest.mark.shows("popart.initializePoplarDebugInfo", "popart.closePoplarDebugInfo")
 def test_contexts_are_written_with_their_place(tmp_path):
     popart.initializePoplarDebugInfo(str(tmp_path / "info.json"), "json")

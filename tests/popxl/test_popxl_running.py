@@ -187,6 +187,7 @@ def test_64_bit_variables_keep_their_type_on_the_host():
         assert s.get_tensor_data(n).dtype == np.int64 and s.get_tensor_data(n).tolist() == [4, 5]
 
 
+@pytest.mark.shows("popart.InferenceSession.fromIr")
 @pytest.mark.shows("popart.InferenceSession", "popart.PyStepIO", "popart.PyWeightsIO")
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_driving_by_hand(replicas):

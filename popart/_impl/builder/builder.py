@@ -102,7 +102,7 @@ class Builder:
         """reshape to a constant shape: makes the constant (its name ends in _const) and the node."""
         name = debugContext.name if isinstance(debugContext, DebugContext) else debugContext
         sizes = numpy.asarray(list(shape)).astype(numpy.int64)
-        return aiOnnx.reshape([*args, aiOnnx.constant(sizes, name + "_const")], debugContext)
+        return aiOnnx.reshape([*args, aiOnnx.constant(sizes, debugContext=name + "_const")], debugContext)
 
 
 def _accessor(version: int | None) -> property:

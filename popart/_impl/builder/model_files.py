@@ -36,12 +36,26 @@ def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
         raise popart_exception(f"{source} is no ONNX model: {error}") from error
     if not proto.ir_version and not proto.HasField("graph"):
         raise popart_exception(f"{source} is no ONNX model: it holds no graph")
+    _check_texts(proto, source)
     check_versions(proto, source)
     check(proto)
     for tensor in proto.graph.initializer:
         if protos.is_external(tensor):
             _check_external(tensor)
     return proto, data
+
+
+def _check_texts(message: Any, source: str) -> None:
+    """Raises popart_exception where a text of a message, or of one inside it, is not UTF-8: protobuf gives bytes for it."""
+    for field, value in message.ListFields():
+        is_repeated = hasattr(value, "__len__") and not isinstance(value, (str, bytes))
+        if field.message_type is not None:
+            for inner in value if is_repeated else (value,):
+                _check_texts(inner, source)
+        elif field.type == field.TYPE_STRING:
+            for text in value if is_repeated else (value,):
+                if isinstance(text, bytes):
+                    raise popart_exception(f"{source} is no ONNX model: a {field.name} in it is {text!r}, which is no UTF-8")
 
 
 def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str]:
@@ -76,7 +90,7 @@ def check(proto: onnx.ModelProto) -> None:
     _drop_data(copy.graph)
     try:
         onnx.checker.check_model(copy)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter where its text quotes odd bytes
         raise RuntimeError(f"the ONNX checker refuses the model: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,9 +116,9 @@ def to_array(tensor: onnx.TensorProto) -> numpy.ndarray:
         raise popart_exception(f"tensor '{tensor.name}' has elements of type {tensor.data_type}, which cannot be read")
     count = element_count(tensor)
     if is_external(tensor):
-        flat = numpy.frombuffer(external_bytes(tensor), dtype)
+        flat = _flat(tensor, external_bytes(tensor), dtype)
     elif tensor.HasField("raw_data"):
-        flat = numpy.frombuffer(tensor.raw_data, dtype)
+        flat = _flat(tensor, tensor.raw_data, dtype)
     elif tensor.data_type in _PACKED:
         flat = _unpacked(numpy.array(tensor.int32_data, "<i4"), dtype, count)
     else:
@@ -141,21 +142,56 @@ def _unpacked(entries: numpy.ndarray, dtype: numpy.dtype, count: int) -> numpy.n
 def _bfloat16(tensor: onnx.TensorProto) -> numpy.ndarray:
     """bfloat16 as float32: no NumPy type is nearer."""
     raw = external_bytes(tensor) if is_external(tensor) else tensor.raw_data
-    bits = numpy.frombuffer(raw, "<u2") if raw else numpy.array(tensor.int32_data, "<u2")
+    bits = _flat(tensor, raw, numpy.dtype("<u2")) if raw else numpy.array(tensor.int32_data, "<i4").astype("<u2")
+    if len(bits) != element_count(tensor):
+        raise popart_exception(
+            f"tensor '{tensor.name}' has {len(bits)} elements, but its shape {list(tensor.dims)} has {element_count(tensor)}"
+        )
     return (bits.astype("<u4") << 16).view("float32").reshape(tuple(tensor.dims))
 
 
 def external_bytes(tensor: onnx.TensorProto) -> bytes:
-    """Data that are kept beside the model. Raises RuntimeError where the file is not there."""
+    """Data that are kept beside the model.
+
+    Raises:
+        RuntimeError: the file is not there, is no regular file, or cannot be read.
+        popart_exception: no location, a position or length that is no number, or a file that ends before.
+    """
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if "location" not in entries:
         raise popart_exception(f"the data of tensor '{tensor.name}' are external, but no location is given")
+    location = entries["location"]
+    offset, length = (_position(tensor, key, entries.get(key)) for key in ("offset", "length"))
+    if "\0" in location or not os.path.isfile(location):
+        raise RuntimeError(f"the external data of tensor '{tensor.name}' cannot be read: '{location}' is no file")
     try:
-        with open(entries["location"], "rb") as file:
-            file.seek(int(entries.get("offset", 0)))
-            return file.read(int(entries["length"]) if "length" in entries else -1)
+        with open(location, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if offset + length > size:
+                raise popart_exception(
+                    f"the data of tensor '{tensor.name}' should be {length} bytes of the file '{location}' from {offset} on, "
+                    f"and it has {size}"
+                )
+            file.seek(offset)
+            return file.read(length if "length" in entries else -1)
     except OSError as error:
         raise RuntimeError(f"the external data of tensor '{tensor.name}' cannot be read: {error}") from error
+
+
+def _position(tensor: onnx.TensorProto, key: str, text: str | None) -> int:
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise popart_exception(f"the {key} of the external data of tensor '{tensor.name}' is '{text}', which is no size of a file")
+    return int(text)
+
+
+def _flat(tensor: onnx.TensorProto, data: bytes, dtype: numpy.dtype) -> numpy.ndarray:
+    if len(data) % dtype.itemsize:
+        raise popart_exception(
+            f"tensor '{tensor.name}' has {len(data)} bytes, which is no number of elements of {dtype.itemsize} bytes"
+        )
+    return numpy.frombuffer(data, dtype)
 
 
 def attribute(name: str, kind: int, value: Any) -> onnx.AttributeProto:

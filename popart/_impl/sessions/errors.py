@@ -12,7 +12,7 @@ from popart._impl.exceptions import (
 def as_popart(error: Exception, of_run: bool = False) -> Exception:
     """The exception to raise in place of an error of the core."""
     text = str(error)
-    if of_run and ("log2_scale" in text or "floating point" in text or "aborted" in text):
+    if of_run and any(part in text for part in ("log2_scale", "floating point", "floating-point exception", "aborted")):
         return poplar_application_runtime_error(text)
     if "out of tile memory" in text:
         return OutOfMemoryException(text)

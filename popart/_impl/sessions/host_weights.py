@@ -145,8 +145,6 @@ class HostWeights:
         """Takes the values of another model's initialisers."""
         import onnx.numpy_helper
 
-        from popart._impl.sessions.model import unpack
-
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         has_groups = "__replicationFactor" in metadata
         taken: dict[str, numpy.ndarray] = {}
@@ -159,7 +157,6 @@ class HostWeights:
                     f"the model has the initialiser '{name}', and the session none; there are {sorted(self.values)}. "
                     "ignoreWeightsInModelWithoutCorrespondingHostWeight=True leaves such out"
                 )
-            unpack(tensor)
             taken[name] = self._as_mine(name, onnx.numpy_helper.to_array(tensor), has_groups)
         self.values.update(taken)
 

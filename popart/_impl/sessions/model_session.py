@@ -21,7 +21,7 @@ from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
 from popart._impl.sessions.ir_listing import IrReading
-from popart._impl.sessions.model import load_external, read_model, records, set_input_shapes, unpack
+from popart._impl.sessions.model import read_model, records, set_input_shapes
 from popart._impl.sessions.model_checks import check_names
 from popart._impl.sessions.option_checks import (
     check_buffering,
@@ -30,6 +30,7 @@ from popart._impl.sessions.option_checks import (
     check_loss_scaling,
     check_options,
     check_pipeline_device,
+    check_types,
 )
 from popart._impl.sessions.saved_model import SavedModel
 from popart._impl.sessions.session_files import SessionFiles
@@ -83,9 +84,6 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._unused = unused_inputs(self._model, [*dataFlow.anchors(), loss])
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
-        load_external(self._model)
-        for tensor in self._model.graph.initializer:
-            unpack(tensor)
         self._initialisers = Initialisers(self._model, self._options, is_training=bool(loss))
         try:
             self._program = ipu_core._native.ModelProgram(self._records(), self._settings())
@@ -115,6 +113,11 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         if self._loss:
             settings |= {"loss": self._loss, "optimizer": self._optimizer_values()}
         return settings
+
+    def _streamed(self) -> list[str]:
+        """Ids of inputs, variables and anchors: what moves between host and device."""
+        given = [value.name for value in self._model.graph.input] + [*self._initialisers.trained, *self._initialisers.variables]
+        return sorted({id for id in [*given, *self.dataFlow.anchors()] if id in self._tensors})
 
     def _possible_scalars(self) -> dict[str, numpy.float32]:
         """The optimizer's runtime scalars by id, whatever the type of the loss is."""
@@ -192,6 +195,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             OutOfMemoryException: it does not fit.
         """
         self._check_lowered()
+        check_types(self._options, {id: self._tensors[id][0] for id in self._streamed()})
         check_device(self._options, self._device)
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
         self._check_device()

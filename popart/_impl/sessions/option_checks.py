@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy
+
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import (
     AnchorReturnTypeId,
@@ -339,3 +341,15 @@ def check_loss_scaling(options: SessionOptions, optimizer: Any) -> None:
         )
     if getattr(optimizer, "scaled_optimizer_state", False):
         raise popart_exception("scaled_optimizer_state and automatic loss scaling exclude each other; turn one of them off")
+
+
+def check_types(options: SessionOptions, dtypes: dict[str, Any]) -> None:
+    """Raises popart_exception for 64-bit integers where they may not become 32-bit ones. `dtypes`: of what the host moves."""
+    if options.enableSupportedDataTypeCasting:
+        return
+    for id, dtype in dtypes.items():
+        if numpy.dtype(dtype).name in ("int64", "uint64"):
+            raise popart_exception(
+                f"'{id}' is {numpy.dtype(dtype).name.upper()}, which devices do not have; they have 32-bit integers: leave "
+                "enableSupportedDataTypeCasting True to have it cast, or use a 32-bit type in the model"
+            )

@@ -16,6 +16,7 @@ class SessionWeights:
     _saved: Any
     _native: Any
     _options: Any
+    _initialisers: Any
     _loaded: Any
     _loss: str
     _weights_sent: bool
@@ -63,19 +64,18 @@ class SessionWeights:
         Raises:
             popart_runtime_error: the weights are constants, an initialiser is unknown or of another type.
         """
-        from popart._impl.sessions.model import load_external, read_model
+        from popart._impl.sessions.model import read_model
 
         self._check_not_constant("resetHostWeights")
         model, _ = read_model(modelProtoOrFilename)
-        load_external(model)
         self._weights.reset(model, ignoreWeightsInModelWithoutCorrespondingHostWeight)
         self._weights_sent = False
 
     def _check_not_constant(self, what: str) -> None:
-        if not self._loss and self._options.constantWeights:
+        if not self._loss and self._options.constantWeights and not self._initialisers.variables:
             raise popart_runtime_error(
                 f"{what}: the weights of this inference session are constants of its program; set "
-                "SessionOptions.constantWeights = False to change them"
+                "SessionOptions.constantWeights = False to change them, or name them in updatableNamedBuffers"
             )
 
     def modelToHost(self, fn: Any) -> None:

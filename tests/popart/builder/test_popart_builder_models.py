@@ -40,6 +40,7 @@ def test_domains_are_imported_when_they_are_used():
     assert {entry.domain: entry.version for entry in parsed(builder).opset_import} == {"": 10, "ai.graphcore": 1, "org.demo": 1}
 
 
+@pytest.mark.shows("popart.builder.Opset", "popart.builder.AiOnnx", "popart.builder.AiGraphcore")
 @pytest.mark.shows(
     "popart.Builder.aiOnnxOpset9", "popart.Builder.aiOnnxOpset10", "popart.Builder.aiOnnxMl",
     "popart.Builder.aiOnnxMlOpset1", "popart.Builder.aiGraphcoreOpset1", "popart.defaultAiOnnxOpset",

@@ -49,6 +49,7 @@ def test_a_weight_is_that_after_the_update_without_accumulation():
         numpy.testing.assert_array_equal(session_values["UpdatedVar___w"][batch], session_values["w"][batch])
 
 
+@pytest.mark.shows("popart.SessionOptions.enableGradientAccumulation", "popart.SessionOptions.accumulationFactor")
 def test_sums_of_gradients_grow_over_the_micro_batches_and_begin_again():
     proto, _ = one_product()
     x = batches(STEPS * ACCUMULATION).reshape(STEPS, ACCUMULATION, 2, 4)
@@ -70,6 +71,7 @@ def test_sums_of_gradients_grow_over_the_micro_batches_and_begin_again():
             numpy.testing.assert_allclose(got["FinalReducedGradient___w"][batch, i], total, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.shows("popart.SessionOptions.enableReplicatedGraphs", "popart.SessionOptions.replicatedGraphCount")
 def test_the_final_gradient_is_the_sum_over_replicas_and_gradients_are_of_one():
     proto, _ = one_product()
     x = batches(4).reshape(2, 2, 2, 4)
@@ -150,6 +152,7 @@ def test_what_a_later_stage_reads_again_is_the_activation():
 
 
 # Scalar weight 1, learning rate 0.5, gradients 1 and 2 on replica 0, 3 and 4 on replica 1.
+@pytest.mark.shows("popart.SessionOptions.accumulationAndReplicationReductionType")
 @pytest.mark.parametrize(
     ("reduction", "strategy", "expected"), [("Sum", "Post", -4.0), ("Mean", "Post", -0.25), ("Mean", "Running", -0.25)]
 )

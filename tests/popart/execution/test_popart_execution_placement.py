@@ -149,6 +149,7 @@ def places_of(session):
     return [int(block) for block in re.findall(r"matmul[^\n]*block=\"stage \d+, ipu (\d+)", text)]
 
 
+@pytest.mark.shows("popart.SessionOptions.virtualGraphSplitRatios")
 @pytest.mark.parametrize(
     ("ratios", "expected"), [([], [0, 0, 0, 0, 1, 1, 1, 1]), ([0.25, 0.75], [0, 0, 1, 1, 1, 1, 1, 1])]
 )

@@ -156,6 +156,10 @@ REFUSED = [
 ]
 
 
+@pytest.mark.shows(
+    "popart.SessionOptions.enableDistributedReplicatedGraphs",
+    "popart.SessionOptions.globalReplicaOffset",
+)
 @pytest.mark.parametrize(("given", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
 @pytest.mark.shows("popart.SessionOptions", "popart.popart_exception")
 def test_options_that_do_not_go_together_are_refused(given, message):
@@ -163,6 +167,7 @@ def test_options_that_do_not_go_together_are_refused(given, message):
         build(**given)
 
 
+@pytest.mark.shows("popart.SessionOptions.numIOTiles", "popart.NumIOTiles")
 @pytest.mark.parametrize("tiles", [33, 16, 1472])
 def test_tiles_for_io_are_checked_when_the_device_is_prepared(tiles):
     values = weights()
@@ -198,7 +203,7 @@ def test_two_inputs_of_one_name_are_refused():
 
     proto = onnx.ModelProto.FromString(model([node("Relu", ["x"], "y")], {"x": (2, 2)}, {}))
     proto.graph.input.append(proto.graph.input[0])
-    with pytest.raises(popart.popart_exception, match="repeated input id.*'x'"):
+    with pytest.raises(RuntimeError, match="checker refuses the model: .*'x' has been used as graph input names"):
         build(training=False, proto=proto.SerializeToString(), anchors=["y"])
 
 

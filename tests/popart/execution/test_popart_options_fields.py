@@ -39,6 +39,10 @@ def test_updatable_buffers_is_another_name_of_updatable_named_buffers():
     assert options.updatableNamedBuffers == ["mean"]
 
 
+@pytest.mark.shows(
+    "popart.SessionOptions.defaultPrefetchBufferingDepth",
+    "popart.SessionOptions.prefetchBufferingDepthMap",
+)
 @pytest.mark.parametrize(
     ("old", "new", "value"),
     [
@@ -53,6 +57,7 @@ def test_deprecated_names_work_and_say_so(old, new, value, capfd):
     assert f"SessionOptions.{old} is deprecated; use {new}" in capfd.readouterr().err
 
 
+@pytest.mark.shows("popart.SessionOptions.enableExplicitIR")
 def test_explicit_ir_sets_and_resets_its_three_options():
     options = popart.SessionOptions()
     for value in (True, False):

@@ -209,6 +209,7 @@ def test_equal_lstms_are_one():
     assert len(of_type(session, "LSTM")) == 1
 
 
+@pytest.mark.shows("popart.SessionOptions.dotOpNames")
 @pytest.mark.parametrize(
     "separate, files", [(True, {"Fwd0_r", "Final_r", "Final_0"}), (False, {"Fwd0_all", "Final_all"})]
 )
@@ -231,6 +232,7 @@ def test_dot_files(tmp_path, separate, files):
     assert text.startswith("digraph") and "Tanh" in text and "last" in text and f'-> "{y}"' in text
 
 
+@pytest.mark.shows("popart.SessionOptions.firstDotOp", "popart.SessionOptions.finalDotOp")
 def test_dot_files_of_the_environment_and_a_range_of_ops(tmp_path, monkeypatch):
     monkeypatch.setenv("POPART_DOT_CHECKS", "PREALIAS:bwd0")
     model, loss = _network(1)

@@ -19,6 +19,7 @@ def model(kind, opset, domain="", **attributes):
     return onnx.helper.make_model(graph, opset_imports=versions)
 
 
+@pytest.mark.shows("popart.getSupportedOperations", "popart.getUnsupportedOperations")
 def test_supported_and_unsupported_operators_share_no_version():
     supported = set(popart.getSupportedOperations(False))
     names = {name.type for name in supported}
@@ -42,6 +43,7 @@ def test_less_of_opset_6_is_not_there_and_that_of_7_is():
     assert "Less" not in {name.type for name in popart.getUnsupportedOperations(7)}
 
 
+@pytest.mark.shows("popart.getSupportedOperationsDefinition")
 def test_a_definition_has_inputs_outputs_and_attributes():
     definitions = popart.getSupportedOperationsDefinition(False)
     clip = definitions[popart.OperatorIdentifier("ai.onnx", "Clip", 11)]
@@ -53,6 +55,7 @@ def test_a_definition_has_inputs_outputs_and_attributes():
     assert lstm.attributes["hidden_size"].supportedValuesRegex == ".*"
 
 
+@pytest.mark.shows("popart.OperatorIdentifier")
 def test_identifiers_are_ordered_values():
     a, b = popart.OperatorIdentifier("ai.onnx", "Abs", 6), popart.OperatorIdentifier("ai.onnx", "Add", 6)
     assert a < b and a == popart.OperatorIdentifier("ai.onnx", "Abs", 6) and len({a, b, a}) == 2

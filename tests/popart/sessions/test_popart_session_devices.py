@@ -32,6 +32,7 @@ def test_sessions_on_one_device_load_themselves(make):
         np.testing.assert_allclose(weights(first, w=W)["w"], W - 0.2 * GRADIENT, rtol=1e-6)
 
 
+@pytest.mark.shows("popart.InferenceSession.setEngineIsLoaded", "popart.InferenceSession.prepareDevice")
 def test_a_session_that_was_not_loaded_loads_itself():
     session = inference(identity([2]), prepare=False)
     session.prepareDevice(False)
@@ -43,6 +44,7 @@ def test_a_session_that_was_not_loaded_loads_itself():
     np.testing.assert_array_equal(step(session, x=x)["y"], -x)
 
 
+@pytest.mark.shows("popart.DeviceManager.tryAcquireDeviceById")
 @pytest.mark.shows("popart.DeviceManager.acquireAvailableDevice", "popart.DeviceInfo.isAttached")
 def test_one_device_at_a_time_holds_an_ipu():
     manager = popart.DeviceManager()
@@ -69,6 +71,7 @@ def test_one_device_at_a_time_holds_an_ipu():
     every.detach()
 
 
+@pytest.mark.shows("popart.DeviceInfo.tryAttachUntilTimeout")
 @pytest.mark.shows("popart.DeviceManager.setOnDemandAttachTimeout")
 def test_an_on_demand_device_tries_until_its_timeout():
     import threading
@@ -105,6 +108,7 @@ def test_devices_that_are_there():
         manager.acquireDeviceById(10**6)
 
 
+@pytest.mark.shows("popart.InferenceSession._setDeviceInfo")
 def test_offline_devices_are_only_compiled_for():
     manager = popart.DeviceManager()
     never = manager.tryAcquireAvailableDevice(1, connectionType=NEVER)
@@ -161,6 +165,10 @@ def test_engine_options(monkeypatch):
 
 
 # --- cycles
+@pytest.mark.shows(
+    "popart.SessionOptions.instrumentWithHardwareCycleCounter",
+    "popart.SessionOptions.hardwareInstrumentations",
+)
 @pytest.mark.shows("popart.InferenceSession.getCycleCount")
 def test_cycles_of_a_run():
     inner = {popart.Instrumentation.Outer, popart.Instrumentation.Inner}

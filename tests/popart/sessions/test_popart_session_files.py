@@ -118,6 +118,7 @@ def test_reports(tmp_path):
         session.getReport()
 
 
+@pytest.mark.shows("popart.SessionOptions.compileEngine", "popart.InferenceSession.getReport")
 def test_reports_that_there_are_not(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
     plain = inference(identity([2]), device=ipu_model())

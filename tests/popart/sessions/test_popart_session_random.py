@@ -67,6 +67,7 @@ def rounded(session):
     return step(session, x=X16)["y"]
 
 
+@pytest.mark.shows("popart.SessionOptions.enableStochasticRounding")
 @pytest.mark.shows("popart.InferenceSession.getRNGState", "popart.InferenceSession.setRNGState")
 def test_stochastic_rounding_depends_on_seed_and_state():
     session = rounding()
@@ -103,6 +104,7 @@ def test_the_state_belongs_to_the_device():
     np.testing.assert_array_equal(rounded(session), first)
 
 
+@pytest.mark.shows("popart.SessionOptions.enableLoadAndOffloadRNGState")
 def test_states_need_their_option():
     session = inference(normal())
     for call in (session.getRNGState, lambda: session.setRNGState([])):

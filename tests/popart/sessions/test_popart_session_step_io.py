@@ -244,6 +244,7 @@ def test_an_error_of_a_callback_is_one_of_the_run(change, kind, message):
     np.testing.assert_array_equal(step(session, x=x)["y"], -x)
 
 
+@pytest.mark.shows("popart.SessionOptions.syntheticDataMode")
 @pytest.mark.shows("popart.SyntheticDataMode")
 def test_synthetic_data_move_no_arrays():
     session = inference(identity([2]), syntheticDataMode=popart.SyntheticDataMode.RandomNormal)

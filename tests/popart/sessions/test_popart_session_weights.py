@@ -326,6 +326,6 @@ def test_locations_that_cannot_be_changed(tmp_path):
 def test_a_missing_file_of_tensors(tmp_path):
     data = _external(tmp_path / "w.bin")
     os.remove(tmp_path / "w.bin")
-    with pytest.raises(RuntimeError, match="does not exist") as raised:
+    with pytest.raises(RuntimeError, match="with the data of tensor 'w' is not there") as raised:
         training(data)
     assert raised.type is RuntimeError

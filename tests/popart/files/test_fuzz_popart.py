@@ -1,0 +1,29 @@
+"""Changed models: each runs, or ends with an exception of the documented classes; no process ends by a signal."""
+
+import ast
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+pytestmark = pytest.mark.slow
+CHILD = pathlib.Path(__file__).parent / "fuzz_models.py"
+
+
+def test_a_changed_model_runs_or_is_refused(tmp_path):
+    seconds = float(os.environ.get("IPU_FUZZ_SECONDS", "20"))
+    seed = int(os.environ.get("IPU_FUZZ_SEED", random.randrange(2**31)))
+    path = tmp_path / "model.onnx"
+    command = [sys.executable, str(CHILD), str(seed), str(seconds), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, cwd=tmp_path)
+    if done.returncode != 0:
+        kept = pathlib.Path(tempfile.mkdtemp(prefix="popart_fuzz_")) / "model.onnx"
+        shutil.copy(path, kept)
+        pytest.fail(f"seed {seed}: code {done.returncode}, the model is {kept}\n{done.stderr[-3000:]}")
+    counts = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    assert counts.get("ran", 0) > 0 and counts.get("popart_exception", 0) > 0 and counts.get("RuntimeError", 0) > 0, counts

@@ -1,0 +1,198 @@
+"""Models that sessions and builders refuse, and with what: the process goes on, and a good model runs afterwards."""
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from popart_session_models import identity, inference, linear, step, training
+
+import popart
+
+W = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def a_good_session_runs_afterwards():
+    yield
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(step(inference(identity([2])), x=x)["y"], -x)
+
+
+def proto():
+    return onnx.load_from_string(linear(W))
+
+
+def cyclic():
+    made = proto()
+    made.graph.node[0].input[0] = "loss"
+    return made
+
+
+def without_initialiser():
+    made = proto()
+    del made.graph.initializer[:]
+    del made.graph.input[1]
+    return made
+
+
+def two_nodes_of_one_name():
+    made = proto()
+    made.graph.node.append(made.graph.node[0])
+    return made
+
+
+def without_nodes_type():
+    made = proto()
+    made.graph.node[0].op_type = ""
+    return made
+
+
+RULES_OF_ONNX = {
+    "a cycle": (cyclic, "checker refuses the model.*'loss'"),
+    "an initialiser that is missing": (without_initialiser, "checker refuses the model.*'w'"),
+    "two nodes with one output": (two_nodes_of_one_name, "checker refuses the model.*'y'"),
+    "a node without a type": (without_nodes_type, "checker refuses the model"),
+}
+
+
+@pytest.mark.parametrize("make", [popart.Builder, inference, training])
+@pytest.mark.parametrize("case", RULES_OF_ONNX)
+def test_what_breaks_rules_of_onnx_is_a_runtime_error(case, make):
+    build, message = RULES_OF_ONNX[case]
+    with pytest.raises(RuntimeError, match=message) as raised:
+        make(build().SerializeToString())
+    assert raised.type is RuntimeError
+
+
+def unknown_operator():
+    made = proto()
+    made.graph.node[0].op_type = "Hardmax"
+    del made.graph.node[0].input[1]
+    return made
+
+
+def shapes_that_do_not_fit():
+    made = proto()
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+    return made
+
+
+def open_shape():
+    made = proto()
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    return made
+
+
+def no_such_type():
+    made = proto()
+    made.graph.input[0].type.tensor_type.elem_type = 99
+    return made
+
+
+def types_that_do_not_fit():
+    made = proto()
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+    return made
+
+
+def short_data():
+    made = proto()
+    made.graph.initializer[0].raw_data = made.graph.initializer[0].raw_data[:-4]
+    return made
+
+
+def odd_data():
+    made = proto()
+    made.graph.initializer[0].raw_data = made.graph.initializer[0].raw_data[:-1]
+    return made
+
+
+def no_text():
+    return proto().SerializeToString().replace(b"MatMul", b"Mat\xfful")
+
+
+REFUSED = {
+    "an operator that no session runs": (unknown_operator, "no class for ai.onnx.Hardmax:10"),
+    "shapes that do not fit": (shapes_that_do_not_fit, "5"),
+    "an open shape": (open_shape, "input 'x' .* has shape .*rows"),
+    "no such element type": (no_such_type, "input 'x' .*type 99"),
+    "types that do not fit": (types_that_do_not_fit, "MatMul.* integer operands"),
+    "too few elements": (short_data, r"'w' has 11 elements, but its shape \[3, 4\] has 12"),
+    "half an element": (odd_data, "'w' has 47 bytes, which is no number of elements of 4 bytes"),
+    "a name that is no text": (no_text, "which is no UTF-8"),
+}
+
+
+@pytest.mark.parametrize("make", [inference, training])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_no_session_can_run_is_a_popart_exception(case, make):
+    build, message = REFUSED[case]
+    made = build()
+    with pytest.raises(popart.popart_exception, match=message):
+        make(made if isinstance(made, bytes) else made.SerializeToString())
+
+
+@pytest.mark.parametrize("make", [popart.Builder, inference, training])
+def test_files_that_end_early(make, tmp_path):
+    data, path = linear(W), tmp_path / "model.onnx"
+    graph_alone = proto()
+    del graph_alone.opset_import[:]  # which comes last: without it, it is a model of opset 1
+    for end in range(0, graph_alone.ByteSize(), 7):
+        path.write_bytes(data[:end])
+        with pytest.raises((popart.popart_exception, RuntimeError)):
+            make(str(path))
+            raise AssertionError(f"{end} bytes of {len(data)} are taken for a model")
+
+
+def external(**entries):
+    made = proto()
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    return made.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({}, "'w' are external, but no location is given"),
+        ({"offset": "4"}, "should be 48 bytes|'w' has 11 elements"),
+        ({"length": "44"}, "'w' has 11 elements"),
+        ({"length": "9999"}, "should be 9999 bytes of the file .* from 0 on, and it has 48"),
+        ({"offset": "1", "length": "48"}, "should be 48 bytes of the file .* from 1 on, and it has 48"),
+        ({"offset": "-4"}, "the offset of the external data of tensor 'w' is '-4'"),
+        ({"length": "many"}, "the length of the external data of tensor 'w' is 'many'"),
+    ],
+)
+def test_data_in_a_file_that_does_not_hold_them(entries, message, tmp_path):
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    place = {"location": str(tmp_path / "w.bin")} if entries else {}
+    with pytest.raises(popart.popart_exception, match=message):
+        inference(external(**place, **entries))
+
+
+def test_locations_of_data_are_names_of_files(tmp_path, monkeypatch):
+    """As published: as it is written, from the working directory; whatever the name, the file has to hold what the model says."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    (tmp_path / "inner" / "link.bin").symlink_to("../w.bin")
+    monkeypatch.chdir(tmp_path / "inner")
+    x = np.ones((2, 3), np.float32)
+    for location in ("../w.bin", str(tmp_path / "w.bin"), "link.bin"):
+        np.testing.assert_allclose(step(inference(external(location=location)), x=x)["y"], x @ W)
+    os.mkfifo("pipe")
+    for location in ("w.bin", "..", "/dev/zero", "pipe", ""):
+        with pytest.raises(RuntimeError, match="is not there|is no file") as raised:
+            inference(external(location=location))
+        assert raised.type is RuntimeError
+
+
+def test_names_inside_a_builder_that_are_not_there():
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    with pytest.raises(popart.popart_exception, match="nothing"):
+        builder.aiOnnx.add([x, "nothing"])
