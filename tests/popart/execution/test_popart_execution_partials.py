@@ -21,6 +21,17 @@ def convolution(builder, generator):
     return x, w, builder.aiOnnx.conv([x, w], pads=[1, 1, 1, 1]), (1, K, 4, 4)
 
 
+def two_convolutions(builder, *types):
+    """Two convolutions of one input with the same weights, joined."""
+    generator = numpy.random.default_rng(7)
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [1, K, 4, 4]))
+    w = builder.addInitializedInputTensor(generator.standard_normal((8, K, 3, 3)).astype(numpy.float16))
+    both = builder.aiGraphcore.multiconv(
+        [[x, w], [x, w]], pads=[[1, 1, 1, 1], [1, 1, 1, 1]], partialsTypes=list(types)
+    )
+    return x, w, builder.aiOnnx.concat(both, 1), (1, K, 4, 4)
+
+
 def infer(make, partials=None, **options):
     generator, builder = numpy.random.default_rng(7), popart.Builder()
     x, _, y, shape = make(builder, generator)
@@ -83,3 +94,19 @@ def test_gradients_have_the_partials_of_their_product():
     (full, exact), (half, _) = train("FLOAT"), train("HALF")
     assert not numpy.array_equal(half, full)
     assert numpy.abs(full - exact).mean() < numpy.abs(half - exact).mean()
+
+
+def test_each_convolution_of_several_has_its_own_partials():
+    def halves(*types, **options):
+        return numpy.split(infer(lambda builder, _: two_convolutions(builder, *types), **options), 2, axis=1)
+
+    full, half = halves()[0], halves("half", "half")[0]
+    assert not numpy.array_equal(half, full)
+    for types, expected in ((("half", "float"), (half, full)), (("float", "half"), (full, half))):
+        numpy.testing.assert_array_equal(halves(*types), expected)
+    numpy.testing.assert_array_equal(halves(convolutionOptions={"partialsType": "half"}), (half, half))
+
+
+def test_an_unknown_type_of_partials_is_refused():
+    with pytest.raises(popart.popart_exception, match="'double' in 'partialsTypes'; there are half and float"):
+        infer(lambda builder, _: two_convolutions(builder, "float", "double"))
