@@ -70,6 +70,8 @@ class Annotations {
         settings.available_memory = node.attributes.real(name);
       else if (name == "__recompute_output_in_backward_pass")
         settings.recompute = recompute(node, node.attributes.integer(name));
+      else if (name == "__partials_type")
+        partials(node, node.attributes.text(name));
       else if (name == "__outline")
         outline(node.attributes.texts(name), settings.outline);
       node.attributes.erase(name);
@@ -103,6 +105,12 @@ class Annotations {
               "autoRecomputation is not RecomputationType.NoRecompute. Use one of both.",
               records::described(node, node.version)));
     return ir::Recompute::kRecompute;
+  }
+
+  // The setting of this op comes before the one of all ops: FLOAT too where all others have f16 partials.
+  static void partials(NodeRecord& node, const std::string& type) {
+    node.settings.outline.set(node.type == "MatMul" ? "matmul_partials" : "multi_conv_partials",
+                              std::string(type == "HALF" ? "half" : "float"));
   }
 
   static void outline(const std::vector<std::string>& flat, Attributes& into) {

@@ -76,12 +76,26 @@ void check_shapes(NodeImportCall& call, int i) {
                                        to_string(x), to_string(w)));
 }
 
+// The types of partial sums: none, or one for each convolution.
+std::vector<std::string> partials_of(NodeImportCall& call, int count) {
+  if (!call.has("partialsTypes")) return {};
+  std::vector<std::string> types = call.texts("partialsTypes");
+  if (!types.empty() && types.size() != static_cast<size_t>(count))
+    node_attribute_error(
+        call, fmt::format("has {} types in 'partialsTypes' for {} convolutions", types.size(), count));
+  for (const std::string& type : types)
+    if (type != "half" && type != "float")
+      node_attribute_error(call, fmt::format("has '{}' in 'partialsTypes'; there are half and float", type));
+  return types;
+}
+
 void import_multi_conv(NodeImportCall& call) {
   // Advice on memory, tiles and cycles, which has no say in the values.
-  for (const char* name : {"availableMemoryProportions", "partialsTypes", "planType", "perConvReservedTiles",
-                           "cycleBackOff", "enableConvDithering"})
+  for (const char* name : {"availableMemoryProportions", "planType", "perConvReservedTiles", "cycleBackOff",
+                           "enableConvDithering"})
     call.ignore(name);
   const int count = call.result_count(), given = call.operand_count();
+  const std::vector<std::string> partials = partials_of(call, count);
   if (given > kOperands * count || given < kOperands * count - 1)
     node_shape_error(call,
                      fmt::format("has {} operands for {} convolutions; each takes three", given, count));
@@ -111,6 +125,8 @@ void import_multi_conv(NodeImportCall& call) {
                                 {"padding_high", std::vector<int64_t>(rank, 0)},
                                 {"dilations", list("dilations", 1, 1, 1)},
                                 {"groups", groups}};
+    if (!partials.empty())
+      call.builder().settings.outline.set("multi_conv_partials", partials[static_cast<size_t>(n)]);
     ir::Value* y = rank == 3         ? volume_convolution(call, x, weight, bias, attributes)
                    : bias == nullptr ? call.op("conv", {x, weight}, attributes)
                                      : call.op("conv", {x, weight, bias}, attributes);
