@@ -46,7 +46,7 @@ def create(
         RuntimeError: there is no current graph.
         popart.popart_exception: the types of the inputs do not fit.
     """
-    return create_op(op_type, inputs, stems, attributes, name=name, identifier=identifier)[1]
+    return create_op(op_type, inputs, stems, attributes, name, identifier)[1]
 
 
 def create_op(
@@ -54,18 +54,21 @@ def create_op(
     inputs: dict[int, Tensor],
     stems: Union[Sequence[str], dict[int, str]],
     attributes: Optional[dict[str, Any]] = None,
-    *,
     name: Optional[str] = None,
     identifier: Optional[tuple[str, str, int]] = None,
 ) -> tuple[int, tuple[Tensor, ...]]:
     """As `create`; gives the id of the op too."""
     context = _context
     graph = context.graph
-    ir, number = graph.ir, graph._number
+    ir, number = graph._ir, graph._number
     prefix = context._prefix
-    names = stems if isinstance(stems, dict) else dict(enumerate(stems))
-    if prefix:
-        names = {i: prefix + stem for i, stem in names.items()}
+    if isinstance(stems, dict):
+        names = {i: prefix + stem for i, stem in stems.items()} if prefix else stems
+    elif len(stems) == 1:
+        names = {0: prefix + stems[0]}
+    else:
+        names = {i: prefix + stem for i, stem in enumerate(stems)}
+    file, line = user_location(context._skip)
     try:
         op, made = ir._program.create_op(
             number,
@@ -73,7 +76,14 @@ def create_op(
             {i: t._number for i, t in inputs.items()},
             names,
             attributes or {},
-            settings(name or op_type.lower()),
+            (
+                prefix + (name or op_type.lower()),
+                context._ipu,
+                context._execution_context,
+                context._tile_set,
+                file,
+                line,
+            ),
             (),
             identifier,
         )
@@ -83,4 +93,7 @@ def create_op(
         context._created(ir, number, op)
     if _recording.path is not None:
         record_op(ir, op, list(inputs.values()), made.values())
+    if len(made) == 1:
+        (t,) = made.values()
+        return op, (_of_number(ir, t, Tensor, number),)
     return op, tuple([_of_number(ir, t, Tensor, number) for t in made.values()])

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "frontends/popxl/infer_scratch.h"
 #include "frontends/popxl/lower_call.h"
 #include "frontends/popxl/op_kind.h"
@@ -38,8 +41,7 @@ std::map<int, TensorInfo> types_of_gradient(const Op& op) {
   return infos;
 }
 
-std::map<int, TensorInfo> types_of_lowered(const Op& op) {
-  InferenceScratch& scratch = op.graph().program().scratch();
+std::map<int, TensorInfo> types_of_lowered(const Op& op, InferenceScratch& scratch) {
   struct Clear {
     InferenceScratch& scratch;
     ~Clear() { scratch.clear(); }
@@ -64,7 +66,47 @@ std::map<int, TensorInfo> types_of_lowered(const Op& op) {
   return infos;
 }
 
+// Rows without `infer` read the attributes, the inputs with their constants and the number of replicas.
+std::map<int, TensorInfo> remembered(const Op& op) {
+  InferenceScratch& scratch = op.graph().program().scratch();
+  const size_t hash = Inferred::hash(op);
+  if (const auto found = scratch.inferred.find(hash);
+      found != scratch.inferred.end() && found->second.is_of(op))
+    return found->second.outputs();
+  std::map<int, TensorInfo> types = types_of_lowered(op, scratch);
+  scratch.inferred.insert_or_assign(hash, Inferred(op, types));
+  return types;
+}
+
 }  // namespace
+
+Inferred::Inferred(const Op& op, std::map<int, TensorInfo> outputs)
+    : kind_(&op.kind()),
+      replicas_(op.graph().program().replicas),
+      attributes_(op.attributes),
+      outputs_(std::move(outputs)) {
+  for (const auto& [i, tensor] : op.inputs()) inputs_.push_back({i, tensor->info, tensor->constant});
+}
+
+bool Inferred::is_of(const Op& op) const {
+  return kind_ == &op.kind() && replicas_ == op.graph().program().replicas &&
+         std::equal(inputs_.begin(), inputs_.end(), op.inputs().begin(), op.inputs().end(),
+                    [](const Input& input, const auto& now) {
+                      return input.number == now.first && input.info == now.second->info &&
+                             input.constant == now.second->constant;
+                    }) &&
+         attributes_ == op.attributes;
+}
+
+size_t Inferred::hash(const Op& op) {
+  size_t hash = std::hash<const OpKind*>()(&op.kind());
+  const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15U + (hash >> 29); };
+  for (const auto& [i, tensor] : op.inputs()) {
+    mix(static_cast<size_t>(i) << 8 | static_cast<size_t>(tensor->info.dtype));
+    for (const int64_t size : tensor->info.shape) mix(static_cast<size_t>(size));
+  }
+  return hash;
+}
 
 void InferenceScratch::clear() {
   while (!graph_->ops().empty()) {
@@ -83,7 +125,7 @@ std::map<int, TensorInfo> infer(const Op& op) {
       return call.take();
     }
     IPU_CHECK(op.kind().lower != nullptr, "the row of " + op.kind().type + " says nothing of types");
-    return types_of_lowered(op);
+    return remembered(op);
   } catch (const Error& error) {
     std::string inputs;
     for (const auto& [i, tensor] : op.inputs())
