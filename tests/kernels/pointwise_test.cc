@@ -399,7 +399,7 @@ TEST(Pointwise, ChannelsLastResultsTakeChannelOperands) {
 
 TEST(Pointwise, PackedResultsKeepTheirPaddingZero) {
   std::mt19937 random(5);
-  for (Shape shape : {Shape{7, 10}, Shape{33, 130}, Shape{5, 64}, Shape{40, 1000}}) {
+  for (Shape shape : {Shape{7, 10}, Shape{33, 130}, Shape{5, 64}, Shape{40, 1000}, Shape{3001, 100}}) {
     TensorSpec spec{DType::kF32, shape, contiguous_strides(shape), panels_for(shape)};
     Tensor x = Tensor::with(spec), y = Tensor::with(spec), one = Tensor::of(DType::kF32, {}, {1.0});
     x.randomize(random);
