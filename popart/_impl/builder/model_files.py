@@ -10,7 +10,7 @@ import onnx
 import onnx.checker
 from google.protobuf.message import DecodeError
 
-from popart._impl.builder import protos
+from popart._impl.builder import external_files, protos
 from popart._impl.exceptions import popart_exception
 
 FIRST_OPSET, LAST_OPSET, DEFAULT_OPSET = 6, 11, 10
@@ -25,10 +25,11 @@ def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
     """A model and its bytes, from bytes or from the file of this name.
 
     Raises:
-        popart_exception: these bytes are no model, there is no such file, or the version of ai.onnx is not one of 6 to 11.
+        popart_exception: these bytes are no model, there is no such file, the version of ai.onnx is not one of 6 to 11, or
+            data of the model lie outside of its folder and of the working directory.
         RuntimeError: the ONNX checker refuses the model, or a file of external data is not there.
     """
-    data, source = _bytes_of(model)
+    data, source, folder = _bytes_of(model)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -39,9 +40,7 @@ def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
     _check_texts(proto, source)
     check_versions(proto, source)
     check(proto)
-    for tensor in proto.graph.initializer:
-        if protos.is_external(tensor):
-            _check_external(tensor)
+    external_files.check(proto.graph, folder)
     return proto, data
 
 
@@ -58,18 +57,19 @@ def _check_texts(message: Any, source: str) -> None:
                     raise popart_exception(f"{source} is no ONNX model: a {field.name} in it is {text!r}, which is no UTF-8")
 
 
-def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str]:
+def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]:
+    """The bytes, what they are for messages, and the folder of their file if they have one."""
     if isinstance(model, bytes) and b"\0" not in model and len(model) < 4096 and os.path.isfile(model):
         model = os.fsdecode(model)
     if isinstance(model, bytes):
-        return model, f"a value of {len(model)} bytes"
+        return model, f"a value of {len(model)} bytes", None
     name = os.fspath(model)
     if "\0" not in name and os.path.isfile(name):
         with open(name, "rb") as file:
-            return file.read(), f"file '{name}'"
+            return file.read(), f"file '{name}'", os.path.dirname(os.path.abspath(name))
     try:
         shown = name if len(name) < 200 else name[:200] + "..."
-        return name.encode("latin-1"), f"'{shown}', which is no file,"
+        return name.encode("latin-1"), f"'{shown}', which is no file,", None
     except UnicodeEncodeError as error:
         raise popart_exception(f"'{name}' is neither a file nor an ONNX model") from error
 
@@ -117,17 +117,6 @@ def _make_empty(tensor: onnx.TensorProto) -> None:
     tensor.dims.append(0)
 
 
-def _check_external(tensor: onnx.TensorProto) -> None:
-    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
-    if location is None:
-        raise popart_exception(f"the data of tensor '{tensor.name}' are external, but no location is given")
-    if not os.path.isfile(location):
-        raise RuntimeError(
-            f"the file '{location}' with the data of tensor '{tensor.name}' is not there; it is looked up from the working "
-            f"directory, {os.getcwd()}"
-        )
-
-
 def save(proto: onnx.ModelProto, data: Callable[[], bytes], filename: str) -> None:
     check(proto)
     try:
@@ -160,6 +149,7 @@ def externalise(graph: onnx.GraphProto, ids: Sequence[str], filename: str) -> No
                 file.write(data)
     except OSError as error:
         raise popart_exception(f"the data cannot be written to '{filename}': {error}") from error
+    external_files.name(filename)
     for tensor, data in parts:
         protos.clear_data(tensor)
         tensor.data_location = protos.Tensor.EXTERNAL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from popart._impl.builder import external_files
 from popart._impl.exceptions import popart_runtime_error
 from popart._impl.sessions.saved_model import saved_states
 
@@ -109,3 +110,4 @@ class SessionWeights:
             popart_runtime_error: the new file is there, the old one is not, or no initialiser lies in it.
         """
         self._saved.move(os.fspath(fromLocation), os.fspath(toLocation))
+        external_files.name(os.fspath(toLocation))

@@ -168,22 +168,31 @@ def external(**entries):
         ({"length": "many"}, "the length of the external data of tensor 'w' is 'many'"),
     ],
 )
-def test_data_in_a_file_that_does_not_hold_them(entries, message, tmp_path):
+def test_data_in_a_file_that_does_not_hold_them(entries, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "w.bin").write_bytes(W.tobytes())
     place = {"location": str(tmp_path / "w.bin")} if entries else {}
     with pytest.raises(popart.popart_exception, match=message):
         inference(external(**place, **entries))
 
 
-def test_locations_of_data_are_names_of_files(tmp_path, monkeypatch):
-    """As published: as it is written, from the working directory; whatever the name, the file has to hold what the model says."""
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "w.bin").write_bytes(W.tobytes())
-    (tmp_path / "inner" / "link.bin").symlink_to("../w.bin")
-    monkeypatch.chdir(tmp_path / "inner")
+def test_data_lie_in_the_folder_of_the_model_or_in_the_working_directory(tmp_path, monkeypatch):
+    """Locations are read from the working directory, as published; that a model may not lead out of both is ours."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for file in (tmp_path / "w.bin", inner / "here.bin"):
+        file.write_bytes(W.tobytes())
+    (inner / "link.bin").symlink_to("../w.bin")
+    monkeypatch.chdir(inner)
     x = np.ones((2, 3), np.float32)
-    for location in ("../w.bin", str(tmp_path / "w.bin"), "link.bin"):
+    for location in ("here.bin", "../inner/here.bin", str(inner / "here.bin")):
         np.testing.assert_allclose(step(inference(external(location=location)), x=x)["y"], x @ W)
+    for location in ("../w.bin", str(tmp_path / "w.bin"), "link.bin", "/proc/self/mem"):
+        with pytest.raises(popart.popart_exception, match=f"'w' lie in '.*', which is outside of '{inner}'"):
+            inference(external(location=location))
+    model = tmp_path / "model.onnx"
+    model.write_bytes(external(location="../w.bin"))
+    np.testing.assert_allclose(step(inference(str(model)), x=x)["y"], x @ W)
     os.mkfifo("pipe")
     for location in ("w.bin", "..", "/dev/zero", "pipe", ""):
         with pytest.raises(RuntimeError, match="is not there|is no file") as raised:

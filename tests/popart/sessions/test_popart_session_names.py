@@ -231,7 +231,8 @@ def test_weights_of_another_model_are_taken_and_saved(tmp_path):
 
 
 @pytest.mark.shows("popart.InferenceSession.updateExternallySavedTensorLocations")
-def test_tensors_of_an_inference_move_to_another_file(tmp_path):
+def test_tensors_of_an_inference_move_to_another_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     proto = onnx.load_from_string(linear(W))
     tensor, old, new = proto.graph.initializer[0], tmp_path / "old.bin", tmp_path / "new.bin"
     old.write_bytes(tensor.raw_data)

@@ -283,7 +283,8 @@ def _external(path):
 
 
 @pytest.mark.shows("popart.TrainingSession.updateExternallySavedTensorLocations")
-def test_tensors_in_a_file_are_written_there(tmp_path):
+def test_tensors_in_a_file_are_written_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path, moved, target = tmp_path / "w.bin", tmp_path / "moved.bin", tmp_path / "m.onnx"
     session = training(_external(path), optimizer=adam())
     step(session, x=X)
@@ -309,7 +310,8 @@ def test_tensors_in_a_file_are_written_there(tmp_path):
     assert np.isfinite(step(session, x=X)["loss"])
 
 
-def test_locations_that_cannot_be_changed(tmp_path):
+def test_locations_that_cannot_be_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "w.bin"
     session = training(_external(path), optimizer=STATELESS)
     other = tmp_path / "other.bin"
