@@ -257,7 +257,8 @@ void Engine::Impl::run_lanes(Actor& actor, int step, const kernels::PreparedKern
   for (std::atomic<int64_t>& word : job.shared) word.store(0, std::memory_order_relaxed);
   ++job.generation;
   job.ticket.store(job.generation << 32 | static_cast<uint64_t>(lanes) << 16, std::memory_order_release);
-  if (threads > 1) {
+  // While every worker has an actor of its own, helping another one costs both their caches.
+  if (threads > 1 && active.load(std::memory_order_relaxed) < threads) {
     open_lanes[actor.index / 64].fetch_or(uint64_t{1} << (actor.index % 64), std::memory_order_seq_cst);
     signal_workers();
   }
