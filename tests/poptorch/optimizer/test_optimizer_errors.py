@@ -494,11 +494,11 @@ def test_running_means_do_not_overflow_where_a_sum_does():
         forward = lambda x, net=net: poptorch.identity_loss(net(x), "sum")  # noqa: E731
         wrapped = torch.nn.Module()
         wrapped.net, wrapped.forward = net, forward
-        trainer = poptorch.trainingModel(wrapped, options, torch.optim.SGD(net.parameters(), lr=1e-38))
+        trainer = poptorch.trainingModel(wrapped, options, torch.optim.SGD(net.parameters(), lr=2e-38))
         trainer(torch.full((4, 1), 2e38))
         after[strategy.name] = net.weight.item()
         trainer.destroy()
-    assert after["Post"] == -float("inf") and after["Running"] == pytest.approx(-2.0)
+    assert after["Post"] == -float("inf") and after["Running"] == pytest.approx(-4.0)
 
 
 def test_set_optimizer_is_for_training():
