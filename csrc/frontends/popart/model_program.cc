@@ -159,6 +159,21 @@ void complete(LossScaling& scaling, const SessionSettings& settings, const recor
   }
 }
 
+// The host gives nothing for an input that no operator reads, so its size does not matter.
+void drop_unused_inputs(records::Imported& imported, const StepOptions& step) {
+  std::unordered_set<const ir::Value*> wanted;
+  for (const StepOptions::ValueAnchor& anchor : step.value_gradients) wanted.insert(anchor.value);
+  std::vector<ForwardGraph::Input>& inputs = imported.forward.inputs;
+  for (size_t i = inputs.size(); i-- > 0;) {
+    const ir::Value* value = imported.forward.graph->inputs()[i];
+    if (inputs[i].kind != ForwardGraph::Input::Kind::kHost || !value->is_unused() || wanted.contains(value))
+      continue;
+    imported.values.erase(inputs[i].name);
+    imported.forward.graph->erase_input(static_cast<int>(i));
+    inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
 }  // namespace
 
 ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
@@ -191,6 +206,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     anchors.add_restored(imported);
   }
   describe(imported.forward, imported.values, imported.constants);
+  drop_unused_inputs(imported, step);
   const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
   const std::unordered_set<const ir::Value*> with_gradient(differentiated.begin(), differentiated.end());
   for (const auto& [name, value] : imported.values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -75,18 +74,6 @@ def _names_of(node: onnx.NodeProto) -> set[str]:
         for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
             names |= _names_read(graph)
     return names
-
-
-_ACTING = ("PrintTensor", "Abort")  # run although nobody reads what they give
-
-
-def unused_inputs(model: onnx.ModelProto, wanted: Iterable[str]) -> frozenset[str]:
-    """Inputs on which none of the wanted tensors depends."""
-    live = {id.removeprefix("Gradient___") for id in wanted}
-    for node in reversed(model.graph.node):  # sorted: each stands after those whose results it reads
-        if node.op_type in _ACTING or live & set(node.output):
-            live |= _names_of(node)
-    return frozenset(value.name for value in model.graph.input if value.name not in live)
 
 
 def broadcast_inputs(model: onnx.ModelProto) -> frozenset[str]:

@@ -19,7 +19,7 @@ from popart._impl.sessions import engine_options
 from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
-from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs, unused_inputs
+from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs
 from popart._impl.sessions.ir_listing import IrReading
 from popart._impl.sessions.model import read_model, records, set_input_shapes
 from popart._impl.sessions.model_checks import check_names
@@ -81,7 +81,6 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         check_names(self._model.graph)
         self._saved = SavedModel(self._model_bytes)
         self._broadcast = broadcast_inputs(self._model)
-        self._unused = unused_inputs(self._model, [*dataFlow.anchors(), loss])
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
         self._initialisers = Initialisers(self._model, self._options, is_training=bool(loss))

@@ -26,9 +26,8 @@ class Transfers:
 
     inputs, outputs: by tensor, the NumPy type of its stream and the shape of all that a run moves through it; types: the
     types that users see; shapes: of one element; all_outputs: anchors of which every element is returned; broadcast: inputs
-    of which all replicas get the same elements; unused: what the
-    device reads of inputs that nothing depends on; model_inputs: inputs and initialisers of the model; micro_batches: of each
-    replica in a run; scalars: anchors whose numbers are the host's.
+    of which all replicas get the same elements; model_inputs: inputs and initialisers of the model; micro_batches: of each
+    replica in a run; scalars: anchors whose numbers are the host's. An input that no operator reads is among model_inputs alone.
     """
 
     inputs: Mapping[str, tuple[numpy.dtype, tuple[int, ...]]]
@@ -37,7 +36,6 @@ class Transfers:
     shapes: Mapping[str, tuple[int, ...]]
     all_outputs: frozenset[str]
     broadcast: frozenset[str]
-    unused: Mapping[str, numpy.ndarray]
     model_inputs: frozenset[str]
     initialisers: Mapping[str, int]
     micro_batches: int
@@ -48,8 +46,7 @@ class Transfers:
 def transfers_of(session: Any, native: Any) -> Transfers:
     streams = native.streams("main")
     flow = session.dataFlow
-    read = {name: (numpy.dtype(dtype), shape) for name, (way, dtype, shape) in streams.items() if way == "input"}
-    inputs = {name: of for name, of in read.items() if name not in session._unused}
+    inputs = {name: (numpy.dtype(dtype), shape) for name, (way, dtype, shape) in streams.items() if way == "input"}
     outputs = {
         id: (numpy.dtype(streams[ANCHOR + id][1]), streams[ANCHOR + id][2])
         for id in flow.anchors()
@@ -64,7 +61,6 @@ def transfers_of(session: Any, native: Any) -> Transfers:
         {id: tuple(tensors[id][1]) for id in known},
         frozenset(id for id in outputs if flow.art(id).id() is AnchorReturnTypeId["All"]),
         frozenset(session._broadcast & inputs.keys()),
-        {name: numpy.zeros(shape, dtype) for name, (dtype, shape) in read.items() if name in session._unused},
         frozenset(value.name for value in session._model.graph.input),
         {name: value.size for name, value in session._initialisers.values.items()},
         flow.batchesPerStep() * session.accumulationFactor,
@@ -134,7 +130,7 @@ def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:
     inputs = {id: _take(id, transfers, stepio) for id in transfers.inputs}
     places = {id: _place(id, transfers, stepio) for id in transfers.outputs}
     direct = {ANCHOR + id: place for id, place in places.items() if place is not None}
-    got = native.run(inputs | dict(transfers.unused), "main", direct)
+    got = native.run(inputs, "main", direct)
     for id, (_, shape) in transfers.inputs.items():
         count = _count(shape) // (transfers.replicas if id in transfers.broadcast else 1)
         _advance(stepio.input_offsets, id, count, stepio.inputs[id].size)

@@ -24,7 +24,7 @@ def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback) -
     try:
         for name, port in ports.items():
             native.bind(name, port)
-        got = native.run(dict(transfers.unused), "main")
+        got = native.run({}, "main")
     finally:
         for name in ports:
             native.bind(name, None)

@@ -126,6 +126,16 @@ def test_an_unused_input_may_be_missing_or_given():
     assert {id for what, id, *_ in calls.calls if what == "give"} == {"x"}
 
 
+def test_an_unused_input_takes_no_memory():
+    data = model(
+        [onnx.helper.make_node("Neg", ["x"], ["y"])],
+        [("x", onnx.TensorProto.FLOAT, [2]), ("unused", onnx.TensorProto.FLOAT, [2**31 - 1, 4])],
+    )
+    session = inference(data)
+    assert session.getInfo("unused").shape() == [2**31 - 1, 4]
+    np.testing.assert_array_equal(step(session, x=np.ones(2, np.float32))["y"], [-1, -1])
+
+
 @pytest.mark.shows("popart.ReplicatedStreamMode")
 def test_all_replicas_get_the_elements_of_a_broadcast_input():
     data = model(
