@@ -1,76 +1,59 @@
-"""Models and inputs of the comparison with peers. Losses are computed by the model when it gets a target."""
+"""Models, inputs and targets of the comparison with peers, the same for every peer."""
+
+import dataclasses
+from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
+from models import HuggingFaceBert, LeNet, Mlp, Pointwise, ResNet18, Sequence, Transformer, WideAndDeep
 
 
-class Mlp(torch.nn.Module):
-    """784-512-512-10."""
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """model(): a new model; inputs(batch): its inputs; targets(batch): what its loss takes; batches: sizes of the table."""
 
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(784, 512),
-            torch.nn.ReLU(),
-            torch.nn.Linear(512, 512),
-            torch.nn.ReLU(),
-            torch.nn.Linear(512, 10),
-        )
-
-    def forward(self, x, y=None):
-        out = self.layers(x)
-        return out if y is None else (out, F.cross_entropy(out, y))
+    model: Callable[[], torch.nn.Module]
+    inputs: Callable[[int], tuple[torch.Tensor, ...]]
+    targets: Callable[[int], torch.Tensor]
+    batches: tuple[int, ...] = (1, 32)
 
 
-class LeNet(torch.nn.Module):
-    """LeNet-5 on 28x28 images, ReLU and max pooling."""
-
-    def __init__(self):
-        super().__init__()
-        self.features = torch.nn.Sequential(
-            torch.nn.Conv2d(1, 6, 5, padding=2),
-            torch.nn.ReLU(),
-            torch.nn.MaxPool2d(2),
-            torch.nn.Conv2d(6, 16, 5),
-            torch.nn.ReLU(),
-            torch.nn.MaxPool2d(2),
-        )
-        self.classifier = torch.nn.Sequential(
-            torch.nn.Linear(400, 120),
-            torch.nn.ReLU(),
-            torch.nn.Linear(120, 84),
-            torch.nn.ReLU(),
-            torch.nn.Linear(84, 10),
-        )
-
-    def forward(self, x, y=None):
-        out = self.classifier(self.features(x).flatten(1))
-        return out if y is None else (out, F.cross_entropy(out, y))
+def numbers(*shape):
+    return lambda batch: (torch.randn(batch, *shape),)
 
 
-class Sequence(torch.nn.Module):
-    """A recurrent net of 2 layers of 256 over 32 steps, classified by its last output."""
+def tokens(vocabulary, steps):
+    return lambda batch: (torch.randint(0, vocabulary, (batch, steps)),)
 
-    def __init__(self, kind):
-        super().__init__()
-        self.layers = kind(256, 256, num_layers=2, batch_first=True)
-        self.head = torch.nn.Linear(256, 10)
 
-    def forward(self, x, y=None):
-        out = self.head(self.layers(x)[0][:, -1])
-        return out if y is None else (out, F.cross_entropy(out, y))
+def classes(count, *shape):
+    return lambda batch: torch.randint(0, count, (batch, *shape))
+
+
+def categories_and_numbers(batch):
+    return torch.randint(0, 1000, (batch, 26)), torch.randn(batch, 13)
 
 
 CASES = {
-    "mlp": (Mlp, (784,)),
-    "lenet": (LeNet, (1, 28, 28)),
-    "lstm": (lambda: Sequence(torch.nn.LSTM), (32, 256)),
-    "gru": (lambda: Sequence(torch.nn.GRU), (32, 256)),
+    "mlp": Case(Mlp, numbers(784), classes(10)),
+    "lenet": Case(LeNet, numbers(1, 28, 28), classes(10)),
+    "resnet18": Case(ResNet18, numbers(3, 32, 32), classes(10)),
+    "bert-small": Case(lambda: Transformer(256, 4, 4, 30522), tokens(30522, 128), classes(2)),
+    "bert-base-4": Case(lambda: Transformer(768, 4, 12, 30522), tokens(30522, 128), classes(2), (1, 8)),
+    "gpt2-4": Case(
+        lambda: Transformer(768, 4, 12, 50257, causal=True), tokens(50257, 128), classes(50257, 128), (1, 8)
+    ),
+    "lstm": Case(lambda: Sequence(torch.nn.LSTM), numbers(32, 256), classes(10)),
+    "wide-and-deep": Case(WideAndDeep, categories_and_numbers, classes(2)),
+    "pointwise": Case(Pointwise, numbers(64, 1024), lambda batch: torch.zeros(batch, 64, 1024)),
+    "hf-bert": Case(HuggingFaceBert, tokens(30522, 64), classes(2)),
+    "gru": Case(lambda: Sequence(torch.nn.GRU), numbers(32, 256), classes(10)),
 }
+TABLE = tuple(name for name in CASES if name != "gru")  # the ten models of the table
 
 
-def make(case, batch):
-    """(model, inputs, targets), the same for every peer."""
+def make(case, batch, dtype=torch.float32):
+    """(model, inputs, targets): parameters and floating-point inputs of this type."""
     torch.manual_seed(0)
-    kind, shape = CASES[case]
-    return kind(), torch.randn(batch, *shape), torch.randint(0, 10, (batch,))
+    of = CASES[case]
+    inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in of.inputs(batch))
+    return of.model().to(dtype), inputs, of.targets(batch)

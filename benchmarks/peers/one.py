@@ -1,93 +1,35 @@
-"""One peer on one case, in a process of its own: prints one JSON line with the median microseconds a step.
+"""One peer on one case, in a process of its own: prints one JSON line with the median microseconds of a step.
 
-python one.py PEER CASE MODE BATCH      PEER: poptorch eager compile onnxruntime openvino; MODE: inference training
+python one.py PEER CASE MODE BATCH [--dtype float32] [--seconds 1]
 
-ONNX Runtime and OpenVINO run the ONNX model that torch exports; they have no training. They are not in scripts/requirements.txt:
-pip install onnxruntime openvino onnxscript
+PEER: poptorch eager compile freezing onnxruntime openvino; MODE: inference, training (SGD with momentum), adamw
 """
 
-import io
+import argparse
+import collections
+import importlib
 import json
 import resource
 import statistics
-import sys
 import time
 
 import torch
-from cases import make
-
-THREADS = 2
-
-
-def poptorch_step(model, x, y, training):
-    import poptorch
-
-    if training:
-        wrapper = poptorch.trainingModel(model, None, torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9))
-        return lambda: wrapper(x, y)
-    wrapper = poptorch.inferenceModel(model.eval())
-    return lambda: wrapper(x)
+from cases import CASES, make
+from runners import MODES, OPTIMIZERS, PEERS, THREADS, poptorch_step
 
 
-def torch_step(model, x, y, training, compiled):
-    run = torch.compile(model) if compiled else model
-    if not training:
-        model.eval()
-
-        def infer():
-            with torch.inference_mode():
-                return run(x)
-
-        return infer
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
-
-    def train():
-        optimizer.zero_grad(set_to_none=True)
-        out, loss = run(x, y)
-        loss.backward()
-        optimizer.step()
-        return out, loss
-
-    return train
-
-
-def exported(model, x):
-    """The model in ONNX, as bytes, without files beside it."""
-    file = io.BytesIO()
-    torch.onnx.export(model.eval(), (x,), file, dynamo=False, input_names=["x"], output_names=["out"])
-    return file.getvalue()
-
-
-def onnxruntime_step(model, x):
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
-    session = onnxruntime.InferenceSession(exported(model, x), options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, {"x": x.numpy()})
-
-
-def openvino_step(model, x):
-    import openvino
-
-    core = openvino.Core()
-    settings = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-    request = core.compile_model(core.read_model(exported(model, x)), "CPU", settings).create_infer_request()
-    return lambda: request.infer({0: x.numpy()}, share_inputs=True)
-
-
-EXPORTED = {"onnxruntime": onnxruntime_step, "openvino": openvino_step}
-
-
-def measure(step, seconds=1.0):
+def measure(step, seconds):
     """Median seconds of a step, over batches of steps that take about 10 ms each."""
+    begun = time.perf_counter()
     for _ in range(20):
         step()
+        if time.perf_counter() - begun > seconds:
+            break
     start = time.perf_counter()
     step()
     count = max(1, int(0.01 / (time.perf_counter() - start)))
     samples, stop = [], time.perf_counter() + seconds
-    while time.perf_counter() < stop or len(samples) < 15:
+    while time.perf_counter() < stop or len(samples) < 5:
         start = time.perf_counter()
         for _ in range(count):
             step()
@@ -95,36 +37,78 @@ def measure(step, seconds=1.0):
     return statistics.median(samples)
 
 
-def main():
-    peer, case, mode, batch = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-    torch.set_num_threads(THREADS)
-    model, x, y = make(case, batch)
-    training = mode == "training"
-    model.train(training)
-    if peer == "poptorch":
-        step = poptorch_step(model, x, y, training)
-    elif peer in EXPORTED:
-        if training:
-            sys.exit(f"{peer} has no training")
-        step = EXPORTED[peer](model, x)
-    else:
-        step = torch_step(model, x, y, training, compiled=peer == "compile")
-    started = time.perf_counter()
+def floating_point_operations(model, inputs, y, mode):
+    """Multiplications and additions of the products of a step, as torch counts them."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with (
+        FlopCounterMode(display=False) as counter,
+        sdpa_kernel(SDPBackend.MATH),
+        torch.backends.mkldnn.flags(enabled=False),
+    ):
+        if mode == "inference":
+            with torch.no_grad():
+                model(*inputs)
+        else:
+            model(*inputs, y)[1].backward()
+    model.zero_grad(set_to_none=True)
+    return counter.get_total_flops()
+
+
+COPIES = ("copy", "convert_layout", "pad", "concat")
+
+
+def where_time_goes(step, wrapper, seconds):
+    """Shares of a step: kernels by kind, copies between layouts and places, streams, and the host (what no step accounts for)."""
+    executable = wrapper._executable
+    executable.trace(True)
     step()
-    first = time.perf_counter() - started
-    print(
-        json.dumps(
-            {
-                "peer": peer,
-                "case": case,
-                "mode": mode,
-                "batch": batch,
-                "us": measure(step) * 1e6,
-                "first_call_s": first,
-                "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    events = executable.take_trace()
+    executable.trace(False)
+    spent = collections.Counter()
+    for event in events:
+        kernel = event["kernel"]
+        kind = "copies" if kernel in COPIES else kernel or event["step"]
+        spent[kind] += (event["end_ns"] - event["begin_ns"]) / 1e9
+    spent["host"] = max(0.0, seconds - sum(spent.values()))
+    total = sum(spent.values())
+    return {kind: round(share / total, 4) for kind, share in spent.most_common()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("peer", choices=["poptorch", *PEERS])
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("batch", type=int)
+    parser.add_argument("--dtype", choices=["float32", "float16"], default="float32")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    arguments = parser.parse_args()
+    peer, mode = arguments.peer, arguments.mode
+    torch.set_num_threads(THREADS)
+    model, inputs, y = make(arguments.case, arguments.batch, getattr(torch, arguments.dtype))
+    model.train(mode != "inference")
+    found = {key: getattr(arguments, key) for key in ("peer", "case", "mode", "batch", "dtype")}
+    if peer == "eager":
+        found["flops"] = floating_point_operations(model, inputs, y, mode)
+    if peer in ("poptorch", "onnxruntime", "openvino"):
+        importlib.import_module(peer)  # not a part of compiling
+    if mode != "inference":
+        OPTIMIZERS[mode]([torch.nn.Parameter(torch.zeros(1))])  # imports a second of torch
+    started = time.perf_counter()
+    wrapper = None
+    if peer == "poptorch":
+        step, wrapper = poptorch_step(model, inputs, y, mode)
+    else:
+        step = PEERS[peer](model, inputs, y, mode)
+    step()
+    found["first_call_s"] = time.perf_counter() - started
+    found["us"] = measure(step, arguments.seconds) * 1e6
+    found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if wrapper is not None:
+        found["where"] = where_time_goes(step, wrapper, found["us"] / 1e6)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

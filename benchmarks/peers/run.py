@@ -1,82 +1,107 @@
 #!/usr/bin/env python3
-"""Compares poptorch with eager PyTorch, torch.compile, and in inference ONNX Runtime and OpenVINO where they are installed:
-each peer in a process of its own, restarted and interleaved.
+"""Compares poptorch with eager PyTorch, torch.compile (in inference with freezing, too), ONNX Runtime and OpenVINO where they are
+installed: each peer in a process of its own, restarted and interleaved.
 
-    python benchmarks/peers/run.py [--restarts 3] [--case mlp] [--mode inference] [--batch 1]
+    python benchmarks/peers/run.py [--out FILE] [--restarts 3] [--case mlp] [--mode inference] [--batch 1] [--dtype float16]
+                                   [--peer eager] [--minutes 30]
 
-Prints one row per case: the median over restarts of each peer's median step, in microseconds, and the ratios.
+Prints the machine, one row per case, and the geometric means: the median over restarts of each peer's median step, in
+microseconds, and the ratios. FILE keeps every result as a JSON line; a run with the same FILE does only what is missing.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
+
+from cases import CASES, TABLE
+from machine import peaks, processor
+from runners import MODES, THREADS, TITLES, peers_of
+from table import print_tables
 
 HERE = pathlib.Path(__file__).resolve().parent
-CASES = ("mlp", "lenet", "lstm", "gru")
-PEERS = ("poptorch", "eager", "compile")
-EXPORTED = tuple(name for name in ("onnxruntime", "openvino") if importlib.util.find_spec(name))  # inference only
-TITLES = {"eager": "eager", "compile": "torch.compile", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+KEY = ("peer", "case", "mode", "batch", "dtype", "restart")
 
 
-def one(peer, case, mode, batch):
-    command = [sys.executable, HERE / "one.py", peer, case, mode, str(batch)]
+def one(peer, case, mode, batch, dtype, seconds):
+    """The result of one process; what failed has "error" in place of figures."""
+    command = [
+        sys.executable,
+        HERE / "one.py",
+        peer,
+        case,
+        mode,
+        str(batch),
+        "--dtype",
+        dtype,
+        "--seconds",
+        str(seconds),
+    ]
     with tempfile.TemporaryDirectory() as cache:
         environment = dict(
             os.environ,
-            OMP_NUM_THREADS="2",
-            POPTORCH_HOST_THREADS="2",
+            OMP_NUM_THREADS=str(THREADS),
+            POPTORCH_HOST_THREADS=str(THREADS),
             TORCHINDUCTOR_CACHE_DIR=cache,  # first calls compile
             PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
         )
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
     if result.returncode:
-        sys.exit(f"{peer} {case} {mode} {batch} failed:\n{result.stderr[-3000:]}")
+        print(f"{peer} {case} {mode} {batch} {dtype} failed:\n{result.stderr[-2000:]}", file=sys.stderr)
+        return {"peer": peer, "case": case, "mode": mode, "batch": batch, "dtype": dtype, "error": result.stderr[-500:]}
     return json.loads(result.stdout.splitlines()[-1])
+
+
+def wanted(arguments):
+    """(peer, case, mode, batch, dtype, restart), interleaved: all peers of a case stand beside each other."""
+    for dtype in arguments.dtype or ("float32",):
+        for mode in arguments.mode or ("inference", "training"):
+            for case in arguments.case or TABLE:
+                for batch in arguments.batch or CASES[case].batches:
+                    for restart in range(arguments.restarts):
+                        for peer in peers_of(mode, dtype):
+                            if not arguments.peer or peer in ("poptorch", *arguments.peer):
+                                yield peer, case, mode, batch, dtype, restart
+
+
+def read(path):
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--restarts", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for which each process measures")
+    parser.add_argument("--minutes", type=float, default=1e9, help="after which nothing new begins")
     parser.add_argument("--case", choices=CASES, action="append")
-    parser.add_argument("--mode", choices=["inference", "training"], action="append")
+    parser.add_argument("--mode", choices=MODES, action="append")
     parser.add_argument("--batch", type=int, action="append")
+    parser.add_argument("--dtype", choices=["float32", "float16"], action="append")
+    parser.add_argument("--peer", choices=TITLES, action="append", help="only these beside poptorch")
     arguments = parser.parse_args()
-    others = ("eager", "compile", *EXPORTED)
-    print(
-        "| case | mode | batch | poptorch µs | "
-        + " | ".join(f"{TITLES[peer]} µs" for peer in others)
-        + " | × eager | × best peer | compile s (ours / theirs) | peak MiB (ours / eager) |"
-    )
-    print("|---" * (8 + len(others)) + "|")
-    ratios = {}
-    for mode in arguments.mode or ("inference", "training"):
-        peers = (*PEERS, *EXPORTED) if mode == "inference" else PEERS
-        for case in arguments.case or CASES:
-            for batch in arguments.batch or (1, 32):
-                runs = {peer: [] for peer in peers}
-                for _ in range(arguments.restarts):
-                    for peer in peers:
-                        runs[peer].append(one(peer, case, mode, batch))
-                median = {peer: statistics.median(r["us"] for r in runs[peer]) for peer in peers}
-                first = {peer: statistics.median(r["first_call_s"] for r in runs[peer]) for peer in peers}
-                memory = {peer: statistics.median(r["peak_mib"] for r in runs[peer]) for peer in peers}
-                over_eager = median["eager"] / median["poptorch"]
-                over_best = min(median[peer] for peer in peers if peer != "poptorch") / median["poptorch"]
-                ratios.setdefault(mode, []).append(over_eager)
-                theirs = " | ".join(f"{median[peer]:.1f}" if peer in median else "-" for peer in others)
-                print(
-                    f"| {case} | {mode} | {batch} | {median['poptorch']:.1f} | {theirs} | {over_eager:.2f} | {over_best:.2f} | "
-                    f"{first['poptorch']:.2f} / {first['compile']:.1f} | {memory['poptorch']:.0f} / {memory['eager']:.0f} |",
-                    flush=True,
-                )
-    for mode, values in ratios.items():
-        print(f"\n{mode}: geometric mean over eager {statistics.geometric_mean(values):.2f}x")
+    found, end = read(arguments.out), time.monotonic() + 60 * arguments.minutes
+    if not any("processor" in result for result in found):
+        found.append(processor() | peaks())
+        keep(arguments.out, found[-1])
+    done = {tuple(result[key] for key in KEY) for result in found if "peer" in result}
+    for key in wanted(arguments):
+        if key in done or time.monotonic() > end:
+            continue
+        found.append(one(*key[:5], arguments.seconds) | {"restart": key[5]})
+        keep(arguments.out, found[-1])
+    print_tables(found)
+
+
+def keep(path, result):
+    if path:
+        with path.open("a") as file:
+            file.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":
