@@ -13,7 +13,7 @@ from popart._impl.enums import AnchorReturnTypeId, SyntheticDataMode
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.sessions.errors import as_popart
-from popart._impl.sessions.step_callbacks import run_callbacks
+from popart._impl.sessions.step_callbacks import give_scalars, run_callbacks
 from popart._impl.sessions.typed import typed, typed_place
 from popart._impl.step_io import PyStepIO, PyStepIOCallback
 
@@ -75,8 +75,8 @@ def run_step(session: Any, native: Any, stepio: Any) -> None:
         if session._options.syntheticDataMode is not SyntheticDataMode["Off"]:
             native.run({}, "main")  # inputs are bound for good, and nobody sees the outputs
         elif isinstance(stepio, PyStepIOCallback):
-            _refuse_scalars(session)
             run_callbacks(transfers_of(session, native), native, stepio)
+            give_scalars(_scalar_anchors(session), session._anchor_shape, stepio)
         elif isinstance(stepio, PyStepIO):
             _run_arrays(transfers_of(session, native), native, stepio)
             _fill_scalars(session, stepio)
@@ -93,24 +93,22 @@ def run_step(session: Any, native: Any, stepio: Any) -> None:
         raise as_popart(error, of_run=True) from error
 
 
-def _refuse_scalars(session: Any) -> None:
-    found = [id for id in session.dataFlow.anchors() if id in session._scalars]
-    if found:
-        raise popart_exception(f"the anchor '{found[0]}' is a number of the host; give the run a PyStepIO with an array for it")
+def _scalar_anchors(session: Any) -> dict[str, float]:
+    """Runtime scalars of the optimizer are the host's; each element of a run is the value of now, over micro-batches their sum
+    where a sum is asked for."""
+    flow, values = session.dataFlow, {}
+    for id in flow.anchors():
+        if id in session._scalars:
+            is_sum = flow.art(id).id() is AnchorReturnTypeId["Sum"]
+            values[id] = session._scalars[id] * (flow.batchesPerStep() * session.accumulationFactor if is_sum else 1)
+    return values
 
 
 def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
-    """Runtime scalars of the optimizer are the host's; each element of a run is the value of now, over micro-batches their sum
-    where a sum is asked for."""
-    values = session._scalars
-    for id in session.dataFlow.anchors():
-        if id not in values:
-            continue
+    for id, value in _scalar_anchors(session).items():
         if id not in stepio.outputs:
             raise popart_runtime_error(f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}")
-        is_sum = session.dataFlow.art(id).id() is AnchorReturnTypeId["Sum"]
-        many = session.dataFlow.batchesPerStep() * session.accumulationFactor if is_sum else 1
-        stepio.outputs[id][...] = values[id] * many
+        stepio.outputs[id][...] = value
 
 
 def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:

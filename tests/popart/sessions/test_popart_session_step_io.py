@@ -221,6 +221,26 @@ def test_callbacks_of_a_last_value_are_called_once():
     np.testing.assert_array_equal(calls.taken, -x[2:])
 
 
+@pytest.mark.parametrize("kind, values", [("All", [0.25] * 4), ("Final", [0.25]), ("Sum", [1.0])])
+def test_callbacks_get_numbers_of_the_optimizer(kind, values):
+    scalar = "scaledLearningRate0___default___FLOAT"
+    session = training(
+        linear(np.zeros((3, 4), np.float32)),
+        {scalar: A(kind)},
+        2,
+        optimizer=popart.SGD({"defaultLearningRate": (0.25, False)}),
+        enableGradientAccumulation=True,
+        accumulationFactor=2,
+    )
+    calls = Callbacks(np.zeros((4, 2, 3), np.float32), np.full(1, -1, np.float32))
+    session.run(calls.io())
+    assert [id for what, id, *_ in calls.calls if what == "room"] == [scalar] * len(values)
+    np.testing.assert_array_equal(np.ravel(calls.taken), values)
+    calls.out = np.zeros(1, np.float64)
+    with pytest.raises(popart.popart_exception, match=scalar):
+        session.run(calls.io())
+
+
 class Mine(Exception):
     pass
 
