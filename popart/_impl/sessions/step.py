@@ -107,7 +107,9 @@ def _scalar_anchors(session: Any) -> dict[str, float]:
 def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
     for id, value in _scalar_anchors(session).items():
         if id not in stepio.outputs:
-            raise popart_runtime_error(f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}")
+            raise popart_runtime_error(
+                f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
+            )
         stepio.outputs[id][...] = value
 
 
