@@ -61,7 +61,7 @@ def test_a_case_gives_the_numbers_of_eager(case):
 def test_a_run_goes_on_where_it_stopped_and_prints_its_rows(tmp_path):
     file = tmp_path / "results.jsonl"
     file.write_text(json.dumps({"processor": "P", "family": "F", "processors": 2, "simd": "s", "caches": "c"}
-                               | {name: 1.0 for name in ("gflops_1", "gflops_2", "gbytes_1", "gbytes_2")}) + "\n")  # fmt: skip
+                               | dict.fromkeys(("gflops_1", "gflops_2", "gbytes_1", "gbytes_2"), 1.0)) + "\n")  # fmt: skip
     command = (PEERS / "run.py", "--out", file, "--restarts", "1", "--seconds", "0.01", "--case", "mlp", "--batch", "1")
     first = run(*command, "--mode", "inference", "--peer", "eager")
     again = run(*command, "--mode", "inference", "--peer", "eager")
