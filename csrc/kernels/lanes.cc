@@ -6,7 +6,7 @@
 namespace ipu::kernels {
 
 int lanes_for_cost(double microseconds, int64_t parts, int most) {
-  const double wanted = std::clamp(microseconds / 10, 1.0, static_cast<double>(std::max(most, 1)));
+  const double wanted = std::clamp(microseconds / 5, 1.0, static_cast<double>(std::max(most, 1)));
   return static_cast<int>(
       std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(wanted)), 1, std::max<int64_t>(parts, 1)));
 }

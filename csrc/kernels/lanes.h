@@ -5,8 +5,8 @@
 
 namespace ipu::kernels {
 
-// Lanes for work of so many microseconds on one processor that can be cut into `parts`: at least 10 us each, a
-// power of two unless `parts` is less; 1 below 20 us. `most` at most.
+// Lanes for work of so many microseconds on one processor that can be cut into `parts`: at least 5 us each, a
+// power of two unless `parts` is less; 1 below 10 us. `most` at most.
 int lanes_for_cost(double microseconds, int64_t parts, int most = 16);
 
 // Lanes for `elements` elements of cheap work: at least 4 Ki each up to 16 lanes, 64 Ki each above.

@@ -48,8 +48,10 @@ TEST(ConvertLayout, matrices_go_to_panels_and_back) {
 }
 
 TEST(ConvertLayout, images_go_to_nhwc_and_back) {
-  for (const Shape& shape : {Shape{2, 3, 5, 7}, Shape{1, 64, 9, 9}, Shape{3, 16, 11}, Shape{1, 1, 4, 4},
-                             Shape{0, 3, 2, 2}, Shape{64, 32, 32, 32}}) {
+  for (const Shape& shape :
+       {Shape{2, 3, 5, 7}, Shape{1, 64, 9, 9}, Shape{3, 16, 11}, Shape{1, 1, 4, 4}, Shape{0, 3, 2, 2},
+        Shape{64, 32, 32, 32}, Shape{3, 2, 37, 41}, Shape{2, 3, 96, 95}, Shape{2, 4, 64, 64},
+        Shape{3, 5, 40, 41}, Shape{2, 0, 4, 4}, Shape{2, 3, 0, 4}}) {
     const Values v = random_values(element_count(shape), 1);
     const auto there = run_kernel("convert_layout", {f32(shape)}, {v}, {nhwc(shape)}, {});
     ASSERT_TRUE(there.accepted);

@@ -3,6 +3,7 @@
 // mix of layouts of images.
 #include <gtest/gtest.h>
 
+#include "kernels/pointwise/program.h"
 #include "kernels/tile_gemm/half_rows.h"
 #include "tests/kernels/kernel_harness.h"
 
@@ -93,6 +94,106 @@ TEST(HalfProduct, linear_and_its_gradients_are_the_rounded_f32_ones) {
     }
 }
 
+// What ends a product is rounded as the ops that it stands for, to the bit; leading dimensions, pieces of k, few
+// rows, dots and rows that share a widened B included.
+TEST(HalfProduct, ends_are_those_of_separate_ops) {
+  const auto add_halves = [](const Values& a, const Values& b) {
+    Values sum;
+    for (size_t i = 0; i < a.size(); ++i) sum.push_back(a[i] + b[i]);
+    return rounded(std::move(sum));
+  };
+  for (const Sizes& s : std::vector<Sizes>{{1, 512, 784},
+                                           {2, 100, 33},
+                                           {32, 10, 512},
+                                           {65, 65, 65},
+                                           {9, 33, 1500},
+                                           {300, 130, 600},
+                                           {3, 5, 0}})
+    for (bool pack : {false, true})
+      for (const char* activation : {"none", "relu", "gelu"})
+        for (bool has_addend : {false, true}) {
+          const std::string what =
+              s.text() + (pack ? " packed " : " ") + activation + (has_addend ? " +" : "");
+          const std::vector<TensorSpec> operands{as_half(f32({s.m, s.k})),
+                                                 as_half(pack ? packed({s.k, s.n}) : f32({s.n, s.k})),
+                                                 as_half(f32({s.n}))};
+          const TensorSpec y = as_half(f32({s.m, s.n}));
+          const std::vector<Values> values{rounded(random_values(s.m * s.k, 1)),
+                                           rounded(random_values(s.k * s.n, 2)),
+                                           rounded(random_values(s.n, 3))};
+          const Values addend = rounded(random_values(s.m * s.n, 4));
+          Values want = run_kernel("linear", operands, values, {y}, {}).results[0];
+          if (std::string(activation) != "none") {
+            const OpCode code = std::string(activation) == "gelu" ? OpCode::kGeluF : OpCode::kMaxF;
+            PointwiseProgram program;
+            program.code = {{OpCode::kLoad}, {OpCode::kConstF}, {code, 0, code == OpCode::kMaxF ? 1 : -1}};
+            program.outputs = {2};
+            want = run_kernel("pointwise", {y}, {want}, {y}, program.to_attributes()).results[0];
+          }
+          std::vector<TensorSpec> more = operands;
+          std::vector<Values> with = values;
+          if (has_addend) {
+            want = add_halves(want, addend);
+            more.push_back(y);
+            with.push_back(addend);
+          }
+          const KernelRun fused =
+              run_kernel("fused_linear", more, with, {y}, {{"activation", std::string(activation)}});
+          ASSERT_TRUE(fused.accepted) << what;
+          ASSERT_EQ(fused.results[0], want) << what;
+        }
+}
+
+// One instruction after the other through memory, against all of them in one program: each way in which a pass reads
+// and writes halves (widened on the way, rounded into a register, stored), on ends of vectors too.
+TEST(HalfPointwise, a_program_gives_the_numbers_of_its_instructions_one_by_one) {
+  using enum OpCode;
+  PointwiseProgram whole;
+  whole.code = {{kLoad, -1, -1, -1, 0},
+                {kLoad, -1, -1, -1, 1},
+                {kAddF, 0, 1},
+                {kRoundF16, 2},
+                {kTanhF, 3},
+                {kRoundF16, 4},
+                {kMulF, 5, 1},
+                {kRoundF16, 6},
+                {kConstF, -1, -1, -1, 0, 0.3},
+                {kSubF, 8, 7},
+                {kRoundF16, 9},
+                {kMaxF, 10, 7},
+                {kSigmoidF, 11},
+                {kRoundF16, 12}};
+  whole.outputs = {13, 7, 13};  // one is read by others too, one stands twice
+  for (const int64_t n : {1, 7, 16, 33, 2053, 40000}) {
+    const TensorSpec half = as_half(f32({n}));
+    const Values a = rounded(random_values(n, 1)), b = rounded(random_values(n, 2));
+    const auto one = [&](OpCode code, const std::vector<Values>& operands) {
+      PointwiseProgram program;
+      for (size_t i = 0; i < operands.size(); ++i)
+        program.code.push_back({kLoad, -1, -1, -1, static_cast<int32_t>(i)});
+      program.code.push_back({code, 0, operands.size() > 1 ? 1 : -1});
+      program.outputs = {static_cast<int32_t>(operands.size())};
+      return run_kernel("pointwise", std::vector<TensorSpec>(operands.size(), half), operands, {half},
+                        program.to_attributes())
+          .results[0];
+    };
+    // The constant is no half: it stands beside the halves in f32.
+    PointwiseProgram difference;
+    difference.code = {{kLoad, -1, -1, -1, 0}, {kConstF, -1, -1, -1, 0, 0.3}, {kSubF, 1, 0}};
+    difference.outputs = {2};
+    const Values product = one(kMulF, {one(kTanhF, {one(kAddF, {a, b})}), b});
+    const Values rest =
+        run_kernel("pointwise", {half}, {product}, {half}, difference.to_attributes()).results[0];
+    const Values last = one(kSigmoidF, {one(kMaxF, {rest, product})});
+    const KernelRun run =
+        run_kernel("pointwise", {half, half}, {a, b}, {half, half, half}, whole.to_attributes());
+    ASSERT_TRUE(run.accepted);
+    EXPECT_EQ(run.results[0], last) << n;
+    EXPECT_EQ(run.results[1], product) << n;
+    EXPECT_EQ(run.results[2], last) << n;
+  }
+}
+
 struct ConvCase {
   int64_t batch, in, out, groups;
   std::vector<int64_t> size, kernel, strides, low, high, dilations;
@@ -153,7 +254,12 @@ TEST(HalfConvolution, forward_and_gradients_are_the_rounded_f32_ones_in_every_mi
           int64_t taps = 1;
           for (int64_t k : c.kernel) taps *= k;
           // Any matrix will do: both forms read the same packed one.
-          compare("conv", {x, packed({taps * c.in, c.out})}, {xs, ws}, {y}, kernel, what + " packed", 30.0f);
+          const TensorSpec panels = packed({taps * c.in, c.out});
+          compare("conv", {x, panels}, {xs, ws}, {y}, kernel, what + " packed", 30.0f);
+          Attributes both = input;
+          both.set("kernel_shape", c.w());
+          compare("conv_input_gradient", {y, panels}, {dys, ws}, {x}, both, what + " packed", 30.0f);
+          compare("conv_weight_gradient", {x, y}, {xs, dys}, {panels}, kernel, what + " packed", 60.0f);
         }
         compare("conv_input_gradient", {y, f32(c.w())}, {dys, ws}, {x}, input, what, 30.0f);
         compare("conv_weight_gradient", {x, y}, {xs, dys}, {f32(c.w())}, kernel, what, 60.0f);

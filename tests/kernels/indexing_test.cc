@@ -196,6 +196,40 @@ TEST(IndexSelect, SlicesByNumberAndTheirWayBack) {
   }
 }
 
+TEST(IndexSelect, SingleElementsInManyLanes) {
+  std::mt19937 random(1);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kI8}) {
+    Tensor x = Tensor::plain(dtype, {301, 70}), y = Tensor::plain(dtype, {301, 90});
+    Tensor index = random_index({90}, 70, random);
+    whole(x, random);
+    auto kernel = prepare("index_select", {&x, &index}, {&y}, {{"dim", int64_t{1}}});
+    ASSERT_GT(kernel->lanes(), 1);
+    run(*kernel, {&x, &index}, {&y});
+    for (int64_t i = 0; i < y.elements(); ++i)
+      ASSERT_EQ(y.at(i), x.at(i / 90 * 70 + static_cast<int64_t>(index.at(i % 90))));
+  }
+}
+
+TEST(IndexSelect, ImagesChannelsLast) {
+  std::mt19937 random(2);
+  for (int64_t dim = 0; dim < 4; ++dim) {
+    const Shape shape{2, 5, 3, 4};
+    Shape selected = shape;
+    selected[static_cast<size_t>(dim)] = 7;
+    const Layout last = Layout::channels_last(4);
+    Tensor x = Tensor::with({DType::kF32, shape, contiguous_strides(shape), last}),
+           y = Tensor::with({DType::kF32, selected, contiguous_strides(selected), last});
+    Tensor index = random_index({7}, shape[static_cast<size_t>(dim)], random);
+    whole(x, random);
+    run("index_select", {&x, &index}, {&y}, {{"dim", dim}});
+    for (int64_t i = 0; i < y.elements(); ++i) {
+      auto k = indices(selected, i);
+      k[static_cast<size_t>(dim)] = static_cast<int64_t>(index.at(k[static_cast<size_t>(dim)]));
+      ASSERT_EQ(y.at(i), x.at(flat_index(shape, k))) << "dim " << dim;
+    }
+  }
+}
+
 TEST(IndexCopy, RefusesANumberThatIsNotThere) {
   Tensor x = Tensor::of(DType::kF32, {3}, {1, 2, 3}), index = Tensor::of(DType::kI32, {2}, {1, 3}),
          source = Tensor::of(DType::kF32, {2}, {8, 9});

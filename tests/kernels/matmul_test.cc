@@ -2,6 +2,7 @@
 // strides.
 #include <gtest/gtest.h>
 
+#include "kernels/pointwise/program.h"
 #include "tests/kernels/kernel_harness.h"
 
 namespace ipu::kernels {
@@ -137,6 +138,43 @@ TEST(Linear, forward_matches_f64_for_plain_and_packed_weights) {
           ASSERT_TRUE(run.accepted);
           expect_close(run.results[0], expected, kBound, text(s) + (pack ? " packed" : ""));
         }
+}
+
+// The sums may come from tiles, dots or strips: what ends them is the same.
+TEST(Linear, gelu_and_addend_have_the_bits_of_the_ops_they_stand_for) {
+  const Attributes gelu = PointwiseProgram{
+      .code = {{.code = OpCode::kLoad}, {.code = OpCode::kGeluF, .a = 0}},
+      .outputs = {1}}.to_attributes();
+  for (const Sizes& s : kSizes)
+    for (bool pack : {false, true}) {
+      if (s.m * s.n == 0) continue;
+      const TensorSpec w_spec = pack ? packed({s.k, s.n}) : f32({s.n, s.k}), y = f32({s.m, s.n});
+      const Values x = random_values(s.m * s.k, 1), w = random_values(s.n * s.k, 2),
+                   bias = random_values(s.n, 3), addend = random_values(s.m * s.n, 4);
+      const std::string what = text(s) + (pack ? " packed" : "");
+      const auto sums = run_kernel("linear", {f32({s.m, s.k}), w_spec, f32({s.n})}, {x, w, bias}, {y}, {});
+      Values expected = run_kernel("pointwise", {y}, {sums.results[0]}, {y}, gelu).results[0];
+      const auto activated = run_kernel("linear", {f32({s.m, s.k}), w_spec, f32({s.n})}, {x, w, bias}, {y},
+                                        {{"activation", "gelu"}});
+      ASSERT_TRUE(activated.accepted) << what;
+      EXPECT_TRUE(same_bits(activated.results[0], expected)) << what;
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += addend[i];
+      const auto added = run_kernel("linear", {f32({s.m, s.k}), w_spec, f32({s.n}), y}, {x, w, bias, addend},
+                                    {y}, {{"activation", "gelu"}});
+      ASSERT_TRUE(added.accepted) << what;
+      EXPECT_TRUE(same_bits(added.results[0], expected)) << what;
+    }
+}
+
+TEST(Linear, refuses_an_addend_of_another_type) {
+  const TensorSpec x = as_half(f32({2, 3})), w = as_half(f32({4, 3})), y = as_half(f32({2, 4}));
+  const Values a(6, 1.0f), b(12, 1.0f), c(8, 1.0f);
+  const auto accepts = [&](const TensorSpec& addend) {
+    return run_kernel("linear", {x, w, as_half(f32({4})), addend}, {a, b, Values(4, 1.0f), c}, {y}, {})
+        .accepted;
+  };
+  EXPECT_TRUE(accepts(y));
+  EXPECT_FALSE(accepts(f32({2, 4})));
 }
 
 TEST(Linear, relu_lets_nan_through) {

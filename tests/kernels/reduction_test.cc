@@ -110,6 +110,34 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
   }
 }
 
+// Pixels of few channels, folded several at a time where their number allows: 2 * 49, 25 * 7, 16 * 32 pixels.
+TEST(Reduce, ShortRowsOfChannelsLast) {
+  std::mt19937 random(7);
+  for (const Shape& shape : {Shape{2, 6, 7, 7}, Shape{25, 3, 7, 1}, Shape{16, 64, 4, 8}, Shape{64, 1, 3, 3}})
+    for (DType dtype : {DType::kF32, DType::kF16}) {
+      TensorSpec spec = TensorSpec::plain(dtype, shape);
+      spec.layout = Layout::channels_last(4);
+      Tensor x = Tensor::with(spec).randomize(random), y = Tensor::plain(dtype, {shape[1]});
+      const std::vector<int64_t> dims{0, 2, 3};
+      const std::vector<double> sum = reduce(x, dims, 0.0, std::plus<>()),
+                                largest = reduce(x, dims, -kInf, larger);
+      const double count = static_cast<double>(x.elements() / shape[1]);
+      for_each_vector_isa([&](Isa) {
+        for (const char* kind : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+          run(kind, {&x}, {&y}, {{"dims", dims}, {"keep_dims", false}});
+          for (int64_t c = 0; c < shape[1]; ++c) {
+            const double expected = kind == std::string_view("reduce_max") ? largest[static_cast<size_t>(c)]
+                                    : kind == std::string_view("reduce_sum")
+                                        ? sum[static_cast<size_t>(c)]
+                                        : sum[static_cast<size_t>(c)] / count;
+            ASSERT_NEAR(y.at(c), expected, (dtype == DType::kF16 ? 2e-3 : 1e-5) * (1.0 + std::abs(expected)))
+                << kind << " of " << ipu::to_string(shape);
+          }
+        }
+      });
+    }
+}
+
 TEST(Reduce, BooleansAnyAndAll) {
   std::mt19937 random(1);
   Tensor x = Tensor::plain(DType::kBool, {30, 5, 4}).randomize(random), y = Tensor::plain(DType::kBool, {30});

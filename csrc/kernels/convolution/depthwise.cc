@@ -11,9 +11,6 @@
 namespace ipu::kernels {
 namespace {
 
-int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
-int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
-
 int64_t columns_of(const TapPhase& phase, int64_t width) {
   return std::max<int64_t>(0, divide_up(width - phase.first_column, phase.column_step));
 }
@@ -43,7 +40,7 @@ DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
       weight_floats_ + bias_floats_ + rows_floats_ + row_floats_ + 4 * tap_slots_;  // two lists of pointers
 }
 
-void DepthwiseProduct::run(const void* input, const void* weight, const void* bias_operand, void* output,
+void DepthwiseProduct::run(const void* input, const void* weight, const EndOperands& operands, void* output,
                            std::byte* scratch, int lane, StopMeter& meter) const {
   float* const weights = reinterpret_cast<float*>(scratch);
   float* const wide_bias = weights + weight_floats_;
@@ -51,13 +48,13 @@ void DepthwiseProduct::run(const void* input, const void* weight, const void* bi
   float* const result = rows + rows_floats_;
   const float** const taps = reinterpret_cast<const float**>(result + row_floats_);
   const float** const tap_weights = taps + tap_slots_;
-  const auto* bias = static_cast<const float*>(bias_operand);
+  TileEnd ends{operands.scale, static_cast<const float*>(operands.bias), operands.addend, shape_.activation};
   if (shape_.is_half) {
     widen_transposed(static_cast<const Half*>(weight), shape_.weight_taps, weights, channels_, channels_,
                      shape_.weight_taps);
-    if (bias != nullptr) {
-      widen_rows(static_cast<const Half*>(bias_operand), channels_, wide_bias, channels_, 1, channels_);
-      bias = wide_bias;
+    if (operands.bias != nullptr) {
+      widen_rows(static_cast<const Half*>(operands.bias), channels_, wide_bias, channels_, 1, channels_);
+      ends.bias = wide_bias;
     }
   } else {
     transpose_tile(static_cast<const float*>(weight), shape_.weight_taps, weights, channels_, channels_,
@@ -104,7 +101,8 @@ void DepthwiseProduct::run(const void* input, const void* weight, const void* bi
         float* const out =
             target + ((row - target_first) * shape_.out.width + phase.first_column) * channels_;
         depthwise_row(call, out);
-        finish_tile(out, phase.column_step * channels_, columns, channels_, bias, shape_.activation);
+        const int64_t element = ends.addend == nullptr ? 0 : out - static_cast<const float*>(output);
+        end_tile(out, phase.column_step * channels_, columns, channels_, ends.at(0, element));
         if (meter.stops((columns * channels_ + 16) * (call.count + 2) / 4)) return;
       }
     }

@@ -15,7 +15,7 @@ class DepthwiseProduct {
   explicit DepthwiseProduct(TapProductShape shape);  // groups == channels of both images
   int lanes() const { return lanes_; }
   int64_t scratch_bytes() const { return scratch_floats_ * static_cast<int64_t>(sizeof(float)); }
-  void run(const void* input, const void* weight, const void* bias, void* output, std::byte* scratch,
+  void run(const void* input, const void* weight, const EndOperands& end, void* output, std::byte* scratch,
            int lane, StopMeter& meter) const;
 
  private:

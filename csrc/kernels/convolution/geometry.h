@@ -9,6 +9,9 @@
 
 namespace ipu::kernels {
 
+constexpr int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+constexpr int64_t round_up(int64_t value, int64_t step) { return divide_up(value, step) * step; }
+
 struct ConvGeometry {
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   int64_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
@@ -19,6 +22,10 @@ struct ConvGeometry {
   int64_t in_group() const { return in_channels / groups; }
   int64_t out_group() const { return out_channels / groups; }
   int64_t taps() const { return kernel_height * kernel_width; }
+  // Whether panels of this shape are those of the weight.
+  bool is_packed_in(const Shape& panels) const {
+    return groups == 1 && panels == Shape{taps() * in_channels, out_channels};
+  }
   double flops() const {
     return 2.0 * static_cast<double>(batch * out_height * out_width) * static_cast<double>(out_channels) *
            static_cast<double>(in_group() * taps());

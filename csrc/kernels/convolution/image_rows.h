@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/stop_meter.h"
+#include "kernels/tile_gemm/half_rows.h"
 
 namespace ipu::kernels {
 
@@ -23,6 +25,13 @@ struct ImageShape {
     return static_cast<std::byte*>(images) + index * elements() * (is_half ? 2 : 4);
   }
 };
+
+inline void copy_row(const float* from, float* to, int64_t count) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+inline void copy_row(const Half* from, float* to, int64_t count) {  // widened
+  widen_rows(from, count, to, count, 1, count);
+}
 
 // Copies rows [first, last) of an image to `to` as [row][pad_left + width + pad_right][channels] with zero
 // padding.

@@ -63,6 +63,7 @@ std::unique_ptr<PreparedKernel> prepare_bucketize(const KernelRequest& request) 
 
 Footprint footprint_of_bucketize(const KernelRequest& request) {
   require_counts(request, 2, 1);
+  require_sound(request);
   Footprint footprint = footprint_of_views(request);
   require(fits(request), "has operands of other types or shapes than bucketize takes");
   boolean_of(request, "right", false);

@@ -1,6 +1,6 @@
 // Kernels "embedding" (weight [V,D], index) and "embedding_gradient" (dy, index) {rows, padding_idx}. The
-// gradient adds rows in the order of the index, whatever the lanes: f32 lanes take columns (or rows of a
-// narrow table), f16 lanes take rows and add in f32.
+// gradient adds rows in the order of the index, whatever the lanes: these take columns, or rows of a narrow
+// table. Halves are added in f32.
 #include <algorithm>
 #include <cstring>
 
@@ -74,38 +74,44 @@ class EmbeddingGradientKernel final : public PreparedKernel {
         padding_(padding),
         ops_(block_ops()) {
     const int64_t lanes = lanes_for_elements((rows + count) * width);
-    by_columns_ = !half_ && width >= 128;
+    by_columns_ = width >= 128;
     lanes_ = static_cast<int>(
         std::clamp<int64_t>(lanes, 1, std::max<int64_t>(by_columns_ ? width / 64 : rows, 1)));
   }
   int lanes() const override { return lanes_; }
-  int64_t scratch_bytes() const override { return half_ ? (rows_ + 1 + 2 * count_ + 2 * width_) * 4 : 0; }
+  int64_t scratch_bytes() const override { return half_ ? (rows_ + 3 * count_ + 2 * width_) * 4 : 0; }
 
   void run(const KernelCall& call, int lane) const override {
     const IndexOperand index = index_operand(call, 1, rows_);
     const int64_t extent = by_columns_ ? width_ : rows_;
     const int64_t first = extent * lane / lanes_, last = extent * (lane + 1) / lanes_;
-    if (half_) return add_halves(call, index, first, last);
+    Part part{first, last, 0, width_};
+    if (by_columns_) part = {0, rows_, first, last - first};
+    StopMeter meter(call);
+    const int64_t bytes = half_ ? 2 : 4;
+    std::byte* const begin = call.results[0] + part.column * bytes;
+    if (by_columns_) {
+      const bool cleared = in_pieces(meter, rows_, part.columns + 1, [&](int64_t at, int64_t n) {
+        for (int64_t r = at; r < at + n; ++r)
+          clear_bytes(meter, begin + r * width_ * bytes, part.columns * bytes);
+      });
+      if (!cleared) return;
+    } else {
+      clear_bytes(meter, begin + part.row * width_ * bytes, (part.row_end - part.row) * width_ * bytes);
+    }
+    if (half_) return add_halves(call, index, part);
     auto* result = reinterpret_cast<float*>(call.results[0]);
     const auto* dy = reinterpret_cast<const float*>(call.operands[0]);
-    const int64_t row_begin = by_columns_ ? 0 : first, row_end = by_columns_ ? rows_ : last;
-    const int64_t column = by_columns_ ? first : 0, columns = by_columns_ ? last - first : width_;
-    StopMeter meter(call);
-    const bool cleared = in_pieces(meter, row_end - row_begin, columns + 1, [&](int64_t at, int64_t n) {
-      for (int64_t r = row_begin + at; r < row_begin + at + n; ++r)
-        clear_bytes(meter, reinterpret_cast<std::byte*>(result + r * width_ + column), columns * 4);
-    });
-    if (!cleared) return;
     const BlockFunction add = ops_.compute[static_cast<size_t>(OpCode::kAddF)];
     for (int64_t i = 0; i < count_; ++i) {
       const int64_t row = index.at(i);
-      if (row < row_begin || row >= row_end || row == padding_) {
+      if (row < part.row || row >= part.row_end || row == padding_) {
         if (meter.stops(1)) return;
         continue;
       }
-      float* to = result + row * width_ + column;
-      const float* from = dy + i * width_ + column;
-      const bool goes_on = in_pieces(meter, columns, 1, [&](int64_t at, int64_t n) {
+      float* to = result + row * width_ + part.column;
+      const float* from = dy + i * width_ + part.column;
+      const bool goes_on = in_pieces(meter, part.columns, 1, [&](int64_t at, int64_t n) {
         add({.count = static_cast<size_t>(n), .result = to + at, .a = to + at, .b = from + at});
       });
       if (!goes_on) return;
@@ -113,49 +119,55 @@ class EmbeddingGradientKernel final : public PreparedKernel {
   }
 
  private:
-  // Positions of each row in order (counting sort), then one f32 sum per row. The rows are read once, into
-  // memory of this lane: both passes must see the same ones.
-  void add_halves(const KernelCall& call, const IndexOperand& index, int64_t first, int64_t last) const {
-    auto* start = reinterpret_cast<int32_t*>(call.scratch);
-    int32_t* position = start + rows_ + 1;
-    int32_t* row_at = position + count_;
-    float* sum = reinterpret_cast<float*>(row_at + count_);
+  // What a lane makes: these rows, of each these columns.
+  struct Part {
+    int64_t row, row_end, column, columns;
+  };
+
+  // Positions of each row as a list in order, then one f32 sum for each row that has some. The index is read
+  // once, into memory of this lane: all passes must see the same rows.
+  void add_halves(const KernelCall& call, const IndexOperand& index, const Part& part) const {
+    auto* head = reinterpret_cast<int32_t*>(call.scratch);  // the first of a row's, plus 1; 0: none
+    int32_t* next = head + rows_;
+    int32_t* row_of = next + count_;
+    int32_t* position = row_of + count_;
+    float* sum = reinterpret_cast<float*>(position + count_);
     float* row = sum + width_;
     StopMeter meter(call);
-    clear_bytes(meter, reinterpret_cast<std::byte*>(start), (rows_ + 1) * 4);
-    const bool counted = in_pieces(meter, count_, kIndexedCost, [&](int64_t at, int64_t n) {
-      for (int64_t i = at; i < at + n; ++i) {
-        const int64_t r = index.at(i);
-        row_at[i] = r >= first && r < last && r != padding_ ? static_cast<int32_t>(r) : -1;
-        if (row_at[i] >= 0) ++start[r + 1];
-      }
-    });
-    if (!counted) return;
-    for (int64_t r = 0; r < rows_; ++r) {
-      start[r + 1] += start[r];
+    clear_bytes(meter, reinterpret_cast<std::byte*>(head + part.row), (part.row_end - part.row) * 4);
+    int64_t own = 0;
+    for (int64_t i = 0; i < count_; ++i) {
+      const int64_t r = index.at(i);
       if (meter.stops(1)) return;
+      if (r < part.row || r >= part.row_end || r == padding_) continue;
+      row_of[own] = static_cast<int32_t>(r);
+      position[own++] = static_cast<int32_t>(i);
     }
-    const bool placed = in_pieces(meter, count_, kIndexedCost, [&](int64_t at, int64_t n) {
-      for (int64_t i = at; i < at + n; ++i)
-        if (row_at[i] >= 0) position[start[row_at[i]]++] = static_cast<int32_t>(i);
-    });
-    if (!placed) return;
-    // start[r] is now the end of row r.
-    const BlockFunction add = ops_.compute[static_cast<size_t>(OpCode::kAddF)];
-    for (int64_t r = first; r < last; ++r) {
-      const int32_t begin = r == 0 ? 0 : start[r - 1], end = start[r];
+    for (int64_t i = own; i-- > 0;) {
+      next[i] = head[row_of[i]];
+      head[row_of[i]] = static_cast<int32_t>(i) + 1;
+      if (meter.stops(kIndexedCost)) return;
+    }
+    const BlockFunction add = ops_.compute[static_cast<size_t>(OpCode::kAddF)],
+                        widen = ops_.widen[static_cast<size_t>(DType::kF16)],
+                        narrow = ops_.narrow[static_cast<size_t>(DType::kF16)];
+    for (int64_t i = 0; i < own; ++i) {
+      const int64_t r = row_of[i];
+      if (meter.stops(1)) return;
+      if (head[r] != static_cast<int32_t>(i) + 1) continue;
       bool goes_on = true;
-      goes_on &= in_pieces(meter, width_, 1, [&](int64_t column, int64_t n) {
+      goes_on &= in_pieces(meter, part.columns, 1, [&](int64_t column, int64_t n) {
         const auto count = static_cast<size_t>(n);
+        column += part.column;
         std::fill_n(sum, n, 0.0f);
-        for (int32_t k = begin; k < end && goes_on; ++k) {
-          ops_.widen[static_cast<size_t>(DType::kF16)](
-              {.count = count, .result = row, .a = call.operands[0] + (position[k] * width_ + column) * 2});
+        for (int32_t k = head[r]; k > 0 && goes_on; k = next[k - 1]) {
+          widen({.count = count,
+                 .result = row,
+                 .a = call.operands[0] + (position[k - 1] * width_ + column) * 2});
           add({.count = count, .result = sum, .a = sum, .b = row});
           goes_on = !meter.stops(2 * n);
         }
-        ops_.narrow[static_cast<size_t>(DType::kF16)](
-            {.count = count, .result = call.results[0] + (r * width_ + column) * 2, .a = sum});
+        narrow({.count = count, .result = call.results[0] + (r * width_ + column) * 2, .a = sum});
       });
       if (!goes_on) return;
     }

@@ -80,6 +80,7 @@ Footprint footprint_of_flat_index(const KernelRequest& request) {
   const std::vector<int64_t>& sizes = integers_of(request, "sizes");
   require(!sizes.empty(), "has no sizes");
   require_counts(request, sizes.size(), 1);
+  require_sound(request);
   Checked elements = 1;
   for (const int64_t size : sizes) {
     require(size >= 1, "has a size below 1");

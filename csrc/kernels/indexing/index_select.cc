@@ -11,19 +11,26 @@
 namespace ipu::kernels {
 namespace {
 
-// A contiguous tensor as [outer][size][inner] around `dim`.
+// A contiguous tensor as [outer][size][inner] around `dim`, in the order of its memory.
 struct Around {
   int64_t outer = 1, size = 1, inner = 1;
-  Around(const Shape& shape, int64_t dim) {
-    for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
-      (d < dim ? outer : d == dim ? size : inner) *= shape[d];
+  Around(const TensorSpec& x, int64_t dim) {
+    int64_t* place = &outer;
+    for (const int d : x.layout.order(x.shape.size())) {
+      if (d == dim) {
+        size = x.shape[d];
+        place = &inner;
+      } else {
+        *place *= x.shape[d];
+      }
+    }
   }
 };
 
 class IndexSelectKernel final : public PreparedKernel {
  public:
-  IndexSelectKernel(Around x, int64_t count, int64_t element_bytes)
-      : x_(x), count_(count), run_bytes_(x.inner * element_bytes) {
+  IndexSelectKernel(Around x, int64_t count, DType dtype)
+      : dtype_(dtype), x_(x), count_(count), run_bytes_(x.inner * size_in_bytes(dtype)) {
     const int64_t runs = x.outer * count;
     lanes_ = static_cast<int>(
         std::clamp<int64_t>(lanes_for_elements(runs * x.inner), 1, std::max<int64_t>(runs, 1)));
@@ -34,6 +41,12 @@ class IndexSelectKernel final : public PreparedKernel {
     StopMeter meter(call);
     const int64_t runs = x_.outer * count_;
     const int64_t first = runs * lane / lanes_, last = runs * (lane + 1) / lanes_;
+    if (x_.inner == 1) {
+      in_pieces(meter, last - first, kIndexedCost, [&](int64_t at, int64_t n) {
+        with_bits(dtype_, [&]<class T>(T) { select_elements<T>(call, index, first + at, n); });
+      });
+      return;
+    }
     in_pieces(meter, last - first, run_bytes_ / 4 + kIndexedCost, [&](int64_t at, int64_t n) {
       for (int64_t i = first + at; i < first + at + n; ++i) {
         std::byte* to = call.results[0] + i * run_bytes_;
@@ -47,6 +60,22 @@ class IndexSelectKernel final : public PreparedKernel {
   }
 
  private:
+  // Slices of one element, [first, first + n) of the result: copies of a known size, and no division for each.
+  template <class T>
+  void select_elements(const KernelCall& call, const IndexOperand& index, int64_t first, int64_t n) const {
+    T* to = reinterpret_cast<T*>(call.results[0]) + first;
+    const T* from = reinterpret_cast<const T*>(call.operands[0]) + first / count_ * x_.size;
+    for (int64_t k = first % count_; n > 0; k = 0, from += x_.size) {
+      const int64_t end = std::min(count_, k + n);
+      n -= end - k;
+      for (; k < end; ++k) {
+        const int64_t place = index.at(k);
+        *to++ = place >= 0 ? from[place] : T{0};
+      }
+    }
+  }
+
+  DType dtype_;
   Around x_;
   int64_t count_, run_bytes_;
   int lanes_ = 1;
@@ -103,17 +132,26 @@ class IndexAddKernel final : public PreparedKernel {
       int64_t c0 = 0;
       do {  // once for rows of nothing too: their indices are checked
         const int64_t width = std::min(StopMeter::kPiece, columns - c0);
-        for (int64_t i = 0; i < count_; ++i) {
-          if (meter.stops(width + 1)) return;
-          const int64_t k = index.at(i);
-          if (k < 0) continue;
-          T* slice = to + k * x_.inner + column + c0;
-          const T* from = source + (o * count_ + i) * x_.inner + column + c0;
-          for (int64_t c = 0; c < width; ++c) slice[c] = static_cast<T>(slice[c] + from[c]);
-        }
+        const T* from = source + o * count_ * x_.inner + column + c0;
+        T* slices = to + column + c0;
+        const bool done = in_pieces(meter, count_, width + 1, [&](int64_t at, int64_t n) {
+          for (int64_t i = at; i < at + n; ++i)
+            if (const int64_t k = index.at(i); k >= 0)
+              add_slice(slices + k * x_.inner, from + i * x_.inner, width);
+        });
+        if (!done) return;
         c0 += StopMeter::kPiece;
       } while (c0 < columns);
     }
+  }
+
+  template <class T>
+  static void add_slice(T* slice, const T* from, int64_t width) {
+    if (width == 1) {
+      *slice = static_cast<T>(*slice + *from);
+      return;
+    }
+    for (int64_t c = 0; c < width; ++c) slice[c] = static_cast<T>(slice[c] + from[c]);
   }
 
   DType dtype_;
@@ -154,19 +192,21 @@ class OneHotKernel final : public PreparedKernel {
 };
 
 bool can_select(const TensorSpec& x, const TensorSpec& index, const TensorSpec& y) {
-  return x.is_contiguous() && is_index(index) && y.is_contiguous() && x.dtype == y.dtype;
+  const bool in_order = x.layout.is_channels_last() ? y.layout == x.layout && x.shape.size() == y.shape.size()
+                                                    : x.is_contiguous() && y.is_contiguous();
+  return in_order && is_index(index) && x.dtype == y.dtype;
 }
 
 std::unique_ptr<PreparedKernel> prepare_index_select(const KernelRequest& request) {
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
   if (!can_select(x, index, y)) return nullptr;
-  return std::make_unique<IndexSelectKernel>(Around(x.shape, request.attributes.integer("dim")),
-                                             element_count(index.shape), size_in_bytes(x.dtype));
+  return std::make_unique<IndexSelectKernel>(Around(x, request.attributes.integer("dim")),
+                                             element_count(index.shape), x.dtype);
 }
 
 // Slices of [outer][size][inner], one per index.
 bool are_slices(const KernelRequest& request, const TensorSpec& x, const TensorSpec& slices) {
-  const Around around(x.shape, dimension_of(request, "dim", x.shape.size()));
+  const Around around(x, dimension_of(request, "dim", x.shape.size()));
   return Checked(around.outer) * element_count(request.operands[1].shape) * around.inner ==
          element_count(slices.shape);
 }
@@ -191,7 +231,7 @@ std::unique_ptr<PreparedKernel> prepare_index_add(const KernelRequest& request) 
   if (!can_add(request)) return nullptr;
   const TensorSpec &x = request.operands[0], &index = request.operands[1], &y = request.results[0];
   const auto dim = request.attributes.integer("dim");
-  Around around(x.shape, dim);
+  Around around(x, dim);
   StridedCopy copy;
   int64_t outer_stride = 0;
   bool strided = !x.is_contiguous();

@@ -8,6 +8,7 @@
 
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
+#include "kernels/lanes.h"
 #include "kernels/matmul/operand_matrix.h"
 #include "kernels/stop_meter.h"
 #include "kernels/tile_gemm/half_rows.h"
@@ -132,31 +133,45 @@ class ConvWeight : public PreparedKernel {
   int lanes_;
 };
 
-// Per image a [channels, pixels] matrix becomes its transpose, either way.
+// Per image a [channels, pixels] matrix becomes its transpose, either way. Lanes take ranges of pixels.
 template <class T>
 class ChannelsLast : public PreparedKernel {
  public:
-  ChannelsLast(int64_t images, int64_t rows, int64_t columns)
-      : images_(images), rows_(rows), columns_(columns), lanes_(lanes_for(images * rows * columns, images)) {}
+  ChannelsLast(int64_t images, int64_t channels, int64_t pixels, bool to_last)
+      : images_(images),
+        channels_(channels),
+        pixels_(pixels),
+        to_last_(to_last),
+        blocks_((pixels + kBlock - 1) / kBlock),
+        lanes_(static_cast<int>(std::clamp<int64_t>(lanes_for_elements(images * channels * pixels), 1,
+                                                    std::max<int64_t>(images * blocks_, 1)))) {}
   int lanes() const override { return lanes_; }
   void run(const KernelCall& call, int lane) const override {
-    const int64_t size = rows_ * columns_;
-    // Rows of an image by pieces of some 100 us.
-    const int64_t step = std::max<int64_t>(64, (int64_t{1} << 17) / std::max<int64_t>(1, columns_) / 64 * 64);
+    const int64_t first = images_ * blocks_ * lane / lanes_, last = images_ * blocks_ * (lane + 1) / lanes_;
+    const auto* from = reinterpret_cast<const T*>(call.operands[0]);
+    auto* to = reinterpret_cast<T*>(call.results[0]);
     StopMeter meter(call);
-    for (int64_t i = images_ * lane / lanes_; i < images_ * (lane + 1) / lanes_; ++i) {
-      const T* const from = reinterpret_cast<const T*>(call.operands[0]) + i * size;
-      T* const to = reinterpret_cast<T*>(call.results[0]) + i * size;
-      for (int64_t row = 0; row < rows_; row += step) {
-        const int64_t rows = std::min(step, rows_ - row);
-        copy_transposed(from + row * columns_, columns_, to + row, rows_, rows, columns_);
-        if (meter.stops(rows * columns_)) return;
-      }
+    const int64_t most = std::max<int64_t>(1, StopMeter::kPiece / (kBlock * std::max<int64_t>(channels_, 1)));
+    for (int64_t unit = first; unit < last;) {
+      const int64_t block = unit % blocks_, count = std::min({most, last - unit, blocks_ - block});
+      const int64_t image = unit / blocks_ * channels_ * pixels_;
+      const int64_t pixel = block * kBlock, pixels = std::min(count * kBlock, pixels_ - pixel);
+      if (meter.stops(pixels * channels_ + 1)) return;
+      if (to_last_)
+        copy_transposed(from + image + pixel, pixels_, to + image + pixel * channels_, channels_, channels_,
+                        pixels);
+      else
+        copy_transposed(from + image + pixel * channels_, channels_, to + image + pixel, pixels_, pixels,
+                        channels_);
+      unit += count;
     }
   }
 
  private:
-  int64_t images_, rows_, columns_;
+  static constexpr int64_t kBlock = 64;  // pixels: whole cache lines of each channel
+  int64_t images_, channels_, pixels_;
+  bool to_last_;
+  int64_t blocks_;
   int lanes_;
 };
 
@@ -172,7 +187,8 @@ struct Plan {
   enum class Method : uint8_t { kPack, kUnpack, kPackConv, kUnpackConv, kChannels };
   Method method = Method::kPack;
   MatrixSource matrix;                       // kPack, kUnpack
-  int64_t first = 0, second = 0, third = 0;  // out, in, taps of a weight; images, rows, columns
+  int64_t first = 0, second = 0, third = 0;  // out, in, taps of a weight; images, channels, pixels
+  bool to_last = false;
 };
 
 int64_t product_from(const Shape& shape, size_t first) {
@@ -194,7 +210,8 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
     if (!plain.is_contiguous() || !packed.layout.is_blocked() || plain.shape.size() < 3) return std::nullopt;
     const int64_t taps = product_from(plain.shape, 2);
     if (packed.shape != Shape{taps * plain.shape[1], plain.shape[0]}) return std::nullopt;
-    return Plan{packs ? Method::kPackConv : Method::kUnpackConv, {}, plain.shape[0], plain.shape[1], taps};
+    return Plan{
+        packs ? Method::kPackConv : Method::kUnpackConv, {}, plain.shape[0], plain.shape[1], taps, false};
   }
   const bool transpose = boolean_of(request, "transpose", false);
   if (from.layout.is_plain() && to.layout.is_blocked()) {
@@ -213,8 +230,7 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   const bool from_nhwc = from.layout.is_channels_last() && to.layout.is_plain();
   if ((!to_nhwc && !from_nhwc) || from.shape != to.shape || from.shape.size() < 3) return std::nullopt;
   if (to_nhwc ? !from.is_contiguous() : !to.is_contiguous()) return std::nullopt;
-  const int64_t channels = from.shape[1], pixels = product_from(from.shape, 2);
-  return Plan{Method::kChannels, {}, from.shape[0], to_nhwc ? channels : pixels, to_nhwc ? pixels : channels};
+  return Plan{Method::kChannels, {}, from.shape[0], from.shape[1], product_from(from.shape, 2), to_nhwc};
 }
 
 std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& request) {
@@ -231,7 +247,7 @@ std::unique_ptr<PreparedKernel> prepare_convert_layout(const KernelRequest& requ
       return for_width<ConvWeight>(dtype, plan->first, plan->second, plan->third,
                                    plan->method == Plan::Method::kPackConv);
     case Plan::Method::kChannels:
-      return for_width<ChannelsLast>(dtype, plan->first, plan->second, plan->third);
+      return for_width<ChannelsLast>(dtype, plan->first, plan->second, plan->third, plan->to_last);
   }
   return nullptr;
 }

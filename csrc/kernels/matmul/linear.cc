@@ -1,7 +1,7 @@
-// Kernels "linear", "linear_input_gradient" and "linear_weight_gradient", f32 or f16. Leading dimensions of
-// activations are rows. The weight is plain [N,K] as in torch, or panels of its transpose [K,N] (the spec's
-// layout says which); the weight gradient comes out in either form. Bias and relu are applied while a tile of
-// the result is hot.
+// Kernels "linear" and "fused_linear" (the same), "linear_input_gradient" and "linear_weight_gradient", f32 or
+// f16. Leading dimensions of activations are rows. The weight is plain [N,K] as in torch, or panels of its
+// transpose [K,N] (the spec's layout says which); the weight gradient comes out in either form. Bias, activation
+// and addend are applied while a tile of the result is hot.
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,11 +15,11 @@
 namespace ipu::kernels {
 namespace {
 
-// One element type for all: f32 or f16.
+// One element type for all: f32 or f16. An absent operand has no shape, and no type.
 bool is_uniform(const KernelRequest& request) {
   const DType dtype = request.results[0].dtype;
   for (const TensorSpec& spec : request.operands)
-    if (spec.dtype != dtype) return false;
+    if (spec.dtype != dtype && !spec.shape.empty()) return false;
   return request.results.size() == 1 && (dtype == DType::kF32 || dtype == DType::kF16);
 }
 
@@ -49,37 +49,37 @@ MatrixSource transposed(MatrixSource m) {
   return m;
 }
 
+// The product a request asks for; which operands are A, B, bias and addend (-1: absent).
+struct Plan {
+  ProductShape shape;
+  int a = 0, b = 1, bias = -1, addend = -1;
+};
+
 template <class Multiply, class T>
 class ProductKernel : public PreparedKernel {
  public:
-  // Which operands are A, B and bias.
-  ProductKernel(const ProductShape& shape, int a, int b, int bias)
-      : product_(shape), a_(a), b_(b), bias_(bias) {}
+  explicit ProductKernel(const Plan& plan) : product_(plan.shape), plan_(plan) {}
   int lanes() const override { return product_.lanes(); }
   int64_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelCall& call, int lane) const override {
     auto operand = [&](int i) { return reinterpret_cast<const T*>(call.operands[i]); };
     StopMeter meter(call);
-    product_.run(operand(a_), operand(b_), bias_ < 0 ? nullptr : operand(bias_),
-                 reinterpret_cast<T*>(call.results[0]), call.scratch, lane, meter);
+    const T* bias = plan_.bias < 0 ? nullptr : operand(plan_.bias);
+    T* const to = reinterpret_cast<T*>(call.results[0]);
+    product_.run(operand(plan_.a), operand(plan_.b), bias, to, call.scratch, lane, meter,
+                 plan_.addend < 0 ? nullptr : operand(plan_.addend));
   }
 
  private:
   Multiply product_;
-  int a_, b_, bias_;
-};
-
-// The product a request asks for; which operands are A, B and bias.
-struct Plan {
-  ProductShape shape;
-  int a = 0, b = 1, bias = -1;
+  Plan plan_;
 };
 
 std::unique_ptr<PreparedKernel> make_kernel(const KernelRequest& request, const std::optional<Plan>& plan) {
   if (!plan) return nullptr;
   if (request.results[0].dtype == DType::kF16)
-    return std::make_unique<ProductKernel<HalfProduct, Half>>(plan->shape, plan->a, plan->b, plan->bias);
-  return std::make_unique<ProductKernel<Product, float>>(plan->shape, plan->a, plan->b, plan->bias);
+    return std::make_unique<ProductKernel<HalfProduct, Half>>(*plan);
+  return std::make_unique<ProductKernel<Product, float>>(*plan);
 }
 
 // nullopt: the kernel cannot do this. Sizes must be bounded (require_sound).
@@ -104,9 +104,17 @@ std::optional<Plan> plan_linear(const KernelRequest& request) {
   const std::string activation = text_of(request, "activation", "none");
   if (activation == "relu")
     shape.activation = Activation::kRelu;
+  else if (activation == "gelu")
+    shape.activation = Activation::kGelu;
   else if (activation != "none")
     return std::nullopt;
-  return Plan{shape, 0, 1, has_bias ? 2 : -1};
+  const bool has_addend = request.operands.size() > 3 && !request.operands[3].shape.empty();
+  if (has_addend) {
+    const auto addend = rows_of(request.operands[3]);
+    if (!addend || addend->rows != y->rows || addend->columns != y->columns || addend->stride != y->stride)
+      return std::nullopt;
+  }
+  return Plan{shape, 0, 1, has_bias ? 2 : -1, has_addend ? 3 : -1};
 }
 
 // dx[M,K] = dy[M,N] · w[N,K]
@@ -157,17 +165,19 @@ std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) {
 
 template <std::optional<Plan> (*kPlan)(const KernelRequest&)>
 Footprint footprint(const KernelRequest& request) {
-  require_counts(request, 2, 3, 1);
+  require_counts(request, 2, 4, 1);
   require_sound(request);
   const std::optional<Plan> plan = kPlan(request);
   require(plan.has_value(), "has no product's shapes, strides, types or attributes");
   require_disjoint(request.results[0]);
   Footprint touched = footprint_of_views(request);
   if (touched.operands.size() > 2 && plan->bias < 0) touched.operands[2] = {};
+  if (touched.operands.size() > 3 && plan->addend < 0) touched.operands[3] = {};
   return touched;
 }
 
 IPU_REGISTER_KERNEL("linear", prepare<plan_linear>, footprint<plan_linear>);
+IPU_REGISTER_KERNEL("fused_linear", prepare<plan_linear>, footprint<plan_linear>);
 IPU_REGISTER_KERNEL("linear_input_gradient", prepare<plan_input_gradient>, footprint<plan_input_gradient>);
 IPU_REGISTER_KERNEL("linear_weight_gradient", prepare<plan_weight_gradient>, footprint<plan_weight_gradient>);
 

@@ -1,6 +1,7 @@
 // Highway bodies of the hot opcodes, compiled once per instruction set. Each element is computed
 // independently of its neighbours and of the vector width; the tail of a block runs the same code under a
-// mask. Not here: functions through f64 (scalar_ops.cc), the polynomials (vector_math-inl.h).
+// mask. Not here: functions through f64 (scalar_ops.cc), the polynomials (vector_math-inl.h), loops that read and
+// write halves (half_block_ops.cc).
 #include "kernels/pointwise/block_ops.h"
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/pointwise/block_functions-inl.h"
 #include "kernels/pointwise/partial_vector-inl.h"
 #include "kernels/pointwise/vector_math-inl.h"
 
@@ -21,170 +23,77 @@ HWY_BEFORE_NAMESPACE();
 namespace ipu::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F = hn::ScalableTag<float>;
-using I = hn::ScalableTag<int32_t>;
-using U = hn::ScalableTag<uint32_t>;
-
-// A source of a block: a stream of elements or one splatted value.
-template <class D>
-struct Source {
-  using T = hn::TFromD<D>;
-  const T* at;
-  size_t stride;
-  HWY_INLINE Source(const void* from, size_t s) : at(static_cast<const T*>(from)), stride(s) {}
-  HWY_INLINE hn::VFromD<D> load(D d, size_t i) const { return hn::LoadU(d, at + i * stride); }
+// A source of a block: a stream of elements, or one splatted value that is loaded once.
+template <class D, bool kSplat>
+class Source {
+ public:
+  HWY_INLINE explicit Source(const void* from)
+      : at_(static_cast<const hn::TFromD<D>*>(from)), splat_(kSplat ? hn::LoadU(D(), at_) : hn::Zero(D())) {}
+  HWY_INLINE hn::VFromD<D> load(D d, size_t i) const { return kSplat ? splat_ : hn::LoadU(d, at_ + i); }
   HWY_INLINE hn::VFromD<D> load_tail(D d, size_t i, size_t count) const {
-    return stride ? load_first(d, at + i, count) : hn::LoadU(d, at);
+    return kSplat ? splat_ : load_first(d, at_ + i, count);
   }
+
+ private:
+  const hn::TFromD<D>* at_;
+  hn::VFromD<D> splat_;
 };
 
 // Op::apply(d, vectors...) over a block; D tags the sources, R the result.
-template <class Op, class D, class R = D>
-void unary(const BlockCall& call) {
+template <class Op, class D, class R, class... Sources>
+HWY_INLINE void each_vector(const BlockCall& call, const Sources&... sources) {
   const D d;
   const R r;
-  const Source<D> a(call.a, call.stride_a);
   auto* to = static_cast<hn::TFromD<R>*>(call.result);
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
   for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
-    const auto first = Op::apply(d, a.load(d, i));
-    const auto second = Op::apply(d, a.load(d, i + lanes));
+    const auto first = Op::apply(d, sources.load(d, i)...);
+    const auto second = Op::apply(d, sources.load(d, i + lanes)...);
     hn::StoreU(first, r, to + i);
     hn::StoreU(second, r, to + i + lanes);
   }
-  for (; i + lanes <= call.count; i += lanes) hn::StoreU(Op::apply(d, a.load(d, i)), r, to + i);
+  for (; i + lanes <= call.count; i += lanes) hn::StoreU(Op::apply(d, sources.load(d, i)...), r, to + i);
   if (size_t rest = call.count - i; rest != 0)
-    store_first(r, Op::apply(d, a.load_tail(d, i, rest)), to + i, rest);
+    store_first(r, Op::apply(d, sources.load_tail(d, i, rest)...), to + i, rest);
+}
+
+// A step whose sources are all splats is uniform and reads them as streams.
+template <class Op, class D, class R = D>
+void unary(const BlockCall& call) {
+  if (call.stride_a == 0) return each_vector<Op, D, R>(call, Source<D, true>(call.a));
+  each_vector<Op, D, R>(call, Source<D, false>(call.a));
 }
 
 template <class Op, class D, class R = D>
 void binary(const BlockCall& call) {
-  const D d;
-  const R r;
-  const Source<D> a(call.a, call.stride_a), b(call.b, call.stride_b);
-  auto* to = static_cast<hn::TFromD<R>*>(call.result);
-  const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
-    const auto first = Op::apply(d, a.load(d, i), b.load(d, i));
-    const auto second = Op::apply(d, a.load(d, i + lanes), b.load(d, i + lanes));
-    hn::StoreU(first, r, to + i);
-    hn::StoreU(second, r, to + i + lanes);
-  }
-  for (; i + lanes <= call.count; i += lanes) hn::StoreU(Op::apply(d, a.load(d, i), b.load(d, i)), r, to + i);
-  if (size_t rest = call.count - i; rest != 0)
-    store_first(r, Op::apply(d, a.load_tail(d, i, rest), b.load_tail(d, i, rest)), to + i, rest);
+  const Source<D, false> a(call.a), b(call.b);
+  if (call.stride_a == 0) return each_vector<Op, D, R>(call, Source<D, true>(call.a), b);
+  if (call.stride_b == 0) return each_vector<Op, D, R>(call, a, Source<D, true>(call.b));
+  each_vector<Op, D, R>(call, a, b);
 }
 
 template <class Op, class D>
 void ternary(const BlockCall& call) {
-  const D d;
-  const Source<D> a(call.a, call.stride_a), b(call.b, call.stride_b), c(call.c, call.stride_c);
-  auto* to = static_cast<hn::TFromD<D>*>(call.result);
-  const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + 2 * lanes <= call.count; i += 2 * lanes) {
-    const auto first = Op::apply(d, a.load(d, i), b.load(d, i), c.load(d, i));
-    const auto second = Op::apply(d, a.load(d, i + lanes), b.load(d, i + lanes), c.load(d, i + lanes));
-    hn::StoreU(first, d, to + i);
-    hn::StoreU(second, d, to + i + lanes);
+  using Splat = Source<D, true>;  // made where it is one: it reads a whole vector
+  const Source<D, false> a(call.a), b(call.b), c(call.c);
+  switch (call.stride_a * 4 + call.stride_b * 2 + call.stride_c) {
+    case 1:
+      return each_vector<Op, D, D>(call, Splat(call.a), Splat(call.b), c);
+    case 2:
+      return each_vector<Op, D, D>(call, Splat(call.a), b, Splat(call.c));
+    case 3:
+      return each_vector<Op, D, D>(call, Splat(call.a), b, c);
+    case 4:
+      return each_vector<Op, D, D>(call, a, Splat(call.b), Splat(call.c));
+    case 5:
+      return each_vector<Op, D, D>(call, a, Splat(call.b), c);
+    case 6:
+      return each_vector<Op, D, D>(call, a, b, Splat(call.c));
+    default:
+      return each_vector<Op, D, D>(call, a, b, c);
   }
-  for (; i + lanes <= call.count; i += lanes)
-    hn::StoreU(Op::apply(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, to + i);
-  if (size_t rest = call.count - i; rest != 0)
-    store_first(d, Op::apply(d, a.load_tail(d, i, rest), b.load_tail(d, i, rest), c.load_tail(d, i, rest)),
-                to + i, rest);
 }
-
-#define IPU_BLOCK_OP1(Name, expression)                       \
-  struct Name {                                               \
-    template <class D, class V>                               \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a) { \
-      return expression;                                      \
-    }                                                         \
-  };
-#define IPU_BLOCK_OP2(Name, expression)                            \
-  struct Name {                                                    \
-    template <class D, class V>                                    \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b) { \
-      return expression;                                           \
-    }                                                              \
-  };
-#define IPU_BLOCK_OP3(Name, expression)                                 \
-  struct Name {                                                         \
-    template <class D, class V>                                         \
-    static HWY_INLINE auto apply([[maybe_unused]] D d, V a, V b, V c) { \
-      return expression;                                                \
-    }                                                                   \
-  };
-
-// A mask as the boolean register value 0 or 1.
-template <class D, class M>
-HWY_INLINE auto as_boolean(D d, M mask) {
-  const U u;
-  return hn::IfThenElseZero(hn::RebindMask(u, mask), hn::Set(u, 1u));
-}
-template <class D, class V>
-[[maybe_unused]] HWY_INLINE V not_a_number_first(D d, V a, V b, V otherwise) {
-  return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), otherwise, b), a);
-}
-
-IPU_BLOCK_OP2(Add, hn::Add(a, b))
-IPU_BLOCK_OP2(Sub, hn::Sub(a, b))
-IPU_BLOCK_OP2(Mul, hn::Mul(a, b))
-IPU_BLOCK_OP2(Div, hn::Div(a, b))
-IPU_BLOCK_OP2(Min, hn::Min(a, b))
-IPU_BLOCK_OP2(Max, hn::Max(a, b))
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
-// x86 gives the second operand for NaN and for equal ones, so only a NaN in b needs care.
-IPU_BLOCK_OP2(MinNan, hn::IfThenElse(hn::Eq(b, b), hn::Min(b, a), b))
-IPU_BLOCK_OP2(MaxNan, hn::IfThenElse(hn::Eq(b, b), hn::Max(b, a), b))
-#else
-IPU_BLOCK_OP2(MinNan, not_a_number_first(d, a, b, hn::IfThenElse(hn::Lt(b, a), b, a)))
-IPU_BLOCK_OP2(MaxNan, not_a_number_first(d, a, b, hn::IfThenElse(hn::Gt(b, a), b, a)))
-#endif
-IPU_BLOCK_OP1(Neg, hn::Neg(a))
-IPU_BLOCK_OP1(Abs, hn::Abs(a))
-IPU_BLOCK_OP1(Sign, hn::Sub(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Set(d, 1.0f)),
-                            hn::IfThenElseZero(hn::Lt(a, hn::Zero(d)), hn::Set(d, 1.0f))))
-IPU_BLOCK_OP1(Sqrt, hn::Sqrt(a))
-IPU_BLOCK_OP1(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)))
-IPU_BLOCK_OP1(Reciprocal, hn::Div(hn::Set(d, 1.0f), a))
-IPU_BLOCK_OP1(Exp, exp(d, a))
-IPU_BLOCK_OP1(Expm1, expm1(d, a))
-IPU_BLOCK_OP1(Log, log(d, a))
-IPU_BLOCK_OP1(Log1p, log1p(d, a))
-IPU_BLOCK_OP1(Tanh, tanh(d, a))
-IPU_BLOCK_OP1(Sigmoid, sigmoid(d, a))
-IPU_BLOCK_OP1(Erf, erf(d, a))
-IPU_BLOCK_OP1(Floor, hn::Floor(a))
-IPU_BLOCK_OP1(Ceil, hn::Ceil(a))
-IPU_BLOCK_OP1(Round, hn::Round(a))
-IPU_BLOCK_OP1(Trunc, hn::Trunc(a))
-// hn::Ne is false for NaN on x86.
-IPU_BLOCK_OP1(IsNan, as_boolean(d, hn::Not(hn::Eq(a, a))))
-IPU_BLOCK_OP3(Fma, hn::MulAdd(a, b, c))
-IPU_BLOCK_OP2(Equal, as_boolean(d, hn::Eq(a, b)))
-IPU_BLOCK_OP2(NotEqual, as_boolean(d, hn::Not(hn::Eq(a, b))))
-IPU_BLOCK_OP2(Less, as_boolean(d, hn::Lt(a, b)))
-IPU_BLOCK_OP2(LessEqual, as_boolean(d, hn::Le(a, b)))
-IPU_BLOCK_OP2(Greater, as_boolean(d, hn::Gt(a, b)))
-IPU_BLOCK_OP2(GreaterEqual, as_boolean(d, hn::Ge(a, b)))
-IPU_BLOCK_OP2(And, hn::And(a, b))
-IPU_BLOCK_OP2(Or, hn::Or(a, b))
-IPU_BLOCK_OP2(Xor, hn::Xor(a, b))
-IPU_BLOCK_OP1(Not, hn::Not(a))
-IPU_BLOCK_OP1(NotBoolean, hn::Xor(a, hn::Set(d, 1u)))
-IPU_BLOCK_OP3(Select, hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c))
-IPU_BLOCK_OP1(ToFloat, hn::ConvertTo(F(), a))
-IPU_BLOCK_OP1(BooleanToFloat,
-              hn::IfThenElseZero(hn::RebindMask(F(), hn::Ne(a, hn::Zero(d))), hn::Set(F(), 1.0f)))
-IPU_BLOCK_OP1(IsNonZero, as_boolean(d, hn::Not(hn::Eq(a, hn::Zero(d)))))
-IPU_BLOCK_OP2(ExpDifference, exp(d, hn::Sub(a, b)))
-IPU_BLOCK_OP3(SubtractTwice, hn::Sub(hn::Sub(a, b), c))
-IPU_BLOCK_OP3(DifferenceTimes, hn::Mul(hn::Sub(a, b), c))
-IPU_BLOCK_OP3(MinusExpTimes, hn::NegMulAdd(exp(d, b), c, a))
 
 template <class First, class Second>
 struct PairLeft {
@@ -230,7 +139,7 @@ struct ToInteger {
 template <int kQuarters>
 void trigonometric(const BlockCall& call) {
   const F d;
-  const Source<F> a(call.a, call.stride_a);
+  const Source<F, false> a(call.a);
   auto* to = static_cast<float*>(call.result);
   const size_t lanes = hn::Lanes(d);
   for (size_t i = 0; i < call.count; i += lanes) {
@@ -314,8 +223,6 @@ void widen_bool(const BlockCall& call) {
   auto* to = static_cast<uint32_t*>(call.result);
   for (size_t i = 0; i < call.count; ++i) to[i] = from[i] != 0;
 }
-IPU_BLOCK_OP1(Copy, a)
-
 BlockOps make_block_ops() {
   BlockOps ops;
   auto set = [&](OpCode code, BlockFunction function) { ops.compute[static_cast<size_t>(code)] = function; };
@@ -339,6 +246,8 @@ BlockOps make_block_ops() {
   set(OpCode::kTanhF, unary<Tanh, F>);
   set(OpCode::kSigmoidF, unary<Sigmoid, F>);
   set(OpCode::kErfF, unary<Erf, F>);
+  set(OpCode::kGeluF, unary<Gelu, F>);
+  set(OpCode::kGeluSlopeF, unary<GeluSlope, F>);
   set(OpCode::kSinF, trigonometric<0>);
   set(OpCode::kCosF, trigonometric<1>);
   set(OpCode::kFloorF, unary<Floor, F>);
@@ -405,9 +314,6 @@ const BlockOps& target_block_ops() {
   return ops;
 }
 
-#undef IPU_BLOCK_OP1
-#undef IPU_BLOCK_OP2
-#undef IPU_BLOCK_OP3
 }  // namespace ipu::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -416,7 +322,12 @@ namespace ipu::kernels {
 HWY_EXPORT(target_block_ops);
 const BlockOps& block_ops() {
   active_isa();
-  return HWY_DYNAMIC_DISPATCH(target_block_ops)();
+  static const BlockOps ops = [] {
+    BlockOps all = HWY_DYNAMIC_DISPATCH(target_block_ops)();
+    all.halves = half_block_ops();
+    return all;
+  }();
+  return ops;
 }
 
 BlockFunction pair_function(const BlockOps& ops, OpCode first, OpCode second, bool is_left) {

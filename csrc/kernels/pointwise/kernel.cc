@@ -81,7 +81,8 @@ void PointwiseKernel::execute(const Step& step, const KernelCall& call, std::byt
                      .c = slot[step.c],
                      .stride_a = step.stride_a,
                      .stride_b = step.stride_b,
-                     .stride_c = step.stride_c});
+                     .stride_c = step.stride_c,
+                     .halves = step.halves});
       return;
     case StepKind::kSplat: {
       const View& view = views[step.view];

@@ -36,6 +36,7 @@ struct Step {
   BlockFunction function = nullptr;
   uint16_t result = 0, a = 0, b = 0, c = 0;  // slots
   uint8_t stride_a = 1, stride_b = 1, stride_c = 1;
+  uint8_t halves = 0;  // as in BlockCall
   int16_t view = -1;
 };
 

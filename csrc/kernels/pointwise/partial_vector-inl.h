@@ -39,6 +39,19 @@ HWY_INLINE void store_first(D d, hn::VFromD<D> v, hn::TFromD<D>* to, size_t coun
 #endif
 }
 
+// The same, quickly where the vector is whole.
+template <class D>
+HWY_INLINE hn::VFromD<D> load_up_to(D d, const hn::TFromD<D>* from, size_t count) {
+  return count == hn::MaxLanes(d) ? hn::LoadU(d, from) : load_first(d, from, count);
+}
+template <class D>
+HWY_INLINE void store_up_to(D d, hn::VFromD<D> v, hn::TFromD<D>* to, size_t count) {
+  if (count == hn::MaxLanes(d))
+    hn::StoreU(v, d, to);
+  else
+    store_first(d, v, to, count);
+}
+
 }  // namespace ipu::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -124,6 +124,8 @@ constexpr std::array kRows{
     Row{OpCode::kNarrowU16, "narrow_u16", 1},
     Row{OpCode::kNarrowI8, "narrow_i8", 1},
     Row{OpCode::kNarrowU8, "narrow_u8", 1},
+    Row{OpCode::kGeluF, "gelu.f", 1},
+    Row{OpCode::kGeluSlopeF, "gelu_slope.f", 1},
 };
 static_assert(kRows.size() == kOpCodeCount);
 static_assert(

@@ -128,8 +128,11 @@ enum class OpCode : uint8_t {
   kNarrowU16,
   kNarrowI8,
   kNarrowU8,  // wrap to the width and extend back
+  // Numbers are written into files: later opcodes go to the end.
+  kGeluF,       // x times the normal distribution function of x
+  kGeluSlopeF,  // its slope
 };
-inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kNarrowU8) + 1;
+inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kGeluSlopeF) + 1;
 std::string_view to_string(OpCode code);
 int arity(OpCode code);  // registers read
 

@@ -78,8 +78,13 @@ class Builder {
   struct Value {
     uint16_t slot = 0, memory_slot = 0;
     bool in_place = false, widened = false, splat = false, invariant = false;
-    bool contiguous = false;  // a load of consecutive elements
-    bool absorbed = false;    // computed by its only reader
+    bool contiguous = false;           // a load of consecutive elements
+    bool absorbed = false;             // computed by its only reader
+    bool as_halves = false;            // a load that its readers widen
+    bool is_read_wide = false;         // a load that some reader does not
+    const HalfForms* forms = nullptr;  // of `function`, where it has some
+    bool rounds = false;               // `function` rounds its result to f16
+    int readers = 0;                   // results that are stored from it included
     int last_use = -1;
     BlockFunction function = nullptr;
     int sources = 0;
@@ -87,11 +92,32 @@ class Builder {
   };
 
   // The register result `r` is stored from. A store of f16 rounds: an instruction that does so before is not
-  // needed for it.
+  // needed for it, unless somebody else reads what it rounded.
   int32_t stored(size_t r) const {
     const int32_t output = program_.outputs[r];
     const Instruction& last = program_.code[static_cast<size_t>(output)];
-    return results_[r].dtype == DType::kF16 && last.code == OpCode::kRoundF16 ? last.a : output;
+    return results_[r].dtype == DType::kF16 && last.code == OpCode::kRoundF16 && !is_read_[output] ? last.a
+                                                                                                   : output;
+  }
+
+  void count_readers() {
+    is_read_.assign(program_.code.size(), false);
+    std::vector<bool> is_left_out(program_.code.size(), false);
+    const auto for_each_source = [&](size_t i, auto visit) {
+      const Instruction& step = program_.code[i];
+      const int32_t sources[3] = {step.a, step.b, step.c};
+      for (int k = 0; k < arity(step.code); ++k) visit(sources[k]);
+    };
+    for (size_t i = 0; i < program_.code.size(); ++i)
+      for_each_source(i, [&](int32_t source) { is_read_[source] = true; });
+    for (size_t r = 0; r < results_.size(); ++r)
+      if (results_[r].dtype != DType::kF16) is_read_[program_.outputs[r]] = true;
+    for (size_t r = 0; r < results_.size(); ++r) {
+      ++values_[stored(r)].readers;
+      if (stored(r) != program_.outputs[r]) is_left_out[program_.outputs[r]] = true;
+    }
+    for (size_t i = 0; i < program_.code.size(); ++i)
+      if (!is_left_out[i]) for_each_source(i, [&](int32_t source) { ++values_[source].readers; });
   }
 
   void look_at_views() {
@@ -115,14 +141,10 @@ class Builder {
     }
   }
 
-  // A function per instruction; a common pair whose first result nobody else reads becomes one.
+  // A function per instruction; a common pair whose first result nobody else reads becomes one, and so does a
+  // rounding with what it rounds.
   void select_functions() {
-    std::vector<int> readers(program_.code.size(), 0);
-    for (const Instruction& step : program_.code) {
-      const int32_t sources[3] = {step.a, step.b, step.c};
-      for (int k = 0; k < arity(step.code); ++k) ++readers[sources[k]];
-    }
-    for (size_t r = 0; r < results_.size(); ++r) ++readers[stored(r)];
+    count_readers();
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
       Value& value = values_[i];
@@ -136,20 +158,49 @@ class Builder {
       }
       if (value.sources > 0) value.splat = uniform;
       if (step.code == OpCode::kConstF || step.code == OpCode::kConstI) value.splat = true;
-      if (value.sources != 2 || uniform) continue;
-      for (bool is_left : {true, false}) {
-        const int32_t first = is_left ? step.a : step.b, other = is_left ? step.b : step.a;
-        Value& inner = values_[first];
-        if (readers[first] != 1 || inner.sources != 2 || inner.splat) continue;
-        BlockFunction pair = pair_function(ops_, program_.code[first].code, step.code, is_left);
-        if (pair == nullptr) continue;
-        inner.absorbed = true;
-        value.function = pair;
-        value.sources = 3;
-        value.source[0] = inner.source[0], value.source[1] = inner.source[1], value.source[2] = other;
-        break;
-      }
+      if (uniform || value.sources == 0) continue;
+      const HalfForms& forms = ops_.halves.single[static_cast<size_t>(step.code)];
+      if (forms.wide != nullptr) value.forms = &forms;
+      if (step.code == OpCode::kRoundF16 && value.readers > 0) join_rounding(value);
+      if (value.sources == 2) join_pair(step, value);
     }
+  }
+
+  void join_rounding(Value& value) {
+    Value& inner = values_[value.source[0]];
+    if (inner.readers != 1 || inner.forms == nullptr || inner.rounds) return;
+    inner.absorbed = true;
+    value.forms = inner.forms;
+    value.function = inner.forms->rounded;
+    value.rounds = true;
+    value.sources = inner.sources;
+    std::copy_n(inner.source, 3, value.source);
+  }
+
+  void join_pair(const Instruction& step, Value& value) {
+    if (value.rounds) return;
+    for (bool is_left : {true, false}) {
+      const int32_t first = is_left ? step.a : step.b, other = is_left ? step.b : step.a;
+      Value& inner = values_[first];
+      if (inner.readers != 1 || inner.sources != 2 || inner.splat || inner.rounds) continue;
+      BlockFunction pair = pair_function(ops_, program_.code[first].code, step.code, is_left);
+      if (pair == nullptr) continue;
+      inner.absorbed = true;
+      value.function = pair;
+      value.forms = half_forms(program_.code[first].code, step.code, is_left);
+      value.sources = 3;
+      value.source[0] = inner.source[0], value.source[1] = inner.source[1], value.source[2] = other;
+      return;
+    }
+  }
+
+  // Of a pair; nullptr: none.
+  const HalfForms* half_forms(OpCode first, OpCode second, bool is_left) const {
+    if (first != OpCode::kMulF) return nullptr;
+    const HalfForms* forms = second == OpCode::kAddF               ? &ops_.halves.mul_add
+                             : second == OpCode::kSubF && !is_left ? &ops_.halves.minus_mul
+                                                                   : nullptr;
+    return forms != nullptr && forms->wide != nullptr ? forms : nullptr;
   }
 
   void find_last_uses() {
@@ -161,6 +212,7 @@ class Builder {
   }
 
   void classify_loads() {
+    find_wide_reads();
     last_memory_read_ = -1;
     for (size_t i = 0; i < program_.code.size(); ++i) {
       Value& value = values_[i];
@@ -172,11 +224,24 @@ class Builder {
         bool copied = results_.size() > 1 && value.last_use == static_cast<int>(program_.code.size());
         value.in_place = memory && is_register_sized(view.dtype) && !copied;
         value.widened = memory && !value.in_place;
+        value.as_halves = value.widened && view.dtype == DType::kF16 && readers_widen(value);
       }
-      if (value.in_place) last_memory_read_ = std::max(last_memory_read_, value.last_use);
-      if (!value.in_place && !value.invariant)
+      if (value.in_place || value.as_halves) last_memory_read_ = std::max(last_memory_read_, value.last_use);
+      if (!value.in_place && !value.as_halves && !value.invariant)
         last_memory_read_ = std::max(last_memory_read_, static_cast<int>(i));
     }
+  }
+
+  // Loads that a step reads which does not widen in one pass with what it computes.
+  void find_wide_reads() {
+    for (const Value& value : values_)
+      for (int k = 0; k < value.sources && !value.absorbed && value.last_use >= 0; ++k)
+        if (value.forms == nullptr || value.splat) values_[value.source[k]].is_read_wide = true;
+  }
+
+  // Whether all that read a load widen it themselves; more than two would do it again and again.
+  bool readers_widen(const Value& load) const {
+    return load.readers <= 2 && load.last_use != static_cast<int>(program_.code.size()) && !load.is_read_wide;
   }
 
   // Values that outlive the block never share a register with those that do not.
@@ -230,6 +295,10 @@ class Builder {
   bool emit_load(size_t i) {
     Value& value = values_[i];
     if (value.in_place) return true;
+    if (value.as_halves) {
+      value.slot = value.memory_slot;
+      return true;
+    }
     const View& view = kernel_.views[view_of_[i]];
     Step step{.function = ops_.widen[static_cast<size_t>(view.dtype)], .view = view_of_[i]};
     if (step.function == nullptr) return false;
@@ -263,16 +332,35 @@ class Builder {
       // A uniform step reads its splats as vectors: its result may lie in the splat of a source.
       strides[k] = source.splat && !value.splat ? 0 : 1;
       invariant &= source.invariant;
+      if (source.as_halves) step.halves |= static_cast<uint8_t>(1 << k);
     }
+    if (step.halves != 0 && !value.rounds) step.function = value.forms->wide;
     for (int k = value.sources; k < 3; ++k) slots[k] = slots[0];
     step.a = slots[0], step.b = slots[1], step.c = slots[2];
     step.stride_a = strides[0], step.stride_b = strides[1], step.stride_c = strides[2];
     value.invariant = value.splat && invariant;
     release_sources(i);
-    value.slot = value.splat ? take_register(true, value.invariant) : result_slot(i);
+    if (const int half_slot = half_result_slot(i); half_slot >= 0) {
+      value.slot = static_cast<uint16_t>(half_slot);
+      step.function = value.forms->stored;
+    } else {
+      value.slot = value.splat ? take_register(true, value.invariant) : result_slot(i);
+    }
     step.result = value.slot;
     (value.invariant ? kernel_.once : kernel_.each).push_back(step);
     return true;
+  }
+
+  // The memory of an f16 result that alone reads this value, when nothing reads operands afterwards; -1: none.
+  int half_result_slot(size_t i) const {
+    const Value& value = values_[i];
+    if (value.forms == nullptr || value.splat || value.readers != 1 ||
+        static_cast<int>(i) < last_memory_read_)
+      return -1;
+    for (size_t r = 0; r < results_.size(); ++r)
+      if (stored(r) == static_cast<int32_t>(i) && results_[r].dtype == DType::kF16)
+        return kernel_.first_result_slot + static_cast<int>(r);
+    return -1;
   }
 
   // The result's memory when nothing reads operands afterwards (they may be the same memory), else a
@@ -307,6 +395,7 @@ class Builder {
   const std::vector<int16_t>& view_of_;
   const BlockOps& ops_;
   std::vector<Value> values_;
+  std::vector<bool> is_read_;  // by an instruction, or stored as what is no f16
   std::vector<bool> register_is_splat_;
   std::vector<uint16_t> free_;
   int last_memory_read_ = -1;

@@ -1,8 +1,8 @@
 // f32 elementary functions on Highway vectors: the same operations in the same order for every element, so
 // AVX2 and AVX-512 agree to the bit. Errors in units in the last place, against f64, over the whole range
-// (tested): exp, log, expm1, log1p, sin, cos, sigmoid, erf 2; tanh 2. NaN in gives NaN out; infinities and
-// signed zeros as C's. Included once per target inside foreach_target; polynomials are minimax fits over the
-// reduced ranges.
+// (tested): exp, log, expm1, log1p, sin, cos, tanh, erf 2; sigmoid 2.5; gelu and its slope 2, where results
+// below 1 count as 1. NaN in gives NaN out; infinities and signed zeros as C's. Included once per target inside
+// foreach_target; polynomials are minimax fits over the reduced ranges.
 #if defined(IPU_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef IPU_KERNELS_VECTOR_MATH_INL_H_
 #undef IPU_KERNELS_VECTOR_MATH_INL_H_
@@ -26,80 +26,87 @@ HWY_INLINE V polynomial(D d, V x, const float (&c)[N]) {
   return sum;
 }
 
-// 2^n for n in [-126, 127], as a factor.
-template <class D, class VI>
-HWY_INLINE hn::VFromD<D> power_of_two(D d, VI n) {
-  const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+// NaN stays.
+template <class D, class V>
+HWY_INLINE V at_most(D d, V x, float limit) {
+  const V most = hn::Set(d, limit);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE2
+  return hn::Min(most, x);  // x86 gives the second operand for NaN
+#else
+  return hn::IfThenElse(hn::Lt(most, x), most, x);
+#endif
 }
-// p * 2^n for normal p and result.
-template <class D, class V, class VI>
-HWY_INLINE V scale_exponent(D d, V p, VI n) {
-  const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(n)));
+template <class D, class V>
+HWY_INLINE V at_least(D d, V x, float limit) {
+  const V least = hn::Set(d, limit);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE2
+  return hn::Max(least, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, least), least, x);
+#endif
 }
 
-// x = n*ln2 + r with |r| <= ln2/2. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+// x = n * ln2 + r with |r| <= ln2 / 2. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low
+// bits, `bias` added; nine of them shifted to the top are a power of two.
 template <class D>
 struct ExpReduction {
   hn::VFromD<D> r;
-  hn::VFromD<hn::RebindToSigned<D>> n;
+  hn::VFromD<hn::RebindToSigned<D>> biased;  // n + bias in the low bits; those above 9 mean nothing
 };
-template <class D, class V>
+template <int kBias, class D, class V>
 HWY_INLINE ExpReduction<D> reduce_exp(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V magic = hn::Set(d, 0x1.8p23f);
+  const V magic = hn::Set(d, 0x1.8p23f + kBias);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const V n = hn::Sub(shifted, magic);
   V r = hn::NegMulAdd(n, hn::Set(d, 0x1.62e400p-1f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 0x1.7f7d1cp-20f), r);
-  return {r, hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic))};
+  return {r, hn::BitCast(di, shifted)};
 }
-// Limits where exp is 0 or infinite. x is the second operand: NaN stays.
-template <class D, class V>
-HWY_INLINE V clamp_exp(D d, V x) {
-  return hn::Max(hn::Set(d, -104.0f), hn::Min(hn::Set(d, 89.0f), x));
+inline constexpr int kExponentBias = 127;
+// 2^(biased - kExponentBias), for powers that are normal numbers.
+template <class D, class VI>
+HWY_INLINE hn::VFromD<D> power_of_two(D d, VI biased) {
+  return hn::BitCast(d, hn::ShiftLeft<23>(biased));
 }
 
-// e^r for the reduced range.
+// e^r - 1 for the reduced range: r + r^2 * (1/2 + r * (...)).
+inline constexpr float kExpTail[] = {0.5f, 0.166665435f, 0.0416664332f, 0.00836655591f, 0.0013937921f};
 template <class D, class V>
-HWY_INLINE V exp_reduced(D d, V r) {
-  static constexpr float kC[] = {0.5f,           0.166666672f,   0.0416662693f,
-                                 0.00833326578f, 0.00139460864f, 0.000199178307f};
-  return hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r), hn::Set(d, 1.0f));
+HWY_INLINE V expm1_reduced(D d, V r) {
+  return hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kExpTail), r);
+}
+
+// power * e^r, with one rounding at the end. A NaN in r stays, whatever the power.
+template <class D, class V>
+HWY_INLINE V exp_reduced(D d, V r, V power) {
+  return hn::MulAdd(power, expm1_reduced(d, r), power);
 }
 
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
-  auto [r, n] = reduce_exp(d, clamp_exp(d, x));
   // Two factors: n reaches 128 and -150, where one would over- or underflow.
-  auto half = hn::ShiftRight<1>(n);
-  V result = hn::Mul(scale_exponent(d, exp_reduced(d, r), half), power_of_two(d, hn::Sub(n, half)));
-  return hn::IfThenElse(hn::Eq(x, x), result, x);
+  auto [r, twice] = reduce_exp<2 * kExponentBias>(d, at_least(d, at_most(d, x, 89.0f), -104.0f));
+  auto half = hn::ShiftRight<1>(twice);
+  return hn::Mul(exp_reduced(d, r, power_of_two(d, half)), power_of_two(d, hn::Sub(twice, half)));
 }
 
-// The same for results that are normal numbers: -87 <= x <= 88. NaN gives no meaning.
+// The same for results that are normal numbers: -87 <= x <= 88.
 template <class D, class V>
 HWY_INLINE V exp_moderate(D d, V x) {
-  auto [r, n] = reduce_exp(d, x);
-  return scale_exponent(d, exp_reduced(d, r), n);
+  auto [r, biased] = reduce_exp<kExponentBias>(d, x);
+  return exp_reduced(d, r, power_of_two(d, biased));
 }
 
 template <class D, class V>
 HWY_INLINE V expm1(D d, V x) {
-  static constexpr float kC[] = {0.5f,           0.166666672f,   0.041666355f,
-                                 0.00833327416f, 0.00139410223f, 0.000199135728f};
-  auto [r, n] = reduce_exp(d, clamp_exp(d, x));
-  V p = hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kC), r);
   // 2^n (p + 1) - 1, halved until the end because 2^128 is no float; below 2^-100 the power no longer
   // matters.
-  const hn::RebindToSigned<D> di;
-  n = hn::Max(n, hn::Set(di, -100));
-  V scale = power_of_two(d, hn::Sub(n, hn::Set(di, 1)));
-  V half = hn::MulAdd(scale, p, hn::Sub(scale, hn::Set(d, 0.5f)));
+  auto [r, biased] = reduce_exp<kExponentBias - 1>(d, at_least(d, at_most(d, x, 89.0f), -69.0f));
+  V scale = power_of_two(d, biased);
+  V half = hn::MulAdd(scale, expm1_reduced(d, r), hn::Sub(scale, hn::Set(d, 0.5f)));
   V result = hn::Add(half, half);
-  auto ordinary = hn::And(hn::Eq(x, x), hn::Ne(x, hn::Zero(d)));
-  return hn::IfThenElse(ordinary, result, x);  // NaN, -0
+  return hn::IfThenElse(hn::Ne(x, hn::Zero(d)), result, x);  // -0
 }
 
 // log of a positive normal or denormal number; other arguments are the caller's.
@@ -146,26 +153,79 @@ HWY_INLINE V log1p(D d, V x) {
   return hn::IfThenElse(hn::Eq(u, one), x, result);
 }
 
+// Small |x|: an odd polynomial. Large: 1 - 1 / (h + 1) with h = (e^2|x| - 1) / 2, where errors of h count little.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
-  static constexpr float kC[] = {-0.333333313f, 0.133332103f,    -0.0539472029f,
-                                 0.0217029676f, -0.00818267372f, 0.00214753696f};
-  V size = hn::Abs(x);
-  V square = hn::Mul(x, x);
-  V small = hn::MulAdd(hn::Mul(polynomial(d, square, kC), square), x, x);
+  static constexpr float kSmall[] = {-0.333333313f, 0.133332103f,    -0.0539472029f,
+                                     0.0217029676f, -0.00818267372f, 0.00214753696f};
+  static constexpr float kTail[] = {2 * kExpTail[0], 4 * kExpTail[1], 8 * kExpTail[2], 16 * kExpTail[3],
+                                    32 * kExpTail[4]};
+  const V half = hn::Set(d, 0.5f), magic = hn::Set(d, 0x1.8p23f + kExponentBias);
+  const V size = at_most(d, hn::Abs(x), 10.0f);  // tanh(10) is 1
+  const V shifted = hn::MulAdd(size, hn::Set(d, 2.88539008f), magic);
+  const V r = hn::NegMulAdd(hn::Sub(shifted, magic), hn::Set(d, 0.346573591f), size);
+  const V power = power_of_two(d, hn::BitCast(hn::RebindToSigned<D>(), shifted));
+  const V p = hn::MulAdd(hn::Mul(r, r), polynomial(d, r, kTail), r);  // (e^2r - 1) / 2
+  const V h = hn::MulAdd(power, p, hn::MulSub(power, half, half));
   const V one = hn::Set(d, 1.0f);
-  V grown = exp_moderate(d, hn::Min(hn::Add(size, size), hn::Set(d, 20.0f)));  // tanh(10) is 1
-  V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
-  return hn::CopySign(hn::IfThenElse(hn::Ge(size, hn::Set(d, 0.625f)), large, small), x);
+  const V large = hn::Sub(one, hn::Div(one, hn::Add(h, one)));
+  const V square = hn::Mul(size, size);
+  const V small = hn::MulAdd(hn::Mul(polynomial(d, square, kSmall), square), size, size);
+  return hn::CopySign(hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), small, large), x);
 }
 
-// e^x/(1 + e^x) for negative x keeps small results accurate where 1/(1 + e^-x) would overflow.
+// 1 / (1 + e^-x), both sides times 2^-32 so that the power stays a finite number down to the smallest results.
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  V z = exp(d, hn::Neg(hn::Abs(x)));
-  V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), z, one);
-  return hn::Div(numerator, hn::Add(one, z));
+  static constexpr int kScale = 32;
+  const V inside = at_least(d, at_most(d, x, 60.0f), -104.0f);
+  auto [r, biased] = reduce_exp<kExponentBias - kScale>(d, hn::Neg(inside));
+  const V one = hn::Set(d, 0x1p-32f);
+  return hn::Div(one, hn::Add(one, exp_reduced(d, r, power_of_two(d, biased))));
+}
+
+// log2 of the normal distribution function at -|x|.
+template <class D, class V>
+HWY_INLINE V log2_normal_tail(D d, V size) {
+  static constexpr float kC[] = {-1.0f,
+                                 -1.15110493f,
+                                 -0.459212989f,
+                                 -0.0524703041f,
+                                 0.00700059952f,
+                                 -5.75777885e-05f,
+                                 -0.000241587739f,
+                                 6.07945949e-05f,
+                                 -7.10321274e-06f,
+                                 3.40505665e-07f};
+  return polynomial(d, size, kC);
+}
+
+// x times the normal distribution function of x: max(x, 0) less the tail, |x| * 2^log2_normal_tail.
+template <class D, class V>
+HWY_INLINE V gelu(D d, V x) {
+  static constexpr float kPower[] = {0.693147182f,   0.240226477f,   0.0555035956f,
+                                     0.00961850304f, 0.00133909972f, 0.00015327803f};
+  const V magic = hn::Set(d, 0x1.8p23f + kExponentBias);
+  const V size = at_most(d, hn::Abs(x), 9.0f);  // where the tail is 2^-56
+  const V logarithm = log2_normal_tail(d, size);
+  const V shifted = hn::Add(logarithm, magic);
+  const V f = hn::Sub(logarithm, hn::Sub(shifted, magic));
+  const V power = power_of_two(d, hn::BitCast(hn::RebindToSigned<D>(), shifted));
+  const V tail = hn::MulAdd(power, hn::Mul(f, polynomial(d, f, kPower)), power);
+  return hn::NegMulAdd(size, tail, at_least(d, x, 0.0f));
+}
+
+// The slope of gelu: distribution function plus x times the density. For negative x that is e^(-x^2/2) times a
+// polynomial, for positive x 1 less the same.
+template <class D, class V>
+HWY_INLINE V gelu_slope(D d, V x) {
+  static constexpr float kC[] = {0.49999997f,     -0.797881901f,    0.249960527f,    -0.132748827f,
+                                 0.0617870986f,   -0.0252821632f,   0.00884209201f,  -0.002502769f,
+                                 0.000533839629f, -7.85527372e-05f, 6.98800704e-06f, -2.80073834e-07f};
+  const V size = at_most(d, hn::Abs(x), 9.0f);
+  const V density = exp_moderate(d, hn::Mul(hn::Mul(size, size), hn::Set(d, -0.5f)));
+  const V tail = hn::Mul(density, polynomial(d, size, kC));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
 }
 
 // Small |x|: an odd polynomial. Large: 1 - exp(log(erfc)), with a polynomial for the logarithm.

@@ -1,6 +1,6 @@
 // The product of a step of a recurrent layer: a few rows of f32 with a weight of f32 or f16 that stays the
 // same for all steps. A weight that is not stored as the product wants to read it is copied to panels of f32
-// in scratch, once per lane, when the steps pay for that; all of an f16 weight is.
+// in scratch, once per lane, when the steps pay for that; an f16 weight is but for very few rows.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,10 @@ class StepProduct {
            StopMeter& meter) const;
 
  private:
+  void run_on_halves(const float* a, const Half* weight, float* c, int64_t rows, StopMeter& meter) const;
+
   MatrixSource stored_;
-  bool is_half_ = false, copies_ = false;
+  bool is_half_ = false, copies_ = false, reads_halves_ = false;
   int64_t panel_bytes_ = 0, work_bytes_ = 0, rows_ = 0;
   Product whole_{ProductShape{}}, last_{ProductShape{}};
 };

@@ -59,6 +59,7 @@ class ReduceKernel final : public PreparedKernel {
   int64_t results = 0, count = 0;  // result elements, elements of each
   bool by_columns = false;
   int64_t column_block = 64;  // results of one unit in "columns"
+  int64_t parts = 1;          // rows of memory that are folded as one, where rows are short
   int64_t units = 0;
   int lane_count = 1;
   int levels = 1;
@@ -193,7 +194,13 @@ class ReduceKernel final : public PreparedKernel {
       fold.columns(rows, static_cast<size_t>(group), static_cast<size_t>(n), tree.next());
       tree.push();
     }
-    store(const_cast<uint32_t*>(tree.finish()), n, call.results[0] + to * bytes, kept_to.back());
+    auto* values = const_cast<uint32_t*>(tree.finish());
+    if (parts > 1) {
+      for (int64_t p = 0; p < parts; ++p) rows[p] = values + p * (n / parts);
+      fold.columns(rows, static_cast<size_t>(parts), static_cast<size_t>(n / parts), packed);
+      values = packed;
+    }
+    store(values, n / parts, call.results[0] + to * bytes, kept_to.back());
     return true;
   }
 };
@@ -203,6 +210,22 @@ bool can_reduce(Reduction reduction, const TensorSpec& x, const TensorSpec& y) {
   return !x.layout.is_blocked() && !y.layout.is_blocked() && x.dtype == y.dtype &&
          fold_kind(reduction, x.dtype) && block_ops().widen[type] != nullptr &&
          block_ops().narrow[type] != nullptr;
+}
+
+// Short rows one behind the other, such as the pixels of few channels, are folded several at a time.
+void join_short_rows(ReduceKernel& kernel) {
+  constexpr int64_t kShortRow = 64, kLongRow = 512;
+  if (kernel.kept.size() != 1 || kernel.reduced.size() != 1 || kernel.results > kShortRow ||
+      kernel.kept_from[0] != 1 || kernel.reduced_from[0] != kernel.results)
+    return;
+  while (kernel.parts < static_cast<int64_t>(kFoldRows) && kernel.count % (2 * kernel.parts) == 0 &&
+         2 * kernel.parts * kernel.results <= kLongRow)
+    kernel.parts *= 2;
+  kernel.count /= kernel.parts;
+  kernel.reduced[0] = kernel.count;
+  kernel.kept[0] = kernel.reduced_from[0] = kernel.results * kernel.parts;
+  kernel.column_block = std::max(kernel.column_block, kernel.kept[0]);
+  kernel.units = 1;
 }
 
 template <Reduction kReduction>
@@ -278,6 +301,7 @@ std::unique_ptr<PreparedKernel> prepare_reduce(const KernelRequest& request) {
     kernel->column_block = std::clamp<int64_t>((share + 63) / 64 * 64, 256, 512);
     const int64_t width = kernel->kept.back();
     kernel->units = kernel->results / width * ((width + kernel->column_block - 1) / kernel->column_block);
+    if (kernel->count > 0) join_short_rows(*kernel);
     kernel->levels = pairwise_levels((kernel->count + kFoldRows - 1) / static_cast<int64_t>(kFoldRows)) + 1;
   }
   kernel->lane_count = static_cast<int>(std::clamp<int64_t>(lanes, 1, std::max<int64_t>(kernel->units, 1)));

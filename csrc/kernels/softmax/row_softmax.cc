@@ -43,15 +43,8 @@ HWY_INLINE void each_vector(size_t count, Step step) {
     for (size_t v = 0; v < kVectors; ++v) step(v, i + v * kLanes, kLanes);
   for (size_t v = 0; i < count; ++v, i += kLanes) step(v, i, count - i < kLanes ? count - i : kLanes);
 }
-HWY_INLINE Vector load(const float* from, size_t n) {
-  return n == kLanes ? hn::LoadU(Chain(), from) : load_first(Chain(), from, n);
-}
-HWY_INLINE void store(Vector v, float* to, size_t n) {
-  if (n == kLanes)
-    hn::StoreU(v, Chain(), to);
-  else
-    store_first(Chain(), v, to, n);
-}
+HWY_INLINE Vector load(const float* from, size_t n) { return load_up_to(Chain(), from, n); }
+HWY_INLINE void store(Vector v, float* to, size_t n) { store_up_to(Chain(), v, to, n); }
 // Elements from n on replaced by `other`.
 HWY_INLINE Vector first_or(Vector v, size_t n, Vector other) {
   return n == kLanes ? v : hn::IfThenElse(hn::FirstN(Chain(), n), v, other);

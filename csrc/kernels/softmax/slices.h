@@ -71,6 +71,8 @@ class SliceMath {
   }
 
   const BlockOps& ops() const { return ops_; }
+  BlockFunction widen() const { return widen_; }
+  BlockFunction narrow() const { return narrow_; }
   const Slices& slices() const { return slices_; }
 
  private:

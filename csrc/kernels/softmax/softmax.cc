@@ -22,10 +22,13 @@ class SoftmaxKernel final : public PreparedKernel {
       : math_(slices, dtype),
         row_(row_softmax()),
         zero_blocked_(zero_blocked),
-        short_rows_(dtype == DType::kF32 && slices.inner == 1 &&
-                    slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
+        half_(dtype == DType::kF16),
+        short_rows_(slices.inner == 1 && slices.size <= static_cast<int64_t>(kLongestShortRow)) {}
   int lanes() const override { return math_.slices().lanes; }
-  int64_t scratch_bytes() const override { return math_.scratch_bytes(3); }
+  int64_t scratch_bytes() const override {
+    if (short_rows_) return half_ ? 2 * kWideElements * 4 : 0;
+    return math_.scratch_bytes(3);
+  }
 
   void run(const KernelCall& call, int lane) const override {
     const int64_t panels = math_.slices().panels, lanes = math_.slices().lanes;
@@ -78,24 +81,46 @@ class SoftmaxKernel final : public PreparedKernel {
   }
   void run_some_rows(const KernelCall& call, int64_t first, int64_t last) const {
     const int64_t size = math_.slices().size;
+    const auto operand = [&](size_t i) { return reinterpret_cast<const float*>(call.operands[i]); };
+    constexpr bool kForward = kKind == Softmax::kForward || kKind == Softmax::kLogForward;
+    if (!half_)
+      return run_each(operand(0), operand(kForward ? 0 : 1), reinterpret_cast<float*>(call.results[0]), first,
+                      last);
+    // As many rows at a time as there is room for, widened into scratch; the result takes the place of the first.
+    float* const wide[2] = {reinterpret_cast<float*>(call.scratch),
+                            reinterpret_cast<float*>(call.scratch) + kWideElements};
+    const int64_t some = std::max<int64_t>(1, kWideElements / std::max<int64_t>(1, size));
+    for (; first < last; first += some) {
+      const int64_t rows = std::min(some, last - first);
+      const auto count = static_cast<size_t>(rows * size);
+      for (size_t i = 0; i < (kForward ? 1 : 2); ++i)
+        math_.widen()({.count = count, .result = wide[i], .a = call.operands[i] + first * size * 2});
+      run_each(wide[0], wide[1], wide[0], 0, rows);
+      math_.narrow()({.count = count, .result = call.results[0] + first * size * 2, .a = wide[0]});
+    }
+  }
+  // b: what gradients read besides a.
+  void run_each(const float* a, const float* b, float* out, int64_t first, int64_t last) const {
+    const int64_t size = math_.slices().size;
     const auto count = static_cast<size_t>(size);
-    const auto* a = reinterpret_cast<const float*>(call.operands[0]);
-    auto* out = reinterpret_cast<float*>(call.results[0]);
     if constexpr (kKind == Softmax::kForward || kKind == Softmax::kLogForward) {
       const auto function = kKind == Softmax::kLogForward ? row_.log_softmax
                             : zero_blocked_               ? row_.softmax_or_zero
                                                           : row_.softmax;
       for (int64_t r = first; r < last; ++r) function(a + r * size, count, out + r * size);
     } else {
-      const auto* b = reinterpret_cast<const float*>(call.operands[1]);
       const auto function = kKind == Softmax::kGradient ? row_.softmax_gradient : row_.log_softmax_gradient;
       for (int64_t r = first; r < last; ++r) function(a + r * size, b + r * size, count, out + r * size);
     }
   }
 
+  // f32 elements of each operand that stay in the nearest cache with those of the other.
+  static constexpr int64_t kWideElements = 2048;
+  static_assert(kWideElements >= static_cast<int64_t>(kLongestShortRow));
+
   SliceMath math_;
   const RowSoftmax& row_;
-  bool zero_blocked_, short_rows_;
+  bool zero_blocked_, half_, short_rows_;
 };
 
 // nullopt: the kernel cannot do this. Shapes must be bounded (require_sound).

@@ -3,6 +3,7 @@
 #include "kernels/tile_gemm/half_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/lanes.h"
@@ -11,11 +12,13 @@
 namespace ipu::kernels {
 namespace {
 
-constexpr int64_t kLongestPiece = 512;
+constexpr int64_t kLongestPiece = 256;
 constexpr int64_t kDotRows = 64, kDotDepthPerRow = 14;  // as in product.cc
-constexpr int64_t kPackRowsOfB = 192;
+constexpr int64_t kWideRows = 192, kWideDepth = 256;    // from here on widening B into scratch pays
+constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
-constexpr int64_t kSumFloats = 1 << 16;  // of C that stay in the second cache
+constexpr int64_t kSumFloats = 1 << 17;  // of C that wait for the next piece, in the second cache
+constexpr int64_t kBlockColumns = 512;   // of C for which rows of A are widened once
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -36,30 +39,25 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   else if (plain && m <= kFewRows)
     method_ = Method::kFewRows;
   else
-    method_ = !panels && m >= kPackRowsOfB && shape.b.stride > 64 ? Method::kPackedTiles : Method::kTiles;
+    method_ = m >= kWideRows && k >= kWideDepth ? Method::kWideTiles : Method::kTiles;
 
-  const int64_t column_tiles = divide_up(n, column_step_), row_tiles = divide_up(m, row_step_);
-  const int wanted = lanes_for_cost(product_microseconds(m, n, k), column_tiles * row_tiles, shape.max_lanes);
-  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, std::max<int64_t>(1, column_tiles)));
-  if (method_ != Method::kFewRows && method_ != Method::kDots)
-    lanes_m_ = static_cast<int>(std::min<int64_t>(wanted / lanes_n_, std::max<int64_t>(1, row_tiles)));
+  choose_lanes();
   const int64_t lane_columns = divide_up(divide_up(n, column_step_), lanes_n_) * column_step_;
   if (m == 0 || n == 0 || k == 0) return;
 
   const int64_t width = round_up(column_step_, 16);
   switch (method_) {
     case Method::kTiles:
-    case Method::kPackedTiles:
     case Method::kWideTiles:
       pieces_ = divide_up(k, kLongestPiece);
       piece_ = pieces_ == 1 ? k : round_up(divide_up(k, pieces_), 16);
       pieces_ = divide_up(k, piece_);
-      sum_columns_ = pieces_ == 1 ? width : round_up(lane_columns, 16);
-      block_rows_ = std::clamp(kSumFloats / lane_columns, std::min<int64_t>(128, m), m);
-      block_rows_ = std::min(m, round_up(block_rows_, row_step_));
+      block_columns_ = std::min(lane_columns, kBlockColumns / column_step_ * column_step_);
+      block_rows_ = std::min(m, round_up(kSumFloats / block_columns_, row_step_));
       if (method_ == Method::kWideTiles) make_tiles();
-      scratch_floats_ = round_up(block_rows_ * piece_, 16) + (panels ? 0 : round_up(piece_ * width, 16)) +
-                        round_up((pieces_ == 1 ? row_step_ : block_rows_) * sum_columns_, 16);
+      scratch_floats_ = round_up(block_rows_ * piece_, 16) +
+                        (reads_panels() ? 0 : round_up(piece_ * width, 16)) +
+                        (pieces_ == 1 ? row_step_ : block_rows_ * (block_columns_ / column_step_)) * width;
       break;
     case Method::kFewRows:
       scratch_floats_ =
@@ -70,6 +68,42 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
       scratch_floats_ = round_up(m * k, 16) + m * 64;
       break;
   }
+}
+
+// Every lane widens its rows of A, and its columns of B where these go to scratch: the cut that does so least often,
+// in units of a multiply-add, in half as many lanes as wanted at least and in all of them up to 4.
+void HalfProduct::choose_lanes() {
+  constexpr double kWiden = 6, kTranspose = 16, kReadNear = 1, kReadFar = 4;
+  constexpr int64_t kNearHalves = 1 << 19;  // of B: what one processor caches
+  const int64_t m = shape_.m, n = shape_.n, k = shape_.k;
+  const bool tiles = method_ != Method::kFewRows && method_ != Method::kDots;
+  const int64_t column_tiles = std::max<int64_t>(1, divide_up(n, column_step_));
+  const int64_t grain = method_ == Method::kTiles ? kRowGrain : row_step_;
+  row_grain_ = std::min(grain, row_step_);
+  const int64_t row_tiles = std::max<int64_t>(1, divide_up(m, row_grain_));
+  const int wanted =
+      lanes_for_cost(product_microseconds(m, n, k), column_tiles * row_tiles, shape_.max_lanes);
+  lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, column_tiles));
+  if (!tiles || wanted == 1) return;
+  const double per_b = method_ == Method::kWideTiles ? (shape_.b.is_transposed() ? kTranspose : kWiden)
+                       : k * n <= kNearHalves        ? kReadNear
+                                                     : kReadFar;
+  double least = 0;
+  for (int by_rows = 1; by_rows <= std::min<int64_t>(wanted, row_tiles); ++by_rows)
+    for (int by_columns = 1; by_columns <= std::min<int64_t>(wanted / by_rows, column_tiles); ++by_columns) {
+      if (by_rows * by_columns < std::max(std::min(wanted, 4), (wanted + 1) / 2)) continue;
+      const auto rows = static_cast<double>(std::min(m, divide_up(row_tiles, by_rows) * row_grain_));
+      const auto columns =
+          static_cast<double>(std::min(n, divide_up(column_tiles, by_columns) * column_step_));
+      const double blocks = std::ceil(rows * std::min(columns, double{kBlockColumns}) / double{kSumFloats});
+      const double column_blocks = std::ceil(columns / double{kBlockColumns});
+      const double cost =
+          by_rows * by_columns * (rows * columns + kWiden * rows * column_blocks + per_b * columns * blocks);
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      lanes_m_ = by_rows;
+      lanes_n_ = by_columns;
+    }
 }
 
 void HalfProduct::make_tiles() {
@@ -89,7 +123,7 @@ void HalfProduct::make_tiles() {
           t.transposed_a = shape_.transposed_a;
           t.lda = shape_.transposed_a ? block_rows_ : piece_;
           t.ldb = round_up(column_step_, 16);
-          t.ldc = sum_columns_;
+          t.ldc = t.ldb;
           t.accumulate = later != 0;
           if ((!last && n <= column_step_) || (later && pieces_ == 1) || (!final && pieces_ == 1)) continue;
           tiles_[full][last][final][later] = TileGemm(t, shape_.provider);
@@ -107,10 +141,10 @@ HalfProduct::Range HalfProduct::part(int64_t count, int64_t grain, int parts, in
           std::min(count, grains * (index + 1) / parts * grain)};
 }
 
-// The bias of `columns` <= 64 columns as floats for whole vectors; null: none.
-const float* HalfProduct::wide_bias(const Half* bias, int64_t columns, float* space) {
+// The bias of `columns` <= 64 columns from `column` on as floats for whole vectors; null: none.
+const float* HalfProduct::wide_bias(const Half* bias, int64_t column, int64_t columns, float* space) {
   if (bias == nullptr) return nullptr;
-  widen_rows(bias, columns, space, columns, 1, columns);
+  widen_rows(bias + column, columns, space, columns, 1, columns);
   std::fill(space + columns, space + 64, 0.0f);
   return space;
 }
@@ -121,17 +155,18 @@ void HalfProduct::clear_padding(Half* to, int64_t rows, int64_t columns) const {
     std::memset(to + i * ldc_ + columns, 0, static_cast<size_t>(column_step_ - columns) * sizeof(Half));
 }
 
-// Adds the bias, applies the activation and rounds `columns` <= 64 columns of a tile of sums.
-void HalfProduct::finish(float* sums, int64_t ld, int64_t rows, int64_t columns, const float* bias,
-                         Half* to) const {
-  finish_tile(sums, ld, rows, columns, bias, shape_.activation);
-  narrow_rows(sums, ld, to, ldc_, rows, columns);
-  clear_padding(to, rows, columns);
+void HalfProduct::finish(const Target& target, const float* sums, int64_t ld, int64_t row, int64_t column,
+                         int64_t rows, int64_t columns, const float* bias) const {
+  const int64_t at = c_index(row, column);
+  const HalfEnd end{bias, shape_.activation, target.addend == nullptr ? nullptr : target.addend + at, ldc_};
+  finish_halves(end, sums, ld, rows, columns, target.c + at);
+  clear_padding(target.c + at, rows, columns);
 }
 
 void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, std::byte* scratch, int lane,
-                      StopMeter& meter) const {
-  const Range rows = part(shape_.m, row_step_, lanes_m_, lane / lanes_n_);
+                      StopMeter& meter, const Half* addend) const {
+  const Target target{bias, addend, c};
+  const Range rows = part(shape_.m, row_grain_, lanes_m_, lane / lanes_n_);
   const Range columns = part(shape_.n, column_step_, lanes_n_, lane % lanes_n_);
   if (rows.first == rows.last || columns.first == columns.last) return;
   if (shape_.k == 0) {
@@ -140,8 +175,7 @@ void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, s
       for (int64_t row = rows.first; row < rows.last; ++row) {
         const int64_t count = std::min(column_step_, columns.last - column);
         std::fill_n(zeros, 64, 0.0f);
-        finish(zeros, 64, 1, count, wide_bias(bias == nullptr ? nullptr : bias + column, count, bias_space),
-               c + c_index(row, column));
+        finish(target, zeros, 64, row, column, 1, count, wide_bias(bias, column, count, bias_space));
         if (meter.stops(count)) return;
       }
     return;
@@ -149,31 +183,33 @@ void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, s
   auto* const space = reinterpret_cast<float*>(scratch);
   switch (method_) {
     case Method::kTiles:
-    case Method::kPackedTiles:
     case Method::kWideTiles:
-      return run_tiles(a, b, bias, c, space, rows, columns, meter);
+      return run_tiles(a, b, target, space, rows, columns, meter);
     case Method::kFewRows:
-      return run_few_rows(a, b, bias, c, space, columns, meter);
+      return run_few_rows(a, b, target, space, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, bias, c, space, columns, meter);
+      return run_dots(a, b, target, space, columns, meter);
   }
 }
 
-void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                            Range rows, Range columns, StopMeter& meter) const {
+void HalfProduct::run_tiles(const Half* a, const Half* b, const Target& target, float* scratch, Range rows,
+                            Range columns, StopMeter& meter) const {
   const int64_t width = round_up(column_step_, 16);
-  const bool panels = shape_.b.form == MatrixSource::Form::kPanels;
   float* const wide_a = scratch;
   float* const copied_b = wide_a + round_up(block_rows_ * piece_, 16);
-  float* const sums = copied_b + (panels ? 0 : round_up(piece_ * width, 16));
+  float* const sums = copied_b + (reads_panels() ? 0 : round_up(piece_ * width, 16));
   HalfTile direct;
   direct.a_row = shape_.transposed_a ? 1 : piece_;
   direct.a_depth = shape_.transposed_a ? block_rows_ : 1;
-  direct.ld_sums = sum_columns_;
+  direct.ld_sums = width;
   direct.ld_result = ldc_;
   direct.activation = shape_.activation;
-  for (int64_t first = rows.first; first < rows.last; first += block_rows_) {
+  const int64_t blocks = divide_up(columns.last - columns.first, block_columns_);
+  for (int64_t block = 0; block < blocks * divide_up(rows.last - rows.first, block_rows_); ++block) {
+    const int64_t first = rows.first + block / blocks * block_rows_;
     const int64_t count = std::min(block_rows_, rows.last - first);
+    const int64_t first_column = columns.first + block % blocks * block_columns_;
+    const int64_t last_column = std::min(columns.last, first_column + block_columns_);
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       const int64_t start = piece * piece_, depth = std::min(piece_, shape_.k - start);
       const bool is_last = piece == pieces_ - 1;
@@ -183,15 +219,15 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half
         widen_rows(a + first * shape_.lda + start, shape_.lda, wide_a, piece_, count, depth);
       direct.depth = depth;
       direct.continues = piece > 0;
-      for (int64_t column = columns.first; column < columns.last; column += column_step_) {
+      for (int64_t column = first_column; column < last_column; column += column_step_) {
         const int64_t used = std::min(column_step_, shape_.n - column);
         const Half* half_b = nullptr;
         if (method_ == Method::kWideTiles) {
           pack_block(shape_.b, b, start, depth, column, used, copied_b, width);
-        } else if (panels) {
+        } else if (reads_panels()) {
           half_b = b + column * shape_.k + start * column_step_;
           direct.ldb = column_step_;
-        } else if (method_ == Method::kPackedTiles || used % 16 != 0) {
+        } else if (used % 16 != 0) {
           half_b = reinterpret_cast<Half*>(copied_b);
           direct.ldb = width;
           pack_block(shape_.b, b, start, depth, column, used, reinterpret_cast<Half*>(copied_b), width);
@@ -200,38 +236,43 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Half* bias, Half
           direct.ldb = shape_.b.stride;
         }
         float bias_space[64];
-        const float* const wide =
-            is_last ? wide_bias(bias == nullptr ? nullptr : bias + column, used, bias_space) : nullptr;
+        const float* const wide = is_last ? wide_bias(target.bias, column, used, bias_space) : nullptr;
         direct.columns = used;
         direct.bias = wide;
         for (int64_t row = 0; row < count; row += row_step_) {
           const int64_t height = std::min(row_step_, count - row);
           if (meter.stops_products((height + 8) * used * depth)) return;
-          float* const sum = pieces_ > 1 ? sums + row * sum_columns_ + (column - columns.first) : sums;
+          const int64_t waiting = (column - first_column) / column_step_ * block_rows_ + row;
+          float* const sum = pieces_ > 1 ? sums + waiting * width : sums;
           const float* const from = wide_a + row * direct.a_row;
-          Half* const to = c + c_index(first + row, column);
           if (half_b != nullptr) {
+            Half* const to = target.c + c_index(first + row, column);
+            const bool ends = is_last && is_simple(target);
             direct.rows = height;
             direct.sums = sum;
-            direct.result = is_last ? to : nullptr;
+            direct.result = ends ? to : nullptr;
             half_tile(direct, from, half_b);
-            if (is_last) clear_padding(to, height, used);
-            continue;
+            if (ends) {
+              clear_padding(to, height, used);
+              continue;
+            }
+          } else {
+            tiles_[height == row_step_][column + column_step_ >= shape_.n][is_last][piece > 0](from, copied_b,
+                                                                                               sum);
           }
-          tiles_[height == row_step_][column + column_step_ >= shape_.n][is_last][piece > 0](from, copied_b,
-                                                                                             sum);
-          if (is_last) finish(sum, sum_columns_, height, used, wide, to);
+          if (is_last) finish(target, sum, width, first + row, column, height, used, wide);
         }
       }
     }
   }
 }
 
-void HalfProduct::run_few_rows(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
+void HalfProduct::run_few_rows(const Half* a, const Half* b, const Target& target, float* scratch,
                                Range columns, StopMeter& meter) const {
   const int64_t m = shape_.m, k = shape_.k, width = round_up(column_step_, 16);
   float* const wide_a = scratch;
-  Half* const padded = reinterpret_cast<Half*>(wide_a + round_up(m * k, 16));
+  float* const sums = wide_a + round_up(m * k, 16);
+  Half* const padded = reinterpret_cast<Half*>(sums + m * width);
   widen_rows(a, shape_.lda, wide_a, k, m, k);
   HalfTile tile;
   tile.rows = m;
@@ -239,6 +280,8 @@ void HalfProduct::run_few_rows(const Half* a, const Half* b, const Half* bias, H
   tile.a_depth = 1;
   tile.ld_result = ldc_;
   tile.activation = shape_.activation;
+  tile.sums = sums;
+  tile.ld_sums = width;
   for (int64_t column = columns.first; column < columns.last; column += column_step_) {
     const int64_t used = std::min(column_step_, shape_.n - column);
     const Half* from;
@@ -255,15 +298,16 @@ void HalfProduct::run_few_rows(const Half* a, const Half* b, const Half* bias, H
     }
     float bias_space[64];
     tile.columns = used;
-    tile.bias = wide_bias(bias == nullptr ? nullptr : bias + column, used, bias_space);
-    tile.result = c + c_index(0, column);
+    tile.bias = wide_bias(target.bias, column, used, bias_space);
+    tile.result = is_simple(target) ? target.c + c_index(0, column) : nullptr;
     half_tile(tile, wide_a, from);
+    if (tile.result == nullptr) finish(target, sums, width, 0, column, m, used, tile.bias);
     if (meter.stops_products((m + 4) * used * k)) return;
   }
 }
 
-void HalfProduct::run_dots(const Half* a, const Half* b, const Half* bias, Half* c, float* scratch,
-                           Range columns, StopMeter& meter) const {
+void HalfProduct::run_dots(const Half* a, const Half* b, const Target& target, float* scratch, Range columns,
+                           StopMeter& meter) const {
   const int64_t m = shape_.m, k = shape_.k;
   float* const wide_a = scratch;
   float* const sums = wide_a + round_up(m * k, 16);
@@ -284,9 +328,8 @@ void HalfProduct::run_dots(const Half* a, const Half* b, const Half* bias, Half*
     dot.columns = std::min<int64_t>(64, columns.last - column);
     dot_tile(dot, wide_a, b + column * dot.ldb, sums);
     float bias_space[64];
-    finish(sums, 64, m, dot.columns,
-           wide_bias(bias == nullptr ? nullptr : bias + column, dot.columns, bias_space),
-           c + c_index(0, column));
+    finish(target, sums, 64, 0, column, m, dot.columns,
+           wide_bias(target.bias, column, dot.columns, bias_space));
     if (meter.stops_products((m + 4) * dot.columns * k)) return;
   }
 }

@@ -12,67 +12,34 @@
 #define HWY_TARGET_INCLUDE "kernels/tile_gemm/half_rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/pointwise/half_vector-inl.h"
+#include "kernels/pointwise/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ipu::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-#undef IPU_VECTOR_HALVES
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2  // better targets have smaller values
-#define IPU_VECTOR_HALVES 1
-#else
-#define IPU_VECTOR_HALVES 0
-#endif
 
 #if IPU_VECTOR_HALVES
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
-// The first `count` elements of a vector (all, if there are so many) to and from f16 memory.
-HWY_INLINE V load_first(const Half* from, int64_t count) {
-  const hn::Rebind<hwy::float16_t, D> half;
-  const hn::Rebind<uint16_t, D> bits;
-#if HWY_TARGET <= HWY_AVX3
-  const auto first = hn::FirstN(bits, static_cast<size_t>(std::min<int64_t>(kLanes, count)));
-  return hn::PromoteTo(D(), hn::BitCast(half, hn::MaskedLoad(first, bits, from)));
-#else
-  alignas(64) Half values[kLanes] = {};
-  std::memcpy(values, from, static_cast<size_t>(std::min<int64_t>(kLanes, count)) * sizeof(Half));
-  return hn::PromoteTo(D(), hn::BitCast(half, hn::Load(bits, values)));
-#endif
-}
-HWY_INLINE void store_first(V value, Half* to, int64_t count) {
-  const hn::Rebind<hwy::float16_t, D> half;
-  const hn::Rebind<uint16_t, D> bits;
-  const auto rounded = hn::BitCast(bits, hn::DemoteTo(half, value));
-  if (count >= kLanes) return hn::StoreU(rounded, bits, to);
-  alignas(64) Half values[kLanes];
-  hn::Store(rounded, bits, values);
-  std::memcpy(to, values, static_cast<size_t>(std::max<int64_t>(0, count)) * sizeof(Half));
-}
-
 void widen_row(const Half* from, float* to, int64_t count) {
   const D d;
-  const hn::Rebind<hwy::float16_t, D> half;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from + i))), d,
-               to + i);
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(load_halves(d, from + i), d, to + i);
   if (i < count)
-    hn::BlendedStore(load_first(from + i, count - i), hn::FirstN(d, static_cast<size_t>(count - i)), d,
-                     to + i);
+    hn::BlendedStore(load_first_halves(d, from + i, count - i), hn::FirstN(d, static_cast<size_t>(count - i)),
+                     d, to + i);
 }
 
 void narrow_row(const float* from, Half* to, int64_t count) {
   const D d;
-  const hn::Rebind<hwy::float16_t, D> half;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, from + i)), half, reinterpret_cast<hwy::float16_t*>(to + i));
+  for (; i + kLanes <= count; i += kLanes) store_halves(d, hn::LoadU(d, from + i), to + i);
   if (i < count)
-    store_first(hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count - i)), d, from + i), to + i,
-                count - i);
+    store_first_halves(d, hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count - i)), d, from + i), to + i,
+                       count - i);
 }
 #else
 // _Float16 is what the compiler calls the stored bits; its conversions round to nearest even.
@@ -119,7 +86,6 @@ constexpr int rows_for(int vectors) { return vectors == 4 ? 6 : vectors == 2 ? (
 template <int R, int W, int kChains>
 void half_block(const HalfTile& t, const float* a, const Half* b, int64_t row, int64_t column) {
   const D d;
-  const hn::Rebind<hwy::float16_t, D> half;
   V acc[kChains][R][W];
   float* const sums = t.sums + row * t.ld_sums + column;
   IPU_UNROLL for (int i = 0; i < R; ++i) {
@@ -132,8 +98,7 @@ void half_block(const HalfTile& t, const float* a, const Half* b, int64_t row, i
   b += column;
   auto add = [&](V(&sum)[R][W], int64_t p) HWY_ATTR {
     V terms[W];
-    IPU_UNROLL for (int w = 0; w < W; ++w) terms[w] = hn::PromoteTo(
-        d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(b + p * t.ldb + w * kLanes)));
+    IPU_UNROLL for (int w = 0; w < W; ++w) terms[w] = load_halves(d, b + p * t.ldb + w * kLanes);
     IPU_UNROLL for (int i = 0; i < R; ++i) {
       const V scalar = hn::Set(d, a[i * t.a_row + p * t.a_depth]);
       IPU_UNROLL for (int w = 0; w < W; ++w) sum[i][w] = hn::MulAdd(scalar, terms[w], sum[i][w]);
@@ -156,9 +121,7 @@ void half_block(const HalfTile& t, const float* a, const Half* b, int64_t row, i
   Half* const to = t.result + row * t.ld_result + column;
   if (t.bias == nullptr && t.activation == Activation::kNone && column + W * kLanes <= t.columns) {
     IPU_UNROLL for (int i = 0; i < R; ++i) {
-      IPU_UNROLL for (int w = 0; w < W; ++w)
-          hn::StoreU(hn::DemoteTo(half, acc[0][i][w]), half,
-                     reinterpret_cast<hwy::float16_t*>(to + i * t.ld_result + w * kLanes));
+      IPU_UNROLL for (int w = 0; w < W; ++w) store_halves(d, acc[0][i][w], to + i * t.ld_result + w * kLanes);
     }
     return;
   }
@@ -170,7 +133,7 @@ void half_block(const HalfTile& t, const float* a, const Half* b, int64_t row, i
       if (t.bias != nullptr) y = hn::Add(y, hn::LoadU(d, t.bias + at));
       // NaN must pass through relu as in torch: keep y unless y <= 0.
       if (t.activation == Activation::kRelu) y = hn::IfThenElse(hn::Le(y, zero), zero, y);
-      store_first(y, to + i * t.ld_result + w * kLanes, t.columns - at);
+      store_first_halves(d, y, to + i * t.ld_result + w * kLanes, t.columns - at);
     }
   }
 }
@@ -204,7 +167,67 @@ void Tile(const HalfTile& t, const float* a, const Half* b) {
   for (; j < columns; j += kLanes) half_strip<1>(t, a, b, j);
 }
 
+template <Activation kActivation, bool kAddend>
+void finish_rows(const HalfEnd& end, const float* sums, int64_t ld, int64_t rows, int64_t columns,
+                 Half* result) {
+  const D d;
+  const V zero = hn::Zero(d);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; j += kLanes) {
+      V y = hn::LoadU(d, sums + i * ld + j);
+      if (end.bias != nullptr) y = hn::Add(y, hn::LoadU(d, end.bias + j));
+      if constexpr (kActivation == Activation::kRelu) y = hn::IfThenElse(hn::Le(y, zero), zero, y);
+      if constexpr (kActivation == Activation::kGelu) y = gelu(d, round_to_half(d, y));
+      if constexpr (kAddend)
+        y = hn::Add(round_to_half(d, y),
+                    load_first_halves(d, end.addend + i * end.ld_result + j, columns - j));
+      store_first_halves(d, y, result + i * end.ld_result + j, columns - j);
+    }
+}
+void Finish(const HalfEnd& end, const float* sums, int64_t ld, int64_t rows, int64_t columns, Half* result) {
+  const auto of = [&](auto plain, auto adding) {
+    (end.addend == nullptr ? plain : adding)(end, sums, ld, rows, columns, result);
+  };
+  switch (end.activation) {
+    case Activation::kNone:
+      return of(finish_rows<Activation::kNone, false>, finish_rows<Activation::kNone, true>);
+    case Activation::kRelu:
+      return of(finish_rows<Activation::kRelu, false>, finish_rows<Activation::kRelu, true>);
+    case Activation::kGelu:
+      return of(finish_rows<Activation::kGelu, false>, finish_rows<Activation::kGelu, true>);
+  }
+}
+
 #else  // scalar loops
+
+void Finish(const HalfEnd& end, const float* sums, int64_t ld, int64_t rows, int64_t columns, Half* result) {
+  constexpr int64_t kMost = 64;
+  float y[kMost], other[kMost];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; j += kMost) {
+      const int64_t count = std::min(kMost, columns - j);
+      Half* const to = result + i * end.ld_result + j;
+      const auto round = [&] {
+        narrow_row(y, to, count);
+        widen_row(to, y, count);
+      };
+      // The result may be the addend.
+      if (end.addend != nullptr) widen_row(end.addend + i * end.ld_result + j, other, count);
+      std::copy_n(sums + i * ld + j, count, y);
+      const bool is_gelu = end.activation == Activation::kGelu;
+      finish_tile(y, kMost, 1, count, end.bias == nullptr ? nullptr : end.bias + j,
+                  is_gelu ? Activation::kNone : end.activation);
+      if (is_gelu) {
+        round();
+        finish_tile(y, kMost, 1, count, nullptr, Activation::kGelu);
+      }
+      if (end.addend != nullptr) {
+        round();
+        finish_tile(y, kMost, 1, count, nullptr, Activation::kNone, other);
+      }
+      narrow_row(y, to, count);
+    }
+}
 
 void Tile(const HalfTile& t, const float* a, const Half* b) {
   for (int64_t i = 0; i < t.rows; ++i)
@@ -244,6 +267,7 @@ constexpr int64_t kBlock = 32;  // rows and columns of a tile on the stack
 HWY_EXPORT(WidenRows);
 HWY_EXPORT(NarrowRows);
 HWY_EXPORT(Tile);
+HWY_EXPORT(Finish);
 
 void widen_rows(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                 int64_t columns) {
@@ -257,13 +281,7 @@ void narrow_rows(const float* from, int64_t from_stride, Half* to, int64_t to_st
 
 void widen_transposed(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                       int64_t columns) {
-  float tile[kBlock * kBlock];
-  for (int64_t i = 0; i < rows; i += kBlock)
-    for (int64_t j = 0; j < columns; j += kBlock) {
-      const int64_t height = std::min(kBlock, rows - i), width = std::min(kBlock, columns - j);
-      widen_rows(from + i * from_stride + j, from_stride, tile, width, height, width);
-      transpose_tile(tile, width, to + j * to_stride + i, to_stride, height, width);
-    }
+  transpose_tile(from, from_stride, to, to_stride, rows, columns);
 }
 
 void narrow_transposed(const float* from, int64_t from_stride, Half* to, int64_t to_stride, int64_t rows,
@@ -288,6 +306,11 @@ void transpose_halves(const Half* from, int64_t from_stride, Half* to, int64_t t
 
 void half_tile(const HalfTile& tile, const float* a, const Half* b) {
   HWY_DYNAMIC_DISPATCH(Tile)(tile, a, b);
+}
+
+void finish_halves(const HalfEnd& end, const float* sums, int64_t ld, int64_t rows, int64_t columns,
+                   Half* result) {
+  HWY_DYNAMIC_DISPATCH(Finish)(end, sums, ld, rows, columns, result);
 }
 
 }  // namespace ipu::kernels

@@ -50,9 +50,21 @@ struct HalfTile {
   bool continues = false;  // the chains go on from `sums`
   Half* result = nullptr;  // null: the sums are stored
   int64_t ld_result = 0;
-  const float* bias = nullptr;  // null: none; else for whole vectors
-  Activation activation = Activation::kNone;
+  const float* bias = nullptr;                // null: none; else for whole vectors
+  Activation activation = Activation::kNone;  // kNone or kRelu
 };
 void half_tile(const HalfTile& tile, const float* a, const Half* b);
+
+// What becomes of f32 sums on their way into an f16 result, each step rounded as the op it stands for: the product
+// with its bias and relu, gelu, the addend (rows as far apart as those of the result).
+struct HalfEnd {
+  const float* bias = nullptr;  // null: none; else for whole vectors
+  Activation activation = Activation::kNone;
+  const Half* addend = nullptr;  // null: none
+  int64_t ld_result = 0;
+};
+// sums[rows, columns], `ld` apart, may be read up to the next multiple of 16 columns.
+void finish_halves(const HalfEnd& end, const float* sums, int64_t ld, int64_t rows, int64_t columns,
+                   Half* result);
 
 }  // namespace ipu::kernels

@@ -130,7 +130,8 @@ Product::Range Product::part(int64_t count, int64_t grain, int parts, int index)
 }
 
 void Product::run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane,
-                  StopMeter& meter) const {
+                  StopMeter& meter, const float* addend) const {
+  const End end{bias, addend};
   const Range rows = part(shape_.m, row_step_, lanes_m_, lane / lanes_n_);
   const Range columns = part(shape_.n, column_step_, lanes_n_, lane % lanes_n_);
   if (rows.first == rows.last || columns.first == columns.last) return;
@@ -140,7 +141,7 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
         float* at = c + c_index(row, column);
         const int64_t count = std::min(column_step_, columns.last - column);
         std::memset(at, 0, static_cast<size_t>(shape_.packed_c ? column_step_ : count) * sizeof(float));
-        finish_tile(at, ldc_, 1, count, bias == nullptr ? nullptr : bias + column, shape_.activation);
+        finish(end, c, ldc_, row, column, 1, count);
         if (meter.stops(count)) return;
       }
     return;
@@ -148,15 +149,15 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
   switch (method_) {
     case Method::kTiles:
     case Method::kPackedTiles:
-      return run_tiles(a, b, bias, c, scratch, rows, columns, meter);
+      return run_tiles(a, b, end, c, scratch, rows, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, bias, c, rows, columns, meter);
+      return run_dots(a, b, end, c, rows, columns, meter);
     case Method::kRow:
-      return run_row(a, b, bias, c, scratch, columns, meter);
+      return run_row(a, b, end, c, scratch, columns, meter);
   }
 }
 
-void Product::run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+void Product::run_tiles(const float* a, const float* b, const End& end, float* c, std::byte* scratch,
                         Range rows, Range columns, StopMeter& meter) const {
   const bool packs = method_ == Method::kPackedTiles;
   const int64_t pack_width = round_up(column_step_, 16);
@@ -195,8 +196,7 @@ void Product::run_tiles(const float* a, const float* b, const float* bias, float
             add_tile(c_tile, ldc_, partial, column_step_, count, width);
           }
           if (!last_piece) continue;
-          finish_tile(c_tile, ldc_, count, width, bias == nullptr ? nullptr : bias + column,
-                      shape_.activation);
+          finish(end, c, ldc_, row, column, count, width);
           if (shape_.packed_c && width < column_step_)
             for (int64_t i = 0; i < count; ++i)
               std::memset(c_tile + i * ldc_ + width, 0,
@@ -207,7 +207,7 @@ void Product::run_tiles(const float* a, const float* b, const float* bias, float
   }
 }
 
-void Product::run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns,
+void Product::run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
                        StopMeter& meter) const {
   DotShape dot;
   dot.rows = rows.last - rows.first;
@@ -227,13 +227,12 @@ void Product::run_dots(const float* a, const float* b, const float* bias, float*
     dot.columns = std::min(kColumns, columns.last - column);
     float* const at = c + rows.first * ldc_ + column;
     dot_tile(dot, a + rows.first * shape_.lda, b + column * dot.ldb, at);
-    finish_tile(at, ldc_, dot.rows, dot.columns, bias == nullptr ? nullptr : bias + column,
-                shape_.activation);
+    finish(end, c, ldc_, rows.first, column, dot.rows, dot.columns);
     if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
   }
 }
 
-void Product::run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch,
+void Product::run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch,
                       Range columns, StopMeter& meter) const {
   const int64_t a_step = shape_.transposed_a ? shape_.lda : 1;
   float* const partial = reinterpret_cast<float*>(scratch);
@@ -245,8 +244,7 @@ void Product::run_row(const float* a, const float* b, const float* bias, float* 
       if (start > 0) add_tile(c + column, kRowStrip, partial, kRowStrip, 1, width);
       if (meter.stops_products(4 * piece_ * width)) return;
     }
-    finish_tile(c + column, kRowStrip, 1, width, bias == nullptr ? nullptr : bias + column,
-                shape_.activation);
+    finish(end, c, kRowStrip, 0, column, 1, width);
   }
 }
 

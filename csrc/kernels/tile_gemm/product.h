@@ -1,8 +1,8 @@
-// A product of any size, C[m,n] = activation(A[m,k] · B[k,n] + bias), cut into tiles for the caches and into
-// lanes for the workers. Decides from the shape alone: which loop, which cut, what to pack into scratch. k is
-// summed in pieces of at most 512 whose partial sums are added in order (shorter chains round less), never
-// over lanes, so bits do not depend on lanes. Not here: batches and strides of user operands
-// (kernels/matmul).
+// A product of any size, C[m,n] = activation(A[m,k] · B[k,n] + bias) + addend, cut into tiles for the
+// caches and into lanes for the workers. Decides from the shape alone: which loop, which cut, what to pack
+// into scratch. k is summed in pieces of at most 512 whose partial sums are added in order (shorter chains
+// round less), never over lanes, so bits do not depend on lanes. Not here: batches and strides of user
+// operands (kernels/matmul).
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,9 @@ class Product {
 
   int lanes() const { return lanes_m_ * lanes_n_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }  // per lane
+  // `addend`, which may be null as bias may, lies like a plain C.
   void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, int lane,
-           StopMeter& meter) const;
+           StopMeter& meter, const float* addend = nullptr) const;
 
  private:
   enum class Method : uint8_t {
@@ -56,12 +57,23 @@ class Product {
   const TileGemm& tile(bool full_rows, bool last_columns, bool last_piece, bool partial) const {
     return tiles_[full_rows][last_columns][last_piece][partial];
   }
-  void run_tiles(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, Range rows,
+  // What is done to sums on their way into C.
+  struct End {
+    const float *bias, *addend;
+  };
+  void run_tiles(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range rows,
                  Range columns, StopMeter& meter) const;
-  void run_dots(const float* a, const float* b, const float* bias, float* c, Range rows, Range columns,
+  void run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
                 StopMeter& meter) const;
-  void run_row(const float* a, const float* b, const float* bias, float* c, std::byte* scratch, Range columns,
+  void run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range columns,
                StopMeter& meter) const;
+  // Rows and columns of C from (row, column) on, `ld` apart.
+  void finish(const End& end, float* c, int64_t ld, int64_t row, int64_t column, int64_t rows,
+              int64_t columns) const {
+    finish_tile(c + c_index(row, column), ld, rows, columns,
+                end.bias == nullptr ? nullptr : end.bias + column, shape_.activation,
+                end.addend == nullptr ? nullptr : end.addend + c_index(row, column));
+  }
   int64_t c_index(int64_t row, int64_t column) const;
 
   ProductShape shape_;

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_gemm/vector_tiles.cc"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/pointwise/partial_vector-inl.h"
+#include "kernels/pointwise/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ipu::kernels::HWY_NAMESPACE {
@@ -22,6 +25,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 #else
 #define IPU_VECTOR_TILES 0
 #endif
+
+[[maybe_unused]] HWY_INLINE float widened(float value) { return value; }
+[[maybe_unused]] HWY_INLINE float widened(Half bits) {
+  _Float16 value;  // what the compiler calls the stored bits
+  std::memcpy(&value, &bits, sizeof value);
+  return static_cast<float>(value);
+}
 
 #if IPU_VECTOR_TILES
 
@@ -315,24 +325,48 @@ void dot(const DotShape& s, const float* a, const T* b, float* c) {
 void Dot(const DotShape& s, const float* a, const float* b, float* c) { dot(s, a, b, c); }
 void HalfDot(const DotShape& s, const float* a, const Half* b, float* c) { dot(s, a, b, c); }
 
-void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
+template <Activation kActivation>
+HWY_INLINE V activated(V x) {
+  const D d;
+  if constexpr (kActivation == Activation::kGelu) return gelu(d, x);
+  // NaN must pass through relu as in torch: keep x unless x <= 0.
+  if constexpr (kActivation == Activation::kRelu)
+    return hn::IfThenElse(hn::Le(x, hn::Zero(d)), hn::Zero(d), x);
+  return x;
+}
+template <Activation kActivation>
+void finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, const float* addend) {
   const D d;
   const V zero = hn::Zero(d);
-  const bool relu = activation == Activation::kRelu;
-  // NaN must pass through relu as in torch: keep x unless x <= 0.
-  auto one = [&](V x, V b) HWY_ATTR {
-    const V y = bias != nullptr ? hn::Add(x, b) : x;
-    return relu ? hn::IfThenElse(hn::Le(y, zero), zero, y) : y;
+  auto one = [&](V x, V b, V more) HWY_ATTR {
+    const V y = activated<kActivation>(bias != nullptr ? hn::Add(x, b) : x);
+    return addend != nullptr ? hn::Add(y, more) : y;
   };
   for (int64_t i = 0; i < rows; ++i, c += ldc) {
+    const float* more = addend != nullptr ? addend + i * ldc : nullptr;
     int64_t j = 0;
     for (; j + kLanes <= columns; j += kLanes)
-      hn::StoreU(one(hn::LoadU(d, c + j), bias != nullptr ? hn::LoadU(d, bias + j) : zero), d, c + j);
+      hn::StoreU(one(hn::LoadU(d, c + j), bias != nullptr ? hn::LoadU(d, bias + j) : zero,
+                     more != nullptr ? hn::LoadU(d, more + j) : zero),
+                 d, c + j);
     if (j == columns) continue;
     const auto mask = hn::FirstN(d, static_cast<size_t>(columns - j));
     hn::BlendedStore(
-        one(hn::MaskedLoad(mask, d, c + j), bias != nullptr ? hn::MaskedLoad(mask, d, bias + j) : zero), mask,
-        d, c + j);
+        one(hn::MaskedLoad(mask, d, c + j), bias != nullptr ? hn::MaskedLoad(mask, d, bias + j) : zero,
+            more != nullptr ? hn::MaskedLoad(mask, d, more + j) : zero),
+        mask, d, c + j);
+  }
+}
+
+void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation,
+            const float* addend) {
+  switch (activation) {
+    case Activation::kNone:
+      return finish<Activation::kNone>(c, ldc, rows, columns, bias, addend);
+    case Activation::kRelu:
+      return finish<Activation::kRelu>(c, ldc, rows, columns, bias, addend);
+    case Activation::kGelu:
+      return finish<Activation::kGelu>(c, ldc, rows, columns, bias, addend);
   }
 }
 
@@ -346,15 +380,22 @@ void Add(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, int64
   }
 }
 
+using D4 = hn::FixedTag<float, 4>;
+HWY_INLINE hn::Vec<D4> load_four(const float* from) { return hn::LoadU(D4(), from); }
+HWY_INLINE hn::Vec<D4> load_four(const Half* from) {
+  return hn::PromoteTo(
+      D4(), hn::LoadU(hn::Rebind<hwy::float16_t, D4>(), reinterpret_cast<const hwy::float16_t*>(from)));
+}
+
 // Rows r and r + 4 share a register, so that no shuffle crosses its halves.
-HWY_INLINE void transpose_8x8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+template <class T>
+HWY_INLINE void transpose_8x8(const T* from, int64_t from_stride, float* to, int64_t to_stride) {
   const hn::FixedTag<float, 8> d;
-  const hn::FixedTag<float, 4> d4;
   const hn::FixedTag<double, 4> dd;
   IPU_UNROLL for (int half = 0; half < 8; half += 4) {
     hn::Vec<decltype(d)> rows[4];
     IPU_UNROLL for (int r = 0; r < 4; ++r) rows[r] = hn::Combine(
-        d, hn::LoadU(d4, from + (r + 4) * from_stride + half), hn::LoadU(d4, from + r * from_stride + half));
+        d, load_four(from + (r + 4) * from_stride + half), load_four(from + r * from_stride + half));
     const auto lo01 = hn::BitCast(dd, hn::InterleaveLower(d, rows[0], rows[1]));
     const auto hi01 = hn::BitCast(dd, hn::InterleaveUpper(d, rows[0], rows[1]));
     const auto lo23 = hn::BitCast(dd, hn::InterleaveLower(d, rows[2], rows[3]));
@@ -367,18 +408,78 @@ HWY_INLINE void transpose_8x8(const float* from, int64_t from_stride, float* to,
   }
 }
 
-void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
-               int64_t columns) {
+// Rows of up to 4 elements, one after another, into as many columns.
+void split_rows(const float* from, float* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  const D d;
+  int64_t i = 0;
+  V a, b, c, e;
+  for (; i + kLanes <= rows; i += kLanes) {
+    const float* at = from + i * columns;
+    if (columns == 1) {
+      a = hn::LoadU(d, at);
+    } else if (columns == 2) {
+      hn::LoadInterleaved2(d, at, a, b);
+    } else if (columns == 3) {
+      hn::LoadInterleaved3(d, at, a, b, c);
+    } else {
+      hn::LoadInterleaved4(d, at, a, b, c, e);
+    }
+    hn::StoreU(a, d, to + i);
+    if (columns > 1) hn::StoreU(b, d, to + to_stride + i);
+    if (columns > 2) hn::StoreU(c, d, to + 2 * to_stride + i);
+    if (columns > 3) hn::StoreU(e, d, to + 3 * to_stride + i);
+  }
+  for (; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[j * to_stride + i] = from[i * columns + j];
+}
+
+// The way back: up to 4 rows become columns that lie one after another.
+void join_rows(const float* from, int64_t from_stride, float* to, int64_t rows, int64_t columns) {
+  const D d;
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    float* at = to + j * rows;
+    const auto row = [&](int64_t i) { return hn::LoadU(d, from + i * from_stride + j); };
+    if (rows == 1) {
+      hn::StoreU(row(0), d, at);
+    } else if (rows == 2) {
+      hn::StoreInterleaved2(row(0), row(1), d, at);
+    } else if (rows == 3) {
+      hn::StoreInterleaved3(row(0), row(1), row(2), d, at);
+    } else if (rows == 4) {
+      hn::StoreInterleaved4(row(0), row(1), row(2), row(3), d, at);
+    }
+  }
+  for (; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i) to[j * rows + i] = from[i * from_stride + j];
+}
+
+template <class T>
+HWY_INLINE void transpose(const T* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                          int64_t columns) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (columns >= 1 && columns <= 4 && from_stride == columns)
+      return split_rows(from, to, to_stride, rows, columns);
+    if (rows >= 1 && rows <= 4 && to_stride == rows) return join_rows(from, from_stride, to, rows, columns);
+  }
   const int64_t whole_rows = rows & ~int64_t{7}, whole_columns = columns & ~int64_t{7};
   // 16×16 blocks: whole cache lines on both sides, also where lines fall on few sets of the cache.
-  for (int64_t i = 0; i < whole_rows; i += 16)
+  const auto block = [&](int64_t i, int64_t j) HWY_ATTR {
+    for (int64_t jj = j; jj < std::min(whole_columns, j + 16); jj += 8)
+      for (int64_t ii = i; ii < std::min(whole_rows, i + 16); ii += 8)
+        transpose_8x8(from + ii * from_stride + jj, from_stride, to + jj * to_stride + ii, to_stride);
+  };
+  // Along the longer side, so that 16 rows or columns at a time lie in pages that the processor knows.
+  if (rows > columns) {
     for (int64_t j = 0; j < whole_columns; j += 16)
-      for (int64_t jj = j; jj < std::min(whole_columns, j + 16); jj += 8)
-        for (int64_t ii = i; ii < std::min(whole_rows, i + 16); ii += 8)
-          transpose_8x8(from + ii * from_stride + jj, from_stride, to + jj * to_stride + ii, to_stride);
+      for (int64_t i = 0; i < whole_rows; i += 16) block(i, j);
+  } else {
+    for (int64_t i = 0; i < whole_rows; i += 16)
+      for (int64_t j = 0; j < whole_columns; j += 16) block(i, j);
+  }
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
-      to[j * to_stride + i] = from[i * from_stride + j];
+      to[j * to_stride + i] = widened(from[i * from_stride + j]);
 }
 
 #else  // scalar loops
@@ -409,13 +510,6 @@ void Row(const float* a, int64_t a_step, const float* b, int64_t ldb, int64_t de
   }
 }
 
-float widened(float value) { return value; }
-float widened(Half bits) {
-  _Float16 value;
-  std::memcpy(&value, &bits, sizeof value);
-  return static_cast<float>(value);
-}
-
 template <class T>
 void dot(const DotShape& s, const float* a, const T* b, float* c) {
   for (int64_t i = 0; i < s.rows; ++i)
@@ -434,11 +528,17 @@ void dot(const DotShape& s, const float* a, const T* b, float* c) {
 void Dot(const DotShape& s, const float* a, const float* b, float* c) { dot(s, a, b, c); }
 void HalfDot(const DotShape& s, const float* a, const Half* b, float* c) { dot(s, a, b, c); }
 
-void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation) {
+void Finish(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias, Activation activation,
+            const float* addend) {
   for (int64_t i = 0; i < rows; ++i, c += ldc)
     for (int64_t j = 0; j < columns; ++j) {
       if (bias != nullptr) c[j] += bias[j];
       if (activation == Activation::kRelu && c[j] <= 0.0f) c[j] = 0.0f;
+      if (activation == Activation::kGelu) {
+        const hn::CappedTag<float, 1> d;
+        c[j] = hn::GetLane(gelu(d, hn::Set(d, c[j])));
+      }
+      if (addend != nullptr) c[j] += addend[i * ldc + j];
     }
 }
 
@@ -447,13 +547,23 @@ void Add(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, int64
     for (int64_t j = 0; j < columns; ++j) c[j] += t[j];
 }
 
-void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+template <class T>
+void transpose(const T* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                int64_t columns) {
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+    for (int64_t j = 0; j < columns; ++j) to[j * to_stride + i] = widened(from[i * from_stride + j]);
 }
 
 #endif
+
+void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+               int64_t columns) {
+  transpose(from, from_stride, to, to_stride, rows, columns);
+}
+void TransposeHalves(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                     int64_t columns) {
+  transpose(from, from_stride, to, to_stride, rows, columns);
+}
 
 }  // namespace ipu::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -468,6 +578,7 @@ HWY_EXPORT(HalfDot);
 HWY_EXPORT(Finish);
 HWY_EXPORT(Add);
 HWY_EXPORT(Transpose);
+HWY_EXPORT(TransposeHalves);
 
 void portable_tile(const TileShape& shape, const float* a, const float* b, float* c) {
   constexpr uint64_t kNoOffset = 0;
@@ -493,9 +604,9 @@ void dot_tile(const DotShape& shape, const float* a, const Half* b, float* c) {
 }
 
 void finish_tile(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias,
-                 Activation activation) {
-  if (bias == nullptr && activation == Activation::kNone) return;
-  HWY_DYNAMIC_DISPATCH(Finish)(c, ldc, rows, columns, bias, activation);
+                 Activation activation, const float* addend) {
+  if (bias == nullptr && activation == Activation::kNone && addend == nullptr) return;
+  HWY_DYNAMIC_DISPATCH(Finish)(c, ldc, rows, columns, bias, activation, addend);
 }
 
 void add_tile(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, int64_t columns) {
@@ -505,6 +616,10 @@ void add_tile(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, 
 void transpose_tile(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                     int64_t columns) {
   HWY_DYNAMIC_DISPATCH(Transpose)(from, from_stride, to, to_stride, rows, columns);
+}
+void transpose_tile(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                    int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(TransposeHalves)(from, from_stride, to, to_stride, rows, columns);
 }
 
 }  // namespace ipu::kernels

@@ -34,17 +34,19 @@ struct DotShape {
 void dot_tile(const DotShape& shape, const float* a, const float* b, float* c);
 void dot_tile(const DotShape& shape, const float* a, const Half* b, float* c);  // B in f16
 
-enum class Activation : uint8_t { kNone, kRelu };
+enum class Activation : uint8_t { kNone, kRelu, kGelu };
 
-// c[i][j] = activation(c[i][j] + bias[j]); bias may be null.
+// c[i][j] = activation(c[i][j] + bias[j]) + addend[i][j], rows of both ldc apart. bias and addend may be null.
 void finish_tile(float* c, int64_t ldc, int64_t rows, int64_t columns, const float* bias,
-                 Activation activation);
+                 Activation activation, const float* addend = nullptr);
 
 // c[i][j] += t[i][j], t dense with rows of ldt.
 void add_tile(float* c, int64_t ldc, const float* t, int64_t ldt, int64_t rows, int64_t columns);
 
-// to[j][i] = from[i][j] for i < rows, j < columns.
+// to[j][i] = from[i][j] for i < rows, j < columns; halves are widened.
 void transpose_tile(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
+                    int64_t columns);
+void transpose_tile(const Half* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows,
                     int64_t columns);
 
 }  // namespace ipu::kernels

@@ -61,6 +61,9 @@ TEST(FootprintVariants, linear_with_plain_and_packed_weights) {
         for (const TensorSpec& w : {plain({n, k}), packed({k, n})}) {
           expect_both_types({"linear", {x, w}, {y}, {}});
           expect_both_types({"linear", {x, w, plain({n})}, {y}, {{"activation", std::string("relu")}}});
+          guarded::expect_stays_inside(
+              {"linear", {x, w, plain({n}), y}, {y}, {{"activation", std::string("gelu")}}});
+          guarded::expect_stays_inside({"linear", {x, w, TensorSpec{}, y}, {y}, {}, 4});
           expect_both_types({"linear_input_gradient", {y, w}, {x}, {}});
           expect_both_types({"linear_weight_gradient", {x, y}, {w}, {}});
         }
@@ -101,7 +104,8 @@ const std::vector<Conv> kConvs = {{2, 3, 5, 1, {9, 7}, {3, 3}, {1, 1}, {1, 1}, {
                                   {1, 16, 16, 16, {10, 7}, {3, 3}, {2, 1}, {1, 1}, {1, 1}},
                                   {3, 520, 3, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
                                   {2, 5, 4, 1, {40}, {5}, {3}, {2}, {4}},
-                                  {1, 64, 64, 1, {20, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}};
+                                  {1, 64, 64, 1, {20, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+                                  {2, 40, 64, 1, {6, 5}, {3, 3}, {2, 1}, {1, 1}, {1, 1}}};
 
 TEST(FootprintVariants, convolutions_in_every_mix_of_layouts) {
   for (const Conv& c : kConvs)
@@ -112,6 +116,11 @@ TEST(FootprintVariants, convolutions_in_every_mix_of_layouts) {
         const TensorSpec w = plain(c.w());
         expect_both_types({"conv", {x, w}, {y}, c.attributes()});
         expect_both_types({"conv", {x, w, plain({c.out})}, {y}, c.attributes()});
+        guarded::expect_stays_inside(
+            {"fused_conv", {x, w, plain({c.out}), plain({c.out})}, {y}, c.attributes()});
+        if (y_last)
+          guarded::expect_stays_inside(
+              {"fused_conv", {x, w, plain({}), plain({c.out}), y}, {y}, c.attributes()});
         expect_both_types({"conv_input_gradient", {y, w}, {x}, c.attributes()});
         expect_both_types({"conv_weight_gradient", {x, y}, {w}, c.attributes()});
         if (c.groups != 1) continue;
@@ -172,6 +181,37 @@ TEST(FootprintVariants, conversions_of_layouts) {
       expect_both_types({"convert_layout", {plain(image)}, {nhwc(image)}, {}});
       expect_both_types({"convert_layout", {nhwc(image)}, {plain(image)}, {}});
     }
+}
+
+// The statistics stay f32.
+Request of_half_rows(Request request) {
+  const Request whole = request;
+  request = in_half(request);
+  auto keep = [](std::vector<TensorSpec>& to, const std::vector<TensorSpec>& from, size_t first) {
+    for (size_t i = first; i < first + 2; ++i) to[i] = from[i];
+  };
+  if (request.id == "layer_norm")
+    keep(request.results, whole.results, 1);
+  else
+    keep(request.operands, whole.operands, 3);
+  return request;
+}
+
+TEST(FootprintVariants, layer_norm_of_short_and_long_rows) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 5}, Shape{300, 33}, Shape{2, 70000}, Shape{130, 4, 16}}) {
+    SCOPED_TRACE(ipu::to_string(shape));
+    const auto rank = static_cast<int64_t>(shape.size());
+    Shape kept = shape;
+    kept.back() = 1;
+    const TensorSpec x = plain(shape), w = plain({shape.back()}), s = plain(kept);
+    const Request norm{"layer_norm", {x, w, w}, {x, s, s}, {{"axis", rank - 1}}};
+    const Request gradient{
+        "layer_norm_gradient", {x, w, w, s, s, x}, {x, w, w}, {{"axis", rank - 1}, {"wants", List{0, 1, 2}}}};
+    for (const Request& request : {norm, gradient}) {
+      guarded::expect_stays_inside(request);
+      guarded::expect_stays_inside(of_half_rows(request));
+    }
+  }
 }
 
 TEST(FootprintVariants, softmax_and_losses_of_any_dimension) {
@@ -264,6 +304,12 @@ TEST(FootprintVariants, long_lanes_ask_whether_to_stop) {
     check({"cross_entropy", {rows, indices({8192})}, {plain({})}, {}});
     check({"cross_entropy_gradient", {plain({}), rows, indices({8192})}, {rows}, {}});
   }
+  const TensorSpec wide = plain({8192, 512}), column = plain({8192, 1}), row = plain({512});
+  expect_stops({"layer_norm", {wide, row, row}, {wide, column, column}, {{"axis", int64_t{1}}}});
+  expect_stops({"layer_norm_gradient",
+                {wide, row, row, column, column, wide},
+                {wide, row, row},
+                {{"axis", int64_t{1}}, {"wants", List{0, 1, 2}}}});
   const TensorSpec x = plain({200, 2, 30}), targets = indices({2, 100}), lengths = indices({2});
   const Request ctc{"ctc_loss", {x, targets, lengths, lengths}, {plain({2})}, {}};
   const auto kernel = find_kernel("ctc_loss")->prepare(ctc.request());

@@ -115,6 +115,18 @@ TEST(FootprintOfScatter, RefusesASourceThatIsNotOnePerIndex) {
       scatter("scatter"), [](KernelStep& s) { s.attributes.set("mode", std::string("xor")); }, "mode");
 }
 
+TEST(FootprintsOfIndices, RefuseShapesWhoseStridesNobodyCanCount) {
+  const KernelStep flat{"flat_index", {i32({2, 65})}, {i32({2, 65})}, {{"sizes", Integers{4}}}};
+  const KernelStep bucket{"bucketize", {f32({2, 65}), f32({3})}, {i32({2, 65})}, {{"right", false}}};
+  for (const KernelStep& step : {flat, bucket})
+    expect_refused(
+        step,
+        [](KernelStep& s) {
+          s.operands[0].shape = {std::numeric_limits<int64_t>::max(), 65};  // and strides of {2, 65}
+        },
+        "2^48 elements");
+}
+
 TEST(FootprintOfIndexSelect, RefusesResultsThatAreNotItsSlices) {
   expect_refused(
       index_select(),
@@ -204,6 +216,34 @@ TEST(FootprintOfSquareSum, RefusesAResultWithoutMemoryForTheNumber) {
       square_sum(), [](KernelStep& s) { s.results[0] = f32({0}); }, "not one number");
   expect_refused(
       square_sum(), [](KernelStep& s) { s.results[0] = f16({}); }, "cannot");
+}
+
+TEST(FootprintOfChannelSums, RefusesStatisticsThatAreNotPerChannel) {
+  const KernelStep moments{"channel_moments", {f32({2, 3, 5})}, {f32({1, 3, 1}), f32({1, 3, 1})}, {}};
+  expect_refused(
+      moments,
+      [](KernelStep& s) {
+        s.results[1] = f32({1, 2, 1});
+      },
+      "has no moments of channels");
+  expect_refused(
+      moments, [](KernelStep& s) { s.results[0] = f32({3}); }, "has no moments of channels");
+  const KernelStep sums{"channel_gradient_sums",
+                        {f32({2, 3, 5}), f32({2, 3, 5}), f32({1, 3, 1}), f32({1, 3, 1})},
+                        {f32({1, 3, 1}), f32({1, 3, 1})},
+                        {}};
+  expect_refused(
+      sums,
+      [](KernelStep& s) {
+        s.operands[0] = f32({2, 3, 4});
+      },
+      "has no sums of channels");
+  expect_refused(
+      sums,
+      [](KernelStep& s) {
+        s.operands[3] = f32({1, 1, 1});
+      },
+      "has no sums of channels");
 }
 
 TEST(FootprintOfScan, RefusesOperandsOfAnotherShapeOrType) {
