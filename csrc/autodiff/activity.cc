@@ -2,6 +2,7 @@
 // setting.
 #include "autodiff/activity.h"
 
+#include "autodiff/differentiate.h"
 #include "autodiff/in_graph.h"
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
@@ -23,14 +24,16 @@ bool reads_any(const ir::Op& op, const std::unordered_set<const ir::Value*>& val
 
 }  // namespace
 
-Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required) {
+Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required,
+                       bool through_integers) {
   Activity activity;
   activity.graph_ = &graph;
   activity.active_.insert(required.begin(), required.end());
   for (const auto& op : graph.ops()) {
     if (stops_gradients(*op) || !reads_any(*op, activity.active_)) continue;
     for (int i = 0; i < op->result_count(); ++i)
-      if (is_floating_point(op->result(i)->type().dtype)) activity.active_.insert(op->result(i));
+      if (carries_gradient(op->result(i)->type().dtype, through_integers))
+        activity.active_.insert(op->result(i));
   }
   return activity;
 }

@@ -1,4 +1,4 @@
-// Which values carry a gradient: those that depend, along floating-point paths, on an input whose gradient is
+// Which values carry a gradient: those that depend, along floating-point paths, on a value whose gradient is
 // wanted. Not here: which of them a gradient actually reaches; the reverse sweep sees that by itself.
 #pragma once
 
@@ -19,11 +19,14 @@ class Activity {
   const ir::Op* integer_cut(const ir::Value* input, const std::vector<ir::Value*>& outputs) const;
 
  private:
-  friend Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required);
+  friend Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required,
+                                bool through_integers);
   const ir::Graph* graph_ = nullptr;
   std::unordered_set<const ir::Value*> active_;
 };
 
-Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required);
+// `through_integers`: integers carry gradients too.
+Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required,
+                       bool through_integers);
 
 }  // namespace ipu::autodiff

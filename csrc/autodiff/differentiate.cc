@@ -53,7 +53,7 @@ class Differentiation {
       : graph_(graph),
         options_(options),
         grown_(grown),
-        activity_(find_activity(graph, options.required)),
+        activity_(find_activity(graph, options.required, options.through_integers)),
         backward_(graph.module()->add_graph(graph.name() + "_gradient")),
         builder_(backward_) {
     info_.graph = backward_;
@@ -66,7 +66,7 @@ class Differentiation {
       : graph_(*builder.graph()),
         options_(options),
         grown_(grown),
-        activity_(find_activity(graph_, options.required)),
+        activity_(find_activity(graph_, options.required, options.through_integers)),
         backward_(&graph_),
         builder_(builder),
         in_graph_(true) {}
@@ -270,6 +270,7 @@ class Differentiation {
                        const std::vector<bool>& needs) {
     DifferentiateOptions inner;
     inner.stitch = options_.stitch;
+    inner.through_integers = options_.through_integers;
     for (size_t i = 0; i < upstream.size(); ++i) {
       Value* output = callee.outputs()[i];
       if (upstream[i] == nullptr) continue;
@@ -310,9 +311,10 @@ class Differentiation {
   std::unordered_map<const Value*, Value*> stand_ins_;
 };
 
-void check_floating(const std::vector<Value*>& values, const ir::Graph& graph, const char* role) {
+void check_types(const std::vector<Value*>& values, const ir::Graph& graph, const char* role,
+                 bool through_integers) {
   for (const Value* value : values)
-    if (!is_floating_point(value->type().dtype)) {
+    if (!carries_gradient(value->type().dtype, through_integers)) {
       const std::string what = fmt::format(
           "not differentiable: {} '{}' of @{} is of type {}; "
           "only floating point values have gradients.",
@@ -335,8 +337,8 @@ GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, Grow
   DifferentiateOptions filled = options;
   if (filled.provided.empty()) filled.provided = floating(graph.outputs());
   if (filled.required.empty()) filled.required = floating(graph.inputs());
-  check_floating(filled.provided, graph, "output");
-  check_floating(filled.required, graph, "input");
+  check_types(filled.provided, graph, "output", filled.through_integers);
+  check_types(filled.required, graph, "input", filled.through_integers);
   GradInfo info = Differentiation(graph, filled, grown).run();
   options.callee_infos = std::move(filled.callee_infos);
   return info;

@@ -36,13 +36,19 @@ enum class Stitch : uint8_t {
 };
 
 struct DifferentiateOptions {
-  // Forward outputs whose gradient is given (empty: all floating outputs) and forward inputs whose gradient
+  // Forward outputs whose gradient is given (empty: all floating outputs) and forward values whose gradient
   // is wanted (empty: all floating inputs).
   std::vector<ir::Value*> provided, required;
+  bool through_integers = false;  // integers have gradients, of their own type, as in PopART
   std::map<const ir::Graph*, GradInfo>
       callee_infos;  // gradients already made; reused, and extended with new ones
   Stitch stitch = Stitch::kAppendOutputs;
 };
+
+// Whether a value of `dtype` may have a gradient.
+inline bool carries_gradient(DType dtype, bool through_integers) {
+  return is_floating_point(dtype) || (through_integers && dtype != DType::kBool);
+}
 
 // Appends the gradient graph to the module. Gradient ops carry the location, block, ipu and module path of
 // their forward op with context = backward. Sums of gradients are one n-ary `add_n` each. Forward ops marked

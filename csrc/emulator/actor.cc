@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
@@ -127,6 +128,21 @@ void Engine::Impl::raise_ended(int stream, int replica) const {
                           of.is_input() ? "gave" : "has room for"));
 }
 
+// An element whose place must not be written yet is made in memory of the actor's own.
+void Engine::Impl::place(Actor& actor, const Step& step, int worker) {
+  using Kind = StreamPort::Slot::Kind;
+  StreamPort& port = *ports[step.object];
+  const StreamPort::Slot slot = port.reserve(actor.replica, stops[worker]);
+  if (slot.kind == Kind::kNone) raise_ended(step.object, actor.replica);
+  actor.slots[step.external] = slot;
+  if (slot.kind == Kind::kSet && port.is_written_in_place()) return set_external(actor, step, slot.at);
+  HostMemory& landing = actor.landings[step.external];
+  if (landing.data() == nullptr)
+    landing = HostMemory(streams[step.object].device_bytes(),
+                         fmt::format("elements of stream '{}'", program->streams[step.object].name));
+  set_external(actor, step, landing.data());
+}
+
 Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
   const std::vector<Step>& steps = actor.code->steps;
   const std::vector<program::HostElements>& moved = elements[entry];
@@ -231,11 +247,15 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           if (options.trace) note(actor, step, at, begin);
           break;
         }
+        case Opcode::kStreamPlace:
+          place(actor, step, worker);
+          break;
         case Opcode::kStreamStore: {
           const int64_t begin = options.trace ? now_ns() : 0;
           const EdgeConversion& stream = streams[step.object];
           StreamPort& port = *ports[step.object];
-          const StreamPort::Slot slot = port.reserve(actor.replica, stops[worker]);
+          const StreamPort::Slot slot = step.in_place ? std::exchange(actor.slots[step.external], {})
+                                                      : port.reserve(actor.replica, stops[worker]);
           if (slot.kind == StreamPort::Slot::Kind::kNone) raise_ended(step.object, actor.replica);
           const bool arrives = slot.kind != StreamPort::Slot::Kind::kUnwanted;
           StreamTimes& times = actor.times[step.object];
@@ -245,7 +265,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
             fault_in_transfer(*program, actor.ipu, actor.replica, at, faulty_run,
                               {pointers[0], static_cast<size_t>(stream.device_bytes())});
           if (!arrives) break;
-          stream.store(pointers[0], slot);
+          if (slot.at != pointers[0]) stream.store(pointers[0], slot);
           if (!port.stays()) port.commit(actor.replica);
           if (options.trace) note(actor, step, at, begin);
           break;

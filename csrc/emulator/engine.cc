@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "emulator/engine_impl.h"
 #include "emulator/faults/faults.h"
@@ -103,6 +105,7 @@ void Engine::Impl::compile_ipu(int ipu) {
   }
   code.kernels.resize(source.instructions.size());
   std::vector<int> loops;
+  std::set<std::pair<int, int>> places;  // buffers, and the streams whose places they are
   for (size_t n = 0; n < source.instructions.size(); ++n) {
     poll_interruption();
     const Instruction& from = source.instructions[n];
@@ -131,10 +134,13 @@ void Engine::Impl::compile_ipu(int ipu) {
         ++code.pointers;
       }
     }
-    if ((from.opcode == Opcode::kStreamLoad || from.opcode == Opcode::kPop) &&
-        external_of.contains(from.results[0].buffer)) {
-      step.in_place = true;
-      step.external = external_of[from.results[0].buffer];
+    const bool defines = program::defines_external(from.opcode);
+    if (defines || from.opcode == Opcode::kStreamStore) {
+      const int buffer = (defines ? from.results : from.operands)[0].buffer;
+      const auto external = external_of.find(buffer);
+      if (from.opcode == Opcode::kStreamPlace) places.emplace(buffer, from.object);
+      step.in_place = external != external_of.end() && (defines || places.contains({buffer, from.object}));
+      if (step.in_place) step.external = external->second;
     }
     if (from.opcode == Opcode::kKernel) {
       const kernels::KernelDef* def = kernels::find_kernel(from.kernel);
@@ -254,6 +260,7 @@ void Engine::Impl::allocate() {
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
       actor.landings.resize(ipus[i].externals.size());
+      actor.slots.resize(ipus[i].externals.size());
       actor.returns.reserve(program->ipus[i].subroutines.size());
       resolve_pointers(actor);
     }
@@ -328,7 +335,8 @@ void Engine::run(std::span<const StreamBinding> arrays, int entry) {
   if (arrays.size() != impl_->arrays.size())
     throw Error(ErrorCode::kExecution, fmt::format("wrong number of streams: {} bound, {} expected",
                                                    arrays.size(), impl_->arrays.size()));
-  for (size_t s = 0; s < arrays.size(); ++s) impl_->arrays[s].bind(arrays[s].data, arrays[s].elements);
+  for (size_t s = 0; s < arrays.size(); ++s)
+    impl_->arrays[s].bind(arrays[s].data, arrays[s].elements, arrays[s].ownership);
   impl_->run(impl_->array_ports, entry);
 }
 
@@ -377,6 +385,14 @@ std::vector<std::pair<double, double>> Engine::stream_times(int stream) const {
 double Engine::last_run_seconds() const {
   std::lock_guard lock(impl_->run_mutex);
   return 1e-9 * static_cast<double>(impl_->run_ns);
+}
+
+double Engine::last_run_seconds(int ipu) const {
+  std::lock_guard lock(impl_->run_mutex);
+  int64_t ended = impl_->began_ns;
+  for (int p = 0; p < static_cast<int>(impl_->ipus.size()); ++p)
+    if (impl_->program->ipu_of(p) == ipu) ended = std::max(ended, impl_->actors[p].ended_ns);
+  return 1e-9 * static_cast<double>(ended - impl_->began_ns);
 }
 
 bool Engine::is_lost() const {

@@ -12,18 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/streams/stream_port.h"
 #include "kernels/host/host_call.h"
 #include "program/host_elements.h"
 #include "program/program.h"
 
 namespace ipu::emulator {
 
-class StreamPort;
-
 // One host array for a stream in one run: contiguous, `elements` elements of the stream's spec in host dtype.
 struct StreamBinding {
   std::byte* data = nullptr;
   int64_t elements = 0;
+  Ownership ownership = Ownership::kShared;
 };
 
 // A moment of the measured trace, recorded when tracing is on: a kernel, an element between host and device, or what
@@ -83,6 +83,8 @@ class Engine {
   // in seconds of a steady clock, in the order of the elements; of the first million per replica.
   std::vector<std::pair<double, double>> stream_times(int stream) const;
   double last_run_seconds() const;
+  // Of the last run, until IPU `ipu` of the first replica was done, its I/O tiles too; waits for other IPUs count.
+  double last_run_seconds(int ipu) const;
   // A device fault that needs a reset happened: every run and every access to variables throws it again.
   bool is_lost() const;
   // Finite f64 values of the host that became infinite in f32, since the last question. (An i64 value that is

@@ -33,7 +33,7 @@ namespace ipu::emulator {
 // An instruction with everything looked up. Pointers live in Actor::pointers, operands first, then results.
 struct Step {
   program::Opcode opcode;
-  bool in_place = false;  // load or pop into an external buffer
+  bool in_place = false;  // load or pop into an external buffer, store of one that has been placed
   int lanes = 1;
   int operands = 0, results = 0;
   int first_pointer = 0;
@@ -105,15 +105,17 @@ struct alignas(64) Actor {
   int at = 0;  // program counter
   std::vector<std::byte*> pointers;
   std::vector<int64_t> counters;
-  std::vector<StreamTimes> times;    // per stream of the program
-  std::vector<HostMemory> landings;  // per external: where elements of ports go that do not let them stay
-  int end = 0;                       // of the entry point of this run
-  std::vector<int> returns;          // calls at hand, the innermost last
+  std::vector<StreamTimes> times;       // per stream of the program
+  std::vector<HostMemory> landings;     // per external: where elements of ports go that do not let them stay
+  std::vector<StreamPort::Slot> slots;  // per external: where the element goes that lies there
+  int end = 0;                          // of the entry point of this run
+  std::vector<int> returns;             // calls at hand, the innermost last
   HostMemory arena;
   std::vector<TraceEvent> trace;
   std::exception_ptr error;
   int error_at = -1;
   int64_t narrowed = 0;
+  int64_t ended_ns = 0;  // when it was done with the last run
   kernels::KernelFault fault;
   uint64_t parkings = 0;
   bool completes_meeting = false;  // the last of a meeting over processes, handed to worker 0
@@ -195,6 +197,7 @@ struct Engine::Impl final : HelpedRun {
 
   // --- steps (actor.cc)
   Outcome run_actor(Actor& actor, int worker);
+  void place(Actor& actor, const Step& step, int worker);
   bool wait_for(Actor& actor, Ring& ring, std::atomic<int64_t>& count, int64_t needed, Actor& other, int at);
   bool wait_for_space(Actor& actor, Ring& ring, int at);
   bool wait_for_element(Actor& actor, Ring& ring, int at);
@@ -249,7 +252,8 @@ struct Engine::Impl final : HelpedRun {
   int64_t next_poll_ns = 0;
   std::vector<WorkerStop> stops;  // per worker
   int64_t narrowed = 0;
-  int64_t run_ns = 0;      // duration of the last run
+  int64_t began_ns = 0;    // begin of the last run
+  int64_t run_ns = 0;      // and its duration
   int64_t faulty_run = 0;  // number of the run for faults; 0: no faults are set
   std::optional<DeviceError> lost;
 

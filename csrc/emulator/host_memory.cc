@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "support/error.h"
+#include "support/huge_pages.h"
 
 namespace ipu::emulator {
 namespace {
-constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kLargest = int64_t{1} << 46;  // above: a mapping cannot exist, whatever the system says
 }  // namespace
 
@@ -28,7 +28,7 @@ HostMemory::HostMemory(int64_t bytes, const std::string& what) : bytes_(bytes) {
     if (at != MAP_FAILED) {
       data_ = static_cast<std::byte*>(at);
       mapped_ = length;
-      madvise(at, static_cast<size_t>(length), MADV_HUGEPAGE);  // a hint: refused where huge pages are off
+      ask_for_huge_pages(at, length);
     }
   }
   if (data_ == nullptr)

@@ -87,7 +87,7 @@ void Engine::Impl::execute() {
   const FlushesSubnormals flushes;
   faulty_run = faults_are_set() ? begin_faulty_run() : 0;
   reset();
-  const int64_t began = now_ns();
+  began_ns = now_ns();
   if (actor_count == 1) {
     Actor& only = actors[0];
     only.state.store(kRunning, std::memory_order_relaxed);
@@ -99,7 +99,7 @@ void Engine::Impl::execute() {
   if (!finished.load(std::memory_order_acquire)) work(0);
   if (called_helpers.load(std::memory_order_acquire)) HelperPool::instance().withdraw(*this);
 
-  run_ns = now_ns() - began;
+  run_ns = now_ns() - began_ns;
   bool all_done = true;
   for (int a = 0; a < actor_count; ++a) {
     narrowed += actors[a].narrowed;
@@ -228,7 +228,10 @@ void Engine::Impl::signal_workers() {
 
 // After kParked the actor may already run elsewhere: it is not touched.
 void Engine::Impl::settle(Actor& actor, Outcome outcome) {
-  if (outcome == Outcome::kDone) actor.state.store(kDone, std::memory_order_relaxed);
+  if (outcome == Outcome::kDone) {
+    actor.ended_ns = now_ns();
+    actor.state.store(kDone, std::memory_order_relaxed);
+  }
   if (active.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   finished.store(true, std::memory_order_seq_cst);
   if (caller_asleep.load(std::memory_order_seq_cst)) {

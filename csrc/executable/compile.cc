@@ -11,6 +11,7 @@
 #include "ir/structure.h"
 #include "ir/text/text.h"
 #include "lowering/lower.h"
+#include "ops/definition/op_gradients.h"
 #include "program/stream_uses.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -50,6 +51,13 @@ int reserve(int per_replica, const CompileOptions& options) {
   return rounded;
 }
 
+void refuse_what_has_no_code(const ir::Module& module) {
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops())
+      if (ops::has_trait(*op, ops::kNoDeviceCode))
+        ops::not_differentiable(*op, "but the operator has no gradient in PopART that a device can run");
+}
+
 }  // namespace
 
 void check_ipu_count(int per_replica, const CompileOptions& options) {
@@ -77,6 +85,7 @@ std::string print_for_reading(const ir::Module& module) {
 }
 
 Executable compile(ir::Module& module, const target::System& system, const CompileOptions& options) {
+  refuse_what_has_no_code(module);
   const auto begin = std::chrono::steady_clock::now();
   const auto& pipelines = passes::named_pipelines();
   auto pipeline = pipelines.find(options.pipeline);

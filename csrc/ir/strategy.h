@@ -44,6 +44,12 @@ struct Strategy {
   bool operator==(const Strategy&) const = default;
 };
 
+// In `settings.outline` of an op: where those of its results wait that the backward pass reads, whatever the strategy says of
+// all. kOnChip, or a text that begins with kOffChip and may name the I/O tiles.
+inline constexpr char kOutputLocation[] = "output_location";
+inline constexpr char kOnChip[] = "on_chip", kOffChip[] = "off_chip", kLoadsIo[] = " load_io",
+                      kStoresIo[] = " store_io";
+
 // Attributes that are not there have their defaults. Error(kInvalidIr) for one of another kind, an unknown word, or
 // tables that differ in length.
 Strategy strategy_of(const Module& module);

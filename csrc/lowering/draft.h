@@ -55,6 +55,10 @@ struct LiveRange {
   void join(const LiveRange& other);
 };
 
+// Elements of output streams that a step makes whole, and that nothing else writes, are made where the host wants
+// them: kStreamPlace stands before that step, and the store has nothing to move.
+void compute_in_place(Draft& draft, const std::vector<program::Stream>& streams);
+
 // One range per virtual buffer. Written variables live into the first and out of the last step; outputs of a
 // subroutine out of the last.
 std::vector<LiveRange> live_ranges(const Draft& draft);

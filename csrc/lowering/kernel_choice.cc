@@ -31,15 +31,17 @@ std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const
 bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, const TensorSpec& operand,
                    std::span<const TensorSpec> results) {
   if (results.empty() || results[0].dtype == DType::kF64) return false;
-  const TensorSpec& result = results[0];
   if (operand.layout.is_plain() && !operand.is_contiguous()) return false;
-  if (operand.stored_bytes() != result.stored_bytes()) return false;
-  // The pointwise VM loads all operands of a block before it stores the block.
+  // The pointwise VM loads all operands of a block before it stores the block, so that any result with elements
+  // of the same size may take the place of this one.
   if (choice.id == "pointwise")
-    return operand.layout == result.layout && operand.shape == result.shape &&
-           size_in_bytes(operand.dtype) == size_in_bytes(result.dtype);
+    return std::any_of(results.begin(), results.end(), [&](const TensorSpec& result) {
+      return operand.layout == result.layout && operand.shape == result.shape &&
+             size_in_bytes(operand.dtype) == size_in_bytes(result.dtype);
+    });
   const ops::OpDef* def = ops::definition(op);
-  return i == 0 && def != nullptr && def->has(ops::kMayReuseFirstOperand);
+  return i == 0 && def != nullptr && def->has(ops::kMayReuseFirstOperand) &&
+         operand.stored_bytes() == results[0].stored_bytes();
 }
 
 void throw_no_kernel(const ir::Op& op) {

@@ -78,7 +78,8 @@ void fill_tables(const ir::Module& module, program::Program& out, SharedTables& 
   }
 }
 
-program::IpuProgram planned(const Draft& draft) {
+program::IpuProgram planned(Draft draft, const std::vector<program::Stream>& streams) {
+  compute_in_place(draft, streams);
   std::vector<LiveRange> ranges = live_ranges(draft);
   const std::vector<int> representative = coalesce(draft, ranges);
   return place_buffers(draft, representative, ranges);
@@ -164,14 +165,15 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
   for (size_t e = 0; e < nests.size(); ++e)
     for (int ipu = 0; ipu < ipus; ++ipu)
       code[static_cast<size_t>(ipu)].push_back(
-          ipu < nests[e]->ipu_count() ? planned(Drafter(*nests[e], *demands[e], shared, ipu).run())
-                                      : program::IpuProgram());
+          ipu < nests[e]->ipu_count()
+              ? planned(Drafter(*nests[e], *demands[e], shared, ipu).run(), out.streams)
+              : program::IpuProgram());
   for (const std::unique_ptr<Subroutine>& subroutine : subroutines.list)
     for (int ipu = 0; ipu < ipus; ++ipu) {
       if (!subroutine->is_active(ipu)) continue;
       Drafter drafter(subroutine->nest(), subroutine->demand(), shared, ipu);
       called[static_cast<size_t>(ipu)].push_back(
-          with_interface(*subroutine, ipu, planned(drafter.run_subroutine(*subroutine))));
+          with_interface(*subroutine, ipu, planned(drafter.run_subroutine(*subroutine), out.streams)));
     }
   for (size_t ipu = 0; ipu < code.size(); ++ipu)
     out.ipus[ipu] = link(std::move(code[ipu]), std::move(called[ipu]));

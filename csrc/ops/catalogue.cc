@@ -85,12 +85,19 @@ std::string gradient(const OpDef& def) {
 
 std::string traits(const OpDef& def) {
   static constexpr std::pair<Trait, const char*> kNames[] = {
-      {kElementwise, "elementwise"}, {kMayReuseFirstOperand, "may reuse its first operand"},
-      {kCommutative, "commutative"}, {kSideEffects, "side effects"},
-      {kRandom, "random"},           {kLoss, "loss"},
-      {kCompound, "compound"},       {kReadsShapeOnly, "reads the shape only"},
-      {kConvolution, "convolution"}, {kPooling, "pooling"},
-      {kMatmul, "matmul"},           {kExpensive, "expensive"}};
+      {kElementwise, "elementwise"},
+      {kMayReuseFirstOperand, "may reuse its first operand"},
+      {kCommutative, "commutative"},
+      {kSideEffects, "side effects"},
+      {kRandom, "random"},
+      {kLoss, "loss"},
+      {kCompound, "compound"},
+      {kReadsShapeOnly, "reads the shape only"},
+      {kConvolution, "convolution"},
+      {kPooling, "pooling"},
+      {kMatmul, "matmul"},
+      {kExpensive, "expensive"},
+      {kKeepsChannelsLast, "keeps channels last"}};
   std::vector<std::string> names;
   for (const auto& [trait, name] : kNames)
     if (def.has(trait)) names.emplace_back(name);

@@ -25,9 +25,8 @@ Value* gradient_factor(ir::Builder& builder, const Spec& spec, Value* squared,
   return divide(builder, factor, divisor);
 }
 
-Value* clip_factor(ir::Builder& builder, double max_norm, Value* squared) {
+Value* clip_factor(ir::Builder& builder, double max_norm, Value* norm) {
   constexpr double kSmallestNorm = 1e-30;  // for a bound of 0, which then gives 0
-  Value* norm = ops::build(builder, "sqrt", {squared});
   Value* bounded =
       ops::build(builder, "maximum", {norm, builder.scalar(DType::kF32, std::max(max_norm, kSmallestNorm))});
   return ops::build(builder, "div", {builder.scalar(DType::kF32, max_norm), bounded});

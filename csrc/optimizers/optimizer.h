@@ -153,7 +153,7 @@ ir::Value* gradient_factor(ir::Builder& builder, const Spec& spec, ir::Value* sq
 ir::Value* measured_value(ir::Builder& builder, const Spec& spec, int group, const UpdateInput& input,
                           double gradient_divisor);
 // max_norm / max(n, max_norm) from the sum n² over the group.
-ir::Value* clip_factor(ir::Builder& builder, double max_norm, ir::Value* squared);
+ir::Value* clip_factor(ir::Builder& builder, double max_norm, ir::Value* norm);
 
 // Throws Error(kOptimizer) for what a frontend can get wrong in a Spec: groups that do not exist,
 // hyper-parameters that are missing, values that cannot be meant.

@@ -25,6 +25,7 @@ class Checker {
     for (size_t b = 0; b < code_.buffers.size(); ++b) check_buffer(static_cast<int>(b));
     check_entries();
     subroutines_ = check_subroutines(code_, ipu_);
+    find_definitions();
     sections_ = code_sections(code_);
     const int entries = static_cast<int>(sections_.size() - code_.subroutines.size());
     for (size_t section = 0; section < sections_.size(); ++section) {
@@ -119,6 +120,31 @@ class Checker {
     }
   }
 
+  // What says where each external buffer lies: what is read, or the places of one stream.
+  void find_definitions() {
+    defined_by_.assign(code_.buffers.size(), kNobody);
+    for (const Instruction& step : code_.instructions) {
+      at_ = static_cast<int>(&step - code_.instructions.data());
+      if (!defines_external(step.opcode)) continue;
+      const bool places = step.opcode == Opcode::kStreamPlace;
+      for (const Operand& result : step.results) {
+        if (result.buffer < 0 || result.buffer >= static_cast<int>(code_.buffers.size()))
+          continue;  // refused
+        if (code_.buffers[result.buffer].storage != Storage::kExternal) continue;
+        int& by = defined_by_[result.buffer];
+        const int now = places ? std::max(step.object, 0) : kReading;
+        require(by == kNobody || by == now, fmt::format("buffer {} lies where another step says, too",
+                                                        code_.buffers[result.buffer].name));
+        by = now;
+      }
+    }
+  }
+
+  bool may_write_external(const Instruction& step, int buffer) const {
+    if (defined_by_[buffer] != kReading) return defined_by_[buffer] != kNobody;
+    return defines_external(step.opcode);
+  }
+
   void check_operand(const Operand& operand, const char* role, bool optional) const {
     if (operand.buffer == -1 && optional) return;
     require(operand.buffer >= 0 && operand.buffer < static_cast<int>(code_.buffers.size()),
@@ -205,8 +231,7 @@ class Checker {
         require(program_.variables[buffer.index].written,
                 fmt::format("writes variable {}, which is declared read-only", buffer.name));
       if (buffer.storage == Storage::kExternal)
-        require(step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kPop,
-                "writes external buffer " + buffer.name);
+        require(may_write_external(step, result.buffer), "writes external buffer " + buffer.name);
     }
     require(step.origin < static_cast<int>(program_.origins.size()), "origin out of range");
     inside_.push_back(loops_.empty() ? -1 : loops_.back());
@@ -265,6 +290,17 @@ class Checker {
                     from.host_dtype == from.spec.dtype,
                 fmt::format("reads the host's {} in place as {}", ipu::to_string(from.host_dtype),
                             ipu::to_string(from.spec.dtype)));
+        break;
+      }
+      case Opcode::kStreamPlace: {
+        check_counts(step, 0, 1);
+        const Stream& to = stream(step);
+        require(!to.is_input(), "asks an input stream for a place");
+        require(code_.buffers[step.results[0].buffer].storage == Storage::kExternal,
+                "its result is no external buffer");
+        require(step.results[0].spec.dtype == to.spec.dtype && to.host_dtype == to.spec.dtype,
+                "element type differs from the stream's");
+        check_whole(step.results[0], to.spec.stored_bytes(), "element");
         break;
       }
       case Opcode::kStreamStore: {
@@ -348,6 +384,9 @@ class Checker {
   std::vector<int> loops_;   // open kLoop instructions
   std::vector<int> inside_;  // per instruction: the loop around it
   std::set<int> counters_;   // of the open loops
+  // By external buffer: the stream whose places it is, or one of these.
+  static constexpr int kNobody = -1, kReading = -2;
+  std::vector<int> defined_by_;
 };
 
 }  // namespace

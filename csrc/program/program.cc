@@ -77,6 +77,7 @@ std::string name_of_object(const Program& program, const IpuProgram& ipu, const 
   };
   switch (step.opcode) {
     case Opcode::kStreamLoad:
+    case Opcode::kStreamPlace:
     case Opcode::kStreamStore:
       return name(program.streams);
     case Opcode::kRemoteLoad:
@@ -125,6 +126,10 @@ void print_instruction(std::string& out, const Program& program, const IpuProgra
 
 }  // namespace
 
+bool defines_external(Opcode opcode) {
+  return opcode == Opcode::kStreamLoad || opcode == Opcode::kStreamPlace || opcode == Opcode::kPop;
+}
+
 std::string_view to_string(Opcode opcode) {
   switch (opcode) {
     case Opcode::kKernel:
@@ -143,6 +148,8 @@ std::string_view to_string(Opcode opcode) {
       return "jump";
     case Opcode::kStreamLoad:
       return "stream_load";
+    case Opcode::kStreamPlace:
+      return "stream_place";
     case Opcode::kStreamStore:
       return "stream_store";
     case Opcode::kPush:

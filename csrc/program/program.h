@@ -21,7 +21,8 @@ enum class Storage : uint8_t {
               // overlap)
   kVariable,  // in the persistent region of variable `index`, or in the entry of the remote buffer it lives in
   kConstant,   // constant `index` of the program, read only, shared by all replicas
-  kExternal,   // wherever the instruction that defines it points: a user's tensor, a slot of a ring
+  kExternal,   // wherever the instruction that defines it points: a user's tensor, a slot of a ring. Steps
+               // write only to what a kStreamPlace defines
   kParameter,  // of a subroutine: where the operand or result of the call at hand lies
 };
 
@@ -101,6 +102,8 @@ enum class Opcode : uint8_t {
   kJump,                 // to `target`
   kStreamLoad,  // results[0] = next element of stream `object`; a kExternal result reads the user's tensor in
                 // place
+  kStreamPlace,  // results[0], kExternal, lies where the next element of stream `object` goes: steps up to
+                 // its kStreamStore write it there
   kStreamStore,  // operands[0] is the next element of stream `object`
   kPush,         // operands[0] into ring `object`; blocks while full
   kPop,  // results[0] = oldest element of ring `object`; blocks while empty; a kExternal result is the slot
@@ -225,6 +228,8 @@ void check_deadlock(const Program& program);
 
 std::string print(const Program& program);  // for dumps and tests
 std::string_view to_string(Opcode opcode);
+// Whether its result, where that is an external buffer, lies where the instruction finds it.
+bool defines_external(Opcode opcode);
 
 // "IPU 1", "I/O tiles of IPU 1": how messages name who runs program `ipu`.
 std::string processor_name(const Program& program, int ipu);

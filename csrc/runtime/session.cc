@@ -172,10 +172,18 @@ HostArray Session::anchored(const std::string& name) {
 }
 
 int64_t Session::cycles() {
+  return cycles_in([](const emulator::Engine& engine) { return engine.last_run_seconds(); });
+}
+
+int64_t Session::cycles_of(int ipu) {
+  return cycles_in([ipu](const emulator::Engine& engine) { return engine.last_run_seconds(ipu); });
+}
+
+int64_t Session::cycles_in(const std::function<double(const emulator::Engine&)>& seconds) {
   OwnedLock::Hold device(device_);
   if (!has_run_) throw Error(ErrorCode::kExecution, "no cycle count: the model has not run yet");
   if (!program_) return 0;
-  return static_cast<int64_t>(loaded("reading the cycle count").last_run_seconds() *
+  return static_cast<int64_t>(seconds(loaded("reading the cycle count")) *
                               settings_.device.system().clock_hz);
 }
 

@@ -106,9 +106,11 @@ class Session {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
     bool is_accepted() const { return !session_.program_ || session_.accepts_calls_; }
-    // `elements` elements in host dtype, one behind the other, for this call.
-    void bind(int stream, std::byte* data, int64_t elements) {
-      session_.arrays_[stream].bind(data, elements);
+    // `elements` elements in host dtype, one behind the other, for this call. What is owned the run may write
+    // before it gives the element.
+    void bind(int stream, std::byte* data, int64_t elements,
+              emulator::Ownership ownership = emulator::Ownership::kShared) {
+      session_.arrays_[stream].bind(data, elements, ownership);
       session_.ports_[stream] = &session_.arrays_[stream];
       session_.bound_now_.push_back(stream);
     }
@@ -159,8 +161,10 @@ class Session {
   // --- the last run
   bool has_anchor(const std::string& name) const { return anchors_.has(name); }
   HostArray anchored(const std::string& name);
-  // Host time in cycles of the device's clock. Error(kExecution) before the first run.
+  // Host time in cycles of the device's clock: of the whole run, and until one IPU of the first replica was done.
+  // Error(kExecution) before the first run.
   int64_t cycles();
+  int64_t cycles_of(int ipu);
   // Begin and end, in seconds, of each element of these streams; empty before the first run.
   std::vector<std::vector<std::pair<double, double>>> transfer_times(const std::vector<int>& streams);
   // Bytes of host memory that the device uses for each IPU; empty while detached.
@@ -174,6 +178,7 @@ class Session {
   void load();
   void unload();
   emulator::Engine& loaded(const char* purpose);
+  int64_t cycles_in(const std::function<double(const emulator::Engine&)>& seconds);
 
   executable::Executable executable_;
   std::shared_ptr<const program::Program> program_;

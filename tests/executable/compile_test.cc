@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "support/error.h"
 #include "tests/executable/step_samples.h"
 #include "tests/lowering/oracle.h"
@@ -64,12 +68,15 @@ TEST(Compile, ConvolutionsOnOneIpuShardedAndPipelined) {
   check({.convolutions = true, .stages = 4, .accumulation = 9});
 }
 
-TEST(Compile, WeightsOfLinearLayersAreStoredInPanelsAndActivationsChannelsLast) {
+TEST(Compile, TrainedWeightsAreStoredInPanelsAndActivationsChannelsLast) {
   Case c{.convolutions = true, .accumulation = 2};
+  constexpr std::string_view kWeights[] = {"w1", "w2", "w3", "w4"};
   auto module = make_step(c);
   Executable executable = compile_case(*module, c);
   for (const program::Variable& variable : executable.program->variables) {
-    const bool panels = variable.name.ends_with("w3") || variable.name.ends_with("w4");
+    const std::string& name = variable.name;  // of convolutions (w1, w2) and linear layers, and their state
+    const bool panels = std::any_of(std::begin(kWeights), std::end(kWeights),
+                                    [&](std::string_view weight) { return name.ends_with(weight); });
     EXPECT_EQ(variable.spec.layout.is_blocked(), panels) << variable.name;
   }
   int channels_last = 0;

@@ -39,7 +39,8 @@ class Repair {
       for (size_t n = 0; n < ipu.instructions.size(); ++n) {
         program::Instruction& step = ipu.instructions[n];
         if (step.opcode == program::Opcode::kKernel) infer(ipu, n);
-        if (step.opcode == program::Opcode::kStreamLoad || step.opcode == program::Opcode::kStreamStore)
+        if (step.opcode == program::Opcode::kStreamLoad || step.opcode == program::Opcode::kStreamPlace ||
+            step.opcode == program::Opcode::kStreamStore)
           match_stream(ipu, n, streams_follow_steps);
         if (step.opcode == program::Opcode::kPush && !step.operands.empty() && has_ring(step))
           program_.rings[step.object].bytes = extent_or_zero(step.operands[0].spec);
@@ -142,7 +143,7 @@ class Repair {
     program::Instruction& step = ipu.instructions[n];
     if (step.object < 0 || static_cast<size_t>(step.object) >= program_.streams.size()) return;
     program::Stream& stream = program_.streams[step.object];
-    const bool loads = step.opcode == program::Opcode::kStreamLoad;
+    const bool loads = step.opcode != program::Opcode::kStreamStore;  // or asks for a place
     auto& list = loads ? step.results : step.operands;
     if (list.empty() || list[0].spec == stream.spec) return;
     if (stream_follows || !loads) {

@@ -51,9 +51,62 @@ TEST(Lower, StraightCodeReadsInputsInPlaceAndReusesMemory) {
       return
     })"));
   program::Program p = compare(*module);
-  EXPECT_EQ(p.ipus[0].instructions.size(), 4u);
-  EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // add overwrites relu's result
+  EXPECT_EQ(p.ipus[0].instructions.size(), 5u);
+  EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // relu's result; that of add is made where the host wants it
   EXPECT_EQ(p.ipus[0].buffers[0].storage, Storage::kExternal);
+}
+
+TEST(Lower, OutputsAreMadeWhereTheHostWantsThem) {
+  auto module = parsed(with_streams("f32[4,3]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4,3]
+      %a = exp(%x) : f32[4,3]
+      %b = neg(%a) : f32[4,3]
+      host_store(%b) {stream=@y}
+      host_store(%a) {stream=@y}
+      return
+    })"));
+  const program::Program lowered = compare(*module);
+  const program::IpuProgram& ipu = lowered.ipus[0];
+  // The place of %a would be asked for before that of %b, which comes first: %a is stored as ever.
+  EXPECT_EQ(count(ipu, Opcode::kStreamPlace), 1);
+  EXPECT_EQ(ipu.arena_bytes, 64);
+}
+
+TEST(Lower, WhatLeavesABranchIsStoredAsEver) {
+  auto module = parsed(with_streams("f32[4]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4]
+      %sum = reduce_sum(%x) {dims=[0]} : f32[]
+      %zero = constant() {value=dense<f32[]: [0]>} : f32[]
+      %c = greater(%sum, %zero) : bool[]
+      %r = if(%c, %x) {then=@yes, else=@no} : f32[4]
+      host_store(%r) {stream=@y}
+      return
+    }
+    graph @yes(%v: f32[4]) -> f32[4] {
+      %w = exp(%v) : f32[4]
+      return %w
+    }
+    graph @no(%v: f32[4]) -> f32[4] {
+      %w = neg(%v) : f32[4]
+      return %w
+    })"));
+  EXPECT_EQ(count(compare(*module).ipus[0], Opcode::kStreamPlace), 0);
+}
+
+TEST(Lower, ValuesOfAnotherTypeOnTheHostAreStoredAsEver) {
+  auto module = parsed(R"(
+    stream @x: f32[4]
+    stream @y: f32[4] {direction="device_to_host", host_dtype=f64}
+    entry main = @main
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[4]
+      %a = exp(%x) : f32[4]
+      host_store(%a) {stream=@y}
+      return
+    })");
+  EXPECT_EQ(count(lower(*module, {}).ipus[0], Opcode::kStreamPlace), 0);
 }
 
 TEST(Lower, DoesNotOverwriteWhatIsReadLater) {
@@ -95,8 +148,30 @@ TEST(Lower, UpdatesVariablesInPlaceInLoops) {
   LowerOptions options;
   program::Program p = compare(*module, options);
   EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "copy"), 0);
-  EXPECT_EQ(p.ipus[0].arena_bytes, 64);  // only %p
+  EXPECT_EQ(p.ipus[0].arena_bytes, 0);  // %p is made where the host wants it
   EXPECT_TRUE(p.variables[0].written);
+}
+
+// A weight of halves with a state of f32, as an optimizer updates them at once: each new value takes the place of the
+// operand with elements of its size.
+TEST(Lower, UpdatesOfSeveralTypesAreMadeInPlace) {
+  auto module = parsed(R"(
+    variable @w: f16[8]
+    variable @m: f32[8]
+    stream @x: f16[8]
+    entry main = @main
+    graph @main() -> () {
+      %w = variable.read() {variable=@w} : f16[8]
+      %m = variable.read() {variable=@m} : f32[8]
+      %x = host_load() {stream=@x} : f16[8]
+      %m1, %w1 = fused_pointwise(%w, %m, %x) {code=[0,-1,-1,-1,0,0,-1,-1,-1,1,0,-1,-1,-1,2,4,1,2,-1,0,5,0,3,-1,0,100,4,-1,-1,0], dtypes=["f32","f16"], outputs=[3,5], values=[0.0,0.0,0.0,0.0,0.0,0.0]} : f32[8], f16[8]
+      variable.assign(%w1) {variable=@w}
+      variable.assign(%m1) {variable=@m}
+      return
+    })");
+  program::Program p = compare(*module, {});
+  EXPECT_EQ(count(p.ipus[0], Opcode::kKernel, "copy"), 0);
+  EXPECT_TRUE(p.variables[0].written && p.variables[1].written);
 }
 
 TEST(Lower, KeepsTheOldValueWhenItIsReadAfterTheUpdate) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/engine.h"
@@ -81,8 +82,13 @@ inline void compare(const ir::Module& module, const program::Program& program, d
   }
   interpreter.run_entry_point("main");
   std::vector<std::vector<std::byte>> first_bytes;
-  for (int n : threads) {
-    SCOPED_TRACE(std::to_string(n) + " threads");
+  // Outputs are made in place or moved there; the last run is one of shared arrays.
+  std::vector<std::pair<int, emulator::Ownership>> runs;
+  for (int n : threads) runs.emplace_back(n, emulator::Ownership::kOwned);
+  runs.emplace_back(threads.front(), emulator::Ownership::kShared);
+  for (const auto& [n, ownership] : runs) {
+    SCOPED_TRACE(std::to_string(n) + (ownership == emulator::Ownership::kOwned ? " threads, owned outputs"
+                                                                               : " threads, shared outputs"));
     emulator::EngineOptions engine_options;
     engine_options.threads = n;
     emulator::Engine engine(std::make_shared<const program::Program>(program), engine_options);
@@ -97,7 +103,7 @@ inline void compare(const ir::Module& module, const program::Program& program, d
           std::copy(at->second[e]->bytes.begin(), at->second[e]->bytes.end(),
                     memory.back().begin() + e * bytes);
       }
-      bindings.push_back({nullptr, bound});
+      bindings.push_back({nullptr, bound, ownership});
     }
     for (size_t s = 0; s < bindings.size(); ++s) bindings[s].data = memory[s].data();
     for (size_t v = 0; v < program.variables.size(); ++v) {

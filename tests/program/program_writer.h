@@ -114,6 +114,7 @@ class IpuWriter {
   }
   void land(int branch) { self().instructions[branch].target = static_cast<int>(self().instructions.size()); }
   void load(int stream, Operand result) { move(Opcode::kStreamLoad, stream, {}, {std::move(result)}); }
+  void place(int stream, Operand result) { move(Opcode::kStreamPlace, stream, {}, {std::move(result)}); }
   void store(int stream, Operand value) { move(Opcode::kStreamStore, stream, {std::move(value)}, {}); }
   void push(int ring, Operand value) { move(Opcode::kPush, ring, {std::move(value)}, {}); }
   void pop(int ring, Operand result) { move(Opcode::kPop, ring, {}, {std::move(result)}); }

@@ -109,8 +109,13 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("has_random", &CoreSession::has_random,
                              "Whether a run draws random numbers that the session's seed decides about.")
       .def(
-          "cycles", [](CoreSession& s) { return without_gil([&] { return s.session().cycles(); }); },
-          "Host time of the last run in cycles of the device's clock.")
+          "cycles",
+          [](CoreSession& s, std::optional<int> ipu) {
+            return without_gil([&] { return ipu ? s.session().cycles_of(*ipu) : s.session().cycles(); });
+          },
+          py::arg("ipu") = std::nullopt,
+          "Host time of the last run in cycles of the device's clock; `ipu`: until that IPU of the first "
+          "replica was done.")
       .def("memory", &CoreSession::memory,
            "Of each IPU of a replica, bytes: (of its arena, alive at the peak, of variables on the chip).")
       .def_property_readonly("entry_points", &CoreSession::entry_points)

@@ -113,6 +113,11 @@ SessionSettings settings_of(const py::dict& data) {
   settings.phase_groups = fields.get("phase_groups", 1);
   settings.accumulates = fields.get("accumulates", false);
   settings.is_explicit = fields.get("explicit", false);
+  settings.batch.parts = fields.get<int64_t>("batch_parts", 0);
+  settings.batch.joins_at_ipus = fields.get("batch_joins_at_ipus", true);
+  settings.batch.joins_at_phases = fields.get("batch_joins_at_phases", true);
+  settings.batch.joins_at_stages = fields.get("batch_joins_at_stages", true);
+  settings.step.has_forward_program = fields.get("forward_program", false);
   using Entry = std::tuple<std::string, int, int64_t, int>;
   for (const auto& [tensor, mode, period, exchange] : fields.get<std::vector<Entry>>("anchors", {}))
     settings.anchors.push_back(
@@ -154,6 +159,13 @@ py::dict tensors(const ModelProgram& program) {
   for (const auto& [name, tensor] : program.tensors())
     result[py::str(name)] = py::make_tuple(numpy_type(tensor.type.dtype),
                                            py::tuple(py::cast(tensor.type.shape)), kind_name(tensor.kind));
+  return result;
+}
+
+py::dict places(const ModelProgram& program) {
+  py::dict result;
+  for (const auto& [name, place] : program.places())
+    result[py::str(name)] = py::make_tuple(place.ipu, place.stage, place.phase);
   return result;
 }
 
@@ -199,6 +211,8 @@ void bind_model_program(py::module_& m) {
       .def("tensors", &tensors, "name -> (dtype, shape, kind)")
       .def_property_readonly("inputs", &ModelProgram::inputs)
       .def_property_readonly("ipus", &ModelProgram::ipus)
+      .def("places", &places,
+           "first result of an operator -> (virtual graph, pipeline stage, execution phase)")
       .def_property_readonly(
           "has_random",
           [](const ModelProgram& p) {

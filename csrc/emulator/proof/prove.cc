@@ -38,15 +38,15 @@ class Prover {
         for (const Operand& operand : *list) prove_operand(operand);
       if (step.opcode == Opcode::kKernel) prove_kernel(step);
       if (step.opcode == Opcode::kCollective) prove_collective(step);
-      if (step.opcode == Opcode::kStreamLoad)
+      if (step.opcode == Opcode::kStreamLoad || step.opcode == Opcode::kStreamPlace)
         prove_external(step, program_.streams[step.object].spec.stored_bytes(), "an element of its stream");
       if (step.opcode == Opcode::kPop)
         prove_external(step, program_.rings[step.object].bytes, "an element of its ring");
     }
     if (const auto undefined = find_undefined_external(code_)) {
       at_ = undefined->instruction;
-      refuse(
-          fmt::format("reads {}, which nothing has defined before", code_.buffers[undefined->buffer].name));
+      refuse(fmt::format("{} {}, which nothing has defined before", undefined->writes ? "writes" : "reads",
+                         code_.buffers[undefined->buffer].name));
     }
   }
 
@@ -67,7 +67,7 @@ class Prover {
         for (size_t i = 0; i < called.inputs.size(); ++i) hand_over(step.operands[i], called.inputs[i]);
         for (size_t i = 0; i < called.outputs.size(); ++i) hand_over(step.results[i], called.outputs[i]);
       }
-      if (step.opcode != Opcode::kStreamLoad) continue;
+      if (step.opcode != Opcode::kStreamLoad && step.opcode != Opcode::kStreamPlace) continue;
       int64_t& alignment = alignments_[step.results[0].buffer];
       if (code_.buffers[step.results[0].buffer].storage == Storage::kExternal)
         alignment = std::min(alignment, size_in_bytes(program_.streams[step.object].host_dtype));

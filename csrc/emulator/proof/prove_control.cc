@@ -54,14 +54,18 @@ std::optional<UndefinedExternal> find_undefined_external(const IpuProgram& code)
     }
     merge(i);
     const Instruction& step = code.instructions[i];
-    for (const program::Operand& operand : step.operands) {
-      if (operand.buffer < 0 || bit[operand.buffer] < 0) continue;
+    auto is_undefined = [&](const program::Operand& operand) {
+      if (operand.buffer < 0 || bit[operand.buffer] < 0) return false;
       const int b = bit[operand.buffer];
-      if ((defined[b / 64] >> (b % 64) & 1) == 0)
-        return UndefinedExternal{static_cast<int>(i), operand.buffer};
+      return (defined[b / 64] >> (b % 64) & 1) == 0;
+    };
+    for (const program::Operand& operand : step.operands)
+      if (is_undefined(operand)) return UndefinedExternal{static_cast<int>(i), operand.buffer, false};
+    for (const program::Operand& result : step.results) {
+      const int b = bit[result.buffer];
+      if (b >= 0 && program::defines_external(step.opcode)) defined[b / 64] |= uint64_t{1} << (b % 64);
+      if (is_undefined(result)) return UndefinedExternal{static_cast<int>(i), result.buffer, true};
     }
-    for (const program::Operand& result : step.results)
-      if (const int b = bit[result.buffer]; b >= 0) defined[b / 64] |= uint64_t{1} << (b % 64);
     if (is_branch(step.opcode)) branch_to(step.target);
     if (step.opcode == Opcode::kLoop && step.trip == 0) branch_to(step.target + 1);
     if (step.opcode == Opcode::kJump || (step.opcode == Opcode::kLoop && step.trip == 0))

@@ -9,8 +9,9 @@ namespace ipu::emulator {
 
 struct UndefinedExternal {
   int instruction, buffer;
+  bool writes = false;  // to it; else reads
 };
-// The first instruction that reads an external buffer which some way to it from the beginning of its entry
+// The first instruction that reads or writes an external buffer which some way to it from the beginning of its entry
 // point or subroutine has not defined.
 std::optional<UndefinedExternal> find_undefined_external(const program::IpuProgram& code);
 

@@ -15,9 +15,10 @@ class ArrayPort final : public StreamPort {
  public:
   ArrayPort() : StreamPort(true) {}
   // `elements` elements, one behind the other, as long as runs follow; each run begins at the front.
-  void bind(std::byte* data, int64_t elements) {
+  void bind(std::byte* data, int64_t elements, Ownership ownership = Ownership::kShared) {
     data_ = data;
     bound_ = elements;
+    ownership_ = ownership;
     goes_on_ = false;
     at_end_ = AtEnd::kStop;
   }
@@ -28,6 +29,7 @@ class ArrayPort final : public StreamPort {
   void end(bool completed) override;
   const std::byte* fetch(int replica, kernels::StopSignal& stop) override;
   Slot reserve(int replica, kernels::StopSignal& stop) override;
+  bool is_written_in_place() const override { return ownership_ == Ownership::kOwned; }
   int64_t number_of(const std::byte* element) const override {
     return element_bytes_ == 0 ? 0 : (element - data_) / element_bytes_;
   }
@@ -44,6 +46,7 @@ class ArrayPort final : public StreamPort {
 
   std::byte* data_ = nullptr;
   int64_t bound_ = 0;
+  Ownership ownership_ = Ownership::kShared;
   AtEnd at_end_ = AtEnd::kStop;
   bool goes_on_ = false;
   // Of the run.

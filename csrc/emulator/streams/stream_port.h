@@ -16,6 +16,9 @@
 
 namespace ipu::emulator {
 
+// Who sees an array while a run writes it: one that is shared may overlap what the run reads.
+enum class Ownership : uint8_t { kShared, kOwned };
+
 // What a run will do with a stream.
 struct StreamRun {
   const program::Stream& stream;
@@ -57,6 +60,9 @@ class StreamPort {
   // Place of the replica's next element, in the host's dtype, valid until commit().
   virtual Slot reserve(int replica, kernels::StopSignal& stop) = 0;
   virtual void commit(int replica) { static_cast<void>(replica); }
+  // The device may compute the element at its place (Kind::kSet), from reserve() on: nobody else looks at it in
+  // the run.
+  virtual bool is_written_in_place() const { return false; }
 
   // Number of an element that fetch() gave, counted from the beginning of what the host gave: for messages.
   virtual int64_t number_of(const std::byte* element) const {

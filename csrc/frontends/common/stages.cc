@@ -65,6 +65,7 @@ StagePlan plan_stages(const ir::Graph& forward, const std::map<std::string, Step
 
 void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
   if (options.schedule != ir::Schedule::kPipelined || plan.forward_stages == 1) return;
+  if (options.pipeline_fill_is_checked) return;
   const int64_t forward = std::max(plan.counted_stages, plan.forward_stages);
   if (!options.training) {
     if (options.device_iterations >= forward) return;

@@ -39,6 +39,7 @@ void StepEmitter::build() {
   check_given_states();
   make_streams();
   emit_main();
+  if (options_.has_forward_program) emit_forward_program();
   for (const auto& graph : module_.graphs()) autodiff::drop_custom_gradients(*graph);
 }
 

@@ -62,6 +62,11 @@ inline constexpr const char* kAccumulated =
     "Accum___";  // and a parameter's name: its gradients so far, summed
 inline constexpr const char* kFinalGradient = "FinalReducedGradient___";  // what enters its update
 inline constexpr const char* kFinalLossScale = "finalLossScale";
+inline constexpr const char* kGlobalNorm = "GlobalNorm___";  // and a number: of what a clip group measures
+// f32[2]: elements of the gradients that are small and large, over the micro-batches of an update so far, of one replica.
+inline constexpr const char* kLossScalingStatistics = "Accum___autoLossScaleStats";
+// Entry point with the forward pass alone.
+inline constexpr const char* kForwardProgram = "implicitPipeliningFwdOnly";
 // Scaled optimizer state: the loss scaling that the state was made with.
 inline constexpr const char* kPreviousLossScaling = "PreviousLossScaling_FLOAT";
 
@@ -83,6 +88,7 @@ struct StepOptions {
     int phase = 0;  // Schedule::kPhased, as the strategy counts; stages are those of the phase. -1: in none
   };
   std::map<std::string, Placement> places;
+  bool pipeline_fill_is_checked = false;  // by the front end, which counts stages in its own way
   // Gradients and new values of parameters that go to the host: one element a micro-batch and one an update.
   struct Anchor {
     std::string parameter, stream;
@@ -91,19 +97,23 @@ struct StepOptions {
   };
   std::vector<Anchor> gradient_anchors, update_anchors;
   // What the update of parameters keeps, by the names of the states as `parameter`: "Accl1___w", "Step___w"; the sums
-  // "Accum___w" (of a replica so far, one element a micro-batch) and "FinalReducedGradient___w" (of all).
+  // "Accum___w" (of a replica so far, one element a micro-batch) and "FinalReducedGradient___w" (of all); the norms of
+  // clip groups, "GlobalNorm___0".
   std::vector<Anchor> state_anchors;
   // Gradients of any values of the forward graph, one element a micro-batch: summed over the readers of the value,
   // loss scaling in it. They are made in a program that trains nothing, too.
   struct ValueAnchor {
-    const ir::Value* value = nullptr;
+    ir::Value* value = nullptr;
     std::string stream;
     ir::OutputMode mode = ir::OutputMode::kFinal;
     int64_t period = 1;
   };
   std::vector<ValueAnchor> value_gradients;
-  bool counts_micro_batches = false;    // periods of outputs and anchors; else device iterations
-  std::vector<Anchor> scaling_anchors;  // of the final loss scaling; `parameter` is empty
+  bool counts_micro_batches = false;  // periods of outputs and anchors; else device iterations
+  // Of automatic loss scaling; `parameter`: kFinalLossScale, kLossScaleFactor (both as the micro-batch used them) or
+  // kLossScalingStatistics.
+  std::vector<Anchor> scaling_anchors;
+  bool has_forward_program = false;  // a second entry point
   LossScaling loss_scaling;
   bool stochastic_rounding = false;                       // of f16 results
   bool half_products = false, half_convolutions = false;  // f16 partial sums of f16 products

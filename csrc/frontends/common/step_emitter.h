@@ -96,12 +96,13 @@ class StepEmitter {
                            DType host);
   void make_streams();
   void thin_out(ir::Stream& stream, ir::OutputMode mode, int64_t period) const;
-  void make_anchor_streams();
-  void make_state_streams();
   std::set<int> written_slots() const;
 
   // step_program.cc: around the micro-batches
   void emit_main();
+  // The entry point that trains nothing: as many micro-batches as main, and what forward writes is dropped.
+  void emit_forward_program();
+  void read_variables(ir::Builder& builder, Slots& slots) const;
   // The seed of number `counter` (nullptr: 0) below `seed`.
   void derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
                    ir::Context context) const;
@@ -114,7 +115,7 @@ class StepEmitter {
     Value *measured = nullptr, *factor = nullptr;
   };
   std::vector<Clip> emit_clip_groups(ir::Builder& builder, const std::vector<Value*>& gradients,
-                                     const Slots& slots) const;
+                                     Slots& slots);
   // How much the loss scaling grew since the last update, for state that has it; nullptr where it is constant.
   Value* scaling_ratio(ir::Builder& builder, Slots& slots) const;
   // Whole values; the builder stands at the update.
@@ -133,6 +134,10 @@ class StepEmitter {
   double gradient_divisor() const;
 
   // step_micro_batch.cc
+  struct ForwardPass {
+    std::vector<Value*> arguments, results;  // of the forward graph
+  };
+  ForwardPass emit_forward(ir::Builder& builder, Slots& slots, Value* index);
   void emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index);
   // The end of a device iteration, over which inputs and outputs that overlap the accumulation loop do not.
   void emit_barrier(ir::Builder& builder) const;
@@ -142,13 +147,22 @@ class StepEmitter {
                 std::map<int, Value*>& loaded) const;
   void emit_backward(ir::Builder& builder, Slots& slots, const std::vector<Value*>& arguments,
                      const std::vector<Value*>& results, Value* index);
+
+  // step_anchors.cc
+  void make_anchor_streams();
+  // The variable of the name; nullptr: forward reads none.
+  const StepVariable* anchored_parameter(const StepOptions::Anchor& anchor) const;
+  bool is_trained(const StepVariable& state) const;
+  void make_state_streams();
   void store_value_gradients(ir::Builder& builder, const Slots& slots,
                              const std::vector<Value*>& gradients) const;
   // The builder stands where the value belongs.
   void store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
-                     const Trained& trained, Value* value);
+                     const StepVariable& state, Value* value);
   // An updated weight has an item for each micro-batch of its update, as every other anchor.
-  void store_updated(ir::Builder& builder, Slots& slots, const Trained& trained);
+  void store_updated(ir::Builder& builder, Slots& slots, const StepVariable& state);
+  // Of parameters that the loss does not depend on: they stay as they are.
+  void store_untrained(ir::Builder& builder, Slots& slots);
   // The state of a name, as far as it is anchored, in the same way.
   void store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,
                    Value* value);
@@ -170,7 +184,10 @@ class StepEmitter {
   void begin_loss_scaling(ir::Builder& builder, Slots& slots) const;
   void add_gradient_counts(ir::Builder& builder, Slots& slots, const std::vector<Value*>& counts) const;
   void update_loss_scaling(ir::Builder& builder, Slots& slots) const;
-  void store_scaling(ir::Builder& builder, const Slots& slots) const;
+  ir::Type scaling_anchor_type(const std::string& name) const;
+  void store_scaling(ir::Builder& builder, const Slots& slots, Value* index) const;
+  // Small and large elements so far; `index`: of the micro-batch within the update, nullptr: 0.
+  Value* scaling_statistics(ir::Builder& builder, const Slots& slots, Value* index) const;
   // What the loss is multiplied with, where it is variable.
   Value* loss_scaling(const Slots& slots) const;
 

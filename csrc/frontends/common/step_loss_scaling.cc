@@ -223,10 +223,35 @@ void StepEmitter::update_loss_scaling(ir::Builder& builder, Slots& slots) const 
   for (const GradientCount& count : gradient_counts_) slots[count.slot] = nullptr;
 }
 
-void StepEmitter::store_scaling(ir::Builder& builder, const Slots& slots) const {
-  stand_at(builder, home_of_value(*loss_), ir::Context::kBackward);
-  for (const StepOptions::Anchor& anchor : options_.scaling_anchors)
-    builder.host_store(*module_.find_stream(anchor.stream), slots[final_scaling_]);
+ir::Type StepEmitter::scaling_anchor_type(const std::string& name) const {
+  if (name == kLossScalingStatistics) return {DType::kF32, {2}};
+  return {name == kLossScaleFactor ? options_.loss_scaling.factor_dtype : DType::kF32, {}};
+}
+
+void StepEmitter::store_scaling(ir::Builder& builder, const Slots& slots, Value* index) const {
+  for (const StepOptions::Anchor& anchor : options_.scaling_anchors) {
+    stand_at(builder, home_of_value(*loss_), ir::Context::kBackward);
+    Value* value = anchor.parameter == kLossScalingStatistics ? scaling_statistics(builder, slots, index)
+                   : anchor.parameter == kLossScaleFactor
+                       ? cast_to(builder, slots[scaling_factor_], options_.loss_scaling.factor_dtype)
+                       : slots[final_scaling_];
+    builder.host_store(*module_.find_stream(anchor.stream), value);
+  }
+}
+
+Value* StepEmitter::scaling_statistics(ir::Builder& builder, const Slots& slots, Value* index) const {
+  stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kBackward);  // the last to count
+  std::vector<Value*> counts;
+  for (const GradientCount& count : gradient_counts_) counts.push_back(slots[count.slot]);
+  Value* large = sum_of(builder, counts);
+  Value* all = number(builder, static_cast<double>(counted_elements_));
+  if (index != nullptr) {
+    Value* done = ops::build(builder, "add", {cast_to(builder, index, DType::kF32), number(builder, 1.0)});
+    all = ops::build(builder, "mul", {all, done});
+  }
+  Value* both[] = {ops::build(builder, "sub", {all, large}), large};
+  for (Value*& value : both) value = ops::build(builder, "reshape", {value}, {{"shape", Shape{1}}});
+  return ops::build(builder, "concat", {both[0], both[1]}, {{"dim", int64_t{0}}});
 }
 
 Value* StepEmitter::loss_scaling(const Slots& slots) const {

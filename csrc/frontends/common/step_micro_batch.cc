@@ -8,7 +8,7 @@ namespace ipu::frontends {
 
 using ir::Value;
 
-void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index) {
+StepEmitter::ForwardPass StepEmitter::emit_forward(ir::Builder& builder, Slots& slots, Value* index) {
   std::vector<Value*> arguments;
   std::map<int, Value*> loaded;
   for (size_t i = 0; i < forward_.inputs.size(); ++i) {
@@ -35,6 +35,11 @@ void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* in
       variables_[variable_of_output_.at(static_cast<int>(i))].at.store(builder, slots, results[i]);
     }
   }
+  return {arguments, results};
+}
+
+void StepEmitter::emit_micro_batch(ir::Builder& builder, Slots& slots, Value* index) {
+  const auto [arguments, results] = emit_forward(builder, slots, index);
   if (gradient_.graph != nullptr)
     emit_backward(builder, slots, arguments, results, index);
   else
@@ -93,7 +98,7 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
     const auto counts = gradients.end() - std::ssize(gradient_counts_);
     add_gradient_counts(builder, slots, {counts, gradients.end()});
     gradients.erase(counts, gradients.end());
-    store_scaling(builder, slots);
+    store_scaling(builder, slots, index);
   }
   std::vector<std::vector<Value*>> parts(trained_.size());
   for (size_t i = 0; i < trained_of_gradient_.size(); ++i)
@@ -104,7 +109,7 @@ void StepEmitter::emit_backward(ir::Builder& builder, Slots& slots, const std::v
     // A variable that is several inputs of the graph gets the sum of their gradients.
     Value* gradient =
         parts[t].size() == 1 ? parts[t][0] : ops::build_op(builder, "add_n", parts[t])->result();
-    store_anchors(builder, options_.gradient_anchors, trained, gradient);
+    store_anchors(builder, options_.gradient_anchors, variables_[trained.variable], gradient);
     accumulate(builder, slots, trained, gradient, index);
   }
 }
@@ -128,56 +133,6 @@ void StepEmitter::accumulate(ir::Builder& builder, Slots& slots, const Trained& 
   for (const StepOptions::Anchor& anchor : options_.state_anchors)
     if (anchor.parameter == name)
       builder.host_store(*module_.find_stream(anchor.stream), at.gathered(builder, sum));
-}
-
-void StepEmitter::store_value_gradients(ir::Builder& builder, const Slots& slots,
-                                        const std::vector<Value*>& gradients) const {
-  for (size_t i = 0; i < value_gradients_.size(); ++i) {
-    const StepOptions::ValueAnchor& anchor = options_.value_gradients[i];
-    Value* value = value_gradients_[i] < 0 ? loss_gradient(builder, slots) : gradients[value_gradients_[i]];
-    stand_at(builder, home_of_value(*anchor.value), ir::Context::kBackward);
-    builder.host_store(*module_.find_stream(anchor.stream), value);
-  }
-}
-
-void StepEmitter::store_anchors(ir::Builder& builder, const std::vector<StepOptions::Anchor>& anchors,
-                                const Trained& trained, Value* value) {
-  for (const StepOptions::Anchor& anchor : anchors)
-    if (anchor.parameter == variables_[trained.variable].variable->name)
-      builder.host_store(*module_.find_stream(anchor.stream), value);
-}
-
-void StepEmitter::store_updated(ir::Builder& builder, Slots& slots, const Trained& trained) {
-  const StepVariable& state = variables_[trained.variable];
-  const std::vector<StepOptions::Anchor>& anchors = options_.update_anchors;
-  if (std::none_of(anchors.begin(), anchors.end(), [&](const StepOptions::Anchor& anchor) {
-        return anchor.parameter == state.variable->name;
-      }))
-    return;
-  repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
-         [&](ir::Builder& inner, Slots& values, Value*) {
-           stand_at(inner, state.home, ir::Context::kAccumulateOuter);
-           store_anchors(inner, anchors, trained, state.at.load(inner, values));
-         });
-  stand_at(builder, state.home, ir::Context::kAccumulateOuter);
-}
-
-void StepEmitter::store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,
-                              Value* value) {
-  for (const StepOptions::Anchor& anchor : options_.state_anchors) {
-    if (anchor.parameter != name) continue;
-    const int slot = static_cast<int>(slots.size());
-    const DType dtype = module_.find_stream(anchor.stream)->type.dtype;
-    slots.push_back(value->type().dtype == dtype ? value
-                                                 : ops::build(builder, "cast", {value}, {{"dtype", dtype}}));
-    repeat(builder, slots, options_.accumulation, {}, false, "micro_batch_of_update",
-           [&](ir::Builder& inner, Slots& values, Value*) {
-             stand_at(inner, home, ir::Context::kAccumulateOuter);
-             inner.host_store(*module_.find_stream(anchor.stream), values[slot]);
-           });
-    slots.pop_back();
-    stand_at(builder, home, ir::Context::kAccumulateOuter);
-  }
 }
 
 }  // namespace ipu::frontends

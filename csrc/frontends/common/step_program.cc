@@ -17,11 +17,7 @@ void StepEmitter::emit_main() {
   module_.entry_points["main"] = main->name();
   ir::Builder builder(main);
   Slots slots(slot_count_, nullptr);
-  for (const StepVariable& state : variables_) {
-    if (!state.at.is_in_slot()) continue;
-    stand_at(builder, state.home, ir::Context::kForward);
-    slots[state.at.slot()] = builder.read_variable(*state.variable);
-  }
+  read_variables(builder, slots);
   for (const Trained& trained : trained_) {
     stand_at(builder, variables_[trained.variable].home, ir::Context::kAccumulateOuter);
     for (size_t i = 0; i < trained.states.size(); ++i)
@@ -81,6 +77,29 @@ void StepEmitter::emit_main() {
   }
 }
 
+void StepEmitter::read_variables(ir::Builder& builder, Slots& slots) const {
+  for (const StepVariable& state : variables_) {
+    if (!state.at.is_in_slot()) continue;
+    stand_at(builder, state.home, ir::Context::kForward);
+    slots[state.at.slot()] = builder.read_variable(*state.variable);
+  }
+}
+
+void StepEmitter::emit_forward_program() {
+  ir::Graph* graph = module_.add_graph(kForwardProgram);
+  module_.entry_points[kForwardProgram] = graph->name();
+  ir::Builder builder(graph);
+  Slots slots(slot_count_, nullptr);
+  read_variables(builder, slots);
+  load_seed(builder, slots);
+  repeat(builder, slots, options_.device_iterations * options_.accumulation, written_slots(), is_pipelined_,
+         "forward_micro_batch", [this](ir::Builder& inner, Slots& values, Value* index) {
+           if (seed_input_ >= 0)
+             derive_seed(inner, values[iteration_seed_], values[run_seed_], index, ir::Context::kForward);
+           emit_forward(inner, values, nullptr);
+         });
+}
+
 void StepEmitter::derive_seed(ir::Builder& builder, Value*& derived, Value* seed, Value* counter,
                               ir::Context context) const {
   stand_at(builder, home_of_input(*forward_.graph->inputs()[seed_input_]), context);
@@ -120,6 +139,7 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
     input.scaling_ratio = ratio;
     update(builder, slots, trained, input);
   }
+  store_untrained(builder, slots);
   if (scales_losses()) update_loss_scaling(builder, slots);
   emit_barrier(builder);
 }
@@ -188,7 +208,7 @@ void StepEmitter::update(ir::Builder& builder, Slots& slots, const Trained& trai
   const optimizers::UpdateResult result =
       optimizers::build_update(builder, options_.optimizer, trained.group, input, gradient_divisor());
   state.at.store(builder, slots, result.weight);
-  store_updated(builder, slots, trained);
+  store_updated(builder, slots, state);
   for (size_t i = 0; i < trained.states.size(); ++i) {
     trained.states[i].store(builder, slots, result.state[i]);
     store_state(builder, slots, state.home, trained.state_variables[i]->name, result.state[i]);
@@ -213,7 +233,7 @@ Value* StepEmitter::emit_clipping(ir::Builder& builder, const std::vector<Value*
 
 std::vector<StepEmitter::Clip> StepEmitter::emit_clip_groups(ir::Builder& builder,
                                                              const std::vector<Value*>& gradients,
-                                                             const Slots& slots) const {
+                                                             Slots& slots) {
   std::vector<Clip> clips(trained_.size());
   std::map<std::string, size_t> trained_of;
   for (size_t t = 0; t < trained_.size(); ++t)
@@ -235,7 +255,9 @@ std::vector<StepEmitter::Clip> StepEmitter::emit_clip_groups(ir::Builder& builde
     if (members.empty()) continue;
     stand_at(builder, {plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
     Value* sum = squares.size() == 1 ? squares[0] : ops::build_op(builder, "add_n", squares)->result();
-    Value* factor = optimizers::clip_factor(builder, group.max_norm, sum);
+    Value* norm = ops::build(builder, "sqrt", {sum});
+    store_state(builder, slots, {plan_.blocks.front(), nullptr}, kGlobalNorm + std::to_string(g), norm);
+    Value* factor = optimizers::clip_factor(builder, group.max_norm, norm);
     for (const size_t t : members) clips[t].factor = factor;
   }
   return clips;

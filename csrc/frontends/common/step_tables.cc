@@ -17,8 +17,9 @@ using ir::Value;
 
 namespace {
 
-// Inputs of the graph on which `loss` depends along a path that carries gradients.
-std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& graph, const Value* loss) {
+// Values on which `loss` depends along a path that carries gradients.
+std::unordered_set<const Value*> reached_by_gradient(const ir::Graph& graph, const Value* loss,
+                                                     bool through_integers) {
   std::unordered_set<const Value*> reached{loss};
   for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
     const ir::Op& op = **at;
@@ -29,7 +30,7 @@ std::unordered_set<const Value*> inputs_reached_by_gradient(const ir::Graph& gra
     if (!is_reached) continue;
     for (int i = 0; i < op.operand_count(); ++i)
       if (op.operand(i) != nullptr && autodiff::takes_gradient(op, i) &&
-          is_floating_point(op.operand(i)->type().dtype))
+          autodiff::carries_gradient(op.operand(i)->type().dtype, through_integers))
         reached.insert(op.operand(i));
   }
   return reached;
@@ -170,9 +171,11 @@ void StepEmitter::collect_training() {
   optimizers::check_spec(options_.optimizer);
   loss_ = options_.loss;
   if (loss_ == nullptr) loss_ = find_final_loss(*forward_.graph);
-  const std::unordered_set<const Value*> reached = inputs_reached_by_gradient(*forward_.graph, loss_);
   std::map<int, int> trained_of_variable;
   autodiff::DifferentiateOptions wanted;
+  wanted.through_integers = !is_floating_point(loss_->type().dtype);
+  const std::unordered_set<const Value*> reached =
+      reached_by_gradient(*forward_.graph, loss_, wanted.through_integers);
   wanted.provided = {loss_};
   for (size_t i = 0; i < forward_.inputs.size(); ++i) {
     const ForwardGraph::Input& input = forward_.inputs[i];
@@ -181,17 +184,19 @@ void StepEmitter::collect_training() {
     // As in torch, a parameter the loss does not depend on has no gradient and is left alone, decay
     // included.
     if (!reached.contains(value)) continue;
-    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end()) {
-      if (options_.value_gradients.empty()) continue;
-      wanted.required.push_back(value);
-      trained_of_gradient_.push_back(-1);
-      continue;
-    }
+    if (variable_of_input_[i] < 0 || !input.trainable || group == options_.optimizer.group_of.end()) continue;
     auto [at, is_new] =
         trained_of_variable.try_emplace(variable_of_input_[i], static_cast<int>(trained_.size()));
     if (is_new) trained_.push_back(make_trained(variable_of_input_[i], group->second));
     wanted.required.push_back(value);
     trained_of_gradient_.push_back(at->second);
+  }
+  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
+    if (anchor.value == loss_ || !reached.contains(anchor.value) ||
+        std::find(wanted.required.begin(), wanted.required.end(), anchor.value) != wanted.required.end())
+      continue;
+    wanted.required.push_back(anchor.value);
+    trained_of_gradient_.push_back(-1);
   }
   if (options_.optimizer.scaled_state) {
     previous_scaling_ = new_slot();
@@ -358,64 +363,6 @@ void StepEmitter::make_streams() {
     for (const auto& [name, value] : optimizers::streamed_hypers(options_.optimizer, trained.group))
       streamed(trained.group, name);
   if (!options_.optimizer.loss_scaling.constant) streamed(0, "loss_scaling");
-}
-
-void StepEmitter::make_anchor_streams() {
-  make_state_streams();
-  for (const StepOptions::ValueAnchor& anchor : options_.value_gradients) {
-    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, anchor.value->type(),
-           anchor.value->type().dtype);
-    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
-  }
-  for (const StepOptions::Anchor& anchor : options_.scaling_anchors) {
-    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, {DType::kF32, {}}, DType::kF32);
-    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
-  }
-  for (const std::vector<StepOptions::Anchor>* anchors :
-       {&options_.gradient_anchors, &options_.update_anchors}) {
-    for (const StepOptions::Anchor& anchor : *anchors) {
-      const ir::Variable* parameter = module_.find_variable(anchor.parameter);
-      auto trained = std::find_if(trained_.begin(), trained_.end(), [&](const Trained& t) {
-        return variables_[t.variable].variable == parameter;
-      });
-      if (trained == trained_.end())
-        throw Error(
-            ErrorCode::kAnchor,
-            fmt::format("no gradient: parameter '{}' is not trained, so nothing of it can be anchored.",
-                        anchor.parameter));
-      const ir::Type& type = variables_[trained->variable].type;
-      stream(anchor.stream, ir::StreamDirection::kDeviceToHost, type, type.dtype);
-      ir::Stream& added = *module_.find_stream(anchor.stream);
-      thin_out(added, anchor.mode, anchor.period);
-    }
-  }
-}
-
-void StepEmitter::make_state_streams() {
-  std::map<std::string, ir::Type> types;
-  for (const Trained& trained : trained_) {
-    const std::string& parameter = variables_[trained.variable].variable->name;
-    const ir::Type sum = trained.accumulator.whole();
-    // The sum that lies in a state of the rule goes by the name of that.
-    if (trained.has_accumulator && !optimizers::accumulates_in_state(options_.optimizer, trained.group))
-      types[kAccumulated + parameter] = sum;
-    types[kFinalGradient + parameter] = sum.dtype == DType::kF16 ? ir::Type{DType::kF32, sum.shape} : sum;
-    for (size_t i = 0; i < trained.states.size(); ++i)
-      types[trained.state_variables[i]->name] = trained.states[i].whole();
-  }
-  for (const StepOptions::Anchor& anchor : options_.state_anchors) {
-    const auto type = types.find(anchor.parameter);
-    if (type == types.end()) {
-      std::string known;
-      for (const auto& [name, unused] : types) known += (known.empty() ? "" : ", ") + name;
-      throw Error(
-          ErrorCode::kAnchor,
-          fmt::format("unknown anchor: the update of parameters keeps nothing called '{}'; there {} {}.",
-                      anchor.parameter, types.empty() ? "is" : "are", types.empty() ? "nothing" : known));
-    }
-    stream(anchor.stream, ir::StreamDirection::kDeviceToHost, type->second, type->second.dtype);
-    thin_out(*module_.find_stream(anchor.stream), anchor.mode, anchor.period);
-  }
 }
 
 std::set<int> StepEmitter::written_slots() const {

@@ -15,7 +15,8 @@ using records::NodeRecord;
 
 // Importers read these: they are part of what the node means.
 bool is_meaning(std::string_view name) {
-  return name == "__collectiveOperator" || name == "__collectiveCommGroup";
+  return name == "__collectiveOperator" || name == "__collectiveCommGroup" || name == "__strided_groups" ||
+         name.starts_with("__serialize_matmul_");
 }
 
 class Annotations {
@@ -70,6 +71,8 @@ class Annotations {
         settings.available_memory = node.attributes.real(name);
       else if (name == "__recompute_output_in_backward_pass")
         settings.recompute = recompute(node, node.attributes.integer(name));
+      else if (name == "__output_tensor_location")
+        location(node, name);
       else if (name == "__partials_type")
         partials(node, node.attributes.text(name));
       else if (name == "__outline")
@@ -105,6 +108,28 @@ class Annotations {
               "autoRecomputation is not RecomputationType.NoRecompute. Use one of both.",
               records::described(node, node.version)));
     return ir::Recompute::kRecompute;
+  }
+
+  // Storage, tile sets of loading and of storing, and how results are sharded, which they never are.
+  void location(NodeRecord& node, const std::string& name) const {
+    const std::vector<int64_t> fields = node.attributes.integers(name);
+    if (fields.size() < 3)
+      throw Error(
+          ErrorCode::kOption,
+          fmt::format(
+              "output location does not fit: {} of {} has {} numbers; Builder.outputTensorLocation writes 6.",
+              name, records::described(node, node.version), fields.size()));
+    const bool loads_io = fields[1] != 0, stores_io = fields[2] != 0;
+    if ((loads_io || stores_io) && settings_.step.io_tiles == 0)
+      throw Error(
+          ErrorCode::kOption,
+          fmt::format(
+              "no tiles for I/O: the output location of {} asks for TileSet.IO, and numIOTiles is 0. Set it to "
+              "32 or more, or use TileSet.Compute.",
+              records::described(node, node.version)));
+    std::string text = fields[0] == 0 ? ir::kOnChip : ir::kOffChip;
+    if (fields[0] != 0) text += std::string(loads_io ? ir::kLoadsIo : "") + (stores_io ? ir::kStoresIo : "");
+    node.settings.outline.set(ir::kOutputLocation, text);
   }
 
   // The setting of this op comes before the one of all ops: FLOAT too where all others have f16 partials.

@@ -10,6 +10,8 @@
 #include "frontends/popart/placement.h"
 #include "frontends/records/import.h"
 #include "frontends/records/program.h"
+#include "ir/builder.h"
+#include "ops/definition/build.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 
@@ -21,8 +23,8 @@ constexpr const char* kAnchorStream = "anchor/";
 constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___", kRestored = "Restored___";
 
 bool is_state(std::string_view name) {
-  for (const std::string_view prefix :
-       {"Accum___", "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", "FinalReducedGradient___"})
+  for (const std::string_view prefix : {"Accum___", "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___",
+                                        "FinalReducedGradient___", kGlobalNorm})
     if (name.starts_with(prefix)) return true;
   return false;
 }
@@ -76,7 +78,8 @@ class Anchors {
     for (const auto& [anchor, parameter] : updates_)
       step.update_anchors.push_back({parameter, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
     for (const Anchor& anchor : scalings_)
-      step.scaling_anchors.push_back({"", kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
+      step.scaling_anchors.push_back(
+          {anchor.tensor, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
     for (const Anchor& anchor : states_)
       step.state_anchors.push_back(
           {anchor.tensor, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
@@ -107,7 +110,8 @@ class Anchors {
       gradients_.push_back(anchor);
     } else if (is_training && name.starts_with(kUpdated)) {
       updates_.emplace_back(anchor, name.substr(kUpdated.size()));
-    } else if (is_training && settings_.step.loss_scaling.is_automatic && name == kFinalLossScale) {
+    } else if (is_training && settings_.step.loss_scaling.is_automatic &&
+               (name == kFinalLossScale || name == kLossScaleFactor || name == kLossScalingStatistics)) {
       scalings_.push_back(anchor);
     } else if (is_training && is_state(name)) {
       states_.push_back(anchor);
@@ -159,6 +163,23 @@ void complete(LossScaling& scaling, const SessionSettings& settings, const recor
   }
 }
 
+// The batch in parts; what the session refers to stays, as the joined parts.
+void serialize(records::Imported& imported, StepOptions& step, const BatchSerialization& how) {
+  std::unordered_set<const ir::Value*> kept(step.loss_scaling.tracked.begin(),
+                                            step.loss_scaling.tracked.end());
+  for (const StepOptions::ValueAnchor& anchor : step.value_gradients) kept.insert(anchor.value);
+  const auto gone = serialize_batch(imported.forward, how, step.places, kept);
+  for (auto value = imported.values.begin(); value != imported.values.end();) {
+    if (const auto at = gone.find(value->second); at != gone.end()) value->second = at->second;
+    value = value->second == nullptr ? imported.values.erase(value) : std::next(value);
+  }
+  for (ir::Value*& value : step.loss_scaling.tracked)
+    if (const auto at = gone.find(value); at != gone.end()) value = at->second;
+  for (StepOptions::ValueAnchor& anchor : step.value_gradients)
+    if (const auto at = gone.find(anchor.value); at != gone.end()) anchor.value = at->second;
+  std::erase(step.loss_scaling.tracked, nullptr);
+}
+
 // The host gives nothing for an input that no operator reads, so its size does not matter.
 void drop_unused_inputs(records::Imported& imported, const StepOptions& step) {
   std::unordered_set<const ir::Value*> wanted;
@@ -174,6 +195,25 @@ void drop_unused_inputs(records::Imported& imported, const StepOptions& step) {
   }
 }
 
+// Operators that are identities for the shapes they got leave no op. The program of a model of such alone copies
+// what the first anchor of a result is.
+void copy_an_input(const records::GraphRecord& graph, records::Imported& imported) {
+  std::unordered_set<std::string> results;
+  for (const records::NodeRecord& node : graph.nodes)
+    results.insert(node.results.begin(), node.results.end());
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    if (!results.contains(graph.outputs[i])) continue;
+    ir::Graph& forward = *imported.forward.graph;
+    ir::Builder builder(&forward);
+    ir::Value* copy = ops::build(builder, "nop", {forward.outputs()[i]});
+    forward.set_output(static_cast<int>(i), copy);
+    imported.values[graph.outputs[i]] = copy;
+    return;
+  }
+  throw Error(ErrorCode::kAnchor,
+              "nothing to compute: no operator leads to an anchor. Anchor a result of the model.");
+}
+
 }  // namespace
 
 ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
@@ -184,12 +224,15 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   model.graph.outputs = anchors.forward();
   model.graph.output_prefix = kAnchorStream;
   step.places = place_nodes(model, settings_);
+  step.pipeline_fill_is_checked = true;
   for (const auto& [block, place] : step.places) ipus_ = std::max(ipus_, place.ipu + 1);
+  for (const records::NodeRecord& node : model.graph.nodes)
+    if (const auto at = step.places.find(node.settings.block);
+        at != step.places.end() && !node.results.empty())
+      places_[node.results.front()] = at->second;
   records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
-  if (settings_.loss.empty() && imported.forward.graph->ops().empty())
-    throw Error(ErrorCode::kAnchor,
-                "nothing to compute: no operator leads to an anchor. Anchor a result of the model.");
+  if (settings_.loss.empty() && imported.forward.graph->ops().empty()) copy_an_input(model.graph, imported);
   for (ForwardGraph::Input& input : imported.forward.inputs) {
     if (input.kind != ForwardGraph::Input::Kind::kHost) continue;
     inputs_.push_back(input.name);
@@ -198,7 +241,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   }
   step.counts_micro_batches = true;
   if (!settings_.loss.empty()) {
-    records::check_loss(imported.loss, settings_.loss);
+    records::check_loss(imported.loss, settings_.loss, /*may_be_integer=*/true);
     step.training = true;
     step.loss = imported.loss;
     if (step.loss_scaling.is_automatic) complete(step.loss_scaling, settings_, imported);
@@ -207,6 +250,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   }
   describe(imported.forward, imported.values, imported.constants);
   drop_unused_inputs(imported, step);
+  serialize(imported, step, settings_.batch);
   const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
   const std::unordered_set<const ir::Value*> with_gradient(differentiated.begin(), differentiated.end());
   for (const auto& [name, value] : imported.values)

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frontends/common/batch_serialization.h"
 #include "frontends/common/step_builder.h"
 #include "frontends/records/records.h"
 #include "ir/module.h"
@@ -35,8 +36,9 @@ struct SessionSettings {
   bool finds_virtual_graphs = false;  // VirtualGraphMode.Auto
   std::vector<double> split_ratios;   // of that: shares of the IPUs of a replica; empty: equal ones
   int64_t ipus_of_replica = 1;
-  int phase_groups = 1;                                // of IPUs, which take turns with the phases
-  bool accumulates = false;                            // enableGradientAccumulation
+  int phase_groups = 1;      // of IPUs, which take turns with the phases
+  bool accumulates = false;  // enableGradientAccumulation
+  BatchSerialization batch;
   bool is_explicit = false;                            // the pipeline is one of loops
   std::map<std::string, ir::ExchangeStrategy> inputs;  // that overlap with computing
 };
@@ -59,6 +61,8 @@ class ModelProgram {
   const SessionSettings& settings() const { return settings_; }
   std::unique_ptr<ir::Module> module() const;  // a new one for each caller
   int ipus() const { return ipus_; }           // of a replica: the highest number used, and one
+  // Where the operators of the main graph run, by their first result, as far as options ask for a place.
+  const std::map<std::string, StepOptions::Placement>& places() const { return places_; }
 
  private:
   void describe(const ForwardGraph& forward, const std::unordered_map<std::string, ir::Value*>& values,
@@ -68,6 +72,7 @@ class ModelProgram {
   std::unique_ptr<ir::Module> module_;
   std::map<std::string, Tensor> tensors_;
   std::vector<std::string> inputs_;
+  std::map<std::string, StepOptions::Placement> places_;
   int ipus_ = 1;
 };
 

@@ -2,19 +2,20 @@
 
 #include <fmt/core.h>
 
+#include "autodiff/differentiate.h"
 #include "frontends/records/import.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 
 namespace ipu::frontends::records {
 
-void check_loss(const ir::Value* loss, const std::string& name) {
+void check_loss(const ir::Value* loss, const std::string& name, bool may_be_integer) {
   if (loss == nullptr)
     throw Error(
         ErrorCode::kNoLoss,
         fmt::format("couldn't find a loss: no node of the model gives '{}'. Name the result of a node.",
                     quotation(name)));
-  if (loss->type().elements() != 1 || !is_floating_point(loss->type().dtype))
+  if (loss->type().elements() != 1 || !autodiff::carries_gradient(loss->type().dtype, may_be_integer))
     throw Error(
         ErrorCode::kNotDifferentiable,
         fmt::format("not differentiable: the loss '{}' is {}, and a gradient needs a single real number. "

@@ -22,8 +22,8 @@ struct ProgramOptions {
 // import_model and build_step; Error(kNoLoss) and Error(kNotDifferentiable) for a loss that cannot be trained on.
 std::unique_ptr<ir::Module> build_program(const ModelRecord& model, const ProgramOptions& options);
 
-// Error(kNoLoss), Error(kNotDifferentiable): `loss`, which the model calls `name`, is no single real number that a node
-// gives.
-void check_loss(const ir::Value* loss, const std::string& name);
+// Error(kNoLoss), Error(kNotDifferentiable): `loss`, which the model calls `name`, is no single number that a node gives,
+// or an integer though none may be.
+void check_loss(const ir::Value* loss, const std::string& name, bool may_be_integer = false);
 
 }  // namespace ipu::frontends::records

@@ -155,6 +155,11 @@ void RecordCall::write(int operand, ir::Value* value) {
     unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
 }
 
+int RecordCall::body_inputs(std::string_view name) {
+  const auto at = node_.subgraphs.find(std::string(name));
+  return at == node_.subgraphs.end() ? 0 : static_cast<int>(at->second.inputs.size());
+}
+
 ops::ImportedBody RecordCall::body(std::string_view name, const std::vector<ir::Type>& inputs) {
   read_.emplace(name);
   const auto at = node_.subgraphs.find(std::string(name));

@@ -60,6 +60,7 @@ class RecordCall final : public ops::NodeImportCall {
   void set_constant(int i, ConstantPtr value) override;
   void write(int operand, ir::Value* value) override;
   void assign(int operand, ir::Value* value) override;
+  int body_inputs(std::string_view name) override;
   ops::ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) override;
   ir::Value* seed() override;
   int64_t next_stream() override { return state_.streams++; }

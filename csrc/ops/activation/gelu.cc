@@ -2,16 +2,14 @@
 // op.
 #include <fmt/core.h>
 
-#include <numbers>
-
 #include "ops/definition/family.h"
 #include "ops/definition/node_import_call.h"
 
 namespace ipu::ops {
 namespace {
 
-constexpr double kHalfSqrt2 = 0.70710678118654752440;  // 1 / sqrt(2)
-constexpr double kTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
+constexpr double kDensityAtZero = 0.39894228040143267794;  // of the normal distribution: 1 / sqrt(2 pi)
+constexpr double kTanhScale = 0.79788456080286535588;      // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 
 bool is_exact(const Attributes& a) { return a.text("approximate") == "none"; }
@@ -35,7 +33,7 @@ const OpRegistration gelu =
         .result("y")
         .elementwise([](std::span<const Expr> in, const Attributes& a) {
           const Expr x = in[0];
-          if (is_exact(a)) return x * 0.5 * (unary(Func::kErf, x * kHalfSqrt2) + 1.0);
+          if (is_exact(a)) return unary(Func::kGelu, x);
           return x * 0.5 * (unary(Func::kTanh, tanh_argument(x)) + 1.0);
         })
         .gradient([](GradientBuilder& g) {
@@ -55,19 +53,25 @@ const OpRegistration gelu =
 const OpRegistration gelu_gradient =
     activation_gradient_op("gelu_gradient", "x", "dy times the slope of gelu at x.",
                            [](Expr x, Expr dy, const Attributes& a) {
-                             if (is_exact(a)) {
-                               const Expr cdf = (unary(Func::kErf, x * kHalfSqrt2) + 1.0) * 0.5;
-                               const double scale =
-                                   0.5 * std::numbers::inv_sqrtpi / kHalfSqrt2;  // 1 / sqrt(2 pi)
-                               const Expr density = unary(Func::kExp, x * x * -0.5) * scale;
-                               return dy * (cdf + x * density);
-                             }
+                             if (is_exact(a)) return dy * unary(Func::kGeluSlope, x);
                              const Expr t = unary(Func::kTanh, tanh_argument(x));
                              const Expr slope = (x * x * (3.0 * kTanhCubic) + 1.0) * kTanhScale;
                              return dy * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope);
                            })
         .attribute("approximate", "none")
         .samples({{{f32({9}), f32({9})}, {{"approximate", std::string("tanh")}}, -3, 3, {}}});
+
+const OpRegistration gelu_slope =
+    unary_op("gelu_slope", "activation",
+             "The slope of the exact gelu: the normal distribution function of x plus x times its density.",
+             Func::kGeluSlope, kAnyFloat)
+        .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) {
+          // density(x) * (2 - x^2)
+          ir::Value* square = g.mul(g.operand(0), g.operand(0));
+          ir::Value* density = g.scale(g.op("exp", {g.scale(square, -0.5)}), kDensityAtZero);
+          return g.mul(dy, g.sub(g.scale(density, 2.0), g.mul(density, square)));
+        }))
+        .samples(unary_samples());
 
 const OpRegistration silu = define_op("silu", "activation")
                                 .doc("x * sigmoid(x).")

@@ -31,12 +31,13 @@ void import_round(NodeImportCall& call) {
   ir::Value* fraction = call.op("abs", {call.op("sub", {x, whole})});
   ir::Value* is_half = call.op("greater_equal", {fraction, number_like(call, x, 0.5)});
   ir::Value* next = call.op("add", {whole, call.op("sign", {x})});
-  call.set_result(0, call.op("detach", {call.op("where", {is_half, next, whole})}));
+  call.set_result(0, flat(call, x, call.op("where", {is_half, next, whole})));
 }
 
 void import_nearby_int(NodeImportCall& call) {
   require_float(call, 0);
-  call.set_result(0, call.op("round", {call.operand(0)}));
+  ir::Value* x = call.operand(0);
+  call.set_result(0, flat(call, x, call.op("round", {x})));
 }
 
 void import_scale(NodeImportCall& call) {

@@ -49,7 +49,7 @@ void import_round(NodeImportCall& call) {
   ir::Value* whole = call.op("floor", {size});
   ir::Value* up = call.op("greater_equal", {call.op("sub", {size, whole}), number(0.5)});
   ir::Value* rounded = call.op("where", {up, call.op("add", {whole, number(1.0)}), whole});
-  call.set_result(0, call.op("mul", {rounded, call.op("sign", {x})}));
+  call.set_result(0, flat(call, x, call.op("mul", {rounded, call.op("sign", {x})})));
 }
 
 ir::Value* folded(NodeImportCall& call, const char* kind) {
@@ -76,7 +76,7 @@ void import_clip(NodeImportCall& call) {
   }
   for (const int i : {1, 2}) {
     if (!call.has_operand(i)) continue;
-    if (call.constant(i) != nullptr) {
+    if (call.is_popart() || call.constant(i) != nullptr) {  // PopART takes only bounds that the model states
       bounds.set(i == 1 ? "min" : "max", call.operand_real(i, i == 1 ? "min" : "max"));
       continue;
     }
@@ -89,7 +89,9 @@ void import_clip(NodeImportCall& call) {
 
 void import_mod(NodeImportCall& call) {
   const bool of_dividend = call.integer("fmod", 0) == 1;
-  call.set_result(0, call.op(of_dividend ? "fmod" : "remainder", {call.operand(0), call.operand(1)}));
+  ir::Value* divisor = call.operand(1);
+  if (call.is_popart()) divisor = refusing_gradient(call, divisor);
+  call.set_result(0, call.op(of_dividend ? "fmod" : "remainder", {call.operand(0), divisor}));
 }
 
 struct Registrations {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/definition/family.h"
+#include "ops/definition/node_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -26,7 +27,7 @@ const OpRegistration abs =
 const OpRegistration sign = unary_op("sign", "arithmetic", "-1, 0 or 1; 0 for NaN.", Func::kSign, kNumber)
                                 .gradient_zero()
                                 .from_aten({"sign", "sgn"})
-                                .from_onnx("Sign", {9})
+                                .from_onnx("Sign", {9}, flat_importer("sign"))
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -34,14 +35,14 @@ const OpRegistration floor =
     unary_op("floor", "arithmetic", "The largest whole number not above x.", Func::kFloor, kNumber)
         .gradient_zero()
         .from_aten({"floor"})
-        .from_onnx("Floor", {6})
+        .from_onnx("Floor", {6}, flat_importer("floor"))
         .samples(unary_samples());
 
 const OpRegistration ceil =
     unary_op("ceil", "arithmetic", "The smallest whole number not below x.", Func::kCeil, kNumber)
         .gradient_zero()
         .from_aten({"ceil"})
-        .from_onnx("Ceil", {6})
+        .from_onnx("Ceil", {6}, flat_importer("ceil"))
         .samples(unary_samples());
 
 const OpRegistration round =

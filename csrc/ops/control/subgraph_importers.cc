@@ -70,15 +70,23 @@ void import_if(NodeImportCall& call) {
 
 // --- Call
 
+// PopART calls the operator CallOp in what it says of it.
+void check_call_count(NodeImportCall& call, const char* what, int has, int callee) {
+  if (has != callee)
+    wrong_graph(fmt::format("wrong number of {}: the CallOp {} has {}, and its callee {}", what,
+                            call.described(), has, callee));
+}
+
 void import_call(NodeImportCall& call) {
   std::vector<ir::Type> types;
   GraphValues arguments;
+  check_call_count(call, "inputs", call.operand_count(), call.body_inputs("callee"));
   for (int i = 0; i < call.operand_count(); ++i) {
     arguments.push_back(call.operand(i));
     types.push_back(arguments.back()->type());
   }
   const ImportedBody callee = call.body("callee", types);
-  check_result_count(call, callee.graph->outputs().size());
+  check_call_count(call, "outputs", call.result_count(), static_cast<int>(callee.graph->outputs().size()));
   arguments.insert(arguments.end(), callee.captured.begin(), callee.captured.end());
   const GraphValues results = call.builder().call(callee.graph, arguments);
   for (size_t i = 0; i < results.size(); ++i) call.set_result(static_cast<int>(i), results[i]);

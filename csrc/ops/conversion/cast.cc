@@ -1,5 +1,5 @@
 // Conversions between dtypes, and the identities: nop passes gradients, detach stops them, refuse_gradient
-// refuses them, straight_through leads them elsewhere.
+// refuses them, straight_through leads them elsewhere, flat makes them zero.
 #include "ops/definition/family.h"
 #include "ops/definition/rule_support.h"
 
@@ -40,47 +40,71 @@ const OpRegistration cast =
                   {{boolean({9})}, {{"dtype", DType::kF32}}, 0, 1, {}},
                   {{i32({9})}, {{"dtype", DType::kI8}}, -300, 300, {}}});
 
-const OpRegistration nop = define_op("nop", "conversion")
-                               .doc("x.")
-                               .operand("x", kAnything)
-                               .result("y")
-                               .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
-                               .view(same_view())
+// y = x, in its memory. What differs is the gradient.
+OpDefBuilder identity(std::string name, std::string doc, DTypeSet types = kAnything) {
+  return define_op(std::move(name), "conversion")
+      .doc(std::move(doc))
+      .operand("x", types)
+      .result("y")
+      .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
+      .view(same_view())
+      .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+}
+
+const OpRegistration nop = identity("nop", "x.")
                                .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
                                .samples(unary_samples());
 
 const OpRegistration forward_only =
-    define_op("forward_only", "conversion")
-        .doc("x of an operator that its front end cannot differentiate: asking for a gradient is an error.")
+    identity("forward_only",
+             "x of an operator that its front end cannot differentiate: asking for a gradient is an error.")
+        .gradient_refused("the operator before it has no gradient in PopART");
+
+// PopART builds some gradients that no device can run, and says so when it compiles.
+const OpRegistration no_device_gradient =
+    identity(
+        "no_device_gradient",
+        "x, whose gradient no device can compute: asking for it is an error when the program is compiled.")
+        .gradient([](GradientBuilder& g) { g.set(0, g.op("no_device_code", {g.upstream()})); });
+
+const OpRegistration no_device_code =
+    define_op("no_device_code", "conversion")
+        .doc("Stands for what is computed from x and no device can compute: compiling it is an error.")
         .operand("x", kAnything)
         .result("y")
+        .traits(kNoDeviceCode)
         .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
-        .view(same_view())
-        .gradient_refused("the operator before it has no gradient in PopART")
+        .gradient([](GradientBuilder& g) { g.set(0, g.op("no_device_code", {g.upstream()})); })
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
 
-const OpRegistration detach =
-    define_op("detach", "conversion")
-        .doc("x; gradients stop here.")
-        .operand("x", kAnything)
-        .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
-        .view(same_view())
-        .gradient_zero()
-        .from_aten({"detach", "detach_copy"},
-                   [](AtenImportCall& c) { c.set_result(0, c.op("detach", {c.tensor("self")})); })
-        .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+const OpRegistration detach = identity("detach", "x; gradients stop here.")
+                                  .gradient_zero()
+                                  .from_aten({"detach", "detach_copy"}, [](AtenImportCall& c) {
+                                    c.set_result(0, c.op("detach", {c.tensor("self")}));
+                                  });
 
 // Marks what an operator has no gradient for, though the ops it is made of have one.
 const OpRegistration refuse_gradient =
-    define_op("refuse_gradient", "conversion")
-        .doc("x; a gradient that leads to it is an error.")
+    identity("refuse_gradient", "x; a gradient that leads to it is an error.", kAnyFloat)
+        .gradient_refused("the operator it is a part of has no gradient for it");
+
+// Marks a step function of x, whose slope is zero though nothing stops the gradient.
+const OpRegistration flat =
+    define_op("flat", "conversion")
+        .doc("value; the gradient of x is zero.")
         .operand("x", kAnyFloat)
+        .operand("value", kAnyFloat)
         .result("y")
-        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })
-        .view(same_view())
-        .gradient_refused("the operator it is a part of has no gradient for it")
-        .samples({{{f32({2, 3})}, {}, -1, 1, {}}});
+        .infer([](const InferContext& c) {
+          require_same_dtype(c, 0, 1);
+          require_same_shape(c, 0, 1);
+          return std::vector<ir::Type>{c.operand(1)};
+        })
+        .elementwise([](std::span<const Expr> in, const Attributes&) { return in[1]; })
+        .gradient([](GradientBuilder& g) {
+          if (g.needs(0)) g.set(0, g.zeros(g.operand_type(0)));
+        })
+        .samples({{{f32({2, 3}), f32({2, 3})}, {}, -1, 1, {}}, {{f16({4}), f16({4})}, {}, -1, 1, {}}});
 
 // What torch means by writing x with gradients off: the memory changes, the history of x does not.
 const OpRegistration straight_through =

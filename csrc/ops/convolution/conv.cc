@@ -121,12 +121,10 @@ const OpRegistration conv =
         .gradient(conv_gradient)
         .reference(conv_reference)
         .layouts([](const ir::Op& op) {
-          const bool has_groups = attribute_or_default(op, "groups") != Attribute(int64_t{1});
-          return LayoutWishes{
-              {LayoutWish::kChannelsLast, has_groups ? LayoutWish::kPlain : LayoutWish::kPanels},
-              {LayoutWish::kChannelsLast}};
+          return LayoutWishes{{LayoutWish::kChannelsLast, weight_wish(op)}, {LayoutWish::kChannelsLast}};
         })
         .cost(conv_cost)
+        .batch(sample_batch)
         .samples(
             {{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2})}, window_of({1, 1}, {0, 0}, {0, 0}, {1, 1})},
              {{f32({1, 4, 6, 5}), f32({6, 2, 2, 3}), f32({6})}, window_of({2, 1}, {1, 1}, {1, 0}, {1, 2}, 2)},

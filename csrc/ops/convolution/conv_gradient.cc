@@ -112,7 +112,9 @@ const OpRegistration conv_input_gradient =
         .attribute("groups", int64_t{1})
         .result("dx")
         .traits(kConvolution | kExpensive)
-        .layouts({{LayoutWish::kChannelsLast}, {LayoutWish::kChannelsLast}})
+        .layouts([](const ir::Op& op) {
+          return LayoutWishes{{LayoutWish::kChannelsLast, weight_wish(op)}, {LayoutWish::kChannelsLast}};
+        })
         .infer([](const InferContext& c) {
           const Shape& x = c.attributes.integers("input_shape");
           require_same_dtype(c, 0, 1);
@@ -151,7 +153,9 @@ const OpRegistration conv_weight_gradient =
         .attribute("groups", int64_t{1})
         .result("dw")
         .traits(kConvolution | kExpensive)
-        .layouts({{LayoutWish::kChannelsLast, LayoutWish::kChannelsLast}, {}})
+        .layouts([](const ir::Op& op) {
+          return LayoutWishes{{LayoutWish::kChannelsLast, LayoutWish::kChannelsLast}, {weight_wish(op)}};
+        })
         .infer([](const InferContext& c) {
           const Shape& w = c.attributes.integers("kernel_shape");
           require_same_dtype(c, 0, 1);

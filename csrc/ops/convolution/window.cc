@@ -40,6 +40,11 @@ Attributes window_attributes(const Attributes& attributes) {
   return result;
 }
 
+LayoutWish weight_wish(const ir::Op& convolution) {
+  const bool has_groups = attribute_or_default(convolution, "groups") != Attribute(int64_t{1});
+  return has_groups ? LayoutWish::kPlain : LayoutWish::kPanels;
+}
+
 Shape output_sizes(const Window& window, std::span<const int64_t> input) {
   Shape sizes(window.rank());
   for (size_t d = 0; d < sizes.size(); ++d) {

@@ -25,6 +25,9 @@ Window read_window(const InferContext& context, std::vector<int64_t> kernel);
 Window read_window(const Attributes& attributes, std::vector<int64_t> kernel);
 Attributes window_attributes(const Attributes& attributes);  // just these, and groups if there
 
+// How a convolution reads its weight and makes its gradient: in panels, but for channels in groups.
+LayoutWish weight_wish(const ir::Op& convolution);
+
 // Spatial sizes of the output; throws when the padded input is smaller than the window.
 Shape output_sizes(const Window& window, std::span<const int64_t> input);
 // Throws when a window covers padding alone; `output`: what output_sizes gives.

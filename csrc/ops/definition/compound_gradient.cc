@@ -57,6 +57,8 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward) {
   ir::Builder& builder = composer.builder();
   const std::vector<int64_t>& wants = composer.attributes().integers(kWants);
   const OpDef& def = gradient.forward_;
+  if (def.gradient_parts)
+    if (std::vector<ir::Value*> results = def.gradient_parts(composer); !results.empty()) return results;
   std::vector<bool> needs(def.operands.size(), false);
   for (const int64_t i : wants) needs[static_cast<size_t>(i)] = true;
   std::vector<ir::Value*> upstream;

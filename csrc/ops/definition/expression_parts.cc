@@ -38,6 +38,7 @@ std::string_view kind_of(Func func) {
       {Func::kGt, "greater"},      {Func::kGe, "greater_equal"},
       {Func::kAnd, "logical_and"}, {Func::kOr, "logical_or"},
       {Func::kXor, "logical_xor"}, {Func::kNot, "logical_not"},
+      {Func::kGelu, "gelu"},       {Func::kGeluSlope, "gelu_slope"},
       {Func::kSelect, "where"}};
   for (const auto& [known, kind] : kKinds)
     if (known == func) return kind;

@@ -56,10 +56,6 @@ ir::Value* places_along(ImportCall& call, int64_t size, int64_t dim, size_t rank
   return call.op("iota", {}, {{"shape", shape}, {"dim", dim}, {"dtype", DType::kI32}});
 }
 
-ir::Value* refusing_gradient(ImportCall& call, ir::Value* x) {
-  return is_floating_point(x->type().dtype) ? call.op("refuse_gradient", {x}) : x;
-}
-
 ir::Value* one_element(ImportCall& call, ir::Value* x, int64_t i) {
   return sliced(call, reshaped(call, x, {x->type().elements()}), 0, i, 1);
 }

@@ -33,8 +33,6 @@ bool flag_of(NodeImportCall& call, std::string_view name, bool fallback);
 ir::Value* number_like(ImportCall& call, const ir::Value* like, double value);
 // [0, size) along dimension `dim` of `rank` dimensions, i32.
 ir::Value* places_along(ImportCall& call, int64_t size, int64_t dim, size_t rank);
-// `x` itself, to which no gradient may lead: Error(kNotDifferentiable) when one does.
-ir::Value* refusing_gradient(ImportCall& call, ir::Value* x);
 // Element i of a flat integer tensor, of one dimension.
 ir::Value* one_element(ImportCall& call, ir::Value* x, int64_t i);
 

@@ -56,6 +56,8 @@ class NodeImportCall : public ImportCall {
   // The same in any program.
   virtual void assign(int operand, ir::Value* value) = 0;
 
+  virtual int body_inputs(
+      std::string_view name) = 0;  // how many the graph of that name declares; 0: no graph
   // The graph of that name. Error(kTypeMismatch) when the node has none, when it declares another number of
   // inputs than `inputs` gives types for, or reads what is not there. Each call imports it once more.
   virtual ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) = 0;

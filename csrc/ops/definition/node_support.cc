@@ -32,8 +32,8 @@ int64_t axis_of(NodeImportCall& call, std::string_view name, int64_t fallback, s
   return node_dim(call, call.integer(name, fallback), rank);
 }
 
-std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, int operand_since,
-                                            size_t rank) {
+std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, int operand_since, size_t rank,
+                                            bool may_repeat) {
   std::vector<int64_t> axes;
   if (call.version() < operand_since) {
     if (!call.has("axes")) return std::nullopt;
@@ -45,6 +45,7 @@ std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, i
   const std::vector<int64_t> given = axes;
   for (int64_t& axis : axes) axis = node_dim(call, axis, rank);
   std::sort(axes.begin(), axes.end());
+  if (may_repeat) axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
     throw Error(ErrorCode::kTypeMismatch, fmt::format("axes named twice: {} has axes {} of {} dimensions.",
                                                       call.described(), to_string(given), rank));
@@ -53,8 +54,10 @@ std::optional<std::vector<int64_t>> axes_of(NodeImportCall& call, int operand, i
 
 DType onnx_dtype(NodeImportCall& call, int64_t element_type) {
   switch (element_type) {
-    case 1:
     case 11:
+      if (call.is_popart()) call.unsupported("element type DOUBLE");
+      [[fallthrough]];
+    case 1:
       return DType::kF32;
     case 2:
       return DType::kU8;
@@ -81,6 +84,34 @@ DType onnx_dtype(NodeImportCall& call, int64_t element_type) {
 ir::Value* forward_only(NodeImportCall& call, ir::Value* value) {
   if (!call.is_training() || !is_floating_point(value->type().dtype)) return value;
   return call.op("forward_only", {value});
+}
+
+ir::Value* no_device_gradient(NodeImportCall& call, ir::Value* value) {
+  if (!call.is_training() || !is_floating_point(value->type().dtype)) return value;
+  return call.op("no_device_gradient", {value});
+}
+
+ir::Value* refusing_gradient(ImportCall& call, ir::Value* x) {
+  return is_floating_point(x->type().dtype) ? call.op("refuse_gradient", {x}) : x;
+}
+
+ir::Value* flat(NodeImportCall& call, ir::Value* x, ir::Value* y) {
+  if (!call.is_popart() || !call.is_training() || !is_floating_point(x->type().dtype)) return y;
+  return call.op("flat", {x, y});
+}
+
+NodeImporter flat_importer(std::string kind) {
+  return [kind = std::move(kind)](NodeImportCall& call) {
+    ir::Value* x = call.operand(0);
+    call.set_result(0, flat(call, x, call.op(kind, {x})));
+  };
+}
+
+void require_integers(NodeImportCall& call, int i, std::string_view what) {
+  const DType dtype = call.operand(i)->type().dtype;
+  if (!is_floating_point(dtype) && dtype != DType::kBool) return;
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("dtype mismatch: {} has {} of {}; they are integers.",
+                                                    call.described(), what, to_string(dtype)));
 }
 
 ConstantPtr constant_of(DType dtype, Shape shape, const std::vector<double>& values) {

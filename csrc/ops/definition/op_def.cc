@@ -125,6 +125,7 @@ Cost bytes_of(const ir::Op& op) {
 
 void fill_in_elementwise(OpDef* def) {
   def->traits |= kElementwise | kAnyLayout;
+  if (!def->batch && !def->has(kRandom)) def->batch = elementwise_batch;
   if (!def->infer) def->infer = elementwise_rule(def);
   if (!def->reference) def->reference = [def](ReferenceCall& call) { elementwise_reference(*def, call); };
   if (!def->kernels)
@@ -266,6 +267,10 @@ OpDefBuilder& OpDefBuilder::layouts(std::function<LayoutWishes(const ir::Op&)> r
 OpDefBuilder& OpDefBuilder::layouts(LayoutWishes wishes) {
   return layouts([wishes = std::move(wishes)](const ir::Op&) { return wishes; });
 }
+OpDefBuilder& OpDefBuilder::batch(BatchRule rule) {
+  def_.batch = std::move(rule);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
   def_.cost = std::move(rule);
   return *this;
@@ -285,6 +290,15 @@ OpDefBuilder& OpDefBuilder::compound(std::function<std::vector<ir::Value*>(Compo
 OpDefBuilder& OpDefBuilder::gradient_by_decomposition(std::vector<std::string> saved) {
   saved_ = std::move(saved);
   return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> rule) {
+  gradient_kernels_ = std::move(rule);
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_by_decomposition(
+    std::vector<std::string> saved, std::function<std::vector<ir::Value*>(Composer&)> parts) {
+  def_.gradient_parts = std::move(parts);
+  return gradient_by_decomposition(std::move(saved));
 }
 OpDefBuilder& OpDefBuilder::gradient_by_expression() {
   def_.gradient_kind = GradientKind::kDecomposition;
@@ -327,7 +341,9 @@ OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
 
 std::optional<OpDef> OpDefBuilder::gradient_definition() const {
   if (!saved_) return std::nullopt;
-  return gradient_of_compound(def_, *saved_);
+  OpDef gradient = gradient_of_compound(def_, *saved_);
+  if (gradient_kernels_) gradient.kernels = gradient_kernels_;
+  return gradient;
 }
 
 namespace {

@@ -12,6 +12,7 @@
 
 #include "ir/effects.h"
 #include "ir/module.h"
+#include "ops/definition/batch_rules.h"
 #include "ops/definition/importers.h"
 #include "ops/expression/expr.h"
 #include "ops/reference_tensor.h"
@@ -35,7 +36,9 @@ enum Trait : uint32_t {
   kConvolution = 1u << 10,
   kPooling = 1u << 11,  // takes channels last, and then its results are so too
   kMatmul = 1u << 12,
-  kExpensive = 1u << 13,  // never recomputed or duplicated for free
+  kExpensive = 1u << 13,          // never recomputed or duplicated for free
+  kNoDeviceCode = 1u << 14,       // stands for what no device can run: compiling it is an error
+  kKeepsChannelsLast = 1u << 15,  // of operands that are all channels last it makes results that are so too
 };
 
 // Which dtypes an operand accepts.
@@ -100,6 +103,7 @@ enum class LayoutWish : uint8_t {
   kPlain,         // takes no other
   kChannelsLast,  // an operand takes plain as well
   kPanels,        // of a weight; plain as well
+  kAsItComes,     // an operand takes plain and channels last alike
 };
 // By operand and by result; those beyond the lists are plain.
 struct LayoutWishes {
@@ -151,6 +155,9 @@ struct OpDef {
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
   bool reference_is_decomposition = false;
   std::optional<GradientOf> gradient_of;
+  // Of a compound: what its gradient stands for, where that is said shorter than by the sweep over the parts.
+  // Builds it on the operands of the gradient op; empty: the sweep.
+  std::function<std::vector<ir::Value*>(Composer& gradient)> gradient_parts;
   // How result 0 lies in the memory of its operands; nullopt: it is computed.
   std::optional<ir::ViewRule> view;
   // Kinds of the authored form alone: result 0 always lives in the memory of this operand, which it changes.
@@ -158,6 +165,8 @@ struct OpDef {
   // Builds the ordinary ops (with `in_place` where the kind modifies) before `op` and returns the
   // replacements of its results; run by the pass `expand` and by the interpreter.
   std::function<std::vector<ir::Value*>(ir::Builder& builder, const ir::Op& op)> expand;
+  // How the op works on parts of its batch; elementwise ops have a rule of their own. Without one it is not cut.
+  BatchRule batch;
   std::vector<Importer> importers;  // of operators that become this op, alone or with others
   std::vector<Sample> samples;
 
@@ -197,16 +206,23 @@ class OpDefBuilder {
   OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
-  // A compound that never has a kernel: what it stands for, and from this also value and cost unless stated.
+  // A compound without a kernel unless `kernels` is stated after it: what it stands for, and from this also
+  // value and cost unless stated.
   OpDefBuilder& compound(std::function<std::vector<ir::Value*>(Composer&)> rule);
   // The gradient is a compound too, "<name>_gradient", defined along: (operands..., saved results..., the
   // gradients of the results) -> the gradients of the operands numbered in `wants`. It stands for the
   // derivative of what this op stands for, and shares what that computes with it where both are in one graph.
   // Results named in `saved` are handed over: what is made from them is not made again where they are not.
   OpDefBuilder& gradient_by_decomposition(std::vector<std::string> saved = {});
+  // The same with a rule for what the gradient stands for (OpDef::gradient_parts).
+  OpDefBuilder& gradient_by_decomposition(std::vector<std::string> saved,
+                                          std::function<std::vector<ir::Value*>(Composer&)> parts);
+  // Kernels of that gradient; where the rule gives none it is decomposed.
+  OpDefBuilder& gradient_kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> rule);
   // Of an elementwise op: its gradient is that of its expression, node by node.
   OpDefBuilder& gradient_by_expression();
   OpDefBuilder& view(ir::ViewRule rule);
+  OpDefBuilder& batch(BatchRule rule);
   OpDefBuilder& modifies(int operand);
   OpDefBuilder& expand(std::function<std::vector<ir::Value*>(ir::Builder&, const ir::Op&)> rule);
   // Overloads without the domain ("leaky_relu", "add.Tensor"). Plain case: operands and attributes are taken from the aten arguments of the same name; `rename` maps
@@ -227,6 +243,7 @@ class OpDefBuilder {
  private:
   OpDef def_;
   std::optional<std::vector<std::string>> saved_;  // gradient_by_decomposition
+  std::function<std::vector<KernelChoice>(const ir::Op&)> gradient_kernels_;
 };
 inline OpDefBuilder define_op(std::string name, std::string family) {
   return OpDefBuilder(std::move(name), std::move(family));

@@ -27,6 +27,14 @@ std::vector<ir::Value*> by_decomposition(const ir::Op& op, const std::vector<ir:
 }  // namespace
 
 void not_differentiable(const ir::Op& op, const std::string& reason) {
+  if (op.origin != nullptr && op.origin->domain.starts_with("ai.")) {  // a node of a model
+    const std::string node = op.location == nullptr ? "" : op.location->module_path;
+    throw Error(
+        ErrorCode::kNotDifferentiable,
+        fmt::format("not differentiable: a gradient is needed through {}::{}{}, {}. Detach what it is "
+                    "computed from, or use an operator that has one.",
+                    op.origin->domain, op.origin->type, node.empty() ? "" : " '" + node + "'", reason));
+  }
   const std::string where = ir::to_string(op.location);
   throw Error(
       ErrorCode::kNotDifferentiable,

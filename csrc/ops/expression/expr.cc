@@ -195,6 +195,8 @@ int64_t weight(Func func) {
     case Func::kCos:
     case Func::kErf:
     case Func::kErfc:
+    case Func::kGelu:
+    case Func::kGeluSlope:
     case Func::kSinh:
     case Func::kCosh:
       return 12;

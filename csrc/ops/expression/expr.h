@@ -53,6 +53,8 @@ enum class Func : uint8_t {
   kErf,
   kErfc,
   kSigmoid,
+  kGelu,
+  kGeluSlope,
   kFloor,
   kCeil,
   kRound,

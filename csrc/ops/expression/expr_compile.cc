@@ -189,6 +189,10 @@ std::optional<OpCode> code_of(Func func, Register r) {
       return OpCode::kErfcF;
     case Func::kSigmoid:
       return OpCode::kSigmoidF;
+    case Func::kGelu:
+      return OpCode::kGeluF;
+    case Func::kGeluSlope:
+      return OpCode::kGeluSlopeF;
     case Func::kIsNan:
       return OpCode::kIsNanF;
     default:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "ops/expression/expr.h"
 #include "ops/expression/expr_order.h"
@@ -17,6 +18,11 @@ namespace {
 double floor_modulo(double a, double b) {
   const double r = std::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double normal_density(double x) {
+  return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 }
 
 double pick_nan(double a, double b, double otherwise) {
@@ -176,6 +182,10 @@ double real_value(Func func, double a, double b) {
       return std::erfc(a);
     case Func::kSigmoid:
       return a >= 0 ? 1.0 / (1.0 + std::exp(-a)) : std::exp(a) / (1.0 + std::exp(a));
+    case Func::kGelu:
+      return a == -std::numeric_limits<double>::infinity() ? -0.0 : a * normal_distribution(a);
+    case Func::kGeluSlope:
+      return normal_distribution(a) + (std::isinf(a) ? 0.0 : a * normal_density(a));
     case Func::kFloor:
       return std::floor(a);
     case Func::kCeil:

@@ -112,6 +112,10 @@ std::optional<Meaning> meaning_of(OpCode code) {
       return Meaning{Func::kErfc, {}};
     case OpCode::kSigmoidF:
       return Meaning{Func::kSigmoid, {}};
+    case OpCode::kGeluF:
+      return Meaning{Func::kGelu, {}};
+    case OpCode::kGeluSlopeF:
+      return Meaning{Func::kGeluSlope, {}};
     case OpCode::kFloorF:
       return Meaning{Func::kFloor, {}};
     case OpCode::kCeilF:

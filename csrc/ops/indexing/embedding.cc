@@ -56,6 +56,10 @@ const OpRegistration embedding =
                          {"padding_idx", g.attributes().integer("padding_idx")}}));
         })
         .reference(embedding_reference)
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          if (!part.is_only_cut(1)) return std::nullopt;
+          return part.axis(1);
+        })
         .from_aten({"embedding"}, import_embedding)
         .samples({{{f32({5, 3}), i32({2, 4})}, {}, -1, 1, {{1, {0, 4}}}},
                   {{f32({5, 3}), i32({6})}, {{"padding_idx", int64_t{2}}}, -1, 1, {{1, {0, 4}}}}});

@@ -62,10 +62,10 @@ void align(NodeImportCall& call, Scattering& s, bool is_grouped) {
     s.index = expanded(call, s.index, source);
     return;
   }
-  ir::Value* part = refusing_gradient(call, s.source);
+  ir::Value* part = no_device_gradient(call, s.source);
   s.source = call.op("slice", {part},
                      {{"starts", Shape(wide.size(), 0)}, {"sizes", wide}, {"steps", Shape(wide.size(), 1)}});
-  if (s.initial != nullptr) s.initial = refusing_gradient(call, s.initial);
+  if (s.initial != nullptr) s.initial = no_device_gradient(call, s.initial);
 }
 
 // Groups become part of the axis, which comes first: index counts on from group to group.

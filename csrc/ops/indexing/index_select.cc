@@ -78,6 +78,7 @@ const OpRegistration index_select =
         .operand("index", kAnyInteger)
         .attribute("dim")
         .result("y")
+        .traits(kKeepsChannelsLast)
         .infer([](const InferContext& c) {
           require_rank(c, 1, 1, "the index");
           ir::Type y{c.operand(0).dtype, c.operand(0).shape};

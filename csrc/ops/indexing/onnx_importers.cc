@@ -9,6 +9,7 @@ namespace {
 
 // Slices of x along one dimension, in the shape of the indices, which count from the end when negative.
 void import_gather(NodeImportCall& call) {
+  require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1);
   const Shape from = x->type().shape, places = index->type().shape;
   const int64_t axis = axis_of(call, "axis", 0, from.size());
@@ -28,6 +29,7 @@ void import_gather(NodeImportCall& call) {
 }
 
 void import_gather_elements(NodeImportCall& call) {
+  require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1);
   const int64_t axis = axis_of(call, "axis", 0, x->type().shape.size());
   index = index_from_front(call, index, x->type().shape[axis]);
@@ -35,6 +37,7 @@ void import_gather_elements(NodeImportCall& call) {
 }
 
 void import_scatter(NodeImportCall& call) {
+  require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1), *updates = call.operand(2);
   const int64_t axis = axis_of(call, "axis", 0, x->type().shape.size());
   if (index->type().shape != updates->type().shape)

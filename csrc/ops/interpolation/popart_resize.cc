@@ -108,7 +108,7 @@ ir::Value* resized(NodeImportCall& call, ir::Value* x, const How& how, const std
     const auto dim = static_cast<int64_t>(d);
     x = how.mode == "nearest" ? nearest(call, x, dim, how, line) : weighted(call, x, dim, how, line);
   }
-  return how.mode == "linear" ? forward_only(call, x) : x;
+  return how.mode == "linear" ? no_device_gradient(call, x) : x;
 }
 
 void check_word(NodeImportCall& call, const char* name, const std::string& word,

@@ -81,6 +81,10 @@ const OpRegistration linear =
         .reference(linear_reference)
         .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .cost(linear_cost)
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          if (!part.is_only_cut(0) || part.axis(0) == part.rank(0) - 1) return std::nullopt;
+          return part.axis(0);
+        })
         .from_aten({"linear"}, import_linear)
         .samples({{{f32({2, 3}), f32({4, 3}), f32({4})}, {}},
                   {{f32({3}), f32({2, 3}), f32({2})}, {}},

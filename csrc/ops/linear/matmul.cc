@@ -79,6 +79,15 @@ Cost matmul_cost(const ir::Op& op) {
           static_cast<double>(a.bytes() + b.bytes()), static_cast<double>(y.bytes())};
 }
 
+// The products of a batch, the rows of a, or the columns of b.
+std::optional<int64_t> matmul_batch(BatchPart& part) {
+  const int64_t a = part.axis(0), b = part.axis(1), rank = part.rank(0);
+  if (a == b && a < rank - 2) return a;
+  if (part.is_only_cut(0) && a == rank - (part.attributes.boolean("trans_a") ? 1 : 2)) return rank - 2;
+  if (part.is_only_cut(1) && b == rank - (part.attributes.boolean("trans_b") ? 2 : 1)) return rank - 1;
+  return std::nullopt;
+}
+
 const OpRegistration matmul =
     define_op("matmul", "linear")
         .doc(
@@ -95,6 +104,7 @@ const OpRegistration matmul =
         .gradient(matmul_gradient)
         .reference(matmul_reference)
         .cost(matmul_cost)
+        .batch(matmul_batch)
         .samples({{{f32({2, 3}), f32({3, 4})}, {}},
                   {{f32({3, 2}), f32({3, 4})}, {{"trans_a", true}}},
                   {{f32({2, 3}), f32({4, 3})}, {{"trans_b", true}}},

@@ -3,6 +3,7 @@
 // become; importers write that to the state.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/definition/sample_types.h"
@@ -12,6 +13,14 @@ namespace ipu::ops {
 namespace {
 
 enum Operand : int { kX = 0, kWeight = 1, kBias = 2, kRunningMean = 3, kRunningVariance = 4 };
+// Further ones of the gradient: what was saved, and the gradients of the results.
+enum GradientOperand : int {
+  kMean = 5,
+  kVariance = 6,
+  kGradient = 7,
+  kOtherGradients = 8,
+  kAllOperands = 12
+};
 
 // Dimensions of x [N, C, ...] that statistics are taken over.
 std::vector<int64_t> statistic_dims(const Shape& x, bool by_sample) {
@@ -57,7 +66,14 @@ std::vector<ir::Value*> norm_parts(Composer& c, bool by_sample) {
   ir::Value* x = widened(c, c.operand(kX));
   const Shape shape = x->type().shape;
   const std::vector<int64_t> dims = statistic_dims(shape, by_sample);
-  const Statistics s = statistics(c, x, dims);
+  Statistics s{};
+  if (by_sample) {
+    s = statistics(c, x, dims);
+  } else {
+    const ir::Op* moments = c.op("channel_moments", {c.operand(kX)})->producer();
+    s = {moments->result(0), moments->result(1), nullptr};
+    s.centered = c.sub(x, s.mean);
+  }
   ir::Value* y = c.mul(s.centered, inverse_deviation(c, s.variance, c.attributes().real("eps")));
   std::vector<ir::Value*> results{affine(c, y, kWeight, per_channel(shape)), s.mean, s.variance};
   ir::Value *mean = s.mean, *variance = s.variance;
@@ -73,6 +89,51 @@ std::vector<ir::Value*> norm_parts(Composer& c, bool by_sample) {
   }
   results.push_back(collected(c, kRunningMean, mean));
   results.push_back(collected(c, kRunningVariance, variance));
+  return results;
+}
+
+// With dy and xhat = (x - mean) * rstd the gradient of x is (dy - mean(dy) - xhat * mean(dy * xhat)) * rstd * weight,
+// and the two sums in it are those of bias and weight. Two passes over x and dy; the sweep over the parts would
+// make five.
+std::vector<ir::Value*> norm_gradient(Composer& c, bool by_sample) {
+  for (int i = kOtherGradients; i < kAllOperands; ++i)
+    if (c.has(i)) return {};
+  const std::vector<int64_t>& wants = c.attributes().integers("wants");
+  if (!c.has(kGradient) || !c.has(kMean) || !c.has(kVariance) ||
+      std::any_of(wants.begin(), wants.end(), [](int64_t i) { return i > kBias; }))
+    return {};
+  ir::Value *x = widened(c, c.operand(kX)), *dy = widened(c, c.operand(kGradient));
+  const Shape shape = x->type().shape;
+  const std::vector<int64_t> dims = statistic_dims(shape, by_sample);
+  ir::Value* rstd = inverse_deviation(c, c.operand(kVariance), c.attributes().real("eps"));
+  // A sum, not the difference that the forward pass makes: that would be merged with this one, and so be kept in
+  // memory from there to here.
+  ir::Value* xhat = c.mul(c.add(x, c.op("neg", {c.operand(kMean)})), rstd);
+  ir::Value *sum = nullptr, *product = nullptr;
+  if (by_sample) {
+    sum = c.reduce("reduce_sum", dy, dims, true);
+    product = c.reduce("reduce_sum", c.mul(dy, xhat), dims, true);
+  } else {
+    const ir::Op* sums =
+        c.op("channel_gradient_sums", {c.operand(kGradient), c.operand(kX), c.operand(kMean), rstd})
+            ->producer();
+    sum = sums->result(0);
+    product = sums->result(1);
+  }
+  std::vector<ir::Value*> results;
+  for (const int64_t want : wants) {
+    const ir::Type& type = c.operand(static_cast<int>(want))->type();
+    if (want == kX) {
+      ir::Value* share = c.scalar_like(x, 1.0 / static_cast<double>(count_of(shape, dims)));
+      ir::Value* dx = c.sub(c.sub(dy, c.mul(sum, share)), c.mul(xhat, c.mul(product, share)));
+      ir::Value* scale = c.has(kWeight) ? c.mul(rstd, weight_of(c, kWeight, per_channel(shape))) : rstd;
+      results.push_back(c.cast(c.mul(dx, scale), type.dtype));
+    } else {
+      ir::Value* total = want == kWeight ? product : sum;
+      if (by_sample) total = c.reduce("reduce_sum", total, {0}, true);
+      results.push_back(c.reshape(c.cast(total, type.dtype), type.shape));
+    }
+  }
   return results;
 }
 
@@ -171,8 +232,9 @@ void import_onnx_batch_norm(NodeImportCall& call) {
     ir::Value* next = reshaped(call, call.op("detach", {norm->result(3 + i)}), channels);
     call.set_result(1 + i, next);
     call.write(3 + i, next);
-    if (call.has_result(3 + i))
-      call.set_result(3 + i, reshaped(call, call.op("detach", {norm->result(1 + i)}), channels));
+    if (!call.has_result(3 + i)) continue;
+    ir::Value* saved = call.cast(norm->result(1 + i), x[3 + i]->type().dtype);  // the statistics are f32
+    call.set_result(3 + i, reshaped(call, call.op("detach", {saved}), channels));
   }
 }
 
@@ -207,7 +269,8 @@ OpDefBuilder norm(std::string name, bool by_sample, std::string doc) {
       .result("next_var")
       .infer([by_sample](const InferContext& c) { return norm_types(c, by_sample); })
       .compound([by_sample](Composer& c) { return norm_parts(c, by_sample); })
-      .gradient_by_decomposition({"mean", "variance"})
+      .gradient_by_decomposition({"mean", "variance"},
+                                 [by_sample](Composer& c) { return norm_gradient(c, by_sample); })
       .samples({{{f32({4, 3, 2}), f32({3}), f32({3}), f32({3}), f32({3})}, {{"momentum", 0.25}}},
                 {{f32({2, 3, 2, 2}), f32({3}), f32({3})}, {{"eps", 0.1}, {"unbiased", false}}},
                 {{f32({3, 2, 4}), std::nullopt, std::nullopt, f32({2}), f32({2})}, {}},
@@ -244,6 +307,7 @@ const OpRegistration batch_norm_inference =
         .optional_operand("bias", kAnyFloat)
         .attribute("eps", 1e-5)
         .result("y")
+        .batch(sample_batch)
         .infer([](const InferContext& c) {
           static constexpr std::string_view kNames[] = {"x", "mean", "variance", "weight", "bias"};
           for (int i = 1; i <= 4; ++i) require_per_channel(c, i, kNames[i]);

@@ -1,6 +1,8 @@
 // Importers of ai.graphcore's norms: their channels are dimension 1.
 #include <fmt/core.h>
 
+#include <numeric>
+
 #include "ops/definition/graphcore_nodes.h"
 
 namespace ipu::ops {
@@ -45,6 +47,19 @@ void import_batch_norm(NodeImportCall& call) {
   }
 }
 
+// [..., a, b, ...] as [..., b, a, ...], where a * b is the size of dimension `axis`.
+ir::Value* regrouped(NodeImportCall& call, ir::Value* value, size_t axis, int64_t a, int64_t b) {
+  const Shape shape = value->type().shape;
+  Shape apart = shape;
+  apart[axis] = a;
+  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis) + 1, b);
+  std::vector<int64_t> perm(apart.size());
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[axis], perm[axis + 1]);
+  return reshaped(call, transposed(call, reshaped(call, value, apart), perm), shape);
+}
+
+// Groups are neighbouring channels, or with `__strided_groups` (groupNormStridedChannelGrouping) every num_groups-th one.
 void import_group_norm(NodeImportCall& call) {
   require_float(call, 0);
   const ir::Type x = call.operand(0)->type();
@@ -54,10 +69,14 @@ void import_group_norm(NodeImportCall& call) {
   if (groups < 1 || x.shape[1] % groups != 0)
     node_shape_error(call, fmt::format("of {} has num_groups {}, which does not divide its {} channels",
                                        to_string(x.shape), groups, x.shape[1]));
-  ir::Value* y = call.op("group_norm", {call.operand(0), call.operand(1), call.operand(2)},
-                         {{"groups", groups}, {"eps", call.real("epsilon", 1e-5)}});
-  ir::Op* norm = y->producer();
-  call.set_result(0, y);
+  const int64_t members = x.shape[1] / groups;
+  const bool is_strided = call.integer("__strided_groups", 0) != 0 && groups > 1 && members > 1;
+  std::vector<ir::Value*> operands{call.operand(0), call.operand(1), call.operand(2)};
+  for (size_t i = 0; is_strided && i < operands.size(); ++i)
+    operands[i] = regrouped(call, operands[i], i == 0 ? 1 : 0, members, groups);
+  const ir::Op* norm = build_op(call.builder(), "group_norm", operands,
+                                {{"groups", groups}, {"eps", call.real("epsilon", 1e-5)}});
+  call.set_result(0, is_strided ? regrouped(call, norm->result(), 1, groups, members) : norm->result());
   for (int i = 1; i < 3; ++i)
     call.set_result(i, reshaped(call, call.cast(norm->result(i), x.dtype), {x.shape[0] * groups}));
 }

@@ -26,14 +26,33 @@ std::vector<ir::Type> group_norm_types(const InferContext& c) {
   return {{x.dtype, x.shape}, statistic, statistic};
 }
 
+// Means of each group of channels of x [N, C, ...], as [N, groups, 1]: of channels first, so that images are read as
+// they lie in memory.
+ir::Value* mean_of_groups(Composer& c, ir::Value* x, int64_t groups) {
+  const Shape& shape = x->type().shape;
+  if (shape.size() > 2) x = c.reduce("reduce_mean", x, dims_from(2, shape.size()), true);
+  x = c.reshape(x, {shape[0], groups, shape[1] / groups});
+  return c.reduce("reduce_mean", x, {2}, true);
+}
+
+// A value per group [N, groups, 1] for each of its channels, as it broadcasts over x.
+ir::Value* for_channels(Composer& c, ir::Value* value, const Shape& x) {
+  const int64_t groups = value->type().shape[1];
+  Shape channels(x.size(), 1);
+  channels[0] = x[0], channels[1] = x[1];
+  return c.reshape(c.expand(value, {x[0], groups, x[1] / groups}), channels);
+}
+
 std::vector<ir::Value*> group_norm_parts(Composer& c) {
   ir::Value* x = widened(c, c.operand(0));
   const Shape shape = x->type().shape;
-  const Shape grouped = grouped_shape(x->type(), c.attributes().integer("groups"));
-  const Statistics s = statistics(c, c.reshape(x, grouped), {2});
-  ir::Value* rstd = inverse_deviation(c, s.variance, c.attributes().real("eps"));
-  ir::Value* y = c.reshape(c.mul(s.centered, rstd), shape);
-  return {affine(c, y, 1, per_channel(shape)), s.mean, rstd};
+  const int64_t groups = c.attributes().integer("groups");
+  ir::Value* mean = mean_of_groups(c, x, groups);
+  ir::Value* centered = c.sub(x, for_channels(c, mean, shape));
+  ir::Value* variance = mean_of_groups(c, c.mul(centered, centered), groups);
+  ir::Value* rstd = inverse_deviation(c, variance, c.attributes().real("eps"));
+  ir::Value* y = c.mul(centered, for_channels(c, rstd, shape));
+  return {affine(c, y, 1, per_channel(shape)), mean, rstd};
 }
 
 void import_group_norm(AtenImportCall& call) {
@@ -63,6 +82,7 @@ const OpRegistration group_norm =
         .result("y")
         .result("mean")
         .result("rstd")
+        .batch(sample_batch)
         .infer(group_norm_types)
         .compound(group_norm_parts)
         .gradient_by_decomposition({"mean", "rstd"})

@@ -103,6 +103,7 @@ const OpRegistration avg_pool =
             "those of the padding if count_include_pad.")
         .operand("x", kAnyFloat)
         .result("y")
+        .batch(sample_batch)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{avg_pool_type(c, c.operand(0))}; })
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("avg_pool_gradient", {g.upstream()},

@@ -144,6 +144,7 @@ const OpRegistration max_pool =
                              y[result] = element < 0 ? -std::numeric_limits<double>::infinity() : x[element];
                            });
         })
+        .batch(sample_batch)
         .cost([](const ir::Op& op) { return window_cost(op, op.result()->type()); })
         .samples({{{f32({2, 3, 4, 6})}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})},
                   {{f32({1, 2, 5, 5})}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})},

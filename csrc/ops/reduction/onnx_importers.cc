@@ -18,7 +18,8 @@ Reduction read_reduction(NodeImportCall& call, size_t rank, int operand_since) {
   Reduction reduction{{}, call.integer("keepdims", 1) == 1};
   const bool none_means_none =
       call.version() >= operand_since && call.integer("noop_with_empty_axes", 0) == 1;
-  const std::optional<std::vector<int64_t>> axes = axes_of(call, 1, operand_since, rank);
+  // In PopART an axis may be named twice.
+  const std::optional<std::vector<int64_t>> axes = axes_of(call, 1, operand_since, rank, call.is_popart());
   if (axes) reduction.dims = *axes;
   const bool is_open = !axes || (axes->empty() && call.version() >= operand_since);
   if (is_open && !none_means_none) {

@@ -90,6 +90,17 @@ void product_gradient(GradientBuilder& g) {
   g.set(0, g.mul(with_kept_dims(g, g.upstream()), g.where(is_zero, at_zero, elsewhere)));
 }
 
+// Lines along other dimensions than those that go.
+std::optional<int64_t> reduction_batch(BatchPart& part) {
+  int64_t axis = part.axis(0);
+  const int64_t cut = axis;
+  for (const int64_t dim : part.attributes.integers("dims")) {
+    if (dim == cut) return std::nullopt;
+    if (dim < cut && !part.attributes.boolean("keep_dims")) --axis;
+  }
+  return axis;
+}
+
 OpDefBuilder reduction(std::string name, DTypeSet dtypes, std::string doc) {
   OpDefBuilder builder = define_op(std::move(name), "reduction");
   builder.doc(std::move(doc))
@@ -98,6 +109,7 @@ OpDefBuilder reduction(std::string name, DTypeSet dtypes, std::string doc) {
       .attribute("keep_dims", false)
       .result("y")
       .infer(reduce_type)
+      .batch(reduction_batch)
       .cost([](const ir::Op& op) {
         const ir::Type &x = op.operand(0)->type(), &y = op.result()->type();
         return Cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()),

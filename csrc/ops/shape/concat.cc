@@ -126,10 +126,16 @@ const OpRegistration concat =
         .variadic("xs", kAnything)
         .attribute("dim")
         .result("y")
+        .traits(kKeepsChannelsLast)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{concat_type(c)}; })
         .gradient(concat_gradient)
         .reference(concat_reference)
         .view(concat_view())
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          for (const int64_t axis : part.axes)
+            if (axis != part.axis(0) || axis == part.attributes.integer("dim")) return std::nullopt;
+          return part.axis(0);
+        })
         .from_aten({"cat", "concat", "concatenate"},
                    [](AtenImportCall& call) {
                      const int64_t dim = call.has("dim") ? call.integer("dim") : 0;

@@ -72,6 +72,13 @@ const OpRegistration expand =
           read_strided(call, 0, broadcast_strides(call.operand(0).type.shape, call.result().type.shape));
         })
         .view(expand_view())
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          std::vector<int64_t> shape = part.attributes.integers("shape");
+          const int64_t axis = part.axis(0) + static_cast<int64_t>(shape.size()) - part.rank(0);
+          shape[static_cast<size_t>(axis)] /= part.parts;
+          part.attributes.set("shape", shape);
+          return axis;
+        })
         .kernels([](const ir::Op& op) {
           return std::vector{
               strided_copy(0, broadcast_strides(op.operand(0)->type().shape, op.result()->type().shape))};

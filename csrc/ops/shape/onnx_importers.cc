@@ -1,6 +1,7 @@
 // Importers of ONNX's operators on shapes: what is a tensor of sizes there is an attribute here.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "ops/definition/node_support.h"
@@ -141,6 +142,10 @@ void import_tile(NodeImportCall& call) {
   if (repeats.size() != from.size())
     throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} has repeats {}.",
                                                       call.described(), to_string(from), to_string(repeats)));
+  if (call.is_popart() && std::find(repeats.begin(), repeats.end(), 0) != repeats.end())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("value out of range: {} has repeats {}; each is at least 1.", call.described(),
+                            to_string(repeats)));
   Shape split, repeated, shape;
   for (size_t d = 0; d < from.size(); ++d) {
     split.insert(split.end(), {1, from[d]});

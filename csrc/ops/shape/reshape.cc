@@ -76,6 +76,21 @@ ir::ViewRule reshape_view() {
   return rule;
 }
 
+// Parts are the same elements where as many elements lie before the two dimensions, and as many from there on.
+std::optional<int64_t> reshape_batch(BatchPart& part) {
+  const Shape &from = part.shape(0), &to = part.op.result()->type().shape;
+  int64_t before = 1, outer = 1;
+  for (int64_t d = 0; d < part.axis(0); ++d) before *= from[static_cast<size_t>(d)];
+  for (size_t d = 0; d < to.size(); outer *= to[d++]) {
+    if (outer != before || to[d] == 1 || to[d] % part.parts != 0) continue;
+    std::vector<int64_t> shape = to;
+    shape[d] /= part.parts;
+    part.attributes.set("shape", shape);
+    return static_cast<int64_t>(d);
+  }
+  return std::nullopt;
+}
+
 // Sizes, dims and strides arguments are already resolved in the type of the result.
 void import_reshape(AtenImportCall& call) {
   call.set_result(0, reshaped(call, call.tensor("self"), call.result_type(0).shape));
@@ -91,6 +106,7 @@ const OpRegistration reshape =
         .attribute("shape")
         .result("y")
         .view(reshape_view())
+        .batch(reshape_batch)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{reshape_type(c)}; })
         .gradient([](GradientBuilder& g) { g.set(0, g.reshape(g.upstream(), g.operand_type(0).shape)); })
         .reference([](ReferenceCall& call) { call.result().values = call.operand(0).values; })

@@ -188,6 +188,15 @@ const OpRegistration slice =
           read_strided(call, offset, strides);
         })
         .view(slice_rule())
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          const auto axis = static_cast<size_t>(part.axis(0));
+          std::vector<int64_t> sizes = part.attributes.integers("sizes");
+          if (sizes[axis] != part.shape(0)[axis] || part.attributes.integers("steps")[axis] != 1)
+            return std::nullopt;
+          sizes[axis] /= part.parts;
+          part.attributes.set("sizes", sizes);
+          return part.axis(0);
+        })
         .kernels([](const ir::Op& op) {
           auto [offset, strides] = slice_view(op.operand(0)->type().shape, op.attributes);
           return std::vector{strided_copy(offset, std::move(strides))};

@@ -110,6 +110,10 @@ const OpRegistration transpose =
                        transpose_strides(call.operand(0).type.shape, call.attributes.integers("perm")));
         })
         .view(transpose_view())
+        .batch([](BatchPart& part) -> std::optional<int64_t> {
+          const std::vector<int64_t>& perm = part.attributes.integers("perm");
+          return std::find(perm.begin(), perm.end(), part.axis(0)) - perm.begin();
+        })
         .kernels([](const ir::Op& op) {
           return std::vector{strided_copy(
               0, transpose_strides(op.operand(0)->type().shape, op.attributes.integers("perm")))};

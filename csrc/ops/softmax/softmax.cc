@@ -96,6 +96,7 @@ OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::
       })
       .reference([logarithm](ReferenceCall& call) { softmax_reference(call, logarithm); })
       .cost([](const ir::Op& op) { return line_cost(op, 12.0); })
+      .batch(batch_beside("dim"))
       .from_aten(std::move(overloads), [name](AtenImportCall& call) { import_softmax(call, name); })
       .from_onnx(std::move(onnx), {6}, [name](NodeImportCall& call) { import_onnx_softmax(call, name); })
       .samples({{{f32({2, 5})}, {{"dim", int64_t{1}}}},

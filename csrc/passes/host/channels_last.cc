@@ -50,6 +50,18 @@ class ChannelsLast : public Pass {
     }
   }
 
+  // Every operand of the result's rank, and there is one.
+  static bool images_are_last(const ir::Op& op) {
+    bool any = false;
+    for (int i = 0; i < op.operand_count(); ++i) {
+      const ir::Value* operand = op.operand(i);
+      if (operand == nullptr || operand->type().shape.size() != op.result()->type().shape.size()) continue;
+      if (!is_last(operand)) return false;
+      any = true;
+    }
+    return any;
+  }
+
   void visit(ir::Op& op, const PassContext& context) {
     const ops::OpDef* def = ops::definition(op);
     if (op.is("layout.convert")) return;
@@ -61,6 +73,9 @@ class ChannelsLast : public Pass {
       if (wishes.result(0) == ops::LayoutWish::kChannelsLast && is_image(op.result()->type())) set_last(op);
       return;
     }
+    if (def != nullptr && def->has(ops::kKeepsChannelsLast) && is_image(op.result()->type()) &&
+        images_are_last(op))
+      return set_last(op);
     if (def != nullptr && (def->has(ops::kPooling) || def->has(ops::kAnyLayout)) && op.result_count() > 0 &&
         is_image(op.result()->type())) {
       bool follows = false;
@@ -89,7 +104,9 @@ class ChannelsLast : public Pass {
     }
     // Sums over images read them as they lie.
     if (def != nullptr && def->family == "reduction" && op.result_count() == 1) return;
-    for (int i = 0; i < op.operand_count(); ++i) make_plain(op, i, context);
+    const ops::LayoutWishes wishes = def != nullptr ? ops::layout_wishes(op) : ops::LayoutWishes();
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (wishes.operand(static_cast<size_t>(i)) != ops::LayoutWish::kAsItComes) make_plain(op, i, context);
   }
 
   void make_plain(ir::Op& op, int i, const PassContext& context) {

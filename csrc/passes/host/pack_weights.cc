@@ -2,10 +2,10 @@
 // accumulator and the optimizer's state, as far as they only flow through products, elementwise updates,
 // control and state. Everything that must agree on a layout forms a class; a class is packed when a product
 // reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
-// tied to a linear layer), other dtypes, weights of convolutions that are trained (their gradient kernels
-// read plain weights). Nothing is converted at run time, but for weights that live in streaming memory or in
-// shards: these stay plain there and are packed where they arrive, so that products read what they read of
-// weights on chip. Loads and stores of one buffer, and what one shard is gathered to, form one class.
+// tied to a linear layer), other dtypes, weights of convolutions in groups. Nothing is converted at run time, but
+// for weights that live in streaming memory or in shards: these stay plain there and are packed where they
+// arrive, so that products read what they read of weights on chip. Loads and stores of one buffer, and what one
+// shard is gathered to, form one class.
 #include <algorithm>
 #include <unordered_map>
 

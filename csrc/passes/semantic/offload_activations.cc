@@ -1,9 +1,10 @@
 // Forward values that the backward pass reads wait in streaming memory ("offload_activations": elements from
-// which a value is worth it): stored once they are made, loaded when they are read. In a phased program they are
-// stored at the end of the phase that makes them and loaded at the beginning of each that reads them; with
-// "offload_after_each_phase" the same holds for every value that another phase reads. A value stays on chip if
-// it costs nothing to have (constants, loop indices), if it is state, which waits elsewhere anyhow, and in a
-// pipeline, whose stages keep their values in rings. Only values that are made and read in one graph.
+// which a value is worth it; ir::kOutputLocation of an op wins): stored once they are made, loaded when they are
+// read. In a phased program they are stored at the end of the phase that makes them and loaded at the beginning of
+// each that reads them; with "offload_after_each_phase" the same holds for every value that another phase reads. A
+// value stays on chip if it costs nothing to have (constants, loop indices), if it is state, which waits elsewhere
+// anyhow, and in a pipeline, whose stages keep their values in rings. Only values that are made and read in one
+// graph.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -26,12 +27,11 @@ class OffloadActivations : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
     const ir::Strategy strategy = ir::strategy_of(module);
-    if (strategy.offload_activations < 0) return false;
     min_elements_ = strategy.offload_activations;
+    if (min_elements_ < 0 && !asks_by_itself(module)) return false;
     is_phased_ = strategy.schedule == ir::Schedule::kPhased;
     each_phase_ = strategy.offload_after_each_phase;
-    load_io_ = strategy.activations_load_io;
-    store_io_ = strategy.activations_store_io;
+    of_all_ = {strategy.activations_load_io, strategy.activations_store_io};
     stored_ = loaded_ = left_ = 0;
     std::unordered_set<const ir::Graph*> pipelined;
     for (const auto& graph : module.graphs())
@@ -51,6 +51,31 @@ class OffloadActivations : public Pass {
   }
 
  private:
+  struct Tiles {
+    bool load_io = false, store_io = false;  // over I/O tiles
+  };
+
+  static bool asks_by_itself(const ir::Module& module) {
+    for (const auto& graph : module.graphs())
+      for (const auto& op : graph->ops())
+        if (op->settings.outline.find(ir::kOutputLocation) != nullptr) return true;
+    return false;
+  }
+
+  // Whether a value of this size that the op makes waits off chip.
+  bool waits_off_chip(const ir::Op& op, int64_t elements) const {
+    if (const Attribute* own = op.settings.outline.find(ir::kOutputLocation))
+      return std::get<std::string>(*own) != ir::kOnChip;
+    return min_elements_ >= 0 && elements >= min_elements_;
+  }
+
+  Tiles tiles_of(const ir::Op& op) const {
+    const Attribute* own = op.settings.outline.find(ir::kOutputLocation);
+    if (own == nullptr) return of_all_;
+    const std::string& text = std::get<std::string>(*own);
+    return {text.find(ir::kLoadsIo) != std::string::npos, text.find(ir::kStoresIo) != std::string::npos};
+  }
+
   static bool is_backward(const ir::Op& op) { return op.settings.context == ir::Context::kBackward; }
 
   // Weights and other state: read from variables, loaded, gathered.
@@ -81,7 +106,7 @@ class OffloadActivations : public Pass {
     for (ir::Op* op : producers)
       for (int i = 0; i < op->result_count(); ++i) {
         Value& value = *op->result(i);
-        if (value.type().elements() < min_elements_ || replicable.contains(&value) || is_state(value))
+        if (!waits_off_chip(*op, value.type().elements()) || replicable.contains(&value) || is_state(value))
           continue;
         offload(graph, *op, value, is_pipelined);
       }
@@ -112,14 +137,16 @@ class OffloadActivations : public Pass {
     }
     const std::string buffer =
         graph.module()->add_remote_buffer({"activation." + value.name(), value.type(), 1}).name;
-    store(graph, producer, value, *on_ipu->settings.ipu, buffer);
+    const Tiles tiles = tiles_of(producer);
+    store(graph, producer, value, *on_ipu->settings.ipu, buffer, tiles.store_io);
     for (const auto& [at, wanted] : loads)
-      load(graph, *wanted.before, value, wanted.uses, *on_ipu->settings.ipu, buffer);
+      load(graph, *wanted.before, value, wanted.uses, *on_ipu->settings.ipu, buffer, tiles.load_io);
     ++stored_;
   }
 
   // Behind the producer, or behind its phase.
-  void store(ir::Graph& graph, ir::Op& producer, Value& value, int ipu, const std::string& buffer) {
+  void store(ir::Graph& graph, ir::Op& producer, Value& value, int ipu, const std::string& buffer,
+             bool over_io) {
     ir::Op* before = graph.next(&producer);
     if (is_phased_ && producer.settings.phase.has_value())
       if (auto next = phase_begins_.upper_bound(*producer.settings.phase); next != phase_begins_.end()) {
@@ -132,7 +159,7 @@ class OffloadActivations : public Pass {
     builder.settings.block = producer.settings.block;
     builder.location = producer.location;
     Value* stored = &value;
-    if (store_io_) {
+    if (over_io) {
       stored = ops::build(builder, "io_tile_copy", {stored}, {{"to", std::string("io")}});
       builder.settings.tile_set = ir::TileSet::kIo;
     }
@@ -140,7 +167,7 @@ class OffloadActivations : public Pass {
   }
 
   void load(ir::Graph& graph, ir::Op& before, Value& value, const std::vector<ir::Use>& uses, int ipu,
-            const std::string& buffer) {
+            const std::string& buffer, bool over_io) {
     const ir::Op& reader = *uses.front().user;
     ir::Builder builder(&graph, &before);
     builder.settings.ipu = ipu;
@@ -148,13 +175,13 @@ class OffloadActivations : public Pass {
     builder.settings.context = reader.settings.context;
     builder.settings.block = reader.settings.block;
     builder.location = reader.location;
-    if (load_io_) builder.settings.tile_set = ir::TileSet::kIo;
+    if (over_io) builder.settings.tile_set = ir::TileSet::kIo;
     Value* again = builder
                        .create(ir::kind::kRemoteLoad, {}, {{"buffer", Symbol{buffer}}, {"entry", int64_t{0}}},
                                {value.type()}, value.name())
                        ->result();
     if (is_phased_) first_loads_.try_emplace(&before, again->producer());
-    if (load_io_) {
+    if (over_io) {
       builder.settings.tile_set = ir::TileSet::kCompute;
       again = ops::build(builder, "io_tile_copy", {again}, {{"to", std::string("compute")}});
     }
@@ -163,7 +190,8 @@ class OffloadActivations : public Pass {
   }
 
   int64_t min_elements_ = 0;
-  bool is_phased_ = false, each_phase_ = false, load_io_ = false, store_io_ = false;
+  bool is_phased_ = false, each_phase_ = false;
+  Tiles of_all_;
   std::map<int, ir::Op*> phase_begins_;
   std::unordered_map<const ir::Op*, ir::Op*> first_loads_;  // of those added before the beginning of a phase
   std::unordered_map<const ir::Op*, int64_t> number_;

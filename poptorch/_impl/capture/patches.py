@@ -196,6 +196,18 @@ def _cumulative_average(original):
     return forward
 
 
+def _unread_mask(original):
+    """torch looks at a mask's values to find that it is the causal one, which is a hint for speed alone: the mask itself is used."""
+
+    @functools.wraps(original)
+    def is_causal_mask(mask, is_causal=None, size=None):
+        if capture_state.active() is None or mask is None or mask.device.type != "ipu":
+            return original(mask, is_causal, size)
+        return is_causal is True
+
+    return is_causal_mask
+
+
 def _force_eager(changes):
     """What torch compiled before runs as written."""
     if "torch._dynamo" not in sys.modules:
@@ -227,6 +239,8 @@ def install(capture, changes):
     changes.replace(distribution, "_validate_args", _InCapture(distribution._validate_args, False))
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     changes.replace(batch_norm, "forward", _InCapture(batch_norm.forward, _cumulative_average(batch_norm.forward)))
+    transformer = torch.nn.modules.transformer
+    changes.replace(transformer, "_detect_is_causal_mask", _unread_mask(transformer._detect_is_causal_mask))
     functional = torch.nn.functional
     for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES):
         changes.replace(functional, name, _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES))

@@ -179,10 +179,13 @@ def join(executable, options, exchanges):
     processes = number_of_processes(options)
 
     def exchange(mine):
+        from popdist._impl import lending  # programs of one process do without
+
         check_exchange(options)
         own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         parts = [torch.empty_like(own) for _ in range(processes)]
-        _complete(torch.distributed.all_gather(parts, own, async_op=True), processes)
+        with lending.lent([own, *parts]):
+            _complete(torch.distributed.all_gather(parts, own, async_op=True), processes)
         return b"".join(part.numpy().tobytes() for part in parts)
 
     if processes > 1:

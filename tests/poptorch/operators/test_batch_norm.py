@@ -51,3 +51,46 @@ def test_inference_uses_the_running_statistics():
     model.norm.running_var.uniform_(0.5, 2)
     x = torch.randn(4, 2, 5, 5)
     torch.testing.assert_close(poptorch.inferenceModel(model)(x), model(x))
+
+
+class Residual(torch.nn.Module):
+    """A block of ResNet whose images and channels choose how its convolutions are done."""
+
+    def __init__(self, channels, bias):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(channels, channels, 3, padding=1, bias=bias)
+        self.norm1 = torch.nn.BatchNorm2d(channels)
+        self.conv2 = torch.nn.Conv2d(channels, channels, 3, padding=1, bias=bias)
+        self.norm2 = torch.nn.BatchNorm2d(channels, affine=False)
+
+    def forward(self, x):
+        x = torch.relu(x)  # channels last only where convolutions are
+        out = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(self.norm2(self.conv2(out)) + x)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("batch, channels, extent", [(1, 64, 6), (5, 40, 6), (1, 3, 9), (2, 64, 12)])
+def test_in_inference_it_ends_convolutions_with_the_statistics_of_the_call(batch, channels, extent, bias):
+    torch.manual_seed(0)
+    net = Residual(channels, bias).eval()
+    model = poptorch.inferenceModel(net)
+    for _ in range(2):
+        with torch.no_grad():
+            for tensor in (*net.parameters(), *net.buffers()):
+                if tensor.is_floating_point():
+                    tensor.copy_(torch.rand_like(tensor) * 0.2 + 0.05)
+        if model.isCompiled():
+            model.copyWeightsToDevice()
+        x = torch.randn(batch, channels, extent, extent)
+        torch.testing.assert_close(model(x), net(x).detach(), rtol=1e-4, atol=1e-4)
+    kernels = {event["kernel"] for event in traced(model, x)}
+    assert "fused_conv" in kernels and "conv" not in kernels
+
+
+def traced(model, x):
+    model._executable.trace(True)
+    model(x)
+    events = model._executable.take_trace()
+    model._executable.trace(False)
+    return events

@@ -14,7 +14,7 @@ class Layer(torch.nn.Module):
         super().__init__()
         self.arguments = arguments
         self.qkv = torch.nn.Linear(8, 24)
-        self.norm = torch.nn.LayerNorm(8)
+        self.norm = torch.nn.RMSNorm(8)
 
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, -1)
@@ -54,7 +54,7 @@ def kinds(text):
     return re.findall(r"= ([a-z_][\w.]*)\(", text)
 
 
-COMPOUNDS = ["layer_norm", "attention", "huber_loss"]
+COMPOUNDS = ["rms_norm", "attention", "huber_loss"]
 
 
 def test_compounds_and_their_gradients_stand_by_name_until_they_are_decomposed(tmp_path, monkeypatch):
@@ -70,6 +70,14 @@ def test_compounds_and_their_gradients_stand_by_name_until_they_are_decomposed(t
     assert not [kind for kind in found if kind.removesuffix("_gradient") in COMPOUNDS]
     # The gradients read what the forward pass made: nothing of it is there twice.
     assert (found.count("rsqrt"), found.count("softmax"), found.count("softmax_gradient")) == (2, 2, 2)
+
+
+def test_a_norm_with_a_kernel_stays_by_name(tmp_path, monkeypatch):
+    model = Stack()
+    for layer in model.layers:
+        layer.norm = torch.nn.LayerNorm(8)
+    found = kinds(trained(tmp_path, monkeypatch, ["after:decompose"], model)["after:decompose"])
+    assert (found.count("layer_norm"), found.count("layer_norm_gradient"), found.count("rsqrt")) == (2, 2, 0)
 
 
 def test_parts_stand_at_the_users_line_and_in_the_users_module(tmp_path, monkeypatch):

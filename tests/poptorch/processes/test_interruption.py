@@ -45,6 +45,12 @@ def ctrl_c(after, work):
     return None
 
 
+def seconds_of(run, x):
+    began = time.monotonic()
+    run(x)
+    return time.monotonic() - began
+
+
 class Long(torch.nn.Module):
     """Thousands of operations that do not fold into one."""
 
@@ -109,9 +115,7 @@ def test_a_run_with_long_kernels_is_stopped_within_half_a_second(kind):
     options = poptorch.Options().showCompilationProgressBar(False)
     run = poptorch.inferenceModel(Repeated(), options)
     good = run(x)
-    began = time.monotonic()
-    run(x)
-    whole = time.monotonic() - began
+    whole = min(seconds_of(run, x) for _ in range(4))  # the first runs may wait for pages of the system
     stopped = []
     for part in range(1, 5):
         seconds = ctrl_c(whole * part / 5, lambda: run(x))

@@ -1,7 +1,6 @@
 // Running: argument check, results allocated here, one run of the session.
 #include "frontends/torch/executor/executor.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -119,15 +118,15 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
   }
   if (!mutated_.empty()) check_written(inputs);
   std::vector<at::Tensor> written_back;
-  auto bind = [&](const Output& o) {
-    at::Tensor t = at::detail::empty_cpu(o.shape, o.dtype);
-    call.bind(o.stream, static_cast<std::byte*>(t.mutable_data_ptr()), o.items);
+  auto bind = [&](Output& o) {
+    at::Tensor t = o.memory.tensor(o.shape, o.dtype);
+    call.bind(o.stream, static_cast<std::byte*>(t.mutable_data_ptr()), o.items, emulator::Ownership::kOwned);
     return t;
   };
   for (size_t k = 0; k < outputs_.size(); ++k) {
     if (outputs_[k].stream >= 0 && outputs_[k].same_as < 0) results[k] = bind(outputs_[k]);
   }
-  for (const Mutated& m : mutated_) written_back.push_back(bind(m.output));
+  for (Mutated& m : mutated_) written_back.push_back(bind(m.output));
   const bool synthetic = synthetic_data_ != 0;
   if (synthetic && session_->program() != nullptr) bind_synthetic(call);
   call.run();

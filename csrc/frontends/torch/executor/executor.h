@@ -21,6 +21,7 @@
 #include "frontends/torch/capture/captured.h"
 #include "frontends/torch/executor/anchors.h"
 #include "frontends/torch/executor/back_end_form.h"
+#include "frontends/torch/executor/output_memory.h"
 #include "runtime/session.h"
 #include "support/error.h"
 
@@ -118,6 +119,7 @@ class Executor {
     int stream = -1;   // -1: `constant`
     int same_as = -1;  // an earlier output with the same value
     at::Tensor constant;
+    OutputMemory memory;
   };
   struct Mutated {
     int input;

@@ -1,0 +1,21 @@
+// See activation.h.
+#include "ops/fusion/activation.h"
+
+#include <fmt/core.h>
+
+namespace ipu::ops {
+
+Expr activated(const std::string& activation, const Expr& x) {
+  if (activation == "none") return x;
+  if (activation == "relu") return binary(Func::kMax, x, Expr::constant(DType::kF32, 0.0));
+  if (activation == "gelu") return unary(Func::kGelu, x);
+  return {};
+}
+
+void require_activation(const InferContext& c) {
+  const std::string& activation = c.attributes.text("activation", "none");
+  if (!activated(activation, Expr::input(0, DType::kF32)))
+    attribute_error(fmt::format("activation '{}' is not none, relu or gelu", activation));
+}
+
+}  // namespace ipu::ops

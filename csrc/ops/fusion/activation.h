@@ -1,0 +1,17 @@
+// The activation at the end of a fused op: what its attribute `activation` names.
+#pragma once
+
+#include <string>
+
+#include "ops/definition/rule_support.h"
+#include "ops/expression/expr.h"
+
+namespace ipu::ops {
+
+// none, relu or gelu of x; an empty expression for another name.
+Expr activated(const std::string& activation, const Expr& x);
+
+// Throws when the attribute names none of them.
+void require_activation(const InferContext& c);
+
+}  // namespace ipu::ops
