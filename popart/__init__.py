@@ -148,11 +148,20 @@ _LAZY = {
     **dict.fromkeys(("TrainingSession", "_TrainingSessionCore"), "popart._impl.sessions.training"),
     **dict.fromkeys(("Builder",), "popart._impl.builder.builder"),
     **dict.fromkeys(("_BuilderCore",), "popart._impl.builder.core"),
-    **dict.fromkeys((*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"),
-    **dict.fromkeys(("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"),
+    **dict.fromkeys(
+        (*(f"AiOnnxOpset{version}" for version in range(6, 12)), "AiGraphcoreOpset1"), "popart._impl.builder.opsets"
+    ),
+    **dict.fromkeys(
+        ("AttributeContextManager", "KeyValueContextManager", "NameContextManager"), "popart._impl.builder.contexts"
+    ),
     **dict.fromkeys(("GraphTransformer",), "popart._impl.graph_transformer"),
     **dict.fromkeys(
-        ("OperatorIdentifier", "getSupportedOperations", "getUnsupportedOperations", "getSupportedOperationsDefinition"),
+        (
+            "OperatorIdentifier",
+            "getSupportedOperations",
+            "getUnsupportedOperations",
+            "getSupportedOperationsDefinition",
+        ),
         "popart._impl.operators.queries",
     ),
     **dict.fromkeys(("NumericsReport",), "popart._impl.numerics_report"),

@@ -14,7 +14,7 @@ import typing
 import torch
 import torch.distributed
 
-from popdist._impl import backend
+from popdist._impl import backend, lending
 
 _OPERATIONS = {
     "sum": torch.distributed.ReduceOp.SUM,
@@ -48,7 +48,8 @@ def all_reduce(value: typing.Any, operation: str = "sum") -> torch.Tensor:
     if operation == "mean" and not (result.is_floating_point() or result.is_complex()):
         raise TypeError(f"all_reduce: the mean of {result.dtype} is no {result.dtype}. Convert it to a float first.")
     if count > 1:
-        torch.distributed.all_reduce(result, _OPERATIONS[operation], group=backend.group())
+        with lending.lent([result]):
+            torch.distributed.all_reduce(result, _OPERATIONS[operation], group=backend.group())
     return result / count if operation == "mean" else result
 
 
@@ -63,7 +64,8 @@ def all_gather(value: typing.Any) -> torch.Tensor:
     if count == 1:
         return mine.unsqueeze(0)
     parts = [torch.empty_like(mine) for _ in range(count)]
-    torch.distributed.all_gather(parts, mine, group=backend.group())
+    with lending.lent([mine, *parts]):
+        torch.distributed.all_gather(parts, mine, group=backend.group())
     return torch.stack(parts)
 
 
@@ -78,5 +80,6 @@ def broadcast(value: typing.Any, root: int = 0) -> torch.Tensor:
         raise ValueError(f"broadcast: instance {root} takes no part; {sorted(backend.members())} do.")
     result = _prepared(value, "broadcast")
     if len(backend.members()) > 1:
-        torch.distributed.broadcast(result, root, group=backend.group())
+        with lending.lent([result]):
+            torch.distributed.broadcast(result, root, group=backend.group())
     return result

@@ -107,7 +107,9 @@ class DeviceInfo:
     def is_in_use(self) -> bool:
         """Whether another device holds some of the IPUs."""
         mine = set(self.driverIds)
-        return self._type is DeviceType.Ipu and any(other is not self and mine & set(other.driverIds) for other in _held)
+        return self._type is DeviceType.Ipu and any(
+            other is not self and mine & set(other.driverIds) for other in _held
+        )
 
     def tryAttachUntilTimeout(self) -> bool:
         """attach(), again each second until the timeout that was set when the device was acquired."""
@@ -328,9 +330,7 @@ class DeviceManager:
         return DeviceInfo(DeviceType.OfflineIpu, _NEVER, ipus, tiles or _TILES[version], "<offline-ipu>", version, id=0)
 
     @staticmethod
-    def _hardware(
-        ipus: int, tiles: int, pattern: SyncPattern, connection: Any, id: int, first_ipu: int
-    ) -> DeviceInfo:
+    def _hardware(ipus: int, tiles: int, pattern: SyncPattern, connection: Any, id: int, first_ipu: int) -> DeviceInfo:
         tiles = tiles or _TILES["ipu2"]
         timeout = DeviceManager._attach_timeout
         return DeviceInfo(

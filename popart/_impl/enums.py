@@ -91,9 +91,7 @@ ExecutionContext = _plain(
     "Normal AccumulateOuterFragment WeightsFromHostFragment WeightsToHostFragment OptimizerFromHostFragment Subgraph",
 )
 CodeLocation = _plain("CodeLocation", "ExecutableMemory Buffer N")
-CollectiveOperator = _plain(
-    "CollectiveOperator", "Add Mean Mul Min Max LogicalAnd LogicalOr SquareAdd Local N"
-)
+CollectiveOperator = _plain("CollectiveOperator", "Add Mean Mul Min Max LogicalAnd LogicalOr SquareAdd Local N")
 AccumulationType = _plain(
     "AccumulationType",
     "Add DampenedAdd DampenedAddSquare DecayAdd DecayAddSquare MovingAverage MovingAverageSquare Infinity Mean",

@@ -38,7 +38,9 @@ class GraphTransformer:
         for node in self._graph.node:
             for attribute in node.attribute:
                 if attribute.type in (kinds.GRAPH, kinds.GRAPHS):
-                    raise popart_exception(f"{node.op_type} '{node.name}' has a graph as attribute '{attribute.name}', which is not changed here")
+                    raise popart_exception(
+                        f"{node.op_type} '{node.name}' has a graph as attribute '{attribute.name}', which is not changed here"
+                    )
                 if attribute.type == kinds.UNDEFINED:
                     raise popart_exception(f"attribute '{attribute.name}' of {node.op_type} '{node.name}' has no type")
 
@@ -74,7 +76,11 @@ class GraphTransformer:
             for attribute in node.attribute:
                 if attribute.type == protos.Attribute.TENSOR and node.op_type in ("Constant", "ConstantOfShape"):
                     _change(attribute.t, before, after, change)
-                elif attribute.name in ("to", "dtype") and attribute.type == protos.Attribute.INT and attribute.i == before:
+                elif (
+                    attribute.name in ("to", "dtype")
+                    and attribute.type == protos.Attribute.INT
+                    and attribute.i == before
+                ):
                     attribute.i = after
 
     def convertFloatsToHalfs(self) -> None:
@@ -142,7 +148,9 @@ class GraphTransformer:
 
     def convertAllFixedPointInitializersToConstants(self) -> None:
         """Initialisers of whole numbers become Constant nodes."""
-        self.convertInitializersToConstants([tensor.name for tensor in self._graph.initializer if tensor.data_type in _FIXED])
+        self.convertInitializersToConstants(
+            [tensor.name for tensor in self._graph.initializer if tensor.data_type in _FIXED]
+        )
 
     def saveInitializersExternally(self, ids: Sequence[str], filename: str) -> None:
         """As the method of Builder: moves the data of these initialisers to a file."""
@@ -165,7 +173,9 @@ def _cast(dtype: str) -> Callable[[numpy.ndarray, str], numpy.ndarray]:
     return cast
 
 
-def _change(tensor: onnx.TensorProto, before: int, after: int, change: Callable[[numpy.ndarray, str], numpy.ndarray]) -> None:
+def _change(
+    tensor: onnx.TensorProto, before: int, after: int, change: Callable[[numpy.ndarray, str], numpy.ndarray]
+) -> None:
     if tensor.data_type == _T.UNDEFINED:
         raise popart_exception(f"tensor '{tensor.name}' has no element type")
     if tensor.data_type != before:

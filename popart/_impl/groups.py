@@ -144,7 +144,9 @@ class VariableSettings:
         numbers += [named[key] for key in ("stride", "groupSize") if key in named]
         if numbers:
             if len(numbers) != 2:
-                raise TypeError(f"incompatible arguments: VariableSettings takes (stride, groupSize, mode), not {values}")
+                raise TypeError(
+                    f"incompatible arguments: VariableSettings takes (stride, groupSize, mode), not {values}"
+                )
             self._domain, (self._stride, self._size) = None, numbers
         self.verify()
 

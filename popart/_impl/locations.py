@@ -41,6 +41,8 @@ class TensorLocationSettings:
         minElementsForOffChip: int = 2,
         minElementsForReplicatedTensorSharding: int = 8192,
     ) -> None:
-        self.location = location if isinstance(location, TensorLocation) else TensorLocation(*([location] if location else []))
+        self.location = (
+            location if isinstance(location, TensorLocation) else TensorLocation(*([location] if location else []))
+        )
         self.minElementsForOffChip = minElementsForOffChip
         self.minElementsForReplicatedTensorSharding = minElementsForReplicatedTensorSharding

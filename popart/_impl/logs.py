@@ -10,7 +10,21 @@ import threading
 from typing import TextIO
 
 LEVELS = {"TRACE": 0, "DEBUG": 1, "INFO": 2, "WARN": 3, "ERR": 4, "CRITICAL": 5, "OFF": 6}
-MODULES = ("popart", "session", "ir", "devicex", "transform", "pattern", "builder", "op", "opx", "ces", "python", "popxl", "none")
+MODULES = (
+    "popart",
+    "session",
+    "ir",
+    "devicex",
+    "transform",
+    "pattern",
+    "builder",
+    "op",
+    "opx",
+    "ces",
+    "python",
+    "popxl",
+    "none",
+)
 _LETTERS = "TDIWEC"
 
 
@@ -64,7 +78,13 @@ def _line(module: str, level: int, message: str) -> str:
     time = datetime.datetime.now().astimezone().isoformat(timespec="microseconds")
     if not _settings.format:
         return f"{time} {module} {os.getpid()}.{threading.get_native_id()} {_LETTERS[level]}: {message}"
-    names = {"%v": message, "%n": module, "%L": _LETTERS[level], "%l": list(LEVELS)[level].lower(), "%P": str(os.getpid())}
+    names = {
+        "%v": message,
+        "%n": module,
+        "%L": _LETTERS[level],
+        "%l": list(LEVELS)[level].lower(),
+        "%P": str(os.getpid()),
+    }
     names |= {"%t": str(threading.get_native_id()), "%^": "", "%$": "", "%%": "%"}
     text, rest = "", _settings.format
     while rest:

@@ -39,7 +39,9 @@ class NumericsReport:
     def report(self, tensorId: str) -> str:
         """A line on one weight. Raises popart_exception for an id that is none."""
         if tensorId not in self._changes:
-            raise popart_exception(f"'{tensorId}' is no weight of these models; there are {', '.join(self._changes) or 'none'}")
+            raise popart_exception(
+                f"'{tensorId}' is no weight of these models; there are {', '.join(self._changes) or 'none'}"
+            )
         first, second = (float(numpy.linalg.norm(change)) for change in self._changes[tensorId])
         apart = float(numpy.linalg.norm(self._changes[tensorId][0] - self._changes[tensorId][1]))
         return f"{tensorId}: |dA| {first:.6g}, |dB| {second:.6g}, |dA - dB| {apart:.6g}, relative error {self._error(tensorId):.6g}"
@@ -52,4 +54,8 @@ class NumericsReport:
 def _initialisers(name: str) -> dict[str, numpy.ndarray]:
     model, _ = model_files.load(name)
     kinds = (protos.Tensor.FLOAT, protos.Tensor.FLOAT16, protos.Tensor.DOUBLE)
-    return {t.name: protos.to_array(t).astype("float64").reshape(-1) for t in model.graph.initializer if t.data_type in kinds}
+    return {
+        t.name: protos.to_array(t).astype("float64").reshape(-1)
+        for t in model.graph.initializer
+        if t.data_type in kinds
+    }

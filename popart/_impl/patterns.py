@@ -76,7 +76,9 @@ class Patterns:
         elif value:
             self._enabled.add(self._known(name))
         elif self.isMandatory(name) and self._runtime_asserts:
-            raise popart_exception(f"the pattern '{name}' is mandatory; enableRuntimeAsserts(False) lets it be switched off")
+            raise popart_exception(
+                f"the pattern '{name}' is mandatory; enableRuntimeAsserts(False) lets it be switched off"
+            )
         else:
             self._enabled.discard(self._known(name))
         return self
@@ -121,7 +123,10 @@ def _switch(name: str) -> property:
 
 
 for _property, _name in (
-    *((name, name) for name in ("PreUniRepl", "PostNRepl", "NlllWithSoftmaxGradDirect", "OpToIdentity", "SubtractArg1GradOp")),
+    *(
+        (name, name)
+        for name in ("PreUniRepl", "PostNRepl", "NlllWithSoftmaxGradDirect", "OpToIdentity", "SubtractArg1GradOp")
+    ),
     *((name, name) for name in ("MulArgGradOp", "MatMulOp", "MatMulLhsGradOp", "MatMulRhsGradOp")),
     ("SoftMaxGradDirect", "SoftmaxGradDirect"),
     ("NlllWithSoftMaxGradDirect", "NlllWithSoftmaxGradDirect"),

@@ -6,8 +6,6 @@ import copy
 import os
 from typing import Any
 
-import numpy
-
 from popart._impl.enums import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
@@ -26,30 +24,13 @@ from popart._impl.enums import (
     SyntheticDataMode,
     VirtualGraphMode,
 )
-from popart._impl.locations import TensorLocationSettings
+from popart._impl.locations import TensorLocation, TensorLocationSettings
 from popart._impl.logs import getLogger
+from popart._impl.typed_fields import Fields, TypedMap, converted, elements
 
 
-class _Fields:
-    """An object with the fields of its table. Any other name is an AttributeError."""
-
-    _defaults: dict[str, Any] = {}
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        fields = copy.deepcopy(self._defaults)
-        given = dict(zip(fields, values))
-        for name in named:
-            if name not in fields:
-                raise TypeError(f"incompatible arguments: {type(self).__name__} has no field '{name}'")
-        self.__dict__.update({**fields, **given, **named})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._defaults:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        self.__dict__[name] = value
-
-
-class AutomaticLossScalingSettings(_Fields):
+class AutomaticLossScalingSettings(Fields):
+    _optional, _lists = frozenset({"toTrackTensors"}), {"toTrackTensors": ""}
     _defaults = {
         "enabled": False,
         "toTrackTensors": None,
@@ -60,11 +41,11 @@ class AutomaticLossScalingSettings(_Fields):
     }
 
 
-class AutodiffSettings(_Fields):
+class AutodiffSettings(Fields):
     _defaults = {"stitchStrategy": AutodiffStitchStrategy["RecomputeAllNonInputs"]}
 
 
-class BatchSerializationSettings(_Fields):
+class BatchSerializationSettings(Fields):
     _defaults = {
         "factor": 0,
         "concatOnVirtualGraphChange": True,
@@ -76,7 +57,7 @@ class BatchSerializationSettings(_Fields):
     }
 
 
-class ReplicatedCollectivesSettings(_Fields):
+class ReplicatedCollectivesSettings(Fields):
     _defaults = {
         "prepareScheduleForMergingCollectives": False,
         "mergeAllReduceCollectives": False,
@@ -85,7 +66,7 @@ class ReplicatedCollectivesSettings(_Fields):
     }
 
 
-class ExecutionPhaseSettings(_Fields):
+class ExecutionPhaseSettings(Fields):
     _defaults = {
         "phases": 0,
         "stages": 2,
@@ -97,11 +78,12 @@ class ExecutionPhaseSettings(_Fields):
     }
 
 
-class AccumulateOuterFragmentSettings(_Fields):
+class AccumulateOuterFragmentSettings(Fields):
+    _lists = {"excludedVirtualGraphs": 0}
     _defaults = {"schedule": AccumulateOuterFragmentSchedule["Serial"], "excludedVirtualGraphs": []}
 
 
-class ExperimentalSettings(_Fields):
+class ExperimentalSettings(Fields):
     _defaults = {"customTransformApplierSettings": {}, "createHostTransferableTensorWithOffset": False}
 
 
@@ -127,15 +109,25 @@ class NumIOTiles:
         return str(self.numIOTiles)
 
 
-# Getters of these give copies: a program assigns a whole new container.
-_COPIED = {
-    "dotChecks",
-    "hardwareInstrumentations",
-    "customCodelets",
-    "updatableNamedBuffers",
-    "virtualGraphSplitRatios",
-    "bufferingDepthMap",
+# Containers, with an example of what they hold. Getters of those in _COPIED give copies: a program assigns a whole new container.
+_ELEMENTS: dict[str, Any] = {
+    "dotChecks": "",
+    "hardwareInstrumentations": Instrumentation,
+    "customCodelets": "",
+    "updatableNamedBuffers": "",
+    "virtualGraphSplitRatios": 0.0,
 }
+_VALUES: dict[str, Any] = {
+    "bufferingDepthMap": 0,
+    "engineOptions": "",
+    "reportOptions": "",
+    "convolutionOptions": "",
+    "lstmOptions": "",
+    "matmulOptions": "",
+    "gclOptions": "",
+    "tensorLocationSettingsOverride": TensorLocation,
+}
+_COPIED = {*_ELEMENTS, "bufferingDepthMap"}
 _DEPRECATED = {
     "prefetchBufferingDepthMap": "bufferingDepthMap",
     "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
@@ -248,17 +240,6 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def _fits(default: Any, value: Any) -> bool:
-    """Whether a value may stand where this default does: numbers where they are exact, else the same type."""
-    if isinstance(default, bool):
-        return isinstance(value, (bool, numpy.bool_))
-    if isinstance(default, int):
-        return isinstance(value, (int, numpy.integer))
-    if isinstance(default, float):
-        return isinstance(value, (int, float, numpy.integer, numpy.floating))
-    return isinstance(value, default if isinstance(default, type) else type(default))
-
-
 class SessionOptions:
     """What a session is told besides its program. Unknown names are AttributeErrors.
 
@@ -268,6 +249,7 @@ class SessionOptions:
 
     def __init__(self) -> None:
         values = {name: value() if isinstance(value, type) else copy.copy(value) for name, value in _DEFAULTS.items()}
+        values |= {name: TypedMap(name, example, {}) for name, example in _VALUES.items()}
         object.__setattr__(self, "_values", values)
         self._read_environment()
 
@@ -292,15 +274,15 @@ class SessionOptions:
         name = _ALIASES.get(name, name)
         if name not in self._values:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
-        default = _DEFAULTS[name]
         if name == "numIOTiles":
             value = NumIOTiles(int(value))
-        elif name in _COPIED:
-            value = type(default)(value)
-        elif not _fits(default, value):
-            kind = default if isinstance(default, type) else type(default)
-            raise TypeError(f"incompatible arguments: {name} takes a {kind.__name__}, not {value!r}")
-        self._values[name] = type(default)(value) if isinstance(default, (bool, int, float)) else value
+        elif name in _ELEMENTS:
+            value = elements(name, type(_DEFAULTS[name]), _ELEMENTS[name], value)
+        elif name in _VALUES:
+            value = TypedMap(name, _VALUES[name], converted(name, {}, value))
+        else:
+            value = converted(name, _DEFAULTS[name], value)
+        self._values[name] = value
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._values]

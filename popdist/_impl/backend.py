@@ -9,7 +9,7 @@ import os
 import time
 import typing
 
-from popdist._impl import environment
+from popdist._impl import environment, lending
 
 _BACKEND = "POPDIST_BACKEND"
 _initialized = False
@@ -119,10 +119,12 @@ def exchange_bytes(mine: bytes) -> bytes:
 
     own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
     parts = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size())]
-    work = torch.distributed.all_gather(parts, own, async_op=True)
-    while not work.is_completed():  # torch's own waiting hears no signal
-        time.sleep(1e-4)
-    work.wait()  # raises what went wrong
+    with lending.lent([own, *parts]):
+        work = torch.distributed.all_gather(parts, own, async_op=True)
+        while not work.is_completed():  # torch's own waiting hears no signal
+            time.sleep(1e-4)
+        work.wait()  # raises what went wrong
+        del work
     return b"".join(part.numpy().tobytes() for part in parts)
 
 

@@ -40,6 +40,7 @@ IN_PLACE_UNARY = "Exp Relu Gelu GeluErf Swish Detach".split()
 IN_PLACE_BINARY = "AddLhs AddRhs MulLhs MulRhs PowLhs".split()
 REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Median Min Prod Sum SumSquare".split()
 
+
 @dataclasses.dataclass(frozen=True)
 class Constant:
     """An input that is a constant integer."""
@@ -85,7 +86,12 @@ CASES = {
     "ConcatInplaceOp": ([(2, 3), (1, 3)], {"axis": 0}, [info(3, 3)]),
     "GatherOp": (
         [(5, 3), ((2,), "INT32")],
-        {"axis_": 0, "group_size_": 1, "available_memory_proportion_": _ir.OptionalFloat(0.4), "zeroOutOfRangeIndices_": False},
+        {
+            "axis_": 0,
+            "group_size_": 1,
+            "available_memory_proportion_": _ir.OptionalFloat(0.4),
+            "zeroOutOfRangeIndices_": False,
+        },
         [info(2, 3)],
     ),
     "TiedGatherOp": (
@@ -213,7 +219,12 @@ CASES = {
     ),
     "InitOp": (
         [],
-        {"tensorInfo": info(2, 3), "tensorType": _ir.TensorType.ActGrad, "initType": _ir.InitType.Zero, "batchAxis": -1},
+        {
+            "tensorInfo": info(2, 3),
+            "tensorType": _ir.TensorType.ActGrad,
+            "initType": _ir.InitType.Zero,
+            "batchAxis": -1,
+        },
         [info(2, 3)],
     ),
     "PrintTensorOp": (
@@ -288,7 +299,13 @@ OTHERS = {
     ),
     "AdamUpdaterOp": (
         {1: (2,), 2: (2,), 3: ()},
-        {"mode_": _ir.AdamMode.Adam, "wd": optimizer(0.0), "b1": optimizer(0.9), "b2": optimizer(0.99), "eps": optimizer(1e-6)},
+        {
+            "mode_": _ir.AdamMode.Adam,
+            "wd": optimizer(0.0),
+            "b1": optimizer(0.9),
+            "b2": optimizer(0.99),
+            "eps": optimizer(1e-6),
+        },
         [info(2)],
     ),
 }
@@ -368,7 +385,9 @@ def scanned(x, axis, exclusive, reverse):
     return numpy.flip(sums, axis) if reverse else sums
 
 
-@pytest.mark.parametrize("axis, exclusive, reverse", [(0, False, False), (1, True, False), (-1, False, True), (0, True, True)])
+@pytest.mark.parametrize(
+    "axis, exclusive, reverse", [(0, False, False), (1, True, False), (-1, False, True), (0, True, True)]
+)
 def test_sums_along_a_constant_axis_and_their_gradient(axis, exclusive, reverse):
     ir = popxl.Ir()
     x = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
@@ -405,7 +424,9 @@ def test_an_axis_or_number_of_classes_that_is_no_constant_is_refused(kind, index
     p.graph.addInput("g/n", info(dtype="INT32"))
     p.graph.addInput("g/i", info(2, dtype="INT32"))
     inputs = ["g/x", "g/n"] if kind == "CumSum" else ["g/i", "g/n", "g/x"]
-    with pytest.raises(popart.popart_exception, match=rf"\(input {index}\) has to be known|constant integer \(input {index}\)"):
+    with pytest.raises(
+        popart.popart_exception, match=rf"\(input {index}\) has to be known|constant integer \(input {index}\)"
+    ):
         p.op(kind, inputs, "g/o", *arguments)
 
 
@@ -414,7 +435,9 @@ def test_arguments_may_stand_in_their_order():
     settings, opid = p.settings(), identifier("Cast")
     cast = p.graph.createConnectedOp_CastOp({0: "g/x"}, {0: "g/a"}, opid, F16, settings)
     assert cast.outInfo(0) == info(2, 3, dtype="FLOAT16")
-    reduced = p.graph.createConnectedOp_ReduceSumOp({0: "g/x"}, {0: "g/b"}, opid, _ir.OptionalInt64Vector(), False, settings)
+    reduced = p.graph.createConnectedOp_ReduceSumOp(
+        {0: "g/x"}, {0: "g/b"}, opid, _ir.OptionalInt64Vector(), False, settings
+    )
     assert reduced.outShape(0) == []
     init = p.graph.createConnectedOp_InitOp(
         {}, {0: "g/c"}, opid, info(4), _ir.TensorType.ActGrad, _ir.InitType.NoInit, settings, -1
@@ -502,7 +525,12 @@ def test_copies_between_ipus():
 def test_code_is_loaded_by_the_id_of_its_graph():
     p = Program()
     made = p.main.createConnectedOp_RemoteCodeLoadOp(
-        {}, {}, identifier("RemoteCodeLoad"), _ir.GraphId("g"), _ir.CodeLocation.ExecutableMemory, p.settings("l", p.main)
+        {},
+        {},
+        identifier("RemoteCodeLoad"),
+        _ir.GraphId("g"),
+        _ir.CodeLocation.ExecutableMemory,
+        p.settings("l", p.main),
     )
     assert isinstance(made, op.exchange.RemoteCodeLoadOp) and made.attribute("graph") == "g"
 

@@ -28,7 +28,9 @@ def test_a_plain_op_takes_an_id_and_is_not_listed():
 
 def test_defaults_of_an_op():
     op = plain(Program())
-    for query in """isInplaceViewChange isOutplaceViewChange isLossOp isIpuCopyOp isOptimizerOp requiresRandomSeed hasSideEffect
+    for (
+        query
+    ) in """isInplaceViewChange isOutplaceViewChange isLossOp isIpuCopyOp isOptimizerOp requiresRandomSeed hasSideEffect
         isNorm canBeReplacedByIdentity copiesOptimizerTensors inputsUnmodifiable isElementWiseUnary""".split():
         assert getattr(op, query)() is False, query
     assert op.isOutlineable() and not op.hasInput(0) and not op.hasOutput(0) and op.optionalInputs() == set()
@@ -98,7 +100,13 @@ def test_what_an_op_says_of_its_tensors():
     x, y, z = (p.graph.getTensor(f"g/{name}") for name in "xyz")
     assert op.getInputTensors() == [x, y] and op.getOutputTensors() == [z]
     assert op.getInputIndexMap() == {0: x, 1: y} and op.getOutputIndexMap() == {0: z}
-    assert (op.inId(1), op.inShape(0), op.inRank(0), op.inTensorCount(), op.outTensorCount()) == ("g/y", [2, 3], 2, 2, 1)
+    assert (op.inId(1), op.inShape(0), op.inRank(0), op.inTensorCount(), op.outTensorCount()) == (
+        "g/y",
+        [2, 3],
+        2,
+        2,
+        1,
+    )
     assert op.inInfo(0) == info(2, 3) and op.inIndex(y) == op.firstInIndex(y) == 1 and op.outIndex(z) == 0
     assert op.hasInputTensor(x) and not op.hasInputTensor(z)
     assert op.debugName() == "Op(Add (ai.onnx.Add:1), inputs=[g/x, g/y], outputs=[g/z])"
@@ -169,7 +177,15 @@ def test_effects_of_ops():
 def test_bases_of_classes():
     op = _ir.op
     bases = {op.MatMulOp: op.MatMulBaseOp, op.ConvOp: op.MultiConvBaseOp, op.MaxPoolOp: op.HasReceptiveFieldOp}
-    for kind in (op.AddOp, op.AddLhsInplaceOp, op.IsNaN, op.SubtractOp, op.exchange.HostLoadOp, op.ConvDataGradOp, *bases):
+    for kind in (
+        op.AddOp,
+        op.AddLhsInplaceOp,
+        op.IsNaN,
+        op.SubtractOp,
+        op.exchange.HostLoadOp,
+        op.ConvDataGradOp,
+        *bases,
+    ):
         assert kind.__bases__ == (bases.get(kind, op.MultiConvBaseOp if kind is op.ConvDataGradOp else _ir.Op),), kind
     gradients = """SubtractArg0GradOp SubtractArg1GradOp MulArg0GradOp MatMulLhsGradOp ConvWeightsGradOp WhereXGradOp
         ScatterDataGradOp MaxArgGradOp SumArgGradOp ConcatGradOp SplitGradOp DynamicSlicePadGradOp DynamicUpdateToUpdateGradOp
@@ -282,7 +298,11 @@ def test_branches_map_their_indices():
     )
     assert op.getConditionInIndex() == _ir.op.IfOp.getConditionInIndex() == 0 and op.outInfo(0) == info(2)
     assert (op.subgraphInToOpInIndex(0, 0), op.subgraphInToOpInIndex(1, 0)) == (1, 2)
-    assert (op.opInToSubgraphInIndex(0, 1), op.opInToSubgraphInIndex(0, 2), op.opInToSubgraphInIndex(1, 2)) == (0, -1, 0)
+    assert (op.opInToSubgraphInIndex(0, 1), op.opInToSubgraphInIndex(0, 2), op.opInToSubgraphInIndex(1, 2)) == (
+        0,
+        -1,
+        0,
+    )
     assert op.opOutToSubgraphOutIndex(1, 0) == 0 and not hasattr(op, "getCalledGraph")
 
 
@@ -311,7 +331,9 @@ def test_options_of_products_and_convolutions():
 
 def test_factors_titles_and_axes():
     p = Program()
-    update = p.op_in_place("Accumulate", ["g/x", "g/y"], "g/a", _ir.AccumulationType.MovingAverage, _ir.OptimizerValue(0.75))
+    update = p.op_in_place(
+        "Accumulate", ["g/x", "g/y"], "g/a", _ir.AccumulationType.MovingAverage, _ir.OptimizerValue(0.75)
+    )
     assert update.getFactor().val() == 0.75 and update.getFactor().isConst()
     p.graph.addInput("g/f", info())
     update.connectInTensor(2, "g/f")
@@ -333,7 +355,8 @@ def test_factors_titles_and_axes():
 def structure(ops):
     """Type, inputs and outputs of gradient ops."""
     return [
-        (op.opType(), [(m.iGrad, m.iNonGrad, m.type.name) for m in op.gradInputInfo()], op.gradOutToNonGradIn()) for op in ops
+        (op.opType(), [(m.iGrad, m.iNonGrad, m.type.name) for m in op.gradInputInfo()], op.gradOutToNonGradIn())
+        for op in ops
     ]
 
 

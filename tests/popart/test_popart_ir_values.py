@@ -54,15 +54,28 @@ def test_optionals(name):
 
 
 def test_optimizer_values():
-    assert (_ir.OptimizerValue().val(), _ir.OptimizerValue(0.5).isConst(), _ir.OptimizerValue(0.5, False).isConst()) == (0, True, False)
+    assert (
+        _ir.OptimizerValue().val(),
+        _ir.OptimizerValue(0.5).isConst(),
+        _ir.OptimizerValue(0.5, False).isConst(),
+    ) == (0, True, False)
 
 
 def test_replicas_are_grouped_with_a_stride():
     grouping = _ir.ReplicaGrouping(8, 2, 4)
     assert str(grouping) == "ReplicaGrouping(numReplicas=8, stride=2, groupSize=4)"
-    assert (grouping.getNumReplicas(), grouping.getStride(), grouping.getGroupSize(), grouping.getNumGroups()) == (8, 2, 4, 2)
+    assert (grouping.getNumReplicas(), grouping.getStride(), grouping.getGroupSize(), grouping.getNumGroups()) == (
+        8,
+        2,
+        4,
+        2,
+    )
     assert [grouping.getGroupAt(r) for r in range(8)] == [0, 1] * 4
-    assert grouping.getReplicasAt(1) == [1, 3, 5, 7] and grouping.getReplicaAt(1, 2) == 5 and grouping.getIndexInGroupAt(5) == 2
+    assert (
+        grouping.getReplicasAt(1) == [1, 3, 5, 7]
+        and grouping.getReplicaAt(1, 2) == 5
+        and grouping.getIndexInGroupAt(5) == 2
+    )
     assert grouping.getTranspose() == _ir.ReplicaGrouping(8, 1, 2)
     assert _ir.ReplicaGrouping(4).getNumGroups() == 1
     with pytest.raises(popart.popart_exception, match="stride 3"):
@@ -142,7 +155,12 @@ def test_members_of_enumerations():
 
 
 FORMATS = {
-    popart.DataType.FLOAT8_143: [(0.75, 0, 0b00111100), (0.75, 1, 0b01000100), (0.75, -2, 0b00101100), (-240.0, 0, 0xFF)],
+    popart.DataType.FLOAT8_143: [
+        (0.75, 0, 0b00111100),
+        (0.75, 1, 0b01000100),
+        (0.75, -2, 0b00101100),
+        (-240.0, 0, 0xFF),
+    ],
     popart.DataType.FLOAT8_152: [(0.25, 0, 0b00111000), (0.25, -3, 0b00101100), (2.0**-17, 0, 1), (57344.0, 0, 0x7F)],
 }
 
@@ -172,7 +190,9 @@ def test_each_code_comes_back(format):
     middle = (positive[:-1] + positive[1:]) / 2
     rounded = _ir.convertFromFloat64ToFloat8AsUInt8(format, middle, 0, True)
     assert (rounded % 2 == 0).all()
-    assert (_ir.convertFromFloat64ToFloat8AsUInt8(format, numpy.nextafter(middle, 1e9), 0, True) == numpy.arange(1, 128)).all()
+    assert (
+        _ir.convertFromFloat64ToFloat8AsUInt8(format, numpy.nextafter(middle, 1e9), 0, True) == numpy.arange(1, 128)
+    ).all()
 
 
 def test_too_large_numbers_become_nan_or_the_largest():

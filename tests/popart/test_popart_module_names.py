@@ -16,7 +16,9 @@ def test_the_version_is_one():
     assert popart.__version__ == popart.versionString() == ".".join(map(str, popart.versionNumber()))
 
 
-@pytest.mark.shows("popart.getTensorInfo", "popart._TensorInfoCore", "popart.tensorinfo", "popart.tensorinfo.TensorInfo")
+@pytest.mark.shows(
+    "popart.getTensorInfo", "popart._TensorInfoCore", "popart.tensorinfo", "popart.tensorinfo.TensorInfo"
+)
 def test_the_type_of_an_array():
     info = popart.getTensorInfo(np.zeros((2, 3), np.float16))
     assert (info.data_type(), info.shape(), info.nbytes()) == ("FLOAT16", [2, 3], 12)

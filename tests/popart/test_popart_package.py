@@ -81,6 +81,23 @@ def test_dicts_of_options_are_live_and_other_containers_are_copies():
     assert options.numIOTiles == 64 and "numIOTiles" in dir(options)
 
 
+def test_every_way_into_a_dict_of_options_takes_its_type_only():
+    options = popart.SessionOptions()
+    options.engineOptions.update({"a": "1"}, b="2")
+    options.engineOptions |= {"c": "3"}
+    assert options.engineOptions.setdefault("d", "4") == "4" and options.engineOptions.setdefault("a", "9") == "1"
+    assert options.engineOptions == {"a": "1", "b": "2", "c": "3", "d": "4"}
+    for write in (
+        lambda: options.engineOptions.update({"e": 5}),
+        lambda: options.engineOptions.setdefault("e", 5),
+        lambda: options.engineOptions.__ior__({"e": 5}),
+        lambda: options.engineOptions.update({5: "e"}),
+    ):
+        with pytest.raises(TypeError, match="incompatible arguments: .*engineOptions"):
+            write()
+    assert sorted(options.engineOptions) == ["a", "b", "c", "d"]
+
+
 def test_unknown_options_are_attribute_errors():
     options = popart.SessionOptions()
     with pytest.raises(AttributeError, match="enableEngineCache"):
@@ -121,7 +138,10 @@ def test_data_flow_says_what_is_returned():
     "make, message",
     [
         (lambda: popart.DataFlow(0), "batchesPerStep is 0"),
-        (lambda: popart.DataFlow(3, {"y": popart.AnchorReturnType("EveryN", 2)}), "the period 2 of 'y' does not divide 3"),
+        (
+            lambda: popart.DataFlow(3, {"y": popart.AnchorReturnType("EveryN", 2)}),
+            "the period 2 of 'y' does not divide 3",
+        ),
         (lambda: popart.DataFlow(1).art("y"), "'y' is not anchored"),
         (lambda: popart.AnchorReturnType("Some"), "'Some' is no way"),
         (lambda: popart.AnchorReturnType("EveryN"), "EveryN alone takes a period"),
@@ -145,7 +165,9 @@ def test_arrays_of_a_run_must_be_contiguous():
         popart.PyStepIO({}, {"y": array[:, ::2]})
     weights = popart.PyWeightsIO({"w": array, "v": array[:, ::2]})
     assert weights.array("w") is array
-    with pytest.raises(popart.popart_exception, match="no array was given for the variable 'u'; there are \\['v', 'w'\\]"):
+    with pytest.raises(
+        popart.popart_exception, match="no array was given for the variable 'u'; there are \\['v', 'w'\\]"
+    ):
         weights.array("u")
     with pytest.raises(popart.popart_exception, match="'v' is not C-contiguous"):
         weights.array("v")
@@ -271,7 +293,12 @@ def test_variables_are_read_when_the_first_message_comes(tmp_path):
     )
     assert python(code).stderr == ""
     lines = file.read_text().splitlines()
-    assert len(lines) == 2 and lines[0].endswith("I: shown") and " session " in lines[0] and lines[1].endswith("D: now shown")
+    assert (
+        len(lines) == 2
+        and lines[0].endswith("I: shown")
+        and " session " in lines[0]
+        and lines[1].endswith("D: now shown")
+    )
 
 
 @pytest.mark.shows("popart.Logger")
@@ -284,8 +311,16 @@ def test_levels_by_module_and_formats(tmp_path):
         "    log = popart.getLogger(name)\n"
         "    log.trace('t'); log.warn('w'); log.error('e')\n"
     )
-    shown = python(code, POPART_LOG_CONFIG=str(config), POPART_LOG_FORMAT="%n|%l|%L|%v", POPART_LOG_DEST="stdout").stdout
-    assert shown.splitlines() == ["session|trace|T|t", "session|warn|W|w", "session|err|E|e", "op|warn|W|w", "op|err|E|e"]
+    shown = python(
+        code, POPART_LOG_CONFIG=str(config), POPART_LOG_FORMAT="%n|%l|%L|%v", POPART_LOG_DEST="stdout"
+    ).stdout
+    assert shown.splitlines() == [
+        "session|trace|T|t",
+        "session|warn|W|w",
+        "session|err|E|e",
+        "op|warn|W|w",
+        "op|err|E|e",
+    ]
     assert python(code).stderr.count("\n") == 6  # warnings reach stderr by default
     assert python("import popart; popart.getLogger().setLevel('OFF'); popart.getLogger('op').error('e')").stderr == ""
 

@@ -16,7 +16,11 @@ from popart._impl.exceptions import popart_exception
 from popart._impl.locations import TensorLocation
 
 VIRTUAL_GRAPH, PIPELINE_STAGE, EXECUTION_PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
-PRIORITY, RECOMPUTE, OUTPUT_LOCATION = "__schedule_priority", "__recompute_output_in_backward_pass", "__output_tensor_location"
+PRIORITY, RECOMPUTE, OUTPUT_LOCATION = (
+    "__schedule_priority",
+    "__recompute_output_in_backward_pass",
+    "__output_tensor_location",
+)
 COMM_GROUP, OUTLINE, EXCLUDED = "__collectiveCommGroup", "__outline", "__exclude_patterns"
 _KINDS = protos.Attribute
 _KIND = {
@@ -67,19 +71,32 @@ class Annotations(NodeAttributes):
 
     def _set(self, function: str, outputs: Any, attribute: str, value: Any) -> None:
         """One name stands for the node it is an output of; a set for one node; a list for the nodes of its names."""
-        if isinstance(outputs, (list, tuple)) and not any(set(node.output) == set(outputs) for node in map(self.nodes.get, outputs) if node):
+        if isinstance(outputs, (list, tuple)) and not any(
+            set(node.output) == set(outputs) for node in map(self.nodes.get, outputs) if node
+        ):
             for output in outputs:
                 self._set(function, output, attribute, value)
             return
         self.replace_attribute(self.node_with(outputs, function), protos.attribute(attribute, _KIND[attribute], value))
 
-    def _placed(self, function: str, attribute: str, args: Sequence[Any], named: dict[str, Any], default: int | None) -> Any:
-        ways = [f"(value: int{'' if default is None else f' = {default}'}) -> AttributeContextManager", "(nodeOutputNames: str, value: int = 0) -> None"]
+    def _placed(
+        self, function: str, attribute: str, args: Sequence[Any], named: dict[str, Any], default: int | None
+    ) -> Any:
+        ways = [
+            f"(value: int{'' if default is None else f' = {default}'}) -> AttributeContextManager",
+            "(nodeOutputNames: str, value: int = 0) -> None",
+        ]
         given = dict(zip(("nodeOutputNames", "value"), args))
-        is_context = "nodeOutputNames" not in named and (not args or not isinstance(args[0], (str, set, frozenset, list, tuple)))
+        is_context = "nodeOutputNames" not in named and (
+            not args or not isinstance(args[0], (str, set, frozenset, list, tuple))
+        )
         if is_context:
             given = dict(zip(("value",), args))
-        if len(args) > (1 if is_context else 2) or named.keys() & given.keys() or named.keys() - {"nodeOutputNames", "value"}:
+        if (
+            len(args) > (1 if is_context else 2)
+            or named.keys() & given.keys()
+            or named.keys() - {"nodeOutputNames", "value"}
+        ):
             raise refusal(function, ways, args, named)
         given.update(named)
         if is_context:
@@ -108,7 +125,9 @@ class Annotations(NodeAttributes):
         except Refused:
             raise refusal("schedulePriority", ["(value: float) -> AttributeContextManager"], [value], {}) from None
 
-    def recomputeOutput(self, nodeOutputNames: Any = RecomputeType.Undefined, value: Any = RecomputeType.Undefined) -> Any:
+    def recomputeOutput(
+        self, nodeOutputNames: Any = RecomputeType.Undefined, value: Any = RecomputeType.Undefined
+    ) -> Any:
         """(value): a context; (nodeOutputNames, value): says of nodes whether their outputs are kept or computed again."""
         if isinstance(nodeOutputNames, (str, set, frozenset, list, tuple)):
             return self._set("recomputeOutput", nodeOutputNames, RECOMPUTE, _recompute(value))
@@ -140,7 +159,9 @@ class Annotations(NodeAttributes):
     def outputTensorLocation(self, nodeOutputNames: Any = None, value: Any = None) -> Any:
         """(value): a context; (nodeOutputNames, value): says of nodes where their outputs are kept."""
         if isinstance(nodeOutputNames, (str, set, frozenset, list, tuple)):
-            return self._set("outputTensorLocation", nodeOutputNames, OUTPUT_LOCATION, _location(value or TensorLocation()))
+            return self._set(
+                "outputTensorLocation", nodeOutputNames, OUTPUT_LOCATION, _location(value or TensorLocation())
+            )
         chosen = nodeOutputNames if nodeOutputNames is not None else value
         return AttributeContextManager(self, OUTPUT_LOCATION, _location(TensorLocation() if chosen is None else chosen))
 
@@ -160,11 +181,20 @@ class Annotations(NodeAttributes):
         """Names patterns that leave this node alone."""
         node = self.node_with(nodeOutputName, "excludePatterns")
         try:
-            listed = [text(name) for name in ([] if isinstance(patternNames, str) else patternNames)] if not isinstance(patternNames, str) else None
+            listed = (
+                [text(name) for name in ([] if isinstance(patternNames, str) else patternNames)]
+                if not isinstance(patternNames, str)
+                else None
+            )
         except Refused:
             listed = None
         if listed is None:
-            raise refusal("excludePatterns", ["(nodeOutputName: str, patternNames: List[str]) -> None"], [nodeOutputName, patternNames], {})
+            raise refusal(
+                "excludePatterns",
+                ["(nodeOutputName: str, patternNames: List[str]) -> None"],
+                [nodeOutputName, patternNames],
+                {},
+            )
         self.replace_attribute(node, protos.attribute(EXCLUDED, _KINDS.STRINGS, listed))
 
     def nameScope(self, name: str) -> NameContextManager:
@@ -174,7 +204,9 @@ class Annotations(NodeAttributes):
     # --- what is set
     def _current(self, function: str, attribute: str) -> int:
         if attribute not in self.common:
-            raise popart_exception(f"{function}: it is not set here; call it inside `with builder.{function[3].lower()}{function[4:]}(n):`")
+            raise popart_exception(
+                f"{function}: it is not set here; call it inside `with builder.{function[3].lower()}{function[4:]}(n):`"
+            )
         return self.common[attribute]
 
     def getVirtualGraph(self, nodeOutputNames: Any = None) -> int:

@@ -39,7 +39,9 @@ def integer(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    if isinstance(value, (bool, numpy.bool_, numbers.Real, numpy.number)) and not isinstance(value, numpy.complexfloating):
+    if isinstance(value, (bool, numpy.bool_, numbers.Real, numpy.number)) and not isinstance(
+        value, numpy.complexfloating
+    ):
         return float(value)
     raise Refused
 
@@ -83,7 +85,9 @@ def refusal(function: str, signatures: Sequence[str], positional: Sequence[Any],
     listed = "\n".join(f"    {index}. {signature}" for index, signature in enumerate(signatures, 1))
     passed = ", ".join(_short(value) for value in positional)
     if named:
-        passed += ("; " if passed else "") + "kwargs: " + ", ".join(f"{key}={_short(value)}" for key, value in named.items())
+        passed += (
+            ("; " if passed else "") + "kwargs: " + ", ".join(f"{key}={_short(value)}" for key, value in named.items())
+        )
     return TypeError(
         f"{function}(): incompatible function arguments. The following argument types are supported:\n{listed}\n\nInvoked with: {passed}"
     )
@@ -125,7 +129,9 @@ class Signature:
         return bound
 
 
-def bind_one(function: str, ways: dict[str, Signature], positional: Sequence[Any], named: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def bind_one(
+    function: str, ways: dict[str, Signature], positional: Sequence[Any], named: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """The first of several ways to call a function that takes these arguments: its text and the bound values.
 
     Raises TypeError when none does.

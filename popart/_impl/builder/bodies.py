@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class _Body:
     """A graph inside a node, seen with the types of the arguments of that node."""
 
-    def __init__(self, outside: _BuilderCore, graph: onnx.GraphProto, arguments: Sequence[onnx.TypeProto | None]) -> None:
+    def __init__(
+        self, outside: _BuilderCore, graph: onnx.GraphProto, arguments: Sequence[onnx.TypeProto | None]
+    ) -> None:
         self._outside, self.model = outside, outside.model
         self._types: dict[str, onnx.TypeProto | None] = {value.name: value.type for value in graph.value_info}
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -38,7 +40,9 @@ class _Body:
             if not same or any(id and id not in self._types for id in node.output):
                 inferred = types_of_outputs(self, node, None)  # type: ignore[arg-type]
                 self._types.update({id: inferred.get(id) for id in node.output})
-        self.outputs = [self.type_of(value.name) or (value.type if value.HasField("type") else None) for value in graph.output]
+        self.outputs = [
+            self.type_of(value.name) or (value.type if value.HasField("type") else None) for value in graph.output
+        ]
 
     def type_of(self, id: str) -> onnx.TypeProto | None:
         return self._types[id] if id in self._types else self._outside.type_of(id)
@@ -76,8 +80,12 @@ def _loop(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     first = [declared[0] if declared and declared[0] is not None else iteration, condition]
     carried = [_argument(core, id) for id in node.input[2:]]
     outputs = _Body(core, body, [*first, *carried]).outputs[1:]
-    count = int(protos.to_array(trips).reshape(-1)[0]) if trips is not None and protos.element_count(trips) == 1 else None
-    return _pairs(node, [type_ if index < len(carried) else _stacked(type_, count) for index, type_ in enumerate(outputs)])
+    count = (
+        int(protos.to_array(trips).reshape(-1)[0]) if trips is not None and protos.element_count(trips) == 1 else None
+    )
+    return _pairs(
+        node, [type_ if index < len(carried) else _stacked(type_, count) for index, type_ in enumerate(outputs)]
+    )
 
 
 def _scan(core: _BuilderCore, node: onnx.NodeProto) -> Types:
@@ -98,12 +106,18 @@ def _scan(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     outputs = _Body(core, body, [*arguments[:split], *pieces]).outputs
     into = values.get("scan_output_axes") or [0] * len(outputs)
     return _pairs(
-        node, [type_ if index < split else _stacked(type_, length, into[index - split]) for index, type_ in enumerate(outputs)]
+        node,
+        [
+            type_ if index < split else _stacked(type_, length, into[index - split])
+            for index, type_ in enumerate(outputs)
+        ],
     )
 
 
 def _call(core: _BuilderCore, node: onnx.NodeProto) -> Types:
-    return _pairs(node, _Body(core, protos.values_of(node)["callee"], [_argument(core, id) for id in node.input]).outputs)
+    return _pairs(
+        node, _Body(core, protos.values_of(node)["callee"], [_argument(core, id) for id in node.input]).outputs
+    )
 
 
 def _packed(core: _BuilderCore, node: onnx.NodeProto) -> Types:
@@ -115,4 +129,10 @@ def _packed(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     return _pairs(node, [protos.tensor_type(inside[0].tensor_type.elem_type, [values["resultSize"], *sizes[2:]])])  # type: ignore[union-attr]
 
 
-BODIES: dict[str, Callable[[Any, onnx.NodeProto], Types]] = {"If": _if, "Loop": _loop, "Call": _call, "Scan": _scan, "PackedDataBlock": _packed}
+BODIES: dict[str, Callable[[Any, onnx.NodeProto], Types]] = {
+    "If": _if,
+    "Loop": _loop,
+    "Call": _call,
+    "Scan": _scan,
+    "PackedDataBlock": _packed,
+}

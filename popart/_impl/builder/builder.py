@@ -37,7 +37,9 @@ class Builder:
     Methods that are not here are those of the graph: addInputTensor, virtualGraph, getModelProto and so on.
     """
 
-    def __init__(self, modelProtoOrFilename: Any = None, opsets: dict[str, int] | None = None, builderCore: Any = None) -> None:
+    def __init__(
+        self, modelProtoOrFilename: Any = None, opsets: dict[str, int] | None = None, builderCore: Any = None
+    ) -> None:
         self._versions: dict[str, int] = {}
         self._opsets: dict[str, Any] = {}
         if opsets is not None:
@@ -107,7 +109,9 @@ class Builder:
 
 def _accessor(version: int | None) -> property:
     what = f"version {version}" if version else f"the version in use, {DEFAULT_OPSET} when none is"
-    return property(lambda self: self._onnx(version), doc=f"Methods of ai.onnx, {what}. The first use fixes the version.")
+    return property(
+        lambda self: self._onnx(version), doc=f"Methods of ai.onnx, {what}. The first use fixes the version."
+    )
 
 
 for _name, _version in _ACCESSORS.items():

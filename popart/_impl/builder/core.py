@@ -58,7 +58,9 @@ _INFO, _NAME, _SHAPE = ("tensorInfo", _of(TensorInfo)), ("dataType", text), ("sh
 _INPUTS = {
     "(tensorInfo: TensorInfo, debugContext: DebugContext = '') -> str": Signature(_INFO, _DEBUG),
     "(dataType: str, shape: List[int], debugContext: DebugContext = '') -> str": Signature(_NAME, _SHAPE, _DEBUG),
-    "(tensorInfo: TensorInfo, settings: InputSettings, debugContext: DebugContext = '') -> str": Signature(_INFO, _SETTINGS, _DEBUG),
+    "(tensorInfo: TensorInfo, settings: InputSettings, debugContext: DebugContext = '') -> str": Signature(
+        _INFO, _SETTINGS, _DEBUG
+    ),
     "(dataType: str, shape: List[int], settings: InputSettings, debugContext: DebugContext = '') -> str": Signature(
         _NAME, _SHAPE, _SETTINGS, _DEBUG
     ),
@@ -187,7 +189,9 @@ class _BuilderCore(Tuning, Annotations):
 
     def addUntypedInputTensor(self, debugContext: Any = "") -> str:
         """Adds an input without a type to the graph of a loop, call or branch. Raises popart_exception in the main graph."""
-        _, given = bind_one("addUntypedInputTensor", {"(debugContext: DebugContext = '') -> str": Signature(_DEBUG)}, [debugContext], {})
+        _, given = bind_one(
+            "addUntypedInputTensor", {"(debugContext: DebugContext = '') -> str": Signature(_DEBUG)}, [debugContext], {}
+        )
         if self.parent is None:
             raise popart_exception("an input of the main graph needs a type and a shape: call addInputTensor")
         return self._add_input(None, given["debugContext"])
@@ -207,7 +211,9 @@ class _BuilderCore(Tuning, Annotations):
 
     def addInputTensorFromParentGraph(self, tensorId: str) -> None:
         """Says that this graph reads a tensor of a graph around it. Raises popart_exception when none has it."""
-        bind_one("addInputTensorFromParentGraph", {"(tensorId: str) -> None": Signature(("tensorId", text))}, [tensorId], {})
+        bind_one(
+            "addInputTensorFromParentGraph", {"(tensorId: str) -> None": Signature(("tensorId", text))}, [tensorId], {}
+        )
         if self.parent is None or self.parent.find(tensorId) is None:
             around = f"; {self.parent.tensors_text()}" if self.parent else ": this is the main graph"
             raise popart_exception(f"no graph around '{self.graph.name}' has the tensor '{tensorId}'{around}")
@@ -260,7 +266,12 @@ class _BuilderCore(Tuning, Annotations):
 
     # --- nodes
     def add_node(
-        self, operation: Operation, inputs: Sequence[str], outputs: int, attributes: Sequence[onnx.AttributeProto], debug: DebugContext | str
+        self,
+        operation: Operation,
+        inputs: Sequence[str],
+        outputs: int,
+        attributes: Sequence[onnx.AttributeProto],
+        debug: DebugContext | str,
     ) -> list[str]:
         """Adds a node and returns the ids of its outputs.
 
@@ -292,7 +303,9 @@ class _BuilderCore(Tuning, Annotations):
         for id, type_ in types.items():
             sizes = protos.shape_of(type_) or ()
             if any(size is not None and size < 0 for size in sizes):
-                raise popart_exception(f"{made.op_type}: the output '{id}' would have shape {list(sizes)}: its parameters are invalid")
+                raise popart_exception(
+                    f"{made.op_type}: the output '{id}' would have shape {list(sizes)}: its parameters are invalid"
+                )
         node = self.graph.node.add()
         node.CopyFrom(made)
         for id in node.output:
@@ -310,7 +323,9 @@ class _BuilderCore(Tuning, Annotations):
         least, most = operation.inputs
         if not least <= len(inputs) <= most:
             allowed = str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
-            raise popart_exception(f"{operation.type} has {len(inputs)} inputs, but {operation.qualified} takes {allowed}")
+            raise popart_exception(
+                f"{operation.type} has {len(inputs)} inputs, but {operation.qualified} takes {allowed}"
+            )
         for id in inputs:
             if id and self.find(id) is None:
                 raise popart_exception(f"{operation.type}: its input '{id}' is no tensor; {self.tensors_text()}")
@@ -347,7 +362,11 @@ class _BuilderCore(Tuning, Annotations):
     def _known_type(self, id: str) -> onnx.TypeProto:
         type_ = self.type_of(id) if isinstance(id, str) else None
         if type_ is None:
-            groups = [("inputs", self.getInputTensorIds()), ("outputs", self.getOutputTensorIds()), ("values", self.getValueTensorIds())]
+            groups = [
+                ("inputs", self.getInputTensorIds()),
+                ("outputs", self.getOutputTensorIds()),
+                ("values", self.getValueTensorIds()),
+            ]
             listed = "; ".join(f"{what}: {', '.join(ids[:100]) or 'none'}" for what, ids in groups)
             raise popart_exception(f"'{id}' is no input, output or value whose type is known. {listed}")
         return type_
@@ -356,7 +375,9 @@ class _BuilderCore(Tuning, Annotations):
         """Sizes of the dimensions. Raises popart_exception where they are not known."""
         sizes = protos.shape_of(self._known_type(id))
         if sizes is None or None in sizes:
-            raise popart_exception(f"the shape of '{id}' is not known before a session is made: {sizes if sizes else 'no dimensions are'}")
+            raise popart_exception(
+                f"the shape of '{id}' is not known before a session is made: {sizes if sizes else 'no dimensions are'}"
+            )
         return list(sizes)
 
     def getTensorDtypeString(self, id: str) -> str:

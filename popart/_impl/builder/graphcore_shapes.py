@@ -177,7 +177,9 @@ def _reshape(op: View) -> Result:
 
 def _scatter_shard(op: View) -> Result:
     _, size = op.get("__collectiveCommGroup") or (0, 0)
-    return [(op.element(), [-(-math.prod(op.sizes()) // size)])] if size else []  # all replicas: their number is not known yet
+    return (
+        [(op.element(), [-(-math.prod(op.sizes()) // size)])] if size else []
+    )  # all replicas: their number is not known yet
 
 
 def _slice(op: View) -> Result:
@@ -238,5 +240,7 @@ RULES: dict[str, Callable[[View], Result]] = {
     "Sort": _sort,
     "SplineBasis": _spline_basis,
     "SplineWeighting": lambda op: [(op.element(), [op.sizes()[0], op.sizes(1)[2]])],
-    "Subsample": lambda op: [(op.element(), [-(-size // stride) for size, stride in zip(op.sizes(), op.get("strides"), strict=True)])],
+    "Subsample": lambda op: [
+        (op.element(), [-(-size // stride) for size, stride in zip(op.sizes(), op.get("strides"), strict=True)])
+    ],
 }

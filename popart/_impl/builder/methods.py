@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from popart._impl.builder import protos
-from popart._impl.builder.arguments import Refused, Signature, array, boolean, debug_name, integer, number, published, refusal, sequence, text
+from popart._impl.builder.arguments import (
+    Refused,
+    Signature,
+    array,
+    boolean,
+    debug_name,
+    integer,
+    number,
+    published,
+    refusal,
+    sequence,
+    text,
+)
 from popart._impl.exceptions import popart_exception
 from popart._impl.enums import CollectiveOperator, DataType, InitType, ReductionType, ScatterReduction, TensorRemapType
 from popart._impl.groups import CommGroup
@@ -91,7 +103,9 @@ KINDS = {
     "scatter reduction": Kind(_enum(ScatterReduction), _KINDS.STRING, "ScatterReduction", _SCATTER.__getitem__),
     "data type": Kind(_enum(DataType), _KINDS.INT, "DataType", int),
     "init type": Kind(_enum(InitType), _KINDS.INT, "InitType", lambda value: value.value),
-    "remap type": Kind(_enum(TensorRemapType), _KINDS.INT, "TensorRemapType", lambda value: getattr(value, "value", value)),
+    "remap type": Kind(
+        _enum(TensorRemapType), _KINDS.INT, "TensorRemapType", lambda value: getattr(value, "value", value)
+    ),
     "operator": Kind(_enum(CollectiveOperator), _KINDS.INT, "CollectiveOperator", lambda value: value.value),
     "comm group": Kind(_group, _KINDS.INTS, "CommGroup"),
     "debug": Kind(debug_name, None, "DebugContext"),
@@ -156,7 +170,9 @@ class Method:
 def body_of(core: _BuilderCore, child: Any, op_type: str) -> Any:
     """The graph of a child as it is now. A callee has the tensors that it takes from outside among its inputs."""
     if child.model is not core.model:
-        raise popart_exception(f"{op_type}: the graph '{child.graph.name}' is of another model; make it with createSubgraphBuilder")
+        raise popart_exception(
+            f"{op_type}: the graph '{child.graph.name}' is of another model; make it with createSubgraphBuilder"
+        )
     if op_type != "Call" or len(child.argument_order) == len(child.graph.input):
         return child.graph
     graph = type(child.graph)()
@@ -187,7 +203,10 @@ def function_of(method: Method, special: Callable[..., Any] | None = None) -> Ca
     """The Python function of a method. `special(core, operation, given)` makes the node where it is not a plain one."""
     signature = method.signature()
     ways = [published(signature)]
-    rows = [(p.name, KINDS[p.kind].convert) if p.default is REQUIRED else (p.name, KINDS[p.kind].convert, p.default) for p in method.parameters]
+    rows = [
+        (p.name, KINDS[p.kind].convert) if p.default is REQUIRED else (p.name, KINDS[p.kind].convert, p.default)
+        for p in method.parameters
+    ]
     bound_as = Signature(*rows)
     debug = method.parameters[-1].name
     batch = next((index for index, p in enumerate(method.parameters) if p.name == "batch_axis"), None)

@@ -10,7 +10,7 @@ import onnx
 import onnx.checker
 from google.protobuf.message import DecodeError
 
-from popart._impl.builder import external_files, protos
+from popart._impl.builder import allowances, external_files, protos
 from popart._impl.exceptions import popart_exception
 
 FIRST_OPSET, LAST_OPSET, DEFAULT_OPSET = 6, 11, 10
@@ -54,7 +54,9 @@ def _check_texts(message: Any, source: str) -> None:
         elif field.type == field.TYPE_STRING:
             for text in value if is_repeated else (value,):
                 if isinstance(text, bytes):
-                    raise popart_exception(f"{source} is no ONNX model: a {field.name} in it is {text!r}, which is no UTF-8")
+                    raise popart_exception(
+                        f"{source} is no ONNX model: a {field.name} in it is {text!r}, which is no UTF-8"
+                    )
 
 
 def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]:
@@ -88,6 +90,8 @@ def check(proto: onnx.ModelProto) -> None:
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     _drop_data(copy.graph)
+    opset = next((entry.version for entry in proto.opset_import if domain_name(entry.domain) == ""), 0)
+    allowances.apply(copy.graph, opset)
     try:
         onnx.checker.check_model(copy)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter where its text quotes odd bytes

@@ -7,7 +7,9 @@ from typing import Any
 
 from popart._impl.exceptions import popart_exception
 
-_LISTS = "dilations inDilations pads outPads strides availableMemoryProportions partialsTypes enableConvDithering".split()
+_LISTS = (
+    "dilations inDilations pads outPads strides availableMemoryProportions partialsTypes enableConvDithering".split()
+)
 _TWICE = ("pads", "outPads")
 
 
@@ -18,10 +20,14 @@ def multiconv(core: Any, operation: Any, given: dict[str, Any], method: Any) -> 
         raise popart_exception("MultiConv has 0 convolutions; it needs at least one")
     for index, ids in enumerate(convolutions):
         if len(ids) not in (2, 3):
-            raise popart_exception(f"MultiConv: convolution {index} has {len(ids)} inputs; it takes [data, weights] or [data, weights, bias]")
+            raise popart_exception(
+                f"MultiConv: convolution {index} has {len(ids)} inputs; it takes [data, weights] or [data, weights, bias]"
+            )
     for name in _LISTS:
         if given[name] and len(given[name]) != len(convolutions):
-            raise popart_exception(f"MultiConv: {name} has {len(given[name])} entries for {len(convolutions)} convolutions")
+            raise popart_exception(
+                f"MultiConv: {name} has {len(given[name])} entries for {len(convolutions)} convolutions"
+            )
     if given["planType"] not in (None, "parallel", "serial"):
         raise popart_exception(f"MultiConv: planType is '{given['planType']}'; there are parallel and serial")
     if given["cycleBackOff"] is not None and not 0 <= given["cycleBackOff"] <= 1:
@@ -40,7 +46,9 @@ def _check_ranks(core: Any, convolutions: Sequence[Sequence[str]], given: dict[s
         for name in ("dilations", "inDilations", "pads", "outPads", "strides"):
             needed = None if sizes is None else (len(sizes) - 2) * (2 if name in _TWICE else 1)
             if needed is not None and given[name] and len(given[name][index]) != needed:
-                raise popart_exception(f"MultiConv: {name} of convolution {index} has {len(given[name][index])} numbers; it needs {needed}")
+                raise popart_exception(
+                    f"MultiConv: {name} of convolution {index} has {len(given[name][index])} numbers; it needs {needed}"
+                )
 
 
 def shapes(op: Any) -> list[tuple[int, list[int]]]:

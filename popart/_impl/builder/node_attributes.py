@@ -85,7 +85,9 @@ class NodeAttributes:
             if attribute.name == name:
                 if attribute.type != kind:
                     have, want = (_KINDS.AttributeType.Name(k) for k in (attribute.type, kind))
-                    raise popart_exception(f"{function}: the attribute '{name}' of {node.op_type} is of kind {have}, not {want}")
+                    raise popart_exception(
+                        f"{function}: the attribute '{name}' of {node.op_type} is of kind {have}, not {want}"
+                    )
                 return protos.value_of(attribute)
         present = ", ".join(attribute.name for attribute in node.attribute)
         raise popart_exception(f"{function}: {node.op_type} has no attribute '{name}'; it has {present}")

@@ -56,14 +56,18 @@ def _schemas(version: int) -> tuple[Any, ...]:
 
 def _method(schema: Any, version: int) -> Method:
     name = _RENAMED.get(schema.name, schema.name.lower())
-    attributes = [_parameter(name, attribute) for key, attribute in sorted(schema.attributes.items()) if key != "auto_pad"]
+    attributes = [
+        _parameter(name, attribute) for key, attribute in sorted(schema.attributes.items()) if key != "auto_pad"
+    ]
     if name == "constant":
         attributes = [a for a in attributes if a.name != "sparse_value"]
         attributes += [Parameter("is_value_sparse", "sparse", False)] if "sparse_value" in schema.attributes else []
     counted = schema.min_output != schema.max_output
     parameters = [Parameter("args", "ids")] if schema.max_input else []
     parameters += [Parameter("num_outputs", "count")] if counted else []
-    parameters += [a for a in attributes if a.default is REQUIRED] + [a for a in attributes if a.default is not REQUIRED]
+    parameters += [a for a in attributes if a.default is REQUIRED] + [
+        a for a in attributes if a.default is not REQUIRED
+    ]
     parameters.append(Parameter("name" if name == "logical_if" else "debugContext", "debug", ""))
     many = counted or schema.max_output > 1
     what = "list of the ids of the outputs" if many else "id of the output"
@@ -82,7 +86,10 @@ def _method(schema: Any, version: int) -> Method:
 def _inputs(schema: Any) -> str:
     if not schema.inputs:
         return ""
-    listed = ", ".join(f"{p.name} ({p.type_str}{', ' + p.option.name.lower() if p.option.name != 'Single' else ''})" for p in schema.inputs)
+    listed = ", ".join(
+        f"{p.name} ({p.type_str}{', ' + p.option.name.lower() if p.option.name != 'Single' else ''})"
+        for p in schema.inputs
+    )
     return f"args: ids of {listed}. An input in the middle that is left out is ''.\n"
 
 
@@ -99,7 +106,11 @@ def _parameter(method: str, attribute: Any) -> Parameter:
     value = attribute.default_value
     if value.type == 0:
         return Parameter(name, kind, "" if kind == "string" else None)
-    return Parameter(name, kind, {"int": lambda: value.i, "float": lambda: _short(value.f), "string": lambda: value.s.decode()}[kind]())
+    return Parameter(
+        name,
+        kind,
+        {"int": lambda: value.i, "float": lambda: _short(value.f), "string": lambda: value.s.decode()}[kind](),
+    )
 
 
 def _short(value: float) -> float:

@@ -16,7 +16,9 @@ from popart._impl.tensor_info import NUMPY, of_numpy
 Attribute = onnx.AttributeProto
 Tensor = onnx.TensorProto
 # Element types are mapped by name; the kinds of FLOAT8 have no number that these models may hold.
-NUMBER = {dtype: getattr(Tensor, dtype.name, Tensor.UNDEFINED) for dtype in DataType if not dtype.name.startswith("FLOAT8")}
+NUMBER = {
+    dtype: getattr(Tensor, dtype.name, Tensor.UNDEFINED) for dtype in DataType if not dtype.name.startswith("FLOAT8")
+}
 NUMBER |= {DataType.FLOAT8_143: Tensor.UNDEFINED, DataType.FLOAT8_152: Tensor.UNDEFINED}
 DATA_TYPE = {number: dtype for dtype, number in NUMBER.items() if not dtype.name.startswith("FLOAT8")}
 _LOWER_CASE = {DataType.FLOAT: "float32", DataType.DOUBLE: "float64"}
@@ -55,7 +57,9 @@ def data_type_of(array: numpy.ndarray) -> DataType:
     """The element type of initial data. Raises popart_exception for types that no initialiser may have."""
     dtype = of_numpy(array.dtype)
     if dtype.name in _NO_DATA:
-        raise popart_exception(f"unsupported data type for initialised data: {dtype.name} (a NumPy array of {array.dtype})")
+        raise popart_exception(
+            f"unsupported data type for initialised data: {dtype.name} (a NumPy array of {array.dtype})"
+        )
     return dtype
 
 
@@ -122,10 +126,17 @@ def to_array(tensor: onnx.TensorProto) -> numpy.ndarray:
     elif tensor.data_type in _PACKED:
         flat = _unpacked(numpy.array(tensor.int32_data, "<i4"), dtype, count)
     else:
-        fields = {"float32": tensor.float_data, "int32": tensor.int32_data, "int64": tensor.int64_data, "float64": tensor.double_data}
+        fields = {
+            "float32": tensor.float_data,
+            "int32": tensor.int32_data,
+            "int64": tensor.int64_data,
+            "float64": tensor.double_data,
+        }
         flat = numpy.array(fields.get(dtype.name, tensor.uint64_data), dtype)
     if len(flat) != count:
-        raise popart_exception(f"tensor '{tensor.name}' has {len(flat)} elements, but its shape {list(tensor.dims)} has {count}")
+        raise popart_exception(
+            f"tensor '{tensor.name}' has {len(flat)} elements, but its shape {list(tensor.dims)} has {count}"
+        )
     return flat.reshape(tuple(tensor.dims))
 
 
@@ -182,7 +193,9 @@ def _position(tensor: onnx.TensorProto, key: str, text: str | None) -> int:
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise popart_exception(f"the {key} of the external data of tensor '{tensor.name}' is '{text}', which is no size of a file")
+        raise popart_exception(
+            f"the {key} of the external data of tensor '{tensor.name}' is '{text}', which is no size of a file"
+        )
     return int(text)
 
 

@@ -21,14 +21,18 @@ class Tuning(NodeAttributes):
     def _tuned(self, function: str, outputs: Any, *types: str) -> onnx.NodeProto:
         node = self.node_with(outputs, function)
         if node.op_type not in types:
-            raise popart_exception(f"{function}: '{node.output[0]}' comes from {node.op_type}; only {' and '.join(types)} take this setting")
+            raise popart_exception(
+                f"{function}: '{node.output[0]}' comes from {node.op_type}; only {' and '.join(types)} take this setting"
+            )
         return node
 
     def setPartialsType(self, nodeOutputName: str, partialsType: str) -> None:
         """The type of partial sums of a Conv or MatMul: "FLOAT" or "HALF"."""
         node = self._tuned("setPartialsType", nodeOutputName, "Conv", "MatMul")
         if partialsType not in ("FLOAT", "HALF"):
-            raise popart_exception(f"setPartialsType: '{partialsType}' is no type of partial sums; there are FLOAT and HALF")
+            raise popart_exception(
+                f"setPartialsType: '{partialsType}' is no type of partial sums; there are FLOAT and HALF"
+            )
         self.replace_attribute(node, protos.attribute("__partials_type", _KINDS.STRING, partialsType))
 
     def getPartialsType(self, nodeOutputName: str) -> str:
@@ -42,7 +46,9 @@ class Tuning(NodeAttributes):
             share = number(availableMemoryProportion)
         except Refused:
             way = "(nodeOutputName: str, availableMemoryProportion: float) -> None"
-            raise refusal("setAvailableMemoryProportion", [way], [nodeOutputName, availableMemoryProportion], {}) from None
+            raise refusal(
+                "setAvailableMemoryProportion", [way], [nodeOutputName, availableMemoryProportion], {}
+            ) from None
         if not 0 < share <= 1:
             raise popart_exception(f"setAvailableMemoryProportion: {share} is not in (0, 1]")
         self.replace_attribute(node, protos.attribute("__available_memory", _KINDS.FLOAT, share))
@@ -54,13 +60,18 @@ class Tuning(NodeAttributes):
             raise popart_exception(f"setEnableConvDithering: {enableConvDithering!r} is neither 0 nor 1")
         self.replace_attribute(node, protos.attribute("__enable_conv_dithering", _KINDS.INT, int(enableConvDithering)))
 
-    def setSerializeMatMul(self, nodeOutputNames: Any, mode: str, factor: int = 0, keep_precision: bool = False) -> None:
+    def setSerializeMatMul(
+        self, nodeOutputNames: Any, mode: str, factor: int = 0, keep_precision: bool = False
+    ) -> None:
         """Splits a MatMul into `factor` products, one after another: "input_channels", "reducing_dim", "output_channels", "none"."""
         node = self._tuned("setSerializeMatMul", nodeOutputNames, "MatMul")
         if mode not in _SERIAL_MODES:
             raise popart_exception(f"setSerializeMatMul: '{mode}' is no mode; there are {', '.join(_SERIAL_MODES)}")
         try:
-            pieces, keep = integer(factor), boolean(keep_precision) if not isinstance(keep_precision, int) else bool(keep_precision)
+            pieces, keep = (
+                integer(factor),
+                boolean(keep_precision) if not isinstance(keep_precision, int) else bool(keep_precision),
+            )
         except Refused:
             way = "(nodeOutputNames: Set[str], mode: str, factor: int = 0, keep_precision: bool = False) -> None"
             raise refusal("setSerializeMatMul", [way], [nodeOutputNames, mode, factor, keep_precision], {}) from None

@@ -22,11 +22,18 @@ def check_window(core: _BuilderCore, node: onnx.NodeProto) -> None:
         return
     values = protos.values_of(node)
     data = _sizes(core, node.input[0])
-    weights = _sizes(core, node.input[{"QLinearConv": 3}.get(node.op_type, 1)]) if node.op_type in _CONVOLUTIONS else None
+    weights = (
+        _sizes(core, node.input[{"QLinearConv": 3}.get(node.op_type, 1)]) if node.op_type in _CONVOLUTIONS else None
+    )
     rank = len(data) - 2 if data is not None else len(weights) - 2 if weights is not None else None
     _check_lengths(node.op_type, values, rank)
     kernel = values.get("kernel_shape") or (weights[2:] if weights is not None else None)
-    if weights is not None and values.get("kernel_shape") and None not in weights and list(values["kernel_shape"]) != weights[2:]:
+    if (
+        weights is not None
+        and values.get("kernel_shape")
+        and None not in weights
+        and list(values["kernel_shape"]) != weights[2:]
+    ):
         raise popart_exception(
             f"{node.op_type}: kernel_shape is {values['kernel_shape']}, but the weights '{node.input[1]}' have shape {weights}"
         )
@@ -46,7 +53,9 @@ def _sizes(core: _BuilderCore, id: str) -> list[Any] | None:
 
 def _check_lengths(op_type: str, values: dict[str, Any], rank: int | None) -> None:
     if rank is not None and rank < 1:
-        raise popart_exception(f"{op_type}: its data have {rank + 2} dimensions; a window needs at least one besides the first two")
+        raise popart_exception(
+            f"{op_type}: its data have {rank + 2} dimensions; a window needs at least one besides the first two"
+        )
     spatial = rank if rank is not None else len(values["kernel_shape"]) if values.get("kernel_shape") else None
     for name, each in (("strides", 1), ("dilations", 1), ("kernel_shape", 1), ("output_padding", 1), ("pads", 2)):
         if spatial is not None and values.get(name) and len(values[name]) != each * spatial:

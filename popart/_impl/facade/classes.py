@@ -183,7 +183,9 @@ def _source_ipu(self: Any, id: str | None = None) -> int:
     sources = _sources(self)
     found = {source for index, source in sources.items() if id is None or self.inTensor(index).id == id}
     if len(found) != 1:
-        raise popart_exception(f"the source IPUs of {self} are {sorted(sources.values())}: name one of the copied tensors")
+        raise popart_exception(
+            f"the source IPUs of {self} are {sorted(sources.values())}: name one of the copied tensors"
+        )
     return found.pop()
 
 
@@ -291,7 +293,10 @@ class Classes:
         bases = {name: base for base, names in _BASES.items() for name in names.split()}
         for base in _BASES:
             self._make(base, Op)
-        for name in {**dict.fromkeys(kind.class_name for kind in kinds.values()), **dict.fromkeys([*published, *_MORE])}:
+        for name in {
+            **dict.fromkeys(kind.class_name for kind in kinds.values()),
+            **dict.fromkeys([*published, *_MORE]),
+        }:
             self._make(name, self.by_name[bases[name]] if name in bases else Op)
 
     def _make(self, name: str, base: type[Op]) -> None:

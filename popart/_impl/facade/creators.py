@@ -84,9 +84,7 @@ TABLE: dict[str, str] = {
     "MatMulOp": (
         "opid settings availableMemoryProportion:real serialization>*:ignored outputType:number partialsType:partials"
     ),
-    "ConvOp": (
-        "opid settings strides:ints pads:ints dilations:ints group:int padType:snake convOpts>*:conv_options"
-    ),
+    "ConvOp": ("opid settings strides:ints pads:ints dilations:ints group:int padType:snake convOpts>*:conv_options"),
     "ConvTransposeOp": (
         "opid settings strides:ints pads:ints dilations:ints group:int padType:snake outputPadding:ints outputShape:ints "
         "convOpts>*:conv_options"
@@ -115,9 +113,7 @@ TABLE: dict[str, str] = {
     "CallOp": "opid callee>@:callee modifiedInputsViaAttrs=()>@:modified settings",
     "LoopOp": "opid settings callee_>@:callee numImplicitScanOutputs_=0>*:ignored",
     "IfOp": "opid thenBranchInfo>@:branch elseBranchInfo>@:branch settings",
-    "AllReduceOp": (
-        "opid op:collective ipus:ints identicalInputs=False:bool identicalGradInputs=False:bool settings"
-    ),
+    "AllReduceOp": ("opid op:collective ipus:ints identicalInputs=False:bool identicalGradInputs=False:bool settings"),
     "ReplicatedAllReduceOp": f"opid {_GROUP}",
     "ReplicatedAllReduceInplaceOp": f"opid {_GROUP}",
     "ReplicatedReduceScatterOp": (
@@ -167,7 +163,9 @@ def _info(info: Any) -> dict[str, Any]:
 
 
 def _format(fmt: Any) -> dict[str, Any]:
-    return {name: value.name.lower().rstrip("_") if name == "floatFormat" else value for name, value in vars(fmt).items()}
+    return {
+        name: value.name.lower().rstrip("_") if name == "floatFormat" else value for name, value in vars(fmt).items()
+    }
 
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
@@ -272,7 +270,9 @@ class Creator:
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         rest = list(values)
-        connections = [named.pop(key) if key in named else rest.pop(0) for key in ("in_", "out")] if self._connected else [{}, {}]
+        connections = (
+            [named.pop(key) if key in named else rest.pop(0) for key in ("in_", "out")] if self._connected else [{}, {}]
+        )
         sources = rest.pop(1) if self._connected and self._class == "IpuCopyOp" and len(rest) == 4 else None
         sources = named.pop("sourceIpu", sources)
         op = self._create(self._bind(rest, named))

@@ -17,7 +17,9 @@ _SCALES = range(-31, 32)
 
 def _format(format: Any) -> tuple[int, int]:
     if format not in _FORMATS:
-        raise popart_exception(f"{getattr(format, 'name', format)} is no 8-bit float; there are {', '.join(known.name for known in _FORMATS)}")
+        raise popart_exception(
+            f"{getattr(format, 'name', format)} is no 8-bit float; there are {', '.join(known.name for known in _FORMATS)}"
+        )
     return _FORMATS[format]
 
 

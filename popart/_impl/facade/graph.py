@@ -171,14 +171,18 @@ class Graph:
     def addConstInit(self, tensorId: str, tensorInfo: TensorInfo, data: Any, debugContext: Any = "") -> None:
         array = self._data(tensorId, tensorInfo, data, True)
         if array.size != tensorInfo.nelms():
-            raise popart_exception(f"the data of '{tensorId}' have {array.size} elements; {tensorInfo} has {tensorInfo.nelms()}")
+            raise popart_exception(
+                f"the data of '{tensorId}' have {array.size} elements; {tensorInfo} has {tensorInfo.nelms()}"
+            )
         dtype = native_number(tensorInfo.dataType())
         self.core.add_constant(self._number, tensorId, dtype, array.reshape(tensorInfo.shape()))
 
     def make_constant(self, tensor: Any, data: Any) -> None:
         """A Constant takes the place of a tensor that no op makes: its id, its readers, its place as output."""
         if tensor.hasProducer():
-            raise popart_exception(f"the tensor '{tensor.id}' is made by {tensor.getProducer()}: it cannot be a Constant")
+            raise popart_exception(
+                f"the tensor '{tensor.id}' is made by {tensor.getProducer()}: it cannot be a Constant"
+            )
         self._ir.replace_by_constant(self, tensor, self._data(tensor.id, tensor.info, data, True))
 
     @staticmethod
@@ -230,7 +234,9 @@ class Graph:
     @staticmethod
     def _at(arguments: tuple[Any, ...], named: dict[str, Any], fields: tuple[str, ...], short: int) -> list[Any]:
         if len(arguments) + len(named) == short:
-            given = dict(zip(fields, arguments)) | {{"tensorId": "id", "tensorInfo": "info"}.get(k, k): v for k, v in named.items()}
+            given = dict(zip(fields, arguments)) | {
+                {"tensorId": "id", "tensorInfo": "info"}.get(k, k): v for k, v in named.items()
+            }
             return [-1, *(given[field] for field in fields), False]
         order = ("idx", *fields, "overwrite")
         alias = {"index": "idx", "tensorId": "id", "tensorInfo": "info"}
@@ -322,7 +328,9 @@ class Graph:
         """Does an op of this type anywhere in the Ir call the graph?"""
         core = self.core
         callers = [graph for graph in core.graphs() if self._number in core.called(graph)]
-        return any(core.op_type(op) == kind and self._number in core.callees(op) for graph in callers for op in core.ops(graph))
+        return any(
+            core.op_type(op) == kind and self._number in core.callees(op) for graph in callers for op in core.ops(graph)
+        )
 
     def getAllVirtualGraphIds(self, includeInvalid: bool) -> set[int]:
         found = {self.core.op_setting(op, "ipu") for op in self._listed()}

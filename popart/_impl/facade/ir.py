@@ -144,7 +144,9 @@ class Ir:
 
     def getGraph(self, id: Any) -> Graph:
         if not self.hasGraph(id):
-            raise popart_exception(f"the Ir has no graph '{id}'; it has {[str(graph.id) for graph in self.getAllGraphs()]}")
+            raise popart_exception(
+                f"the Ir has no graph '{id}'; it has {[str(graph.id) for graph in self.getAllGraphs()]}"
+            )
         return self.wrap_graph(self._find(id))
 
     def createGraph(self, id: Any) -> Graph:
@@ -334,5 +336,3 @@ class Ir:
 
     def __repr__(self) -> str:
         return f"Ir({self.getId()})"
-
-

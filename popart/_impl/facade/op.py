@@ -389,7 +389,9 @@ class Op:
         """A text that equal ops have in common: identifier, inputs, attributes."""
         text = "::".join(map(str, self.opid.key()))
         places = "".join(f"_{index}" for index in self.core.op_inputs(self._op))
-        attributes = "".join(f"_{name}_{value}" for name, value in sorted({**self.attributes(), **(externalAttrs or {})}.items()))
+        attributes = "".join(
+            f"_{name}_{value}" for name, value in sorted({**self.attributes(), **(externalAttrs or {})}.items())
+        )
         return f"{text}_{places}_{attributes}_NO_none_0_"
 
 

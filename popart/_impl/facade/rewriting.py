@@ -168,15 +168,27 @@ def _conv_transpose(r: Replacement) -> bool:
     rank = len(data) - 2
     strides = list(attributes.get("strides") or [1] * rank)
     pads = list(attributes.get("pads") or [0] * 2 * rank)
-    if attributes.get("padType", "not_set") != "not_set" or attributes.get("outputShape") or len(r.core.op_inputs(r.op.id)) > 2:
+    if (
+        attributes.get("padType", "not_set") != "not_set"
+        or attributes.get("outputShape")
+        or len(r.core.op_inputs(r.op.id)) > 2
+    ):
         return False
     kernel = weights[2:]
     low = [kernel[d] - 1 - pads[d] for d in range(rank)]
     high = [output[2 + d] - ((data[2 + d] - 1) * strides[d] + 1 + low[d] - kernel[d] + 1) for d in range(rank)]
     group = attributes.get("group", 1)
     flipped = r.make("ConvFlipWeights", [r.input(1)], {"group": group})
-    kept = {name: value for name, value in attributes.items() if name not in ("outputPadding", "outputShape", "padType")}
-    changed = {"strides": [1] * rank, "pads": low + high, "inDilations": strides, "dilations": [1] * rank, "group": group}
+    kept = {
+        name: value for name, value in attributes.items() if name not in ("outputPadding", "outputShape", "padType")
+    }
+    changed = {
+        "strides": [1] * rank,
+        "pads": low + high,
+        "inDilations": strides,
+        "dilations": [1] * rank,
+        "group": group,
+    }
     r.finish("Conv", [r.input(0), flipped], {**kept, **changed})
     return True
 
@@ -316,5 +328,3 @@ def apply_in_place(graph: Any) -> None:
                 inputs = op.core.op_inputs(op.id)
                 Replacement(op).finish(kind, [inputs[i] for i in sorted(inputs)], op.attributes())
                 break
-
-

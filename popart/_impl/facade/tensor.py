@@ -235,13 +235,17 @@ class Tensor:
         if held is not None:
             return held.data
         if self.tensorType() is not TensorType["Const"]:
-            raise popart_exception(f"the tensor '{self.id}' has no data on the host: it is of type {self.tensor_type()}")
+            raise popart_exception(
+                f"the tensor '{self.id}' has no data on the host: it is of type {self.tensor_type()}"
+            )
         return self.core.constant(self._number)
 
     def writeTensorData(self, array: numpy.ndarray, session: Any) -> None:
         """Copies the array over the data on the host. Raises popart_exception where it does not fit or is not C-contiguous."""
         if not array.flags["C_CONTIGUOUS"]:
-            raise popart_exception(f"the data for '{self.id}' are not C-contiguous; numpy.ascontiguousarray makes them so")
+            raise popart_exception(
+                f"the data for '{self.id}' are not C-contiguous; numpy.ascontiguousarray makes them so"
+            )
         data = self.host_array()
         if data.nbytes != array.nbytes:
             raise popart_exception(f"the data for '{self.id}' have {array.nbytes} bytes; {data.nbytes} are needed")
@@ -296,7 +300,13 @@ def _scaling(self: Tensor) -> bool:
 
 def _by_ops(op_type: str, side: str) -> Any:
     def query(self: Tensor) -> bool:
-        ops = [self.getProducer()] if side == "out" and self.hasProducer() else self.consumers.getOps() if side == "in" else []
+        ops = (
+            [self.getProducer()]
+            if side == "out" and self.hasProducer()
+            else self.consumers.getOps()
+            if side == "in"
+            else []
+        )
         return any(op.kind == op_type for op in ops)
 
     return query
@@ -308,6 +318,8 @@ setattr(Tensor, "isOptimizerTensor", _scaling)
 setattr(Tensor, "isHostLoadTensor", _by_ops("HostLoad", "out"))
 setattr(Tensor, "isHostStoreTensor", _by_ops("HostStore", "in"))
 setattr(Tensor, "isUnmodifiable", lambda self: self.tensorType().name == "Const")
-setattr(Tensor, "isWeightTensor", lambda self: self.tensorType().name == "Variable" and not self.isOptimizerStateTensor())
+setattr(
+    Tensor, "isWeightTensor", lambda self: self.tensorType().name == "Variable" and not self.isOptimizerStateTensor()
+)
 setattr(Tensor, "isLoopInput", lambda self: self.isGraphInput() and self.getGraph().is_called_by("Loop"))
 setattr(Tensor, "isLoopTripCounter", lambda self: self.isLoopInput() and self.getGraphInputIndex() == 0)

@@ -32,7 +32,9 @@ class Tensors:
         for parent in scope.parents():
             if add_scope(parent.str(), id) in self._graph:
                 return add_scope(parent.str(), id)
-        raise popart_exception(f"no tensor '{id}' is in the scope '{scope}' of {self._graph.getGraphString()}, or around it")
+        raise popart_exception(
+            f"no tensor '{id}' is in the scope '{scope}' of {self._graph.getGraphString()}, or around it"
+        )
 
     def n(self) -> int:
         return len(self._graph.getTensors())

@@ -101,7 +101,11 @@ class Region:
         return self._empty
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Region) and (self.lower, self.upper, self._empty) == (other.lower, other.upper, other._empty)
+        return isinstance(other, Region) and (self.lower, self.upper, self._empty) == (
+            other.lower,
+            other.upper,
+            other._empty,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -147,7 +151,9 @@ class BwdGraphInfo:
     @staticmethod
     def of_plain(plain: tuple[str, Any, Any]) -> BwdGraphInfo:
         graph, *sides = plain
-        inputs, outputs = ([ExpectedConnection(id, ExpectedConnectionType[kind]) for id, kind in side] for side in sides)
+        inputs, outputs = (
+            [ExpectedConnection(id, ExpectedConnectionType[kind]) for id, kind in side] for side in sides
+        )
         return BwdGraphInfo(graph, inputs, outputs)
 
 

@@ -17,6 +17,7 @@ class Backward:
         self.forward = list(listing.ops)
         self.edges: dict[str, list[str]] = defaultdict(list)  # gradients of a tensor along edges, not yet summed
         self.readers: dict[str, int] = defaultdict(int)
+        self.reached = {listing.session._loss}  # tensors whose gradient somebody makes
         for op in self.forward:
             if any(id in listing.graded for id in op.outputs):
                 for id in op.inputs:
@@ -30,7 +31,7 @@ class Backward:
 
     def _differentiate(self, op: Op) -> None:
         listing = self.listing
-        results = [id for id in op.outputs if id in listing.graded]
+        results = [id for id in op.outputs if id in listing.graded and id in self.reached]
         indices = [i for i, id in enumerate(op.inputs) if id in listing.graded]
         for id in results:
             self._sum(id)
@@ -66,6 +67,7 @@ class Backward:
         return self.listing.ops[-1] if self.listing.ops else None
 
     def _edge(self, id: str, index: int) -> str:
+        self.reached.add(id)
         if self.readers[id] <= 1:
             return self.listing.make(GRADIENT + id, id)
         edge = self.listing.make(f"{GRADIENT}{self.listing.number()}_{index}", id)

@@ -22,7 +22,10 @@ def record_program(program: Program) -> None:
     updates = record("popart", {}, _optimizer_name(optimizer)) if optimizer is not None else 0
     ids: dict[int, int] = {}
     outlined = [name for name in program.graphs if name.startswith("call_subgraph(")]
-    for graph in [*outlined, *(name for name in program.graphs if name not in outlined)]:  # calls name the ops they call
+    for graph in [
+        *outlined,
+        *(name for name in program.graphs if name not in outlined),
+    ]:  # calls name the ops they call
         for op in program.graphs[graph]:
             node = nodes.get(op.node.output[0], 0) if op.node is not None and op.node.output else 0
             values = _values(op, graph, len(ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from popart._impl.listing import op_types, products
@@ -32,11 +33,13 @@ def own_attributes(node: onnx.NodeProto) -> dict[str, str]:
 def _folded(listing: Listing) -> set[str]:
     """Tensors that are known when the program is made."""
     known = {id for id, kind in listing.kinds.items() if kind == "constant"}
+    readers = Counter(id for node in listing.graph.node for id in node.input)
+    any_number = listing.options.enableConstantFoldingOfMultipleConsumers
     for node in listing.graph.node:
         if (
             node.op_type == "Constant"
             or node.op_type in op_types.FOLDED
-            and all(id in known for id in node.input if id)
+            and all(id in known and (any_number or readers[id] == 1) for id in node.input if id)
             or node.op_type == "Shape"
         ):
             known.update(node.output)

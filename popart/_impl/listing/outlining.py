@@ -81,7 +81,7 @@ def _key(listing: Listing, op: Op) -> _Key | None:
     if (
         any(word in op.type for word in _STAYS)
         or listing.anchored & set(op.outputs)
-        or listing.session._loss in op.outputs
+        or listing.losses & set(op.outputs)
     ):
         return None
     place = {
@@ -142,7 +142,9 @@ def _subgraph(
     first = stretches[0]
     body = []
     for i in first:
-        inputs, outputs = ([f"{name}/{id}" if id else "" for id in ids] for ids in (ops[i].inputs, ops[i].outputs))
+        inputs, outputs = (
+            [f"{name}/{id.rpartition(')/')[2]}" if id else "" for id in ids] for ids in (ops[i].inputs, ops[i].outputs)
+        )
         for inner, id in zip((*inputs, *outputs), (*ops[i].inputs, *ops[i].outputs)):
             listing.make(inner, id)
         body.append(dataclasses.replace(ops[i], inputs=inputs, outputs=outputs, context="Subgraph", scope=name))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
+from collections.abc import Callable
 
 from popart._impl.builder.metadata import input_settings
 from popart._impl.enums import RecomputationType, RecomputeType, TileSet
+from popart._impl.exceptions import popart_exception
+from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, Op, attributes_of
+from popart._impl.sessions.option_checks import is_explicit
 
 _NEVER_AGAIN = {
     "Init",
@@ -183,8 +187,36 @@ def clone_recomputed(listing: Listing) -> None:
     listing.ops = ops
 
 
+def repeat_views(listing: Listing, is_apart: Callable[[Op, Op], bool]) -> None:
+    """An op that reads a view made apart from it makes the view by itself: only what is looked at has to be kept or brought."""
+    views = {
+        op.outputs[0]: op for op in listing.ops if op.type in op_types.VIEWS and len(op.inputs) == 1 == len(op.outputs)
+    }
+    again: dict[tuple[str, tuple[int | None, ...]], str] = {}
+    ops: list[Op] = []
+
+    def seen(id: str, reader: Op) -> str:
+        view = views.get(id)
+        if view is None or not is_apart(view, reader):
+            return id
+        key = (id, reader.place)
+        if key not in again:
+            source = seen(view.inputs[0], reader)
+            again[key] = listing.between(view.inputs[0], id)
+            ops.append(
+                dataclasses.replace(view, inputs=[source], outputs=[again[key]], place=reader.place, is_forward=False)
+            )
+        return again[key]
+
+    for op in listing.ops:
+        op.inputs = [seen(id, op) for id in op.inputs]
+        ops.append(op)
+    listing.ops = ops
+
+
 def stash(listing: Listing) -> None:
     """Pipelines: what a later stage of the same virtual graph reads is put aside and read back there."""
+    repeat_views(listing, lambda view, reader: view.place[1] != reader.place[1])
     made = {id: op for op in listing.ops if op.place[1] is not None for id in op.outputs}
     for op in listing.ops:  # an input is there from the stage of its first reader on
         for read in op.inputs:
@@ -226,20 +258,55 @@ def stash(listing: Listing) -> None:
             if from_stage >= stage:
                 continue
             for source in sources(tensor):
+                buffer = f"Stashed___{source}"
                 if source not in stashed:
                     stashed.add(source)
-                    stash_id = listing.make(f"Stashed___{source}", source)
+                    listing.make(buffer, source, (0, *listing.shape(source)))
                     place = (op.place[0], from_stage, None)
-                    behind[id(made[source])].append(Op("Stash", [source], [stash_id], place=place, is_forward=True))
+                    behind[id(made[source])] += _stashing(listing, source, buffer, place)
+                depth = max(listing.shape(buffer)[0], stage - _stage_of(made[source]))
+                listing.make(buffer, source, (depth, *listing.shape(source)))
                 if (source, stage) not in restored:
                     restored.add((source, stage))
-                    again = listing.make(f"Restored___{source}", source)
-                    type = "RestoreInplace" if listing.enabled("InPlace") else "Restore"
-                    ops.append(Op(type, [source, f"Stashed___{source}"], [again], place=op.place))
+                    listing.make(f"Restored___{source}", source)
+                    ops.append(_restoring(listing, source, buffer, op.place, not is_kept(tensor)))
             if is_kept(tensor):
                 op.inputs[i] = f"Restored___{tensor}"
         ops.append(op)
     listing.ops = [each for op in ops for each in (op, *behind.get(id(op), ()))]
+
+
+def _stashing(listing: Listing, source: str, buffer: str, place: tuple[int | None, int, None]) -> list[Op]:
+    """An op of its own, and in the loops of an explicit pipeline an update of a buffer that goes round."""
+    if not is_explicit(listing.options):
+        return [Op("Stash", [source], [buffer], place=place, is_forward=True)]
+    empty = listing.make(f"Init___{buffer}", buffer)
+    return [
+        Op("Init", [], [empty], place=place, is_forward=True),
+        Op("DynamicUpdateInplace", [empty, _position(listing, buffer), source], [buffer], place=place, is_forward=True),
+    ]
+
+
+def _restoring(
+    listing: Listing, source: str, buffer: str, place: tuple[int | None, int | None, int | None], recomputes: bool
+) -> Op:
+    """`recomputes`: ops that run again read it, under its own id and so in its own place."""
+    again = f"Restored___{source}"
+    if is_explicit(listing.options):
+        return Op("DynamicSlice", [buffer, _position(listing, buffer)], [again], place=place)
+    if recomputes and source in listing.anchored:
+        raise popart_exception(
+            f"the anchor '{source}' is restored in place: recomputation in a pipeline reads it again in a later stage, where it "
+            "has the value of an older micro-batch. Do not anchor it, or set autoRecomputation to RecomputationType.NoRecompute"
+        )
+    type = "RestoreInplace" if recomputes else "Restore"
+    return Op(type, [source, buffer], [again], place=place)
+
+
+def _position(listing: Listing, buffer: str) -> str:
+    name = f"Counter___{buffer}"
+    listing.types[name], listing.kinds[name] = ("UINT32", (1,)), "constant"
+    return name
 
 
 def _stage_of(maker: Op) -> int:

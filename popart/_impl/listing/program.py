@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from popart._impl.enums import VirtualGraphMode
-from popart._impl.listing import dot_files, forward, inplace, op_types, outlining, places, tied, updates, views
+from popart._impl.listing import (
+    batch_parts,
+    dot_files,
+    forward,
+    inplace,
+    loops,
+    merging,
+    op_types,
+    outlining,
+    places,
+    remote,
+    schedules,
+    tied,
+    updates,
+    views,
+)
 from popart._impl.listing.backward import Backward
 from popart._impl.listing.records import Listing, Op
 
@@ -38,7 +53,7 @@ class Program:
         tables = tied.find(listing, nodes)
         lowering = forward.Forward(listing)
         self._check("Fwd0")
-        for node in nodes:
+        for node in batch_parts.unroll(listing, nodes):
             if node.output and node.output[0] in tables:
                 tied.lower(listing, node, tables[node.output[0]])
             else:
@@ -56,6 +71,7 @@ class Program:
             places.place_backward(listing)
             tied.accumulate(listing)
             updates.add_updates(listing)
+            merging.merge_updates(listing)
         views.merge_views(listing)
         places.mark_recomputation(listing)
         self._check("PreAlias")
@@ -63,10 +79,15 @@ class Program:
             places.add_copies(listing)
         if listing.options.explicitRecomputation:
             places.clone_recomputed(listing)
-        if listing.options.enablePipelining:
+        if listing.options.enablePipelining and (
+            listing.is_training or listing.options.stashAllTensorsInferencePipeline
+        ):
             places.stash(listing)
+        remote.move(listing)
+        merging.merge_collectives(listing)
         places.add_streams(listing)
         if listing.options.enableExplicitMainLoops:
+            loops.enclose(listing, self.graphs, self.name)
             self._check("MainLoops")
 
     def _finish(self) -> None:
@@ -76,7 +97,8 @@ class Program:
         if explicit:
             dot_files.checkpoint(self, "ExplicitPipelineBeforeOutline")
         if options.enableOutlining:
-            outlining.outline(listing, self.graphs, self.name)
+            for name in [self.name, *listing.loops]:
+                outlining.outline(listing, self.graphs, name)
         if explicit:
             dot_files.checkpoint(self, "ExplicitPipelineAfterOutline")
             dot_files.checkpoint(self, "ExplicitPipelineAfterDecompose")
@@ -85,6 +107,12 @@ class Program:
             outside = {id for op in ops for id in op.inputs if id not in made} if name != self.name else set()
             inplace.overwrite(listing, ops, listing.anchored | outside)
         dot_files.checkpoint(self, "Final")
+        if options.serializedPoprithmsShiftGraphsDir:
+            schedules.write(self)
+
+    def tensors(self) -> set[str]:
+        """Ids that ops of any graph read or make."""
+        return {id for ops in self.graphs.values() for op in ops for id in [*op.inputs, *op.outputs] if id}
 
     def unlowered(self) -> list[Op]:
         """Ops that a mandatory pattern would have written as others."""

@@ -84,6 +84,8 @@ class Listing:
         self.options, self.patterns = session._options, session._patterns
         self.is_training = bool(session._loss)
         self.anchored = set(session.dataFlow.anchors())
+        self.losses = {session._loss}  # in the main graph and inside of loops
+        self.loops: list[str] = []  # graphs of explicit main loops
         self.types: dict[str, tuple[str, Shape]] = {}
         self.kinds: dict[str, str] = {}
         self.graded: set[str] = set()  # tensors that have a gradient
@@ -92,6 +94,7 @@ class Listing:
             self.types[id], self.kinds[id] = (_NUMPY_NAMES.get(name, name.upper()), tuple(shape)), kind
             if id.startswith(GRADIENT):
                 self.graded.add(id.removeprefix(GRADIENT))
+        self.places: dict[str, tuple[int, int, int]] = session._program.places()
         self.ops: list[Op] = []
         self.tied: set[str] = set()  # products whose right operand a tied gather reads too
         self.counter = 0
@@ -159,8 +162,10 @@ class Listing:
             given.get("__pipeline_stage") if options.enablePipelining else None,
             given.get("__execution_phase") if phases >= 2 else None,
         )
-        if options.enablePipelining and op.place[1] is None:
-            op.place = (op.place[0], op.place[0], op.place[2])
+        found = self.places.get(next((id for id in node.output if id), ""))
+        if found is not None:  # where options put it, too
+            on = (options.virtualGraphMode is not VirtualGraphMode["Off"], options.enablePipelining, phases >= 2)
+            op.place = (found[0] if on[0] else None, found[1] if on[1] else None, found[2] if on[2] else None)
         op.priority = float(given.get("__schedule_priority", 0.0))
         flat = [item.decode() for item in given.get("__outline", [])]
         op.outline = dict(zip(flat[::2], flat[1::2]))

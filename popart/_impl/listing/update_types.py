@@ -2,51 +2,71 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-_OUTER = "AccumulateOuterFragment"
+OUTER = "AccumulateOuterFragment"
 _ADAPTIVE = {"AdaGrad": "RMSPropUpdater", "RMSProp": "RMSPropUpdater", "CenteredRMSProp": "RMSPropUpdater"}
 
 
-def update_types(optimizer: Any, weight: str, accumulates: bool, replicated: bool) -> list[tuple[str, str]]:
-    """The ops in order, each with its execution context."""
+@dataclasses.dataclass(frozen=True)
+class UpdateOp:
+    """One op. `state`: prefix of the variable beside the weight that it changes, "" for none."""
+
+    type: str
+    context: str
+    state: str = ""
+
+
+def sums(optimizer: Any, weight: str, accumulates: bool, replicated: bool) -> list[UpdateOp]:
+    """From the gradient of a micro-batch and replica to what enters the rule."""
+    reduced = [UpdateOp("ReplicatedAllReduceInplace", OUTER)] if replicated else []
+    if _is_combined(optimizer, weight):
+        velocity = [UpdateOp("Accumulate", "Normal", "Accl___")]
+        if replicated and not accumulates:
+            return [UpdateOp("ReplicatedAllReduce", "Normal"), *velocity]
+        return [*velocity, *reduced]
+    if not accumulates:
+        return [UpdateOp("ReplicatedAllReduce", "Normal")] if replicated else []
+    return [UpdateOp("Accumulate", "Normal", "Accum___"), *reduced]
+
+
+def steps(optimizer: Any, weight: str, accumulates: bool) -> list[UpdateOp]:
+    """The rule itself; the op that writes the weight is the one whose type ends with VarUpdate."""
     from popart._impl.optimizers.adam import Adam
     from popart._impl.optimizers.adaptive import Adaptive
 
-    outer = _OUTER if accumulates else "Normal"
-    made: list[tuple[str, str]] = []
+    outer = OUTER if accumulates else "Normal"
+    cleared = [UpdateOp("AccumulatorScale", outer, "Accum___")] if accumulates else []
     if isinstance(optimizer, (Adam, Adaptive)):
-        return [*_summed(accumulates, replicated, outer), *((type, outer) for type in _moments(optimizer))]
-    momentum = optimizer.value("momentum", weight)
-    if momentum.isConst() and momentum.val() == 0.0:
-        return [*_summed(accumulates, replicated, outer), ("SGD0VarUpdate", outer)]
+        return [*(UpdateOp(type, outer, state) for type, state in _moments(optimizer)), *cleared]
+    if not _has_momentum(optimizer, weight):
+        return [UpdateOp("SGD0VarUpdate", outer), *cleared]
     if not optimizer.is_combined():
-        made = [*_summed(accumulates, replicated, outer), ("Accumulate", outer)]
-        return [*made, ("SGD1VarUpdate", outer)]
-    if replicated and not accumulates:
-        made.append(("ReplicatedAllReduce", "Normal"))
-    made.append(("Accumulate", "Normal"))
-    if replicated and accumulates:
-        made.append(("ReplicatedAllReduceInplace", outer))
-    if optimizer.value("nesterov", weight).val():
-        made.append(("SGD1Nesterov", outer))
-    return [*made, ("SGD1VarUpdate", outer), ("SGD1AcclUpdate", outer)]
+        return [UpdateOp("Accumulate", outer, "Accl1___"), UpdateOp("SGD1VarUpdate", outer), *cleared]
+    made = [UpdateOp("SGD1Nesterov", outer)] if optimizer.value("nesterov", weight).val() else []
+    return [*made, UpdateOp("SGD1VarUpdate", outer), UpdateOp("SGD1AcclUpdate", outer, "Accl___")]
 
 
-def _summed(accumulates: bool, replicated: bool, outer: str) -> list[tuple[str, str]]:
-    if not accumulates:
-        return [("ReplicatedAllReduce", "Normal")] if replicated else []
-    reduced = [("ReplicatedAllReduceInplace", outer)] if replicated else []
-    return [("Accumulate", "Normal"), *reduced]
+def _has_momentum(optimizer: Any, weight: str) -> bool:
+    momentum = optimizer.value("momentum", weight)
+    return not (momentum.isConst() and momentum.val() == 0.0)
 
 
-def _moments(optimizer: Any) -> list[str]:
+def _is_combined(optimizer: Any, weight: str) -> bool:
+    from popart._impl.optimizers.sgd import SGD
+
+    return isinstance(optimizer, SGD) and _has_momentum(optimizer, weight) and optimizer.is_combined()
+
+
+def _moments(optimizer: Any) -> list[tuple[str, str]]:
     from popart._impl.optimizers.adam import Adam
 
+    first, second = ("Accumulate", "Accl1___"), ("Accumulate", "Accl2___")
     if isinstance(optimizer, Adam):
-        squares = ["LambSquare", "LambSquare"] if "Lamb" in optimizer.mode.name else []
-        return ["Accumulate", "Accumulate", "AdamUpdater", *squares, "AdamVarUpdate"]
+        squares = [("LambSquare", ""), ("LambSquare", "")] if "Lamb" in optimizer.mode.name else []
+        return [first, second, ("AdamUpdater", ""), *squares, ("AdamVarUpdate", "")]
     if optimizer.mode.name == "AdaDelta":
-        return ["Accumulate", "AdaDeltaUpdater", "Accumulate", "ScaledVarUpdate"]
-    second = ["Accumulate"] if optimizer.mode.name == "CenteredRMSProp" else []
-    return ["Accumulate", *second, _ADAPTIVE[optimizer.mode.name], "ScaledVarUpdate"]
+        return [first, ("AdaDeltaUpdater", ""), second, ("ScaledVarUpdate", "")]
+    centred = [second] if optimizer.mode.name == "CenteredRMSProp" else []
+    return [first, *centred, (_ADAPTIVE[optimizer.mode.name], ""), ("ScaledVarUpdate", "")]

@@ -6,7 +6,7 @@ import sys
 
 from popart._impl.enums import GradientTensorTrackingMethod
 from popart._impl.listing.records import GRADIENT, Listing, Op
-from popart._impl.listing.update_types import update_types
+from popart._impl.listing.update_types import OUTER, UpdateOp, steps, sums
 from popart._impl.sessions.settings import accumulation_of
 
 _PRODUCTS = ("MatMul", "Conv", "MultiConv")
@@ -23,40 +23,85 @@ def add_updates(listing: Listing) -> None:
     user = {id: op for op in reversed(listing.ops) if op.is_forward for id in op.inputs}
     if listing.options.automaticLossScalingSettings.enabled:
         _loss_scale(listing)
-    clipped = _clip(listing, weights, user)
-    optimizer = listing.session._optimizer
-    accumulates = accumulation_of(listing.options) > 1
+    optimizer, accumulates = listing.session._optimizer, accumulation_of(listing.options) > 1
     replicated = listing.options.getGlobalReplicationFactor() > 1
-    for name in weights:
-        for type, context in update_types(optimizer, name, accumulates, replicated):
-            is_last = type.endswith("VarUpdate")
-            made = listing.make(f"UpdatedVar___{name}" if is_last else f"{type}___{name}", name)
-            op = listing.add(type, [name, clipped.get(name, GRADIENT + name)], [made], user.get(name), context=context)
-            op.name, op.outline, op.node = "", {}, None
+    taken = {id for op in listing.ops for id in op.outputs}
+    made = [_Weight(listing, name, user.get(name), taken) for name in weights]
+    for weight in made:
+        for step in sums(optimizer, weight.name, accumulates, replicated):
+            weight.add(step)
+    _clip(listing, made, OUTER if accumulates else "Normal")
+    for weight in made:
+        for step in steps(optimizer, weight.name, accumulates):
+            weight.add(step)
+    listing.ops.sort(key=lambda op: op.context == OUTER)  # behind all micro-batches; else in order
 
 
-def _clip(listing: Listing, weights: list[str], user: dict[str, Op]) -> dict[str, str]:
-    """The sum of squares of each weight of a group, then one norm for all. Returns the clipped gradient of each weight."""
-    made: dict[str, str] = {}
+class _Weight:
+    """The ops of one weight; `value`: what the next of them reads beside the variables."""
+
+    def __init__(self, listing: Listing, name: str, user: Op | None, taken: set[str]) -> None:
+        self.listing, self.name, self.user, self.taken = listing, name, user, taken
+        self.value = GRADIENT + name
+        self.moments: list[str] = []  # means over updates that no op has put together yet
+
+    def add(self, step: UpdateOp) -> None:
+        name = self.name
+        if step.type.endswith("VarUpdate"):
+            is_ready = self.value.partition("___")[0].endswith("Updater") or not self.moments
+            self._op(step, [name, self.value if is_ready else self.moments[-1]], f"UpdatedVar___{name}")
+        elif step.type in ("AccumulatorScale", "SGD1AcclUpdate"):
+            self._op(step, [step.state + name], f"UpdatedVar___{step.state}{name}")
+        elif step.state:
+            variable = step.state + name
+            if variable not in self.listing.types:
+                self.listing.make(variable, name)
+            self.listing.kinds[variable] = "state"
+            made = self._op(step, [variable, self.value], f"UpdatedVar___{variable}")
+            if step.state in ("Accum___", "Accl___"):
+                self.value = made
+            else:
+                self.moments.append(made)
+        elif step.type == "LambSquare":
+            self._op(step, [self.value], f"{step.type}___{name}")
+        elif step.type.startswith("Replicated"):
+            self.value = self._op(step, [self.value], f"FinalReducedGradient___{name}")
+        else:
+            self.value = self._op(step, [self.value, *self.moments], f"{step.type}___{name}")
+            self.moments = []
+
+    def _op(self, step: UpdateOp, read: list[str], result: str) -> str:
+        listing = self.listing
+        made = listing.between(result, self.name) if result in self.taken else listing.make(result, self.name)
+        self.taken.add(made)
+        op = listing.add(step.type, read, [made], self.user, context=step.context)
+        op.name, op.outline, op.node = "", {}, None
+        return made
+
+
+def _clip(listing: Listing, weights: list[_Weight], context: str) -> None:
+    """The sum of squares of each weight of a group, then one norm for all, by which what they read is scaled."""
     for group, settings in enumerate(listing.session._optimizer._clips):
-        names = [name for name in weights if settings._clips_all or name in settings.weightIds]
+        members = [weight for weight in weights if settings._clips_all or weight.name in settings.weightIds]
+        if not members:
+            continue
         sums = []
-        for name in names:
-            total = listing.make(f"{GRADIENT}{name}__norm{group}", name, ())
-            listing.add("ReduceSumSquare", [GRADIENT + name], [total], user.get(name), own={"keepdims": "0"})
+        for weight in members:
+            total = listing.make(f"{GRADIENT}{weight.name}__norm{group}", weight.name, ())
+            listing.add("ReduceSumSquare", [weight.value], [total], weight.user, own={"keepdims": "0"}, context=context)
             sums.append(total)
         added, norm = (
             listing.make(f"GlobalNorm___{group}__sum", sums[0], ()),
             listing.make(f"GlobalNorm___{group}", sums[0], ()),
         )
-        listing.add("Sum", sums, [added])
-        listing.add("Sqrt", [added], [norm])
+        listing.add("Sum", sums, [added], context=context)
+        listing.add("Sqrt", [added], [norm], context=context)
         factor = listing.make(f"GlobalNorm___{group}__factor", norm)
-        listing.add("Max", [norm], [factor])
-        for name in names:
-            made[name] = listing.make(f"{GRADIENT}{name}__clipped", name)
-            listing.add("Div", [GRADIENT + name, factor], [made[name]], user.get(name))
-    return made
+        listing.add("Max", [norm], [factor], context=context)
+        for weight in members:
+            clipped = listing.make(f"{GRADIENT}{weight.name}__clipped", weight.name)
+            listing.add("Div", [weight.value, factor], [clipped], weight.user, context=context)
+            weight.value = clipped
 
 
 def _loss_scale(listing: Listing) -> None:
@@ -87,6 +132,36 @@ def _loss_scale(listing: Listing) -> None:
     if counts:
         listing.types["summedHistograms"] = ("UINT32", (2,))
         listing.add("Sum", counts, ["summedHistograms"])
-        listing.add(
-            "LossScaleUpdate", ["lossScaleUpdateFactor", "summedHistograms"], ["UpdatedVar___lossScaleUpdateFactor"]
+        _decide(listing)
+
+
+def _decide(listing: Listing) -> None:
+    """From the sum of the counts of a micro-batch to the scales in use and the factor of the next update."""
+    scalars, factor, statistics = listing.session._scalars, "lossScaleUpdateFactor", "summedCastedHistograms"
+    listing.types[statistics] = ("FLOAT", (2,))
+    listing.add("Cast", ["summedHistograms"], [statistics], own={"to": "FLOAT"})
+    context = "Normal"
+    if accumulation_of(listing.options) > 1:
+        stats = listing.make("Accum___autoLossScaleStats", statistics)
+        listing.kinds[stats], context = "state", OUTER
+        summed = listing.make(f"UpdatedVar___{stats}", statistics)
+        listing.add("Accumulate", [stats, statistics], [summed])
+        statistics = summed
+    if listing.options.getGlobalReplicationFactor() > 1:
+        reduced = listing.between(statistics, statistics)
+        listing.add("ReplicatedAllReduce", [statistics], [reduced], context=context)
+        statistics = reduced
+    updated = listing.make(f"UpdatedVar___{factor}", factor)
+    listing.add("LossScaleUpdate", [factor, statistics], [updated], context=context)
+    for id in scalars:
+        if id.startswith("lossScaling_"):
+            listing.add("Mul", [id, factor], [listing.make("finalLossScale", id)])
+    inverse = [
+        id
+        for id in scalars
+        if id.startswith(
+            ("scaledLearningRate0", "dampeningScaleFactor", "adamGradientScaling", "adaptiveGradientScaling")
         )
+    ]
+    for number, id in enumerate(inverse):
+        listing.add("Div", [id, factor], [listing.make(f"finalInverseLossScale_{number}", id)], context=context)

@@ -73,7 +73,9 @@ def engine_options(given: Mapping[str, str]) -> dict[str, str]:
     options = _of_environment() | {str(key): str(value) for key, value in given.items()}
     for key, value in options.items():
         if key not in _KNOWN:
-            raise poplar_exception(f"unrecognised option: the engine has none called '{key}'; there are {', '.join(_KNOWN)}")
+            raise poplar_exception(
+                f"unrecognised option: the engine has none called '{key}'; there are {', '.join(_KNOWN)}"
+            )
         if _KNOWN[key] and value not in _KNOWN[key]:
             raise poplar_exception(f"the engine option '{key}' is '{value}'; it takes {', '.join(_KNOWN[key])}")
     return options
@@ -94,7 +96,9 @@ def _of_environment() -> dict[str, str]:
 
 def is_profiled(options: Mapping[str, str]) -> bool:
     """Whether reports of the program are asked for."""
-    return any(options.get(key) == "true" for key in ("autoReport.all", "autoReport.outputGraphProfile", "debug.instrument"))
+    return any(
+        options.get(key) == "true" for key in ("autoReport.all", "autoReport.outputGraphProfile", "debug.instrument")
+    )
 
 
 def writes_profile(options: Mapping[str, str]) -> bool:

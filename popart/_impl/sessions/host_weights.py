@@ -26,11 +26,20 @@ class HostWeights:
     holds them as [groups, where there are several] + shape.
     """
 
-    def __init__(self, initialisers: Initialisers, tensors: Mapping[str, Any], replicas: int) -> None:
+    def __init__(
+        self,
+        initialisers: Initialisers,
+        tensors: Mapping[str, Any],
+        replicas: int,
+        unstreamed: tuple[str, ...] = (),
+    ) -> None:
+        """`unstreamed`: prefixes of states that stay on the device."""
         self._initialisers, self._replicas = initialisers, replicas
         self._tensors = tensors
         self.ids = [name for name, (_, _, kind) in tensors.items() if kind == "variable"]
-        self.states = sorted(name for name, (_, _, kind) in tensors.items() if kind == "state")
+        self.states = sorted(
+            name for name, (_, _, kind) in tensors.items() if kind == "state" and not name.startswith(unstreamed)
+        )
         self.values: dict[str, numpy.ndarray] = {
             name: self._from_model(name, value) for name, value in initialisers.values.items()
         }
@@ -177,5 +186,3 @@ class HostWeights:
     def _type_of(self, name: str) -> tuple[numpy.dtype, Sequence[int]]:
         dtype, shape, _ = self._tensors[name]
         return numpy.dtype(dtype), shape
-
-

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 _STREAM_MODE = "__replicated_stream_mode/"
 # What sessions add to a saved model besides the variables.
-STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", "PreviousLossScaling_", "lossScaleUpdateFactor")
+STATE_PREFIXES = (
+    "Accl___",
+    "Accl1___",
+    "Accl2___",
+    "Accl3___",
+    "Step___",
+    "PreviousLossScaling_",
+    "lossScaleUpdateFactor",
+)
 
 
 class Initialisers:

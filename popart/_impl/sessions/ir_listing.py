@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from popart._impl.debug_info import is_recording
-from popart._impl.enums import IrSerializationFormat
+from popart._impl.enums import IrSerializationFormat, RecomputationType
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing.op_types import SUBSTITUTED
 from popart._impl.logs import getLogger
@@ -38,7 +38,7 @@ class IrReading:
 
         Raises:
             popart_exception: a mandatory pattern is off and asserts are on; excludePatterns names one that there is not; the
-                parts of a serialised product do not fit.
+                parts of a serialised product do not fit; an anchor is restored in place.
         """
         self._patterns.check()
         for node in self._model.graph.node:
@@ -50,7 +50,9 @@ class IrReading:
             for node in self._model.graph.node
             for attribute in node.attribute
         )
-        if dump or options.dotChecks or os.environ.get("POPART_DOT_CHECKS") or is_split:
+        is_written = dump or options.dotChecks or os.environ.get("POPART_DOT_CHECKS")
+        recomputes = options.enablePipelining and options.autoRecomputation is not RecomputationType["NoRecompute"]
+        if is_written or options.serializedPoprithmsShiftGraphsDir or is_split or recomputes:
             self._listing()
         if is_recording():
             from popart._impl.listing.contexts import record_program
@@ -87,7 +89,9 @@ class IrReading:
         if not isinstance(format, IrSerializationFormat):
             raise TypeError(f"_serializeIr takes popart.IrSerializationFormat.JSON, not {format!r}")
         if getattr(self, "_file", None) is not None:
-            getLogger("session").warn("the program was loaded from a file, which holds no ops: _serializeIr returns nothing")
+            getLogger("session").warn(
+                "the program was loaded from a file, which holds no ops: _serializeIr returns nothing"
+            )
             return ""
         program = self._listing()
         return json.dumps({name: program.listing.exported(ops) for name, ops in program.graphs.items()})
@@ -141,7 +145,7 @@ class SessionIr:
         return set(self._session._tensor_ids())
 
     def containsTensor(self, id: str) -> bool:
-        return id in self._session._tensors
+        return id in self._session._tensor_ids()
 
 
 class SessionOp:

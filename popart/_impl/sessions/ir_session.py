@@ -24,6 +24,9 @@ from popart._impl.tensor_info import NUMPY, of_native_number
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
+_AMBIGUOUS = "ambiguous order"  # how the message of the compiler begins
+
+
 def _raise(error: Exception, of_run: bool = False) -> None:
     """An error of the native side as the exception that PopART has for it."""
     text = str(error)
@@ -348,6 +351,18 @@ class IrSession(InferenceSession):
         rows[: last.shape[0]] = last
 
     # --- the rest of the published surface
+    def checkInplacingAmbiguity(self) -> bool:
+        """Whether a tensor is written in place and read elsewhere, and nothing says what comes first. prepareDevice refuses such a
+        program. Compiles it if that has not been done."""
+        try:
+            if self._native is None:
+                self._compile()
+        except popart_exception as error:
+            if _AMBIGUOUS not in str(error):
+                raise
+            return True
+        return False
+
     def getReport(self) -> Any:
         """The memory and cycles of the compiled program, as text."""
         return self._prepared().program_text()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 import ipu_core
 from popart._impl.sessions.errors import as_popart
 
@@ -59,11 +61,43 @@ def set_input_shapes(model: onnx.ModelProto, shapes: InputShapeInfo) -> None:
             value.type.tensor_type.shape.dim.add().dim_value = size
 
 
+def _narrow(graph: dict[str, Any]) -> None:
+    """UINT64 becomes UINT32, as INT64 becomes INT32 where the records are read."""
+
+    def narrowed(value: Any) -> Any:
+        is_wide = isinstance(value, numpy.ndarray) and value.dtype == numpy.uint64
+        return value.astype(numpy.uint32) if is_wide else value
+
+    graph["initialisers"] = {name: narrowed(value) for name, value in graph["initialisers"].items()}
+    graph["inputs"] = [
+        (value[0], numpy.dtype(numpy.uint32), value[2])
+        if not isinstance(value, str) and value[1] == numpy.uint64
+        else value
+        for value in graph["inputs"]
+    ]
+    for node in graph["nodes"]:
+        node["attributes"] = {name: narrowed(value) for name, value in node["attributes"].items()}
+        for inner in node["subgraphs"].values():
+            _narrow(inner)
+
+
+def as_declared(model: onnx.ModelProto, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of a program by name, where inputs of UINT64 are so again: the host gives them as the model says."""
+    import onnx
+
+    wide = {v.name for v in model.graph.input if v.type.tensor_type.elem_type == onnx.TensorProto.UINT64}
+    return {
+        id: (numpy.dtype(numpy.uint64), *rest) if id in wide else (dtype, *rest)
+        for id, (dtype, *rest) in tensors.items()
+    }
+
+
 def records(
     model: onnx.ModelProto,
     trained: Collection[str],
     variables: Collection[str],
     groupings: Mapping[str, tuple[int, int, bool, bool]],
+    has_strided_groups: bool = False,
 ) -> dict[str, Any]:
     """The node records of a model.
 
@@ -71,12 +105,17 @@ def records(
         trained: initialisers that an optimizer updates.
         variables: initialisers that only the host changes.
         groupings: stride, group size, whether all replicas are read, whether the value has one part for each group.
+        has_strided_groups: groups of a group normalisation are channels at a distance.
     """
     try:
         read = ipu_core.read_onnx(model, trained=trained)
     except ipu_core.Error as error:
         raise as_popart(error) from error
     read["dialect"] = "popart"
+    _narrow(read["graph"])
     read["graph"]["variables"] = sorted(variables)
     read["graph"]["groupings"] = dict(groupings)
+    for node in read["graph"]["nodes"] if has_strided_groups else ():
+        if node["type"] == "GroupNormalization":
+            node["attributes"]["__strided_groups"] = 1
     return read

@@ -21,31 +21,44 @@ from popart._impl.sessions.errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs
 from popart._impl.sessions.ir_listing import IrReading
-from popart._impl.sessions.model import read_model, records, set_input_shapes
+from popart._impl.sessions.model import as_declared, read_model, records, set_input_shapes
 from popart._impl.sessions.model_checks import check_names
 from popart._impl.sessions.option_checks import (
     check_buffering,
+    check_codelets,
     check_device,
     check_inputs,
-    check_loss_scaling,
     check_options,
     check_pipeline_device,
     check_types,
 )
+from popart._impl.sessions.optimizer_checks import check_clipping, check_loss_scaling, check_proportion
 from popart._impl.sessions.saved_model import SavedModel
 from popart._impl.sessions.session_files import SessionFiles
 from popart._impl.sessions.session_random import SessionRandom
 from popart._impl.sessions.session_weights import SessionWeights
-from popart._impl.sessions.settings import accumulation_of, input_exchange, local_replicas_of, native_settings
+from popart._impl.sessions.settings import (
+    accumulation_of,
+    input_exchange,
+    local_replicas_of,
+    native_settings,
+    unstreamed_states,
+)
 from popart._impl.sessions.step import run_step
 from popart._impl.sessions.synthetic import bind_synthetic
 from popart._impl.tensor_info import TensorInfo
 
+FORWARD_PROGRAM = "implicitPipeliningFwdOnly"
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
 _BYTES_PER_TILE = {"ipu1": 256 * 1024}
 _BYTES_PER_TILE_IPU2 = 624 * 1024
+
+
+def _scalar_type(id: str) -> numpy.dtype:
+    """The loss scaling is of the loss's type, all other scalars are f32 whatever their weights are."""
+    return numpy.dtype(numpy.float16 if id == "lossScaling_FLOAT16" else numpy.float32)
 
 
 class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
@@ -76,6 +89,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._setup_random()
         check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
         check_loss_scaling(self._options, optimizer)
+        check_clipping(self._options, optimizer)
         self._model, self._model_bytes = read_model(fnModel)
         check_model(self._model, self._options.strictOpVersions)
         check_names(self._model.graph)
@@ -88,16 +102,18 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             self._program = ipu_core._native.ModelProgram(self._records(), self._settings())
         except ipu_core.Error as error:
             raise as_popart(error) from error
-        self._tensors: dict[str, Any] = self._program.tensors()
+        self._tensors: dict[str, Any] = as_declared(self._model, self._program.tensors())
         self._set_scalars()
-        self._tensors |= {id: (numpy.dtype(numpy.float32), (), "scalar") for id in self._scalars}
+        self._tensors |= {id: (_scalar_type(id), (), "scalar") for id in self._scalars}
         self._check_anchors()
-        self._weights = HostWeights(self._initialisers, self._tensors, self._options.getGlobalReplicationFactor())
+        replicas = self._options.getGlobalReplicationFactor()
+        self._weights = HostWeights(self._initialisers, self._tensors, replicas, unstreamed_states(self._options))
         self._read_ir()
 
     def _records(self) -> dict[str, Any]:
         made = self._initialisers
-        return records(self._model, made.trained, made.variables, made.groupings)
+        strided = self._options.groupNormStridedChannelGrouping
+        return records(self._model, made.trained, made.variables, made.groupings, strided)
 
     def _settings(self) -> dict[str, Any]:
         weights = {tensor.name for tensor in self._model.graph.initializer}
@@ -115,7 +131,10 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
 
     def _streamed(self) -> list[str]:
         """Ids of inputs, variables and anchors: what moves between host and device."""
-        given = [value.name for value in self._model.graph.input] + [*self._initialisers.trained, *self._initialisers.variables]
+        given = [value.name for value in self._model.graph.input] + [
+            *self._initialisers.trained,
+            *self._initialisers.variables,
+        ]
         return sorted({id for id in [*given, *self.dataFlow.anchors()] if id in self._tensors})
 
     def _possible_scalars(self) -> dict[str, numpy.float32]:
@@ -162,13 +181,16 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
 
     def getInfo(self, id: str) -> TensorInfo:
         """Type and shape of a tensor. Raises popart_exception for one that is not there."""
-        if id not in self._tensors:
+        if id in self._tensors:
+            dtype, shape, _ = self._tensors[id]
+            return TensorInfo(dtype, list(shape))
+        if id not in self._listing().tensors():
             raise popart_exception(f"'{id}' is no tensor of the program")
-        dtype, shape, _ = self._tensors[id]
-        return TensorInfo(dtype, list(shape))
+        listed, shape = self._listing().listing.type_of(id)
+        return TensorInfo(listed, list(shape))
 
     def _tensor_ids(self) -> set[str]:
-        return set(self._tensors)
+        return {*self._tensors, *self._listing().tensors()}
 
     def initAnchorArrays(self) -> dict[str, numpy.ndarray]:
         """An array for each anchor, of shape [batches, micro-batches, replicas] without the ones that are 1, then the
@@ -194,6 +216,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             OutOfMemoryException: it does not fit.
         """
         self._check_lowered()
+        check_proportion(self._options)
+        check_codelets(self._options)
         check_types(self._options, {id: self._tensors[id][0] for id in self._streamed()})
         check_device(self._options, self._device)
         self._engine_options = engine_options.engine_options(dict(self._options.engineOptions))
@@ -230,6 +254,10 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
                     log.info(f"loading a serialised executable of '{self._name}' from {folder}")
                 else:
                     log.info(f"graph compilation of '{self._name}' is complete")
+            if options.getGlobalReplicationFactor() > local_replicas_of(options):
+                from popart._impl.job import exchange_bytes  # only in a job: it needs torch
+
+                native.set_job(options.globalReplicaOffset, exchange_bytes)
             if self._loss:
                 native.set_optimizer(self._optimizer_values())
         except ipu_core.Error as error:
@@ -257,7 +285,9 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
 
     @property
     def _is_offline(self) -> bool:
-        return self._device.type is DeviceType.OfflineIpu or self._device.connectionType is DeviceConnectionType["Never"]
+        return (
+            self._device.type is DeviceType.OfflineIpu or self._device.connectionType is DeviceConnectionType["Never"]
+        )
 
     def loadEngineAndConnectStreams(self) -> None:
         """Loads the program onto the device. Raises popart_exception before prepareDevice."""
@@ -303,27 +333,39 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
     def run(self, stepio: Any, *rest: Any, **named: Any) -> None:
         """`run(stepio, debugName="")`, one step: reads the inputs from `stepio` and writes the anchors into it.
 
-        Also `run(programHandle, stepio, debugName="")` for programs beside that of the step.
+        Also `run("implicitPipeliningFwdOnly", stepio, debugName="")` with the option
+        createImplicitPipeliningFwdOnlyProgram: the forward pass of as many micro-batches, which changes no weight and fills
+        the anchors that it makes.
 
         Raises:
             popart_runtime_error: the session is not prepared, weights were never sent, arrays do not fit.
             popart_exception: there is no program of that handle.
             poplar_application_runtime_error: the program failed on the device.
         """
+        entry = "main"
         if isinstance(stepio, str):
-            raise popart_exception(f"there is no program with the handle '{stepio}': the session has that of its step alone")
+            entry, stepio = stepio, rest[0] if rest else named.get("stepio")
+            if entry != FORWARD_PROGRAM or not self._options.createImplicitPipeliningFwdOnlyProgram:
+                raise popart_exception(
+                    f"there is no program with the handle '{entry}': the session has that of its step"
+                    + (
+                        f" and '{FORWARD_PROGRAM}'"
+                        if self._options.createImplicitPipeliningFwdOnlyProgram
+                        else f"; '{FORWARD_PROGRAM}' is there with createImplicitPipeliningFwdOnlyProgram"
+                    )
+                )
         native = self._loaded("run")
         if self._loss and self._weights.ids and not self._weights_sent:
             raise popart_runtime_error("run: the variables are not on the device; call weightsFromHost first")
         with self._random_run(native):
-            run_step(self, native, stepio)
+            run_step(self, native, stepio, entry)
         self._has_run = True
 
     def getCycleCount(self, id: str = "") -> int:
         """Cycles of the last run, of the first replica.
 
-        The emulator measures the time of the whole run on the host and counts the cycles of an IPU's clock in it. All
-        IPUs take part from the beginning to the end, so that each has the count of the whole.
+        The emulator measures time on the host and counts the cycles of an IPU's clock in it: of the whole run, and of each
+        IPU from the begin of the run until it has done its part, waits for others in between.
 
         Args:
             id: "": the whole step; "inner_ipu_<number>": one IPU.
@@ -344,6 +386,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         if id not in known:
             raise popart_runtime_error(f"no cycle counter is called '{id}'; there are {known}")
         try:
-            return int(self._loaded("getCycleCount").cycles())
+            native = self._loaded("getCycleCount")
+            return int(native.cycles(int(id.removeprefix("inner_ipu_"))) if id else native.cycles())
         except ipu_core.Error as error:
             raise popart_runtime_error(str(error)) from error

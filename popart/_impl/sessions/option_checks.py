@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +15,13 @@ from popart._impl.enums import (
     BatchSerializationMethod,
     BatchSerializationTransformContext,
     ExchangeStrategy,
-    GradientTensorTrackingMethod,
     RecomputationType,
     TensorStorage,
     TileSet,
     VirtualGraphMode,
 )
 from popart._impl.exceptions import popart_exception
+from popart._impl.logs import getLogger
 from popart._impl.session_options import SessionOptions
 
 _FEWEST_IO_TILES = 32
@@ -43,6 +44,7 @@ def check_options(options: SessionOptions, flow: DataFlow, device: Any, is_train
     _check_locations(options)
     _check_anchors(options, flow)
     _check_serialisation(options, is_training)
+    _check_transforms(options)
 
 
 def check_device(options: SessionOptions, device: Any) -> None:
@@ -320,27 +322,24 @@ def _check_serialisation(options: SessionOptions, is_training: bool) -> None:
         )
 
 
-def check_loss_scaling(options: SessionOptions, optimizer: Any) -> None:
-    """Raises popart_exception where automatic loss scaling is asked for and cannot be. `optimizer`: None in inference."""
-    settings = options.automaticLossScalingSettings
-    if not settings.enabled:
-        return
-    if optimizer is None:
-        raise popart_exception("automaticLossScalingSettings.enabled is True in an inference session; there is no loss to scale")
-    if optimizer._loss_scaling.isConst():
-        raise popart_exception(
-            "automaticLossScalingSettings.enabled is True and the optimizer's lossScaling is constant; make it variable: "
-            "(value, False)"
+def _check_transforms(options: SessionOptions) -> None:
+    for checkpoint, names in options.experimentalSettings.customTransformApplierSettings.items():
+        for name in names:
+            raise popart_exception(
+                f"experimentalSettings.customTransformApplierSettings names the transform '{name}' at '{checkpoint}', and none of "
+                "that name is registered: transforms that are written in C++ against PopART's headers cannot be loaded"
+            )
+
+
+def check_codelets(options: SessionOptions) -> None:
+    """Says of codelets that nothing reads them. Raises popart_exception for a file that is not there."""
+    for name in options.customCodelets:
+        if not os.path.isfile(os.path.expanduser(name)):
+            raise popart_exception(f"customCodelets names the file '{name}', which is not there")
+    if options.customCodelets:
+        getLogger("session").warn(
+            f"customCodelets has {len(options.customCodelets)} files, which nothing reads: operators run on kernels of the emulator"
         )
-    by_name = settings.gradientTensorTrackingMethod is GradientTensorTrackingMethod["GradientsOfUserSpecifiedTensors"]
-    if by_name != bool(settings.toTrackTensors):
-        raise popart_exception(
-            f"automaticLossScalingSettings.toTrackTensors is {settings.toTrackTensors} and gradientTensorTrackingMethod is "
-            f"{settings.gradientTensorTrackingMethod.name}; tensors are named with GradientsOfUserSpecifiedTensors, and only "
-            "then"
-        )
-    if getattr(optimizer, "scaled_optimizer_state", False):
-        raise popart_exception("scaled_optimizer_state and automatic loss scaling exclude each other; turn one of them off")
 
 
 def check_types(options: SessionOptions, dtypes: dict[str, Any]) -> None:

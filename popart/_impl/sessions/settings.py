@@ -38,6 +38,13 @@ def local_replicas_of(options: SessionOptions) -> int:
     return options.replicatedGraphCount if options.enableReplicatedGraphs else 1
 
 
+def unstreamed_states(options: SessionOptions) -> tuple[str, ...]:
+    """Prefixes of states of the optimizer that no stream connects to the host."""
+    sums = ("Accum___", "Accl___") if options.disableGradAccumulationTensorStreams else ()
+    states = ("Accl1___", "Accl2___", "Accl3___", "Step___") if options.disableOptimizerStateTensorStreams else ()
+    return (*sums, *states)
+
+
 def input_exchange(metadata: Mapping[str, str], inputs: Iterable[str]) -> dict[str, tuple[Any, Any]]:
     """Tile set and exchange strategy of the inputs of which the model says them."""
     settings = {id: input_settings(metadata, id) for id in inputs}
@@ -86,6 +93,11 @@ def native_settings(
         "ipus_of_replica": ipus_of_replica(options, device),
         "accumulates": options.enableGradientAccumulation,
         "explicit": is_explicit(options),
+        "batch_parts": options.batchSerializationSettings.factor,
+        "batch_joins_at_ipus": options.batchSerializationSettings.concatOnVirtualGraphChange,
+        "batch_joins_at_phases": options.batchSerializationSettings.concatOnExecutionPhaseChange,
+        "batch_joins_at_stages": options.batchSerializationSettings.concatOnPipelineStageChange,
+        "forward_program": options.createImplicitPipeliningFwdOnlyProgram,
         **(_loss_scaling(options) if is_training else {}),
         **_schedule(options, is_training),
     }
@@ -100,7 +112,9 @@ def _loss_scaling(options: SessionOptions) -> dict[str, Any]:
         "loss_scaling": {
             "tracking": settings.gradientTensorTrackingMethod.value,
             "bin_edge": float(settings.binEdgeLocation),
-            "upper_proportion": float(settings.thresholdUpperCountProportion),
+            "upper_proportion": min(
+                max(float(settings.thresholdUpperCountProportion), 0.0), 1.0
+            ),  # others end at prepareDevice
             "period": int(settings.updatePeriod),
         },
         "tracked": list(settings.toTrackTensors or ()),

@@ -27,7 +27,9 @@ class Transfers:
     inputs, outputs: by tensor, the NumPy type of its stream and the shape of all that a run moves through it; types: the
     types that users see; shapes: of one element; all_outputs: anchors of which every element is returned; broadcast: inputs
     of which all replicas get the same elements; model_inputs: inputs and initialisers of the model; micro_batches: of each
-    replica in a run; scalars: anchors whose numbers are the host's. An input that no operator reads is among model_inputs alone.
+    replica in a run; others: anchors that the program does not
+    make: scalars, which are the host's, and in a forward program gradients and states. An input that no operator reads is
+    among model_inputs alone.
     """
 
     inputs: Mapping[str, tuple[numpy.dtype, tuple[int, ...]]]
@@ -40,11 +42,11 @@ class Transfers:
     initialisers: Mapping[str, int]
     micro_batches: int
     replicas: int
-    scalars: frozenset[str]
+    others: frozenset[str]
 
 
-def transfers_of(session: Any, native: Any) -> Transfers:
-    streams = native.streams("main")
+def transfers_of(session: Any, native: Any, entry: str) -> Transfers:
+    streams = native.streams(entry)
     flow = session.dataFlow
     inputs = {name: (numpy.dtype(dtype), shape) for name, (way, dtype, shape) in streams.items() if way == "input"}
     outputs = {
@@ -65,20 +67,23 @@ def transfers_of(session: Any, native: Any) -> Transfers:
         {name: value.size for name, value in session._initialisers.values.items()},
         flow.batchesPerStep() * session.accumulationFactor,
         session.replicationFactor,
-        frozenset(session._scalars),
+        frozenset({*flow.anchors(), *session._scalars} - outputs.keys()),
     )
 
 
-def run_step(session: Any, native: Any, stepio: Any) -> None:
-    """Raises popart_runtime_error for arrays that do not fit, and the errors of the device."""
+def run_step(session: Any, native: Any, stepio: Any, entry: str = "main") -> None:
+    """One run of the step, or of another program of the session.
+
+    Raises popart_runtime_error for arrays that do not fit, and the errors of the device.
+    """
     try:
         if session._options.syntheticDataMode is not SyntheticDataMode["Off"]:
-            native.run({}, "main")  # inputs are bound for good, and nobody sees the outputs
+            native.run({}, entry)  # inputs are bound for good, and nobody sees the outputs
         elif isinstance(stepio, PyStepIOCallback):
-            run_callbacks(transfers_of(session, native), native, stepio)
-            give_scalars(_scalar_anchors(session), session._anchor_shape, stepio)
+            run_callbacks(transfers_of(session, native, entry), native, stepio, entry)
+            give_scalars(_scalar_anchors(session), session._anchor_shape, session._host_dtype, stepio)
         elif isinstance(stepio, PyStepIO):
-            _run_arrays(transfers_of(session, native), native, stepio)
+            _run_arrays(transfers_of(session, native, entry), native, stepio, entry)
             _fill_scalars(session, stepio)
         else:
             raise TypeError(
@@ -110,10 +115,11 @@ def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
             raise popart_runtime_error(
                 f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
             )
+        typed_place(id, stepio.outputs[id], session._host_dtype(id), session._host_dtype(id))
         stepio.outputs[id][...] = value
 
 
-def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:
+def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO, entry: str) -> None:
     for id in transfers.inputs:
         if id not in stepio.inputs:
             raise popart_runtime_error(
@@ -130,7 +136,7 @@ def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO) -> None:
     inputs = {id: _take(id, transfers, stepio) for id in transfers.inputs}
     places = {id: _place(id, transfers, stepio) for id in transfers.outputs}
     direct = {ANCHOR + id: place for id, place in places.items() if place is not None}
-    got = native.run(inputs, "main", direct)
+    got = native.run(inputs, entry, direct)
     for id, (_, shape) in transfers.inputs.items():
         count = _count(shape) // (transfers.replicas if id in transfers.broadcast else 1)
         _advance(stepio.input_offsets, id, count, stepio.inputs[id].size)
@@ -171,7 +177,7 @@ def _check_inputs(transfers: Transfers, stepio: PyStepIO) -> None:
 
 def _check_outputs(transfers: Transfers, stepio: PyStepIO) -> None:
     for id, array in stepio.outputs.items():
-        if id in transfers.scalars:
+        if id in transfers.others:
             continue
         if id not in transfers.outputs:
             raise popart_runtime_error(

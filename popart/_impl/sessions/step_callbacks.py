@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from popart._impl.sessions.step import Transfers
 
 
-def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback) -> None:
+def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback, entry: str) -> None:
     """Inputs are asked for when the device reads them. Outputs of which every element is returned are given when the device
     writes them, the others after the run: only then are they known."""
     ports: dict[str, Any] = {id: _Feed(id, transfers, stepio) for id in transfers.inputs}
@@ -26,7 +26,7 @@ def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback) -
     try:
         for name, port in ports.items():
             native.bind(name, port)
-        got = native.run({}, "main")
+        got = native.run({}, entry)
     finally:
         for name in ports:
             native.bind(name, None)
@@ -36,15 +36,17 @@ def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback) -
 
 
 def give_scalars(
-    values: Mapping[str, float], shape_of: Callable[[str], tuple[int, ...]], stepio: PyStepIOCallback
+    values: Mapping[str, float],
+    shape_of: Callable[[str], tuple[int, ...]],
+    type_of: Callable[[str], numpy.dtype],
+    stepio: PyStepIOCallback,
 ) -> None:
     """Numbers of the host, known after the run: each element of an anchor is given by calls of its own."""
-    dtype = numpy.dtype(numpy.float32)
     for id, value in values.items():
         for _ in range(math.prod(shape_of(id))):
             out = stepio.output_callback(id)
             flat = _flat(id, out, 1, "output")
-            typed_place(id, out, dtype, dtype)
+            typed_place(id, out, type_of(id), type_of(id))
             flat[...] = value
             stepio.output_complete_callback(id)
 

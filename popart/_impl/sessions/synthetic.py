@@ -22,7 +22,9 @@ def bind_synthetic(session: Any, native: Any) -> None:
             native.bind(name, synthetic_array(mode, numpy.dtype(dtype), shape, random), wrap=True)
 
 
-def synthetic_array(mode: Any, dtype: numpy.dtype, shape: tuple[int, ...], random: numpy.random.Generator) -> numpy.ndarray:
+def synthetic_array(
+    mode: Any, dtype: numpy.dtype, shape: tuple[int, ...], random: numpy.random.Generator
+) -> numpy.ndarray:
     """Zeros; normal numbers of mean 0 and variance 1; or numbers from the whole range of the type."""
     if mode is SyntheticDataMode["RandomNormal"]:
         return random.normal(size=shape).astype(dtype)

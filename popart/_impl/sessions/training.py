@@ -81,7 +81,9 @@ class TrainingSession(ModelSession):
         """
         native = self._compiled("connectStreamToCallback")
         if index != 0:
-            raise popart_exception(f"connectStreamToCallback: index is {index}; one function serves all replicas, as index 0")
+            raise popart_exception(
+                f"connectStreamToCallback: index is {index}; one function serves all replicas, as index 0"
+            )
         streams = native.streams("main")
         name = streamHandle if streamHandle in streams else f"anchor/{streamHandle}"
         if name not in streams:

@@ -37,7 +37,11 @@ def test_domains_are_imported_when_they_are_used():
     builder = small()
     y = builder.aiGraphcore.gelu(["x"])
     builder.customOp("Mine", 3, "org.demo", [y], {})
-    assert {entry.domain: entry.version for entry in parsed(builder).opset_import} == {"": 10, "ai.graphcore": 1, "org.demo": 1}
+    assert {entry.domain: entry.version for entry in parsed(builder).opset_import} == {
+        "": 10,
+        "ai.graphcore": 1,
+        "org.demo": 1,
+    }
 
 
 @pytest.mark.shows("popart.builder.Opset", "popart.builder.AiOnnx", "popart.builder.AiGraphcore")
@@ -100,7 +104,11 @@ def test_a_loaded_model_keeps_its_bytes_until_something_is_added(tmp_path):
         assert builder.getInputTensorIds() == ["x", "w"] and builder.getTrainableTensorIds() == ["w"]
         y = builder.aiOnnx.relu(["MatMul:0"])
         assert y == "Relu:0" and builder.getTensorShape(y) == [2, 4] and len(parsed(builder).graph.node) == 2
-        assert builder.aiOnnx.matmul(["x", "w"]) == "MatMul:0/1" and builder.getValueTensorIds() == ["MatMul:0", "Relu:0", "MatMul:0/1"]
+        assert builder.aiOnnx.matmul(["x", "w"]) == "MatMul:0/1" and builder.getValueTensorIds() == [
+            "MatMul:0",
+            "Relu:0",
+            "MatMul:0/1",
+        ]
     builder = popart.Builder(str(tmp_path / "m.onnx"))
     builder.saveModelProto(str(tmp_path / "copy.onnx"))
     assert (tmp_path / "copy.onnx").read_bytes() == data
@@ -128,7 +136,11 @@ def test_models_of_other_tools_load():
     )
     model = onnx.helper.make_model(graph, ir_version=6, opset_imports=[onnx.helper.make_opsetid("", 11)])
     builder = popart.Builder(model.SerializeToString())
-    assert builder.getInputTensorIds() == ["x"] and builder.getTrainableTensorIds() == ["w"] and str(builder.aiOnnx) == "AiOnnx11"
+    assert (
+        builder.getInputTensorIds() == ["x"]
+        and builder.getTrainableTensorIds() == ["w"]
+        and str(builder.aiOnnx) == "AiOnnx11"
+    )
     model.opset_import[0].domain = "ai.onnx"
     assert str(popart.Builder(model.SerializeToString()).aiOnnx) == "AiOnnx11"
 
@@ -141,7 +153,9 @@ def test_what_is_no_model_is_refused(load, tmp_path):
     for version in (5, 12):
         model = parsed(small())
         model.opset_import[0].version = version
-        with pytest.raises(popart.popart_exception, match=f"opset {version} of ai.onnx; versions 6 to 11.*10 is the default"):
+        with pytest.raises(
+            popart.popart_exception, match=f"opset {version} of ai.onnx; versions 6 to 11.*10 is the default"
+        ):
             load(model.SerializeToString())
 
 
@@ -178,13 +192,18 @@ def test_data_of_variables_are_in_the_typed_field(dtype):
     builder.addInitializedInputTensor(np.array(data[1]), "s")
     graph = parsed(builder).graph
     entries = getattr(graph.initializer[0], STORED[dtype])
-    assert len(entries) == (-(-8 * data.itemsize // 4) if data.itemsize < 4 else 8) and not graph.initializer[0].HasField("raw_data")
+    assert len(entries) == (-(-8 * data.itemsize // 4) if data.itemsize < 4 else 8) and not graph.initializer[
+        0
+    ].HasField("raw_data")
     for tensor, wanted in zip(graph.initializer, (np.stack([data, data])[:, ::2], data[1])):
         assert np.array_equal(protos.to_array(tensor), wanted) and protos.to_array(tensor).dtype == wanted.dtype
         usual = onnx.numpy_helper.from_array(np.asarray(wanted), "w")
         assert np.array_equal(protos.to_array(usual), wanted)
     if data.itemsize == 2:
-        assert np.frombuffer(np.array(entries, "<i4").tobytes(), dtype).tolist() == np.stack([data, data])[:, ::2].reshape(-1).tolist()
+        assert (
+            np.frombuffer(np.array(entries, "<i4").tobytes(), dtype).tolist()
+            == np.stack([data, data])[:, ::2].reshape(-1).tolist()
+        )
 
 
 def test_read_onnx_reads_packed_elements():
@@ -216,17 +235,29 @@ def test_variables_are_copied():
 )  # fmt: skip
 def test_settings_of_inputs_and_variables_are_in_the_metadata():
     builder, kinds = popart.Builder(), popart.CommGroupType
-    settings = popart.InputSettings(popart.TileSet.IO, popart.ExchangeStrategy.OverlapLoops, popart.ReplicatedStreamMode.Broadcast)
+    settings = popart.InputSettings(
+        popart.TileSet.IO, popart.ExchangeStrategy.OverlapLoops, popart.ReplicatedStreamMode.Broadcast
+    )
     x = builder.addInputTensor("FLOAT", [2], settings, "x")
     y = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), settings=settings, debugContext="y")
-    w = builder.addInitializedInputTensor(np.ones((2, 3), np.float32), popart.VariableSettings(popart.CommGroup(kinds.Consecutive, 2)), "w")
+    w = builder.addInitializedInputTensor(
+        np.ones((2, 3), np.float32), popart.VariableSettings(popart.CommGroup(kinds.Consecutive, 2)), "w"
+    )
     builder.embedReplicationFactor(4)
     builder.embedReplicationFactor(8)
     found = {entry.key: entry.value for entry in parsed(builder).metadata_props}
     assert found["__replicationFactor"] == "8" and int(found[f"__debug_id/input/{x}"]) > 0
     for id in (x, y):
-        assert [found[f"__{key}/{id}"] for key in ("tile_set", "exchange_strategy", "replicated_stream_mode")] == ["1", "2", "0"]
-    assert [found[f"__{key}/{w}"] for key in ("variable_settings", "comm_group_type", "comm_group_size")] == ["0", "1", "2"]
+        assert [found[f"__{key}/{id}"] for key in ("tile_set", "exchange_strategy", "replicated_stream_mode")] == [
+            "1",
+            "2",
+            "0",
+        ]
+    assert [found[f"__{key}/{w}"] for key in ("variable_settings", "comm_group_type", "comm_group_size")] == [
+        "0",
+        "1",
+        "2",
+    ]
     assert builder.getTensorShape(w) == [2, 3]
 
 
@@ -240,7 +271,9 @@ def test_data_of_variables_can_be_kept_in_a_file(tmp_path, monkeypatch):
     assert (tmp_path / "data.bin").read_bytes() == half.tobytes() + weights
     tensors = {t.name: t for t in parsed(builder).graph.initializer}
     entries = {e.key: e.value for e in tensors["w"].external_data}
-    assert entries == {"location": "data.bin", "offset": "6", "length": str(len(weights))} and not tensors["w"].float_data
+    assert (
+        entries == {"location": "data.bin", "offset": "6", "length": str(len(weights))} and not tensors["w"].float_data
+    )
     loaded = popart.Builder(builder.getModelProto())
     assert loaded.getTensorShape("w") == [3, 4] and np.array_equal(protos.to_array(tensors["h"]), half)
     with pytest.raises(popart.popart_exception, match="'h' are already external"):

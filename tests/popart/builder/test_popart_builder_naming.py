@@ -30,7 +30,11 @@ def test_names_of_inputs_and_variables_may_repeat():
     info = popart.TensorInfo("FLOAT16", [4])
     assert [builder.addInputTensor(info, "x") for _ in range(3)] == ["x", "x/1", "x/2"]
     data = np.ones(4, np.float16)
-    assert [builder.addInitializedInputTensor(data, debugContext=name) for name in ("w", "w", "")] == ["w", "w/1", "init_input"]
+    assert [builder.addInitializedInputTensor(data, debugContext=name) for name in ("w", "w", "")] == [
+        "w",
+        "w/1",
+        "init_input",
+    ]
     assert builder.addInitializedInputTensor(data, popart.DebugContext("w")) == "w/2"
     assert builder.getInputTensorIds() == ["x", "x/1", "x/2", "w", "w/1", "init_input", "w/2"]
 
@@ -101,7 +105,9 @@ def test_queries_list_inputs_values_outputs_and_variables():
     assert builder.isInitializer(w) and not builder.isInitializer(x) and not builder.isInitializer("none")
     assert builder.getTensorShape(y) == [2, 4] and builder.getTensorDtypeString(w) == "float32"
     for unknown in (custom, "nothing"):
-        with pytest.raises(popart.popart_exception, match=f"'{unknown}' is no input.*inputs: x, w; outputs: {y}, {y}; values: {y}, {z}"):
+        with pytest.raises(
+            popart.popart_exception, match=f"'{unknown}' is no input.*inputs: x, w; outputs: {y}, {y}; values: {y}, {z}"
+        ):
             builder.getTensorShape(unknown)
         with pytest.raises(popart.popart_exception, match=unknown):
             builder.getTensorDtypeString(unknown)
@@ -110,7 +116,14 @@ def test_queries_list_inputs_values_outputs_and_variables():
 @pytest.mark.shows("popart.Builder.getTensorDtypeString")
 def test_element_types_have_names_in_lower_case():
     builder = popart.Builder()
-    kinds = {"FLOAT": "float32", "FLOAT16": "float16", "INT64": "int64", "UINT8": "uint8", "BOOL": "bool", "DOUBLE": "float64"}
+    kinds = {
+        "FLOAT": "float32",
+        "FLOAT16": "float16",
+        "INT64": "int64",
+        "UINT8": "uint8",
+        "BOOL": "bool",
+        "DOUBLE": "float64",
+    }
     for kind, name in kinds.items():
         assert builder.getTensorDtypeString(builder.addInputTensor(kind, [1])) == name
     with pytest.raises(popart.popart_exception, match="no element type is called 'FLOAT32'"):

@@ -57,7 +57,14 @@ def test_custom_ops_refuse_other_values(builder, value):
 )  # fmt: skip
 def test_attributes_of_nodes_are_added_read_and_removed(builder):
     y = builder.aiOnnx.relu(["x"])
-    kinds = {"Int64": 3, "Int64Vector": [1, 2], "Float": 0.5, "FloatVector": [0.5, 2.0], "String": "text", "StringVector": ["a", "b"]}
+    kinds = {
+        "Int64": 3,
+        "Int64Vector": [1, 2],
+        "Float": 0.5,
+        "FloatVector": [0.5, 2.0],
+        "String": "text",
+        "StringVector": ["a", "b"],
+    }
     for kind, value in kinds.items():
         builder.addNodeAttribute(kind, value, {y})
         assert getattr(builder, f"get{kind}NodeAttribute")(kind, {y}) == value and builder.nodeHasAttribute(kind, {y})
@@ -137,12 +144,27 @@ def test_virtual_graphs_of_nodes(builder):
 def test_contexts_that_nest(builder):
     kinds, location = popart.RecomputeType, popart.TensorLocation
     off = location(popart.TensorStorage.OffChip, popart.ReplicatedTensorSharding.On)
-    with builder.schedulePriority(2), builder.outputTensorLocation(off), builder.commGroup(1, 4), builder.recomputeOutput(kinds.Recompute):
+    with (
+        builder.schedulePriority(2),
+        builder.outputTensorLocation(off),
+        builder.commGroup(1, 4),
+        builder.recomputeOutput(kinds.Recompute),
+    ):
         a = builder.aiOnnx.relu(["x"])
-        with builder.schedulePriority(-1.5), builder.outputTensorLocation(location()), builder.commGroup(), builder.recomputeOutput():
+        with (
+            builder.schedulePriority(-1.5),
+            builder.outputTensorLocation(location()),
+            builder.commGroup(),
+            builder.recomputeOutput(),
+        ):
             b = builder.aiOnnx.relu(["x"])
         c = builder.aiOnnx.relu(["x"])
-    names = ("__schedule_priority", "__output_tensor_location", "__collectiveCommGroup", "__recompute_output_in_backward_pass")
+    names = (
+        "__schedule_priority",
+        "__output_tensor_location",
+        "__collectiveCommGroup",
+        "__recompute_output_in_backward_pass",
+    )
     outer, inner = [2.0, [1, 0, 0, 1, 0, 0], [1, 4], 2], [-1.5, [0, 0, 0, 0, 0, 0], [0, 0], 0]
     assert [[values(builder, id)[name] for name in names] for id in (a, b, c)] == [outer, inner, outer]
     assert values(builder, builder.aiOnnx.relu(["x"])) == {}
@@ -183,7 +205,10 @@ def test_patterns_can_be_kept_from_nodes(builder):
     y = builder.aiOnnx.relu(["x"])
     builder.excludePatterns(y, ["InPlace", "OpToIdentity"])
     builder.outputTensorLocation(y, popart.TensorLocation(popart.TensorStorage.OffChip))
-    assert values(builder, y) == {"__exclude_patterns": [b"InPlace", b"OpToIdentity"], "__output_tensor_location": [1, 0, 0, 0, 0, 0]}
+    assert values(builder, y) == {
+        "__exclude_patterns": [b"InPlace", b"OpToIdentity"],
+        "__output_tensor_location": [1, 0, 0, 0, 0, 0],
+    }
     with pytest.raises(TypeError):
         builder.excludePatterns(y, "InPlace")
 
@@ -212,7 +237,10 @@ def test_settings_of_products_and_convolutions(builder):
     names = ("__serialize_matmul_mode", "__serialize_matmul_factor", "__serialize_matmul_precision")
     assert [values(builder, product)[name] for name in names] == [b"reducing_dim", 4, 1]
     builder.setInplacePreferences(other, {"ReluInplace": 1000.0, "Other": -1})
-    assert values(builder, other) == {"__inplace_op_names": [b"ReluInplace", b"Other"], "__inplace_op_priorities": [1000.0, -1.0]}
+    assert values(builder, other) == {
+        "__inplace_op_names": [b"ReluInplace", b"Other"],
+        "__inplace_op_priorities": [1000.0, -1.0],
+    }
 
 
 @pytest.mark.parametrize(
@@ -221,7 +249,10 @@ def test_settings_of_products_and_convolutions(builder):
         (lambda b, p, c, r: b.setPartialsType(r, "HALF"), "comes from Relu; only Conv and MatMul"),
         (lambda b, p, c, r: b.getPartialsType(r), "comes from Relu"),
         (lambda b, p, c, r: b.setPartialsType(p, "INT"), "'INT' is no type of partial sums"),
-        *((lambda b, p, c, r, v=v: b.setAvailableMemoryProportion(p, v), r"is not in \(0, 1\]") for v in (0, -0.5, 1.01)),
+        *(
+            (lambda b, p, c, r, v=v: b.setAvailableMemoryProportion(p, v), r"is not in \(0, 1\]")
+            for v in (0, -0.5, 1.01)
+        ),
         (lambda b, p, c, r: b.setEnableConvDithering(p, 1), "comes from MatMul; only Conv"),
         *((lambda b, p, c, r, v=v: b.setEnableConvDithering(c, v), "is neither 0 nor 1") for v in (2, -1, "1")),
         (lambda b, p, c, r: b.setSerializeMatMul({p}, "rows", 2), "'rows' is no mode"),
@@ -243,7 +274,11 @@ def test_calls_of_a_builder_are_recorded(builder, tmp_path):
     found = json.loads((tmp_path / "info.json").read_text())
     (context,) = found["contexts"]
     strings = found["stringTable"]
-    assert (strings[context["layer"]], strings[context["name"]], strings[context["opType"]]) == ("popartbuilder", "mine", "ai.onnx.Relu")
+    assert (strings[context["layer"]], strings[context["name"]], strings[context["opType"]]) == (
+        "popartbuilder",
+        "mine",
+        "ai.onnx.Relu",
+    )
     assert context["id"] == builder.getInt64NodeAttribute("__debug_info_id", {y})
     assert strings[context["location"]["functionName"]] == "test_calls_of_a_builder_are_recorded"
 

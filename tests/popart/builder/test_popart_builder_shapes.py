@@ -114,13 +114,25 @@ def test_a_builder_does_not_judge_shapes_that_only_a_session_knows():
         (lambda b, x: b.aiOnnx.conv([x, w(b)], strides=[1]), "^Conv: strides is \\[1\\], but 2 numbers are needed"),
         (lambda b, x: b.aiOnnx.conv([x, w(b)], pads=[1, 1]), "^Conv: pads is \\[1, 1\\], but 4 numbers"),
         (lambda b, x: b.aiOnnx.conv([x, w(b)], dilations=[1] * 3), "^Conv: dilations"),
-        (lambda b, x: b.aiOnnx.conv([x, w(b)], kernel_shape=[3, 2]), "kernel_shape is \\[3, 2\\], but the weights 'w' have shape"),
-        (lambda b, x: b.aiOnnx.conv([x, w(b)], dilations=[3, 1]), "a window of 7 does not fit into dimension 2 of 'input'"),
+        (
+            lambda b, x: b.aiOnnx.conv([x, w(b)], kernel_shape=[3, 2]),
+            "kernel_shape is \\[3, 2\\], but the weights 'w' have shape",
+        ),
+        (
+            lambda b, x: b.aiOnnx.conv([x, w(b)], dilations=[3, 1]),
+            "a window of 7 does not fit into dimension 2 of 'input'",
+        ),
         (lambda b, x: b.aiOnnx.conv([x, w(b)], strides=[0, 1]), "each number must be at least 1"),
         (lambda b, x: b.aiOnnx.maxpool([x], 1, [6, 1]), "^MaxPool: a window of 6 does not fit"),
         (lambda b, x: b.aiOnnx.averagepool([x], [2]), "^AveragePool: kernel_shape is \\[2\\], but 2 numbers"),
-        (lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], strides=[[1, 1], [1, 1]]), "strides has 2 entries for 1 convolutions"),
-        (lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], pads=[[1, 1]]), "pads of convolution 0 has 2 numbers; it needs 4"),
+        (
+            lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], strides=[[1, 1], [1, 1]]),
+            "strides has 2 entries for 1 convolutions",
+        ),
+        (
+            lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], pads=[[1, 1]]),
+            "pads of convolution 0 has 2 numbers; it needs 4",
+        ),
         (lambda b, x: b.aiGraphcore.multiconv([[x]]), "convolution 0 has 1 inputs"),
         (lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], planType="both"), "planType is 'both'"),
         (lambda b, x: b.aiGraphcore.multiconv([[x, w(b)]], cycleBackOff=2), "cycleBackOff is 2"),
@@ -180,7 +192,9 @@ def test_branches_read_tensors_of_the_graph_around():
     else_branch.addOutputTensor(else_branch.aiOnnx.sub([a, c]))
     y = builder.aiOnnx.logical_if([condition], 1, else_branch, then_branch, "mine")[0]
     assert builder.getTensorShape(y) == [2, 3] and then_branch.getTensorShape(sum_) == [2, 3]
-    assert graph_of(builder, y, "then_branch").node[0].op_type == "Add" and not graph_of(builder, y, "then_branch").input
+    assert (
+        graph_of(builder, y, "then_branch").node[0].op_type == "Add" and not graph_of(builder, y, "then_branch").input
+    )
     assert graph_of(builder, y, "else_branch").node[0].op_type == "Sub"
     with pytest.raises(popart.popart_exception, match="no graph around .* has the tensor 'nothing'"):
         then_branch.addInputTensorFromParentGraph("nothing")
@@ -199,7 +213,11 @@ def test_callees_have_their_inputs_in_the_order_of_declaration():
     callee.setGraphName("callee")
     (y,) = builder.aiGraphcore.call([a, c, a], 1, callee)
     graph = graph_of(builder, y, "callee")
-    assert [value.name for value in graph.input] == [x, c, z] and graph.name == "callee" and builder.getTensorShape(y) == [2, 3]
+    assert (
+        [value.name for value in graph.input] == [x, c, z]
+        and graph.name == "callee"
+        and builder.getTensorShape(y) == [2, 3]
+    )
     empty = builder.createSubgraphBuilder()
     empty.addOutputTensor(empty.aiOnnx.constant(np.ones(4, np.float32)))
     assert builder.getTensorShape(builder.aiGraphcore.call([], 1, empty)[0]) == [4]

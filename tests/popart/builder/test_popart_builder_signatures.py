@@ -140,7 +140,12 @@ def test_signatures_of_ai_graphcore(name):
 
 
 def test_signatures_whose_last_name_differs():
-    last = {"call": "debugName", "packedDataBlock": "debugName", "ctcbeamsearchdecoder": "debug_context", "tensorremap": "debugPrefix"}
+    last = {
+        "call": "debugName",
+        "packedDataBlock": "debugName",
+        "ctcbeamsearchdecoder": "debug_context",
+        "tensorremap": "debugPrefix",
+    }
     for name, wanted in last.items():
         assert signature(getattr(popart.AiGraphcoreOpset1, name))[-1].name == wanted
     names = [p.name for p in signature(popart.builder.AiOnnx11.logical_if)]
@@ -153,7 +158,16 @@ def test_signatures_whose_last_name_differs():
     "popart.builder.AiOnnx8", "popart.builder.AiOnnx9", "popart.builder.AiOnnx10", "popart.builder.AiOnnx11",
 )  # fmt: skip
 def test_versions_have_the_methods_of_those_before_and_new_ones():
-    since = {"acos": 7, "expand": 8, "where": 9, "thresholdedrelu": 10, "round": 11, "upsample": 6, "logical_xor": 6, "sequenceat": 11}
+    since = {
+        "acos": 7,
+        "expand": 8,
+        "where": 9,
+        "thresholdedrelu": 10,
+        "round": 11,
+        "upsample": 6,
+        "logical_xor": 6,
+        "sequenceat": 11,
+    }
     for name, first in since.items():
         for version in range(6, 12):
             assert hasattr(getattr(popart, f"AiOnnxOpset{version}"), name) == (version >= first)
@@ -221,7 +235,11 @@ def test_enumerations_are_written_as_text_or_number():
         values = made(lambda b, x, v=value: b.aiGraphcore.init([2, 3], v, 1, 0))[2]
         assert values == {"shape": [2, 3], "data_type": 12, "init_type": 1, "batch_axis": 0}
     group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
-    values = made(lambda b, x: b.aiGraphcore.replicatedallreduce([x], popart.CollectiveOperator.Max if hasattr(popart, "CollectiveOperator") else 4, group))[2]
+    values = made(
+        lambda b, x: b.aiGraphcore.replicatedallreduce(
+            [x], popart.CollectiveOperator.Max if hasattr(popart, "CollectiveOperator") else 4, group
+        )
+    )[2]
     assert values == {"__collectiveOperator": 4, "__collectiveCommGroup": [1, 2]}
     assert made(lambda b, x: b.aiGraphcore.replicatedallreduce([x]))[2] == {}
 

@@ -54,7 +54,9 @@ def test_element_types_are_converted(method):
     for tensor in (found.graph.initializer[0], found.graph.node[1].attribute[0].t):
         assert tensor.data_type == number and np.array_equal(protos.to_array(tensor), data.astype(after))
         assert tensor.HasField("raw_data") == (after == "float16")
-        assert len(tensor.int32_data) == (3 if after == "int32" else 0) and len(tensor.float_data) == (3 if after == "float32" else 0)
+        assert len(tensor.int32_data) == (3 if after == "int32" else 0) and len(tensor.float_data) == (
+            3 if after == "float32" else 0
+        )
 
 
 @pytest.mark.shows("popart.GraphTransformer", "popart.GraphTransformer.getModelProto")
@@ -69,14 +71,19 @@ def test_bfloat16_becomes_float():
     source = model(np.ones(2, np.float32))
     for value in (*source.graph.input, *source.graph.output):
         value.type.tensor_type.elem_type = T.BFLOAT16
-    source.graph.initializer[0].data_type, source.graph.initializer[0].raw_data = T.BFLOAT16, np.array([0x3FC0, 0xC000], "<u2").tobytes()
+    source.graph.initializer[0].data_type, source.graph.initializer[0].raw_data = (
+        T.BFLOAT16,
+        np.array([0x3FC0, 0xC000], "<u2").tobytes(),
+    )
     found = changed(source, "convertBFloats16ToFloat32")
     assert protos.to_array(found.graph.initializer[0]).tolist() == [1.5, -2.0]
 
 
 def test_whole_numbers_out_of_range_are_refused_or_clipped():
     source = model(np.array([5, 2**40, -(2**40)]))
-    with pytest.raises(popart.popart_exception, match="2 numbers of 'w0' are out of the range of INT32, the first is 1099511627776"):
+    with pytest.raises(
+        popart.popart_exception, match="2 numbers of 'w0' are out of the range of INT32, the first is 1099511627776"
+    ):
         changed(source, "convertINT64ToINT32")
     found = changed(source, "convertINT64ToINT32", clip=True)
     assert protos.to_array(found.graph.initializer[0]).tolist() == [5, 2**31 - 1, -(2**31)]
@@ -121,7 +128,9 @@ def test_initialisers_are_kept_in_a_file(tmp_path):
 
 def test_graphs_in_attributes_are_refused():
     source = model(np.ones(3, np.float32))
-    inner = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["z"])], "inner", [], [onnx.ValueInfoProto(name="z")])
+    inner = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["z"])], "inner", [], [onnx.ValueInfoProto(name="z")]
+    )
     inner.output[0].CopyFrom(onnx.helper.make_tensor_value_info("z", 1, [3]))
     source.graph.node.append(onnx.helper.make_node("Mine", ["x"], ["m"], domain="org.demo", body=inner))
     source.opset_import.add(domain="org.demo", version=1)

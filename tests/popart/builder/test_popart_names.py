@@ -107,7 +107,15 @@ def test_versions():
 
 
 def test_the_native_module_has_the_same_classes():
-    for name in ("ScatterReduction", "Builder", "_BuilderCore", "AiOnnxOpset9", "TensorInfo", "GraphTransformer", "SessionOptions"):
+    for name in (
+        "ScatterReduction",
+        "Builder",
+        "_BuilderCore",
+        "AiOnnxOpset9",
+        "TensorInfo",
+        "GraphTransformer",
+        "SessionOptions",
+    ):
         assert getattr(popart_core, name) is getattr(popart, name) and name in dir(popart_core)
     with pytest.raises(AttributeError):
         popart_core.nothing
@@ -122,5 +130,8 @@ def test_importing_does_not_load_onnx_and_may_follow_it():
 @pytest.mark.alone
 def test_importing_takes_less_than_six_tenths_of_a_second():
     code = "import time; start = time.process_time(); import popart; print(time.process_time() - start)"
-    times = [float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout) for _ in range(3)]
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    ]
     assert min(times) < 0.6

@@ -192,3 +192,21 @@ def test_plain_sgd_keeps_no_state():
     proto, _ = one_product()
     with pytest.raises(popart.popart_exception, match="Accl1___w"):
         train(proto, [], batches(1), optimizer=popart.SGD(SGD), anchors=anchored("Accl1___w"))
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_weight_that_the_loss_does_not_depend_on_stays_as_it_is(accumulation):
+    values = weights()
+    nodes = [
+        node("MatMul", ["x", "w0"], "y"),
+        node("MatMul", ["x", "w1"], "beside"),
+        node("ReduceMean", ["y"], "loss", axes=[0, 1], keepdims=0),
+    ]
+    anchors = anchored("loss", "w0", "w1", "beside")
+    x = batches(3 * accumulation)
+    proto = model(nodes, {"x": (2, 4)}, {name: values[name] for name in ("w0", "w1")})
+    got = train(proto, [], x, 3, anchors=anchors, accumulationFactor=accumulation)
+    shape = (3, 4, 4) if accumulation == 1 else (3, accumulation, 4, 4)
+    numpy.testing.assert_array_equal(got["w1"], numpy.broadcast_to(values["w1"], shape))
+    assert (got["w0"][-1] != values["w0"]).any()
+    numpy.testing.assert_allclose(got["beside"].reshape(-1, 2, 4), x @ values["w1"], rtol=1e-5, atol=1e-6)

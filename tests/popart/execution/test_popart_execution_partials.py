@@ -26,9 +26,7 @@ def two_convolutions(builder, *types):
     generator = numpy.random.default_rng(7)
     x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [1, K, 4, 4]))
     w = builder.addInitializedInputTensor(generator.standard_normal((8, K, 3, 3)).astype(numpy.float16))
-    both = builder.aiGraphcore.multiconv(
-        [[x, w], [x, w]], pads=[[1, 1, 1, 1], [1, 1, 1, 1]], partialsTypes=list(types)
-    )
+    both = builder.aiGraphcore.multiconv([[x, w], [x, w]], pads=[[1, 1, 1, 1], [1, 1, 1, 1]], partialsTypes=list(types))
     return x, w, builder.aiOnnx.concat(both, 1), (1, K, 4, 4)
 
 

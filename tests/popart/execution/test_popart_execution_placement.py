@@ -180,3 +180,51 @@ def test_auto_mode_with_a_pipeline_gives_the_numbers_of_one_ipu():
 
 def test_an_inference_session_computes_something():
     refused("nothing to compute", layers(weights()), anchors=["x"])
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_operators_of_stages_may_be_written_in_any_order(is_training):
+    """Two stages need three micro-batches in training and two in inference, however often the order goes between them."""
+    first, second = {"ipu": 0, "stage": 0}, {"ipu": 1, "stage": 1}
+    values = weights()
+
+    def proto(first, second):
+        nodes = [
+            node("MatMul", ["x", "w0"], "a", **first),
+            node("Tanh", ["a"], "b", **second),
+            node("MatMul", ["x", "w1"], "c", **first),
+            node("MatMul", ["b", "w2"], "d", **second),
+            node("Sin", ["c"], "e", **first),
+            node("Add", ["d", "e"], "y", **second),
+            node("ReduceMean", ["y"], "loss", axes=[0, 1], keepdims=0, **second),
+        ]
+        return model(nodes, {"x": (2, 4)}, values)
+
+    anchors = {"y": popart.AnchorReturnType("All")}
+    pipeline = {"ipus": 2, "virtualGraphMode": popart.VirtualGraphMode.Manual, "enablePipelining": True}
+    if is_training:
+        x = batches(3)
+        expected = train(proto({}, {}), list(values), x, anchors=anchors, accumulationFactor=3)
+        got = train(proto(first, second), list(values), x, anchors=anchors, accumulationFactor=3, **pipeline)
+    else:
+        x = batches(2)
+        expected = infer(proto({}, {}), x, anchors, steps=2)
+        got = infer(proto(first, second), x, anchors, steps=2, **pipeline)
+    for name, value in expected.items():
+        numpy.testing.assert_allclose(got[name], value, rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.shows("popart.SessionOptions.enablePipelining")
+@pytest.mark.parametrize("batches_of_step, cycles", [(5, 7), (3, 5)])
+def test_batches_of_a_step_flow_through_a_pipeline_of_inference(batches_of_step, cycles):
+    """Three stages: stage s works on batch c - s in cycle c; all work at once in the cycles between filling and flushing."""
+    places = [{"ipu": i, "stage": i} for i in range(3)]
+    pipeline = {"virtualGraphMode": MANUAL, "enablePipelining": True}
+    session = build(layers(weights(), places), 4, batches_of_step, ("y",), **pipeline)
+    session.prepareDevice()
+    text = session._native.program_text()
+    assert text.count(f"loop counter 0 trip {cycles} ") == 3
+    for stage in range(3):
+        assert f"branch_unless_counter counter 0 in [{stage},{stage + batches_of_step})" in text
+    with pytest.raises(popart.popart_exception, match="batchesPerStep is 2, and a pipeline of 3 stages needs 3"):
+        build(layers(weights(), places), 4, 2, ("y",), **pipeline)

@@ -3,7 +3,7 @@
 import numpy
 import popart
 import pytest
-from popart_execution_models import batches, device, layers, model, node, options_of, weights
+from popart_execution_models import batches, device, layers, model, node, options_of, train, weights
 
 MANUAL, AUTO, PHASES = (popart.VirtualGraphMode[name] for name in ("Manual", "Auto", "ExecutionPhases"))
 IO = popart.TileSet.IO
@@ -167,6 +167,59 @@ def test_options_that_do_not_go_together_are_refused(given, message):
         build(**given)
 
 
+@pytest.mark.shows("popart.AccumulateOuterFragmentSchedule", "popart.SessionOptions.accumulateOuterFragmentSettings")
+def test_clipping_in_a_pipeline_needs_a_schedule_of_updates_that_is_not_serial():
+    values = weights()
+    places = [{"ipu": 0, "stage": 0}, {"ipu": 0, "stage": 0}, {"ipu": 1, "stage": 1}]
+    clip = popart.SGD({"defaultLearningRate": (0.1, False)}, [popart.ClipNormSettings.clipAllWeights(0.01)])
+    x = batches(4)
+
+    def trained(schedule=None, places=None, **options):
+        if schedule is not None:
+            options["accumulateOuterFragmentSettings"] = popart.AccumulateOuterFragmentSettings(schedule)
+        anchors = {"GlobalNorm___0": popart.AnchorReturnType("Final")}
+        return train(layers(values, places), list(values), x, 1, 2, clip, anchors, accumulationFactor=4, **options)
+
+    pipeline = {"places": places, "virtualGraphMode": MANUAL, "enablePipelining": True}
+    with pytest.raises(popart.popart_exception, match="schedule is Serial"):
+        trained(**pipeline)
+    expected = trained()
+    for schedule in popart.AccumulateOuterFragmentSchedule:
+        if schedule.name != "Serial":
+            got = trained(schedule, **pipeline)
+            for name, value in expected.items():
+                numpy.testing.assert_allclose(got[name], value, rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.shows("popart.AutomaticLossScalingSettings")
+@pytest.mark.parametrize("proportion", [-0.1, 1.5])
+def test_a_proportion_of_loss_scaling_is_checked_when_the_device_is_prepared(proportion):
+    half = {name: value.astype(numpy.float16) for name, value in weights().items()}
+    proto = model(
+        [
+            node("Cast", ["x"], "h", to=10),
+            node("MatMul", ["h", "w0"], "y"),
+            node("ReduceSum", ["y"], "loss", axes=[0, 1], keepdims=0),
+        ],
+        {"x": (2, 4)},
+        {"w0": half["w0"]},
+    )
+    session = popart.TrainingSession(
+        proto,
+        popart.DataFlow(1, ["loss"]),
+        "loss",
+        popart.SGD({"defaultLearningRate": (0.1, False), "lossScaling": (2.0, False)}),
+        device(),
+        userOptions=options_of(
+            automaticLossScalingSettings=popart.AutomaticLossScalingSettings(
+                True, thresholdUpperCountProportion=proportion
+            )
+        ),
+    )
+    with pytest.raises(popart.popart_exception, match=f"thresholdUpperCountProportion is {proportion}"):
+        session.prepareDevice()
+
+
 @pytest.mark.shows("popart.SessionOptions.numIOTiles", "popart.NumIOTiles")
 @pytest.mark.parametrize("tiles", [33, 16, 1472])
 def test_tiles_for_io_are_checked_when_the_device_is_prepared(tiles):
@@ -175,6 +228,22 @@ def test_tiles_for_io_are_checked_when_the_device_is_prepared(tiles):
     session = build(proto=proto, virtualGraphMode=MANUAL, numIOTiles=tiles)
     with pytest.raises(popart.popart_exception, match=f"numIOTiles is {tiles}: .* even number from 32"):
         session.prepareDevice()
+
+
+def test_transforms_that_cannot_be_loaded_are_refused():
+    settings = popart.ExperimentalSettings()
+    settings.customTransformApplierSettings = {"Fwd0": ["MyTransform"]}
+    with pytest.raises(popart.popart_exception, match="transform 'MyTransform' at 'Fwd0', and none"):
+        build(experimentalSettings=settings)
+
+
+@pytest.mark.shows("popart.SessionOptions.customCodelets")
+def test_files_of_codelets_exist_and_are_not_read(tmp_path, capfd):
+    with pytest.raises(popart.popart_exception, match="customCodelets names the file 'missing.cpp'"):
+        build(customCodelets=["missing.cpp"]).prepareDevice()
+    (tmp_path / "codelet.cpp").write_text("this is no C++")
+    build(customCodelets=[str(tmp_path / "codelet.cpp")]).prepareDevice()
+    assert "customCodelets has 1 files, which nothing reads" in capfd.readouterr().err
 
 
 def test_the_flag_with_factor_one_is_legal():

@@ -1,5 +1,6 @@
 """Fields of SessionOptions and of the objects in it that change what runs, each beside the same program without it."""
 
+import contextlib
 import dataclasses
 
 import numpy
@@ -10,11 +11,13 @@ from popart._impl.operators import queries
 from popart_execution_models import SGD, batches, device, infer, layers, model, node, options_of, train, weights
 
 ALL = popart.AnchorReturnType("All")
-OFF_CHIP = popart.TensorStorage.OffChip
+OFF_CHIP, IO = popart.TensorStorage.OffChip, popart.TileSet.IO
 
 
 def session_of(proto, anchors=("y",), ipus=1, **options):
-    return popart.InferenceSession(proto, popart.DataFlow(1, list(anchors)), device(ipus), userOptions=options_of(**options))
+    return popart.InferenceSession(
+        proto, popart.DataFlow(1, list(anchors)), device(ipus), userOptions=options_of(**options)
+    )
 
 
 def halves(*nodes):
@@ -30,7 +33,9 @@ def halves(*nodes):
         [],
         [numpy_helper.from_array(w, "w")],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=6).SerializeToString(), shape
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=6
+    ).SerializeToString(), shape
 
 
 @pytest.mark.shows("popart.SessionOptions.partialsTypeMatMuls", "popart.SessionOptions.convolutionOptions")
@@ -187,6 +192,58 @@ def test_activations_off_the_chip_are_in_remote_memory():
     assert phased(activationTensorLocationSettings=large) == plain
 
 
+def located(places, **options):
+    """A training of three layers, tanh of the second in a context of `places`: (weights and anchors, text of the program)."""
+    builder, values = popart.Builder(), weights()
+    y = builder.addInputTensor("FLOAT", [2, 4], "x")
+    for i, (name, value) in enumerate(values.items()):
+        w = builder.addInitializedInputTensor(value, name)
+        with contextlib.ExitStack() as here:
+            if i == 1:
+                for place in places:
+                    here.enter_context(builder.outputTensorLocation(place))
+            y = builder.aiOnnx.tanh([builder.aiOnnx.matmul([y, w])])
+    loss = builder.aiGraphcore.l1loss([y], 0.1)
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(2, [loss]),
+        loss,
+        popart.SGD(SGD),
+        device(),
+        userOptions=options_of(**options),
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    results = session.initAnchorArrays()
+    session.run(popart.PyStepIO({"x": batches(2)}, results))
+    session.weightsToHost()
+    got = {name: numpy.zeros_like(value) for name, value in values.items()}
+    session.readWeights(popart.PyWeightsIO(got))
+    return {**results, **got}, session._native.program_text()
+
+
+@pytest.mark.shows("popart.Builder.outputTensorLocation", "popart.TensorLocation")
+def test_results_of_single_operators_wait_where_these_say():
+    off = popart.TensorLocation(OFF_CHIP)
+    everything = popart.TensorLocationSettings(off, 0, 0)
+    runs = {
+        "none": located([]),
+        "one": located([off]),
+        "all": located([], activationTensorLocationSettings=everything),
+        "all but one": located([popart.TensorLocation()], activationTensorLocationSettings=everything),
+        "the innermost counts": located([off, popart.TensorLocation()]),
+    }
+    stores = {name: text.count("remote_store") for name, (_, text) in runs.items()}
+    assert stores["none"] == stores["the innermost counts"] == 0 < stores["one"] < stores["all"]
+    assert stores["all but one"] == stores["all"] - stores["one"]
+    for name, (got, _) in runs.items():
+        for id, value in runs["none"][0].items():
+            numpy.testing.assert_array_equal(got[id], value, err_msg=f"{name}: {id}")
+    io = popart.TensorLocation(OFF_CHIP, IO, IO, popart.ReplicatedTensorSharding.Off)
+    with pytest.raises(popart.popart_exception, match="output location of .* asks for TileSet.IO, and numIOTiles is 0"):
+        located([io])
+
+
 @pytest.mark.shows("popart.BatchSerializationSettings")
 def test_settings_of_serialised_batches_are_checked():
     settings = popart.BatchSerializationSettings(3, method=popart.BatchSerializationMethod.Loop)
@@ -223,3 +280,32 @@ def test_settings_have_the_published_fields_and_no_others(kind, field, default, 
     assert getattr(settings, field) == value and getattr(getattr(popart, kind)(), field) == default
     with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute 'nothing'"):
         settings.nothing = 1
+
+
+@pytest.mark.shows("popart.SessionOptions.groupNormStridedChannelGrouping")
+@pytest.mark.parametrize("is_strided", [False, True])
+def test_channels_of_a_group_are_neighbours_or_at_a_distance(is_strided):
+    rng = numpy.random.default_rng(2)
+    x = rng.normal(size=(2, 6, 5)).astype(numpy.float32)
+    scale, bias = rng.normal(size=(2, 6)).astype(numpy.float32)
+    builder = popart.Builder()
+    ids = [builder.addInputTensor(popart.TensorInfo("FLOAT", value.shape)) for value in (x, scale, bias)]
+    results = builder.aiGraphcore.groupnormalization(ids, 3, 1e-5)
+    options = popart.SessionOptions()
+    options.groupNormStridedChannelGrouping = is_strided
+    device = popart.DeviceManager().createCpuDevice()
+    session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, results), device, userOptions=options)
+    session.prepareDevice()
+    got = session.initAnchorArrays()
+    session.run(popart.PyStepIO(dict(zip(ids, (x, scale, bias))), got))
+    expected, means = numpy.empty_like(x), []
+    for sample, row in enumerate(x):
+        for group in range(3):
+            members = range(group, 6, 3) if is_strided else range(2 * group, 2 * group + 2)
+            values = row[list(members)]
+            means.append(values.mean())
+            for channel in members:
+                normal = (row[channel] - values.mean()) / numpy.sqrt(values.var() + 1e-5)
+                expected[sample, channel] = normal * scale[channel] + bias[channel]
+    numpy.testing.assert_allclose(got[results[0]], expected, rtol=1e-4, atol=1e-5)
+    numpy.testing.assert_allclose(got[results[1]], means, rtol=1e-4, atol=1e-6)

@@ -16,12 +16,61 @@ import pytest
         ("outlineThreshold", "1"),
         ("batchSerializationSettings", 2),
         ("weightTensorLocationSettings", popart.TensorLocation()),
+        ("engineOptions", ["debug.instrument"]),
+        ("engineOptions", {"debug.instrument": True}),
+        ("bufferingDepthMap", {"x": "2"}),
+        ("tensorLocationSettingsOverride", {"w": popart.TensorStorage.OffChip}),
+        ("dotChecks", "FINAL"),
+        ("hardwareInstrumentations", {"Outer"}),
+        ("customCodelets", "codelet.cpp"),
+        ("virtualGraphSplitRatios", ["half"]),
     ],
 )
 def test_a_value_of_another_type_is_refused(name, value):
     options = popart.SessionOptions()
     with pytest.raises(TypeError, match=name):
         setattr(options, name, value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "value"),
+    [
+        ("executionPhaseSettings", "phases", "2"),
+        ("executionPhaseSettings", "schedule", 1),
+        ("batchSerializationSettings", "factor", 2.5),
+        ("batchSerializationSettings", "concatOnVirtualGraphChange", 1),
+        ("automaticLossScalingSettings", "binEdgeLocation", "0.5"),
+        ("automaticLossScalingSettings", "toTrackTensors", "weight"),
+        ("accumulateOuterFragmentSettings", "excludedVirtualGraphs", ["0"]),
+        ("replicatedCollectivesSettings", "mergeAllReduceCollectives", None),
+    ],
+)
+def test_a_value_of_another_type_in_settings_is_refused(settings, field, value):
+    options = popart.SessionOptions()
+    with pytest.raises(TypeError, match=field):
+        setattr(getattr(options, settings), field, value)
+    with pytest.raises(TypeError, match=field):
+        type(getattr(options, settings))(**{field: value})
+
+
+def test_entries_of_maps_have_the_type_of_the_map():
+    options = popart.SessionOptions()
+    options.engineOptions["debug.instrument"] = "true"
+    options.tensorLocationSettingsOverride["w"] = popart.TensorLocation()
+    assert options.engineOptions == {"debug.instrument": "true"}
+    with pytest.raises(TypeError, match="debug.instrument"):
+        options.engineOptions["debug.instrument"] = True
+    with pytest.raises(TypeError, match="keys"):
+        options.engineOptions[1] = "true"
+
+
+def test_settings_take_what_their_fields_take():
+    tracked = popart.AutomaticLossScalingSettings(True, ["y"], binEdgeLocation=1)
+    assert (tracked.toTrackTensors, tracked.binEdgeLocation, type(tracked.binEdgeLocation)) == (["y"], 1.0, float)
+    tracked.toTrackTensors = None
+    assert tracked.toTrackTensors is None
+    with pytest.raises(TypeError, match="has 7 fields, not 8"):
+        popart.BatchSerializationSettings(*range(8))
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -66,7 +66,11 @@ def other(rng, field, value, texts):
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice([*NUMBERS[:8], value + 1]) if field.enum_type or field.type == field.TYPE_INT32 else rng.choice(NUMBERS)
+        return (
+            rng.choice([*NUMBERS[:8], value + 1])
+            if field.enum_type or field.type == field.TYPE_INT32
+            else rng.choice(NUMBERS)
+        )
     if isinstance(value, float):
         return rng.choice([0.0, -1.0, 1e38, float("nan"), float("inf")])
     if isinstance(value, bytes):
@@ -83,7 +87,16 @@ def change(rng, proto):
         return
     field, value = rng.choice(set_fields)
     repeated = hasattr(value, "__len__") and not isinstance(value, (str, bytes)) and not hasattr(value, "ListFields")
-    texts = [one.name for one in every if isinstance(getattr(one, "name", None), str)] + ["", "x", "nothing", "Relu", "Conv", "LSTM", "\u00e9", "a/b"]
+    texts = [one.name for one in every if isinstance(getattr(one, "name", None), str)] + [
+        "",
+        "x",
+        "nothing",
+        "Relu",
+        "Conv",
+        "LSTM",
+        "\u00e9",
+        "a/b",
+    ]
     action = rng.random()
     if action < 0.15:
         message.ClearField(field.name)

@@ -57,7 +57,7 @@ def test_accumulation_updates_in_the_outer_fragment():
     fields = {"enableGradientAccumulation": True, "accumulationFactor": 2}
     types, ops = _updates(popart.ConstSGD(0.1), **fields)
     contexts = {op["type"]: op["attributes"]["__execution_context"] for op in ops}
-    assert types == ["Accumulate", "SGD0VarUpdate"]
+    assert types == ["Accumulate", "SGD0VarUpdate", "AccumulatorScale"]  # the sum is zero again after the update
     assert contexts["Accumulate"] == "Normal" and contexts["SGD0VarUpdate"] == "AccumulateOuterFragment"
 
 
@@ -213,7 +213,9 @@ def test_equal_lstms_are_one():
 @pytest.mark.parametrize(
     "separate, files", [(True, {"Fwd0_r", "Final_r", "Final_0"}), (False, {"Fwd0_all", "Final_all"})]
 )
-@pytest.mark.shows("popart.SessionOptions.dotChecks", "popart.SessionOptions.logDir")
+@pytest.mark.shows(
+    "popart.SessionOptions.dotChecks", "popart.SessionOptions.logDir", "popart.SessionOptions.separateCallOpPdfs"
+)
 def test_dot_files(tmp_path, separate, files):
     model = Model()
     y = model.input([4, 4])

@@ -167,7 +167,7 @@ def test_without_broadcasting_a_gradient_needs_equal_shapes():
         ("IdentityLoss", ["y"], ["loss"], {"reduction": "Sum"}),
     ]
     w = normal(4, 3)
-    with pytest.raises(ipu_core.Error, match="ScatterReduce_0.* has no gradient for it"):
+    with pytest.raises(ipu_core.Error, match="ScatterReduce_0.*device can run"):
         train(nodes, {"i": np.int32([[1, 0]])}, {"w": w}, ["loss"])
     got = train(nodes, {"i": np.zeros((4, 3), np.int32)}, {"w": w}, ["loss"])["w"]
     np.testing.assert_allclose(got, np.ones((4, 3)), rtol=1e-5)

@@ -43,7 +43,7 @@ class Case:
         opsets: the first and the last opset for which this holds.
         trained: operands whose gradients are compared with differences of `expect`.
         results: names of results that are taken; "" for one that is not.
-        f16: also run with float16 operands.
+        f16: also run with float16 operands, if it has operands of float32.
     """
 
     def __init__(
@@ -54,14 +54,17 @@ class Case:
         opsets=(6, 11),
         trained=(),
         results=1,
-        f16=False,
+        f16=True,
         rtol=1e-5,
         graphs=None,
         **attributes,
     ):
         self.kind, self.operands, self.expect, self.trained = kind, operands, expect, trained
         self.results = ["y"] + [f"y{i}" for i in range(1, results)] if isinstance(results, int) else results
-        self.f16, self.rtol, self.graphs, self.attributes = f16, rtol, graphs, attributes
+        reals = [
+            a for a in operands if a is not None and (a.array if isinstance(a, Stated) else a).dtype == numpy.float32
+        ]
+        self.f16, self.rtol, self.graphs, self.attributes = f16 and bool(reals), rtol, graphs, attributes
         row = ROWS[kind]
         self.opsets = []
         for opset in range(opsets[0], opsets[1] + 1):

@@ -127,7 +127,8 @@ ELEMENTWISE = [
         rtol=2e-5,
     ),
     *(
-        Case(kind, [np.int32([1, 2, 3]), np.int32([2, 2, 2])], function)
+        Case(kind, [np.array([1, 2, 3], dtype), np.array([2, 2, 2], dtype)], function)
+        for dtype in (np.int32, np.float32)
         for kind, function in (("Equal", np.equal), ("Greater", np.greater), ("Less", np.less))
     ),
     Case(

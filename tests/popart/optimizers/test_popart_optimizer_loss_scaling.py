@@ -70,7 +70,9 @@ def test_updates_are_those_of_an_unscaled_loss():
 
 
 @pytest.mark.shows("popart.GradientTensorTrackingMethod")
-@pytest.mark.parametrize("method, names", [("ConvAndMatmulGradients", None), ("GradientsOfUserSpecifiedTensors", ["MatMul:0"])])
+@pytest.mark.parametrize(
+    "method, names", [("ConvAndMatmulGradients", None), ("GradientsOfUserSpecifiedTensors", ["MatMul:0"])]
+)
 def test_tracked_gradients_can_be_chosen(method, names):
     settings = {
         "enabled": True,
@@ -124,3 +126,31 @@ def test_runtime_scalars_are_anchors_with_the_values_of_the_optimizer_of_now():
 def test_a_constant_scalar_is_no_tensor():
     with pytest.raises(popart.popart_exception, match="lossScaling_FLOAT16"):
         session(popart.ConstSGD(0.1), ["lossScaling_FLOAT16"])
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_factor_and_statistics_are_anchors(accumulation):
+    anchors = ["finalLossScale", "lossScaleUpdateFactor", "Accum___autoLossScaleStats", "Gradient___MatMul:0"]
+    settings = {
+        "enabled": True,
+        "gradientTensorTrackingMethod": popart.GradientTensorTrackingMethod["GradientsOfUserSpecifiedTensors"],
+        "toTrackTensors": ["MatMul:0"],
+    }
+    made = session(sgd(), anchors, batches=2, accumulation=accumulation, scaling=settings)
+    got = run(made, 2 * accumulation)
+    factor, statistics = got["lossScaleUpdateFactor"], got["Accum___autoLossScaleStats"]
+    assert factor.dtype == np.float16 and statistics.dtype == np.float32
+    np.testing.assert_array_equal(got["finalLossScale"], 10 * factor.astype(np.float32))
+    steps = factor.reshape(2, -1)
+    assert (steps[0] == 1).all() and (steps[1] == 2).all()
+    # All 16 elements of a gradient are below an eighth of the largest f16; of each update they are counted anew.
+    assert (np.abs(got["Gradient___MatMul:0"]) < 65504 / 8).all()
+    expected = [[16 * (m + 1), 0] for _ in range(2) for m in range(accumulation)]
+    assert statistics.reshape(-1, 2).tolist() == expected
+
+
+def test_large_elements_are_counted_apart():
+    settings = {"enabled": True, "binEdgeLocation": 0.0625}
+    made = session(sgd(8192.0), ["Accum___autoLossScaleStats"], batches=1, scaling=settings)
+    # The gradient of the loss, and those of the scaled and of the plain product.
+    assert run(made, 1, 1.0)["Accum___autoLossScaleStats"].tolist() == [0, 1 + 16 + 16]

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from popart_session_models import cpu, identity, inference, ipu_model, linear, options, step, training, weights
+from onnx import TensorProto, helper
+from popart_session_models import cpu, identity, inference, ipu_model, linear, model, options, step, training, weights
 
 import popart
 
@@ -184,6 +185,27 @@ def test_cycles_of_a_run():
     step(other, x=np.ones(2, np.float32))
     with pytest.raises(popart.popart_runtime_error, match="instrumentWithHardwareCycleCounter"):
         other.getCycleCount()
+
+
+def test_cycles_of_an_ipu_end_when_it_has_done_its_part():
+    """The first IPU has a small product; the second one has to wait for it, and works much longer."""
+    size = 192
+    weight = np.ones((size, size), np.float32)
+    nodes = [helper.make_node("Neg", ["x"], ["h0"], __ipu_number=0)]
+    for i in range(12):
+        nodes.append(helper.make_node("MatMul", [f"h{i}", "w"], [f"h{i + 1}"], __ipu_number=1))
+    proto = model(nodes, [("x", TensorProto.FLOAT, [size, size])], [("w", weight)])
+    session = inference(
+        proto,
+        anchors=["h12"],
+        device=ipu_model(2),
+        virtualGraphMode=popart.VirtualGraphMode.Manual,
+        instrumentWithHardwareCycleCounter=True,
+        hardwareInstrumentations={popart.Instrumentation.Outer, popart.Instrumentation.Inner},
+    )
+    step(session, x=np.zeros((size, size), np.float32))
+    whole, first, second = (session.getCycleCount(id) for id in ("", "inner_ipu_0", "inner_ipu_1"))
+    assert 0 < first < second <= whole
 
 
 def test_unknown_programs():

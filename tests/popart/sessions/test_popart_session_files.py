@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from popart_session_models import cpu, identity, inference, ipu_model, linear, step, training, weights
+from onnx import TensorProto, helper
+from popart_session_models import cpu, identity, inference, ipu_model, linear, model, step, training, weights
 
 import popart
 
@@ -104,13 +105,15 @@ def test_an_equal_model_is_loaded_from_the_engine_cache(tmp_path):
 @pytest.mark.shows("popart.InferenceSession.getSummaryReport", "popart.InferenceSession.getSerializedGraph")
 def test_reports(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
-    session = inference(identity([2]), device=ipu_model(), engineOptions=engine, name="mine", prepare=False)
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["square"]), helper.make_node("Neg", ["square"], ["y"])]
+    data = model(nodes, [("x", TensorProto.FLOAT, [2, 2])])  # memory for the square; inputs and outputs lie with the host
+    session = inference(data, device=ipu_model(), engineOptions=engine, name="mine", prepare=False)
     with pytest.raises(popart.popart_exception, match="not prepared"):
         session.getSummaryReport()
     session.prepareDevice()
-    step(session, x=np.ones(2, np.float32))
+    step(session, x=np.ones((2, 2), np.float32))
     report = session.getSummaryReport(False)
-    assert "session 'mine'" in report and "cycles of the last run" in report and "x: input float32 (2,)" in report
+    assert "session 'mine'" in report and "cycles of the last run" in report and "x: input float32 (2, 2)" in report
     profile = json.loads((tmp_path / "mine" / "profile.pop").read_text())
     assert profile["session"] == "mine" and profile["memory"][0]["peak"] > 0
     assert b"neg" in session.getSerializedGraph()

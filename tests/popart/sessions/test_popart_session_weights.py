@@ -331,3 +331,30 @@ def test_a_missing_file_of_tensors(tmp_path):
     with pytest.raises(RuntimeError, match="with the data of tensor 'w' is not there") as raised:
         training(data)
     assert raised.type is RuntimeError
+
+
+@pytest.mark.shows(
+    "popart.SessionOptions.disableOptimizerStateTensorStreams",
+    "popart.SessionOptions.disableGradAccumulationTensorStreams",
+)
+@pytest.mark.parametrize(
+    "optimizer, option, state",
+    [
+        (popart.Adam({"defaultLearningRate": (0.1, False)}), "disableOptimizerStateTensorStreams", "Accl1___w"),
+        (popart.SGD({"defaultMomentum": (0.9, True)}), "disableGradAccumulationTensorStreams", "Accl___w"),
+    ],
+)
+def test_states_without_streams_stay_on_the_device(tmp_path, optimizer, option, state):
+    weight = np.ones((3, 4), np.float32)
+    results = []
+    for disabled in (False, True):
+        session = training(linear(weight), optimizer=optimizer, **{option: disabled})
+        for _ in range(3):
+            step(session, x=np.ones((2, 3), np.float32))
+        got = weights(session, w=weight, **{state: np.zeros_like(weight)})
+        session.modelToHost(str(tmp_path / "model.onnx"))
+        saved = initialisers((tmp_path / "model.onnx").read_bytes())
+        assert (state in saved) is not disabled
+        assert ("w" in saved) and (session.getInfo(state).shape() == [3, 4])
+        results.append(got["w"])
+    np.testing.assert_array_equal(*results)

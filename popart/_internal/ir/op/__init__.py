@@ -9,7 +9,13 @@ from popart._impl.enums import (
     SerialiseSettingsMode,
 )
 from popart._impl.facade.ir import CLASSES as _CLASSES
-from popart._impl.facade.values import Attributes, BranchInfo, MultiConvOptions, ReceptiveOpAttributes, SerialiseSettings
+from popart._impl.facade.values import (
+    Attributes,
+    BranchInfo,
+    MultiConvOptions,
+    ReceptiveOpAttributes,
+    SerialiseSettings,
+)
 from popart._internal.ir.op import collectives, dynamic, exchange
 
 globals().update(_CLASSES.module(""))
