@@ -109,16 +109,7 @@ int main(int argc, char** argv) {
   const Attributes bias_relu =
       program(2, {{.code = kAddF, .a = 0, .b = 1}, {.code = kConstF}, {.code = kMaxF, .a = 2, .b = 3}})
           .to_attributes();
-  // x * 0.5 * (1 + erf(x / sqrt 2))
-  const Attributes gelu = program(1, {{.code = kConstF, .value = 0.70710678},
-                                      {.code = kMulF, .a = 0, .b = 1},
-                                      {.code = kErfF, .a = 2},
-                                      {.code = kConstF, .value = 1.0},
-                                      {.code = kAddF, .a = 3, .b = 4},
-                                      {.code = kConstF, .value = 0.5},
-                                      {.code = kMulF, .a = 0, .b = 6},
-                                      {.code = kMulF, .a = 7, .b = 5}})
-                              .to_attributes();
+  const Attributes gelu = program(1, {{.code = kGeluF, .a = 0}}).to_attributes();
   // w - lr * (momentum * v + g)
   PointwiseProgram sgd = program(4, {{.code = kConstF, .value = 0.9},
                                      {.code = kMulF, .a = 1, .b = 4},
@@ -151,6 +142,7 @@ int main(int argc, char** argv) {
                             {"tanh 100000", kTanhF},
                             {"erf 100000", kErfF},
                             {"sigmoid 100000", kSigmoidF},
+                            {"slope of gelu 100000", kGeluSlopeF},
                             {"sin 100000", kSinF},
                             {"sqrt 100000", kSqrtF},
                             {"tan 100000", kTanF}})
@@ -161,6 +153,18 @@ int main(int argc, char** argv) {
   time_case("bias+relu 4096x64", "pointwise", {f32({4096, 64}), f32({64})}, {f32({4096, 64})}, bias_relu);
   time_case("column add 1024x1024", "pointwise", {f32({1024, 1024}), f32({1024, 1})}, {f32({1024, 1024})},
             add);
+
+  for (auto [r, c] : {std::pair<int64_t, int64_t>{64, 128}, {512, 512}, {4096, 512}})
+    for (bool half : {false, true}) {
+      const auto of = half ? f16 : f32;
+      const std::string size = " " + std::to_string(r) + "x" + std::to_string(c) + (half ? " f16" : "");
+      const TensorSpec x = of({r, c}), parameter = of({c}), statistic = f32({r, 1});
+      time_case(("layer norm" + size).c_str(), "layer_norm", {x, parameter, parameter},
+                {x, statistic, statistic}, {{"axis", int64_t{1}}});
+      time_case(("its gradients" + size).c_str(), "layer_norm_gradient",
+                {x, parameter, parameter, statistic, statistic, x}, {x, parameter, parameter},
+                {{"axis", int64_t{1}}, {"wants", std::vector<int64_t>{0, 1, 2}}});
+    }
 
   for (auto [r, c] : {std::pair<int64_t, int64_t>{1024, 1024}, {64, 3136}, {3072, 768}}) {
     const TensorSpec view{DType::kF32, {c, r}, {1, c}, Layout::kPlain};

@@ -16,11 +16,12 @@ def print_tables(results):
     groups = {}
     for result in results:
         if "peer" in result:
-            group = groups.setdefault((result["dtype"], result["mode"]), {})
+            group = groups.setdefault((result["dtype"], result["mode"], result["isa"]), {})
             group.setdefault((result["case"], result["batch"]), []).append(result)
-    for (dtype, mode), rows in groups.items():
-        print_table(dtype, mode, rows, machine["gflops_2"])
-    if any(dtype == "float16" for dtype, _ in groups):
+    for (dtype, mode, isa), rows in groups.items():
+        title = f"{mode}, {dtype}" + (", AVX2 alone" if isa == "avx2" else "")
+        print_table(title, rows, machine["gflops_2"])
+    if any(dtype == "float16" for dtype, _, _ in groups):
         print_half(groups)
 
 
@@ -37,12 +38,12 @@ def by_peer(results):
     return runs
 
 
-def print_table(dtype, mode, rows, peak):
+def print_table(title, rows, peak):
     present = {result["peer"] for results in rows.values() for result in results}
     peers = [peer for peer in TITLES if peer in present and peer != "poptorch"]
     heads = [*(f"{TITLES[peer]} µs" for peer in peers), "× eager", "× best peer", "% of peak"]
     heads += ["compile s (ours / torch.compile)", "peak MiB (ours / eager)", "where our time goes"]
-    print(f"{mode}, {dtype}:\n\n| case | batch | poptorch µs | " + " | ".join(heads) + " |")
+    print(f"{title}:\n\n| case | batch | poptorch µs | " + " | ".join(heads) + " |")
     print("|---" * (3 + len(heads)) + "|")
     over_eager, over_best = [], []
     for (case, batch), results in rows.items():
@@ -82,9 +83,9 @@ def ratio(theirs, ours, into):
 def print_half(groups):
     """Our half precision beside our single precision."""
     print("| case | mode | batch | float16 / float32 |\n|---|---|---|---|")
-    for (dtype, mode), rows in groups.items():
+    for (dtype, mode, isa), rows in groups.items():
         for row, results in rows.items():
-            single = by_peer(groups.get(("float32", mode), {}).get(row, []))
+            single = by_peer(groups.get(("float32", mode, isa), {}).get(row, []))
             half = by_peer(results)
             if dtype == "float16" and "poptorch" in single and "poptorch" in half:
                 share = median(half["poptorch"], "us") / median(single["poptorch"], "us")
