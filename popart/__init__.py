@@ -184,3 +184,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_MODULES})
+
+
+# Of `from popart import *`, which would not find what __getattr__ gives.
+_HELPERS = {"annotations", "Any"}
+__all__ = [name for name in __dir__() if not name.startswith("_") and name.isidentifier() and name not in _HELPERS]

@@ -8,6 +8,7 @@ from typing import Any
 from popart._impl.enums import AnchorReturnTypeId, ExchangeStrategy, ReplicatedStreamMode, TileSet
 from popart._impl.exceptions import popart_exception
 from popart._impl.tensor_info import TensorInfo
+from popart._impl.typed_fields import converted
 
 
 class AnchorReturnType:
@@ -54,15 +55,27 @@ class AnchorReturnType:
 
 
 class InputSettings:
-    """How an input reaches the replicas."""
+    """How an input reaches the replicas.
+
+    Takes (tileSet, exchangeStrategy) or (relicatedStreamMode=...): so it is spelled; the right spelling is taken too.
+    """
 
     def __init__(
         self,
         tileSet: Any = TileSet["Compute"],
         exchangeStrategy: Any = ExchangeStrategy["JustInTime"],
         relicatedStreamMode: Any = ReplicatedStreamMode["Replicate"],
+        *,
+        replicatedStreamMode: Any = None,
     ) -> None:
-        self._values = (tileSet, exchangeStrategy, relicatedStreamMode)
+        mode = relicatedStreamMode if replicatedStreamMode is None else replicatedStreamMode
+        if isinstance(tileSet, ReplicatedStreamMode):  # the form of one argument
+            tileSet, mode = TileSet["Compute"], tileSet
+        self._values = (
+            converted("tileSet of InputSettings", TileSet, tileSet),
+            converted("exchangeStrategy of InputSettings", ExchangeStrategy, exchangeStrategy),
+            converted("relicatedStreamMode of InputSettings", ReplicatedStreamMode, mode),
+        )
 
     def tileSet(self) -> TileSet:
         return self._values[0]

@@ -9,7 +9,13 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from popart._impl.enums import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
+from popart._impl.enums import (
+    DeviceConnectionType,
+    DeviceSelectionCriterion,
+    DeviceType,
+    SyncPattern,
+    syncPatternFromString,
+)
 from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
 
 _ids = itertools.count()
@@ -193,27 +199,28 @@ class DeviceManager:
     def createCpuDevice(self) -> DeviceInfo:
         return DeviceInfo(DeviceType.Cpu, _ALWAYS, 1, 1, "<unknown-cpu>", "<unknown-cpu>")
 
-    def createIpuModelDevice(self, options: Mapping[str, Any]) -> DeviceInfo:
+    def createIpuModelDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
         """`numIPUs` (1), `tilesPerIPU` (4), `compileIPUCode`, `ipuVersion` ("ipu2"). Raises popart_exception for another key."""
         known = {"numIPUs": 1, "tilesPerIPU": 4, "compileIPUCode": True, "ipuVersion": "ipu2"}
-        read = _read("a model of IPUs", options, known)
+        read = _read("a model of IPUs", opts, known)
         version = read["ipuVersion"]
         return DeviceInfo(
             DeviceType.IpuModel, _ALWAYS, self._count(read["numIPUs"]), int(read["tilesPerIPU"]), version, version
         )
 
-    def createSimDevice(self, options: Mapping[str, Any]) -> DeviceInfo:
-        read = _read("a simulator", options, {"numIPUs": 1, "tilesPerIPU": 4})
+    def createSimDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
+        read = _read("a simulator", opts, {"numIPUs": 1, "tilesPerIPU": 4})
         ipus, tiles = self._count(read["numIPUs"]), int(read["tilesPerIPU"])
         return DeviceInfo(DeviceType.Sim, _ALWAYS, ipus, tiles, "<unknown-sim>", "ipu2")
 
-    def createOfflineIPUDevice(self, options: Mapping[str, Any]) -> DeviceInfo:
+    def createOfflineIPUDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
         known = {"numIPUs": 1, "tilesPerIPU": 0, "ipuVersion": "ipu2", "syncPattern": "full", "gatewayMode": "false"}
-        read = _read("an offline IPU", options, known)
+        read = _read("an offline IPU", opts, known)
+        syncPatternFromString(read["syncPattern"])
         return self._offline(self._count(read["numIPUs"]), int(read["tilesPerIPU"]), read["ipuVersion"])
 
-    def createOfflineIpuFromDeviceInfo(self, deviceInfo: DeviceInfo) -> DeviceInfo:
-        return self._offline(deviceInfo.numIpus, deviceInfo.tilesPerIPU, deviceInfo.ipuVersion)
+    def createOfflineIpuFromDeviceInfo(self, info: DeviceInfo) -> DeviceInfo:
+        return self._offline(info.numIpus, info.tilesPerIPU, info.ipuVersion)
 
     def createOfflineIpuFromSystemString(self, system: str, numIpus: int) -> DeviceInfo:
         """Raises popart_exception for a system that is not known, or has fewer IPUs."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from popart._impl.exceptions import popart_exception
+
 
 class DataType(enum.Enum):
     """Types of elements."""
@@ -135,7 +137,11 @@ class SyncPattern(enum.Enum):
 
 
 def syncPatternFromString(text: str) -> SyncPattern:
-    return next(pattern for pattern in SyncPattern if str(pattern) == text)
+    """Raises popart_exception for a text that names none."""
+    for pattern in SyncPattern:
+        if str(pattern) == text:
+            return pattern
+    raise popart_exception(f"no sync pattern is called '{text}'; there are {', '.join(map(str, SyncPattern))}")
 
 
 def syncPatternToString(pattern: SyncPattern) -> str:

@@ -6,43 +6,48 @@ from typing import Any
 
 from popart._impl.enums import ReplicatedTensorSharding, TensorStorage, TileSet
 from popart._impl.groups import CommGroup
+from popart._impl.typed_fields import Fields
 
 
-class TensorLocation:
+class TensorLocation(Fields):
     """Where a tensor is kept: on the chip or beside it, on which tiles, whole or in shards.
 
     Takes (), (storage), (storage, replicatedTensorSharding[, shardingDomain]) or
-    (storage, loadTileSet, storageTileSet, replicatedTensorSharding[, shardingDomain]).
+    (storage, loadTileSet, storageTileSet, replicatedTensorSharding[, shardingDomain]), also by name.
     """
 
-    def __init__(self, *values: Any) -> None:
-        self.storage = values[0] if values else TensorStorage.OnChip
-        self.loadTileSet = self.storageTileSet = TileSet.Compute
-        self.replicatedTensorSharding = ReplicatedTensorSharding.Off
-        self.shardingDomain = CommGroup()
-        rest = list(values[1:])
-        if rest and isinstance(rest[0], TileSet):
-            self.loadTileSet, self.storageTileSet = rest[:2]
-            rest = rest[2:]
-        if rest:
-            self.replicatedTensorSharding = rest.pop(0)
-        if rest:
-            self.shardingDomain = rest.pop(0)
-        if rest:
-            raise TypeError(f"incompatible arguments: TensorLocation takes no {rest}")
+    _defaults = {
+        "storage": TensorStorage.OnChip,
+        "loadTileSet": TileSet.Compute,
+        "storageTileSet": TileSet.Compute,
+        "replicatedTensorSharding": ReplicatedTensorSharding.Off,
+        "shardingDomain": CommGroup(),
+    }
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        if len(values) > 1 and not isinstance(values[1], TileSet):
+            if len(values) > 3:
+                raise TypeError(f"incompatible arguments: TensorLocation takes no {list(values[3:])}")
+            named |= dict(zip(("replicatedTensorSharding", "shardingDomain"), values[1:]))
+            values = values[:1]
+        super().__init__(*values, **named)
 
 
-class TensorLocationSettings:
-    """Where tensors of a kind are kept, and from which number of elements on."""
+class TensorLocationSettings(Fields):
+    """Where tensors of a kind are kept, and from which number of elements on.
 
-    def __init__(
-        self,
-        location: Any = None,
-        minElementsForOffChip: int = 2,
-        minElementsForReplicatedTensorSharding: int = 8192,
-    ) -> None:
-        self.location = (
-            location if isinstance(location, TensorLocation) else TensorLocation(*([location] if location else []))
-        )
-        self.minElementsForOffChip = minElementsForOffChip
-        self.minElementsForReplicatedTensorSharding = minElementsForReplicatedTensorSharding
+    Takes a location, or as `storage` only that of one.
+    """
+
+    _defaults = {
+        "location": TensorLocation(),
+        "minElementsForOffChip": 2,
+        "minElementsForReplicatedTensorSharding": 8192,
+    }
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        if "storage" in named:
+            values = (named.pop("storage"), *values)
+        if values and isinstance(values[0], TensorStorage):
+            values = (TensorLocation(values[0]), *values[1:])
+        super().__init__(*values, **named)

@@ -41,8 +41,9 @@ class Patterns:
     False
     """
 
-    def __init__(self, patterns: Any = PatternsLevel["Default"]) -> None:
+    def __init__(self, patterns: Any = PatternsLevel["Default"], *, level: PatternsLevel | None = None) -> None:
         self._runtime_asserts = True
+        patterns = patterns if level is None else level
         if isinstance(patterns, PatternsLevel):
             enabled, self._in_place = _LEVELS[patterns]
             self._enabled = set(enabled)
@@ -54,6 +55,10 @@ class Patterns:
     @staticmethod
     def _known(name: str) -> str:
         if name not in NAMES:
+            if name in _IN_PLACE:
+                raise popart_exception(
+                    f"no pattern is called '{name}': it is a switch, which the property InPlace shows"
+                )
             near = difflib.get_close_matches(name, [*NAMES, "InPlace"], 1, 0.7)
             raise popart_exception(f"no pattern is called '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
         return name

@@ -144,3 +144,27 @@ def test_settings_that_became_wrong_are_refused():
     settings.getSharedVariableDomain().replicaGroupSize = 0
     with pytest.raises(popart.popart_internal_exception, match="group size must be at least 1"):
         settings.verify()
+
+
+def test_a_star_import_brings_every_public_name():
+    found: dict[str, object] = {}
+    exec("from popart import *", found)
+    for name in dir(popart):
+        if not name.startswith("_") and name.isidentifier() and name not in ("annotations", "Any"):
+            assert found[name] is getattr(popart, name), name
+    assert {"Builder", "TrainingSession", "InferenceSession", "GraphTransformer", "SGD", "builder"} <= found.keys()
+
+
+def test_descriptions_of_devices_can_be_given_by_keyword():
+    manager = popart.DeviceManager()
+    for make in (manager.createIpuModelDevice, manager.createSimDevice, manager.createOfflineIPUDevice):
+        assert make(opts={"numIPUs": "2"}).numIpus == 2
+    offline = manager.createOfflineIpuFromDeviceInfo(info=manager.createIpuModelDevice(opts={"tilesPerIPU": 8}))
+    assert offline.tilesPerIPU == 8
+
+
+def test_a_sync_pattern_of_another_name_is_refused():
+    with pytest.raises(popart.popart_exception, match="no sync pattern is called 'half'; there are full, singlePipe"):
+        popart.syncPatternFromString("half")
+    with pytest.raises(popart.popart_exception, match="'half'"):
+        popart.DeviceManager().createOfflineIPUDevice({"syncPattern": "half"})

@@ -28,7 +28,9 @@ def input_settings(metadata: Mapping[str, str], id: str) -> InputSettings | None
     return InputSettings(
         TileSet(int(metadata[f"__tile_set/{id}"])),
         ExchangeStrategy(int(metadata.get(f"__exchange_strategy/{id}", 0))),
-        ReplicatedStreamMode(int(metadata.get(f"__replicated_stream_mode/{id}", 0))),
+        ReplicatedStreamMode(
+            int(metadata.get(f"__replicated_stream_mode/{id}", ReplicatedStreamMode["Replicate"].value))
+        ),
     )
 
 

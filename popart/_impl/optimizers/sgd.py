@@ -15,7 +15,7 @@ class SGD(Optimizer):
     """Gradient descent with weight decay, momentum, dampening, velocity scaling and Nesterov's direction.
 
     Args:
-        values: `(number, constant)` of `defaultLearningRate` (0.1), `defaultWeightDecay` (0), `defaultMomentum` (0),
+        pyd: `(number, constant)` of `defaultLearningRate` (0.1), `defaultWeightDecay` (0), `defaultMomentum` (0),
             `defaultDampening` (0), `defaultVelocityScaling` (1), `lossScaling` (1), `nesterov` (0).
         clip_norm_settings: groups of weights whose gradients, or velocities, are held to a norm.
         accumulatorAndMomentum: whether gradients are summed into the velocity or on their own.
@@ -41,7 +41,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        values: Mapping[str, Any],
+        pyd: Mapping[str, Any],
         clip_norm_settings: Sequence[ClipNormSettings] = (),
         accumulatorAndMomentum: SGDAccumulatorAndMomentum = SGDAccumulatorAndMomentum["Combined"],
         accumType: DataType = DataType.UNDEFINED,
@@ -51,7 +51,7 @@ class SGD(Optimizer):
         self._variant = accumulatorAndMomentum
         self._accum_type, self._accl1_type = accumType, accl1Type
         self._check_types({"accumType": accumType, "accl1Type": accl1Type}, also=("accumType", "accl1Type"))
-        super().__init__(values, clip_norm_settings)
+        super().__init__(pyd, clip_norm_settings)
 
     def learningRates(self) -> OptimizerValueMap:
         return self._values["learningRate"]

@@ -32,6 +32,7 @@ _RESERVED = (
     "PreviousLossScaling_",
 )
 _STATES = ("Accum___", "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
+_SCALINGS = ("lossScaling_", "PreviousLossScaling_")
 _FIXED = "lossScaleUpdateFactor"
 
 
@@ -42,6 +43,11 @@ def reserved_prefix(id: str) -> str | None:
     ('Gradient___', None)
     """
     return next((prefix for prefix in _RESERVED if id.startswith(prefix)), None)
+
+
+def _weight_of(state: str, prefix: str) -> str:
+    """The weight that a state of an optimizer belongs to; the accumulator of Nesterov's gradient ends in its own way."""
+    return state[len(prefix) :].removesuffix("_nesterovGrad")
 
 
 def check_names(graph: onnx.GraphProto) -> None:
@@ -62,7 +68,7 @@ def check_names(graph: onnx.GraphProto) -> None:
         prefix = reserved_prefix(name)
         if prefix is None or name == _FIXED and name in weights:
             continue
-        if name in weights and (prefix == "lossScaling_" or prefix in _STATES and name[len(prefix) :] in weights):
+        if name in weights and (prefix in _SCALINGS or prefix in _STATES and _weight_of(name, prefix) in weights):
             continue
         raise popart_exception(
             f"clash with reserved prefix: the tensor '{name}' of the model begins with '{prefix}', as tensors do that a session "

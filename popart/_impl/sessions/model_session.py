@@ -44,12 +44,13 @@ from popart._impl.sessions.settings import (
     native_settings,
     unstreamed_states,
 )
-from popart._impl.sessions.step import run_step
+from popart._impl.sessions.step import program_and_arrays, run_step
 from popart._impl.sessions.synthetic import bind_synthetic
 from popart._impl.tensor_info import TensorInfo
 
-FORWARD_PROGRAM = "implicitPipeliningFwdOnly"
+FORWARD_PROGRAM, _FORWARD = "implicitPipeliningFwdOnly", "createImplicitPipeliningFwdOnlyProgram"
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
+_FINAL_SCALE = "finalLossScale"
 
 
 _BYTES_PER_TILE = {"ipu1": 256 * 1024}
@@ -104,6 +105,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             raise as_popart(error) from error
         self._tensors: dict[str, Any] = as_declared(self._model, self._program.tensors())
         self._set_scalars()
+        if _FINAL_SCALE in self._tensors:  # the program has it as f32, of which nothing is lost
+            self._tensors[_FINAL_SCALE] = (self._loss_scale_type(), *self._tensors[_FINAL_SCALE][1:])
         self._tensors |= {id: (_scalar_type(id), (), "scalar") for id in self._scalars}
         self._check_anchors()
         replicas = self._options.getGlobalReplicationFactor()
@@ -154,8 +157,13 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         """The runtime scalars that the program has, with the values of the optimizer of now: once for all runs until it changes."""
         self._scalars: dict[str, numpy.float32] = {}
         if self._loss:
-            is_half = self._tensors[self._loss][0] == numpy.float16 and not self._options.ensureFp32LossScaleTensor
+            is_half = self._loss_scale_type() == numpy.float16
             self._scalars = self._runtime_scalars("FLOAT16" if is_half else "FLOAT")
+
+    def _loss_scale_type(self) -> numpy.dtype:
+        """That of the loss, unless an option keeps the scale in f32."""
+        is_half = self._tensors[self._loss][0] == numpy.float16 and not self._options.ensureFp32LossScaleTensor
+        return numpy.dtype(numpy.float16 if is_half else numpy.float32)
 
     def _optimizer_values(self) -> dict[str, Any]:
         made = self._initialisers
@@ -330,7 +338,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._device = deviceInfo
 
     # --- running
-    def run(self, stepio: Any, *rest: Any, **named: Any) -> None:
+    def run(self, *arguments: Any, **named: Any) -> None:
         """`run(stepio, debugName="")`, one step: reads the inputs from `stepio` and writes the anchors into it.
 
         Also `run("implicitPipeliningFwdOnly", stepio, debugName="")` with the option
@@ -342,23 +350,18 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             popart_exception: there is no program of that handle.
             poplar_application_runtime_error: the program failed on the device.
         """
-        entry = "main"
-        if isinstance(stepio, str):
-            entry, stepio = stepio, rest[0] if rest else named.get("stepio")
-            if entry != FORWARD_PROGRAM or not self._options.createImplicitPipeliningFwdOnlyProgram:
-                raise popart_exception(
-                    f"there is no program with the handle '{entry}': the session has that of its step"
-                    + (
-                        f" and '{FORWARD_PROGRAM}'"
-                        if self._options.createImplicitPipeliningFwdOnlyProgram
-                        else f"; '{FORWARD_PROGRAM}' is there with createImplicitPipeliningFwdOnlyProgram"
-                    )
-                )
+        program, stepio = program_and_arrays(*arguments, **named)
+        has_forward = self._options.createImplicitPipeliningFwdOnlyProgram
+        if program is not None and not (program == FORWARD_PROGRAM and has_forward):
+            raise popart_exception(
+                f"there is no program with the handle '{program}': the session has that of its step"
+                + (f" and '{FORWARD_PROGRAM}'" if has_forward else f"; '{FORWARD_PROGRAM}' is there with {_FORWARD}")
+            )
         native = self._loaded("run")
         if self._loss and self._weights.ids and not self._weights_sent:
             raise popart_runtime_error("run: the variables are not on the device; call weightsFromHost first")
         with self._random_run(native):
-            run_step(self, native, stepio, entry)
+            run_step(self, native, stepio, program or "main")
         self._has_run = True
 
     def getCycleCount(self, id: str = "") -> int:

@@ -7,6 +7,7 @@ well, and then both go one step on.
 from __future__ import annotations
 
 import hashlib
+import operator
 import struct
 from collections.abc import Sequence
 
@@ -26,8 +27,8 @@ def next_seed(seed: int) -> int:
 
 
 def as_seed(value: int) -> int:
-    """The seed as 64 bits."""
-    return int(value) & _MASK
+    """The seed as 64 bits. Raises TypeError for anything but an integer."""
+    return operator.index(value) & _MASK
 
 
 def state_of_seed(seed: int, words: int) -> list[int]:

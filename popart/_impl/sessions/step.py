@@ -71,6 +71,23 @@ def transfers_of(session: Any, native: Any, entry: str) -> Transfers:
     )
 
 
+def program_and_arrays(*arguments: Any, **named: Any) -> tuple[str | None, Any]:
+    """The handle of a program, None for that of the step, and the StepIO, of the arguments of `run`.
+
+    Raises:
+        TypeError: there are others.
+    """
+    has_program = "programHandle" in named or bool(arguments) and isinstance(arguments[0], str)
+    names = ["programHandle"] * has_program + ["stepio", "debugName"]
+    given = dict(zip(names, arguments))
+    if len(arguments) > len(names) or given.keys() & named.keys() or named.keys() - set(names):
+        raise TypeError(
+            f"incompatible arguments: run takes {', '.join(names)}, not {len(arguments)} values and {sorted(named)}"
+        )
+    given |= named
+    return given.get("programHandle"), given.get("stepio")
+
+
 def run_step(session: Any, native: Any, stepio: Any, entry: str = "main") -> None:
     """One run of the step, or of another program of the session.
 

@@ -112,3 +112,56 @@ def test_explicit_ir_sets_and_resets_its_three_options():
     for value in (True, False):
         options.enableExplicitIR(value)
         assert {options.useHostCopyOps, options.enableExplicitMainLoops, options.explicitRecomputation} == {value}
+
+
+@pytest.mark.shows("popart.TensorLocation", "popart.TensorLocationSettings")
+def test_locations_are_made_by_position_and_by_name():
+    off, on, io = popart.TensorStorage.OffChip, popart.ReplicatedTensorSharding.On, popart.TileSet.IO
+    pairs = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    compute = popart.TileSet.Compute
+    names = ("storage", "loadTileSet", "storageTileSet", "replicatedTensorSharding", "shardingDomain")
+    for made, expected in (
+        (popart.TensorLocation(off, on, pairs), (off, compute, compute, on, pairs)),
+        (popart.TensorLocation(storage=off, replicatedTensorSharding=on), (off, compute, compute, on, None)),
+        (popart.TensorLocation(off, io, compute, on, pairs), (off, io, compute, on, pairs)),
+        (popart.TensorLocation(off, loadTileSet=io, storageTileSet=io), (off, io, io, None, None)),
+    ):
+        for name, value in zip(names, expected):
+            assert value is None or getattr(made, name) is value
+    settings = popart.TensorLocationSettings(storage=off, minElementsForOffChip=5)
+    assert settings.location.storage is off and settings.minElementsForOffChip == 5
+    assert popart.TensorLocationSettings(off, 5, 6).minElementsForReplicatedTensorSharding == 6
+    # Nothing is shared between two objects.
+    settings.location.shardingDomain.replicaGroupSize = 4
+    assert popart.TensorLocationSettings().location.storage is popart.TensorStorage.OnChip
+    assert popart.TensorLocation().shardingDomain.replicaGroupSize == 0
+
+
+def test_locations_refuse_values_of_another_type():
+    for make in (
+        lambda: popart.TensorLocation(1),
+        lambda: popart.TensorLocation(popart.ReplicatedTensorSharding.On),
+        lambda: popart.TensorLocation(popart.TensorStorage.OffChip, 1),
+        lambda: popart.TensorLocation(place=popart.TensorStorage.OffChip),
+        lambda: popart.TensorLocationSettings(1),
+        lambda: popart.TensorLocationSettings(popart.TensorStorage.OffChip, "5"),
+        lambda: setattr(popart.TensorLocation(), "storage", 1),
+    ):
+        with pytest.raises(TypeError, match="incompatible arguments: TensorLocation"):
+            make()
+    with pytest.raises(AttributeError, match="'place'"):
+        popart.TensorLocation().place = 1
+
+
+@pytest.mark.shows("popart.InputSettings")
+def test_settings_of_inputs_of_one_argument_are_of_the_stream_mode():
+    broadcast = popart.ReplicatedStreamMode.Broadcast
+    for made in (
+        popart.InputSettings(broadcast),
+        popart.InputSettings(relicatedStreamMode=broadcast),
+        popart.InputSettings(replicatedStreamMode=broadcast),
+    ):
+        assert (made.tileSet(), made.replicatedStreamMode()) == (popart.TileSet.Compute, broadcast)
+    assert popart.InputSettings().replicatedStreamMode() is popart.ReplicatedStreamMode.Replicate
+    with pytest.raises(TypeError, match="tileSet of InputSettings"):
+        popart.InputSettings(1)

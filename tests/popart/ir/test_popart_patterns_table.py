@@ -56,10 +56,15 @@ def test_properties_are_switches(property, name):
     assert not patterns.isPatternEnabled(name)
 
 
+def test_a_level_can_be_given_by_name():
+    assert popart.Patterns(level=popart.PatternsLevel.All).isPatternEnabled("LSTMOp")
+    assert not popart.Patterns(level=popart.PatternsLevel.NoPatterns).isPatternEnabled("MatMulOp")
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(popart.popart_exception, match="did you mean 'InPlace'"):
         popart.Patterns().isPatternEnabled("Inplace")
-    with pytest.raises(popart.popart_exception, match="'InPlace'"):
+    with pytest.raises(popart.popart_exception, match="no pattern is called 'InPlace': it is a switch"):
         popart.Patterns().isPatternEnabled("InPlace")
     with pytest.raises(popart.popart_exception, match="'NoSuch'"):
         popart.Patterns(["NoSuch"])

@@ -18,11 +18,12 @@ def half_model(scale=1.0):
     return builder.getModelProto(), loss
 
 
-def session(optimizer, anchors, batches=1, accumulation=1, scaling=None, inference=False, scale=1.0):
+def session(optimizer, anchors, batches=1, accumulation=1, scaling=None, inference=False, scale=1.0, keeps_float=False):
     model, loss = half_model(scale)
     options = popart.SessionOptions()
     options.enableGradientAccumulation = accumulation > 1
     options.accumulationFactor = accumulation
+    options.ensureFp32LossScaleTensor = keeps_float
     for name, value in (scaling or {}).items():
         setattr(options.automaticLossScalingSettings, name, value)
     flow = popart.DataFlow(batches, dict.fromkeys(anchors or [loss], ALL))
@@ -154,3 +155,11 @@ def test_large_elements_are_counted_apart():
     made = session(sgd(8192.0), ["Accum___autoLossScaleStats"], batches=1, scaling=settings)
     # The gradient of the loss, and those of the scaled and of the plain product.
     assert run(made, 1, 1.0)["Accum___autoLossScaleStats"].tolist() == [0, 1 + 16 + 16]
+
+
+@pytest.mark.parametrize("keeps_float, dtype", [(False, np.float16), (True, np.float32)])
+def test_the_scale_in_use_has_the_type_of_the_scale_tensor(keeps_float, dtype):
+    made = session(sgd(), ["finalLossScale"], batches=2, scaling={"enabled": True}, keeps_float=keeps_float)
+    assert made.getInfo("finalLossScale").data_type_lcase() == np.dtype(dtype).name
+    got = run(made, 2)["finalLossScale"]
+    assert got.dtype == dtype and got.tolist() == [10, 20]

@@ -191,6 +191,12 @@ def test_types_of_state_are_float_or_float16():
         popart.Adam({}, accl2_type=DataType.UNDEFINED)
 
 
+def test_dictionaries_can_be_given_by_keyword():
+    values = {"defaultLearningRate": (0.5, True)}
+    for made in (popart.SGD(pyd=values), popart.Adam(values=values), popart.Adaptive(values=values)):
+        assert made.learningRates().getDefault().val() == 0.5
+
+
 @pytest.mark.shows("popart.ConstSGD")
 def test_const_sgd_is_sgd_of_constants():
     optimizer = popart.ConstSGD(0.25, weight_decay=0.5, loss_scaling=8)

@@ -212,6 +212,24 @@ def test_unknown_programs():
     session = inference(identity([2]))
     with pytest.raises(popart.popart_exception, match="no program with the handle 'other'"):
         session.run("other", popart.PyStepIO({}, {}))
+    with pytest.raises(popart.popart_exception, match="no program with the handle 'other'"):
+        session.run(programHandle="other", stepio=popart.PyStepIO({}, {}))
+    with pytest.raises(popart.popart_exception, match="no program with the handle 'main'"):
+        session.run("main", popart.PyStepIO({}, {}))
+
+
+def test_arguments_of_a_run():
+    session, x = inference(identity([2])), np.ones(2, np.float32)
+    for arguments, named in (((), {"debugName": "a"}), (("a",), {})):
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({"x": x}, anchors), *arguments, **named)
+        np.testing.assert_array_equal(anchors["y"], -x)
+    stepio = popart.PyStepIO({"x": x}, session.initAnchorArrays())
+    for arguments, named in (((stepio,), {"name": "a"}), ((stepio, "a", "b"), {}), ((stepio,), {"stepio": stepio})):
+        with pytest.raises(TypeError, match="run takes stepio, debugName"):
+            session.run(*arguments, **named)
+    with pytest.raises(TypeError, match="not NoneType"):
+        session.run()
 
 
 @pytest.mark.shows("popart.RecoveryAction")

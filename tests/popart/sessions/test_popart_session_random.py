@@ -36,6 +36,15 @@ def test_a_seed_decides_about_a_sequence_of_steps():
     np.testing.assert_array_equal(draws(other), fourth)
 
 
+def test_a_seed_is_an_integer():
+    session = inference(normal())
+    session.setRandomSeed(np.int64(9))
+    assert session.getRandomSeed() == 9
+    with pytest.raises(TypeError):
+        session.setRandomSeed(1.5)
+    assert session.getRandomSeed() == 9
+
+
 def test_sessions_begin_with_the_same_seed():
     np.testing.assert_array_equal(draws(inference(normal()), 2), draws(inference(normal()), 2))
 

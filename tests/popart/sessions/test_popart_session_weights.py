@@ -31,6 +31,18 @@ def adam():
     return popart.Adam({"defaultLearningRate": (0.1, False), "defaultWeightDecay": (0.0, True)})
 
 
+def nesterov():
+    return popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False), "nesterov": (True, True)})
+
+
+def scaled_adam():
+    return popart.Adam({"lossScaling": (4.0, False)}, scaled_optimizer_state=True)
+
+
+def centred():
+    return popart.Adaptive({"defaultMomentum": (0.5, True)}, mode=popart.AdaptiveMode.CenteredRMSProp)
+
+
 @pytest.mark.shows(
     "popart.TrainingSession.weightsFromHost",
     "popart.TrainingSession.weightsToHost",
@@ -197,6 +209,9 @@ def test_initial_values_that_are_not_one_for_each_group():
         (lambda: STATELESS, []),
         (lambda: popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False)}), ["Accl___w"]),
         (adam, ["Accl1___w", "Accl2___w", "Step___w"]),
+        (nesterov, ["Accl___w", "Accl___w_nesterovGrad"]),
+        (scaled_adam, ["Accl1___w", "Accl2___w", "PreviousLossScaling_FLOAT", "Step___w"]),
+        (centred, ["Accl1___w", "Accl2___w", "Accl3___w"]),
     ],
 )
 def test_a_saved_model_continues_training_exactly(tmp_path, optimizer, states):
