@@ -50,8 +50,8 @@ def _record_model(session: Any) -> dict[str, int]:
 
 def _optimizer_name(optimizer: Any) -> str:
     """The optimizer's debugContext: its family in small letters unless the program gave another."""
-    context = getattr(optimizer, "debugContext", "")
-    return str(getattr(context, "name", context)) or str(optimizer._family).lower().removeprefix("const")
+    context = optimizer.debugContext
+    return str(getattr(context, "name", context)) or str(optimizer._family).lower()
 
 
 def _values(op: Op, graph: str, number: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Adam(Optimizer):
         self._types = {"accum_type": accum_type, "accl1_type": accl1_type, "accl2_type": accl2_type}
         self.scaled_optimizer_state = bool(scaled_optimizer_state)
         self._check_types(self._types, also=("accum_type",))
-        super().__init__(values, clip_norm_settings)
+        super().__init__(values, clip_norm_settings, debugContext)
 
     def learningRates(self) -> OptimizerValueMap:
         return self._values["learningRate"]

@@ -66,7 +66,7 @@ class Adaptive(Optimizer):
             raise popart_exception(
                 f"Adaptive: rmsprop_tf_variant is set and the mode is {mode.name}: it is for RMSProp and CenteredRMSProp."
             )
-        super().__init__(values)
+        super().__init__(values, (), debugContext)
 
     def learningRates(self) -> OptimizerValueMap:
         return self._values["learningRate"]

@@ -46,7 +46,10 @@ class Optimizer:
     _aliases: dict[str, str] = {}  # deprecated keys
     _default_keys: dict[str, str] = {}  # of hyper-parameters whose key does not begin with "default"
 
-    def __init__(self, values: Mapping[str, Any], clip_norm_settings: Sequence[ClipNormSettings] = ()) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], clip_norm_settings: Sequence[ClipNormSettings], debugContext: Any
+    ) -> None:
+        self.debugContext = debugContext
         self._values: dict[str, OptimizerValueMap] = {}
         self._specific: list[str] = []
         self._clips = list(clip_norm_settings)

@@ -51,7 +51,7 @@ class SGD(Optimizer):
         self._variant = accumulatorAndMomentum
         self._accum_type, self._accl1_type = accumType, accl1Type
         self._check_types({"accumType": accumType, "accl1Type": accl1Type}, also=("accumType", "accl1Type"))
-        super().__init__(pyd, clip_norm_settings)
+        super().__init__(pyd, clip_norm_settings, debugContext)
 
     def learningRates(self) -> OptimizerValueMap:
         return self._values["learningRate"]

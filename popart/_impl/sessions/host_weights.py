@@ -53,8 +53,19 @@ class HostWeights:
                     f"the model holds the optimizer's state '{name}' as {value.dtype}, and the optimizer makes it {dtype}: "
                     "give the optimizer the dtypes that the model was trained with"
                 )
+            if value is not None and value.size != numpy.prod(self._shape_in_model(name), dtype=numpy.int64):
+                raise popart_exception(
+                    f"the model holds the optimizer's state '{name}' with the shape {value.shape}, and the optimizer makes it "
+                    f"{self._shape_in_model(name)}: give the state that was saved with this weight"
+                )
 
     # --- groups of replicas
+    def _shape_in_model(self, name: str) -> tuple[int, ...]:
+        """The shape of a state as a model holds it: [groups, where there are several] + shape."""
+        settings, shape = self._settings(name), tuple(self._tensors[name][1])
+        groups = 1 if settings is None else settings.getGroupCount(self._replicas)
+        return (groups, *shape) if groups > 1 else shape
+
     def _settings(self, name: str) -> VariableSettings | None:
         """Those of the variable, or of the one whose state it is."""
         found = self._initialisers.settings.get(name)

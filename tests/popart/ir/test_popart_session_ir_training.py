@@ -278,6 +278,27 @@ def test_debug_information_goes_from_the_builder_to_ops(tmp_path):
     assert np.all(np.diff(sorted(contexts)) > 0)
 
 
+@pytest.mark.parametrize(
+    "optimizer, name",
+    [
+        (lambda: popart.SGD({}, debugContext="mine"), "mine"),
+        (lambda: popart.Adam({}, debugContext=popart.DebugContext("mine")), "mine"),
+        (lambda: popart.Adaptive({}), "adaptive"),
+        (lambda: popart.ConstSGD(0.1), "sgd"),
+    ],
+)
+def test_updates_are_recorded_below_the_context_of_the_optimizer(tmp_path, optimizer, name):
+    path = tmp_path / "debug.json"
+    popart.initializePoplarDebugInfo(str(path), "json")
+    model, loss = _network(1)
+    model.session([loss], loss, optimizer=optimizer())
+    popart.closePoplarDebugInfo()
+    data = json.loads(path.read_text())
+    strings, contexts = data["stringTable"], {entry["id"]: entry for entry in data["contexts"]}
+    updates = [entry for entry in contexts.values() if "opid" in entry and "VarUpdate" in strings[entry["opid"]]]
+    assert updates and {strings[contexts[entry["parentId"]]["name"]] for entry in updates} == {name}
+
+
 def test_debug_information_of_calls_names_the_ops_that_they_call(tmp_path):
     path = tmp_path / "debug.json"
     popart.initializePoplarDebugInfo(str(path), "json")

@@ -284,6 +284,15 @@ def test_a_state_of_another_type():
         training(data.SerializeToString(), optimizer=adam())
 
 
+def test_a_state_of_another_shape():
+    data = onnx.load_from_string(linear(W))
+    data.graph.initializer.append(numpy_helper.from_array(np.zeros((3, 5), np.float32), "Accl1___w"))
+    with pytest.raises(
+        popart.popart_exception, match=r"'Accl1___w' with the shape \(3, 5\), and the optimizer makes it \(3, 4\)"
+    ):
+        training(data.SerializeToString(), optimizer=adam())
+
+
 # --- tensors in files of their own
 def _external(path):
     proto = onnx.load_from_string(linear(W))
