@@ -28,6 +28,11 @@ MODULES = (
 _LETTERS = "TDIWEC"
 
 
+def _level(text: str) -> int:
+    """The level of a name in any case; ERROR is ERR, and what is no name is OFF."""
+    return LEVELS.get({"ERROR": "ERR"}.get(text.upper(), text.upper()), LEVELS["OFF"])
+
+
 class _Settings:
     """Levels and destination of all modules; from the environment, as soon as they are needed."""
 
@@ -46,13 +51,13 @@ class _Settings:
             return
         self.read = True
         text = os.environ.get("POPART_LOG_LEVEL")
-        self.common = LEVELS["WARN"] if text is None else LEVELS.get(text.upper(), LEVELS["OFF"])
+        self.common = LEVELS["WARN"] if text is None else _level(text)
         self.destination = os.environ.get("POPART_LOG_DEST", "stderr") or "stderr"
         self.format = os.environ.get("POPART_LOG_FORMAT", "")
         if path := os.environ.get("POPART_LOG_CONFIG"):
             with open(path) as file:
                 for module, level in json.load(file).items():
-                    self.levels[module.removeprefix("popart:")] = LEVELS.get(level.upper(), LEVELS["OFF"])
+                    self.levels[module.removeprefix("popart:")] = _level(level)
         if self.destination not in ("stderr", "stdout"):
             self.file = open(self.destination, "w")
 
@@ -108,7 +113,7 @@ class Logger:
         """TRACE, DEBUG, INFO, WARN, ERR, CRITICAL or OFF; of all modules where the logger is "all"."""
         _settings.read_environment()
         for module in MODULES if self._level_of in ("all", "") else (self._level_of,):
-            _settings.set_by_program[module] = LEVELS.get(level.upper(), LEVELS["OFF"])
+            _settings.set_by_program[module] = _level(level)
 
     def is_enabled(self, level: str) -> bool:
         return LEVELS[level] >= _settings.level(self._module)

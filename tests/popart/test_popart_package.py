@@ -301,6 +301,14 @@ def test_variables_are_read_when_the_first_message_comes(tmp_path):
     )
 
 
+@pytest.mark.parametrize("level, count", [("ERR", 1), ("error", 1), ("CRITICAL", 0), ("no level", 0)])
+def test_both_names_of_the_level_of_errors(level, count):
+    code = "import popart\nlog = popart.getLogger('ir'); log.warn('w'); log.error('e')\n"
+    assert len(python(code, POPART_LOG_LEVEL=level).stderr.splitlines()) == count
+    code = f"import popart\nlog = popart.getLogger('ir'); log.setLevel({level!r}); log.warn('w'); log.error('e')\n"
+    assert len(python(code).stderr.splitlines()) == count
+
+
 @pytest.mark.shows("popart.Logger")
 def test_levels_by_module_and_formats(tmp_path):
     config = tmp_path / "levels.json"

@@ -27,6 +27,7 @@ from popart._impl.session_options import SessionOptions
 _FEWEST_IO_TILES = 32
 _TIE_BREAKERS = ("greedy", "fifo", "random")
 _PARTIALS = ("", "half", "float")
+_IGNORED_VARIABLES = ("POPART_PRINT_TENSORS", "POPART_OPX_TRACE")
 
 
 def check_options(options: SessionOptions, flow: DataFlow, device: Any, is_training: bool) -> None:
@@ -36,6 +37,7 @@ def check_options(options: SessionOptions, flow: DataFlow, device: Any, is_train
         popart_exception: options that do not fit together, the device, or the kind of session.
     """
     _check_values(options)
+    _say_what_is_ignored()
     _check_replication(options, device)
     _check_accumulation(options, is_training)
     _check_virtual_graphs(options, device)
@@ -70,6 +72,14 @@ def ipus_of_replica(options: SessionOptions, device: Any) -> int:
 def is_explicit(options: SessionOptions) -> bool:
     """Pipelines are loops of the program."""
     return bool(options.useHostCopyOps and options.enableExplicitMainLoops)
+
+
+def _say_what_is_ignored() -> None:
+    for name in _IGNORED_VARIABLES:
+        if os.environ.get(name):
+            getLogger("session").warn(
+                f"the variable {name} is set, and nothing reads it: the emulator has no such prints"
+            )
 
 
 def _check_values(options: SessionOptions) -> None:

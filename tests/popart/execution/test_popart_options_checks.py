@@ -313,3 +313,13 @@ def test_a_loss_of_one_element_may_have_any_rank(shape):
     session.run(popart.PyStepIO({"x": x}, results))
     assert results["loss"].shape == shape
     numpy.testing.assert_allclose(results["loss"].item(), (x.astype(float) @ values["w0"]).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["POPART_PRINT_TENSORS", "POPART_OPX_TRACE"])
+def test_variables_that_nothing_reads_are_named(name, monkeypatch, capfd):
+    monkeypatch.setenv(name, "1")
+    build()
+    assert f"the variable {name} is set, and nothing reads it" in capfd.readouterr().err
+    monkeypatch.delenv(name)
+    build()
+    assert name not in capfd.readouterr().err
