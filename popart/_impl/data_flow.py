@@ -127,6 +127,7 @@ class DataFlow:
         anchors = anchorTensors if anchorIds is None else anchorIds
         self._anchors = dict(anchors) if isinstance(anchors, Mapping) else {str(id): kind for id in anchors}
         for id, anchor in self._anchors.items():
+            converted(f"the anchor '{id}' of DataFlow", AnchorReturnType, anchor)
             if anchor.id() is AnchorReturnTypeId["EveryN"] and self._batches % anchor.rp():
                 raise popart_exception(
                     f"the period {anchor.rp()} of '{id}' does not divide {self._batches} batches per step"

@@ -10,6 +10,18 @@ import numpy
 from popart._impl.exceptions import popart_exception
 
 
+def _arrays(arrays: Any, what: str) -> dict[str, numpy.ndarray]:
+    """Raises TypeError for anything but NumPy arrays by id."""
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"incompatible arguments: {what} are arrays by id in a dict, not {arrays!r}")
+    for id, array in arrays.items():
+        if not isinstance(id, str) or not isinstance(array, (numpy.ndarray, numpy.generic)):
+            raise TypeError(
+                f"incompatible arguments: {what} are NumPy arrays by id, and {id!r} is {type(array).__name__}"
+            )
+    return dict(arrays)
+
+
 def _contiguous(arrays: Mapping[str, numpy.ndarray], what: str) -> dict[str, numpy.ndarray]:
     for id, array in arrays.items():
         if not array.flags["C_CONTIGUOUS"]:
@@ -32,14 +44,15 @@ class PyStepIO(IStepIO):
 
     Raises:
         popart_exception: an array is not C-contiguous.
+        TypeError: something is no array.
 
     >>> PyStepIO({"x": numpy.ones(4, numpy.float32)}, {"y": numpy.empty(4, numpy.float32)}).outputs["y"].shape
     (4,)
     """
 
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        self.inputs = _contiguous(inputs, "input")
-        self.outputs = _contiguous(outputs, "output")
+        self.inputs = _contiguous(_arrays(inputs, "inputs of PyStepIO"), "input")
+        self.outputs = _contiguous(_arrays(outputs, "outputs of PyStepIO"), "output")
         # Elements of each array that runs before have used; 0 again at the end of the array.
         self.input_offsets: dict[str, int] = {}
         self.output_offsets: dict[str, int] = {}
@@ -79,7 +92,7 @@ class PyWeightsIO(IWeightsIO):
     """Arrays of variables by id, that readWeights fills and writeWeights takes."""
 
     def __init__(self, weights: Mapping[str, numpy.ndarray]) -> None:
-        self.weights = dict(weights)
+        self.weights = _arrays(weights, "weights of PyWeightsIO")
 
     def array(self, id: str) -> numpy.ndarray:
         """Raises popart_exception where there is none, or it is not C-contiguous."""

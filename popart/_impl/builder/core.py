@@ -329,6 +329,10 @@ class _BuilderCore(Tuning, Annotations):
         for id in inputs:
             if id and self.find(id) is None:
                 raise popart_exception(f"{operation.type}: its input '{id}' is no tensor; {self.tensors_text()}")
+        if outputs < operation.outputs[0]:
+            raise popart_exception(
+                f"{operation.type} is to have {outputs} outputs, but {operation.qualified} has at least {operation.outputs[0]}"
+            )
         if outputs > operation.outputs[1]:
             raise popart_exception(
                 f"{operation.type} is to have {outputs} outputs, but {operation.qualified} has at most {operation.outputs[1]}"

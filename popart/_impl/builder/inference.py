@@ -68,6 +68,8 @@ def _by_onnx(core: _BuilderCore, node: onnx.NodeProto, version: int) -> Types:
         constant = core.constant(id)
         if constant is not None and constant.data_type in _READABLE:
             data[id] = constant.SerializeToString()
+    if "" in node.input:  # ONNX tells less of a node by itself when it leaves operands out
+        return _of_other_types(node, inputs, data, version)
     try:
         found = known._infer_node_outputs(node.SerializeToString(), inputs, data, {}, {"": version}, 4)
     except onnx.checker.ValidationError:
@@ -85,8 +87,10 @@ def _of_other_types(node: onnx.NodeProto, inputs: dict[str, bytes], data: dict[s
     model.opset_import.add().version = version
     for id, text in inputs.items():
         model.graph.input.add().CopyFrom(onnx.ValueInfoProto(name=id, type=onnx.TypeProto.FromString(text)))
-    for text in data.values():
-        model.graph.initializer.add().ParseFromString(text)
+    for id, text in data.items():
+        tensor = model.graph.initializer.add()
+        tensor.ParseFromString(text)
+        tensor.name = id  # that of a Constant has none
     try:
         found = onnx.shape_inference.infer_shapes(model).graph.value_info
     except (onnx.shape_inference.InferenceError, RuntimeError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from popart._impl.exceptions import (
     OutOfMemoryException,
     popart_exception,
     poplar_application_runtime_error,
 )
+
+_UNKNOWN = re.compile(r"^  (\S+)::(\S+), version (\d+)  x\d+: there is no importer for it$", re.MULTILINE)
 
 
 def as_popart(error: Exception, of_run: bool = False) -> Exception:
@@ -16,4 +20,5 @@ def as_popart(error: Exception, of_run: bool = False) -> Exception:
         return poplar_application_runtime_error(text)
     if "out of tile memory" in text:
         return OutOfMemoryException(text)
-    return popart_exception(text)
+    unknown = [f"{domain}.{kind}:{version}" for domain, kind, version in _UNKNOWN.findall(text)]
+    return popart_exception(f"no class for {', '.join(unknown)}: {text}" if unknown else text)

@@ -353,7 +353,17 @@ def check_codelets(options: SessionOptions) -> None:
 
 
 def check_types(options: SessionOptions, dtypes: dict[str, Any]) -> None:
-    """Raises popart_exception for 64-bit integers where they may not become 32-bit ones. `dtypes`: of what the host moves."""
+    """Checks the types of what the host moves.
+
+    Raises:
+        popart_exception: one is DOUBLE, or a 64-bit integer where these may not become 32-bit ones.
+    """
+    for id, dtype in dtypes.items():
+        if numpy.dtype(dtype) == numpy.float64:
+            raise popart_exception(
+                f"unsupported data type: '{id}' is DOUBLE, which devices do not have; convert the model with "
+                "GraphTransformer.convertDoublesToFloats"
+            )
     if options.enableSupportedDataTypeCasting:
         return
     for id, dtype in dtypes.items():

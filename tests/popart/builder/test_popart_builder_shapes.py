@@ -75,6 +75,14 @@ SHAPES = {
     "a constant shape": (lambda b: b.aiOnnx.reshape([*ids(b, (2, 6)), b.aiOnnx.constant(np.array([3, -1]))]), ([3, 4], "float32")),
     "a variable as shape": (lambda b: b.aiOnnx.expand([*ids(b, (2, 1)), b.addInitializedInputTensor(np.array([2, 3]))]), ([2, 3], "float32")),
     "upsample": (lambda b: b.aiOnnx.upsample([*ids(b, (1, 1, 2, 3)), b.aiOnnx.constant(np.array([1, 1, 2, 3], np.float32))]), ([1, 1, 4, 9], "float32")),
+    "resize with operands left out": (
+        lambda b: b.aiOnnxOpset11.resize([*ids(b, (1, 1, 2, 3)), "", b.aiOnnxOpset11.constant(np.array([1, 1, 2, 3], np.float32))]),
+        ([1, 1, 4, 9], "float32"),
+    ),
+    "resize to sizes": (
+        lambda b: b.aiOnnxOpset11.resize([*ids(b, (1, 1, 2, 3)), "", "", b.aiOnnxOpset11.constant(np.array([1, 1, 5, 7]))]),
+        ([1, 1, 5, 7], "float32"),
+    ),
     "a type that ONNX does not list": (lambda b: b.aiOnnx.max(whole(b, (2, 1), (3,))), ([2, 3], "int32")),
     "cast": (lambda b: b.aiOnnx.cast(ids(b, (2,)), "BOOL"), ([2], "bool")),
 }  # fmt: skip
@@ -108,6 +116,7 @@ def test_a_builder_does_not_judge_shapes_that_only_a_session_knows():
         (lambda b, x: b.aiGraphcore.bitwiseand(), "^BitwiseAnd has 0 inputs, but ai.graphcore.BitwiseAnd takes 2"),
         (lambda b, x: b.aiOnnx.relu(["nothing"]), "^Relu: its input 'nothing' is no tensor; there are 'input'"),
         (lambda b, x: b.aiOnnx.dropout([x], 3), "^Dropout is to have 3 outputs, but ai.onnx.Dropout has at most 2"),
+        (lambda b, x: b.aiOnnx.split([x], 0), "^Split is to have 0 outputs, but ai.onnx.Split has at least 1"),
         (lambda b, x: b.aiOnnx.lstm([x] * 3, 4), "^LSTM is to have 4 outputs.* at most 3"),
         (lambda b, x: b.aiOnnx.constantofshape([x], np.zeros(2)), "the value is one element, not 2"),
         (lambda b, x: b.aiOnnx.cast([x], "FLOAT32"), "no element type is called 'FLOAT32'"),

@@ -97,6 +97,13 @@ def types_that_do_not_fit():
     return made
 
 
+def unknown_operator_of_a_domain():
+    made = proto()
+    made.graph.node[0].op_type, made.graph.node[0].domain = "Own", "com.user"
+    made.opset_import.add(domain="com.user", version=3)
+    return made
+
+
 def short_data():
     made = proto()
     made.graph.initializer[0].raw_data = made.graph.initializer[0].raw_data[:-4]
@@ -115,6 +122,7 @@ def no_text():
 
 REFUSED = {
     "an operator that no session runs": (unknown_operator, "no class for ai.onnx.Hardmax:10"),
+    "an operator of a domain that nobody registered": (unknown_operator_of_a_domain, "no class for com.user.Own:3"),
     "shapes that do not fit": (shapes_that_do_not_fit, "5"),
     "an open shape": (open_shape, "input 'x' .* has shape .*rows"),
     "no such element type": (no_such_type, "input 'x' .*type 99"),
@@ -132,6 +140,30 @@ def test_what_no_session_can_run_is_a_popart_exception(case, make):
     made = build()
     with pytest.raises(popart.popart_exception, match=message):
         make(made if isinstance(made, bytes) else made.SerializeToString())
+
+
+def test_no_device_has_doubles():
+    session = inference(identity([2], TensorProto.DOUBLE), prepare=False)
+    with pytest.raises(
+        popart.popart_exception, match="unsupported data type: '[xy]' is DOUBLE.*convertDoublesToFloats"
+    ):
+        session.prepareDevice()
+    transformer = popart.GraphTransformer(identity([2], TensorProto.DOUBLE))
+    transformer.convertDoublesToFloats()
+    x = np.array([1, -2], np.float32)
+    np.testing.assert_array_equal(step(inference(transformer.getModelProto()), x=x)["y"], -x)
+
+
+@pytest.mark.parametrize("of_nodes", ["", "ai.onnx"])
+@pytest.mark.parametrize("of_version", ["", "ai.onnx"])
+def test_ai_onnx_goes_by_two_names(of_nodes, of_version):
+    made = onnx.load_from_string(identity([2]))
+    made.graph.node[0].domain, made.opset_import[0].domain = of_nodes, of_version
+    builder = popart.Builder(made.SerializeToString())
+    y = builder.aiOnnx.add(["y", "x"])
+    x = np.array([1, -2], np.float32)
+    np.testing.assert_array_equal(step(inference(made.SerializeToString()), x=x)["y"], -x)
+    np.testing.assert_array_equal(step(inference(builder.getModelProto(), anchors=[y]), x=x)[y], [0, 0])
 
 
 @pytest.mark.parametrize("make", [popart.Builder, inference, training])

@@ -274,6 +274,21 @@ def test_an_error_of_a_callback_is_one_of_the_run(change, kind, message):
     np.testing.assert_array_equal(step(session, x=x)["y"], -x)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: popart.PyStepIO({"x": [1.0, 2.0]}, {}),
+        lambda: popart.PyStepIO({}, {"y": None}),
+        lambda: popart.PyStepIO([np.zeros(2)], {}),
+        lambda: popart.PyWeightsIO({"w": [1.0]}),
+        lambda: popart.DataFlow(1, {"y": "All"}),
+    ],
+)
+def test_what_is_no_array_and_no_return_type_is_a_type_error(call):
+    with pytest.raises(TypeError, match="incompatible"):
+        call()
+
+
 @pytest.mark.shows("popart.SessionOptions.syntheticDataMode")
 @pytest.mark.shows("popart.SyntheticDataMode")
 def test_synthetic_data_move_no_arrays():
