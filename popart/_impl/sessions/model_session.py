@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy
@@ -80,9 +81,10 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         optimizer: Any = None,
     ) -> None:
         self.dataFlow, self._device, self._name = dataFlow, deviceInfo, name
-        self._options = SessionOptions() if userOptions is None else userOptions
-        self._patterns = Patterns(PatternsLevel["Default"]) if patterns is None else patterns
-        self._loss, self._optimizer = loss, optimizer
+        # What a program changes in these objects later is for its next session.
+        self._options = SessionOptions() if userOptions is None else copy.deepcopy(userOptions)
+        self._patterns = Patterns(PatternsLevel["Default"]) if patterns is None else copy.deepcopy(patterns)
+        self._loss, self._optimizer = loss, copy.deepcopy(optimizer)
         self._native: Any = None
         self._file: Any = None  # an executable that was loaded
         self._engine_options: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy
@@ -62,7 +63,7 @@ class TrainingSession(ModelSession):
             popart_runtime_error: the optimizer differs in more than such values.
         """
         check_replacement(self._optimizer, optimizer)
-        self._optimizer = optimizer
+        self._optimizer = copy.deepcopy(optimizer)
         self._set_scalars()
         if self._native is not None:
             self._native.set_optimizer(self._optimizer_values())

@@ -30,6 +30,27 @@ def test_a_session_has_its_data_flow():
         assert array.shape[0] == 2
 
 
+def test_a_session_keeps_what_it_was_made_with():
+    made, optimizer = popart.SessionOptions(), popart.SGD({"defaultLearningRate": (0.1, False)})
+    made.enableGradientAccumulation, made.accumulationFactor, patterns = True, 2, popart.Patterns()
+    flow = popart.DataFlow(1, ["loss"])
+    session = popart.TrainingSession(linear(W), flow, "loss", optimizer, cpu(), patterns=patterns, userOptions=made)
+    made.accumulationFactor, made.syntheticDataMode = 3, popart.SyntheticDataMode.Zeros
+    made.engineOptions["no.such"] = "option"
+    optimizer.insertSpecific("w", {"learningRate": (0.5, False)})
+    patterns.enableRuntimeAsserts(False).enablePattern("MatMulOp", False)
+    session.prepareDevice()
+    session.weightsFromHost()
+    anchors = session.initAnchorArrays()
+    assert session.accumulationFactor == 2 and anchors["loss"].shape == (2,)
+    session.run(popart.PyStepIO({"x": np.stack([X, X])}, anchors))
+    np.testing.assert_allclose(weights(session, w=W)["w"], W - 0.4, rtol=1e-6)
+    replaced = popart.SGD({"defaultLearningRate": (0.2, False)})
+    session.updateOptimizerFromHost(replaced)
+    replaced.insertSpecific("w", {})
+    session.updateOptimizerFromHost(popart.SGD({"defaultLearningRate": (0.3, False)}))
+
+
 @pytest.mark.shows(
     "popart.InferenceSession.replicationFactor",
     "popart.InferenceSession.accumulationFactor",
