@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from popart._impl.listing.program import Program
 
 _DUMP = "POPART_IR_DUMP"
+_RESTORED = "Restored___"
 
 
 class IrReading:
@@ -23,6 +24,7 @@ class IrReading:
 
     _model: Any
     _options: Any
+    dataFlow: Any
     _patterns: Any
     _program_listing: Program | None = None
 
@@ -38,7 +40,7 @@ class IrReading:
 
         Raises:
             popart_exception: a mandatory pattern is off and asserts are on; excludePatterns names one that there is not; the
-                parts of a serialised product do not fit; an anchor is restored in place.
+                parts of a serialised product do not fit; an anchor is restored in place, or named as restored and is not.
         """
         self._patterns.check()
         for node in self._model.graph.node:
@@ -54,6 +56,7 @@ class IrReading:
         recomputes = options.enablePipelining and options.autoRecomputation is not RecomputationType["NoRecompute"]
         if is_written or options.serializedPoprithmsShiftGraphsDir or is_split or recomputes:
             self._listing()
+        self._check_restored()
         if is_recording():
             from popart._impl.listing.contexts import record_program
 
@@ -61,6 +64,15 @@ class IrReading:
         if dump:
             with open(dump, "w") as file:
                 file.write(self._serializeIr(IrSerializationFormat["JSON"]))
+
+    def _check_restored(self) -> None:
+        """Raises popart_exception for an anchor that asks for what the pipeline restores of a tensor that it does not restore."""
+        for id in self.dataFlow.anchors():
+            if id.startswith(_RESTORED) and not any(each.split("/")[-1] == id for each in self._listing().tensors()):
+                raise popart_exception(
+                    f"the anchor '{id}' is no tensor of the program: its pipeline does not restore "
+                    f"'{id.removeprefix(_RESTORED)}'. Anchor that one"
+                )
 
     def _check_lowered(self) -> None:
         """Raises popart_exception for an op that the device cannot run since the pattern that rewrites it is off."""

@@ -330,6 +330,25 @@ def test_what_recomputation_restores_in_place_is_no_anchor():
         pipeline(0, again)
 
 
+def test_only_what_a_pipeline_restores_is_an_anchor_of_that_name():
+    def pipeline(mode):
+        model = Model()
+        results = [model.input([4, 4])]
+        for i in range(2):
+            with model.builder.virtualGraph(i), model.builder.pipelineStage(i):
+                product = model.onnx.matmul([results[-1], model.weight([4, 4], f"w{i}")])
+                results += [model.onnx.tanh([product])]
+                loss = model.loss(results[-1]) if i == 1 else None
+        fields = {"enablePipelining": True, "virtualGraphMode": MANUAL, "autoRecomputation": mode}
+        fields |= {"enableGradientAccumulation": True, "accumulationFactor": 4}
+        anchor = f"Restored___{results[1]}"
+        return model.session([loss, anchor], loss, options=options(**fields), ipus=2).getInfo(anchor).shape()
+
+    assert pipeline(popart.RecomputationType.NoRecompute) == [4, 4]
+    with pytest.raises(popart.popart_exception, match="'Restored___.*its pipeline does not restore"):
+        pipeline(popart.RecomputationType.Pipeline)
+
+
 @pytest.mark.shows("popart.SessionOptions.stashAllTensorsInferencePipeline")
 def test_a_pipeline_of_inference_stashes_when_it_is_told_to():
     assert not of_type(staged(training=False, skips=True), "Stash")
