@@ -8,6 +8,7 @@ from popart._impl.data_flow import DataFlow, InputShapeInfo
 from popart._impl.exceptions import popart_exception
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
+from popart._impl.sessions.argument_checks import check_arguments
 from popart._impl.sessions.model_session import ModelSession
 
 
@@ -25,6 +26,7 @@ class InferenceSession(ModelSession):
 
     Raises:
         popart_exception: the model or the options are wrong, or do not fit together.
+        TypeError: an argument is of another class.
 
     >>> session = popart.InferenceSession("model.onnx", popart.DataFlow(1, ["y"]),
     ...     popart.DeviceManager().createCpuDevice())  # doctest: +SKIP
@@ -40,6 +42,7 @@ class InferenceSession(ModelSession):
         userOptions: SessionOptions | None = None,
         name: str = "inference",
     ) -> None:
+        check_arguments("InferenceSession", locals())
         if dataFlow.nAnchors() == 0:
             raise popart_exception("an InferenceSession needs anchors: nothing would be computed without them")
         self._build(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name)

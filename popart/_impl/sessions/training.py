@@ -12,6 +12,7 @@ from popart._impl.exceptions import popart_exception
 from popart._impl.optimizers.optimizer import check_replacement
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
+from popart._impl.sessions.argument_checks import check_arguments
 from popart._impl.sessions.model_session import ModelSession
 
 
@@ -31,6 +32,7 @@ class TrainingSession(ModelSession):
 
     Raises:
         popart_exception: the model, the options or the optimizer are wrong, or do not fit together.
+        TypeError: an argument is of another class.
 
     >>> session = popart.TrainingSession(builder.getModelProto(), popart.DataFlow(1, [loss]), loss,
     ...     popart.ConstSGD(0.1), popart.DeviceManager().createCpuDevice())  # doctest: +SKIP
@@ -48,6 +50,7 @@ class TrainingSession(ModelSession):
         userOptions: SessionOptions | None = None,
         name: str = "training",
     ) -> None:
+        check_arguments("TrainingSession", locals())
         if not loss:
             raise popart_exception("a TrainingSession needs a loss: the id of a tensor with one element")
         self._build(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, loss, optimizer)
@@ -89,10 +92,12 @@ class TrainingSession(ModelSession):
         name = streamHandle if streamHandle in streams else f"anchor/{streamHandle}"
         if name not in streams:
             raise popart_exception(f"there is no stream '{streamHandle}'; there are {sorted(streams)}")
+        self._connected.pop(name, None)
         function = None
         if callback is not None:
             is_input = streams[name][0] == "input"
             function = (lambda replica: callback()) if is_input else (lambda array, replica: callback(array))
+            self._connected[name] = function
         native.bind(name, function)
 
     def broadcastWeights(self, rootRank: int = 0) -> None:

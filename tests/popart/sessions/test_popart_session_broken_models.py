@@ -154,6 +154,23 @@ def test_no_device_has_doubles():
     np.testing.assert_array_equal(step(inference(transformer.getModelProto()), x=x)["y"], -x)
 
 
+@pytest.mark.parametrize(
+    "argument",
+    ["fnModel", "dataFlow", "loss", "optimizer", "deviceInfo", "inputShapeInfo", "patterns", "userOptions", "name"],
+)
+def test_an_argument_of_another_class_is_a_type_error(argument):
+    good = {
+        "fnModel": linear(W), "dataFlow": popart.DataFlow(1, ["loss"]), "deviceInfo": popart.DeviceManager().createCpuDevice(),
+        "inputShapeInfo": popart.InputShapeInfo(), "patterns": None, "userOptions": popart.SessionOptions(), "name": "it",
+    }  # fmt: skip
+    of_training = {"loss": "loss", "optimizer": popart.ConstSGD(0.1)}
+    with pytest.raises(TypeError, match=f"incompatible constructor arguments: {argument} is a .*, not float"):
+        popart.TrainingSession(**good | of_training | {argument: 1.5})
+    if argument not in of_training:
+        with pytest.raises(TypeError, match=f"incompatible constructor arguments: {argument} is a .*, not float"):
+            popart.InferenceSession(**good | {argument: 1.5})
+
+
 @pytest.mark.parametrize("of_nodes", ["", "ai.onnx"])
 @pytest.mark.parametrize("of_version", ["", "ai.onnx"])
 def test_ai_onnx_goes_by_two_names(of_nodes, of_version):
