@@ -52,8 +52,6 @@ from popart._impl.tensor_info import TensorInfo
 FORWARD_PROGRAM, _FORWARD = "implicitPipeliningFwdOnly", "createImplicitPipeliningFwdOnlyProgram"
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 _FINAL_SCALE = "finalLossScale"
-
-
 _BYTES_PER_TILE = {"ipu1": 256 * 1024}
 _BYTES_PER_TILE_IPU2 = 624 * 1024
 
@@ -88,6 +86,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._native: Any = None
         self._file: Any = None  # an executable that was loaded
         self._engine_options: dict[str, str] = {}
+        self._connected: dict[str, Any] = {}  # functions of the program behind streams
         self._has_run = self._weights_sent = False
         self._setup_random()
         check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
@@ -320,6 +319,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             raise popart_runtime_error(f"failed to attach to {self._device!r}: {error}") from error
         self._start_random()
         bind_synthetic(self, self._native)
+        for stream, function in self._connected.items():
+            self._native.bind(stream, function)
         getLogger("devicex").info(f"the engine of '{self._name}' was loaded onto device {self._device.id}")
 
     def unloaded(self) -> None:

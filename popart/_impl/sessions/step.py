@@ -48,11 +48,15 @@ class Transfers:
 def transfers_of(session: Any, native: Any, entry: str) -> Transfers:
     streams = native.streams(entry)
     flow = session.dataFlow
-    inputs = {name: (numpy.dtype(dtype), shape) for name, (way, dtype, shape) in streams.items() if way == "input"}
+    inputs = {
+        name: (numpy.dtype(dtype), shape)
+        for name, (way, dtype, shape) in streams.items()
+        if way == "input" and name not in session._connected
+    }
     outputs = {
         id: (numpy.dtype(streams[ANCHOR + id][1]), streams[ANCHOR + id][2])
         for id in flow.anchors()
-        if ANCHOR + id in streams
+        if ANCHOR + id in streams and ANCHOR + id not in session._connected
     }
     tensors = session._tensors
     known = {*inputs, *outputs}

@@ -309,3 +309,29 @@ def test_a_function_behind_a_stream():
     assert got == [24, 24]
     with pytest.raises(popart.popart_exception, match="no stream 'z'"):
         session.connectStreamToCallback("z", print)
+
+
+def test_a_function_behind_a_stream_takes_the_place_of_the_arrays_of_a_run():
+    weight = np.ones((3, 4), np.float32)
+    session = training(linear(weight), optimizer=popart.SGD({"defaultLearningRate": (0.0, False)}), batches=2)
+    zeros, got = np.zeros((2, 2, 3), np.float32), []
+    session.connectStreamToCallback("x", lambda: np.ones((2, 3), np.float32), 0)
+    session.connectStreamToCallback("loss", lambda array: got.append(float(array)))
+    anchors = {"loss": np.full(2, 7, np.float32)}
+    for stepio in (
+        popart.PyStepIO({}, {}),
+        popart.PyStepIO({"x": zeros}, anchors),
+        popart.PyStepIOCallback(*[lambda *_: pytest.fail("it was asked")] * 4),
+    ):
+        got.clear()
+        session.run(stepio)
+        assert got == [24, 24]
+    assert anchors["loss"].tolist() == [7, 7]
+    session.prepareDevice()  # and after the program was loaded anew
+    session.weightsFromHost()
+    session.run(popart.PyStepIO({}, {}))
+    assert got == [24, 24] * 2
+    for stream in ("x", "loss"):
+        session.connectStreamToCallback(stream, None)
+    session.run(popart.PyStepIO({"x": zeros}, anchors))
+    assert anchors["loss"].tolist() == [0, 0] and len(got) == 4
