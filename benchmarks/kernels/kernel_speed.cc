@@ -60,10 +60,12 @@ double time_one(const std::string& name, const char* id, const std::vector<Tenso
     for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({in.data(), out.data(), scratch}, lane);
   };
   once();
-  double best = 1e9;
+  double start = seconds();
+  once();
+  double best = seconds() - start;
   for (int repeat = 0; repeat < 9; ++repeat) {
-    const int count = std::max(1, static_cast<int>(2e-3 / std::max(best < 1 ? best : 1e-5, 1e-7)));
-    const double start = seconds();
+    const int count = std::max(1, static_cast<int>(2e-3 / std::max(best, 1e-7)));
+    start = seconds();
     for (int i = 0; i < count; ++i) once();
     best = std::min(best, (seconds() - start) / count);
   }
