@@ -18,7 +18,7 @@ Value* squared_norm(ir::Builder& builder, Value* tensor) {
 Value* gradient_factor(ir::Builder& builder, const Spec& spec, Value* squared,
                        const std::map<std::string, Value*>& streamed, double gradient_divisor) {
   const Hypers hyper(builder, spec, 0, streamed);
-  const Scalar divisor = hyper.loss_scaling() * spec.divisor_left(gradient_divisor);
+  const Scalar divisor = hyper.loss_scaling() * divisor_left(spec, 0, gradient_divisor);
   Value* norm = divide(builder, ops::build(builder, "sqrt", {squared}), divisor);
   Value* ratio = ops::build(builder, "div", {builder.scalar(DType::kF32, spec.max_grad_norm), norm});
   Value* factor = ops::build(builder, "minimum", {ratio, builder.scalar(DType::kF32, 1.0)});

@@ -62,10 +62,10 @@ struct Spec {
   // gradients so far instead of their sum (half precision accumulators, which a sum could overflow).
   int64_t accumulation = 1;
   bool running_mean = false;
-  // What a gradient that went through the accumulator is still to be divided by.
-  double divisor_left(double gradient_divisor) const {
-    return running_mean ? gradient_divisor / static_cast<double>(accumulation) : gradient_divisor;
-  }
+  // So are replicas, and whether the sum over them is divided as it is made (PopART's running mean), where
+  // averages_replicas().
+  int64_t replicas = 1;
+  bool running_mean_of_replicas = false;
   DType accum_dtype = DType::kF32;
   DType velocity_dtype = DType::kF32;  // SGD's velocity, Adam's m, the mean square of RMSprop
   DType second_dtype = DType::kF32;    // Adam's v, the mean of centred RMSprop
@@ -113,6 +113,10 @@ ir::Value* accumulate(ir::Builder& builder, const Spec& spec, int group, ir::Val
                       ir::Value* gradient, const std::map<std::string, ir::Value*>& streamed,
                       double gradient_divisor, ir::Value* micro_batch = nullptr);
 DType accumulator_dtype(const Spec& spec, int group);
+// The gradients that enter the update are the mean of the replicas' accumulators, not their sum.
+bool averages_replicas(const Spec& spec, int group);
+// What a gradient that went through accumulator and replicas is still to be divided by.
+double divisor_left(const Spec& spec, int group, double gradient_divisor);
 // The rule sums micro-batches into its state 0 (combined variant) instead of an accumulator of their own.
 bool accumulates_in_state(const Spec& spec, int group);
 

@@ -146,7 +146,7 @@ Value* Update::gradient() const {
   Value* gradient = cast(builder, input.gradient, DType::kF32);
   if (input.gradient_factor != nullptr)
     return multiply(builder, gradient, Scalar(&builder, input.gradient_factor));
-  const Scalar left = spec.divisor_left(gradient_divisor);
+  const Scalar left = divisor_left(spec, group, gradient_divisor);
   return divide(builder, gradient, spec.scaled_state ? left : hyper.loss_scaling() * left);
 }
 
@@ -193,6 +193,12 @@ UpdateResult build_update(ir::Builder& builder, const Spec& spec, int group, con
 }
 
 // --- the sum over micro-batches
+
+double divisor_left(const Spec& spec, int group, double gradient_divisor) {
+  if (spec.running_mean) gradient_divisor /= static_cast<double>(spec.accumulation);
+  return averages_replicas(spec, group) ? gradient_divisor / static_cast<double>(spec.replicas)
+                                        : gradient_divisor;
+}
 
 DType accumulator_dtype(const Spec& spec, int group) {
   if (accumulates_in_state(spec, group)) return DType::kF32;

@@ -76,7 +76,7 @@ UpdateResult plain(const Update& u) {
     gradient = u.gradient_with_decay(weight);
   } else {  // what is clipped has the loss scaling in it
     gradient = divide(builder, multiply(builder, u.input.measured, Scalar(&builder, u.input.clip_factor)),
-                      u.hyper.loss_scaling() * u.spec.divisor_left(u.gradient_divisor));
+                      u.hyper.loss_scaling() * divisor_left(u.spec, u.group, u.gradient_divisor));
     const Scalar decay = u.hyper("weight_decay");
     if (!decay.is(0.0)) gradient = u.op("add", gradient, multiply(builder, weight, decay));
   }
@@ -159,6 +159,11 @@ Value* measure(const Update& u) {
 bool accumulates_in_state(const Spec& spec, int group) {
   return spec.is_combined() && !spec.clips() && !has_no_state(spec, group) &&
          !takes_gradients_apart(spec, group);
+}
+
+// The combined velocity is a sum in all kinds of means.
+bool averages_replicas(const Spec& spec, int group) {
+  return spec.running_mean_of_replicas && (!spec.is_combined() || has_no_state(spec, group));
 }
 
 Value* combined_start(ir::Builder& builder, const Spec& spec, int group, const AccumulationInput& input) {

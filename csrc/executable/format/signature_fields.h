@@ -26,6 +26,7 @@ IPU_FIELDS(optimizers::Spec, field("kind", &T::kind), field("groups", &T::groups
            field("group_of", &T::group_of), field("loss_scaling", &T::loss_scaling),
            field("max_grad_norm", &T::max_grad_norm), field("tf_variant", &T::tf_variant),
            field("accumulation", &T::accumulation), field("running_mean", &T::running_mean),
+           field("replicas", &T::replicas), field("running_mean_of_replicas", &T::running_mean_of_replicas),
            field("accum_dtype", &T::accum_dtype), field("velocity_dtype", &T::velocity_dtype),
            field("second_dtype", &T::second_dtype), field("is_popart", &T::is_popart),
            field("decay", &T::decay), field("scaled_state", &T::scaled_state),

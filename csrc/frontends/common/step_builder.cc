@@ -17,6 +17,9 @@ StepEmitter::StepEmitter(const ForwardGraph& forward, const StepOptions& options
       options.mean_reduction && options.accumulation > 1 &&
       (spec.is_popart ? options.running_mean
                       : !spec.is_combined() && (options.running_mean || spec.accum_dtype == DType::kF16));
+  spec.replicas = options.replicas;
+  spec.running_mean_of_replicas =
+      spec.is_popart && options.mean_reduction && options.running_mean && options.replicas > 1;
 }
 
 void StepEmitter::build() {

@@ -122,6 +122,8 @@ class StepEmitter {
   static std::vector<Value*> load_states(ir::Builder& builder, const Trained& trained, const Slots& slots);
   // The sum over micro-batches, and over the replicas that hold the same weight.
   Value* summed_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const;
+  // What enters the update: that sum, or the replicas' mean.
+  Value* reduced_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const;
   void begin_accumulation(ir::Builder& builder, Slots& slots, const Trained& trained);
   void accumulate(ir::Builder& builder, Slots& slots, const Trained& trained, Value* gradient, Value* index);
   optimizers::UpdateInput update_input(ir::Builder& builder, const Slots& slots, const Trained& trained,

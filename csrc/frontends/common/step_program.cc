@@ -124,14 +124,14 @@ void StepEmitter::emit_device_iteration(ir::Builder& builder, Slots& slots, Valu
   const bool clips = options_.optimizer.clips() || !options_.optimizer.clip_groups.empty();
   std::vector<Value*> gradients;
   for (const Trained& trained : trained_)
-    gradients.push_back(clips || trained.accumulator.is_plain() ? summed_gradient(builder, slots, trained)
+    gradients.push_back(clips || trained.accumulator.is_plain() ? reduced_gradient(builder, slots, trained)
                                                                 : nullptr);
   Value* gradient_factor = emit_clipping(builder, gradients, slots);
   const std::vector<Clip> clip_groups = emit_clip_groups(builder, gradients, slots);
   Value* ratio = scaling_ratio(builder, slots);
   for (size_t t = 0; t < trained_.size(); ++t) {
     const Trained& trained = trained_[t];
-    if (gradients[t] == nullptr) gradients[t] = summed_gradient(builder, slots, trained);
+    if (gradients[t] == nullptr) gradients[t] = reduced_gradient(builder, slots, trained);
     optimizers::UpdateInput input = update_input(builder, slots, trained, gradients[t]);
     input.gradient_factor = gradient_factor;
     input.measured = clip_groups[t].measured;
@@ -177,6 +177,14 @@ void StepEmitter::begin_accumulation(ir::Builder& builder, Slots& slots, const T
                                                         static_cast<double>(replicas_in_group(
                                                             *state.variable, options_.replicas)))});
   at.store(builder, slots, start);
+}
+
+Value* StepEmitter::reduced_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const {
+  Value* sum = summed_gradient(builder, slots, trained);
+  const optimizers::Spec& spec = options_.optimizer;
+  if (!optimizers::averages_replicas(spec, trained.group)) return sum;
+  return ops::build(builder, "div",
+                    {sum, builder.scalar(sum->type().dtype, static_cast<double>(spec.replicas))});
 }
 
 Value* StepEmitter::summed_gradient(ir::Builder& builder, const Slots& slots, const Trained& trained) const {

@@ -1,0 +1,79 @@
+"""What replicas add up or average: the gradient that enters an update, and what clipping measures of it."""
+
+import numpy as np
+import optimizer_training
+import pytest
+
+import popart
+from popart import SGDAccumulatorAndMomentum
+
+SCALING = 4.0
+
+
+def sgd(variant, momentum, clips=(), **more):
+    values = {"defaultLearningRate": (0.125, False), "lossScaling": (SCALING, False), **more}
+    if momentum:
+        values["defaultMomentum"] = (momentum, False)
+    return popart.SGD(values, list(clips), accumulatorAndMomentum=SGDAccumulatorAndMomentum[variant])
+
+
+OPTIMIZERS = {
+    "SGD": lambda: sgd("Combined", 0.0),
+    "SGD separate": lambda: sgd("Separate", 0.75),
+    "Adam": lambda: popart.Adam({"lossScaling": (SCALING, False)}),
+    "RMSProp": lambda: popart.Adaptive({"lossScaling": (SCALING, False)}),
+}
+
+
+def norm(values):
+    return np.sqrt(sum((np.asarray(v, np.float64) ** 2).sum() for v in values))
+
+
+def starts():
+    return {name: optimizer_training.start(name).astype(np.float64) for name in "ab"}
+
+
+def expect_weights(training, weights):
+    for name, value in training.read("a", "b").items():
+        np.testing.assert_allclose(value, weights[name], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("reduction", ["Sum", "Post", "Running"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_replicas_of_a_running_mean_are_reduced_to_their_mean(optimizer, reduction, accumulation):
+    """The others are added up, and a mean is divided in the update."""
+    training = optimizer_training.Training(
+        OPTIMIZERS[optimizer](),
+        accumulation=accumulation,
+        replicas=2,
+        reduction=reduction,
+        anchors=("FinalReducedGradient___a",),
+    )
+    for _ in range(2):
+        scaled = SCALING * training.step()["a"]
+        expected = scaled.mean(0) if reduction == "Running" else scaled.sum(0)
+        got = training.anchors["FinalReducedGradient___a"]
+        assert got.shape == (2, optimizer_training.SIZE)
+        np.testing.assert_allclose(got, [expected] * 2, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0.5, 100.0])
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("reduction", ["Sum", "Post", "Running"])
+def test_without_momentum_the_reduced_gradient_is_clipped(reduction, accumulation, bound):
+    """With the loss scaling in it, and before a division that the update makes."""
+    optimizer = sgd("Combined", 0.0, [popart.ClipNormSettings.clipAllWeights(bound)])
+    training = optimizer_training.Training(
+        optimizer, accumulation=accumulation, replicas=4, reduction=reduction, anchors=("GlobalNorm___0",)
+    )
+    weights, divisor = starts(), SCALING * (4 * accumulation if reduction == "Post" else 1)
+    for _ in range(5):
+        reduced = {
+            name: SCALING * (g.mean(0) if reduction == "Running" else g.sum(0)) for name, g in training.step().items()
+        }
+        size = norm(reduced.values())
+        np.testing.assert_allclose(training.anchors["GlobalNorm___0"], [size] * 4, rtol=1e-5)
+        for name, value in reduced.items():
+            weights[name] -= 0.125 / divisor * value * bound / max(size, bound)
+    expect_weights(training, weights)
