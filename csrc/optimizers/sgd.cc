@@ -122,13 +122,20 @@ Value* combined_direction(const Update& u, Value* velocity) {
   return look_ahead(u, u.gradient_with_decay(u.weight()), velocity);
 }
 
+// With accumulation, PopART's replicas each have the velocity in the sum that is reduced over them: it is as many
+// times larger, and so is what is clipped.
+double velocities_in_sum(const Spec& spec) {
+  return spec.is_popart && spec.accumulation > 1 ? static_cast<double>(spec.replicas) : 1.0;
+}
+
 UpdateResult combined(const Update& u) {
   ir::Builder& builder = u.builder;
   Value* weight = u.weight();
   Value* velocity = combined_velocity(u);
   Value* direction = u.input.clip_factor == nullptr
                          ? combined_direction(u, velocity)
-                         : multiply(builder, u.input.measured, Scalar(&builder, u.input.clip_factor));
+                         : multiply(builder, u.input.measured,
+                                    Scalar(&builder, u.input.clip_factor) / velocities_in_sum(u.spec));
   Value* updated =
       u.op("sub", weight, multiply(builder, direction, u.hyper("lr") / u.hyper("velocity_scaling")));
   Value* next = multiply(builder, velocity, u.hyper("momentum"));
@@ -148,7 +155,8 @@ UpdateResult update(const Update& u) {
 
 Value* measure(const Update& u) {
   if (u.input.state.empty()) return cast(u.builder, u.input.gradient, DType::kF32);
-  if (u.spec.is_combined()) return combined_direction(u, combined_velocity(u));
+  if (u.spec.is_combined())
+    return multiply(u.builder, combined_direction(u, combined_velocity(u)), velocities_in_sum(u.spec));
   Value* gradient = u.gradient_with_decay(u.weight());
   Value* velocity = separate_velocity(u, gradient);
   return is_nesterov(u.spec, u.group) ? look_ahead(u, gradient, velocity) : velocity;

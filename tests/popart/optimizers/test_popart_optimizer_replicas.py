@@ -77,3 +77,42 @@ def test_without_momentum_the_reduced_gradient_is_clipped(reduction, accumulatio
         for name, value in reduced.items():
             weights[name] -= 0.125 / divisor * value * bound / max(size, bound)
     expect_weights(training, weights)
+
+
+@pytest.mark.parametrize("bound", [0.5, 8.0, 100.0])
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("reduction", ["Sum", "Post", "Running"])
+@pytest.mark.parametrize("accumulation, replicas", [(1, 2), (2, 1), (2, 4)])
+def test_with_the_combined_velocity_its_sum_over_replicas_is_clipped(
+    accumulation, replicas, reduction, nesterov, bound
+):
+    """With accumulation every replica has the velocity in its sum, and the rate is as much smaller."""
+    momentum, decay, scale, rate = 0.75, 0.25, 2.0, 0.125
+    values = {"defaultWeightDecay": (decay, False), "defaultVelocityScaling": (scale, False)}
+    if nesterov:
+        values["nesterov"] = (1, True)
+    optimizer = sgd("Combined", momentum, [popart.ClipNormSettings.clipAllWeights(bound)], **values)
+    training = optimizer_training.Training(
+        optimizer, accumulation=accumulation, replicas=replicas, reduction=reduction, anchors=("GlobalNorm___0",)
+    )
+    counted = replicas if accumulation > 1 else 1  # R of the published scalars
+    if reduction == "Sum":
+        share = scale * counted / SCALING
+    else:
+        share = scale * (1 if accumulation > 1 else 1 / replicas) / (SCALING * accumulation)
+    weights = starts()
+    velocity = {name: decay * scale * weight for name, weight in weights.items()}
+    for _ in range(5):
+        measured, sums = {}, {name: SCALING * g.sum(0) for name, g in training.step().items()}
+        for name, total in sums.items():
+            measured[name] = reduced = counted * velocity[name] + share * total
+            velocity[name] = momentum / counted * reduced
+            if nesterov:
+                unscaled = share / (scale * counted) * total
+                measured[name] = scale * counted * (unscaled + decay * weights[name]) + momentum * reduced
+        size = norm(measured.values())
+        np.testing.assert_allclose(training.anchors["GlobalNorm___0"].reshape(-1), [size] * replicas, rtol=1e-5)
+        for name, direction in measured.items():
+            weights[name] -= rate / (scale * counted) * direction * bound / max(size, bound)
+            velocity[name] += decay * scale * weights[name]
+    expect_weights(training, weights)
