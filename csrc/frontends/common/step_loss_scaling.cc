@@ -143,7 +143,7 @@ void StepEmitter::collect_loss_scaling() {
   if (options_.loss_scaling.period == 1) return;
   updates_counted_ = new_slot();
   updates_counted_variable_ =
-      &variable(std::string(kLossScaleFactor) + "Updates", {DType::kI32, {}}, "optimizer_state");
+      &variable(std::string(kLossScaleFactor) + "_counter", {DType::kI32, {}}, "optimizer_state");
   const double counted =
       options_.loss_scaling.decides_first ? static_cast<double>(options_.loss_scaling.period - 1) : 0.0;
   updates_counted_variable_->initial =

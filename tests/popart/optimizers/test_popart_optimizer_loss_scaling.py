@@ -1,6 +1,8 @@
 """Automatic loss scaling in sessions, and the optimizer's runtime scalars as anchors."""
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 import pytest
 
 import popart
@@ -18,8 +20,19 @@ def half_model(scale=1.0):
     return builder.getModelProto(), loss
 
 
-def session(optimizer, anchors, batches=1, accumulation=1, scaling=None, inference=False, scale=1.0, keeps_float=False):
-    model, loss = half_model(scale)
+def session(
+    optimizer,
+    anchors,
+    batches=1,
+    accumulation=1,
+    scaling=None,
+    inference=False,
+    scale=1.0,
+    keeps_float=False,
+    model=None,
+):
+    made_model, loss = half_model(scale)
+    model = model or made_model
     options = popart.SessionOptions()
     options.enableGradientAccumulation = accumulation > 1
     options.accumulationFactor = accumulation
@@ -163,3 +176,17 @@ def test_the_scale_in_use_has_the_type_of_the_scale_tensor(keeps_float, dtype):
     assert made.getInfo("finalLossScale").data_type_lcase() == np.dtype(dtype).name
     got = run(made, 2)["finalLossScale"]
     assert got.dtype == dtype and got.tolist() == [10, 20]
+
+
+def test_the_counter_of_a_period_goes_with_a_saved_model(tmp_path):
+    settings, path = {"enabled": True, "updatePeriod": 3}, tmp_path / "saved.onnx"
+    made = session(sgd(), ["finalLossScale"], batches=2, scaling=settings)
+    assert run(made, 2)["finalLossScale"].tolist() == [10, 20]
+    made.modelToHost(str(path))
+    saved = {t.name: t for t in onnx.load(path).graph.initializer}
+    (counter,) = (name for name in saved if name.endswith("_counter"))
+    assert sorted(saved) == sorted([counter, "lossScaleUpdateFactor", "w"])
+    counted = onnx.numpy_helper.to_array(saved[counter])
+    assert counted.dtype == np.int32 and counted.shape == () and counted == 1
+    again = session(sgd(), ["finalLossScale"], batches=4, scaling=settings, model=path.read_bytes())
+    assert run(again, 4)["finalLossScale"].tolist() == [20, 20, 40, 40]
