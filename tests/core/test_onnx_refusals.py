@@ -51,6 +51,7 @@ SHAPE = "shape mismatch"
         ("Squeeze", [X, ints(0)], {}, "which is not 1"),
         ("Unsqueeze", [X, ints(0, 0)], {}, "axes named twice"),
         ("Flatten", [X], {"axis": 7}, OUT),
+        ("Flatten", [X], {"axis": -4}, OUT),
         ("ReduceSum", [X, ints(5)], {}, OUT),
         ("Softmax", [SCALAR], {}, OUT),
         ("Cast", [X], {"to": 99}, "element type 99 of ONNX"),

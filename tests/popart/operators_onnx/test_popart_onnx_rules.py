@@ -38,6 +38,8 @@ REFUSED = [
     ("Reshape", [X, numpy.int64([-1])], 10, {}, "'shape', is computed"),
     ("OneHot", [numpy.int64([1]), numpy.int64([3]), F32([0, 1])], 10, {}, "'depth', is computed"),
     ("RandomNormal", [], 10, {"shape": [2], "seed": 1.0}, "seed"),
+    ("Flatten", [X], 10, {"axis": -1}, "axis -1"),
+    ("Flatten", [X], 8, {"axis": -3}, "axis -3"),
     ("Resize", [IMAGE, None, stated(1, 1, 2, 2)], 11, {"exclude_outside": 1}, "exclude_outside"),
     ("Resize", [IMAGE, None, stated(1, 1, 2, 2), ints(1, 2, 10, 8)], 11, {}, "both scales and sizes"),
     ("Resize", [IMAGE, None, None], 11, {}, "neither scales nor sizes"),
