@@ -87,6 +87,11 @@ TEST(Verifier, tables) {
   EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {group_size=2, initial=dense<f32[2,2]: 0.0>}"), "");
   EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {group_size=2, initial=dense<f32[3,2]: 0.0>}"),
             "variable @w is f32[2], its initial value f32[3,2]\n");
+  for (const char* initial : {"f32[5]", "f32[2,5]"})  // for all groups, or for each
+    EXPECT_EQ(all("module {replicas=4} variable @w: f32[3] {group_size=2, meta_shape=[5], shard_over=2, "
+                  "initial=dense<" +
+                  std::string(initial) + ": 0.0>}"),
+              "");
   EXPECT_EQ(all("module {replicas=4} variable @w: f32[3] {meta_shape=[5], shard_over=4}"),
             "variable @w is f32[3], a shard of f32[5] over 4 replicas is f32[2]\n");
   EXPECT_EQ(all("module {replicas=4} variable @w: f32[2] {meta_shape=[5], shard_over=3}"),

@@ -232,6 +232,10 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
       places_[node.results.front()] = at->second;
   records::Imported imported = records::import_model(model, settings_.loss, step.replicas);
   anchors.describe(imported.forward);
+  // First values have a part for each group, and how many there are is said by the replicas.
+  for (const ForwardGraph::Input& input : imported.forward.inputs)
+    if (input.grouping.count(step.replicas) > 1)
+      imported.module->attributes.set("replicas", static_cast<int64_t>(step.replicas));
   if (settings_.loss.empty() && imported.forward.graph->ops().empty()) copy_an_input(model.graph, imported);
   for (ForwardGraph::Input& input : imported.forward.inputs) {
     if (input.kind != ForwardGraph::Input::Kind::kHost) continue;

@@ -101,7 +101,8 @@ void ValueTable::make_variable(const GraphRecord::Initialiser& initialiser, Know
   variable.name = name;
   variable.type = input->type();
   variable.role = initialiser.trained ? "parameter" : "buffer";
-  if (!initialiser.has_group_dimension) variable.initial = initial;
+  variable.grouping = initialiser.grouping;
+  variable.initial = initial;  // with a part for each group, where there are several
   graph_->module()->add_variable(std::move(variable));
   ForwardGraph::Input& described = forward_->inputs.emplace_back();
   described.kind = ForwardGraph::Input::Kind::kVariable;

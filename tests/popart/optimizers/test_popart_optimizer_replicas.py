@@ -1,6 +1,8 @@
 """What replicas add up or average: the gradient that enters an update, and what clipping measures of it."""
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 import optimizer_training
 import pytest
 
@@ -116,3 +118,52 @@ def test_with_the_combined_velocity_its_sum_over_replicas_is_clipped(
             weights[name] -= rate / (scale * counted) * direction * bound / max(size, bound)
             velocity[name] += decay * scale * weights[name]
     expect_weights(training, weights)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("mode", ["OnePerGroup", "AllReplicas"])
+@pytest.mark.parametrize("given", [False, True])
+def test_the_combined_velocity_of_groups_starts_from_the_weight_of_each(given, mode, sharded):
+    """Or as the model says."""
+    momentum, decay, replicas, groups = 0.5, 0.25, 4, [0, 0, 1, 1]
+    start = np.random.default_rng(4).uniform(-1, 1, (2, optimizer_training.SIZE)).astype(np.float32)
+    settings = popart.VariableSettings(
+        popart.CommGroup(popart.CommGroupType.Consecutive, 2), popart.VariableRetrievalMode[mode]
+    )
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [optimizer_training.SIZE], "x")
+    w = builder.addInitializedInputTensor(start, settings, "w")
+    loss = builder.aiOnnx.reducesum([builder.aiOnnx.mul([x, w])], [0], 0)
+    model = onnx.load_from_string(builder.getModelProto())
+    velocity, weight = decay * start, start
+    if given:
+        velocity = start[::-1].copy()
+        model.graph.initializer.append(onnx.numpy_helper.from_array(velocity, "Accl___w"))
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs, options.replicatedGraphCount = True, replicas
+    if sharded:
+        sharding = popart.TensorLocation(popart.TensorStorage.OnChip, popart.ReplicatedTensorSharding.On)
+        options.weightTensorLocationSettings = popart.TensorLocationSettings(sharding, 0, 0)
+        options.optimizerStateTensorLocationSettings = popart.TensorLocationSettings(sharding, 0, 0)
+    session = popart.TrainingSession(
+        model.SerializeToString(),
+        popart.DataFlow(1, [loss]),
+        loss,
+        sgd("Combined", momentum, defaultWeightDecay=(decay, False)),
+        popart.DeviceManager().createIpuModelDevice({"numIPUs": replicas}),
+        userOptions=options,
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    for seed in range(3):
+        data = np.random.default_rng(seed).uniform(-1, 1, (replicas, optimizer_training.SIZE)).astype(np.float32)
+        session.run(popart.PyStepIO({"x": data}, session.initAnchorArrays()))
+        velocity = velocity + data.reshape(2, 2, -1).sum(1)
+        weight = weight - 0.125 * velocity
+        velocity = momentum * velocity + decay * weight
+    rows = groups if mode == "AllReplicas" else [0, 1]
+    got = {"w": np.zeros_like(weight[rows]), "Accl___w": np.zeros_like(velocity[rows])}
+    session.weightsToHost()
+    session.readWeights(popart.PyWeightsIO(got))
+    np.testing.assert_allclose(got["w"], weight[rows], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got["Accl___w"], velocity[rows], rtol=1e-5, atol=1e-6)
