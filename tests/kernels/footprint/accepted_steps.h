@@ -1,4 +1,4 @@
-// Steps that are accepted, one per kernel for elements, for tests that change them into ones a hostile
+// Steps that are accepted, one at least for each kernel that moves or computes elements, for tests that change them into ones a hostile
 // program may hold.
 #pragma once
 
@@ -36,6 +36,10 @@ inline void expect_refused(KernelStep step, const std::function<void(KernelStep&
 
 inline KernelStep transposing_copy() {
   return {"copy", {f32({4, 6})}, {f32({6, 4})}, {{"strides", Integers{1, 6}}, {"offset", int64_t{0}}}};
+}
+inline KernelStep from_panels() { return {"convert_layout", {packed({6, 70})}, {f32({6, 70})}, {}}; }
+inline KernelStep from_channels_last() {
+  return {"convert_layout", {nhwc({2, 3, 4, 5})}, {f32({2, 3, 4, 5})}, {}};
 }
 inline KernelStep flip() { return {"flip", {f32({4, 6})}, {f32({4, 6})}, {{"dims", Integers{1}}}}; }
 inline KernelStep concat() {
@@ -120,6 +124,8 @@ inline std::vector<KernelStep> accepted_steps() {
   any.operands[0].dtype = any.results[0].dtype = DType::kBool;
   argmin.id = "argmin";
   std::vector<KernelStep> steps{transposing_copy(),
+                                from_panels(),
+                                from_channels_last(),
                                 flip(),
                                 concat(),
                                 pad(),

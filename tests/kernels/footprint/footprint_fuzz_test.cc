@@ -182,6 +182,14 @@ TEST(FootprintFuzz, WhatAStatementAcceptsTouchesNothingElse) {
   ASSERT_FALSE(seeds.empty());
   const SignalHandlers handlers;
   Fuzzer fuzzer;
+  for (const auto& [id, steps] : seeds) {  // as they are: every kernel has a step that it accepts
+    for (const KernelStep& step : steps) {
+      Mutator mutator(seed++);
+      fuzzer.try_one(step, mutator);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(fuzzer.counts().at(id).accepted, 0) << id << ": no step to begin from is accepted";
+  }
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end)
     for (const auto& [id, steps] : seeds) {
@@ -193,12 +201,10 @@ TEST(FootprintFuzz, WhatAStatementAcceptsTouchesNothingElse) {
       fuzzer.try_one(step, mutator);
       if (HasFatalFailure()) return;
     }
-  for (const auto& [id, count] : fuzzer.counts()) {
-    EXPECT_GT(count.accepted, 0) << id << ": no step was accepted of " << count.tried;
-    if (seconds > 10)
+  if (seconds > 10)
+    for (const auto& [id, count] : fuzzer.counts())
       std::printf("%-28s tried %8ld accepted %8ld run %8ld\n", id.c_str(), static_cast<long>(count.tried),
                   static_cast<long>(count.accepted), static_cast<long>(count.run));
-  }
 }
 
 TEST(GuardedMemory, EndsTheProcessOneByteBehindAndBefore) {
