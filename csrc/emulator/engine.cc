@@ -159,6 +159,7 @@ void Engine::Impl::compile_ipu(int ipu) {
       if (options.check_floating_point)
         step.watch = code.watches.emplace_back(ComparisonWatch::of(from)).get();
       scratch_stride = std::max(scratch_stride, rounded(step.kernel->scratch_bytes()));
+      code.shared_bytes = std::max(code.shared_bytes, rounded(step.kernel->shared_bytes()));
     }
     if (from.opcode == Opcode::kCall) step.target = source.subroutines[from.object].begin;
     if (from.opcode == Opcode::kCollective) compile_collective(ipu, static_cast<int>(n), code, step);
@@ -257,6 +258,7 @@ void Engine::Impl::allocate() {
       fault_before_allocation(program->ipu_of(i));
       actor.arena =
           HostMemory(program->ipus[i].arena_bytes, "the arena of " + program::processor_name(*program, i));
+      actor.lanes.shared_memory = HostMemory(ipus[i].shared_bytes, "memory that lanes of kernels share");
       actor.pointers.assign(ipus[i].pointers, nullptr);
       actor.counters.assign(program->ipus[i].counters, 0);
       actor.landings.resize(ipus[i].externals.size());

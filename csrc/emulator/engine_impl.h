@@ -63,6 +63,7 @@ struct CompiledIpu {
   std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
   std::vector<std::unique_ptr<ComparisonWatch>> watches;
   int pointers = 0;
+  int64_t shared_bytes = 0;  // most that lanes of a kernel have in common
 };
 
 // An actor's state word: what it is in the low bits; parked words also carry a number of their own, so that a
@@ -90,6 +91,7 @@ struct LaneJob {
   std::byte* const* operands = nullptr;
   std::byte* const* results = nullptr;
   std::array<std::atomic<int64_t>, kernels::KernelCall::kSharedWords> shared{};
+  HostMemory shared_memory;  // as much as the kernel wants that wants most
 };
 
 // When the elements of a stream that reach the host were begun and complete; empty on actors without the

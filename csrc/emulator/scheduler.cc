@@ -306,6 +306,7 @@ bool Engine::Impl::run_one_lane(Actor& actor, int worker) {
     if (!stop.load(std::memory_order_relaxed)) {
       kernels::KernelCall call = kernel_call(actor, job.operands, job.results, worker);
       call.shared = job.shared.data();
+      call.shared_memory = job.shared_memory.data();
       job.kernel->run(call, lane);
     }
   } catch (...) {

@@ -73,6 +73,9 @@ struct KernelCall {
   // kSharedWords words that all lanes of one call have in common, zero when it begins. nullptr: there are none.
   std::atomic<int64_t>* shared = nullptr;
   static constexpr int kSharedWords = 8;
+  // shared_bytes() bytes that all lanes of one call have in common, 64-byte aligned, of any contents when it begins;
+  // there where `shared` is.
+  std::byte* shared_memory = nullptr;
 
   bool stopped() const { return stop != nullptr && stop->raised(); }
 };
@@ -85,6 +88,7 @@ class PreparedKernel {
   virtual ~PreparedKernel() = default;
   virtual int lanes() const { return 1; }
   virtual int64_t scratch_bytes() const { return 0; }  // per lane
+  virtual int64_t shared_bytes() const { return 0; }   // of all lanes of a call
   virtual void run(const KernelCall& call, int lane) const = 0;
 };
 

@@ -111,36 +111,51 @@ TEST(RecurrentKernels, GiveTheValuesOfTheirOpsHoweverTheWeightIsStored) {
 }
 
 // Lanes one after the other in both orders, all at once, and alone without words to share: the same bits.
+template <class T>
 void expect_same_bits_in_any_order(const std::string& kind, int64_t gates, const std::vector<bool>& has_row) {
   const int64_t steps = 40, batch = 3, hidden = 256, columns = gates * hidden;
-  std::vector<TensorSpec> operands{f32({steps, batch, columns}), packed({hidden, columns}), TensorSpec{}},
+  const auto spec = [](TensorSpec s) { return sizeof(T) == sizeof(uint16_t) ? as_half(std::move(s)) : s; };
+  std::vector<TensorSpec> operands{spec(f32({steps, batch, columns})), spec(packed({hidden, columns})),
+                                   TensorSpec{}},
       results;
-  if (gates == 4) operands.push_back(f32({batch, hidden}));
-  results.push_back(f32({steps, batch, columns}));
+  if (gates == 4) operands.push_back(spec(f32({batch, hidden})));
+  results.push_back(spec(f32({steps, batch, columns})));
   for (const bool has_steps : has_row)
-    results.push_back(has_steps ? f32({steps, batch, hidden}) : f32({batch, hidden}));
+    results.push_back(spec(has_steps ? f32({steps, batch, hidden}) : f32({batch, hidden})));
   const Attributes attributes{{"reverse", false}, {"batch_first", false}};
   const auto kernel = find_kernel(kind)->prepare({operands, results, attributes, 1 << 2});
   ASSERT_NE(kernel, nullptr);
   const int lanes = kernel->lanes();
   ASSERT_GT(lanes, 1);
-  std::vector<Values> given{
+  std::vector<Values> numbers{
       random_values(steps * batch * columns, 1), random_values(hidden * columns, 2), {}};
-  if (gates == 4) given.push_back(random_values(batch * hidden, 3));
-  for (float& v : given[1]) v /= 16.0f;
+  if (gates == 4) numbers.push_back(random_values(batch * hidden, 3));
+  for (float& v : numbers[1]) v /= 16.0f;
+  std::vector<std::vector<T>> given;
+  for (const Values& v : numbers)
+    if constexpr (sizeof(T) == sizeof(uint16_t))
+      given.push_back(halves(v));
+    else
+      given.push_back(v);
   enum class Way : uint8_t { kAlone, kUp, kDown, kAtOnce };
   const auto made = [&](Way way) {
-    std::vector<Values> values;
+    std::vector<std::vector<T>> values;
     std::vector<std::byte*> in, out;
-    for (Values& v : given) in.push_back(v.empty() ? nullptr : reinterpret_cast<std::byte*>(v.data()));
-    for (const TensorSpec& spec : results) values.emplace_back(element_count(spec.shape));
-    for (Values& v : values) out.push_back(reinterpret_cast<std::byte*>(v.data()));
+    for (auto& v : given) in.push_back(v.empty() ? nullptr : reinterpret_cast<std::byte*>(v.data()));
+    for (const TensorSpec& result : results) values.emplace_back(element_count(result.shape));
+    for (auto& v : values) out.push_back(reinterpret_cast<std::byte*>(v.data()));
     std::array<std::atomic<int64_t>, KernelCall::kSharedWords> words{};
+    const auto aligned = [](std::vector<std::byte>& memory) {
+      return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+    };
+    std::vector<std::byte> shared(static_cast<size_t>(kernel->shared_bytes()) + 64, std::byte{0xff});
     const auto run = [&](int lane) {
       std::vector<std::byte> scratch(static_cast<size_t>(kernel->scratch_bytes()) + 64);
-      auto* const aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-      KernelCall call{in.data(), out.data(), aligned};
-      if (way != Way::kAlone) call.shared = words.data();
+      KernelCall call{in.data(), out.data(), aligned(scratch)};
+      if (way != Way::kAlone) {
+        call.shared = words.data();
+        call.shared_memory = aligned(shared);
+      }
       kernel->run(call, lane);
     };
     std::vector<std::thread> workers;
@@ -152,15 +167,17 @@ void expect_same_bits_in_any_order(const std::string& kind, int64_t gates, const
     for (std::thread& worker : workers) worker.join();
     return values;
   };
-  const std::vector<Values> alone = made(Way::kAlone);
+  const std::vector<std::vector<T>> alone = made(Way::kAlone);
   EXPECT_EQ(made(Way::kUp), alone);
   EXPECT_EQ(made(Way::kDown), alone);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(made(Way::kAtOnce), alone);
 }
 
 TEST(RecurrentKernels, LanesThatShareStepsGiveTheSameBitsInAnyOrder) {
-  expect_same_bits_in_any_order("lstm_layer", 4, {true, false, false, true});
-  expect_same_bits_in_any_order("gru_layer", 3, {true, false, true});
+  expect_same_bits_in_any_order<float>("lstm_layer", 4, {true, false, false, true});
+  expect_same_bits_in_any_order<float>("gru_layer", 3, {true, false, true});
+  expect_same_bits_in_any_order<uint16_t>("lstm_layer", 4, {true, false, false, true});
+  expect_same_bits_in_any_order<uint16_t>("gru_layer", 3, {true, false, true});
 }
 
 using kernel_tests::expect_refused;

@@ -18,86 +18,111 @@ int parts_of(const TimePlan& plan) {
   return 1;
 }
 
+// Rows of the gates of some units, `hidden` apart in memory: f32 where they are, f16 as dense f32 in `space`.
+inline int64_t gate_stride(const float*, int64_t hidden, int64_t) { return hidden; }
+inline int64_t gate_stride(const Half*, int64_t, int64_t units) { return units; }
+inline const float* read_gates(const float* from, float*, int64_t, int64_t, int64_t) { return from; }
+inline const float* read_gates(const Half* from, float* space, int64_t gates, int64_t hidden, int64_t units) {
+  if (from == nullptr) return nullptr;
+  widen_rows(from, hidden, space, units, gates, units);
+  return space;
+}
+inline void store_gates(const float*, float*, int64_t, int64_t, int64_t) {}
+inline void store_gates(const float* made, Half* to, int64_t gates, int64_t hidden, int64_t units) {
+  narrow_rows(made, units, to, hidden, gates, units);
+}
+
 // What a cell computes of one sequence in one step: units from `first` on.
+template <class T>
 struct Units {
   const TimePlan& plan;
-  const Memory<float>& memory;
+  const Memory<T>& memory;
   int64_t step, sequence, first, count;
-  const float* sums;  // of the gates, each `count` long
-  float* space;       // count
+  const float* sums;                    // of the gates, each `count` long
+  const float* before;                  // the state of these units before the step
+  float *after, *cell;                  // after it; what the cell keeps from step to step
+  float *gate_space, *bias_space, *inner_space;
 
   int64_t row() const { return plan.row(plan.time(step), sequence); }
   bool is_last() const { return step + 1 == plan.steps; }
-  // Of `count` units after the step before: result `r`, or operand `initial` where this is the first; zeros without one.
-  const float* before(size_t r, size_t initial) const {
-    if (step > 0) return memory.result(r) + plan.row(plan.time(step - 1), sequence) * plan.hidden + first;
-    const float* const given = memory.operand(initial);
-    return given == nullptr ? nullptr : given + sequence * plan.hidden + first;
+  int64_t stride() const { return gate_stride(memory.result(0), plan.hidden, count); }
+  T* row_of(size_t r) const { return memory.result(r) + row() * plan.hidden + first; }
+  T* last_of(size_t r) const { return memory.result(r) + sequence * plan.hidden + first; }
+  T* gates() const { return memory.result(0) + row() * plan.columns + first; }
+  const float* x(int64_t parts) const {
+    return read_gates(memory.operand(0) + row() * plan.columns + first, gate_space, parts, plan.hidden, count);
   }
-  float* row_of(size_t r) const { return memory.result(r) + row() * plan.hidden + first; }
-  float* last_of(size_t r) const { return memory.result(r) + sequence * plan.hidden + first; }
-  const float* x() const { return memory.operand(0) + row() * plan.columns + first; }
-  float* gates() const { return memory.result(0) + row() * plan.columns + first; }
 };
 
 struct Lstm {
   static constexpr int64_t kGates = 4;
 
-  static void run(const Units& u) {
-    begin_rows(u.before(4, 3), u.space, 1, u.count);
-    cell_loops().lstm(u.count, {.x = u.x(),
+  template <class T>
+  static void run(const Units<T>& u) {
+    if (u.step == 0)
+      begin_rows(u.memory.operand_rows(3, u.sequence * u.plan.hidden + u.first), u.cell, 1, u.count);
+    float* const made = made_at(u.gates(), u.gate_space);
+    cell_loops().lstm(u.count, {.x = u.x(kGates),
                                 .sums = u.sums,
-                                .cell = u.space,
-                                .gates = u.gates(),
-                                .output = u.row_of(1),
-                                .stride = u.plan.hidden});
-    store_row(u.space, u.row_of(4), u.count);
+                                .cell = u.cell,
+                                .gates = made,
+                                .output = u.after,
+                                .stride = u.stride()});
+    store_gates(made, u.gates(), kGates, u.plan.hidden, u.count);
+    store_row(u.after, u.row_of(1), u.count);
+    store_row(u.cell, u.row_of(4), u.count);
     if (!u.is_last()) return;
-    store_row(u.row_of(1), u.last_of(2), u.count);
-    store_row(u.space, u.last_of(3), u.count);
+    store_row(u.after, u.last_of(2), u.count);
+    store_row(u.cell, u.last_of(3), u.count);
   }
 };
 
 struct Gru {
   static constexpr int64_t kGates = 3;
 
-  static void run(const Units& u) {
-    const float* const bias = u.memory.operand(3);
-    begin_rows(u.before(1, 2), u.space, 1, u.count);
-    cell_loops().gru(u.count, {.x = u.x(),
+  template <class T>
+  static void run(const Units<T>& u) {
+    store_row(u.before, u.after, u.count);
+    float* const made = made_at(u.gates(), u.gate_space);
+    float* const inner = made_at(u.row_of(3), u.inner_space);
+    cell_loops().gru(u.count, {.x = u.x(kGates),
                                .sums = u.sums,
-                               .bias = bias == nullptr ? nullptr : bias + u.first,
-                               .state = u.space,
-                               .gates = u.gates(),
-                               .inner = u.row_of(3),
-                               .stride = u.plan.hidden});
-    store_row(u.space, u.row_of(1), u.count);
-    if (u.is_last()) store_row(u.space, u.last_of(2), u.count);
+                               .bias = read_gates(u.memory.operand_rows(3, u.first), u.bias_space, kGates,
+                                                  u.plan.hidden, u.count),
+                               .state = u.after,
+                               .gates = made,
+                               .inner = inner,
+                               .stride = u.stride()});
+    store_gates(made, u.gates(), kGates, u.plan.hidden, u.count);
+    store_made(inner, u.row_of(3), u.count);
+    store_row(u.after, u.row_of(1), u.count);
+    if (u.is_last()) store_row(u.after, u.last_of(2), u.count);
   }
 };
 
-template <class Cell>
+// States are f32 in memory that the lanes share: two, of this step and the one before, and what cells keep.
+template <class Cell, class T>
 class LayerInParts final : public PreparedKernel {
  public:
   LayerInParts(const TimePlan& plan, uint64_t given, int parts)
       : plan_(plan), given_(given), parts_(parts), units_(plan.hidden / parts) {
-    ProductShape shape;
-    shape.m = plan.batch;
-    shape.n = units_;
-    shape.k = plan.outputs;
-    shape.lda = plan.outputs;
-    shape.b = plan.weight;
-    shape.b.columns = units_;
-    shape.ldc = Cell::kGates * units_;
-    shape.max_lanes = 1;
-    product_ = Product(shape);
+    MatrixSource gate = plan.weight;
+    gate.columns = units_;
+    product_ = StepProduct(gate, plan.dtype, plan.batch, plan.batch, plan.steps, Cell::kGates * units_);
     work_ = scratch_.add_bytes(product_.scratch_bytes());
-    state_ = scratch_.add(plan.batch * plan.outputs);
     sums_ = scratch_.add(plan.batch * Cell::kGates * units_);
-    space_ = scratch_.add(units_);
+    gates_ = scratch_.add(Cell::kGates * units_);
+    bias_ = scratch_.add(Cell::kGates * units_);
+    inner_ = scratch_.add(units_);
+    first_state_ = scratch_.add(plan.batch * plan.hidden);
+    states_ = scratch_.add_bytes(shared_bytes());
   }
   int lanes() const override { return parts_; }
   int64_t scratch_bytes() const override { return scratch_.bytes(); }
+  int64_t shared_bytes() const override {
+    return 3 * plan_.batch * plan_.hidden * static_cast<int64_t>(sizeof(float));
+  }
+  bool copies_weight() const { return product_.copies_weight(); }
 
   void run(const KernelCall& call, int lane) const override {
     StopMeter meter(call);
@@ -122,24 +147,32 @@ class LayerInParts final : public PreparedKernel {
  private:
   // False: stopped.
   bool do_part(const KernelCall& call, int64_t step, int part, StopMeter& meter) const {
-    const Memory<float> memory{call, given_};
+    const Memory<T> memory{call, given_};
     float* const scratch = reinterpret_cast<float*>(call.scratch);
-    float *const sums = scratch + sums_, *const state = scratch + state_;
-    const int64_t hidden = plan_.hidden, row_sums = Cell::kGates * units_, first = part * units_;
+    float* const states =
+        call.shared == nullptr ? scratch + states_ : reinterpret_cast<float*>(call.shared_memory);
+    const int64_t hidden = plan_.hidden, row_sums = Cell::kGates * units_, first = part * units_,
+                  size = plan_.batch * hidden;
+    float *const sums = scratch + sums_, *const cells = states + 2 * size;
+    float *const before = states + (step + 1) % 2 * size, *const after = states + step % 2 * size;
+    const float* state = before;
+    if (step == 0) {
+      begin_rows(memory.operand(2), scratch + first_state_, plan_.batch, hidden);
+      state = scratch + first_state_;
+    }
     if (step > 0 || memory.operand(2) != nullptr) {
-      for (int64_t r = 0; r < plan_.batch; ++r)
-        store_row(step > 0 ? memory.result(1) + plan_.row(plan_.time(step - 1), r) * hidden
-                           : memory.operand(2) + r * hidden,
-                  state + r * hidden, hidden);
-      const auto* const weight = reinterpret_cast<const float*>(call.operands[1]);
+      const auto* const weight = reinterpret_cast<const T*>(call.operands[1]);
       for (int64_t gate = 0; gate < Cell::kGates; ++gate)
-        product_.run(state, weight + (gate * hidden + first) * plan_.outputs, nullptr, sums + gate * units_,
-                     reinterpret_cast<std::byte*>(scratch + work_), 0, meter);
+        product_.run(state, reinterpret_cast<const std::byte*>(weight + (gate * hidden + first) * hidden),
+                     sums + gate * units_, plan_.batch, reinterpret_cast<std::byte*>(scratch + work_), meter);
     } else {
       begin_rows<float>(nullptr, sums, plan_.batch, row_sums);
     }
-    for (int64_t r = 0; r < plan_.batch; ++r)
-      Cell::run({plan_, memory, step, r, first, units_, sums + r * row_sums, scratch + space_});
+    for (int64_t r = 0; r < plan_.batch; ++r) {
+      const int64_t at = r * hidden + first;
+      Cell::template run<T>({plan_, memory, step, r, first, units_, sums + r * row_sums, state + at,
+                             after + at, cells + at, scratch + gates_, scratch + bias_, scratch + inner_});
+    }
     return !meter.stops(2 * plan_.batch * row_sums + 1);
   }
 
@@ -147,19 +180,28 @@ class LayerInParts final : public PreparedKernel {
   const uint64_t given_;
   const int parts_;
   const int64_t units_;  // of the hidden state in a part
-  Product product_{ProductShape{}};
+  StepProduct product_;
   ScratchPlan scratch_;
-  int64_t work_ = 0, state_ = 0, sums_ = 0, space_ = 0;
+  int64_t work_ = 0, sums_ = 0, gates_ = 0, bias_ = 0, inner_ = 0, first_state_ = 0,
+          states_ = 0;  // `states_`: of a call without shared memory
 };
+
+template <class Cell, class T>
+std::unique_ptr<PreparedKernel> of_type(const TimePlan& plan, uint64_t given, int parts) {
+  auto kernel = std::make_unique<LayerInParts<Cell, T>>(plan, given, parts);
+  if (kernel->copies_weight()) return nullptr;
+  return kernel;
+}
 
 template <class Cell>
 std::unique_ptr<PreparedKernel> in_parts(const TimePlan& plan, uint64_t given) {
-  if (plan.lanes() > 1 || plan.dtype != DType::kF32 || plan.weight.form != MatrixSource::Form::kPanels ||
-      plan.outputs != plan.hidden || plan.steps < 2)
+  if (plan.lanes() > 1 || plan.weight.form != MatrixSource::Form::kPanels || plan.outputs != plan.hidden ||
+      plan.steps < 2)
     return nullptr;
   const int parts = parts_of(plan);
   if (parts < 2 || product_microseconds(plan.batch, plan.columns, plan.outputs) < kWorthParts) return nullptr;
-  return std::make_unique<LayerInParts<Cell>>(plan, given, parts);
+  if (plan.dtype == DType::kF16) return of_type<Cell, Half>(plan, given, parts);
+  return of_type<Cell, float>(plan, given, parts);
 }
 
 }  // namespace

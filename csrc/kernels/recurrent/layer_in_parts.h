@@ -1,6 +1,6 @@
 // A layer over a few sequences, whose time goes into reading the weight in every step: the units of a step are cut into
-// parts that several workers do at once, each with its part of the weight in its own cache. f32, with the weight stored
-// as panels and states of as many units as the layer has.
+// parts that several workers do at once, each with its part of the weight in its own cache. f32 or f16, with the weight
+// stored as panels and states of as many units as the layer has, which are f32 in memory that the lanes share.
 #pragma once
 
 #include "kernels/recurrent/time_plan.h"

@@ -17,8 +17,9 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 
 }  // namespace
 
-StepProduct::StepProduct(const MatrixSource& b, DType dtype, int64_t rows, int64_t last_rows, int64_t steps)
-    : stored_(b), is_half_(dtype == DType::kF16), rows_(rows) {
+StepProduct::StepProduct(const MatrixSource& b, DType dtype, int64_t rows, int64_t last_rows, int64_t steps,
+                         int64_t pitch)
+    : stored_(b), is_half_(dtype == DType::kF16), rows_(rows), pitch_(pitch == 0 ? b.columns : pitch) {
   reads_halves_ = is_half_ && !b.is_transposed() && rows <= kDirectRows && b.columns % 16 == 0;
   copies_ = (is_half_ && !reads_halves_) ||
             (!is_half_ && b.is_transposed() && rows >= kRowsThatCopy && steps >= kStepsThatCopy);
@@ -35,7 +36,7 @@ StepProduct::StepProduct(const MatrixSource& b, DType dtype, int64_t rows, int64
   shape.k = b.rows;
   shape.lda = b.rows;
   shape.b = read;
-  shape.ldc = b.columns;
+  shape.ldc = pitch_;
   shape.max_lanes = 1;  // lanes are blocks of rows already
   shape.m = rows;
   whole_ = Product(shape);
@@ -79,7 +80,7 @@ void StepProduct::run_on_halves(const float* a, const Half* weight, float* c, in
   tile.depth = tile.a_row = depth;
   tile.a_depth = 1;
   tile.ldb = panels ? width : stored_.stride;
-  tile.ld_sums = stored_.columns;
+  tile.ld_sums = pitch_;
   for (int64_t column = 0; column < stored_.columns; column += width) {
     tile.columns = std::min(width, stored_.columns - column);
     tile.sums = c + column;

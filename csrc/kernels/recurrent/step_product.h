@@ -14,12 +14,16 @@ class StepProduct {
  public:
   StepProduct() = default;
   // B is the weight [depth, columns], however it is stored; blocks have `rows` rows, the last one `last_rows`.
-  StepProduct(const MatrixSource& b, DType dtype, int64_t rows, int64_t last_rows, int64_t steps);
+  // `pitch`: between rows of C; 0: they are dense.
+  StepProduct(const MatrixSource& b, DType dtype, int64_t rows, int64_t last_rows, int64_t steps,
+              int64_t pitch = 0);
+
+  bool copies_weight() const { return copies_; }
 
   int64_t scratch_bytes() const { return panel_bytes_ + work_bytes_; }
   // Before the first step of a lane. False: stopped.
   bool load(const std::byte* weight, std::byte* scratch, StopMeter& meter) const;
-  // c[rows, columns] = a[rows, depth] · B, both dense. `weight` and `scratch` as load() had them.
+  // c[rows, columns] = a[rows, depth] · B, rows of a dense. `weight` and `scratch` as load() had them.
   void run(const float* a, const std::byte* weight, float* c, int64_t rows, std::byte* scratch,
            StopMeter& meter) const;
 
@@ -28,7 +32,7 @@ class StepProduct {
 
   MatrixSource stored_;
   bool is_half_ = false, copies_ = false, reads_halves_ = false;
-  int64_t panel_bytes_ = 0, work_bytes_ = 0, rows_ = 0;
+  int64_t panel_bytes_ = 0, work_bytes_ = 0, rows_ = 0, pitch_ = 0;
   Product whole_{ProductShape{}}, last_{ProductShape{}};
 };
 
