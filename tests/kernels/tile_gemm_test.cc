@@ -135,6 +135,57 @@ TEST(Product, bits_do_not_depend_on_lanes_or_provider) {
     }
 }
 
+// Rows of A that lie a multiple of 1 KB apart are copied first: the same bits as where they lie any other way.
+TEST(Product, transposed_rows_give_the_same_bits_wherever_they_lie) {
+  for (auto [m, n, k] : std::vector<std::array<int64_t, 3>>{{256, 200, 1100}, {300, 600, 520}, {700, 128, 64}}) {
+    const Values a = random_values(k * m, 1), b = random_values(k * n, 2);
+    Values first;
+    for (const int64_t lda : {m, (m + 255) / 256 * 256, (m + 255) / 256 * 256 + 16})
+      for (const bool packed_c : {false, true})
+        for (const int lanes : {1, 4, 16}) {
+          Values stored(static_cast<size_t>(k * lda), NAN);
+          for (int64_t p = 0; p < k; ++p)
+            std::copy_n(a.begin() + p * m, m, stored.begin() + p * lda);
+          ProductShape shape;
+          shape.m = m;
+          shape.n = n;
+          shape.k = k;
+          shape.transposed_a = true;
+          shape.lda = lda;
+          shape.b = {MatrixSource::Form::kRows, k, n, n};
+          shape.packed_c = packed_c;
+          shape.ldc = n;
+          shape.max_lanes = lanes;
+          const Product product(shape);
+          const int64_t width = panel_width(n);
+          Values c(static_cast<size_t>(packed_c ? panel_count(n) * width * m : m * n), NAN);
+          const KernelCall nobody_stops{};
+          StopMeter meter(nobody_stops);
+          for (int lane = product.lanes(); lane-- > 0;) {
+            std::vector<float> scratch(static_cast<size_t>(product.scratch_bytes() / 4 + 1), NAN);
+            product.run(stored.data(), b.data(), nullptr, c.data(), reinterpret_cast<std::byte*>(scratch.data()),
+                        lane, meter);
+          }
+          Values plain(static_cast<size_t>(m * n));
+          for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j)
+              plain[static_cast<size_t>(i * n + j)] =
+                  c[static_cast<size_t>(packed_c ? (j / width * m + i) * width + j % width : i * n + j)];
+          if (first.empty()) {
+            first = plain;
+            std::vector<double> expected(static_cast<size_t>(m * n));
+            for (int64_t p = 0; p < k; ++p)
+              for (int64_t i = 0; i < m; ++i)
+                for (int64_t j = 0; j < n; ++j)
+                  expected[static_cast<size_t>(i * n + j)] +=
+                      double{a[static_cast<size_t>(p * m + i)]} * b[static_cast<size_t>(p * n + j)];
+            expect_close(plain, expected, 1e-6, "a product with transposed A");
+          }
+          EXPECT_TRUE(same_bits(plain, first)) << m << "x" << n << "x" << k << " lda " << lda << " lanes " << lanes;
+        }
+  }
+}
+
 TEST(Product, large_products_are_cut_into_lanes_and_small_ones_are_not) {
   ProductShape shape;
   shape.m = 32;

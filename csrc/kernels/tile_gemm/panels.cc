@@ -35,6 +35,8 @@ void pack(const MatrixSource& source, const From* from, int64_t row, int64_t row
       break;
     case MatrixSource::Form::kPanels: {
       const int64_t w = panel_width(source.columns);
+      if (column % w == 0 && width == w)  // rows of one panel, with their padding
+        return copy_rows(from + column * source.rows + row * w, w, to, width, rows, w);
       for (int64_t c = column; c < column + columns;) {
         const int64_t inside = c % w, count = std::min(w - inside, column + columns - c);
         copy_rows(from + (c - inside) * source.rows + row * w + inside, w, to + (c - column), width, rows,

@@ -19,6 +19,11 @@ constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of
 constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
 constexpr int64_t kSmallFloats = 1 << 18;  // of B: 1 MB, half of what one processor caches
 constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
+constexpr int64_t kAliasFloats = 256;      // rows of A that lie a multiple of 1 KB apart share few sets of a cache
+constexpr int64_t kCopyDepth = 64;         // from here on copying such rows pays,
+constexpr int64_t kCopyColumns = 128;      // for as many columns
+constexpr int64_t kCopiedRows = 256, kCopiedColumns = 512;  // of C for which a piece of A is copied at a time
+constexpr int64_t kCopiedPitch = kCopiedRows + 16;          // from line to line of the copy: all sets
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -46,6 +51,8 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
   piece_ = pieces_ == 1 ? shape_.k : round_up(divide_up(shape_.k, pieces_), 16);
   pieces_ = std::max<int64_t>(1, divide_up(shape_.k, std::max<int64_t>(1, piece_)));
   ldc_ = shape_.packed_c ? column_step_ : shape_.ldc;
+  copies_a_ = method_ == Method::kPackedTiles && shape_.transposed_a && shape_.lda % kAliasFloats == 0 &&
+              shape_.k >= kCopyDepth && shape_.n >= kCopyColumns;
   choose_lanes();
   if (shape_.m == 0 || shape_.n == 0 || shape_.k == 0) return;
 
@@ -54,6 +61,7 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
     make_tiles();
     if (pieces_ > 1) floats += row_step_ * column_step_;
     if (method_ == Method::kPackedTiles) floats += piece_ * round_up(column_step_, 16);
+    if (copies_a_) floats += piece_ * kCopiedPitch;
   } else if (method_ == Method::kRow && pieces_ > 1) {
     floats += kRowStrip;
   }
@@ -82,6 +90,14 @@ void Product::choose_lanes() {
   const auto cut = [](int lanes, int64_t tiles) {
     return static_cast<int>(std::clamp<int64_t>(lanes, 1, std::max<int64_t>(1, tiles)));
   };
+  if (copies_a_) {  // a lane copies its rows of A and its columns of B: about as many
+    while (2 * lanes_m_ * lanes_n_ <= wanted && (row_tiles > lanes_m_ || column_tiles > lanes_n_)) {
+      const bool by_rows = column_tiles <= lanes_n_ || row_tiles * lanes_n_ > column_tiles * lanes_m_;
+      int& lanes = by_rows ? lanes_m_ : lanes_n_;
+      lanes = cut(2 * lanes, by_rows ? row_tiles : column_tiles);
+    }
+    return;
+  }
   if (rows_first) lanes_m_ = cut(wanted, row_tiles);
   lanes_n_ = cut(wanted / lanes_m_, column_tiles);
   if (!rows_first) lanes_m_ = cut(wanted / lanes_n_, row_tiles);
@@ -105,7 +121,7 @@ void Product::make_tiles() {
           t.rows = rows;
           t.columns = last ? last_columns : column_step_;
           t.depth = final ? last_piece : piece_;
-          t.lda = shape_.lda;
+          t.lda = copies_a_ ? kCopiedPitch : shape_.lda;
           t.transposed_a = shape_.transposed_a;
           if (method_ == Method::kPackedTiles)
             t.ldb = round_up(column_step_, 16);
@@ -159,52 +175,81 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
 
 void Product::run_tiles(const float* a, const float* b, const End& end, float* c, std::byte* scratch,
                         Range rows, Range columns, StopMeter& meter) const {
-  const bool packs = method_ == Method::kPackedTiles;
-  const int64_t pack_width = round_up(column_step_, 16);
-  float* const block = reinterpret_cast<float*>(scratch);
-  float* const partial = block + (packs ? piece_ * pack_width : 0);
+  Space space;
+  space.block = reinterpret_cast<float*>(scratch);
+  space.partial = space.block + (method_ == Method::kPackedTiles ? piece_ * round_up(column_step_, 16) : 0);
+  if (copies_a_) return run_copied(a, b, end, c, space, rows, columns, meter);
   const int64_t row_block = std::max<int64_t>(256, kBlockFloats / shape_.k / row_step_ * row_step_);
   for (int64_t block_row = rows.first; block_row < rows.last; block_row += row_block) {
-    const int64_t block_end = std::min(rows.last, block_row + row_block);
-    for (int64_t column = columns.first; column < columns.last; column += column_step_) {
-      const int64_t width = std::min(column_step_, shape_.n - column);
-      const bool last_columns = column + column_step_ >= shape_.n;
+    const Range block{block_row, std::min(rows.last, block_row + row_block)};
+    for (int64_t column = columns.first; column < columns.last; column += column_step_)
       for (int64_t piece = 0; piece < pieces_; ++piece) {
         const int64_t start = piece * piece_;
-        const bool last_piece = piece == pieces_ - 1;
-        const float* b_tile;
-        if (packs) {
-          pack_block(shape_.b, b, start, std::min(piece_, shape_.k - start), column, width, block,
-                     pack_width);
-          b_tile = block;
-        } else if (shape_.b.form == MatrixSource::Form::kPanels) {
-          b_tile = b + column * shape_.k + start * column_step_;
-        } else {
-          b_tile = b + start * shape_.b.stride + column;
-        }
-        for (int64_t row = block_row; row < block_end; row += row_step_) {
-          const int64_t count = std::min(row_step_, shape_.m - row);
-          if (meter.stops_products((count + 8) * width * piece_)) return;
-          const float* a_tile =
-              shape_.transposed_a ? a + start * shape_.lda + row : a + row * shape_.lda + start;
-          float* const c_tile = c + c_index(row, column);
-          const TileGemm& gemm = tile(count == row_step_, last_columns, last_piece, piece > 0);
-          if (piece == 0) {
-            gemm(a_tile, b_tile, c_tile);
-          } else {
-            gemm(a_tile, b_tile, partial);
-            add_tile(c_tile, ldc_, partial, column_step_, count, width);
-          }
-          if (!last_piece) continue;
-          finish(end, c, ldc_, row, column, count, width);
-          if (shape_.packed_c && width < column_step_)
-            for (int64_t i = 0; i < count; ++i)
-              std::memset(c_tile + i * ldc_ + width, 0,
-                          static_cast<size_t>(column_step_ - width) * sizeof(float));
-        }
+        const float* const from = shape_.transposed_a ? a + start * shape_.lda + block.first
+                                                      : a + block.first * shape_.lda + start;
+        if (!run_column(from, shape_.transposed_a ? 1 : shape_.lda, b, end, c, space, block, column, piece,
+                        meter))
+          return;
       }
-    }
   }
+}
+
+// Pieces of a block of A are copied once for many columns of C, which wait for the next piece where they are.
+void Product::run_copied(const float* a, const float* b, const End& end, float* c, const Space& space,
+                         Range rows, Range columns, StopMeter& meter) const {
+  float* const copy = space.partial + (pieces_ > 1 ? row_step_ * column_step_ : 0);
+  for (int64_t row = rows.first; row < rows.last; row += kCopiedRows) {
+    const Range block{row, std::min(rows.last, row + kCopiedRows)};
+    for (int64_t first = columns.first; first < columns.last; first += kCopiedColumns)
+      for (int64_t piece = 0; piece < pieces_; ++piece) {
+        const int64_t start = piece * piece_, depth = std::min(piece_, shape_.k - start);
+        for (int64_t p = 0; p < depth; ++p)
+          std::memcpy(copy + p * kCopiedPitch, a + (start + p) * shape_.lda + row,
+                      static_cast<size_t>(block.last - row) * sizeof(float));
+        if (meter.stops(depth * (block.last - row))) return;
+        for (int64_t column = first; column < std::min(columns.last, first + kCopiedColumns);
+             column += column_step_)
+          if (!run_column(copy, 1, b, end, c, space, block, column, piece, meter)) return;
+      }
+  }
+}
+
+// One piece of the sums of a block of rows and the columns of a tile. `a`: the first row's piece; rows `a_row` apart.
+// False: the lane is to return.
+bool Product::run_column(const float* a, int64_t a_row, const float* b, const End& end, float* c,
+                         const Space& space, Range rows, int64_t column, int64_t piece,
+                         StopMeter& meter) const {
+  const int64_t width = std::min(column_step_, shape_.n - column), start = piece * piece_;
+  const bool last_columns = column + column_step_ >= shape_.n, last_piece = piece == pieces_ - 1;
+  const float* b_tile;
+  if (method_ == Method::kPackedTiles) {
+    pack_block(shape_.b, b, start, std::min(piece_, shape_.k - start), column, width, space.block,
+               round_up(column_step_, 16));
+    b_tile = space.block;
+  } else if (shape_.b.form == MatrixSource::Form::kPanels) {
+    b_tile = b + column * shape_.k + start * column_step_;
+  } else {
+    b_tile = b + start * shape_.b.stride + column;
+  }
+  for (int64_t row = rows.first; row < rows.last; row += row_step_) {
+    const int64_t count = std::min(row_step_, shape_.m - row);
+    if (meter.stops_products((count + 8) * width * piece_)) return false;
+    const float* const a_tile = a + (row - rows.first) * a_row;
+    float* const c_tile = c + c_index(row, column);
+    const TileGemm& gemm = tile(count == row_step_, last_columns, last_piece, piece > 0);
+    if (piece == 0) {
+      gemm(a_tile, b_tile, c_tile);
+    } else {
+      gemm(a_tile, b_tile, space.partial);
+      add_tile(c_tile, ldc_, space.partial, column_step_, count, width);
+    }
+    if (!last_piece) continue;
+    finish(end, c, ldc_, row, column, count, width);
+    if (shape_.packed_c && width < column_step_)
+      for (int64_t i = 0; i < count; ++i)
+        std::memset(c_tile + i * ldc_ + width, 0, static_cast<size_t>(column_step_ - width) * sizeof(float));
+  }
+  return true;
 }
 
 void Product::run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,

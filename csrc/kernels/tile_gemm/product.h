@@ -61,8 +61,15 @@ class Product {
   struct End {
     const float *bias, *addend;
   };
+  struct Space {  // of a lane
+    float *block, *partial;
+  };
   void run_tiles(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range rows,
                  Range columns, StopMeter& meter) const;
+  void run_copied(const float* a, const float* b, const End& end, float* c, const Space& space, Range rows,
+                  Range columns, StopMeter& meter) const;
+  bool run_column(const float* a, int64_t a_row, const float* b, const End& end, float* c, const Space& space,
+                  Range rows, int64_t column, int64_t piece, StopMeter& meter) const;
   void run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
                 StopMeter& meter) const;
   void run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range columns,
@@ -78,6 +85,7 @@ class Product {
 
   ProductShape shape_;
   Method method_ = Method::kTiles;
+  bool copies_a_ = false;     // transposed rows that lie where they push one another out of the caches
   int64_t column_step_ = 64;  // columns of a tile: the panel width
   int64_t row_step_ = 64;
   int64_t piece_ = 0, pieces_ = 1;  // of k
