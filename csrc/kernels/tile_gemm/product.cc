@@ -90,11 +90,16 @@ void Product::choose_lanes() {
   const auto cut = [](int lanes, int64_t tiles) {
     return static_cast<int>(std::clamp<int64_t>(lanes, 1, std::max<int64_t>(1, tiles)));
   };
-  if (copies_a_) {  // a lane copies its rows of A and its columns of B: about as many
-    while (2 * lanes_m_ * lanes_n_ <= wanted && (row_tiles > lanes_m_ || column_tiles > lanes_n_)) {
-      const bool by_rows = column_tiles <= lanes_n_ || row_tiles * lanes_n_ > column_tiles * lanes_m_;
-      int& lanes = by_rows ? lanes_m_ : lanes_n_;
-      lanes = cut(2 * lanes, by_rows ? row_tiles : column_tiles);
+  if (copies_a_) {
+    // A lane copies its rows of A and its columns of B: about as many, and half of the lanes where those would be few.
+    constexpr int kEnoughLanes = 4;
+    constexpr int64_t kFewTiles = 4;
+    while (2 * lanes_m_ * lanes_n_ <= wanted) {
+      const int64_t rows = row_tiles / lanes_m_, columns = column_tiles / lanes_n_;
+      const bool is_enough = lanes_m_ * lanes_n_ >= std::max(kEnoughLanes, wanted / 2);
+      if (std::max(rows, columns) < (is_enough ? 2 * kFewTiles : 2)) break;
+      const bool by_rows = rows == columns ? row_tiles > column_tiles : rows > columns;
+      (by_rows ? lanes_m_ : lanes_n_) *= 2;
     }
     return;
   }
