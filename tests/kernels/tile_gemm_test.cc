@@ -137,15 +137,15 @@ TEST(Product, bits_do_not_depend_on_lanes_or_provider) {
 
 // Rows of A that lie a multiple of 1 KB apart are copied first: the same bits as where they lie any other way.
 TEST(Product, transposed_rows_give_the_same_bits_wherever_they_lie) {
-  for (auto [m, n, k] : std::vector<std::array<int64_t, 3>>{{256, 200, 1100}, {300, 600, 520}, {700, 128, 64}}) {
+  for (auto [m, n, k] :
+       std::vector<std::array<int64_t, 3>>{{256, 200, 1100}, {300, 600, 520}, {700, 128, 64}}) {
     const Values a = random_values(k * m, 1), b = random_values(k * n, 2);
     Values first;
     for (const int64_t lda : {m, (m + 255) / 256 * 256, (m + 255) / 256 * 256 + 16})
       for (const bool packed_c : {false, true})
         for (const int lanes : {1, 4, 16}) {
           Values stored(static_cast<size_t>(k * lda), NAN);
-          for (int64_t p = 0; p < k; ++p)
-            std::copy_n(a.begin() + p * m, m, stored.begin() + p * lda);
+          for (int64_t p = 0; p < k; ++p) std::copy_n(a.begin() + p * m, m, stored.begin() + p * lda);
           ProductShape shape;
           shape.m = m;
           shape.n = n;
@@ -163,8 +163,8 @@ TEST(Product, transposed_rows_give_the_same_bits_wherever_they_lie) {
           StopMeter meter(nobody_stops);
           for (int lane = product.lanes(); lane-- > 0;) {
             std::vector<float> scratch(static_cast<size_t>(product.scratch_bytes() / 4 + 1), NAN);
-            product.run(stored.data(), b.data(), nullptr, c.data(), reinterpret_cast<std::byte*>(scratch.data()),
-                        lane, meter);
+            product.run(stored.data(), b.data(), nullptr, c.data(),
+                        reinterpret_cast<std::byte*>(scratch.data()), lane, meter);
           }
           Values plain(static_cast<size_t>(m * n));
           for (int64_t i = 0; i < m; ++i)
@@ -181,7 +181,8 @@ TEST(Product, transposed_rows_give_the_same_bits_wherever_they_lie) {
                       double{a[static_cast<size_t>(p * m + i)]} * b[static_cast<size_t>(p * n + j)];
             expect_close(plain, expected, 1e-6, "a product with transposed A");
           }
-          EXPECT_TRUE(same_bits(plain, first)) << m << "x" << n << "x" << k << " lda " << lda << " lanes " << lanes;
+          EXPECT_TRUE(same_bits(plain, first))
+              << m << "x" << n << "x" << k << " lda " << lda << " lanes " << lanes;
         }
   }
 }

@@ -38,9 +38,9 @@ struct Units {
   const TimePlan& plan;
   const Memory<T>& memory;
   int64_t step, sequence, first, count;
-  const float* sums;                    // of the gates, each `count` long
-  const float* before;                  // the state of these units before the step
-  float *after, *cell;                  // after it; what the cell keeps from step to step
+  const float* sums;    // of the gates, each `count` long
+  const float* before;  // the state of these units before the step
+  float *after, *cell;  // after it; what the cell keeps from step to step
   float *gate_space, *bias_space, *inner_space;
 
   int64_t row() const { return plan.row(plan.time(step), sequence); }
@@ -50,7 +50,8 @@ struct Units {
   T* last_of(size_t r) const { return memory.result(r) + sequence * plan.hidden + first; }
   T* gates() const { return memory.result(0) + row() * plan.columns + first; }
   const float* x(int64_t parts) const {
-    return read_gates(memory.operand(0) + row() * plan.columns + first, gate_space, parts, plan.hidden, count);
+    return read_gates(memory.operand(0) + row() * plan.columns + first, gate_space, parts, plan.hidden,
+                      count);
   }
 };
 

@@ -13,8 +13,8 @@ namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kLongestPiece = 256, kPieceOfFewRows = 128;  // what is widened stays in the first cache
-constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;  // as in product.cc
-constexpr int64_t kWideRows = 24;                     // from here on widening B into scratch pays
+constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // as in product.cc
+constexpr int64_t kWideRows = 24;                              // from here on widening B into scratch pays
 constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
 constexpr int64_t kSumFloats = 1 << 17;  // of C that wait for the next piece, in the second cache
@@ -49,7 +49,8 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   switch (method_) {
     case Method::kTiles:
     case Method::kWideTiles:
-      pieces_ = divide_up(k, method_ == Method::kWideTiles && m <= 2 * row_step_ ? kPieceOfFewRows : kLongestPiece);
+      pieces_ =
+          divide_up(k, method_ == Method::kWideTiles && m <= 2 * row_step_ ? kPieceOfFewRows : kLongestPiece);
       piece_ = pieces_ == 1 ? k : round_up(divide_up(k, pieces_), 16);
       pieces_ = divide_up(k, piece_);
       block_columns_ = std::min(lane_columns, kBlockColumns / column_step_ * column_step_);

@@ -19,9 +19,10 @@ constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of
 constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
 constexpr int64_t kSmallFloats = 1 << 18;  // of B: 1 MB, half of what one processor caches
 constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
-constexpr int64_t kAliasFloats = 256;      // rows of A that lie a multiple of 1 KB apart share few sets of a cache
-constexpr int64_t kCopyDepth = 64;         // from here on copying such rows pays,
-constexpr int64_t kCopyColumns = 128;      // for as many columns
+constexpr int64_t kAliasFloats =
+    256;                            // rows of A that lie a multiple of 1 KB apart share few sets of a cache
+constexpr int64_t kCopyDepth = 64;  // from here on copying such rows pays,
+constexpr int64_t kCopyColumns = 128;                       // for as many columns
 constexpr int64_t kCopiedRows = 256, kCopiedColumns = 512;  // of C for which a piece of A is copied at a time
 constexpr int64_t kCopiedPitch = kCopiedRows + 16;          // from line to line of the copy: all sets
 
@@ -190,8 +191,8 @@ void Product::run_tiles(const float* a, const float* b, const End& end, float* c
     for (int64_t column = columns.first; column < columns.last; column += column_step_)
       for (int64_t piece = 0; piece < pieces_; ++piece) {
         const int64_t start = piece * piece_;
-        const float* const from = shape_.transposed_a ? a + start * shape_.lda + block.first
-                                                      : a + block.first * shape_.lda + start;
+        const float* const from =
+            shape_.transposed_a ? a + start * shape_.lda + block.first : a + block.first * shape_.lda + start;
         if (!run_column(from, shape_.transposed_a ? 1 : shape_.lda, b, end, c, space, block, column, piece,
                         meter))
           return;
