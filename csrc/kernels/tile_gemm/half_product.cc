@@ -13,7 +13,7 @@ namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kLongestPiece = 256, kPieceOfFewRows = 128;  // what is widened stays in the first cache
-constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // as in product.cc
+constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // half as many rows as in product.cc or less
 constexpr int64_t kWideRows = 24;                              // from here on widening B into scratch pays
 constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
