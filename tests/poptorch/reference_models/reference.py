@@ -16,14 +16,22 @@ def assert_follows_rule(ours, torch32, f64, what):
     assert error <= allowed, f"{what}: error {error:.3e}, allowed {allowed:.3e}"
 
 
+def farthest(runs, f64):
+    """The tensor of several runs in float that lies farthest from f64's."""
+    return max(runs, key=lambda tensor: (tensor.detach().double() - f64.detach()).norm())
+
+
 def to_double(tensor):
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
 class TorchRun:
-    """Trains a copy of `model` in plain torch, one update of `accumulation` micro-batches at a time (mean reduction)."""
+    """Trains a copy of `model` in plain torch, one update of `accumulation` micro-batches at a time (mean reduction).
 
-    def __init__(self, model, make_optimizer, accumulation, double, reduction="mean"):
+    With `nudge`, a seed, each number of the inputs moves at random by 2^-23 of itself or stays: what a rounding does.
+    """
+
+    def __init__(self, model, make_optimizer, accumulation, double, reduction="mean", nudge=None):
         self.model = copy.deepcopy(model)
         if double:
             self.model = self.model.double()
@@ -31,11 +39,14 @@ class TorchRun:
         self.optimizer = make_optimizer(self.model.parameters())
         self.accumulation = accumulation
         self.divisor = accumulation if reduction == "mean" else 1
+        self.nudges = None if nudge is None else torch.Generator().manual_seed(nudge)
 
     def update(self, inputs):
         """One weight update on `inputs` (micro-batches concatenated along dimension 0); returns the losses, in order."""
         if self.double:
             inputs = [to_double(tensor) for tensor in inputs]
+        if self.nudges is not None:
+            inputs = [self._nudged(tensor) for tensor in inputs]
         self.optimizer.zero_grad()
         losses = []
         for parts in zip(*(tensor.chunk(self.accumulation) for tensor in inputs)):
@@ -45,6 +56,10 @@ class TorchRun:
             losses.append(loss.detach())
         self.optimizer.step()
         return torch.stack(losses)
+
+    def _nudged(self, tensor):
+        steps = torch.randint(-1, 2, tensor.shape, generator=self.nudges)
+        return tensor * (1 + steps * 2.0**-23) if tensor.is_floating_point() else tensor
 
 
 def compare_training(make_model, make_inputs, make_trainer, make_optimizer, device_iterations, accumulation, steps=20):
