@@ -30,7 +30,7 @@ TEST(TileGemm, both_providers_give_the_bits_of_one_fma_chain) {
   for (bool transposed : {false, true})
     for (int64_t rows : {1, 2, 3, 5, 8, 9, 11, 12, 13, 17, 31, 33, 64})
       for (int64_t columns : {1, 3, 7, 8, 10, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 100})
-        for (int64_t depth : {1, 2, 9, 16, 30, 65}) {
+        for (int64_t depth : {1, 2, 9, 16, 30, 65, 200}) {
           TileShape s{rows,        columns,     depth,      (transposed ? rows : depth) + 3,
                       columns + 2, columns + 5, transposed, (rows + columns + depth) % 2 == 0};
           const Values a = random_values((transposed ? depth : rows) * s.lda, 1);

@@ -20,6 +20,27 @@ struct TileShape {
 
 enum class TileProvider : uint8_t { kGenerated, kPortable };
 
+// The tile as code of libxsmm. With AVX2 a long depth runs in parts, each of which continues the chains of the one before
+// on C: a part of B stays in the first cache while all rows pass by, and each part is one unrolled loop.
+class GeneratedTile {
+ public:
+  GeneratedTile() = default;
+  explicit GeneratedTile(const TileShape& shape);
+
+  explicit operator bool() const { return last_ != nullptr; }
+  void operator()(const float* a, const float* b, float* c) const {
+    for (int64_t part = 0; part < parts_ - 1; ++part, a += a_step_, b += b_step_)
+      (part == 0 ? first_ : middle_)(b, a, c);
+    last_(b, a, c);
+  }
+
+ private:
+  using Code = void (*)(const float*, const float*, float*);
+  Code first_ = nullptr, middle_ = nullptr,
+       last_ = nullptr;  // by place in the chain; of one part there is the last
+  int64_t parts_ = 1, a_step_ = 0, b_step_ = 0;
+};
+
 // Immutable and cheap to copy. Making one costs up to 90 µs (cached per shape by libxsmm); calling it some 10
 // ns.
 class TileGemm {
@@ -29,12 +50,11 @@ class TileGemm {
   explicit TileGemm(const TileShape& shape, TileProvider provider = TileProvider::kGenerated);
 
   explicit operator bool() const { return shape_.rows != 0; }
-  bool is_generated() const { return generated_ != nullptr; }
+  bool is_generated() const { return static_cast<bool>(generated_); }
   void operator()(const float* a, const float* b, float* c) const;
 
  private:
-  using Generated = void (*)(const float*, const float*, float*);
-  Generated generated_ = nullptr;
+  GeneratedTile generated_;
   TileShape shape_;
 };
 
@@ -47,13 +67,14 @@ class BatchTileGemm {
                          TileProvider provider = TileProvider::kGenerated);  // not transposed_a
 
   explicit operator bool() const { return shape_.rows != 0; }
-  bool is_generated() const { return generated_ != nullptr; }
+  bool is_generated() const { return generated_ != nullptr || next_; }
   // count >= 1 unless the tile accumulates.
   void operator()(const float* a, const float* b, float* c, const uint64_t* a_offsets,
                   const uint64_t* b_offsets, int64_t count) const;
 
  private:
   void* generated_ = nullptr;
+  GeneratedTile start_, next_;  // where pairs run one by one: the first one and those after it
   TileShape shape_;
 };
 

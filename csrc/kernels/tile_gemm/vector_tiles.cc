@@ -43,7 +43,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kVectors = kLanes >= 16 ? 4 : 2;  // columns of a register block, in vectors
-constexpr int kRows = kLanes >= 16 ? 6 : 4;     // rows of a register block
+constexpr int kRows = 6;                        // rows of a register block
 constexpr int kNarrowRows = 12;                 // blocks of one vector need more rows to hide the latency
 
 struct TileArguments {
@@ -281,14 +281,22 @@ void dot_block(const DotShape& s, const float* a, const T* b, float* c, int colu
   }
   const hn::FixedTag<float, 4> d4;
   IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; j += 4) {
-    const auto sum = finish_four(&acc[i][j]);
     float* const to = c + i * s.ldc + j;
-    if (j + 4 <= columns) {
+    hn::Vec<decltype(d4)> sum;
+    if constexpr (C >= 4) {
+      sum = finish_four(&acc[i][j]);
+    } else {
+      V four[4][kGroup];  // columns that are none repeat the last one
+      IPU_UNROLL for (int q = 0; q < 4; ++q) IPU_UNROLL for (int g = 0; g < kGroup; ++g) four[q][g] =
+          acc[i][q < C ? q : C - 1][g];
+      sum = finish_four(four);
+    }
+    if (C >= 4 && j + 4 <= columns) {
       hn::StoreU(sum, d4, to);
     } else {
       alignas(16) float values[4];
       hn::Store(sum, d4, values);
-      for (int q = 0; j + q < columns; ++q) to[q] = values[q];
+      for (int q = 0; q < 4 && j + q < columns; ++q) to[q] = values[q];
     }
   }
 }
@@ -308,6 +316,12 @@ void dot(const DotShape& s, const float* a, const T* b, float* c) {
     for (; i + 4 <= s.rows; i += 4) dot_rows<4, 4>(s, a + i * s.lda, b, c + i * s.ldc);
     if (i + 2 <= s.rows) {
       dot_rows<2, 8>(s, a + i * s.lda, b, c + i * s.ldc);
+      i += 2;
+    }
+  } else {
+    for (; i + 3 <= s.rows; i += 3) dot_rows<3, 2>(s, a + i * s.lda, b, c + i * s.ldc);
+    if (i + 2 <= s.rows) {
+      dot_rows<2, 2>(s, a + i * s.lda, b, c + i * s.ldc);
       i += 2;
     }
   }
