@@ -96,8 +96,8 @@ TEST(InstructionSet, environment_pins_the_level_or_is_refused) {
 }
 
 TEST(Product, bits_do_not_depend_on_lanes_or_provider) {
-  for (auto [m, n, k] :
-       std::vector<std::array<int64_t, 3>>{{96, 200, 1100}, {300, 130, 520}, {1, 700, 2000}, {5, 333, 100}})
+  for (auto [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {96, 200, 1100}, {300, 130, 520}, {1, 700, 2000}, {5, 333, 100}, {11, 90, 500}, {35, 150, 700}})
     for (auto form : {MatrixSource::Form::kRows, MatrixSource::Form::kTransposed, MatrixSource::Form::kPanels,
                       MatrixSource::Form::kTransposedPanels}) {
       const int64_t stored = form == MatrixSource::Form::kPanels ? panel_count(n) * panel_width(n) * k

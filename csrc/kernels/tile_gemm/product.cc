@@ -12,13 +12,18 @@
 namespace ipu::kernels {
 namespace {
 
-constexpr int64_t kLongestPiece = 512;     // of k: changes bits, see product.h
-constexpr int64_t kDotRows = 64;           // most rows for which dot products are worth it
-constexpr int64_t kDotDepthPerRow = 14;    // their sums cost as much as 7 terms, packing B as much as 8 rows
-constexpr int64_t kPackRowsOfB = 192;      // from here on copying plain rows of B into panels pays
-constexpr int64_t kBlockFloats = 1 << 19;  // of A that stay in the caches while B passes by
-constexpr int64_t kSmallFloats = 1 << 18;  // of B: 1 MB, half of what one processor caches
-constexpr int64_t kRowStrip = 2048;        // columns of C kept hot by the one-row method
+constexpr int64_t kLongestPiece = 512;   // of k: changes bits, see product.h
+constexpr int64_t kDotRows = 64;         // most rows for which dot products are worth it
+constexpr int64_t kDotDepthPerRow = 14;  // their sums cost as much as 7 terms, packing B as much as 8 rows
+constexpr int64_t kDotFloats = 6144;     // of B that stay in the first cache while more rows of A pass by
+constexpr int64_t kFewDotRows = 7;       // than these, which read B once or twice
+constexpr int64_t kDotColumns = 64;      // most columns at a time
+constexpr int64_t kCopyingDotRows = 24;  // from here on copying B out of panels pays,
+constexpr int64_t kCopiedDotFloats = 1 << 16;  // as much at a time
+constexpr int64_t kPackRowsOfB = 192;          // from here on copying plain rows of B into panels pays
+constexpr int64_t kBlockFloats = 1 << 19;      // of A that stay in the caches while B passes by
+constexpr int64_t kSmallFloats = 1 << 18;      // of B: 1 MB, half of what one processor caches
+constexpr int64_t kRowStrip = 2048;            // columns of C kept hot by the one-row method
 constexpr int64_t kAliasFloats =
     256;                            // rows of A that lie a multiple of 1 KB apart share few sets of a cache
 constexpr int64_t kCopyDepth = 64;  // from here on copying such rows pays,
@@ -65,6 +70,8 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
     if (copies_a_) floats += piece_ * kCopiedPitch;
   } else if (method_ == Method::kRow && pieces_ > 1) {
     floats += kRowStrip;
+  } else if (method_ == Method::kDots && copies_dot_columns()) {
+    floats += copied_columns() * shape_.k;
   }
   scratch_bytes_ = round_up(floats * static_cast<int64_t>(sizeof(float)), 64);
 }
@@ -173,7 +180,7 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
     case Method::kPackedTiles:
       return run_tiles(a, b, end, c, scratch, rows, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, end, c, rows, columns, meter);
+      return run_dots(a, b, end, c, reinterpret_cast<float*>(scratch), rows, columns, meter);
     case Method::kRow:
       return run_row(a, b, end, c, scratch, columns, meter);
   }
@@ -258,29 +265,56 @@ bool Product::run_column(const float* a, int64_t a_row, const float* b, const En
   return true;
 }
 
-void Product::run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
-                       StopMeter& meter) const {
+void Product::run_dots(const float* a, const float* b, const End& end, float* c, float* copy, Range rows,
+                       Range columns, StopMeter& meter) const {
   DotShape dot;
   dot.rows = rows.last - rows.first;
   dot.depth = shape_.k;
   dot.lda = shape_.lda;
   dot.ldc = ldc_;
-  if (shape_.b.form == MatrixSource::Form::kTransposedPanels) {
+  const int64_t width = panel_width(shape_.k);
+  const bool in_panels = shape_.b.form == MatrixSource::Form::kTransposedPanels,
+             copies = copies_dot_columns();
+  if (in_panels && !copies) {
     // Stored is [n, k] in panels over k: rows of a panel are its width apart, panels n rows.
-    dot.segment = dot.ldb = panel_width(shape_.k);
-    dot.segment_stride = dot.segment * shape_.n;
+    dot.segment = dot.ldb = width;
+    dot.segment_stride = width * shape_.n;
   } else {
     dot.segment = shape_.k;
-    dot.ldb = shape_.b.stride;
+    dot.ldb = copies ? shape_.k : shape_.b.stride;
   }
-  constexpr int64_t kColumns = 64;  // of B that stay in the cache while rows of A pass by
-  for (int64_t column = columns.first; column < columns.last; column += kColumns) {
-    dot.columns = std::min(kColumns, columns.last - column);
-    float* const at = c + rows.first * ldc_ + column;
-    dot_tile(dot, a + rows.first * shape_.lda, b + column * dot.ldb, at);
-    finish(end, c, ldc_, rows.first, column, dot.rows, dot.columns);
-    if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
+  const int64_t step = copies ? copied_columns() : dot_columns();
+  for (int64_t first = columns.first; first < columns.last; first += step) {
+    const int64_t last = std::min(columns.last, first + step);
+    const float* from = b + first * (in_panels ? width : shape_.b.stride);
+    if (copies) {
+      for (int64_t start = 0; start < shape_.k; start += width)
+        for (int64_t j = 0; j < last - first; ++j)
+          std::memcpy(copy + j * shape_.k + start, from + start * shape_.n + j * width,
+                      static_cast<size_t>(std::min(width, shape_.k - start)) * sizeof(float));
+      from = copy;
+    }
+    for (int64_t column = first; column < last; column += dot_columns()) {
+      dot.columns = std::min(dot_columns(), last - column);
+      float* const to = c + rows.first * ldc_ + column;
+      dot_tile(dot, a + rows.first * shape_.lda, from + (column - first) * dot.ldb, to);
+      finish(end, c, ldc_, rows.first, column, dot.rows, dot.columns);
+      if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
+    }
   }
+}
+
+// In panels the pieces of a column share few sets of a cache.
+bool Product::copies_dot_columns() const {
+  return shape_.m >= kCopyingDotRows && shape_.b.form == MatrixSource::Form::kTransposedPanels;
+}
+int64_t Product::copied_columns() const {
+  return std::clamp<int64_t>(kCopiedDotFloats / shape_.k / 4 * 4, 8, kDotColumns);
+}
+int64_t Product::dot_columns() const {
+  const bool in_panels = shape_.b.form == MatrixSource::Form::kTransposedPanels && !copies_dot_columns();
+  if (shape_.m <= kFewDotRows || in_panels) return kDotColumns;
+  return std::clamp<int64_t>(kDotFloats / shape_.k / 4 * 4, 8, kDotColumns);
 }
 
 void Product::run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch,

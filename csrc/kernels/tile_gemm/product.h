@@ -70,8 +70,11 @@ class Product {
                   Range columns, StopMeter& meter) const;
   bool run_column(const float* a, int64_t a_row, const float* b, const End& end, float* c, const Space& space,
                   Range rows, int64_t column, int64_t piece, StopMeter& meter) const;
-  void run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
-                StopMeter& meter) const;
+  void run_dots(const float* a, const float* b, const End& end, float* c, float* copy, Range rows,
+                Range columns, StopMeter& meter) const;
+  bool copies_dot_columns() const;
+  int64_t copied_columns() const;  // of B, at a time
+  int64_t dot_columns() const;     // of these
   void run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range columns,
                StopMeter& meter) const;
   // Rows and columns of C from (row, column) on, `ld` apart.

@@ -240,63 +240,61 @@ HWY_INLINE V load_first(const Half* from, int64_t count) {
 }
 
 // R rows against C columns (rows of B, `ldb` apart); the last `C - columns` repeat the last one and are not
-// stored.
+// stored. Lanes that do not fit the registers all at once are summed in two passes.
 template <int R, int C, class T>
 void dot_block(const DotShape& s, const float* a, const T* b, float* c, int columns) {
   const D d;
+  constexpr int kPasses = kGroup > 1 && R * C > 6 ? 2 : 1, kOfPass = kGroup / kPasses;
   const T* start_of[C];
   IPU_UNROLL for (int j = 0; j < C; ++j) start_of[j] = b + std::min(j, columns - 1) * s.ldb;
-  V acc[R][C][kGroup];
-  IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; ++j)
-      IPU_UNROLL for (int g = 0; g < kGroup; ++g) acc[i][j][g] = hn::Zero(d);
-  int64_t at = 0;
-  for (int64_t start = 0; start < s.depth; start += s.segment, at += s.segment_stride) {
-    const int64_t length = std::min(s.segment, s.depth - start);
-    const float* ap = a + start;
-    // What is read after this run: the next segment, or the next columns.
-    const int64_t ahead = start + s.segment < s.depth ? s.segment_stride : C * s.ldb - at;
-    int64_t p = 0;
-    for (; p + 16 <= length; p += 16) IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
+  V sums[R][C][kGroup];
+  IPU_UNROLL for (int first = 0; first < kGroup; first += kOfPass) {
+    V acc[R][C][kOfPass];
+    IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; ++j)
+        IPU_UNROLL for (int g = 0; g < kOfPass; ++g) acc[i][j][g] = hn::Zero(d);
+    int64_t at = 0;
+    for (int64_t start = 0; start < s.depth; start += s.segment, at += s.segment_stride) {
+      const int64_t length = std::min(s.segment, s.depth - start);
+      const float* ap = a + start + first * kLanes;
+      // What is read after this run: the next segment, or the next columns.
+      const int64_t ahead = start + s.segment < s.depth ? s.segment_stride : C * s.ldb - at;
+      int64_t p = 0;
+      for (; p + 16 <= length; p += 16) IPU_UNROLL for (int g = 0; g < kOfPass; ++g) {
+          V row[R];
+          IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
+          IPU_UNROLL for (int j = 0; j < C; ++j) {
+            const T* from = start_of[j] + at + p + (first + g) * kLanes;
+            if (kPasses == 1 && g == 0) hwy::Prefetch(from + ahead);
+            const V column = load(from);
+            IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
+          }
+        }
+      IPU_UNROLL for (int g = 0; g < kOfPass; ++g) {
+        const int64_t rest = length - p - (first + g) * kLanes;
+        if (rest <= 0) break;
+        const auto mask = hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(kLanes, rest)));
         V row[R];
-        IPU_UNROLL for (int i = 0; i < R; ++i) row[i] = hn::LoadU(d, ap + i * s.lda + p + g * kLanes);
+        IPU_UNROLL for (int i = 0; i < R; ++i) row[i] =
+            hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
         IPU_UNROLL for (int j = 0; j < C; ++j) {
-          const T* from = start_of[j] + at + p + g * kLanes;
-          if (g == 0) hwy::Prefetch(from + ahead);
-          const V column = load(from);
+          const V column = load_first(start_of[j] + at + p + (first + g) * kLanes, rest);
           IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
         }
       }
-    IPU_UNROLL for (int g = 0; g < kGroup; ++g) {
-      const int64_t rest = length - p - g * kLanes;
-      if (rest <= 0) break;
-      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(kLanes, rest)));
-      V row[R];
-      IPU_UNROLL for (int i = 0; i < R; ++i) row[i] =
-          hn::MaskedLoad(mask, d, ap + i * s.lda + p + g * kLanes);
-      IPU_UNROLL for (int j = 0; j < C; ++j) {
-        const V column = load_first(start_of[j] + at + p + g * kLanes, rest);
-        IPU_UNROLL for (int i = 0; i < R; ++i) acc[i][j][g] = hn::MulAdd(row[i], column, acc[i][j][g]);
-      }
     }
+    IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; ++j)
+        IPU_UNROLL for (int g = 0; g < kOfPass; ++g) sums[i][j][first + g] = acc[i][j][g];
   }
   const hn::FixedTag<float, 4> d4;
   IPU_UNROLL for (int i = 0; i < R; ++i) IPU_UNROLL for (int j = 0; j < C; j += 4) {
+    const auto sum = finish_four(&sums[i][j]);
     float* const to = c + i * s.ldc + j;
-    hn::Vec<decltype(d4)> sum;
-    if constexpr (C >= 4) {
-      sum = finish_four(&acc[i][j]);
-    } else {
-      V four[4][kGroup];  // columns that are none repeat the last one
-      IPU_UNROLL for (int q = 0; q < 4; ++q) IPU_UNROLL for (int g = 0; g < kGroup; ++g) four[q][g] =
-          acc[i][q < C ? q : C - 1][g];
-      sum = finish_four(four);
-    }
-    if (C >= 4 && j + 4 <= columns) {
+    if (j + 4 <= columns) {
       hn::StoreU(sum, d4, to);
     } else {
       alignas(16) float values[4];
       hn::Store(sum, d4, values);
-      for (int q = 0; q < 4 && j + q < columns; ++q) to[q] = values[q];
+      for (int q = 0; j + q < columns; ++q) to[q] = values[q];
     }
   }
 }
@@ -319,9 +317,9 @@ void dot(const DotShape& s, const float* a, const T* b, float* c) {
       i += 2;
     }
   } else {
-    for (; i + 3 <= s.rows; i += 3) dot_rows<3, 2>(s, a + i * s.lda, b, c + i * s.ldc);
+    for (; i + 3 <= s.rows; i += 3) dot_rows<3, 4>(s, a + i * s.lda, b, c + i * s.ldc);
     if (i + 2 <= s.rows) {
-      dot_rows<2, 2>(s, a + i * s.lda, b, c + i * s.ldc);
+      dot_rows<2, 4>(s, a + i * s.lda, b, c + i * s.ldc);
       i += 2;
     }
   }
