@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kLongestPiece = 256, kPieceOfFewRows = 128;  // what is widened stays in the first cache
 constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // half as many rows as in product.cc or less
 constexpr int64_t kWideRows = 24;                              // from here on widening B into scratch pays
+constexpr int64_t kShallow = 8;          // less depth: the sums are what costs, so none wait
 constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
 constexpr int64_t kSumFloats = 1 << 17;  // of C that wait for the next piece, in the second cache
@@ -39,7 +40,7 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   else if (plain && m <= kFewRows)
     method_ = Method::kFewRows;
   else
-    method_ = m >= kWideRows ? Method::kWideTiles : Method::kTiles;
+    method_ = m >= kWideRows && k >= kShallow ? Method::kWideTiles : Method::kTiles;
 
   choose_lanes();
   const int64_t lane_columns = divide_up(divide_up(n, column_step_), lanes_n_) * column_step_;
