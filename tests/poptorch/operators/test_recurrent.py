@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from reference import assert_follows_rule, compare_training
+from reference import assert_follows_rule, compare_training, farthest, nudged
 
 import poptorch
 
@@ -66,16 +66,19 @@ def stepped(model, inputs):
 
 
 def compare(kind, **arguments):
+    """By the numerics rule. One number, which the loss of a cell is, can be right by luck in one run of f32: there are four."""
     model, inputs = made(kind, **arguments)
     results, taken = stepped(model, inputs)
-    r32, g32 = gradients(model, inputs, torch.float32)
+    nudges = torch.Generator().manual_seed(8)
+    samples = [inputs, *(nudged(inputs, nudges) for _ in range(3))]
+    r32, g32 = zip(*(gradients(model, sample, torch.float32) for sample in samples))
     r64, g64 = gradients(model, inputs, torch.float64)
-    for i, (ours, t32, f64) in enumerate(zip(results, r32, r64)):
-        assert_follows_rule(ours, t32, f64, f"result {i}")
+    for i, (ours, f64) in enumerate(zip(results, r64)):
+        assert_follows_rule(ours, farthest([r[i] for r in r32], f64), f64, f"result {i}")
     for name, f64 in g64.items():
         # The difference of two weights knows a gradient to a rounding of the weight only.
         weight = dict(model.named_parameters())[name].detach()
-        torch32 = weight - (weight - g32[name])
+        torch32 = farthest([weight - (weight - g[name]) for g in g32], f64)
         rounding = 2e-7 * weight.double().norm()
         error = (taken[name].double() - f64).norm()
         allowed = 3 * (torch32.double() - f64).norm() + 1e-6 * f64.norm() + rounding

@@ -21,6 +21,16 @@ def farthest(runs, f64):
     return max(runs, key=lambda tensor: (tensor.detach().double() - f64.detach()).norm())
 
 
+def nudged(inputs, generator):
+    """Inputs of which each number moves at random by 2^-23 of itself, or stays: what a rounding does."""
+
+    def moved(tensor):
+        steps = torch.randint(-1, 2, tensor.shape, generator=generator)
+        return tensor * (1 + steps * 2.0**-23) if tensor.is_floating_point() else tensor
+
+    return [moved(tensor) for tensor in inputs]
+
+
 def to_double(tensor):
     return tensor.double() if tensor.is_floating_point() else tensor
 
@@ -28,7 +38,7 @@ def to_double(tensor):
 class TorchRun:
     """Trains a copy of `model` in plain torch, one update of `accumulation` micro-batches at a time (mean reduction).
 
-    With `nudge`, a seed, each number of the inputs moves at random by 2^-23 of itself or stays: what a rounding does.
+    With `nudge`, a seed, its inputs are nudged.
     """
 
     def __init__(self, model, make_optimizer, accumulation, double, reduction="mean", nudge=None):
@@ -46,7 +56,7 @@ class TorchRun:
         if self.double:
             inputs = [to_double(tensor) for tensor in inputs]
         if self.nudges is not None:
-            inputs = [self._nudged(tensor) for tensor in inputs]
+            inputs = nudged(inputs, self.nudges)
         self.optimizer.zero_grad()
         losses = []
         for parts in zip(*(tensor.chunk(self.accumulation) for tensor in inputs)):
@@ -56,10 +66,6 @@ class TorchRun:
             losses.append(loss.detach())
         self.optimizer.step()
         return torch.stack(losses)
-
-    def _nudged(self, tensor):
-        steps = torch.randint(-1, 2, tensor.shape, generator=self.nudges)
-        return tensor * (1 + steps * 2.0**-23) if tensor.is_floating_point() else tensor
 
 
 def compare_training(make_model, make_inputs, make_trainer, make_optimizer, device_iterations, accumulation, steps=20):
