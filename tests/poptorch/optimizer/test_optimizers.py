@@ -28,7 +28,7 @@ def follow(make_ours, make_torch, plan="one", model=Mlp, steps=20, change=None, 
     """`steps` updates on the IPUs and in torch, f32 and f64: every loss and every weight obeys the numerics rule.
 
     Where an update magnifies roundings (an eps near the gradients), a run in f32 can be right by luck: with `nudged`,
-    so many more runs whose inputs differ by a rounding say what f32 can do.
+    so many more runs, on nudged inputs, say what f32 can do.
 
     `make_ours` and `make_torch` make optimizers of a module. `change(optimizer, update)` is called for every optimizer
     before each call of the trainer from the second on; ours is then passed to setOptimizer.

@@ -22,7 +22,7 @@ def farthest(runs, f64):
 
 
 def nudged(inputs, generator):
-    """Inputs of which each number moves at random by 2^-23 of itself, or stays: what a rounding does."""
+    """Inputs of which each number moves at random by 2^-23 of itself (one or two units in its last place), or stays."""
 
     def moved(tensor):
         steps = torch.randint(-1, 2, tensor.shape, generator=generator)
