@@ -58,6 +58,8 @@ def measure(names, samples, jobs, say):
             name, found, seconds = result.get()
             say(name, found, seconds)
             yield from found
+        pool.close()
+        pool.join()  # nobody is ended in the middle of his exit
 
 
 def write_page(rows, check):
