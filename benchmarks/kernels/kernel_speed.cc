@@ -123,7 +123,11 @@ void time_conv(const Conv& c) {
     auto spec = [&](const Shape& s) { return last ? nhwc(s) : plain(s); };
     const std::string label = name + (last ? " nhwc" : " nchw");
     time_kernel(label, "conv", {spec(x), plain(w), plain({c.out})}, {spec(y)}, a, flops);
-    Attributes input = a, weight = a;
+    Attributes input = a, weight = a, panels = a;
+    panels.set("kernel_shape", w);  // as in models whose weights stay
+    time_kernel(label + " panels", "conv",
+                {spec(x), packed({c.kernel * c.kernel * c.in, c.out}), plain({c.out})}, {spec(y)}, panels,
+                flops);
     input.set("input_shape", x);
     weight.set("kernel_shape", w);
     time_kernel(label, "conv_input_gradient", {spec(y), plain(w)}, {spec(x)}, input, flops);
@@ -169,12 +173,13 @@ int main(int argc, char** argv) {
     time_kernel("12x" + std::to_string(s) + "x64x" + std::to_string(s) + " pv", "matmul",
                 {plain({12, s, s}), plain({12, s, 64})}, {plain({12, s, 64})}, {},
                 2.0 * 12 * static_cast<double>(s * s) * 64);
-  const Conv convs[] = {{1, 1, 6, 28, 5, 1, 2},    {32, 1, 6, 28, 5, 1, 2},   {1, 6, 16, 14, 5, 1, 0},
-                        {32, 6, 16, 14, 5, 1, 0},  {1, 64, 64, 32, 3, 1, 1},  {1, 128, 128, 16, 3, 1, 1},
-                        {1, 256, 256, 8, 3, 1, 1}, {1, 512, 512, 4, 3, 1, 1}, {1, 64, 128, 32, 3, 2, 1},
-                        {1, 64, 128, 32, 1, 2, 0}, {1, 3, 64, 32, 3, 1, 1},   {32, 3, 64, 32, 3, 1, 1},
-                        {8, 64, 64, 32, 3, 1, 1},  {8, 256, 256, 8, 3, 1, 1}, {8, 512, 512, 4, 3, 1, 1},
-                        {8, 64, 128, 32, 3, 2, 1}};
+  const Conv convs[] = {{1, 1, 6, 28, 5, 1, 2},     {32, 1, 6, 28, 5, 1, 2},   {1, 6, 16, 14, 5, 1, 0},
+                        {32, 6, 16, 14, 5, 1, 0},   {1, 64, 64, 32, 3, 1, 1},  {1, 128, 128, 16, 3, 1, 1},
+                        {1, 256, 256, 8, 3, 1, 1},  {1, 512, 512, 4, 3, 1, 1}, {1, 64, 128, 32, 3, 2, 1},
+                        {1, 64, 128, 32, 1, 2, 0},  {1, 3, 64, 32, 3, 1, 1},   {32, 3, 64, 32, 3, 1, 1},
+                        {8, 64, 64, 32, 3, 1, 1},   {8, 256, 256, 8, 3, 1, 1}, {8, 512, 512, 4, 3, 1, 1},
+                        {8, 64, 128, 32, 3, 2, 1},  {32, 64, 64, 32, 3, 1, 1}, {32, 128, 128, 16, 3, 1, 1},
+                        {32, 256, 256, 8, 3, 1, 1}, {32, 512, 512, 4, 3, 1, 1}};
   for (const Conv& c : convs) time_conv(c);
   time_pools();
   return 0;

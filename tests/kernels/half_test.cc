@@ -78,6 +78,14 @@ TEST(HalfProduct, strided_batches_are_read_in_place) {
           "context");
 }
 
+// Lines of a multiple of 256 rows, widened, would share few sets of a cache: they lie further apart.
+TEST(HalfProduct, blocks_of_256_transposed_rows_give_the_rounded_f32_product) {
+  for (const Sizes& s : std::vector<Sizes>{{256, 64, 300}, {512, 130, 520}, {1024, 256, 260}})
+    compare("matmul", {f32({s.k, s.m}), f32({s.k, s.n})},
+            {random_values(s.m * s.k, 1), random_values(s.k * s.n, 2)}, {f32({s.m, s.n})},
+            {{"trans_a", true}, {"trans_b", false}}, s.text(), 30.0f);
+}
+
 TEST(HalfProduct, linear_and_its_gradients_are_the_rounded_f32_ones) {
   for (const Sizes& s : kSizes)
     for (bool pack : {false, true}) {

@@ -20,6 +20,7 @@ constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B 
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
 constexpr int64_t kSumFloats = 1 << 17;  // of C that wait for the next piece, in the second cache
 constexpr int64_t kBlockColumns = 512;   // of C for which rows of A are widened once
+constexpr int64_t kAliasFloats = 256;    // lines of A a multiple of 1 KB apart share few sets of a cache
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -44,6 +45,7 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
 
   choose_lanes();
   const int64_t lane_columns = divide_up(divide_up(n, column_step_), lanes_n_) * column_step_;
+  const int64_t lane_rows = divide_up(divide_up(m, row_grain_), lanes_m_) * row_grain_;
   if (m == 0 || n == 0 || k == 0) return;
 
   const int64_t width = round_up(column_step_, 16);
@@ -55,10 +57,12 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
       piece_ = pieces_ == 1 ? k : round_up(divide_up(k, pieces_), 16);
       pieces_ = divide_up(k, piece_);
       block_columns_ = std::min(lane_columns, kBlockColumns / column_step_ * column_step_);
-      block_rows_ = std::min(m, round_up(kSumFloats / block_columns_, row_step_));
+      block_rows_ = std::min({m, lane_rows, round_up(kSumFloats / block_columns_, row_step_)});
+      a_pitch_ = !shape_.transposed_a              ? piece_
+                 : block_rows_ % kAliasFloats == 0 ? block_rows_ + 16
+                                                   : block_rows_;
       if (method_ == Method::kWideTiles) make_tiles();
-      scratch_floats_ = round_up(block_rows_ * piece_, 16) +
-                        (reads_panels() ? 0 : round_up(piece_ * width, 16)) +
+      scratch_floats_ = wide_a_floats() + (reads_panels() ? 0 : round_up(piece_ * width, 16)) +
                         (pieces_ == 1 ? row_step_ : block_rows_ * (block_columns_ / column_step_)) * width;
       break;
     case Method::kFewRows:
@@ -123,7 +127,7 @@ void HalfProduct::make_tiles() {
           t.columns = last ? last_columns : column_step_;
           t.depth = final ? last_piece : piece_;
           t.transposed_a = shape_.transposed_a;
-          t.lda = shape_.transposed_a ? block_rows_ : piece_;
+          t.lda = a_pitch_;
           t.ldb = round_up(column_step_, 16);
           t.ldc = t.ldb;
           t.accumulate = later != 0;
@@ -131,6 +135,10 @@ void HalfProduct::make_tiles() {
           tiles_[full][last][final][later] = TileGemm(t, shape_.provider);
         }
   }
+}
+
+int64_t HalfProduct::wide_a_floats() const {
+  return round_up(a_pitch_ * (shape_.transposed_a ? piece_ : block_rows_), 16);
 }
 
 int64_t HalfProduct::c_index(int64_t row, int64_t column) const {
@@ -198,11 +206,11 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Target& target, 
                             Range columns, StopMeter& meter) const {
   const int64_t width = round_up(column_step_, 16);
   float* const wide_a = scratch;
-  float* const copied_b = wide_a + round_up(block_rows_ * piece_, 16);
+  float* const copied_b = wide_a + wide_a_floats();
   float* const sums = copied_b + (reads_panels() ? 0 : round_up(piece_ * width, 16));
   HalfTile direct;
-  direct.a_row = shape_.transposed_a ? 1 : piece_;
-  direct.a_depth = shape_.transposed_a ? block_rows_ : 1;
+  direct.a_row = shape_.transposed_a ? 1 : a_pitch_;
+  direct.a_depth = shape_.transposed_a ? a_pitch_ : 1;
   direct.ld_sums = width;
   direct.ld_result = ldc_;
   direct.activation = shape_.activation;
@@ -216,9 +224,9 @@ void HalfProduct::run_tiles(const Half* a, const Half* b, const Target& target, 
       const int64_t start = piece * piece_, depth = std::min(piece_, shape_.k - start);
       const bool is_last = piece == pieces_ - 1;
       if (shape_.transposed_a)
-        widen_rows(a + start * shape_.lda + first, shape_.lda, wide_a, block_rows_, depth, count);
+        widen_rows(a + start * shape_.lda + first, shape_.lda, wide_a, a_pitch_, depth, count);
       else
-        widen_rows(a + first * shape_.lda + start, shape_.lda, wide_a, piece_, count, depth);
+        widen_rows(a + first * shape_.lda + start, shape_.lda, wide_a, a_pitch_, count, depth);
       direct.depth = depth;
       direct.continues = piece > 0;
       for (int64_t column = first_column; column < last_column; column += column_step_) {

@@ -60,6 +60,7 @@ class HalfProduct {
   void finish(const Target& target, const float* sums, int64_t ld, int64_t row, int64_t column, int64_t rows,
               int64_t columns, const float* bias) const;
   int64_t c_index(int64_t row, int64_t column) const;
+  int64_t wide_a_floats() const;
 
   ProductShape shape_;
   Method method_ = Method::kTiles;
@@ -67,6 +68,7 @@ class HalfProduct {
   int64_t piece_ = 0, pieces_ = 1;              // of k
   int64_t row_grain_ = 64;                      // of lanes
   int64_t block_rows_ = 0, block_columns_ = 0;  // of C whose sums wait for the next piece, as panels
+  int64_t a_pitch_ = 0;                         // between lines of A widened
   int64_t ldc_ = 0;
   int lanes_m_ = 1, lanes_n_ = 1;
   int64_t scratch_floats_ = 0;
