@@ -58,6 +58,13 @@ const std::vector<Case> kCases = {
     {2, 36, 36, 36, {12, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 20, 20, 20, {12, 11}, {3, 3}, {2, 2}, {0, 1}, {1, 0}, {1, 2}},
     {2, 4, 12, 4, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    // Depthwise: a kernel wider than the image, rows longer than a chunk, 1-d, taps that only meet padding.
+    {3, 36, 36, 36, {5, 6}, {7, 9}, {1, 1}, {3, 4}, {3, 4}, {1, 1}},
+    {1, 17, 17, 17, {3, 300}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 6, 6, 6, {40}, {5}, {1}, {8}, {0}, {2}},
+    {2, 7, 21, 7, {6, 9}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 40, 80, 40, {9, 9}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {1, 1}},
+    {1, 80, 80, 80, {20, 20}, {3, 3}, {2, 1}, {1, 5}, {1, 5}, {1, 3}},
     {2, 5, 7, 1, {6, 6}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, {2, 2}},
     {1, 4, 4, 1, {5, 5}, {2, 2}, {3, 3}, {0, 0}, {0, 0}, {1, 1}},
     {1, 600, 8, 1, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
@@ -274,6 +281,27 @@ TEST(Conv, weight_gradient_matches_f64_in_every_mix_of_layouts) {
         ASSERT_TRUE(run.accepted) << c.text();
         expect_close(run.results[0], expected, kBound, c.text());
       }
+  }
+}
+
+TEST(Conv, depthwise_weight_gradients_have_the_same_bits_on_every_instruction_set) {
+  for (const Case& c : {Case{3, 36, 36, 36, {9, 10}, {7, 7}, {1, 1}, {3, 3}, {3, 3}, {1, 1}},
+                        Case{1, 17, 17, 17, {3, 300}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}}}) {
+    const Values dy = random_values(element_count(c.y()), 1), x = random_values(element_count(c.x()), 2);
+    Attributes attributes = c.attributes();
+    attributes.set("kernel_shape", c.w());
+    const Isa best = active_isa();
+    Values bits;
+    for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
+      if (isa > instruction_set()) continue;
+      set_active_isa(isa);
+      const auto run =
+          run_kernel("conv_weight_gradient", {nhwc(c.x()), f32(c.y())}, {x, dy}, {f32(c.w())}, attributes);
+      set_active_isa(best);
+      ASSERT_TRUE(run.accepted);
+      if (bits.empty()) bits = run.results[0];
+      EXPECT_TRUE(same_bits(run.results[0], bits)) << c.text() << " on " << to_string(isa);
+    }
   }
 }
 

@@ -40,7 +40,8 @@ class ConvKernel : public PreparedKernel {
 };
 
 bool is_depthwise(const TapProductShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in.channels && shape.groups == shape.out.channels;
+  return shape.groups > 1 && shape.groups == shape.in.channels &&
+         (shape.groups == shape.out.channels || !shape.swaps_channels);
 }
 
 std::unique_ptr<PreparedKernel> make_kernel(TapProductShape shape, const EndPlan& end) {

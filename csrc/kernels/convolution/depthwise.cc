@@ -18,7 +18,9 @@ int64_t columns_of(const TapPhase& phase, int64_t width) {
 }  // namespace
 
 DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
-    : shape_(std::move(shape)), channels_(shape_.in.channels) {
+    : shape_(std::move(shape)),
+      channels_(shape_.out.channels),
+      multiplier_(shape_.out.channels / shape_.in.channels) {
   int64_t most_taps = 0;
   for (const TapPhase& phase : shape_.phases) {
     most_taps = std::max(most_taps, static_cast<int64_t>(phase.taps.size()));
@@ -33,11 +35,13 @@ DepthwiseProduct::DepthwiseProduct(TapProductShape shape)
       lanes_for_cost(8 * shape_.cost, shape_.batch * shape_.out.height);  // far from the peak of a product
   weight_floats_ = round_up(shape_.weight_taps * channels_, 16);
   rows_floats_ = round_up(shape_.in.height * (pad_left_ + shape_.in.width + pad_right_) * channels_, 16);
+  narrow_floats_ = multiplier_ == 1 ? 0 : round_up(rows_floats_ / multiplier_, 16);
   row_floats_ = shape_.out.is_direct() ? 0 : round_up(shape_.out.elements(), 16);
   tap_slots_ = round_up(most_taps, 16);
   bias_floats_ = shape_.is_half ? round_up(channels_, 16) : 0;
-  scratch_floats_ =
-      weight_floats_ + bias_floats_ + rows_floats_ + row_floats_ + 4 * tap_slots_;  // two lists of pointers
+  scratch_floats_ = weight_floats_ + bias_floats_ + rows_floats_ + row_floats_ +
+                    4 * tap_slots_  // two lists of pointers
+                    + narrow_floats_;
 }
 
 void DepthwiseProduct::run(const void* input, const void* weight, const EndOperands& operands, void* output,
@@ -48,6 +52,7 @@ void DepthwiseProduct::run(const void* input, const void* weight, const EndOpera
   float* const result = rows + rows_floats_;
   const float** const taps = reinterpret_cast<const float**>(result + row_floats_);
   const float** const tap_weights = taps + tap_slots_;
+  float* const loaded = multiplier_ == 1 ? rows : reinterpret_cast<float*>(tap_weights + tap_slots_);
   TileEnd ends{operands.scale, static_cast<const float*>(operands.bias), operands.addend, shape_.activation};
   if (shape_.is_half) {
     widen_transposed(static_cast<const Half*>(weight), shape_.weight_taps, weights, channels_, channels_,
@@ -78,8 +83,11 @@ void DepthwiseProduct::run(const void* input, const void* weight, const EndOpera
     }
     low = std::clamp<int64_t>(low, 0, shape_.in.height);
     high = std::clamp<int64_t>(high, low, shape_.in.height);
-    if (!load_rows(shape_.in, shape_.in.image(input, image), low, high, pad_left_, pad_right_, rows, meter))
+    if (!load_rows(shape_.in, shape_.in.image(input, image), low, high, pad_left_, pad_right_, loaded, meter))
       return;
+    if (multiplier_ > 1)
+      for (int64_t i = 0; i < (high - low) * pitch / multiplier_; ++i)
+        std::fill_n(rows + i * multiplier_, multiplier_, loaded[i]);
     void* const image_out = shape_.out.image(output, image);
     float* const target = shape_.out.is_direct() ? static_cast<float*>(image_out) : result;
     const int64_t target_first = shape_.out.is_direct() ? 0 : start;

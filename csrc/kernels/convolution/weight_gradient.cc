@@ -5,13 +5,14 @@
 // in long runs of pixels. Of these, and of panels, what is computed is Gᵀ · dy: the same chains of multiply-adds; f32
 // panels hold the sums from the start. Sums run over chunks of at most 512
 // pixels whose results are added in order: the chunks depend on shapes only. Lanes cut the columns of G,
-// never the sum.
+// never the sum. Depthwise convolutions have their own (depthwise_gradient.h).
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "kernels/convolution/depthwise_gradient.h"
 #include "kernels/convolution/geometry.h"
 #include "kernels/convolution/image_rows.h"
 #include "kernels/footprint.h"
@@ -461,8 +462,11 @@ std::unique_ptr<PreparedKernel> prepare_conv_weight_gradient(const KernelRequest
   const auto g = plan_of(request);
   if (!g) return nullptr;
   const TensorSpec &x = request.operands[0], &dy = request.operands[1];
-  return std::make_unique<ConvWeightGradient>(*g, x.layout.is_channels_last(), dy.layout.is_channels_last(),
-                                              x.dtype == DType::kF16, request.results[0].layout.is_blocked());
+  const bool x_last = x.layout.is_channels_last(), dy_last = dy.layout.is_channels_last();
+  const bool is_half = x.dtype == DType::kF16;
+  if (is_depthwise(*g)) return make_depthwise_weight_gradient(*g, x_last, dy_last, is_half);
+  return std::make_unique<ConvWeightGradient>(*g, x_last, dy_last, is_half,
+                                              request.results[0].layout.is_blocked());
 }
 
 Footprint footprint_of_weight_gradient(const KernelRequest& request) {
