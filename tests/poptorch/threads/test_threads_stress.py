@@ -14,7 +14,7 @@ from poptorch._impl.session.executor import state_of
 
 pytestmark = pytest.mark.alone
 
-# The default tier tries for moments, the slow one for a minute; IPU_STRESS_SECONDS is for longer searches.
+# The default tier tries for moments, the slow one for a minute in all; IPU_STRESS_SECONDS is for longer searches.
 SECONDS = float(os.environ.get("IPU_STRESS_SECONDS", 0))
 ITERATIONS = 300
 
@@ -160,5 +160,5 @@ def test_random_calls_of_four_threads(wrappers, tmp_path, caplog):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrappers", WRAPPERS)
-def test_random_calls_of_four_threads_for_a_minute(wrappers, tmp_path, caplog):
-    run(wrappers, SECONDS or 60, tmp_path, caplog)
+def test_random_calls_of_four_threads_for_longer(wrappers, tmp_path, caplog):
+    run(wrappers, SECONDS or 20, tmp_path, caplog)
