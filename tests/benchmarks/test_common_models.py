@@ -17,7 +17,10 @@ spec.loader.exec_module(run)
 sys.path.remove(str(FOLDER))
 
 
-@pytest.mark.parametrize("case", list(run.CASES))
+QUICK = ("convnext", "multiplier", "recommender")
+
+
+@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(c, marks=pytest.mark.slow) for c in run.CASES if c not in QUICK)])
 def test_outputs_and_trained_parameters_are_those_of_eager(case):
     eager, ours, wrapper = run.inference_steps(case, 2)
     torch.testing.assert_close(ours(), eager(), rtol=1e-4, atol=1e-5)
