@@ -40,7 +40,7 @@ class ConvKernel : public PreparedKernel {
 };
 
 bool is_depthwise(const TapProductShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in.channels &&
+  return shape.groups > 1 && shape.groups == shape.in.channels && shape.out.channels > 0 &&
          (shape.groups == shape.out.channels || !shape.swaps_channels);
 }
 

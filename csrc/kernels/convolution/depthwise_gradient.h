@@ -10,7 +10,9 @@
 
 namespace ipu::kernels {
 
-inline bool is_depthwise(const ConvGeometry& g) { return g.groups > 1 && g.groups == g.in_channels; }
+inline bool is_depthwise(const ConvGeometry& g) {
+  return g.groups > 1 && g.groups == g.in_channels && g.out_channels > 0;
+}
 
 // `x_last`, `dy_last`: whether they lie channels last; `is_half`: all are f16.
 std::unique_ptr<PreparedKernel> make_depthwise_weight_gradient(const ConvGeometry& geometry, bool x_last,

@@ -129,7 +129,7 @@ void TapProduct::build_phase(const TapPhase& from, Phase& phase) const {
     phase.depth = in_group_;
   }
   int64_t weight_row = 0;
-  for (size_t i = 0; i < from.taps.size(); i += static_cast<size_t>(run))
+  for (size_t i = 0; i < from.taps.size() && phase.depth > 0; i += static_cast<size_t>(run))
     for (int64_t part = 0; part < parts; ++part, weight_row += phase.depth)
       phase.segments.push_back({from.taps[i].row, from.taps[i].column, part * phase.depth, weight_row});
   const int64_t count = static_cast<int64_t>(phase.segments.size());
