@@ -83,6 +83,7 @@ class WithLoss(nn.Module):
 
 
 def target_of(output):
+    """Classes for rows of scores; numbers for images and for the pixels of the autoencoder."""
     if output.dim() != 2 or output.shape[1] == 784:
         return torch.randn_like(output)
     return torch.randint(0, output.shape[1], (output.shape[0],))

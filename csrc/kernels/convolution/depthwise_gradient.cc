@@ -116,8 +116,9 @@ class DepthwiseWeightGradient : public PreparedKernel {
           const int64_t in_first = load_x(chunk, channel, width, first_row, end_row, x);
           for (int64_t ky = first_row; ky < end_row; ++ky)
             add_kernel_row(chunk, ky, in_first, x, dy, sums + ky * g_.kernel_width * kChannels);
-          if (meter.stops_products(chunk.rows * chunk.columns * (end_row - first_row + 1) * g_.kernel_width *
-                                   32))
+          // The 16 multiply-adds of a tap and a pixel take about the time of an element; the copies count as
+          // one more row.
+          if (meter.stops(chunk.rows * chunk.columns * (end_row - first_row + 1) * g_.kernel_width))
             return false;
         }
     const int64_t first = first_row * g_.kernel_width, end = end_row * g_.kernel_width;
