@@ -15,8 +15,6 @@ import time
 
 THREADS = 2
 TURNS = 4
-os.environ.setdefault("POPTORCH_HOST_THREADS", str(THREADS))
-os.environ.setdefault("POPTORCH_LOG_LEVEL", "ERR")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import model_kinds as models  # noqa: E402
@@ -165,6 +163,9 @@ def main():
     parser.add_argument("--batch", action="append", type=int)
     parser.add_argument("--seconds", type=float, default=0.4, help="for each of the two, a row and mode")
     arguments = parser.parse_args()
+    os.environ.setdefault("POPTORCH_HOST_THREADS", str(THREADS))
+    if "POPTORCH_LOG_LEVEL" not in os.environ:
+        poptorch.setLogLevel("ERR")
     torch.set_num_threads(THREADS)
     print("| model | batch | inference µs | eager µs | × eager | training µs | eager µs | × eager |")
     print("|---|---|---|---|---|---|---|---|")
