@@ -35,6 +35,13 @@ def declared_name(line):
     return words[-1] if words and words[-1] != "template" else None
 
 
+def enumerators(path):
+    """Names that enums without a scope give, wherever they stand at the left margin."""
+    enums = re.findall(r"^enum (?!class |struct )[^{;]*\{([^}]*)\}", read(path), re.M)
+    without_comments = (re.sub(r"//.*", "", inside) for inside in enums)
+    return {words[0] for inside in without_comments for one in inside.split(",") if (words := re.findall(r"\w+", one))}
+
+
 def local_names(path):
     """Names that two sources of one unit may not both have: those of anonymous namespaces, static ones and macros."""
     names, inside = set(), False
@@ -45,7 +52,7 @@ def local_names(path):
             inside = False
         elif line.startswith(("static ", "constexpr ", "using ", "#define ")) or (inside and re.match(r"[a-zA-Z_]", line)):
             names.add(declared_name(line))
-    return names - {None}
+    return names - {None} | enumerators(path)
 
 
 @functools.cache
@@ -73,8 +80,8 @@ def closure(paths):
 @functools.cache
 def header_names(path):
     """Names that a header gives to something at the left margin."""
-    lines = read(path).splitlines()
-    return {declared_name(line) for line in lines if re.match(r"(?!namespace|using namespace)[a-zA-Z_]", line)} - {None}
+    lines = (line for line in read(path).splitlines() if re.match(r"(?!namespace|using namespace)[a-zA-Z_]", line))
+    return {declared_name(line) for line in lines} - {None} | enumerators(path)
 
 
 class Unit:

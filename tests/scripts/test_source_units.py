@@ -43,6 +43,15 @@ def test_equal_local_names_keep_sources_apart(tmp_path, declaration, name):
     assert source_units.local_names(tmp_path / "a.cc") == {name}
 
 
+def test_equal_enumerators_keep_sources_apart_unless_they_have_a_scope(tmp_path):
+    one, other = "enum Operands : int {{ kNone, {} }};", "enum Places {{ kFirst = 1,\n  {},  // kNone\n}};"
+    a, b = LOCAL.format(one.format("kX")), LOCAL.format(other.format("kX"))
+    scoped = LOCAL.format("enum class Rows : int { kNone, kX };")
+    assert make(tmp_path, a=a, b=b, c=scoped) == [["a", "c"], ["b"]]
+    assert source_units.local_names(tmp_path / "a.cc") == {"Operands", "kNone", "kX"}
+    assert source_units.local_names(tmp_path / "b.cc") == {"Places", "kFirst", "kX"}
+
+
 def test_equal_macros_and_static_names_keep_sources_apart(tmp_path):
     assert make(tmp_path, a="#define X 1\n", b="#define X 2\n", c="static int x;\n", d="static int x;\n") == [
         ["a", "c"],
