@@ -25,4 +25,12 @@ set(IPU_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 if(IPU_SANITIZE)
   add_compile_options(-fsanitize=${IPU_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${IPU_SANITIZE})
+  if(IPU_SANITIZE MATCHES "address")
+    add_compile_options(--param asan-instrumentation-with-call-threshold=0)  # checks by call: half the time to translate
+  endif()
+  # What this processor cannot run is not translated for it: tests of AVX-512 are skipped there anyway.
+  file(STRINGS /proc/cpuinfo avx512 REGEX "^flags.* avx512f " LIMIT_COUNT 1)
+  if(NOT avx512)
+    add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL|HWY_AVX3)")
+  endif()
 endif()
