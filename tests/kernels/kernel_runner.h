@@ -174,9 +174,13 @@ inline std::unique_ptr<PreparedKernel> prepare(std::string_view id,
     return nullptr;
   }
   std::vector<TensorSpec> operand_specs, result_specs;
-  for (const Tensor* t : operands) operand_specs.push_back(t == nullptr ? TensorSpec{} : t->spec);
+  uint64_t absent = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    operand_specs.push_back(operands[i] == nullptr ? TensorSpec{} : operands[i]->spec);
+    if (operands[i] == nullptr) absent |= uint64_t{1} << i;
+  }
   for (const Tensor* t : results) result_specs.push_back(t->spec);
-  return def->prepare({operand_specs, result_specs, attributes});
+  return def->prepare({operand_specs, result_specs, attributes, absent});
 }
 
 // Runs all lanes, last one first when `reversed`. A nullptr operand is absent.

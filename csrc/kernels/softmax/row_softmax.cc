@@ -74,21 +74,31 @@ HWY_INLINE float sum_of(size_t count, Make make) {
   return fold_chains(chain, add);
 }
 
-// A row of -inf has the sum 0 when nothing is subtracted: with `kZero` it is divided by 1.
-template <bool kZero>
-HWY_INLINE void softmax_row(const float* x, size_t count, float* out) {
+float largest(const float* x, size_t count) { return maximum(x, count); }
+
+float exponentials(const float* x, size_t count, float shift, float* out) {
   const Chain d;
-  float largest = maximum(x, count);
-  if (kZero && largest == -std::numeric_limits<float>::infinity()) largest = 0.0f;
-  const Vector shift = hn::Set(d, largest);
-  const float sum = sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
-    const Vector e = exp(d, hn::Sub(load(x + i, n), shift));
+  const Vector least = hn::Set(d, shift);
+  return sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
+    const Vector e = exp(d, hn::Sub(load(x + i, n), least));
     store(e, out + i, n);
     return e;
   });
-  const Vector divisor = hn::Set(d, kZero && sum == 0.0f ? 1.0f : sum);
-  each_vector(count, [&](size_t, size_t i, size_t n)
-                         HWY_ATTR { store(hn::Div(load(out + i, n), divisor), out + i, n); });
+}
+
+void divide(float* x, size_t count, float by) {
+  const Vector divisor = hn::Set(Chain(), by);
+  each_vector(
+      count, [&](size_t, size_t i, size_t n) HWY_ATTR { store(hn::Div(load(x + i, n), divisor), x + i, n); });
+}
+
+// A row of -inf has the sum 0 when nothing is subtracted: with `kZero` it is divided by 1.
+template <bool kZero>
+HWY_INLINE void softmax_row(const float* x, size_t count, float* out) {
+  float shift = maximum(x, count);
+  if (kZero && shift == -std::numeric_limits<float>::infinity()) shift = 0.0f;
+  const float sum = exponentials(x, count, shift, out);
+  divide(out, count, kZero && sum == 0.0f ? 1.0f : sum);
 }
 void softmax(const float* x, size_t count, float* out) { softmax_row<false>(x, count, out); }
 void softmax_or_zero(const float* x, size_t count, float* out) { softmax_row<true>(x, count, out); }
@@ -122,8 +132,8 @@ void log_softmax_gradient(const float* y, const float* dy, size_t count, float* 
 }
 
 const RowSoftmax& target_row_softmax() {
-  static const RowSoftmax functions{softmax, softmax_or_zero, log_softmax, softmax_gradient,
-                                    log_softmax_gradient};
+  static const RowSoftmax functions{softmax, softmax_or_zero, largest,          exponentials,
+                                    divide,  log_softmax,     softmax_gradient, log_softmax_gradient};
   return functions;
 }
 

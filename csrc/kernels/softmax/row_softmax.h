@@ -12,6 +12,11 @@ inline constexpr size_t kLongestShortRow = 1024;  // bounds the rounding error o
 struct RowSoftmax {
   void (*softmax)(const float* x, size_t count, float* out) = nullptr;
   void (*softmax_or_zero)(const float* x, size_t count, float* out) = nullptr;  // zeros for a row of -inf
+  // softmax in parts, for rows of any length: the largest number, exp(x - shift) with its sum (of at most
+  // kLongestShortRow elements), x / by.
+  float (*largest)(const float* x, size_t count) = nullptr;
+  float (*exponentials)(const float* x, size_t count, float shift, float* out) = nullptr;
+  void (*divide)(float* x, size_t count, float by) = nullptr;
   void (*log_softmax)(const float* x, size_t count, float* out) = nullptr;
   void (*softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;
   void (*log_softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "ir/builder.h"
 #include "ir/regions.h"
 #include "ops/definition/build.h"
-#include "ops/reference_tensor.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
+#include "passes/splat.h"
 
 namespace ipu::passes {
 namespace {
@@ -30,16 +31,6 @@ const ir::Op* inner(const ir::Op& op, std::string_view kind) {
                   producer->settings.stage == op.settings.stage &&
                   producer->settings.phase == op.settings.phase;
   return together ? producer : nullptr;
-}
-
-// The number all elements of a constant have, seen through expand and reshape.
-std::optional<double> splat_of(const ir::Value* value) {
-  const ir::Op* op = value->producer();
-  while (op != nullptr && (op->is("expand") || op->is("reshape"))) op = op->operand(0)->producer();
-  if (op == nullptr || !op->is(ir::kind::kConstant)) return std::nullopt;
-  const ConstantPtr& data = op->attributes.constant("value");
-  if (element_count(data->shape) != 1) return std::nullopt;
-  return ops::ReferenceTensor::from_constant(*data).values[0];
 }
 
 // x func n is x, bit by bit, for every x. `right`: n is the second operand.

@@ -1,0 +1,135 @@
+// fused_attention: two products around a softmax, whose scores never reach memory as a whole; made by the pass
+// fuse-attention.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/definition/build.h"
+#include "ops/definition/rule_support.h"
+#include "ops/definition/sample_types.h"
+
+namespace ipu::ops {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+enum Operand : int { kQuery, kKey, kValue, kMask, kAddend };
+
+Shape scores_of(const ir::Type& query, const ir::Type& key) {
+  Shape scores = query.shape;
+  scores.back() = key.shape[key.shape.size() - 2];
+  return scores;
+}
+
+ir::Type type_of(const InferContext& c) {
+  const Shape &q = c.operand(kQuery).shape, &k = c.operand(kKey).shape, &v = c.operand(kValue).shape;
+  const size_t rank = q.size();
+  const auto same_batch = [&](const Shape& other) {
+    return std::equal(q.begin(), q.end() - 2, other.begin(), other.end() - 2);
+  };
+  if (rank < 2 || k.size() != rank || v.size() != rank || !same_batch(k) || !same_batch(v) ||
+      q.back() != k.back() || k[rank - 2] != v[rank - 2])
+    shape_error(fmt::format("query {}, key {} and value {} must be [..,L,E], [..,S,E] and [..,S,V]",
+                            to_string(q), to_string(k), to_string(v)));
+  const Shape scores = scores_of(c.operand(kQuery), c.operand(kKey));
+  for (int i : {kMask, kAddend})
+    if (c.has(i) && broadcast_shapes(scores, c.operand(i).shape) != scores)
+      shape_error(fmt::format("the {} {} does not broadcast to the scores {}", i == kMask ? "mask" : "addend",
+                              to_string(c.operand(i).shape), to_string(scores)));
+  Shape y = q;
+  y.back() = v.back();
+  return {c.operand(kQuery).dtype, y};
+}
+
+// An operand as if it had the shape of the scores.
+std::vector<double> spread(const ReferenceTensor& x, const Shape& scores) {
+  std::vector<double> all(static_cast<size_t>(element_count(scores)));
+  for_each_offset(scores, broadcast_strides(x.type.shape, scores), 0, [&](int64_t i, int64_t at) {
+    all[static_cast<size_t>(i)] = x.values[static_cast<size_t>(at)];
+  });
+  return all;
+}
+
+void reference(ReferenceCall& call) {
+  const ReferenceTensor &q = call.operand(kQuery), &k = call.operand(kKey), &v = call.operand(kValue);
+  const Shape scores = scores_of(q.type, k.type);
+  const std::vector<double> mask =
+      call.has(kMask) ? spread(call.operand(kMask), scores) : std::vector<double>();
+  const std::vector<double> addend =
+      call.has(kAddend) ? spread(call.operand(kAddend), scores) : std::vector<double>();
+  const auto rows = static_cast<size_t>(scores[scores.size() - 2]), keys = static_cast<size_t>(scores.back());
+  const auto width = static_cast<size_t>(q.type.shape.back()), out = static_cast<size_t>(v.type.shape.back());
+  const double scale = call.attributes.real("scale", 1.0),
+               blocked = call.attributes.real("blocked", -kInfinity);
+  const bool causal = call.attributes.boolean("causal", false),
+             keeps = call.attributes.boolean("keeps", true),
+             zero_blocked = call.attributes.boolean("zero_blocked", false);
+  std::vector<double> row(keys);
+  const size_t count = keys == 0 ? 0 : static_cast<size_t>(element_count(scores)) / keys;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t head = i / rows;
+    double largest = -kInfinity, sum = 0.0;
+    for (size_t j = 0; j < keys; ++j) {
+      double s = 0.0;
+      for (size_t e = 0; e < width; ++e)
+        s += q.values[i * width + e] * k.values[(head * keys + j) * width + e];
+      s *= scale;
+      if (causal && j > i % rows) s = -kInfinity;
+      if (!mask.empty() && (mask[i * keys + j] != 0.0) != keeps) s = blocked;
+      if (!addend.empty()) s += addend[i * keys + j];
+      row[j] = s;
+      largest = std::max(largest, s);
+    }
+    const bool is_blocked = zero_blocked && largest == -kInfinity;
+    for (double& s : row) sum += s = is_blocked ? 0.0 : std::exp(s - largest);
+    for (size_t n = 0; n < out; ++n) {
+      double& y = call.result().values[i * out + n];
+      for (size_t j = 0; j < keys; ++j)
+        y += row[j] / (is_blocked ? 1.0 : sum) * v.values[(head * keys + j) * out + n];
+    }
+  }
+}
+
+Cost cost_of(const ir::Op& op) {
+  const ir::Type &q = op.operand(kQuery)->type(), &v = op.operand(kValue)->type(), &y = op.result()->type();
+  const auto scores = static_cast<double>(element_count(scores_of(q, op.operand(kKey)->type())));
+  const auto width = static_cast<double>(q.shape.back() + v.shape.back());
+  Cost cost{scores * (2.0 * width + 5.0), 0.0, static_cast<double>(y.bytes())};
+  for (int i = 0; i < op.operand_count(); ++i)
+    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
+  return cost;
+}
+
+const OpRegistration fused_attention =
+    define_op("fused_attention", "fusion")
+        .doc(
+            "softmax(scores) @ value [..,S,V], of scores = query [..,L,E] @ key [..,S,E]^T * scale. causal: query i "
+            "sees the keys up to i alone. Then the scores where mask is not `keeps` become `blocked`, and addend is "
+            "added; both broadcast to [..,L,S]. zero_blocked: rows of -inf give zeros, not NaN.")
+        .operand("query", bit(DType::kF32))
+        .operand("key", bit(DType::kF32))
+        .operand("value", bit(DType::kF32))
+        .optional_operand("mask", kBoolean)
+        .optional_operand("addend", bit(DType::kF32))
+        .attribute("scale", 1.0)
+        .attribute("causal", false)
+        .attribute("keeps", true)
+        .attribute("blocked", -kInfinity)
+        .attribute("zero_blocked", false)
+        .result("y")
+        .traits(kMatmul | kExpensive)
+        .infer([](const InferContext& c) { return std::vector<ir::Type>{type_of(c)}; })
+        .gradient_refused("it is made after gradients are")
+        .reference(reference)
+        .kernel("fused_attention")
+        .cost(cost_of)
+        .samples({{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
+                  {{f32({2, 2, 70, 4}), f32({2, 2, 70, 4}), f32({2, 2, 70, 4})}, {{"causal", true}}},
+                  {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"blocked", -2.0}}},
+                  {{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), boolean({2, 1, 5}), f32({3, 5})},
+                   {{"keeps", false}, {"zero_blocked", true}}}});
+
+}  // namespace
+}  // namespace ipu::ops

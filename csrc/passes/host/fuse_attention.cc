@@ -1,0 +1,169 @@
+// Two products around a softmax become one op, fused_attention, that makes the scores of a few rows at a time: of long
+// sequences they are many times larger than all else, and would be written and read four times. Takes in what
+// stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the addition of
+// a tensor. Leaves alone: scores or weights that somebody else reads (a gradient, a dropout); few rows, whose products are
+// sums of rows; other types than f32.
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "ops/definition/build.h"
+#include "passes/inline_graph.h"
+#include "passes/pass.h"
+#include "passes/sole_reader.h"
+#include "passes/splat.h"
+
+namespace ipu::passes {
+namespace {
+
+constexpr int64_t kFewRows = 16;
+
+bool is_plain_f32(const ir::Value* value) {
+  return value->type().dtype == DType::kF32 && value->type().layout.is_plain();
+}
+int64_t last_extent(const ir::Value* value) {
+  return value->type().shape.empty() ? 1 : value->type().shape.back();
+}
+
+// Rows that see the columns up to their own: what `attention` makes of causal.
+bool is_causal(const ir::Value* condition) {
+  const ir::Op* op = condition->producer();
+  if (op == nullptr || !op->is("greater_equal")) return false;
+  for (int64_t i : {0, 1}) {
+    const ir::Op* index = op->operand(static_cast<int>(i))->producer();
+    if (index == nullptr || !index->is("iota") || index->attributes.integer("dim", 0) != i) return false;
+  }
+  return op->operand(0)->type().shape.size() == 2;
+}
+
+struct Found {
+  ir::Op *softmax = nullptr, *scores = nullptr;
+  std::vector<ir::Op*> between;  // from the softmax back
+  ir::Value *mask = nullptr, *addend = nullptr;
+  std::optional<double> scale, blocked;
+  bool causal = false, keeps = true;
+};
+
+// Whether what `op` does to scores can be taken in before what was found behind it; notes it. -1: no; else the operand that is scores.
+int take_in(const ir::Op& op, Found& found) {
+  const ir::Type& scores = op.result()->type();
+  const bool nothing_before = !found.scale && !found.causal && !found.mask;
+  const auto same = [&](int i) { return op.operand(i)->type() == scores; };
+  if (op.is("add") && nothing_before && !found.addend) {
+    for (int i : {0, 1}) {
+      ir::Value* other = op.operand(1 - i);
+      if (!same(i) || made_for(op, i) == nullptr || !is_plain_f32(other) ||
+          last_extent(other) != scores.shape.back())
+        continue;
+      found.addend = other;
+      return i;
+    }
+    return -1;
+  }
+  if (op.is("mul") && !found.scale) {
+    for (int i : {0, 1}) {
+      const std::optional<double> factor = splat_of(op.operand(1 - i));
+      if (!same(i) || !factor || op.operand(1 - i)->type().dtype != scores.dtype) continue;
+      found.scale = factor;
+      return i;
+    }
+    return -1;
+  }
+  if (!op.is("where") || found.scale || found.causal) return -1;
+  ir::Value* condition = op.operand(0);
+  for (int i : {1, 2}) {
+    const std::optional<double> blocked = splat_of(op.operand(3 - i));
+    if (!same(i) || !blocked || std::isnan(*blocked)) continue;
+    if (i == 1 && *blocked == -std::numeric_limits<double>::infinity() && is_causal(condition)) {
+      found.causal = true;
+      return i;
+    }
+    if (found.mask || !condition->type().layout.is_plain() || last_extent(condition) != scores.shape.back())
+      continue;
+    found.mask = condition;
+    found.blocked = blocked;
+    found.keeps = i == 1;
+    return i;
+  }
+  return -1;
+}
+
+std::optional<Found> attention_before(const ir::Op& product) {
+  if (!product.is("matmul") || product.attributes.boolean("trans_a", false) ||
+      product.attributes.boolean("trans_b", false) || !is_plain_f32(product.result()) ||
+      !is_plain_f32(product.operand(1)))
+    return std::nullopt;
+  Found found;
+  found.softmax = made_for(product, 0);
+  if (found.softmax == nullptr || !found.softmax->is("softmax")) return std::nullopt;
+  const Shape& shape = found.softmax->result()->type().shape;
+  if (found.softmax->attributes.integer("dim") != static_cast<int64_t>(shape.size()) - 1 ||
+      shape[shape.size() - 2] < kFewRows || shape.back() == 0)
+    return std::nullopt;
+  const ir::Op* reader = found.softmax;
+  for (int operand = 0;;) {
+    ir::Op* op = made_for(*reader, operand);
+    if (op == nullptr || op->result_count() != 1 || !is_plain_f32(op->result())) return std::nullopt;
+    if (op->is("matmul")) {
+      found.scores = op;
+      break;
+    }
+    operand = take_in(*op, found);
+    if (operand < 0) return std::nullopt;
+    found.between.push_back(op);
+    reader = op;
+  }
+  const ir::Op& scores = *found.scores;
+  if (scores.attributes.boolean("trans_a", false) || !scores.attributes.boolean("trans_b", false) ||
+      !is_plain_f32(scores.operand(0)) || !is_plain_f32(scores.operand(1)))
+    return std::nullopt;
+  return found;
+}
+
+class FuseAttention : public OpPass {
+ public:
+  bool may_apply(const ir::Op& op) const override { return attention_before(op).has_value(); }
+
+  void apply(ir::Op& op, const PassContext& context) override {
+    const Found found = *attention_before(op);
+    std::vector<ir::Value*> operands{found.scores->operand(0), found.scores->operand(1), op.operand(1)};
+    if (found.mask || found.addend) operands.push_back(found.mask);
+    if (found.addend) operands.push_back(found.addend);
+    Attributes attributes;
+    if (found.scale) attributes.set("scale", *found.scale);
+    if (found.causal) attributes.set("causal", true);
+    if (found.mask) {
+      attributes.set("keeps", found.keeps);
+      attributes.set("blocked", *found.blocked);
+    }
+    attributes.set("zero_blocked", found.softmax->attributes.boolean("zero_blocked", false));
+    ir::Builder builder(op.graph(), &op);
+    builder.settings = op.settings;
+    builder.location = op.location;
+    for (const ir::Op* part : parts_of(found))
+      builder.location = ir::join(part->location, {&builder.location, 1});
+    builder.origin = op.origin;
+    ir::Value* made = ops::build_op(builder, "fused_attention", operands, std::move(attributes))->result();
+    ir::Graph* graph = op.graph();
+    const std::string name = op.result()->name();
+    replace_op(op, {made});
+    for (ir::Op* part : parts_of(found)) graph->erase(part);
+    graph->rename(made, name);
+    context.count("attentions fused");
+  }
+
+ private:
+  static std::vector<ir::Op*> parts_of(const Found& found) {  // from the softmax back
+    std::vector<ir::Op*> parts{found.softmax};
+    parts.insert(parts.end(), found.between.begin(), found.between.end());
+    parts.push_back(found.scores);
+    return parts;
+  }
+};
+
+IPU_REGISTER_PASS(FuseAttention, "fuse-attention",
+                  "Makes two products around a softmax one op that makes the scores of a few rows at a time.",
+                  {"attentions fused"});
+
+}  // namespace
+}  // namespace ipu::passes
