@@ -147,6 +147,35 @@ TEST(Attention, ReadsHeadsInPlaceAndMasksThatBroadcast) {
   EXPECT_EQ(result.values(), composed(c, o, &all, nullptr, {}).values());
 }
 
+// Scores and weights are f32 there: what is left is the rounding of the result.
+TEST(Attention, RoundsHalvesOnce) {
+  std::mt19937 random(4);
+  const int64_t heads = 3, rows = 70, keys = 90, width = 20, out = 24;
+  const Case c{{heads}, rows, keys, width, out, ""};
+  Operands o(c, random);
+  const auto half = [](const Tensor& t) {
+    Tensor h = Tensor::plain(DType::kF16, t.spec.shape);
+    h.fill(t.values());
+    return h;
+  };
+  Tensor addend = Tensor::plain(DType::kF32, {rows, keys}).randomize(random);
+  const Tensor q = half(o.query), k = half(o.key), v = half(o.value), a = half(addend);
+  Tensor mask = Tensor::plain(DType::kBool, {keys}).randomize(random), y = half(o.result);
+  mask.set(0, 1.0);  // no row is blocked
+  for (const Tensor* given : {static_cast<const Tensor*>(nullptr), &a}) {
+    const Attributes attributes{{"scale", 0.25}, {"causal", given == nullptr}};
+    run("fused_attention", {&q, &k, &v, &mask, given}, {&y}, attributes);
+    o.query.fill(q.values());
+    o.key.fill(k.values());
+    o.value.fill(v.values());
+    addend.fill(a.values());
+    run("fused_attention", {&o.query, &o.key, &o.value, &mask, given == nullptr ? nullptr : &addend}, {&o.result},
+        attributes);
+    for (int64_t i = 0; i < y.elements(); ++i)
+      ASSERT_EQ(y.at(i), half_to_float(float_to_half(static_cast<float>(o.result.at(i))))) << i;
+  }
+}
+
 TEST(Attention, RefusesWhatItCannotRead) {
   Tensor q = Tensor::plain(DType::kF32, {2, 20, 4}), half = Tensor::plain(DType::kF16, {2, 20, 4}),
          number = Tensor::plain(DType::kF32, {}), column = Tensor::plain(DType::kF32, {20, 1}),

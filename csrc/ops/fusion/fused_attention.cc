@@ -13,6 +13,7 @@
 namespace ipu::ops {
 namespace {
 
+constexpr DTypeSet kHalfOrFloat = bit(DType::kF16) | bit(DType::kF32);
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum Operand : int { kQuery, kKey, kValue, kMask, kAddend };
@@ -25,6 +26,8 @@ Shape scores_of(const ir::Type& query, const ir::Type& key) {
 
 ir::Type type_of(const InferContext& c) {
   const Shape &q = c.operand(kQuery).shape, &k = c.operand(kKey).shape, &v = c.operand(kValue).shape;
+  for (int i : {kKey, kValue, kAddend})
+    if (c.has(i)) require_same_dtype(c, kQuery, i);
   const size_t rank = q.size();
   const auto same_batch = [&](const Shape& other) {
     return std::equal(q.begin(), q.end() - 2, other.begin(), other.end() - 2);
@@ -107,12 +110,13 @@ const OpRegistration fused_attention =
         .doc(
             "softmax(scores) @ value [..,S,V], of scores = query [..,L,E] @ key [..,S,E]^T * scale. causal: query i "
             "sees the keys up to i alone. Then the scores where mask is not `keeps` become `blocked`, and addend is "
-            "added; both broadcast to [..,L,S]. zero_blocked: rows of -inf give zeros, not NaN.")
-        .operand("query", bit(DType::kF32))
-        .operand("key", bit(DType::kF32))
-        .operand("value", bit(DType::kF32))
+            "added; both broadcast to [..,L,S]. zero_blocked: rows of -inf give zeros, not NaN. Of halves the "
+"result alone is rounded.")
+        .operand("query", kHalfOrFloat)
+        .operand("key", kHalfOrFloat)
+        .operand("value", kHalfOrFloat)
         .optional_operand("mask", kBoolean)
-        .optional_operand("addend", bit(DType::kF32))
+        .optional_operand("addend", kHalfOrFloat)
         .attribute("scale", 1.0)
         .attribute("causal", false)
         .attribute("keeps", true)
@@ -129,7 +133,8 @@ const OpRegistration fused_attention =
                   {{f32({2, 2, 70, 4}), f32({2, 2, 70, 4}), f32({2, 2, 70, 4})}, {{"causal", true}}},
                   {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"blocked", -2.0}}},
                   {{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), boolean({2, 1, 5}), f32({3, 5})},
-                   {{"keeps", false}, {"zero_blocked", true}}}});
+                   {{"keeps", false}, {"zero_blocked", true}}},
+             {{f16({2, 3, 4}), f16({2, 5, 4}), f16({2, 5, 3}), std::nullopt, f16({5})}, {{"scale", 0.5}}}});
 
 }  // namespace
 }  // namespace ipu::ops

@@ -2,7 +2,7 @@
 // sequences they are many times larger than all else, and would be written and read four times. Takes in what
 // stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the addition of
 // a tensor. Leaves alone: scores or weights that somebody else reads (a gradient, a dropout); few rows, whose products are
-// sums of rows; other types than f32.
+// sums of rows; other types than f32 and f16.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,8 +18,11 @@ namespace {
 
 constexpr int64_t kFewRows = 16;
 
-bool is_plain_f32(const ir::Value* value) {
-  return value->type().dtype == DType::kF32 && value->type().layout.is_plain();
+// f32 or f16, and the same as `other`.
+bool is_like(const ir::Value* value, const ir::Value* other) {
+  const DType dtype = value->type().dtype;
+  return (dtype == DType::kF32 || dtype == DType::kF16) && dtype == other->type().dtype &&
+         value->type().layout.is_plain();
 }
 int64_t last_extent(const ir::Value* value) {
   return value->type().shape.empty() ? 1 : value->type().shape.back();
@@ -52,7 +55,7 @@ int take_in(const ir::Op& op, Found& found) {
   if (op.is("add") && nothing_before && !found.addend) {
     for (int i : {0, 1}) {
       ir::Value* other = op.operand(1 - i);
-      if (!same(i) || made_for(op, i) == nullptr || !is_plain_f32(other) ||
+      if (!same(i) || made_for(op, i) == nullptr || !is_like(other, op.result()) ||
           last_extent(other) != scores.shape.back())
         continue;
       found.addend = other;
@@ -90,8 +93,8 @@ int take_in(const ir::Op& op, Found& found) {
 
 std::optional<Found> attention_before(const ir::Op& product) {
   if (!product.is("matmul") || product.attributes.boolean("trans_a", false) ||
-      product.attributes.boolean("trans_b", false) || !is_plain_f32(product.result()) ||
-      !is_plain_f32(product.operand(1)))
+      product.attributes.boolean("trans_b", false) || !is_like(product.result(), product.result()) ||
+      !is_like(product.operand(1), product.result()))
     return std::nullopt;
   Found found;
   found.softmax = made_for(product, 0);
@@ -103,7 +106,7 @@ std::optional<Found> attention_before(const ir::Op& product) {
   const ir::Op* reader = found.softmax;
   for (int operand = 0;;) {
     ir::Op* op = made_for(*reader, operand);
-    if (op == nullptr || op->result_count() != 1 || !is_plain_f32(op->result())) return std::nullopt;
+    if (op == nullptr || op->result_count() != 1 || !is_like(op->result(), product.result())) return std::nullopt;
     if (op->is("matmul")) {
       found.scores = op;
       break;
@@ -115,7 +118,7 @@ std::optional<Found> attention_before(const ir::Op& product) {
   }
   const ir::Op& scores = *found.scores;
   if (scores.attributes.boolean("trans_a", false) || !scores.attributes.boolean("trans_b", false) ||
-      !is_plain_f32(scores.operand(0)) || !is_plain_f32(scores.operand(1)))
+      !is_like(scores.operand(0), product.result()) || !is_like(scores.operand(1), product.result()))
     return std::nullopt;
   return found;
 }

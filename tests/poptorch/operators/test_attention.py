@@ -92,3 +92,19 @@ def test_fused_attention_has_torchs_numbers_and_the_bits_of_a_training_step(case
     composed, _ = training(*inputs)
     assert torch.equal(got, composed)
     assert "softmax" in kernels(training, inputs)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_halves_are_as_near_as_torchs_own(case):
+    torch.manual_seed(1)
+    attend, masks = CASES[case]
+    model = Attention(attend)
+    inputs = (torch.randn(2, 100, HEADS * WIDTH), *masks(100))
+    exact = model.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
+    halves = [x.half() if x.is_floating_point() else x for x in inputs]
+    expected = model.half()(*halves)
+    inference = poptorch.inferenceModel(model)
+    got = inference(*halves)
+    assert "fused_attention" in kernels(inference, halves)
+    assert got.dtype == torch.half
+    assert (got - exact).abs().max() <= 2 * (expected - exact).abs().max()
