@@ -26,9 +26,13 @@ struct Operands {
         result(Tensor::plain(DType::kF32, joined(c.batch, c.rows, c.out))) {}
 };
 
+struct Composed {
+  Tensor result, weights;
+};
+
 // What the ops before the fusion make, one after the other. mask and addend have the shape of the scores.
-Tensor composed(const Case& c, const Operands& o, const Tensor* mask, const Tensor* addend,
-                const Attributes& attributes) {
+Composed composed(const Case& c, const Operands& o, const Tensor* mask, const Tensor* addend,
+                  const Attributes& attributes) {
   Tensor scores = Tensor::plain(DType::kF32, joined(c.batch, c.rows, c.keys)), weights = scores, y = o.result;
   run("matmul", {&o.query, &o.key}, {&scores}, {{"trans_b", true}});
   float* s = scores.as<float>();
@@ -43,7 +47,7 @@ Tensor composed(const Case& c, const Operands& o, const Tensor* mask, const Tens
       {{"dim", static_cast<int64_t>(c.batch.size()) + 1},
        {"zero_blocked", attributes.boolean("zero_blocked", false)}});
   run("matmul", {&weights, &o.value}, {&y});
-  return y;
+  return {y, weights};
 }
 
 const std::vector<Case>& cases() {
@@ -81,16 +85,21 @@ TEST(Attention, HasTheBitsOfTheOpsItStandsFor) {
     for (const Form& f : forms) {
       std::vector<std::vector<std::byte>> bits;
       for_each_vector_isa([&](Isa) {
-        const Tensor want = composed(c, o, f.mask, f.addend, f.attributes);
+        const Composed want = composed(c, o, f.mask, f.addend, f.attributes);
         const std::vector<const Tensor*> operands{&o.query, &o.key, &o.value, f.mask, f.addend};
         const auto kernel = prepare("fused_attention", operands, {&o.result}, f.attributes);
         ASSERT_NE(kernel, nullptr);
         for (bool reversed : {false, true}) {
           Tensor y = o.result;
           run(*kernel, operands, {&y}, nullptr, reversed);
-          EXPECT_EQ(y.bytes, want.bytes) << f.attributes.has("causal");
+          EXPECT_EQ(y.bytes, want.result.bytes) << f.attributes.has("causal");
         }
-        bits.push_back(want.bytes);
+        Tensor y = o.result, weights = want.weights;
+        std::fill(weights.bytes.begin(), weights.bytes.end(), std::byte{0x7f});
+        run("fused_attention", operands, {&y, &weights}, f.attributes);
+        EXPECT_EQ(y.bytes, want.result.bytes);
+        EXPECT_EQ(weights.bytes, want.weights.bytes);
+        bits.push_back(want.result.bytes);
       });
       for (const auto& other : bits) EXPECT_EQ(other, bits[0]);
     }
@@ -144,7 +153,7 @@ TEST(Attention, ReadsHeadsInPlaceAndMasksThatBroadcast) {
   o.query.fill(query.values());
   o.key.fill(key.values());
   o.value.fill(value.values());
-  EXPECT_EQ(result.values(), composed(c, o, &all, nullptr, {}).values());
+  EXPECT_EQ(result.values(), composed(c, o, &all, nullptr, {}).result.values());
 }
 
 // Scores and weights are f32 there: what is left is the rounding of the result.
@@ -169,8 +178,8 @@ TEST(Attention, RoundsHalvesOnce) {
     o.key.fill(k.values());
     o.value.fill(v.values());
     addend.fill(a.values());
-    run("fused_attention", {&o.query, &o.key, &o.value, &mask, given == nullptr ? nullptr : &addend}, {&o.result},
-        attributes);
+    run("fused_attention", {&o.query, &o.key, &o.value, &mask, given == nullptr ? nullptr : &addend},
+        {&o.result}, attributes);
     for (int64_t i = 0; i < y.elements(); ++i)
       ASSERT_EQ(y.at(i), half_to_float(float_to_half(static_cast<float>(o.result.at(i))))) << i;
   }

@@ -2,7 +2,7 @@
 // are made in scratch, where they stay in the second cache: query times panels of the transposed key, their end
 // (score_row.h), the softmax of each row, weights times the copied value. Key and value are copied once for each head and
 // lane. Every element is summed as the products and the softmax it stands for would; with `causal` columns that no row
-// of a block sees are left out. f16 is widened where it is copied: scores and weights are f32, and the result is rounded once.
+// of a block sees are left out. With a second result, f32 alone, the weights are made there. f16 is widened where it is copied: scores and weights are f32, and the result is rounded once.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -37,7 +37,7 @@ class Attention final : public PreparedKernel {
     block_rows_ = std::clamp(kBlockScores / std::max<int64_t>(1, keys), kFewestRows, kMostRows);
     block_rows_ = std::max<int64_t>(1, std::min(block_rows_, plan_.rows()));
     blocks_ = (plan_.rows() + block_rows_ - 1) / block_rows_;
-    pitch_ = round_up(keys, 16);
+    pitch_ = plan_.weights ? plan_.weights->stride : round_up(keys, 16);
     step_ =
         plan_.causal ? std::max<int64_t>(64, round_up((keys + kCausalSteps - 1) / kCausalSteps, 64)) : keys;
     for (int64_t last = step_;; last += step_) {
@@ -174,15 +174,21 @@ class Attention final : public PreparedKernel {
       a = query;
       c = result;
     }
+    float* scores = space.scores;
+    if (plan_.weights)
+      scores = reinterpret_cast<float*>(call.results[1]) + plan_.offset_of(plan_.weights_batch, head) +
+               first * pitch_;
     (full ? products.scores : products.last_scores)
-        ->run(a, space.key, nullptr, space.scores, space.products, 0, meter);
+        ->run(a, space.key, nullptr, scores, space.products, 0, meter);
+    const int64_t written = plan_.weights ? plan_.keys() : products.keys;
     for (int64_t r = 0; r < rows; ++r) {
-      softmax_of(call, head, first + r, space, space.scores + r * pitch_, products.keys);
-      if (meter.stops(4 * products.keys)) return false;
+      softmax_of(call, head, first + r, space, scores + r * pitch_, written);
+      if (meter.stops(4 * written)) return false;
     }
     (full ? products.values : products.last_values)
-        ->run(space.scores, space.value, nullptr, c, space.products, 0, meter);
-    if constexpr (kHalf) narrow_rows(c, value_pitch(), result, plan_.result.stride, rows, plan_.value.columns);
+        ->run(scores, space.value, nullptr, c, space.products, 0, meter);
+    if constexpr (kHalf)
+      narrow_rows(c, value_pitch(), result, plan_.result.stride, rows, plan_.value.columns);
     return !meter.stops(10);
   }
 
@@ -230,10 +236,10 @@ class Attention final : public PreparedKernel {
     return panel_count(plan_.keys()) * panel_width(plan_.keys()) * round_up(plan_.key.rows, 16);
   }
   int64_t value_floats() const { return plan_.keys() * value_pitch(); }
-  int64_t score_floats() const { return block_rows_ * pitch_; }
+  int64_t score_floats() const { return plan_.weights ? 0 : block_rows_ * pitch_; }
   int64_t query_floats() const { return kHalf ? block_rows_ * query_pitch() : 0; }
   int64_t result_floats() const { return kHalf ? block_rows_ * value_pitch() : 0; }
-  int64_t addend_floats() const { return kHalf && plan_.addend ? pitch_ : 0; }
+  int64_t addend_floats() const { return kHalf && plan_.addend ? round_up(plan_.keys(), 16) : 0; }
 
   AttentionPlan plan_;
   const RowSoftmax& softmax_;
@@ -253,10 +259,10 @@ std::unique_ptr<PreparedKernel> prepare_attention(const KernelRequest& request) 
 }
 
 Footprint footprint_of_attention(const KernelRequest& request) {
-  require_counts(request, 3, 5, 1);
+  require_counts(request, 3, 5, request.results.size() == 2 ? 2 : 1);
   require_sound(request);
   require(attention_plan(request).has_value(), "has no attention's shapes, strides, types or attributes");
-  require_disjoint(request.results[0]);
+  for (const TensorSpec& result : request.results) require_disjoint(result);
   return footprint_of_views(request);
 }
 

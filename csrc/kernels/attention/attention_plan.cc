@@ -39,10 +39,11 @@ int64_t AttentionPlan::offset_of(const Strides& strides, int64_t head) const {
 }
 
 std::optional<AttentionPlan> attention_plan(const KernelRequest& request) {
-  if (request.operands.size() < 3 || request.operands.size() > 5 || request.results.size() != 1)
+  if (request.operands.size() < 3 || request.operands.size() > 5 || request.results.empty() ||
+      request.results.size() > 2)
     return std::nullopt;
-  const TensorSpec &q = request.operands[Operand::kQuery], &k = request.operands[Operand::kKey], &v = request.operands[Operand::kValue],
-                   &y = request.results[0];
+  const TensorSpec &q = request.operands[Operand::kQuery], &k = request.operands[Operand::kKey],
+                   &v = request.operands[Operand::kValue], &y = request.results[0];
   const size_t rank = q.shape.size();
   if (rank < 2 || (q.dtype != DType::kF32 && q.dtype != DType::kF16)) return std::nullopt;
   AttentionPlan plan;
@@ -70,6 +71,14 @@ std::optional<AttentionPlan> attention_plan(const KernelRequest& request) {
   plan.result = *out;
   Shape scores = plan.batch;
   scores.insert(scores.end(), {plan.rows(), plan.keys()});
+  if (request.results.size() == 2) {
+    const TensorSpec& w = request.results[1];
+    plan.weights = matrix_of(w, false);
+    if (w.dtype != DType::kF32 || q.dtype != DType::kF32 || w.shape != scores || !plan.weights ||
+        plan.weights->form != MatrixSource::Form::kRows)
+      return std::nullopt;
+    plan.weights_batch.assign(w.strides.begin(), w.strides.end() - 2);
+  }
   const auto has = [&](size_t i) { return request.operands.size() > i && !request.is_absent(i); };
   if (has(Operand::kMask)) {
     plan.mask = spread_of(request.operands[Operand::kMask], scores);

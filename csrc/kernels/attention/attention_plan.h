@@ -25,6 +25,8 @@ struct AttentionPlan {
   Shape batch;
   Strides query_batch, key_batch, value_batch, result_batch;
   MatrixSource query, key, value, result;  // of a head; the key transposed: [E, S]
+  std::optional<MatrixSource> weights;     // a second result: the softmax
+  Strides weights_batch;
   std::optional<ScoreSpread> mask, addend;
   float scale = 1.0f, blocked = 0.0f;
   bool causal = false, keeps = true, zero_blocked = false;
@@ -32,7 +34,9 @@ struct AttentionPlan {
   int64_t heads() const { return element_count(batch); }
   int64_t rows() const { return query.rows; }
   int64_t keys() const { return key.columns; }
-  bool has_end() const { return scale != 1.0f || mask || addend; }  // something is done to scores before the softmax
+  bool has_end() const {
+    return scale != 1.0f || mask || addend;
+  }  // something is done to scores before the softmax
   // Where a head begins in an operand with these strides of the batch.
   int64_t offset_of(const Strides& strides, int64_t head) const;
 };

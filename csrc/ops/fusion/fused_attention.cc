@@ -1,5 +1,5 @@
-// fused_attention: two products around a softmax, whose scores never reach memory as a whole; made by the pass
-// fuse-attention.
+// fused_attention: two products around a softmax, whose scores never reach memory as a whole, and
+// fused_attention_with_weights, which gives the softmax too; made by the pass fuse-attention.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum Operand : int { kQuery, kKey, kValue, kMask, kAddend };
 
+// Of operands whose shapes fit.
 Shape scores_of(const ir::Type& query, const ir::Type& key) {
   Shape scores = query.shape;
   scores.back() = key.shape[key.shape.size() - 2];
@@ -87,11 +88,12 @@ void reference(ReferenceCall& call) {
     }
     const bool is_blocked = zero_blocked && largest == -kInfinity;
     for (double& s : row) sum += s = is_blocked ? 0.0 : std::exp(s - largest);
-    for (size_t n = 0; n < out; ++n) {
-      double& y = call.result().values[i * out + n];
+    for (double& weight : row) weight /= is_blocked ? 1.0 : sum;
+    for (size_t n = 0; n < out; ++n)
       for (size_t j = 0; j < keys; ++j)
-        y += row[j] / (is_blocked ? 1.0 : sum) * v.values[(head * keys + j) * out + n];
-    }
+        call.result().values[i * out + n] += row[j] * v.values[(head * keys + j) * out + n];
+    if (call.results.size() > 1)
+      std::copy(row.begin(), row.end(), call.result(1).values.begin() + static_cast<ptrdiff_t>(i * keys));
   }
 }
 
@@ -100,41 +102,62 @@ Cost cost_of(const ir::Op& op) {
   const auto scores = static_cast<double>(element_count(scores_of(q, op.operand(kKey)->type())));
   const auto width = static_cast<double>(q.shape.back() + v.shape.back());
   Cost cost{scores * (2.0 * width + 5.0), 0.0, static_cast<double>(y.bytes())};
+  if (op.result_count() > 1) cost.bytes_out += static_cast<double>(op.result(1)->type().bytes());
   for (int i = 0; i < op.operand_count(); ++i)
     if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
   return cost;
 }
 
+const char* const kMeaning =
+    "softmax(scores) @ value [..,S,V], of scores = query [..,L,E] @ key [..,S,E]^T * scale. causal: query i "
+    "sees the keys up to i alone. Then the scores where mask is not `keeps` become `blocked`, and addend is "
+    "added; both broadcast to [..,L,S]. zero_blocked: rows of -inf give zeros, not NaN. ";
+
+OpDefBuilder attention_op(const char* name, const char* also, DTypeSet dtypes) {
+  OpDefBuilder builder(name, "fusion");
+  builder.doc(std::string(kMeaning) + also)
+      .operand("query", dtypes)
+      .operand("key", dtypes)
+      .operand("value", dtypes)
+      .optional_operand("mask", kBoolean)
+      .optional_operand("addend", dtypes)
+      .attribute("scale", 1.0)
+      .attribute("causal", false)
+      .attribute("keeps", true)
+      .attribute("blocked", -kInfinity)
+      .attribute("zero_blocked", false)
+      .traits(kMatmul | kExpensive)
+      .gradient_refused("it is made after gradients are")
+      .reference(reference)
+      .kernel("fused_attention")
+      .cost(cost_of);
+  return builder;
+}
+
 const OpRegistration fused_attention =
-    define_op("fused_attention", "fusion")
-        .doc(
-            "softmax(scores) @ value [..,S,V], of scores = query [..,L,E] @ key [..,S,E]^T * scale. causal: query i "
-            "sees the keys up to i alone. Then the scores where mask is not `keeps` become `blocked`, and addend is "
-            "added; both broadcast to [..,L,S]. zero_blocked: rows of -inf give zeros, not NaN. Of halves the "
-"result alone is rounded.")
-        .operand("query", kHalfOrFloat)
-        .operand("key", kHalfOrFloat)
-        .operand("value", kHalfOrFloat)
-        .optional_operand("mask", kBoolean)
-        .optional_operand("addend", kHalfOrFloat)
-        .attribute("scale", 1.0)
-        .attribute("causal", false)
-        .attribute("keeps", true)
-        .attribute("blocked", -kInfinity)
-        .attribute("zero_blocked", false)
+    attention_op("fused_attention", "Of halves the result alone is rounded.", kHalfOrFloat)
         .result("y")
-        .traits(kMatmul | kExpensive)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{type_of(c)}; })
-        .gradient_refused("it is made after gradients are")
-        .reference(reference)
-        .kernel("fused_attention")
-        .cost(cost_of)
-        .samples({{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
-                  {{f32({2, 2, 70, 4}), f32({2, 2, 70, 4}), f32({2, 2, 70, 4})}, {{"causal", true}}},
-                  {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"blocked", -2.0}}},
-                  {{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), boolean({2, 1, 5}), f32({3, 5})},
-                   {{"keeps", false}, {"zero_blocked", true}}},
+        .samples(
+            {{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
+             {{f32({2, 2, 70, 4}), f32({2, 2, 70, 4}), f32({2, 2, 70, 4})}, {{"causal", true}}},
+             {{f32({3, 4}), f32({5, 4}), f32({5, 3}), boolean({5})}, {{"blocked", -2.0}}},
+             {{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), boolean({2, 1, 5}), f32({3, 5})},
+              {{"keeps", false}, {"zero_blocked", true}}},
              {{f16({2, 3, 4}), f16({2, 5, 4}), f16({2, 5, 3}), std::nullopt, f16({5})}, {{"scale", 0.5}}}});
+
+const OpRegistration fused_attention_with_weights =
+    attention_op("fused_attention_with_weights", "The second result is the softmax.", bit(DType::kF32))
+        .result("y")
+        .result("weights")
+        .infer([](const InferContext& c) {
+          return std::vector<ir::Type>{type_of(c),
+                                       {DType::kF32, scores_of(c.operand(kQuery), c.operand(kKey))}};
+        })
+        .samples({{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3})}, {{"scale", 0.5}}},
+                  {{f32({2, 20, 4}), f32({2, 20, 4}), f32({2, 20, 4})}, {{"causal", true}}},
+                  {{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), boolean({2, 1, 5}), f32({3, 5})},
+                   {{"zero_blocked", true}}}});
 
 }  // namespace
 }  // namespace ipu::ops

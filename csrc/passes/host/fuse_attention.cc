@@ -1,17 +1,21 @@
 // Two products around a softmax become one op, fused_attention, that makes the scores of a few rows at a time: of long
 // sequences they are many times larger than all else, and would be written and read four times. Takes in what
 // stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the addition of
-// a tensor. Leaves alone: scores or weights that somebody else reads (a gradient, a dropout); few rows, whose products are
-// sums of rows; other types than f32 and f16.
+// a tensor. Where somebody else reads the weights as well (a gradient), in f32, the op gives them too. Leaves alone: scores that
+// somebody else reads; few rows, whose products are sums of rows; other types than f32 and f16.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 
 #include "ops/definition/build.h"
+#include "passes/effects.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 #include "passes/sole_reader.h"
 #include "passes/splat.h"
+#include "support/interruption.h"
 
 namespace ipu::passes {
 namespace {
@@ -91,14 +95,29 @@ int take_in(const ir::Op& op, Found& found) {
   return -1;
 }
 
-std::optional<Found> attention_before(const ir::Op& product) {
+// Where ops stand in the list of their graph.
+using Positions = std::unordered_map<const ir::Op*, int64_t>;
+
+// The softmax that makes operand 0 of `product`, where and when that runs. What else reads it does so after the product.
+ir::Op* softmax_before(const ir::Op& product, const Positions& positions) {
+  const ir::Value* weights = product.operand(0);
+  ir::Op* softmax = weights->producer();
+  if (softmax == nullptr || !softmax->is("softmax")) return nullptr;
+  if (made_for(product, 0) != nullptr) return softmax;
+  if (weights->type().dtype != DType::kF32 || !run_together(*softmax, product)) return nullptr;
+  for (const ir::Use& use : weights->uses())
+    if (use.user != &product && positions.at(use.user) <= positions.at(&product)) return nullptr;
+  return softmax;
+}
+
+std::optional<Found> attention_before(const ir::Op& product, const Positions& positions) {
   if (!product.is("matmul") || product.attributes.boolean("trans_a", false) ||
       product.attributes.boolean("trans_b", false) || !is_like(product.result(), product.result()) ||
       !is_like(product.operand(1), product.result()))
     return std::nullopt;
   Found found;
-  found.softmax = made_for(product, 0);
-  if (found.softmax == nullptr || !found.softmax->is("softmax")) return std::nullopt;
+  found.softmax = softmax_before(product, positions);
+  if (found.softmax == nullptr) return std::nullopt;
   const Shape& shape = found.softmax->result()->type().shape;
   if (found.softmax->attributes.integer("dim") != static_cast<int64_t>(shape.size()) - 1 ||
       shape[shape.size() - 2] < kFewRows || shape.back() == 0)
@@ -106,7 +125,8 @@ std::optional<Found> attention_before(const ir::Op& product) {
   const ir::Op* reader = found.softmax;
   for (int operand = 0;;) {
     ir::Op* op = made_for(*reader, operand);
-    if (op == nullptr || op->result_count() != 1 || !is_like(op->result(), product.result())) return std::nullopt;
+    if (op == nullptr || op->result_count() != 1 || !is_like(op->result(), product.result()))
+      return std::nullopt;
     if (op->is("matmul")) {
       found.scores = op;
       break;
@@ -123,12 +143,40 @@ std::optional<Found> attention_before(const ir::Op& product) {
   return found;
 }
 
-class FuseAttention : public OpPass {
+class FuseAttention : public Pass {
  public:
-  bool may_apply(const ir::Op& op) const override { return attention_before(op).has_value(); }
+  bool run(ir::Module& module, const PassContext& context) override {
+    bool changed = false;
+    for (const auto& graph : module.graphs())
+      if (!has_order_edges(*graph) && has_softmax(*graph) && sweep(*graph, context)) changed = true;
+    return changed;
+  }
 
-  void apply(ir::Op& op, const PassContext& context) override {
-    const Found found = *attention_before(op);
+ private:
+  static bool has_softmax(const ir::Graph& graph) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(),
+                       [](const auto& op) { return op->is("softmax"); });
+  }
+
+  static bool sweep(ir::Graph& graph, const PassContext& context) {
+    Positions positions;
+    for (const auto& op : graph.ops()) positions.emplace(op.get(), static_cast<int64_t>(positions.size()));
+    bool changed = false;
+    ir::Op* next = nullptr;
+    for (ir::Op* op = graph.ops().front().get(); op != nullptr; op = next) {
+      poll_interruption();
+      next = graph.next(op);
+      const std::optional<Found> found = attention_before(*op, positions);
+      if (!found) continue;
+      const int64_t position = positions.at(op);
+      positions[fuse(*op, *found)] = position;
+      context.count("attentions fused");
+      changed = true;
+    }
+    return changed;
+  }
+
+  static const ir::Op* fuse(ir::Op& op, const Found& found) {
     std::vector<ir::Value*> operands{found.scores->operand(0), found.scores->operand(1), op.operand(1)};
     if (found.mask || found.addend) operands.push_back(found.mask);
     if (found.addend) operands.push_back(found.addend);
@@ -146,16 +194,22 @@ class FuseAttention : public OpPass {
     for (const ir::Op* part : parts_of(found))
       builder.location = ir::join(part->location, {&builder.location, 1});
     builder.origin = op.origin;
-    ir::Value* made = ops::build_op(builder, "fused_attention", operands, std::move(attributes))->result();
+    const bool alone = found.softmax->result()->uses().size() == 1 && !found.softmax->result()->is_output();
+    ir::Op* made = ops::build_op(builder, alone ? "fused_attention" : "fused_attention_with_weights",
+                                 operands, std::move(attributes));
     ir::Graph* graph = op.graph();
-    const std::string name = op.result()->name();
-    replace_op(op, {made});
-    for (ir::Op* part : parts_of(found)) graph->erase(part);
-    graph->rename(made, name);
-    context.count("attentions fused");
+    const std::string name = op.result()->name(), weights = found.softmax->result()->name();
+    replace_op(op, {made->result(0)});
+    graph->rename(made->result(0), name);
+    if (!alone) {
+      replace_op(*found.softmax, {made->result(1)});
+      graph->rename(made->result(1), weights);
+    }
+    for (ir::Op* part : parts_of(found))
+      if (alone || part != found.softmax) graph->erase(part);
+    return made;
   }
 
- private:
   static std::vector<ir::Op*> parts_of(const Found& found) {  // from the softmax back
     std::vector<ir::Op*> parts{found.softmax};
     parts.insert(parts.end(), found.between.begin(), found.between.end());
