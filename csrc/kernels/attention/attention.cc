@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/head_matrix.h"
 #include "kernels/attention/score_row.h"
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
@@ -28,11 +28,30 @@ constexpr double kScoreMicroseconds = 1e-3;  // of the softmax of one score
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+struct Operand {
+  static constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kMask = 3, kAddend = 4;
+};
+
+// What a request asks, checked.
+struct Plan {
+  Shape batch;
+  HeadMatrix query, key, value, result;  // the key transposed: [E, S]
+  std::optional<HeadMatrix> weights;     // a second result: the softmax
+  std::optional<ScoreSpread> mask, addend;
+  float scale = 1.0f, blocked = 0.0f;
+  bool causal = false, keeps = true, zero_blocked = false;
+
+  int64_t heads() const { return element_count(batch); }
+  int64_t rows() const { return query.rows; }
+  int64_t keys() const { return key.columns; }
+  bool has_end() const { return scale != 1.0f || mask || addend; }  // of scores, before the softmax
+  int64_t offset_of(const Strides& strides, int64_t head) const { return head_offset(batch, strides, head); }
+};
+
 template <class T>
 class Attention final : public PreparedKernel {
  public:
-  explicit Attention(AttentionPlan plan)
-      : plan_(std::move(plan)), softmax_(row_softmax()), end_(score_row()) {
+  explicit Attention(Plan plan) : plan_(std::move(plan)), softmax_(row_softmax()), end_(score_row()) {
     const int64_t keys = plan_.keys();
     block_rows_ = std::clamp(kBlockScores / std::max<int64_t>(1, keys), kFewestRows, kMostRows);
     block_rows_ = std::max<int64_t>(1, std::min(block_rows_, plan_.rows()));
@@ -73,7 +92,6 @@ class Attention final : public PreparedKernel {
   }
 
  private:
-  using Operand = AttentionOperand;
   static constexpr bool kHalf = std::is_same_v<T, Half>;
 
   // Scratch of a lane. What only f16 needs is empty in f32.
@@ -141,8 +159,8 @@ class Attention final : public PreparedKernel {
   // False here and below: it was stopped.
   bool copy_head(const KernelCall& call, int64_t head, const Space& space, StopMeter& meter) const {
     constexpr int64_t kRows = 64;
-    const T* key = at(call, Operand::kKey, plan_.offset_of(plan_.key_batch, head));
-    const T* value = at(call, Operand::kValue, plan_.offset_of(plan_.value_batch, head));
+    const T* key = at(call, Operand::kKey, plan_.offset_of(plan_.key.batch, head));
+    const T* value = at(call, Operand::kValue, plan_.offset_of(plan_.value.batch, head));
     const int64_t width = panel_width(plan_.keys()), depth = plan_.key.rows;
     for (int64_t column = 0; column < plan_.keys(); column += width) {
       if (meter.stops(depth * width)) return false;
@@ -163,8 +181,8 @@ class Attention final : public PreparedKernel {
     const Products& products = products_for(first + rows);
     const bool full = rows == block_rows_;
     const T* query =
-        at(call, Operand::kQuery, plan_.offset_of(plan_.query_batch, head) + first * plan_.query.stride);
-    T* result = reinterpret_cast<T*>(call.results[0]) + plan_.offset_of(plan_.result_batch, head) +
+        at(call, Operand::kQuery, plan_.offset_of(plan_.query.batch, head) + first * plan_.query.stride);
+    T* result = reinterpret_cast<T*>(call.results[0]) + plan_.offset_of(plan_.result.batch, head) +
                 first * plan_.result.stride;
     const float* a = space.query;
     float* c = space.result;
@@ -176,7 +194,7 @@ class Attention final : public PreparedKernel {
     }
     float* scores = space.scores;
     if (plan_.weights)
-      scores = reinterpret_cast<float*>(call.results[1]) + plan_.offset_of(plan_.weights_batch, head) +
+      scores = reinterpret_cast<float*>(call.results[1]) + plan_.offset_of(plan_.weights->batch, head) +
                first * pitch_;
     (full ? products.scores : products.last_scores)
         ->run(a, space.key, nullptr, scores, space.products, 0, meter);
@@ -241,7 +259,7 @@ class Attention final : public PreparedKernel {
   int64_t result_floats() const { return kHalf ? block_rows_ * value_pitch() : 0; }
   int64_t addend_floats() const { return kHalf && plan_.addend ? round_up(plan_.keys(), 16) : 0; }
 
-  AttentionPlan plan_;
+  Plan plan_;
   const RowSoftmax& softmax_;
   ScoreRow end_;
   int64_t block_rows_ = 1, blocks_ = 0, pitch_ = 0;
@@ -251,8 +269,48 @@ class Attention final : public PreparedKernel {
   int lanes_ = 1;
 };
 
+// nullopt: the kernel cannot do this. Sizes must be bounded (require_sound).
+std::optional<Plan> plan_of(const KernelRequest& request) {
+  const auto& operands = request.operands;
+  if (operands.size() < 3 || operands.size() > 5 || request.results.empty() || request.results.size() > 2)
+    return std::nullopt;
+  const DType dtype = operands[Operand::kQuery].dtype;
+  const size_t rank = operands[Operand::kQuery].shape.size();
+  if (rank < 2 || (dtype != DType::kF32 && dtype != DType::kF16)) return std::nullopt;
+  Plan plan;
+  plan.batch.assign(operands[Operand::kQuery].shape.begin(), operands[Operand::kQuery].shape.end() - 2);
+  const auto query = head_rows(operands[Operand::kQuery], plan.batch, dtype),
+             key = head_matrix(operands[Operand::kKey], plan.batch, dtype, true),
+             value = head_matrix(operands[Operand::kValue], plan.batch, dtype),
+             result = head_rows(request.results[0], plan.batch, dtype);
+  if (!query || !key || !value || !result || key->rows != query->columns || value->rows != key->columns ||
+      result->rows != query->rows || result->columns != value->columns)
+    return std::nullopt;
+  plan.query = *query;
+  plan.key = *key;
+  plan.value = *value;
+  plan.result = *result;
+  Shape scores = plan.batch;
+  scores.insert(scores.end(), {plan.rows(), plan.keys()});
+  if (request.results.size() == 2) {
+    plan.weights = head_rows(request.results[1], plan.batch, DType::kF32);
+    if (dtype != DType::kF32 || !plan.weights || request.results[1].shape != scores) return std::nullopt;
+  }
+  const auto has = [&](size_t i) { return operands.size() > i && !request.is_absent(i); };
+  if (has(Operand::kMask) && !(plan.mask = score_spread(operands[Operand::kMask], scores, DType::kBool)))
+    return std::nullopt;
+  if (has(Operand::kAddend) && !(plan.addend = score_spread(operands[Operand::kAddend], scores, dtype)))
+    return std::nullopt;
+  plan.scale = static_cast<float>(real_of(request, "scale", 1.0));
+  plan.blocked = static_cast<float>(real_of(request, "blocked", -std::numeric_limits<double>::infinity()));
+  plan.causal = boolean_of(request, "causal", false);
+  plan.keeps = boolean_of(request, "keeps", true);
+  plan.zero_blocked = boolean_of(request, "zero_blocked", false);
+  return plan;
+}
+
 std::unique_ptr<PreparedKernel> prepare_attention(const KernelRequest& request) {
-  std::optional<AttentionPlan> plan = attention_plan(request);
+  std::optional<Plan> plan = plan_of(request);
   if (!plan) return nullptr;
   if (request.results[0].dtype == DType::kF16) return std::make_unique<Attention<Half>>(std::move(*plan));
   return std::make_unique<Attention<float>>(std::move(*plan));
@@ -261,7 +319,7 @@ std::unique_ptr<PreparedKernel> prepare_attention(const KernelRequest& request) 
 Footprint footprint_of_attention(const KernelRequest& request) {
   require_counts(request, 3, 5, request.results.size() == 2 ? 2 : 1);
   require_sound(request);
-  require(attention_plan(request).has_value(), "has no attention's shapes, strides, types or attributes");
+  require(plan_of(request).has_value(), "has no attention's shapes, strides, types or attributes");
   for (const TensorSpec& result : request.results) require_disjoint(result);
   return footprint_of_views(request);
 }

@@ -113,14 +113,19 @@ void log_softmax(const float* x, size_t count, float* out) {
                          HWY_ATTR { store(hn::Sub(hn::Sub(load(x + i, n), shift), logarithm), out + i, n); });
 }
 
-void softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
-  const Chain d;
-  const Vector sum = hn::Set(d, sum_of(count, [&](size_t i, size_t n) HWY_ATTR {
-                               return hn::Mul(load(y + i, n), load(dy + i, n));
-                             }));
+float products(const float* y, const float* dy, size_t count) {
+  return sum_of(count, [&](size_t i, size_t n) HWY_ATTR { return hn::Mul(load(y + i, n), load(dy + i, n)); });
+}
+
+void gradient(const float* y, const float* dy, size_t count, float sum, float* out) {
+  const Vector all = hn::Set(Chain(), sum);
   each_vector(count, [&](size_t, size_t i, size_t n) HWY_ATTR {
-    store(hn::Mul(hn::Sub(load(dy + i, n), sum), load(y + i, n)), out + i, n);
+    store(hn::Mul(hn::Sub(load(dy + i, n), all), load(y + i, n)), out + i, n);
   });
+}
+
+void softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
+  gradient(y, dy, count, products(y, dy, count), out);
 }
 
 void log_softmax_gradient(const float* y, const float* dy, size_t count, float* out) {
@@ -132,8 +137,9 @@ void log_softmax_gradient(const float* y, const float* dy, size_t count, float* 
 }
 
 const RowSoftmax& target_row_softmax() {
-  static const RowSoftmax functions{softmax, softmax_or_zero, largest,          exponentials,
-                                    divide,  log_softmax,     softmax_gradient, log_softmax_gradient};
+  static const RowSoftmax functions{softmax,  softmax_or_zero,     largest,          exponentials,
+                                    divide,   log_softmax,         softmax_gradient, products,
+                                    gradient, log_softmax_gradient};
   return functions;
 }
 

@@ -19,6 +19,9 @@ struct RowSoftmax {
   void (*divide)(float* x, size_t count, float by) = nullptr;
   void (*log_softmax)(const float* x, size_t count, float* out) = nullptr;
   void (*softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;
+  // softmax_gradient in parts: the sum of y * dy (of at most kLongestShortRow elements), (dy - sum) * y.
+  float (*products)(const float* y, const float* dy, size_t count) = nullptr;
+  void (*gradient)(const float* y, const float* dy, size_t count, float sum, float* out) = nullptr;
   void (*log_softmax_gradient)(const float* y, const float* dy, size_t count, float* out) = nullptr;
 };
 

@@ -11,6 +11,7 @@
 
 #include "ops/definition/build.h"
 #include "passes/effects.h"
+#include "passes/host/causal_mask.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 #include "passes/sole_reader.h"
@@ -30,17 +31,6 @@ bool is_like(const ir::Value* value, const ir::Value* other) {
 }
 int64_t last_extent(const ir::Value* value) {
   return value->type().shape.empty() ? 1 : value->type().shape.back();
-}
-
-// Rows that see the columns up to their own: what `attention` makes of causal.
-bool is_causal(const ir::Value* condition) {
-  const ir::Op* op = condition->producer();
-  if (op == nullptr || !op->is("greater_equal")) return false;
-  for (int64_t i : {0, 1}) {
-    const ir::Op* index = op->operand(static_cast<int>(i))->producer();
-    if (index == nullptr || !index->is("iota") || index->attributes.integer("dim", 0) != i) return false;
-  }
-  return op->operand(0)->type().shape.size() == 2;
 }
 
 struct Found {
