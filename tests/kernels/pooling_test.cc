@@ -35,7 +35,7 @@ struct Case {
             {"divisor", divisor}};
   }
   std::string text() const {
-    return to_string(x()) + " window " + to_string(kernel) + " stride " + to_string(strides);
+    return ipu::to_string(x()) + " window " + ipu::to_string(kernel) + " stride " + ipu::to_string(strides);
   }
 };
 

@@ -34,12 +34,12 @@ class Trained(nn.Module):
 
     def forward(self, *inputs):
         y = self.model(*inputs)
-        return y, poptorch.identity_loss(y, reduction="sum")
+        return y, poptorch.identity_loss(y * y, reduction="mean")
 
 
 def by_hand(query, key, value, blocked):
     scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(WIDTH))
-    return F.softmax(scores.masked_fill(blocked, -1e9), dim=-1) @ value
+    return F.softmax(scores.masked_fill(blocked, -1e4), dim=-1) @ value
 
 
 def causal_by_hand(query, key, value):
@@ -101,17 +101,17 @@ def test_steps_of_training_are_torchs(case):
     attend, masks = CASES[case]
     model = Attention(attend)
     plain = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(plain.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
     inputs = (torch.randn(2, 100, HEADS * WIDTH), *masks(100))
-    training = poptorch.trainingModel(Trained(model), optimizer=poptorch.optim.SGD(model.parameters(), lr=0.05))
+    training = poptorch.trainingModel(Trained(model), optimizer=poptorch.optim.SGD(model.parameters(), lr=0.1))
     for _ in range(3):
         training(*inputs)
         optimizer.zero_grad()
-        plain(*inputs).sum().backward()
+        plain(*inputs).square().mean().backward()
         optimizer.step()
     training.copyWeightsToHost()
     for ours, theirs in zip(model.parameters(), plain.parameters()):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)
