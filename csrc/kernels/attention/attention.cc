@@ -21,9 +21,8 @@
 namespace ipu::kernels {
 namespace {
 
-constexpr int64_t kBlockScores = 1 << 16;  // of a block of rows: 256 KB
-constexpr int64_t kFewestRows = 16, kMostRows = 64;
-constexpr int64_t kCausalSteps = 8;          // widths that blocks of causal rows may have
+constexpr int64_t kBlockScores = 1 << 16;    // of a block of rows: 256 KB
+constexpr int64_t kLaneRows = 256;           // of a head, that are worth copies of key and value
 constexpr double kScoreMicroseconds = 1e-3;  // of the softmax of one score
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -51,23 +50,23 @@ struct Plan {
 template <class T>
 class Attention final : public PreparedKernel {
  public:
-  explicit Attention(Plan plan) : plan_(std::move(plan)), softmax_(row_softmax()), end_(score_row()) {
+  explicit Attention(Plan plan)
+      : plan_(std::move(plan)),
+        softmax_(row_softmax()),
+        end_(score_row()),
+        block_rows_(block_rows(kBlockScores, plan_.keys(), plan_.rows())),
+        blocks_((plan_.rows() + block_rows_ - 1) / block_rows_),
+        widths_(plan_.keys(), plan_.causal) {
     const int64_t keys = plan_.keys();
-    block_rows_ = std::clamp(kBlockScores / std::max<int64_t>(1, keys), kFewestRows, kMostRows);
-    block_rows_ = std::max<int64_t>(1, std::min(block_rows_, plan_.rows()));
-    blocks_ = (plan_.rows() + block_rows_ - 1) / block_rows_;
     pitch_ = plan_.weights ? plan_.weights->stride : round_up(keys, 16);
-    step_ =
-        plan_.causal ? std::max<int64_t>(64, round_up((keys + kCausalSteps - 1) / kCausalSteps, 64)) : keys;
-    for (int64_t last = step_;; last += step_) {
-      widths_.push_back(products_of(std::min(last, keys)));
-      if (last >= keys) break;
-    }
+    for (size_t width = 0; width < widths_.count(); ++width)
+      products_.push_back(products_of(widths_.keys(width)));
     const double cost = product_microseconds(plan_.rows(), keys, plan_.query.columns) +
                         product_microseconds(plan_.rows(), plan_.value.columns, keys) +
                         kScoreMicroseconds * static_cast<double>(plan_.rows()) * static_cast<double>(keys);
-    // A lane copies key and value of the heads it works on: two blocks of each at least.
-    const int64_t parts = plan_.heads() * std::max<int64_t>(1, blocks_ / 2);
+    // A lane copies key and value of the heads it works on, which is a fifth of its work for 256 rows.
+    const int64_t parts = std::max(plan_.heads() * std::max<int64_t>(1, plan_.rows() / kLaneRows),
+                                   std::min<int64_t>(2, plan_.heads() * blocks_));
     lanes_ = lanes_for_cost(cost * static_cast<double>(plan_.heads()), parts);
   }
 
@@ -136,12 +135,6 @@ class Attention final : public PreparedKernel {
     return made;
   }
 
-  // For a block whose rows end before row `end`.
-  const Products& products_for(int64_t end) const {
-    const int64_t seen = plan_.causal ? std::min(end, plan_.keys()) : plan_.keys();
-    return widths_[static_cast<size_t>(seen == 0 ? 0 : (seen - 1) / step_)];
-  }
-
   Space space_of(std::byte* scratch) const {
     Space space{};
     auto* next = reinterpret_cast<float*>(scratch);
@@ -158,27 +151,15 @@ class Attention final : public PreparedKernel {
 
   // False here and below: it was stopped.
   bool copy_head(const KernelCall& call, int64_t head, const Space& space, StopMeter& meter) const {
-    constexpr int64_t kRows = 64;
     const T* key = at(call, Operand::kKey, plan_.offset_of(plan_.key.batch, head));
     const T* value = at(call, Operand::kValue, plan_.offset_of(plan_.value.batch, head));
-    const int64_t width = panel_width(plan_.keys()), depth = plan_.key.rows;
-    for (int64_t column = 0; column < plan_.keys(); column += width) {
-      if (meter.stops(depth * width)) return false;
-      pack_block(plan_.key, key, 0, depth, column, std::min(width, plan_.keys() - column),
-                 space.key + column * depth, width);
-    }
-    for (int64_t row = 0; row < plan_.keys(); row += kRows) {
-      const int64_t rows = std::min(kRows, plan_.keys() - row);
-      if (meter.stops(rows * value_pitch())) return false;
-      pack_block(plan_.value, value, row, rows, 0, plan_.value.columns, space.value + row * value_pitch(),
-                 value_pitch());
-    }
-    return true;
+    return copy_to_panels(plan_.key, key, space.key, meter) &&
+           copy_to_rows(plan_.value, value, space.value, value_pitch(), meter);
   }
 
   bool run_block(const KernelCall& call, int64_t head, int64_t first, int64_t rows, const Space& space,
                  StopMeter& meter) const {
-    const Products& products = products_for(first + rows);
+    const Products& products = products_[widths_.of_block(first + rows)];
     const bool full = rows == block_rows_;
     const T* query =
         at(call, Operand::kQuery, plan_.offset_of(plan_.query.batch, head) + first * plan_.query.stride);
@@ -214,7 +195,7 @@ class Attention final : public PreparedKernel {
   void softmax_of(const KernelCall& call, int64_t head, int64_t row, const Space& space, float* scores,
                   int64_t keys) const {
     const auto longest = static_cast<int64_t>(kLongestShortRow);
-    const int64_t seen = plan_.causal ? std::min(keys, row + 1) : keys;
+    const int64_t seen = widths_.seen(row, keys);
     const auto count = static_cast<size_t>(seen);
     if (plan_.has_end()) end_(scores, count, end_of(call, head, row, seen, space));
     if (seen <= longest) {
@@ -250,9 +231,7 @@ class Attention final : public PreparedKernel {
 
   int64_t query_pitch() const { return round_up(plan_.query.columns, 16); }
   int64_t value_pitch() const { return round_up(plan_.value.columns, 16); }
-  int64_t key_floats() const {
-    return panel_count(plan_.keys()) * panel_width(plan_.keys()) * round_up(plan_.key.rows, 16);
-  }
+  int64_t key_floats() const { return panel_floats(plan_.key); }
   int64_t value_floats() const { return plan_.keys() * value_pitch(); }
   int64_t score_floats() const { return plan_.weights ? 0 : block_rows_ * pitch_; }
   int64_t query_floats() const { return kHalf ? block_rows_ * query_pitch() : 0; }
@@ -262,9 +241,9 @@ class Attention final : public PreparedKernel {
   Plan plan_;
   const RowSoftmax& softmax_;
   ScoreRow end_;
-  int64_t block_rows_ = 1, blocks_ = 0, pitch_ = 0;
-  int64_t step_ = 1;  // keys of the first width; each is as many more
-  std::vector<Products> widths_;
+  int64_t block_rows_, blocks_, pitch_ = 0;
+  KeyWidths widths_;
+  std::vector<Products> products_;  // by width
   int64_t product_scratch_ = 0;
   int lanes_ = 1;
 };

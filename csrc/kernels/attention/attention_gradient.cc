@@ -20,9 +20,7 @@
 namespace ipu::kernels {
 namespace {
 
-constexpr int64_t kBlockScores = 1 << 15;  // of a block of rows, twice: 256 KB
-constexpr int64_t kFewestRows = 16, kMostRows = 64;
-constexpr int64_t kCausalSteps = 8;                       // widths that blocks of causal rows may have
+constexpr int64_t kBlockScores = 1 << 15;                 // of a block of rows, twice: 256 KB
 constexpr int64_t kLongestPiece = 512, kPieceGrain = 16;  // of a sum over rows, as in a product
 constexpr int64_t kTile = 64;
 constexpr double kScoreMicroseconds = 1e-3;  // of the softmax's gradient of one score
@@ -85,14 +83,16 @@ struct Plan {
 
 class AttentionGradient final : public PreparedKernel {
  public:
-  explicit AttentionGradient(Plan plan) : plan_(std::move(plan)), softmax_(row_softmax()), end_(score_row()) {
+  explicit AttentionGradient(Plan plan)
+      : plan_(std::move(plan)),
+        softmax_(row_softmax()),
+        end_(score_row()),
+        block_rows_(block_rows(kBlockScores, plan_.keys(), plan_.rows())),
+        widths_(plan_.keys(), plan_.causal) {
     const int64_t rows = plan_.rows(), keys = plan_.keys();
     const int64_t pieces = std::max<int64_t>(1, (rows + kLongestPiece - 1) / kLongestPiece);
     piece_ = pieces == 1 ? std::max<int64_t>(1, rows) : round_up((rows + pieces - 1) / pieces, kPieceGrain);
-    block_rows_ = std::clamp(kBlockScores / std::max<int64_t>(1, keys), kFewestRows, kMostRows);
     pitch_ = round_up(keys, 16) + 16;  // rows share no set of the first cache
-    step_ = plan_.causal ? std::max<int64_t>(kTile, round_up((keys + kCausalSteps - 1) / kCausalSteps, kTile))
-                         : keys;
     // Blocks have block_rows_ rows, but the last of a piece and that of the last piece.
     const int64_t last_piece = rows - (rows - 1) / piece_ * piece_;
     for (int64_t r : {block_rows_, piece_ % block_rows_, last_piece % block_rows_})
@@ -135,11 +135,11 @@ class AttentionGradient final : public PreparedKernel {
     Rows& made = by_rows_.emplace_back();
     made.rows = rows;
     const int64_t keys = plan_.keys();
-    for (int64_t last = step_;; last += step_) {
+    for (size_t width = 0; width < widths_.count(); ++width) {
       ProductShape shape;
       shape.max_lanes = 1;
       shape.m = rows;
-      shape.n = std::min(last, keys);
+      shape.n = widths_.keys(width);
       shape.k = plan_.value_width();
       shape.lda = plan_.d_y.stride;
       shape.ldc = pitch_;
@@ -153,7 +153,6 @@ class AttentionGradient final : public PreparedKernel {
       made.d_query.emplace_back(shape);
       product_scratch_ = std::max(
           {product_scratch_, made.d_weights.back().scratch_bytes(), made.d_query.back().scratch_bytes()});
-      if (last >= keys) break;
     }
     made.d_key = TransposedProduct(rows, keys, plan_.width(), pitch_, plan_.query.stride, key_pitch());
     made.d_value =
@@ -196,18 +195,16 @@ class AttentionGradient final : public PreparedKernel {
 
   int64_t key_pitch() const { return round_up(plan_.width(), 16); }
   int64_t value_pitch() const { return round_up(plan_.value_width(), 16); }
-  int64_t value_floats() const {
-    return panel_count(plan_.keys()) * panel_width(plan_.keys()) * value_pitch();
-  }
+  int64_t value_floats() const { return panel_floats(plan_.value); }
   int64_t key_floats() const { return plan_.keys() * key_pitch(); }
-  int64_t score_floats() const { return std::min(block_rows_, std::max<int64_t>(1, plan_.rows())) * pitch_; }
+  int64_t score_floats() const { return block_rows_ * pitch_; }
   int64_t sum_floats(int64_t pitch) const { return plan_.keys() * pitch; }
 
   Plan plan_;
   const RowSoftmax& softmax_;
   ScoreRow end_;
-  int64_t piece_ = 1, block_rows_ = 1, pitch_ = 0;
-  int64_t step_ = 1;  // keys of the first width; each is as many more
+  int64_t piece_ = 1, block_rows_, pitch_ = 0;
+  KeyWidths widths_;
   std::vector<Rows> by_rows_;
   int64_t product_scratch_ = 0;
   int lanes_ = 1;
@@ -217,18 +214,8 @@ bool AttentionGradient::copy_head(const KernelCall& call, int64_t head, const Sp
                                   StopMeter& meter) const {
   const float* value = operand(call, Operand::kValue, plan_.value, head);
   const float* key = operand(call, Operand::kKey, plan_.key, head);
-  const int64_t width = panel_width(plan_.keys()), depth = plan_.value_width();
-  for (int64_t column = 0; column < plan_.keys(); column += width) {
-    if (meter.stops(depth * width)) return false;
-    pack_block(plan_.value, value, 0, depth, column, std::min(width, plan_.keys() - column),
-               space.value + column * depth, width);
-  }
-  for (int64_t row = 0; row < plan_.keys(); row += kTile) {
-    const int64_t rows = std::min(kTile, plan_.keys() - row);
-    if (meter.stops(rows * key_pitch())) return false;
-    pack_block(plan_.key, key, row, rows, 0, plan_.width(), space.key + row * key_pitch(), key_pitch());
-  }
-  return true;
+  return copy_to_panels(plan_.value, value, space.value, meter) &&
+         copy_to_rows(plan_.key, key, space.key, key_pitch(), meter);
 }
 
 bool AttentionGradient::run_head(const KernelCall& call, int64_t head, const Space& space,
@@ -255,9 +242,8 @@ bool AttentionGradient::run_head(const KernelCall& call, int64_t head, const Spa
 bool AttentionGradient::run_block(const KernelCall& call, int64_t head, int64_t first, int64_t rows,
                                   const Space& space, StopMeter& meter) const {
   const Rows& of = of_rows(rows);
-  const int64_t seen = plan_.causal ? std::min(first + rows, plan_.keys()) : plan_.keys();
-  const size_t width = seen == 0 ? 0 : static_cast<size_t>((seen - 1) / step_);
-  const int64_t keys = std::min(plan_.keys(), (static_cast<int64_t>(width) + 1) * step_);
+  const size_t width = widths_.of_block(first + rows);
+  const int64_t keys = widths_.keys(width);
   const float* d_y = operand(call, Operand::kDy, plan_.d_y, head) + first * plan_.d_y.stride;
   const float* weights = operand(call, Operand::kWeights, plan_.weights, head) + first * plan_.weights.stride;
   of.d_weights[width].run(d_y, space.value, nullptr, space.d_scores, space.products, 0, meter);
@@ -280,7 +266,7 @@ bool AttentionGradient::run_block(const KernelCall& call, int64_t head, int64_t 
 void AttentionGradient::scores_of_row(const KernelCall& call, int64_t head, int64_t row, float* d_scores,
                                       float* weights, int64_t keys) const {
   const auto longest = static_cast<int64_t>(kLongestShortRow);
-  const int64_t seen = plan_.causal ? std::min(keys, row + 1) : keys;
+  const int64_t seen = widths_.seen(row, keys);
   float sum = 0.0f;
   for (int64_t i = 0; i < seen; i += longest)
     sum += softmax_.products(weights + i, d_scores + i, static_cast<size_t>(std::min(longest, seen - i)));

@@ -2,7 +2,8 @@
 // sequences they are many times larger than all else, and would be written and read four times. Takes in what
 // stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the addition of
 // a tensor. Where somebody else reads the weights as well (a gradient), in f32, the op gives them too. Leaves alone: scores that
-// somebody else reads; few rows, whose products are sums of rows; other types than f32 and f16.
+// somebody else reads; few rows, whose products are sums of rows; keys and values too large to be copied; other types than f32 and
+// f16.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,6 +23,7 @@ namespace ipu::passes {
 namespace {
 
 constexpr int64_t kFewRows = 16;
+constexpr int64_t kMostCopied = 1 << 22;  // elements of key and value of a head: 16 MB of f32 for each worker
 
 // f32 or f16, and the same as `other`.
 bool is_like(const ir::Value* value, const ir::Value* other) {
@@ -129,6 +131,8 @@ std::optional<Found> attention_before(const ir::Op& product, const Positions& po
   const ir::Op& scores = *found.scores;
   if (scores.attributes.boolean("trans_a", false) || !scores.attributes.boolean("trans_b", false) ||
       !is_like(scores.operand(0), product.result()) || !is_like(scores.operand(1), product.result()))
+    return std::nullopt;
+  if (shape.back() > kMostCopied / (last_extent(scores.operand(0)) + last_extent(product.operand(1)) + 1))
     return std::nullopt;
   return found;
 }
