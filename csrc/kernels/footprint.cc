@@ -122,7 +122,8 @@ Extent extent_of_view(const TensorSpec& spec) {
 
 Footprint footprint_of_views(const KernelRequest& request) {
   Footprint footprint;
-  for (const TensorSpec& spec : request.operands) footprint.operands.push_back(extent_of_view(spec));
+  for (size_t i = 0; i < request.operands.size(); ++i)
+    footprint.operands.push_back(request.is_absent(i) ? Extent{} : extent_of_view(request.operands[i]));
   for (const TensorSpec& spec : request.results) footprint.results.push_back(extent_of_view(spec));
   return footprint;
 }

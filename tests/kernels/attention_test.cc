@@ -96,7 +96,7 @@ TEST(Attention, HasTheBitsOfTheOpsItStandsFor) {
         }
         Tensor y = o.result, weights = want.weights;
         std::fill(weights.bytes.begin(), weights.bytes.end(), std::byte{0x7f});
-        run("fused_attention", operands, {&y, &weights}, f.attributes);
+        run("fused_attention_with_weights", operands, {&y, &weights}, f.attributes);
         EXPECT_EQ(y.bytes, want.result.bytes);
         EXPECT_EQ(weights.bytes, want.weights.bytes);
         bits.push_back(want.result.bytes);

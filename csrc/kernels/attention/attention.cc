@@ -1,8 +1,9 @@
-// Kernel "fused_attention": softmax of scores times a value, f32 or f16, batches of heads. The scores of a block of rows
-// are made in scratch, where they stay in the second cache: query times panels of the transposed key, their end
-// (score_row.h), the softmax of each row, weights times the copied value. Key and value are copied once for each head and
-// lane. Every element is summed as the products and the softmax it stands for would; with `causal` columns that no row
-// of a block sees are left out. With a second result, f32 alone, the weights are made there. f16 is widened where it is copied: scores and weights are f32, and the result is rounded once.
+// Kernels "fused_attention" and "fused_attention_with_weights": softmax of scores times a value, f32 or f16, batches of
+// heads. The scores of a block of rows are made in scratch, where they stay in the second cache: query times panels of the
+// transposed key, their end (score_row.h), the softmax of each row, weights times the copied value. Key and value are copied
+// once for each head and lane. Every element is summed as the products and the softmax it stands for would; with `causal`
+// columns that no row of a block sees are left out. The second kernel, of f32 alone, makes the weights where its second
+// result lies. f16 is widened where it is copied: scores and weights are f32, and the result is rounded once.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -249,10 +250,9 @@ class Attention final : public PreparedKernel {
 };
 
 // nullopt: the kernel cannot do this. Sizes must be bounded (require_sound).
-std::optional<Plan> plan_of(const KernelRequest& request) {
+std::optional<Plan> plan_of(const KernelRequest& request, size_t results) {
   const auto& operands = request.operands;
-  if (operands.size() < 3 || operands.size() > 5 || request.results.empty() || request.results.size() > 2)
-    return std::nullopt;
+  if (operands.size() < 3 || operands.size() > 5 || request.results.size() != results) return std::nullopt;
   const DType dtype = operands[Operand::kQuery].dtype;
   const size_t rank = operands[Operand::kQuery].shape.size();
   if (rank < 2 || (dtype != DType::kF32 && dtype != DType::kF16)) return std::nullopt;
@@ -271,7 +271,7 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   plan.result = *result;
   Shape scores = plan.batch;
   scores.insert(scores.end(), {plan.rows(), plan.keys()});
-  if (request.results.size() == 2) {
+  if (results == 2) {
     plan.weights = head_rows(request.results[1], plan.batch, DType::kF32);
     if (dtype != DType::kF32 || !plan.weights || request.results[1].shape != scores) return std::nullopt;
   }
@@ -288,22 +288,25 @@ std::optional<Plan> plan_of(const KernelRequest& request) {
   return plan;
 }
 
+template <size_t kResults>
 std::unique_ptr<PreparedKernel> prepare_attention(const KernelRequest& request) {
-  std::optional<Plan> plan = plan_of(request);
+  std::optional<Plan> plan = plan_of(request, kResults);
   if (!plan) return nullptr;
   if (request.results[0].dtype == DType::kF16) return std::make_unique<Attention<Half>>(std::move(*plan));
   return std::make_unique<Attention<float>>(std::move(*plan));
 }
 
+template <size_t kResults>
 Footprint footprint_of_attention(const KernelRequest& request) {
-  require_counts(request, 3, 5, request.results.size() == 2 ? 2 : 1);
+  require_counts(request, 3, 5, kResults);
   require_sound(request);
-  require(plan_of(request).has_value(), "has no attention's shapes, strides, types or attributes");
+  require(plan_of(request, kResults).has_value(), "has no attention's shapes, strides, types or attributes");
   for (const TensorSpec& result : request.results) require_disjoint(result);
   return footprint_of_views(request);
 }
 
-IPU_REGISTER_KERNEL("fused_attention", prepare_attention, footprint_of_attention);
+IPU_REGISTER_KERNEL("fused_attention", prepare_attention<1>, footprint_of_attention<1>);
+IPU_REGISTER_KERNEL("fused_attention_with_weights", prepare_attention<2>, footprint_of_attention<2>);
 
 }  // namespace
 }  // namespace ipu::kernels

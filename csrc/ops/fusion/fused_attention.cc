@@ -129,7 +129,7 @@ OpDefBuilder attention_op(const char* name, const char* also, DTypeSet dtypes) {
       .traits(kMatmul | kExpensive)
       .gradient_refused("it is made after gradients are")
       .reference(reference)
-      .kernel("fused_attention")
+      .kernel(name)
       .cost(cost_of);
   return builder;
 }

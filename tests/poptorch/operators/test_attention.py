@@ -92,7 +92,7 @@ def test_fused_attention_has_torchs_numbers(case, rows):
     training = poptorch.trainingModel(Trained(model), optimizer=poptorch.optim.SGD(model.parameters(), lr=0.0))
     assert torch.equal(training(*inputs)[0], got)
     fused = kernels(training, inputs)
-    assert {"fused_attention", "fused_attention_gradient"} <= fused and not {"softmax", "softmax_gradient"} & fused
+    assert {"fused_attention_with_weights", "fused_attention_gradient"} <= fused and not {"softmax", "softmax_gradient"} & fused
 
 
 @pytest.mark.parametrize("case", CASES)
