@@ -1,9 +1,10 @@
-// Kernels "fused_attention" and "fused_attention_with_weights": softmax of scores times a value, f32 or f16, batches of
-// heads. The scores of a block of rows are made in scratch, where they stay in the second cache: query times panels of the
-// transposed key, their end (score_row.h), the softmax of each row, weights times the copied value. Key and value are copied
-// once for each head and lane. Every element is summed as the products and the softmax it stands for would; with `causal`
-// columns that no row of a block sees are left out. The second kernel, of f32 alone, makes the weights where its second
-// result lies. f16 is widened where it is copied: scores and weights are f32, and the result is rounded once.
+// Kernels "fused_attention" and "fused_attention_with_weights": softmax of scores times a value, f32 or f16, batches
+// of heads. The scores of a block of rows are made in scratch, where they stay in the second cache: query times
+// panels of the transposed key, their end (score_row.h), the softmax of each row, weights times the copied value.
+// Key and value are copied once for each head and lane. Every element is summed as the products and the softmax it
+// stands for would; with `causal` columns that no row of a block sees are left out. The second kernel, of f32 alone,
+// makes the weights where its second result lies. f16 is widened where it is copied: scores and weights are f32, and
+// the result is rounded once.
 #include <algorithm>
 #include <limits>
 #include <optional>

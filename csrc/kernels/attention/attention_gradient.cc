@@ -1,8 +1,9 @@
-// Kernel "fused_attention_gradient": the gradients of query, key and value from the weights of an attention and the gradient
-// of its result, f32, batches of heads. For a block of rows the gradient of the weights (d_y times the transposed
-// value) and from it that of the scores are made in scratch; then the block's part of all three results. Rows are summed for
-// key and value as the products would that this stands for: block after block in pieces of at most 512, whose sums are added.
-// With `causal` columns that no row of a block sees are left out. Lanes cut the heads.
+// Kernel "fused_attention_gradient": the gradients of query, key and value from the weights of an attention and the
+// gradient of its result, f32, batches of heads. For a block of rows the gradient of the weights (d_y times the
+// transposed value) and from it that of the scores are made in scratch; then the block's part of all three results.
+// Rows are summed for key and value as the products would that this stands for: block after block in pieces of at
+// most 512, whose sums are added. With `causal` columns that no row of a block sees are left out. Lanes cut the
+// heads.
 #include <algorithm>
 #include <cstring>
 #include <optional>

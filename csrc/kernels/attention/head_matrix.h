@@ -1,5 +1,5 @@
-// Operands of attention: a matrix for each head of a batch, its copy in scratch, what broadcasts to the scores, and how many
-// keys blocks of rows see.
+// Operands of attention: a matrix for each head of a batch, its copy in scratch, what broadcasts to the scores, and
+// how many keys blocks of rows see.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ std::optional<HeadMatrix> head_matrix(const TensorSpec& spec, const Shape& batch
 // The same with dense rows.
 std::optional<HeadMatrix> head_rows(const TensorSpec& spec, const Shape& batch, DType dtype);
 
-// Copies of a head that begins at `from`, in panels or in dense rows `pitch` apart, padded with zeros. False: stopped.
+// Copies of a head that begins at `from`, in panels or in dense rows `pitch` apart, padded with zeros. False: it
+// was stopped.
 template <class T>
 bool copy_to_panels(const MatrixSource& head, const T* from, float* to, StopMeter& meter);
 template <class T>

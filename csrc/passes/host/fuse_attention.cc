@@ -1,9 +1,9 @@
-// Two products around a softmax become one op, fused_attention, that makes the scores of a few rows at a time: of long
-// sequences they are many times larger than all else, and would be written and read four times. Takes in what
-// stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the addition of
-// a tensor. Where somebody else reads the weights as well (a gradient), in f32, the op gives them too. Leaves alone: scores that
-// somebody else reads; few rows, whose products are sums of rows; keys and values too large to be copied; other types than f32 and
-// f16.
+// Two products around a softmax become one op, fused_attention, that makes the scores of a few rows at a time: of
+// long sequences they are many times larger than all else, and would be written and read four times. Takes in what
+// stands between the first product and the softmax, in this order: a factor, a causal mask, a boolean mask, the
+// addition of a tensor. Where somebody else reads the weights as well (a gradient), in f32, the op gives them too.
+// Leaves alone: scores that somebody else reads; few rows, whose products are sums of rows; keys and values too
+// large to be copied; other types than f32 and f16.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,7 +43,8 @@ struct Found {
   bool causal = false, keeps = true;
 };
 
-// Whether what `op` does to scores can be taken in before what was found behind it; notes it. -1: no; else the operand that is scores.
+// Whether what `op` does to scores can be taken in before what was found behind it; notes it. The operand that is
+// scores; -1: it cannot.
 int take_in(const ir::Op& op, Found& found) {
   const ir::Type& scores = op.result()->type();
   const bool nothing_before = !found.scale && !found.causal && !found.mask;

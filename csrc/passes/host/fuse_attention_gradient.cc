@@ -1,7 +1,8 @@
-// The gradients of a fused attention whose weights are kept (fused_attention_with_weights) become one op: the product
-// that gives the gradient of the weights, the gradient of the softmax with the masks and the factor of the attention, and the
-// three products behind it, whose largest values are then made for a few rows at a time. Leaves alone: an attention of which
-// one gradient is not wanted, or of whose scores another op reads the gradient; few heads, since lanes are cut by heads.
+// The gradients of a fused attention whose weights are kept (fused_attention_with_weights) become one op: the
+// product that gives the gradient of the weights, the gradient of the softmax with the masks and the factor of the
+// attention, and the three products behind it, whose largest values are then made for a few rows at a time. Leaves
+// alone: an attention of which one gradient is not wanted, or of whose scores another op reads the gradient; few
+// heads, since lanes are cut by heads.
 #include <optional>
 #include <unordered_map>
 
