@@ -59,7 +59,8 @@ Extent extent_of_whole(const TensorSpec& spec);
 // Of a walk over `extents` by `strides` from element `offset`, elements of `element_bytes`.
 Extent extent_of_walk(const Shape& extents, const Strides& strides, Checked offset, int64_t element_bytes);
 
-// Every operand that is there and every result by its own strides: the statement of kernels that walk all of them by their specs.
+// Every operand that is there and every result by its own strides: the statement of kernels that walk all of them by
+// their specs.
 Footprint footprint_of_views(const KernelRequest& request);
 
 // Attributes of a stranger: absent or of another kind is refused by name, where Attributes' own readers take

@@ -10,6 +10,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/attention/head_matrix.h"
 #include "kernels/attention/score_row.h"

@@ -5,7 +5,6 @@
 // most 512, whose sums are added. With `causal` columns that no row of a block sees are left out. Lanes cut the
 // heads.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,8 +20,9 @@
 namespace ipu::kernels {
 namespace {
 
-constexpr int64_t kBlockScores = 1 << 15;                 // of a block of rows, twice: 256 KB
-constexpr int64_t kLongestPiece = 512, kPieceGrain = 16;  // of a sum over rows, as in a product
+constexpr int64_t kBlockScores = 1 << 15;  // of a block of rows, twice: 256 KB
+// Pieces of a sum over rows: those of product.cc, for equal bits.
+constexpr int64_t kLongestPiece = 512, kPieceGrain = 16;
 constexpr int64_t kTile = 64;
 constexpr double kScoreMicroseconds = 1e-3;  // of the softmax's gradient of one score
 
