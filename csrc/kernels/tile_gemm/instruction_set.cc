@@ -14,11 +14,12 @@
 namespace ipu::kernels {
 namespace {
 
-InstructionSet best_of_machine() {
+// The best that the machine runs and this build holds (one for ThreadSanitizer has the portable code alone).
+InstructionSet best_available() {
 #if HWY_ARCH_X86_64
-  int level = libxsmm_get_target_archid();
-  if (level >= LIBXSMM_X86_AVX512_CORE) return InstructionSet::kAvx512;
-  if (level >= LIBXSMM_X86_AVX2) return InstructionSet::kAvx2;
+  const int level = libxsmm_get_target_archid();
+  if (level >= LIBXSMM_X86_AVX512_CORE && (HWY_TARGETS & HWY_AVX3) != 0) return InstructionSet::kAvx512;
+  if (level >= LIBXSMM_X86_AVX2 && (HWY_TARGETS & HWY_AVX2) != 0) return InstructionSet::kAvx2;
 #endif
   return InstructionSet::kPortable;
 }
@@ -33,7 +34,7 @@ void pin_highway([[maybe_unused]] InstructionSet level) {
 InstructionSet choose() {
   libxsmm_init();
   const char* text = std::getenv("POPTORCH_ISA");
-  const InstructionSet best = best_of_machine();
+  const InstructionSet best = best_available();
   const InstructionSet level = instruction_set_from(text == nullptr ? "" : text, best);
 #if HWY_ARCH_X86_64
   if (level == InstructionSet::kAvx2 && level != best) libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
