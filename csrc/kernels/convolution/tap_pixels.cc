@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMostPixels = 64;  // of an image: their sums fill half of the first cache
 constexpr int64_t kMostImages = 3;   // above, tiles of one pixel of several images
+constexpr int64_t kWidePiece = 64;   // rows of halves widened at once
 
 }  // namespace
 
@@ -29,6 +30,8 @@ bool TapProduct::suits_pixels() const {
 
 void TapProduct::plan_pixels() {
   is_by_pixel_ = true;
+  widens_pieces_ = shape_.is_half && shape_.weight_is_packed && !shape_.swaps_channels;
+  if (widens_pieces_) copies_weights_ = false;
   rows_floats_ = shape_.in.is_direct() ? 0 : round_up(shape_.in.elements(), 16);
   out_floats_ = shape_.out.is_direct() ? 0 : round_up(shape_.out.elements(), 16);
   partial_floats_ = kMostPixels * PixelTile::kColumns;
@@ -43,6 +46,33 @@ bool TapProduct::run_pixel_rows(const Work& work, const float* in, float* out, i
   return true;
 }
 
+// `tile` has its pixels, whose places `a` this may move.
+void TapProduct::add_segment(const Work& work, const Phase& phase, int64_t panel, int64_t segment,
+                             PixelTile& tile, const float** a) const {
+  const int64_t weight_row = phase.segments[static_cast<size_t>(segment)].weight_row;
+  const int64_t in_panel = weight_row * PixelTile::kColumns;
+  const int64_t before = panel * phase.weight_rows * PixelTile::kColumns;  // of a packed operand
+  if (!widens_pieces_) {
+    tile.depth = phase.depth;
+    tile.b = (copies_weights_ ? work.packed + (panel - work.first_panel) * packed_floats_ + phase.packed_at
+                              : work.packed + before) +
+             in_panel;
+    if (segment + 1 < static_cast<int64_t>(phase.segments.size()))
+      tile.ahead = tile.b + phase.depth * PixelTile::kColumns;
+    add_pixel_tile(tile);
+    return;
+  }
+  // A piece stays in the first cache while all pixels pass by; the chains go on in the sums.
+  tile.b = work.block;
+  for (int64_t first = 0; first < phase.depth; first += tile.depth) {
+    tile.depth = std::min(kWidePiece, phase.depth - first);
+    const int64_t count = tile.depth * PixelTile::kColumns;
+    copy_row(work.halves + before + in_panel + first * PixelTile::kColumns, work.block, count);
+    add_pixel_tile(tile);
+    for (int64_t pixel = 0; pixel < tile.rows; ++pixel) a[pixel] += tile.depth;
+  }
+}
+
 bool TapProduct::run_pixels(const Work& work, const Phase& phase, int64_t panel, const float* in, float* out,
                             int64_t start, int64_t until, StopMeter& meter) const {
   const int64_t from = std::max<int64_t>(0, divide_up(start - phase.first_row, phase.row_step));
@@ -50,9 +80,6 @@ bool TapProduct::run_pixels(const Work& work, const Phase& phase, int64_t panel,
   if (from >= to || phase.columns == 0) return true;
   const int64_t group = panel / panels_per_group_;
   const int64_t channel = panel * PixelTile::kColumns;  // whole panels
-  const float* const packed =
-      copies_weights_ ? work.packed + (panel - work.first_panel) * packed_floats_ + phase.packed_at
-                      : work.packed + panel * phase.weight_rows * PixelTile::kColumns;
   const int64_t segments = static_cast<int64_t>(phase.segments.size());
   const int64_t pixels = (to - from) * phase.columns;
   auto out_at = [&](int64_t pixel) {
@@ -83,10 +110,7 @@ bool TapProduct::run_pixels(const Work& work, const Phase& phase, int64_t panel,
         }
       }
       if (tile.rows == 0) continue;
-      tile.depth = phase.depth;
-      tile.b = packed + segment.weight_row * PixelTile::kColumns;
-      if (s + 1 < segments) tile.ahead = tile.b + phase.depth * PixelTile::kColumns;
-      add_pixel_tile(tile);
+      add_segment(work, phase, panel, s, tile, a);
       if (meter.stops_products(tile.rows * phase.depth * PixelTile::kColumns)) return false;
     }
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {

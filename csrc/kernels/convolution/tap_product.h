@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/convolution/image_rows.h"
+#include "kernels/convolution/pixel_tile.h"
 #include "kernels/convolution/tile_end.h"
 #include "kernels/tile_gemm/tile_gemm.h"
 #include "kernels/tile_gemm/vector_tiles.h"
@@ -81,7 +82,8 @@ class TapProduct {
   struct Work {  // of one lane
     int64_t first_panel, last_panel;
     const float* packed;
-    float *rows, *out, *partial;
+    const Half* halves;  // in place of `packed`: panels that are widened piece by piece into `block`
+    float *rows, *out, *partial, *block;
     uint64_t *a_offsets, *b_offsets;
     uint8_t* written;  // of images: which positions of the rows hold a sum already
     TileEnd end;
@@ -117,6 +119,8 @@ class TapProduct {
                       StopMeter& meter) const;
   bool run_pixels(const Work& work, const Phase& phase, int64_t panel, const float* in, float* out,
                   int64_t start, int64_t until, StopMeter& meter) const;
+  void add_segment(const Work& work, const Phase& phase, int64_t panel, int64_t segment, PixelTile& tile,
+                   const float** a) const;
 
   // Images in blocks.
   struct ImageBlock;
@@ -130,6 +134,7 @@ class TapProduct {
   int64_t in_group_, out_group_, panel_width_, panels_per_group_, panels_;
   int64_t pad_left_ = 0, pad_right_ = 0;
   bool copies_rows_ = false, copies_weights_ = true;
+  bool widens_pieces_ = false;                     // of packed halves, each as it is met
   bool finishes_rows_ = false;                     // the end of whole rows: few channels fill no vector
   int64_t column_step_ = 64;                       // pixels of a tile
   bool is_by_pixel_ = false;                       // tiles of all pixels of an image that meet a tap
