@@ -187,6 +187,41 @@ TEST(Product, transposed_rows_give_the_same_bits_wherever_they_lie) {
   }
 }
 
+// Long rows of a large A are copied first: the same bits as of few of them, which are read where they lie.
+TEST(Product, long_rows_of_a_large_operand_give_the_bits_of_few) {
+  const int64_t m = 900, n = 300, k = 1300, few = 100, lda = k + 8;
+  const Values a = random_values(m * lda, 1), bias = random_values(n, 3);
+  for (auto form :
+       {MatrixSource::Form::kRows, MatrixSource::Form::kTransposed, MatrixSource::Form::kPanels}) {
+    const bool panels = form == MatrixSource::Form::kPanels;
+    const Values b = random_values(panels ? panel_count(n) * panel_width(n) * k : n * k, 2);
+    ProductShape shape;
+    shape.n = shape.ldc = n;
+    shape.k = k;
+    shape.lda = lda;
+    shape.b = {form, k, n, form == MatrixSource::Form::kRows ? n : k};
+    auto run = [&](int64_t first, int64_t rows, int lanes, Values& c) {
+      shape.m = rows;
+      shape.max_lanes = lanes;
+      const Product product(shape);
+      const KernelCall nobody_stops{};
+      StopMeter meter(nobody_stops);
+      for (int lane = product.lanes(); lane-- > 0;) {
+        std::vector<float> scratch(static_cast<size_t>(product.scratch_bytes() / 4 + 1), NAN);
+        product.run(a.data() + first * lda, b.data(), bias.data(), c.data() + first * n,
+                    reinterpret_cast<std::byte*>(scratch.data()), lane, meter);
+      }
+    };
+    Values expected(static_cast<size_t>(m * n), NAN);
+    for (int64_t first = 0; first < m; first += few) run(first, few, 1, expected);
+    for (const int lanes : {1, 5, 16}) {
+      Values c(static_cast<size_t>(m * n), NAN);
+      run(0, m, lanes, c);
+      EXPECT_TRUE(same_bits(c, expected)) << static_cast<int>(form) << " lanes " << lanes;
+    }
+  }
+}
+
 TEST(Product, large_products_are_cut_into_lanes_and_small_ones_are_not) {
   ProductShape shape;
   shape.m = 32;

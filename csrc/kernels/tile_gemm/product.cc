@@ -29,10 +29,19 @@ constexpr int64_t kAliasFloats =
 constexpr int64_t kCopyDepth = 64;  // from here on copying such rows pays,
 constexpr int64_t kCopyColumns = 128;                       // for as many columns
 constexpr int64_t kCopiedRows = 256, kCopiedColumns = 512;  // of C for which a piece of A is copied at a time
-constexpr int64_t kCopiedPitch = kCopiedRows + 16;          // from line to line of the copy: all sets
+constexpr int64_t kNearFloats = 1 << 20;    // of A that are near, however often lanes read them
+constexpr int64_t kFarRows = 1024;          // beyond, plain rows as far apart, in a page of memory each,
+constexpr int64_t kCopiedPlainRows = 128;   // are copied, as many at a time,
+constexpr int64_t kCopyPlainColumns = 256;  // for as many columns at least
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+// From line to line of a copy of `floats` each: all sets of a cache.
+int64_t copy_pitch(int64_t floats) {
+  const int64_t pitch = round_up(floats, 16) + 16;
+  return pitch % kAliasFloats == 0 ? pitch + 16 : pitch;
+}
 
 }  // namespace
 
@@ -57,8 +66,8 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
   piece_ = pieces_ == 1 ? shape_.k : round_up(divide_up(shape_.k, pieces_), 16);
   pieces_ = std::max<int64_t>(1, divide_up(shape_.k, std::max<int64_t>(1, piece_)));
   ldc_ = shape_.packed_c ? column_step_ : shape_.ldc;
-  copies_a_ = method_ == Method::kPackedTiles && shape_.transposed_a && shape_.lda % kAliasFloats == 0 &&
-              shape_.k >= kCopyDepth && shape_.n >= kCopyColumns;
+  copies_a_ = copies_lines_of_a();
+  copy_pitch_ = copy_pitch(shape_.transposed_a ? kCopiedRows : piece_);
   choose_lanes();
   if (shape_.m == 0 || shape_.n == 0 || shape_.k == 0) return;
 
@@ -67,7 +76,7 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
     make_tiles();
     if (pieces_ > 1) floats += row_step_ * column_step_;
     if (method_ == Method::kPackedTiles) floats += piece_ * round_up(column_step_, 16);
-    if (copies_a_) floats += piece_ * kCopiedPitch;
+    if (copies_a_) floats += (shape_.transposed_a ? piece_ : kCopiedPlainRows) * copy_pitch_;
   } else if (method_ == Method::kRow && pieces_ > 1) {
     floats += kRowStrip;
   } else if (method_ == Method::kDots && copies_dot_columns()) {
@@ -87,6 +96,14 @@ void Product::choose_method() {
     method_ = Method::kRow;
   else
     method_ = shape_.m >= kPackRowsOfB && shape_.b.stride > 64 ? Method::kPackedTiles : Method::kTiles;
+}
+
+bool Product::copies_lines_of_a() const {
+  if ((method_ != Method::kTiles && method_ != Method::kPackedTiles) || shape_.k < kCopyDepth) return false;
+  if (shape_.transposed_a)
+    return method_ == Method::kPackedTiles && shape_.lda % kAliasFloats == 0 && shape_.n >= kCopyColumns;
+  return shape_.lda >= kFarRows && shape_.m >= kCopiedPlainRows && shape_.m * shape_.k > kNearFloats &&
+         shape_.n >= kCopyPlainColumns;
 }
 
 void Product::choose_lanes() {
@@ -134,7 +151,7 @@ void Product::make_tiles() {
           t.rows = rows;
           t.columns = last ? last_columns : column_step_;
           t.depth = final ? last_piece : piece_;
-          t.lda = copies_a_ ? kCopiedPitch : shape_.lda;
+          t.lda = copies_a_ ? copy_pitch_ : shape_.lda;
           t.transposed_a = shape_.transposed_a;
           if (method_ == Method::kPackedTiles)
             t.ldb = round_up(column_step_, 16);
@@ -211,18 +228,23 @@ void Product::run_tiles(const float* a, const float* b, const End& end, float* c
 void Product::run_copied(const float* a, const float* b, const End& end, float* c, const Space& space,
                          Range rows, Range columns, StopMeter& meter) const {
   float* const copy = space.partial + (pieces_ > 1 ? row_step_ * column_step_ : 0);
-  for (int64_t row = rows.first; row < rows.last; row += kCopiedRows) {
-    const Range block{row, std::min(rows.last, row + kCopiedRows)};
+  const bool plain = !shape_.transposed_a;
+  const int64_t most_rows = plain ? kCopiedPlainRows : kCopiedRows;
+  for (int64_t row = rows.first; row < rows.last; row += most_rows) {
+    const Range block{row, std::min(rows.last, row + most_rows)};
     for (int64_t first = columns.first; first < columns.last; first += kCopiedColumns)
       for (int64_t piece = 0; piece < pieces_; ++piece) {
         const int64_t start = piece * piece_, depth = std::min(piece_, shape_.k - start);
-        for (int64_t p = 0; p < depth; ++p)
-          std::memcpy(copy + p * kCopiedPitch, a + (start + p) * shape_.lda + row,
-                      static_cast<size_t>(block.last - row) * sizeof(float));
-        if (meter.stops(depth * (block.last - row))) return;
+        const int64_t height = block.last - row, lines = plain ? height : depth;
+        const float* const from = plain ? a + row * shape_.lda + start : a + start * shape_.lda + row;
+        for (int64_t line = 0; line < lines; ++line)
+          std::memcpy(copy + line * copy_pitch_, from + line * shape_.lda,
+                      static_cast<size_t>(plain ? depth : height) * sizeof(float));
+        if (meter.stops(depth * height)) return;
         for (int64_t column = first; column < std::min(columns.last, first + kCopiedColumns);
              column += column_step_)
-          if (!run_column(copy, 1, b, end, c, space, block, column, piece, meter)) return;
+          if (!run_column(copy, plain ? copy_pitch_ : 1, b, end, c, space, block, column, piece, meter))
+            return;
       }
   }
 }

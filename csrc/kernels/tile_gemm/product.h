@@ -52,6 +52,7 @@ class Product {
   };
   static Range part(int64_t count, int64_t grain, int parts, int index);
   void choose_method();
+  bool copies_lines_of_a() const;
   void choose_lanes();
   void make_tiles();
   const TileGemm& tile(bool full_rows, bool last_columns, bool last_piece, bool partial) const {
@@ -88,7 +89,8 @@ class Product {
 
   ProductShape shape_;
   Method method_ = Method::kTiles;
-  bool copies_a_ = false;     // transposed rows that lie where they push one another out of the caches
+  bool copies_a_ = false;     // its lines lie where they push one another out of the caches, or far apart
+  int64_t copy_pitch_ = 0;    // from line to line of the copy
   int64_t column_step_ = 64;  // columns of a tile: the panel width
   int64_t row_step_ = 64;
   int64_t piece_ = 0, pieces_ = 1;  // of k
