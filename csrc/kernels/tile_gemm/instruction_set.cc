@@ -14,7 +14,7 @@
 namespace ipu::kernels {
 namespace {
 
-// The best that the machine runs and this build holds (one for ThreadSanitizer has the portable code alone).
+// The best that the machine runs and this build holds (one for ThreadSanitizer has no AVX-512).
 InstructionSet best_available() {
 #if HWY_ARCH_X86_64
   const int level = libxsmm_get_target_archid();
