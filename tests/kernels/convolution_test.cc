@@ -358,13 +358,17 @@ TEST(Conv, takes_a_weight_packed_by_convert_layout) {
     const TensorSpec panels = packed({taps * c.in, c.out});
     const auto weight = run_kernel("convert_layout", {f32(c.w())}, {w}, {panels}, {{"conv_weight", true}});
     ASSERT_TRUE(weight.accepted);
-    Attributes attributes = c.attributes();
-    const auto plain = run_kernel("conv", {nhwc(c.x()), f32(c.w())}, {x, w}, {nhwc(c.y())}, attributes);
-    attributes.set("kernel_shape", c.w());
-    const auto run =
-        run_kernel("conv", {nhwc(c.x()), panels}, {x, weight.results[0]}, {nhwc(c.y())}, attributes);
-    ASSERT_TRUE(run.accepted) << c.text();
-    EXPECT_TRUE(same_bits(run.results[0], plain.results[0])) << c.text();
+    Attributes of_panels = c.attributes();
+    of_panels.set("kernel_shape", c.w());
+    for (const bool half : {false, true}) {
+      auto typed = [half](const TensorSpec& spec) { return half ? as_half(spec) : spec; };
+      const auto plain = run_kernel("conv", {typed(nhwc(c.x())), typed(f32(c.w()))}, {x, w},
+                                    {typed(nhwc(c.y()))}, c.attributes());
+      const auto run = run_kernel("conv", {typed(nhwc(c.x())), typed(panels)}, {x, weight.results[0]},
+                                  {typed(nhwc(c.y()))}, of_panels);
+      ASSERT_TRUE(run.accepted) << c.text();
+      EXPECT_TRUE(same_bits(run.results[0], plain.results[0])) << c.text() << (half ? " f16" : "");
+    }
     const auto back =
         run_kernel("convert_layout", {panels}, {weight.results[0]}, {f32(c.w())}, {{"conv_weight", true}});
     ASSERT_TRUE(back.accepted);
