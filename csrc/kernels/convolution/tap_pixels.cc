@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kMostPixels = 64;  // of an image: their sums fill half of the first cache
 constexpr int64_t kMostImages = 3;   // above, tiles of one pixel of several images
-constexpr int64_t kWidePiece = 64;   // rows of halves widened at once
 
 }  // namespace
 
@@ -65,7 +64,7 @@ void TapProduct::add_segment(const Work& work, const Phase& phase, int64_t panel
   // A piece stays in the first cache while all pixels pass by; the chains go on in the sums.
   tile.b = work.block;
   for (int64_t first = 0; first < phase.depth; first += tile.depth) {
-    tile.depth = std::min(kWidePiece, phase.depth - first);
+    tile.depth = std::min(kBlockRows, phase.depth - first);
     const int64_t count = tile.depth * PixelTile::kColumns;
     copy_row(work.halves + before + in_panel + first * PixelTile::kColumns, work.block, count);
     add_pixel_tile(tile);

@@ -85,7 +85,8 @@ void TapProduct::plan_lanes() {
     end_row_floats_ = finishes_rows_ ? round_up(shape_.out.width * shape_.out.channels, 16) : 0;
     partial_floats_ = column_step_ * panel_width_;
   }
-  scratch_floats_ = 2 * end_row_floats_ + (copies_weights_ || widens_pieces_ ? 64 * panel_width_ : 0) +
+  scratch_floats_ = 2 * end_row_floats_ +
+                    (copies_weights_ || widens_pieces_ ? kBlockRows * panel_width_ : 0) +
                     (copies_weights_ ? packed_floats_ * lane_panels : 0) + bias_floats_ + rows_floats_ +
                     out_floats_ + partial_floats_ + written_floats_ + 4 * round_up(most_segments_, 16);
 }
@@ -215,7 +216,7 @@ void TapProduct::run(const void* input, const void* weight, const EndOperands& e
         copy_row(*of_channels, repeated + pixel * shape_.out.channels, shape_.out.channels);
       *of_channels = repeated;
     }
-  work.block = copies_weights_ || widens_pieces_ ? take(64 * panel_width_) : nullptr;
+  work.block = copies_weights_ || widens_pieces_ ? take(kBlockRows * panel_width_) : nullptr;
   work.halves = widens_pieces_ ? static_cast<const Half*>(weight) : nullptr;
   if (!copies_weights_) {
     work.packed = widens_pieces_ ? nullptr : static_cast<const float*>(weight);

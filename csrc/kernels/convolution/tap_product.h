@@ -79,7 +79,8 @@ class TapProduct {
     // output or a partial tile]
     BatchTileGemm tiles[2][2][2];
   };
-  struct Work {  // of one lane
+  static constexpr int64_t kBlockRows = 64;  // of weights that are packed or widened at once
+  struct Work {                              // of one lane
     int64_t first_panel, last_panel;
     const float* packed;
     const Half* halves;  // in place of `packed`: panels that are widened piece by piece into `block`

@@ -18,8 +18,8 @@ void TapProduct::pack_panel(const Phase& phase, const T* weight, int64_t group, 
     const int64_t row_length = in_group_ * taps;
     const T* from = weight + (group * out_group_ + column) * row_length;
     std::vector<int64_t>::const_iterator begin = phase.weight_taps.begin(), end = phase.weight_taps.end();
-    for (int64_t start = 0; start < row_length; start += 64) {
-      const int64_t count = std::min<int64_t>(64, row_length - start);
+    for (int64_t start = 0; start < row_length; start += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, row_length - start);
       copy_transposed(from + start, row_length, block, panel_width_, width, count);
       int64_t channel = start / taps, tap = start % taps;
       for (int64_t i = 0; i < count; ++i) {

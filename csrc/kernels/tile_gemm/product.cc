@@ -29,10 +29,10 @@ constexpr int64_t kAliasFloats =
 constexpr int64_t kCopyDepth = 64;  // from here on copying such rows pays,
 constexpr int64_t kCopyColumns = 128;                       // for as many columns
 constexpr int64_t kCopiedRows = 256, kCopiedColumns = 512;  // of C for which a piece of A is copied at a time
-constexpr int64_t kNearFloats = 1 << 20;    // of A that are near, however often lanes read them
-constexpr int64_t kFarRows = 1024;          // beyond, plain rows as far apart, in a page of memory each,
-constexpr int64_t kCopiedPlainRows = 128;   // are copied, as many at a time,
-constexpr int64_t kCopyPlainColumns = 256;  // for as many columns at least
+constexpr int64_t kNearFloats = 1 << 20;   // of A that stay near, however many lanes read them
+constexpr int64_t kFarRows = 1024;         // between plain rows of which each lies in a page of its own: of a
+constexpr int64_t kCopiedPlainRows = 128;  // larger A so many are copied at a time,
+constexpr int64_t kCopyPlainColumns = 256;  // where they serve as many columns
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
