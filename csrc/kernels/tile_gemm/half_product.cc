@@ -14,7 +14,10 @@ namespace {
 
 constexpr int64_t kLongestPiece = 256, kPieceOfFewRows = 128;  // what is widened stays in the first cache
 constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // half as many rows as in product.cc or less
-constexpr int64_t kWideRows = 24;                              // from here on widening B into scratch pays
+constexpr int64_t kTransposedRows = 14,
+                  kTransposedPlainRows = 26;  // of panels and of plain rows: from here on
+constexpr int64_t kMostTransposedRows = 64, kTransposedDepth = 128;  // up to here transposing A and C pays
+constexpr int64_t kWideRows = 24;        // from here on widening B into scratch pays
 constexpr int64_t kShallow = 8;          // less depth: the sums are what costs, so none wait
 constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
 constexpr int64_t kFewRows = 4;          // all of A is widened at once
@@ -35,7 +38,10 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   row_step_ = std::min<int64_t>(64, std::max<int64_t>(1, m));
   ldc_ = shape.packed_c ? column_step_ : shape.ldc;
   const bool plain = !shape.transposed_a && !shape.packed_c;
-  if (shape.b.is_transposed())
+  const int64_t fewest = shape.b.is_packed() ? kTransposedRows : kTransposedPlainRows;
+  if (shape.b.is_transposed() && plain && m >= fewest && m <= kMostTransposedRows && k >= kTransposedDepth)
+    method_ = Method::kTransposed;
+  else if (shape.b.is_transposed())
     method_ =
         plain && m <= kDotRows && (m <= 2 || k >= kDotDepthPerRow * m) ? Method::kDots : Method::kWideTiles;
   else if (plain && m <= kFewRows)
@@ -73,6 +79,21 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
     case Method::kDots:
       scratch_floats_ = round_up(m * k, 16) + m * 64;
       break;
+    case Method::kTransposed:
+      TransposedShape t;
+      t.m = m;
+      t.n = n;
+      t.k = k;
+      t.lda = shape.lda;
+      t.b = shape.b;
+      t.piece = std::min(k, kLongestPiece);
+      t.one_chain = t.halves = true;
+      t.lane_columns = lane_columns;
+      t.provider = shape.provider;
+      transposed_ = TransposedProduct(t);
+      block_columns_ = std::min(lane_columns, kBlockColumns);
+      scratch_floats_ = transposed_.scratch_floats() + m * block_columns_;
+      break;
   }
 }
 
@@ -82,13 +103,13 @@ void HalfProduct::choose_lanes() {
   constexpr double kWiden = 6, kTranspose = 16, kReadNear = 1, kReadFar = 4;
   constexpr int64_t kNearHalves = 1 << 19;  // of B: what one processor caches
   const int64_t m = shape_.m, n = shape_.n, k = shape_.k;
-  const bool tiles = method_ != Method::kFewRows && method_ != Method::kDots;
+  const bool tiles = method_ == Method::kTiles || method_ == Method::kWideTiles;
   const int64_t column_tiles = std::max<int64_t>(1, divide_up(n, column_step_));
   const int64_t grain = method_ == Method::kTiles ? kRowGrain : row_step_;
   row_grain_ = std::min(grain, row_step_);
   const int64_t row_tiles = std::max<int64_t>(1, divide_up(m, row_grain_));
-  const int wanted =
-      lanes_for_cost(product_microseconds(m, n, k), column_tiles * row_tiles, shape_.max_lanes);
+  int wanted = lanes_for_cost(product_microseconds(m, n, k), column_tiles * row_tiles, shape_.max_lanes);
+  if (method_ == Method::kTransposed) wanted = std::min(wanted, TransposedProduct::most_lanes(n));
   lanes_n_ = static_cast<int>(std::min<int64_t>(wanted, column_tiles));
   if (!tiles || wanted == 1) return;
   const double per_b = method_ == Method::kWideTiles ? (shape_.b.is_transposed() ? kTranspose : kWiden)
@@ -199,6 +220,8 @@ void HalfProduct::run(const Half* a, const Half* b, const Half* bias, Half* c, s
       return run_few_rows(a, b, target, space, columns, meter);
     case Method::kDots:
       return run_dots(a, b, target, space, columns, meter);
+    case Method::kTransposed:
+      return run_transposed(a, b, target, space, columns, meter);
   }
 }
 
@@ -341,6 +364,21 @@ void HalfProduct::run_dots(const Half* a, const Half* b, const Target& target, f
     finish(target, sums, 64, 0, column, m, dot.columns,
            wide_bias(target.bias, column, dot.columns, bias_space));
     if (meter.stops_products((m + 4) * dot.columns * k)) return;
+  }
+}
+
+void HalfProduct::run_transposed(const Half* a, const Half* b, const Target& target, float* scratch,
+                                 Range columns, StopMeter& meter) const {
+  float* const sums = scratch + transposed_.scratch_floats();
+  for (int64_t first = columns.first; first < columns.last; first += block_columns_) {
+    const int64_t last = std::min(columns.last, first + block_columns_);
+    if (!transposed_.run(a, b, sums, block_columns_, scratch, first, last, meter)) return;
+    for (int64_t column = first; column < last; column += column_step_) {
+      const int64_t used = std::min(column_step_, last - column);
+      float bias_space[64];
+      finish(target, sums + (column - first), block_columns_, 0, column, shape_.m, used,
+             wide_bias(target.bias, column, used, bias_space));
+    }
   }
 }
 

@@ -27,7 +27,8 @@ class HalfProduct {
     kTiles,      // B read where it is
     kWideTiles,  // blocks of B, of which many rows of A make use or which are transposed, widened into panels
     kFewRows,    // all of A widened, B read where it is, two chains
-    kDots,       // few rows against a transposed B, read where it is
+    kDots,       // very few rows against a transposed B, read where it is
+    kTransposed,  // the same with more rows: A and C are transposed
   };
   struct Range {
     int64_t first, last;
@@ -54,6 +55,8 @@ class HalfProduct {
                     StopMeter& meter) const;
   void run_dots(const Half* a, const Half* b, const Target& target, float* scratch, Range columns,
                 StopMeter& meter) const;
+  void run_transposed(const Half* a, const Half* b, const Target& target, float* scratch, Range columns,
+                      StopMeter& meter) const;
   static const float* wide_bias(const Half* bias, int64_t column, int64_t columns, float* space);
   void clear_padding(Half* to, int64_t rows, int64_t columns) const;
   // Rows and columns (64 at most) of C from (row, column) on; `bias` of these columns.
@@ -75,6 +78,7 @@ class HalfProduct {
   // kWideTiles: [full rows or remainder][inner or last columns][inner or last piece of k][first piece or
   // later]
   TileGemm tiles_[2][2][2][2];
+  TransposedProduct transposed_;
 };
 
 }  // namespace ipu::kernels

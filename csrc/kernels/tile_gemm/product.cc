@@ -13,17 +13,18 @@ namespace ipu::kernels {
 namespace {
 
 constexpr int64_t kLongestPiece = 512;   // of k: changes bits, see product.h
-constexpr int64_t kDotRows = 64;         // most rows for which dot products are worth it
+constexpr int64_t kDotRows = 13;         // most rows for which dot products are worth it
 constexpr int64_t kDotDepthPerRow = 14;  // their sums cost as much as 7 terms, packing B as much as 8 rows
 constexpr int64_t kDotFloats = 6144;     // of B that stay in the first cache while more rows of A pass by
 constexpr int64_t kFewDotRows = 7;       // than these, which read B once or twice
 constexpr int64_t kDotColumns = 64;      // most columns at a time
-constexpr int64_t kCopyingDotRows = 24;  // from here on copying B out of panels pays,
-constexpr int64_t kCopiedDotFloats = 1 << 16;  // as much at a time
-constexpr int64_t kPackRowsOfB = 192;          // from here on copying plain rows of B into panels pays
-constexpr int64_t kBlockFloats = 1 << 19;      // of A that stay in the caches while B passes by
-constexpr int64_t kSmallFloats = 1 << 18;      // of B: 1 MB, half of what one processor caches
-constexpr int64_t kRowStrip = 2048;            // columns of C kept hot by the one-row method
+constexpr int64_t kTransposedRows = 14, kMostTransposedRows = 64;  // for which transposing A and C pays,
+constexpr int64_t kTransposedDepth = 128;                          // with as many terms
+constexpr int64_t kPackRowsOfB = 96;  // from here on copying plain rows of B into panels pays,
+constexpr int64_t kPackFarRowsOfB = 8, kFarStride = 2048;  // or from here on, if they lie so far apart
+constexpr int64_t kBlockFloats = 1 << 19;                  // of A that stay in the caches while B passes by
+constexpr int64_t kSmallFloats = 1 << 18;                  // of B: 1 MB, half of what one processor caches
+constexpr int64_t kRowStrip = 2048;                        // columns of C kept hot by the one-row method
 constexpr int64_t kAliasFloats =
     256;                            // rows of A that lie a multiple of 1 KB apart share few sets of a cache
 constexpr int64_t kCopyDepth = 64;  // from here on copying such rows pays,
@@ -77,10 +78,20 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
     if (pieces_ > 1) floats += row_step_ * column_step_;
     if (method_ == Method::kPackedTiles) floats += piece_ * round_up(column_step_, 16);
     if (copies_a_) floats += (shape_.transposed_a ? piece_ : kCopiedPlainRows) * copy_pitch_;
+  } else if (method_ == Method::kTransposed) {
+    TransposedShape t;
+    t.m = shape_.m;
+    t.n = shape_.n;
+    t.k = shape_.k;
+    t.lda = shape_.lda;
+    t.b = shape_.b;
+    t.piece = piece_;
+    t.lane_columns = divide_up(divide_up(shape_.n, column_step_), lanes_n_) * column_step_;
+    t.provider = shape_.provider;
+    transposed_ = TransposedProduct(t);
+    floats = transposed_.scratch_floats();
   } else if (method_ == Method::kRow && pieces_ > 1) {
     floats += kRowStrip;
-  } else if (method_ == Method::kDots && copies_dot_columns()) {
-    floats += copied_columns() * shape_.k;
   }
   scratch_bytes_ = round_up(floats * static_cast<int64_t>(sizeof(float)), 64);
 }
@@ -88,14 +99,22 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
 void Product::choose_method() {
   const bool few_rows = shape_.m <= kDotRows && (shape_.m <= 2 || shape_.k >= kDotDepthPerRow * shape_.m) &&
                         !shape_.transposed_a && !shape_.packed_c;
-  if (shape_.b.is_transposed())
+  const bool transposes = shape_.b.is_transposed() && shape_.m >= kTransposedRows &&
+                          shape_.m <= kMostTransposedRows && shape_.k >= kTransposedDepth &&
+                          !shape_.transposed_a && !shape_.packed_c;
+  if (transposes)
+    method_ = Method::kTransposed;
+  else if (shape_.b.is_transposed())
     method_ = few_rows ? Method::kDots : Method::kPackedTiles;
   else if (shape_.b.form == MatrixSource::Form::kPanels)
     method_ = Method::kTiles;
   else if (shape_.m == 1 && !shape_.packed_c)
     method_ = Method::kRow;
   else
-    method_ = shape_.m >= kPackRowsOfB && shape_.b.stride > 64 ? Method::kPackedTiles : Method::kTiles;
+    method_ =
+        shape_.b.stride > 64 && shape_.m >= (shape_.b.stride < kFarStride ? kPackRowsOfB : kPackFarRowsOfB)
+            ? Method::kPackedTiles
+            : Method::kTiles;
 }
 
 bool Product::copies_lines_of_a() const {
@@ -109,7 +128,8 @@ bool Product::copies_lines_of_a() const {
 void Product::choose_lanes() {
   const int64_t column_tiles = divide_up(shape_.n, column_step_), row_tiles = divide_up(shape_.m, row_step_);
   const double cost = product_microseconds(shape_.m, shape_.n, shape_.k);
-  const int wanted = lanes_for_cost(cost, column_tiles * row_tiles, shape_.max_lanes);
+  int wanted = lanes_for_cost(cost, column_tiles * row_tiles, shape_.max_lanes);
+  if (method_ == Method::kTransposed) wanted = std::min(wanted, TransposedProduct::most_lanes(shape_.n));
   // A small B stays in the cache of each processor, and so do the rows of A and C from product to product.
   const bool rows_first = method_ == Method::kTiles && shape_.k * shape_.n <= kSmallFloats;
   const auto cut = [](int lanes, int64_t tiles) {
@@ -197,7 +217,12 @@ void Product::run(const float* a, const float* b, const float* bias, float* c, s
     case Method::kPackedTiles:
       return run_tiles(a, b, end, c, scratch, rows, columns, meter);
     case Method::kDots:
-      return run_dots(a, b, end, c, reinterpret_cast<float*>(scratch), rows, columns, meter);
+      return run_dots(a, b, end, c, rows, columns, meter);
+    case Method::kTransposed:
+      if (transposed_.run(a, b, c + columns.first, ldc_, reinterpret_cast<float*>(scratch), columns.first,
+                          columns.last, meter))
+        finish(end, c, ldc_, 0, columns.first, shape_.m, columns.last - columns.first);
+      return;
     case Method::kRow:
       return run_row(a, b, end, c, scratch, columns, meter);
   }
@@ -287,55 +312,32 @@ bool Product::run_column(const float* a, int64_t a_row, const float* b, const En
   return true;
 }
 
-void Product::run_dots(const float* a, const float* b, const End& end, float* c, float* copy, Range rows,
-                       Range columns, StopMeter& meter) const {
+void Product::run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
+                       StopMeter& meter) const {
   DotShape dot;
   dot.rows = rows.last - rows.first;
   dot.depth = shape_.k;
   dot.lda = shape_.lda;
   dot.ldc = ldc_;
-  const int64_t width = panel_width(shape_.k);
-  const bool in_panels = shape_.b.form == MatrixSource::Form::kTransposedPanels,
-             copies = copies_dot_columns();
-  if (in_panels && !copies) {
+  if (shape_.b.form == MatrixSource::Form::kTransposedPanels) {
     // Stored is [n, k] in panels over k: rows of a panel are its width apart, panels n rows.
-    dot.segment = dot.ldb = width;
-    dot.segment_stride = width * shape_.n;
+    dot.segment = dot.ldb = panel_width(shape_.k);
+    dot.segment_stride = dot.segment * shape_.n;
   } else {
     dot.segment = shape_.k;
-    dot.ldb = copies ? shape_.k : shape_.b.stride;
+    dot.ldb = shape_.b.stride;
   }
-  const int64_t step = copies ? copied_columns() : dot_columns();
-  for (int64_t first = columns.first; first < columns.last; first += step) {
-    const int64_t last = std::min(columns.last, first + step);
-    const float* from = b + first * (in_panels ? width : shape_.b.stride);
-    if (copies) {
-      for (int64_t start = 0; start < shape_.k; start += width)
-        for (int64_t j = 0; j < last - first; ++j)
-          std::memcpy(copy + j * shape_.k + start, from + start * shape_.n + j * width,
-                      static_cast<size_t>(std::min(width, shape_.k - start)) * sizeof(float));
-      from = copy;
-    }
-    for (int64_t column = first; column < last; column += dot_columns()) {
-      dot.columns = std::min(dot_columns(), last - column);
-      float* const to = c + rows.first * ldc_ + column;
-      dot_tile(dot, a + rows.first * shape_.lda, from + (column - first) * dot.ldb, to);
-      finish(end, c, ldc_, rows.first, column, dot.rows, dot.columns);
-      if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
-    }
+  for (int64_t column = columns.first; column < columns.last; column += dot_columns()) {
+    dot.columns = std::min(dot_columns(), columns.last - column);
+    float* const to = c + rows.first * ldc_ + column;
+    dot_tile(dot, a + rows.first * shape_.lda, b + column * dot.ldb, to);
+    finish(end, c, ldc_, rows.first, column, dot.rows, dot.columns);
+    if (meter.stops_products((dot.rows + 4) * dot.columns * dot.depth)) return;
   }
 }
 
-// In panels the pieces of a column share few sets of a cache.
-bool Product::copies_dot_columns() const {
-  return shape_.m >= kCopyingDotRows && shape_.b.form == MatrixSource::Form::kTransposedPanels;
-}
-int64_t Product::copied_columns() const {
-  return std::clamp<int64_t>(kCopiedDotFloats / shape_.k / 4 * 4, 8, kDotColumns);
-}
 int64_t Product::dot_columns() const {
-  const bool in_panels = shape_.b.form == MatrixSource::Form::kTransposedPanels && !copies_dot_columns();
-  if (shape_.m <= kFewDotRows || in_panels) return kDotColumns;
+  if (shape_.m <= kFewDotRows || shape_.b.form == MatrixSource::Form::kTransposedPanels) return kDotColumns;
   return std::clamp<int64_t>(kDotFloats / shape_.k / 4 * 4, 8, kDotColumns);
 }
 

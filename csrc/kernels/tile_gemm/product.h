@@ -11,6 +11,7 @@
 #include "kernels/stop_meter.h"
 #include "kernels/tile_gemm/panels.h"
 #include "kernels/tile_gemm/tile_gemm.h"
+#include "kernels/tile_gemm/transposed_product.h"
 #include "kernels/tile_gemm/vector_tiles.h"
 
 namespace ipu::kernels {
@@ -44,7 +45,8 @@ class Product {
   enum class Method : uint8_t {
     kTiles,        // B is read where it is
     kPackedTiles,  // B is packed block by block into scratch
-    kDots,         // few rows against a transposed B, read where it is
+    kDots,         // very few rows against a transposed B, read where it is
+    kTransposed,   // the same with more rows: A and C are transposed
     kRow,          // one row against plain rows of B, in wide strips
   };
   struct Range {
@@ -71,11 +73,9 @@ class Product {
                   Range columns, StopMeter& meter) const;
   bool run_column(const float* a, int64_t a_row, const float* b, const End& end, float* c, const Space& space,
                   Range rows, int64_t column, int64_t piece, StopMeter& meter) const;
-  void run_dots(const float* a, const float* b, const End& end, float* c, float* copy, Range rows,
-                Range columns, StopMeter& meter) const;
-  bool copies_dot_columns() const;
-  int64_t copied_columns() const;  // of B, at a time
-  int64_t dot_columns() const;     // of these
+  void run_dots(const float* a, const float* b, const End& end, float* c, Range rows, Range columns,
+                StopMeter& meter) const;
+  int64_t dot_columns() const;  // of B at a time
   void run_row(const float* a, const float* b, const End& end, float* c, std::byte* scratch, Range columns,
                StopMeter& meter) const;
   // Rows and columns of C from (row, column) on, `ld` apart.
@@ -100,6 +100,7 @@ class Product {
   // [full rows or remainder][inner or last column panel][inner or last piece of k][into C or into a partial
   // tile]
   TileGemm tiles_[2][2][2][2];
+  TransposedProduct transposed_;
 };
 
 }  // namespace ipu::kernels
