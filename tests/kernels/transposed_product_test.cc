@@ -82,21 +82,23 @@ const std::vector<Sizes> kSizes = {{16, 150, 700}, {17, 70, 784},  {32, 130, 110
                                    {64, 5, 130},   {48, 600, 200}, {20, 1200, 150}};
 
 template <class Kind, class T>
-void expect_bits_of_plain_rows() {
+void expect_bits_of_plain_rows(int64_t fewest_by_rows) {
   for (const Sizes& s : kSizes) {
     const std::vector<T> stored = elements<T>(s.n * s.k, 2);
     const std::vector<T> expected = product<Kind>(s, Form::kRows, stored, 1, TileProvider::kGenerated);
-    for (Form form : {Form::kTransposed, Form::kTransposedPanels})
+    for (Form form : {Form::kTransposed, Form::kTransposedPanels}) {
+      if (form == Form::kTransposed && s.m < fewest_by_rows) continue;  // dot products: other chains
       for (int lanes : {1, 3, 16})
         for (TileProvider provider : {TileProvider::kGenerated, TileProvider::kPortable})
-          EXPECT_EQ(product<Kind>(s, form, stored, lanes, provider), expected)
+          EXPECT_TRUE((product<Kind>(s, form, stored, lanes, provider) == expected))
               << s.m << "x" << s.n << "x" << s.k << " form " << static_cast<int>(form) << " lanes " << lanes;
+    }
   }
 }
 
-TEST(TransposedProduct, has_the_bits_of_plain_rows) { expect_bits_of_plain_rows<Product, float>(); }
+TEST(TransposedProduct, has_the_bits_of_plain_rows) { expect_bits_of_plain_rows<Product, float>(14); }
 TEST(TransposedProduct, of_halves_has_the_bits_of_plain_rows) {
-  expect_bits_of_plain_rows<HalfProduct, Half>();
+  expect_bits_of_plain_rows<HalfProduct, Half>(26);
 }
 
 TEST(TransposedProduct, is_cut_into_few_lanes_for_each_transposes_a) {

@@ -29,10 +29,10 @@ constexpr double kScoreMicroseconds = 1e-3;  // of the softmax's gradient of one
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // C[columns, width] += A^T · B of a block of rows, A [rows, columns] and B [rows, width], by tiles of 64 by 64.
-class TransposedProduct {
+class GradientTiles {
  public:
-  TransposedProduct() = default;
-  TransposedProduct(int64_t rows, int64_t columns, int64_t width, int64_t lda, int64_t ldb, int64_t ldc)
+  GradientTiles() = default;
+  GradientTiles(int64_t rows, int64_t columns, int64_t width, int64_t lda, int64_t ldb, int64_t ldc)
       : columns_(columns), width_(width), ldc_(ldc) {
     if (rows == 0) return;
     for (int last_row : {0, 1})
@@ -127,7 +127,7 @@ class AttentionGradient final : public PreparedKernel {
   struct Rows {
     int64_t rows = 0;
     std::vector<Product> d_weights, d_query;
-    TransposedProduct d_key, d_value;
+    GradientTiles d_key, d_value;
   };
 
   void prepare_rows(int64_t rows) {
@@ -155,9 +155,8 @@ class AttentionGradient final : public PreparedKernel {
       product_scratch_ = std::max(
           {product_scratch_, made.d_weights.back().scratch_bytes(), made.d_query.back().scratch_bytes()});
     }
-    made.d_key = TransposedProduct(rows, keys, plan_.width(), pitch_, plan_.query.stride, key_pitch());
-    made.d_value =
-        TransposedProduct(rows, keys, plan_.value_width(), pitch_, plan_.d_y.stride, value_pitch());
+    made.d_key = GradientTiles(rows, keys, plan_.width(), pitch_, plan_.query.stride, key_pitch());
+    made.d_value = GradientTiles(rows, keys, plan_.value_width(), pitch_, plan_.d_y.stride, value_pitch());
   }
   const Rows& of_rows(int64_t rows) const {
     return *std::find_if(by_rows_.begin(), by_rows_.end(),

@@ -74,7 +74,10 @@ class EmbeddingGradientKernel final : public PreparedKernel {
         padding_(padding),
         ops_(block_ops()) {
     const int64_t lanes = lanes_for_elements((rows + count) * width);
-    by_columns_ = width >= 128;
+    // Rows of a lane are cleared at once, 2.5 times as fast as its columns of all rows; few rows that are added may all be in
+    // one lane, many may not.
+    constexpr int64_t kFewAdded = 8;
+    by_columns_ = width >= 128 && count > rows / kFewAdded;
     lanes_ = static_cast<int>(
         std::clamp<int64_t>(lanes, 1, std::max<int64_t>(by_columns_ ? width / 64 : rows, 1)));
   }

@@ -24,7 +24,13 @@ if "expecttest" not in sys.modules:
     except ImportError:
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
 
+from torch.testing._internal import common_utils  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.opinfo import core  # noqa: E402
+
+# For each sample torch looks for the test case that asks for it, through all files on the stack: two thirds of the time.
+# Nobody here is a test case.
+common_utils.extract_test_fn = core.extract_test_fn = lambda: None
 
 # Tensors that must be known when the model is compiled, by operator: the place of an argument or its name.
 CONSTANTS = {
