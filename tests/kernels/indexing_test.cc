@@ -16,8 +16,12 @@ void whole(Tensor& t, std::mt19937& random) {
 TEST(Embedding, RowsByNumberAndTheirGradient) {
   std::mt19937 random(1);
   for (DType dtype : {DType::kF32, DType::kF16})
-    for (auto [rows, width, count] :
-         {std::tuple<int64_t, int64_t, int64_t>{11, 5, 40}, {50, 300, 700}, {3000, 16, 5000}, {4, 1, 1}, {4000, 130, 90}, {700, 300, 90}}) {
+    for (auto [rows, width, count] : {std::tuple<int64_t, int64_t, int64_t>{11, 5, 40},
+                                      {50, 300, 700},
+                                      {3000, 16, 5000},
+                                      {4, 1, 1},
+                                      {4000, 130, 90},
+                                      {700, 300, 90}}) {
       Tensor weight = Tensor::plain(dtype, {rows, width}), dy = Tensor::plain(dtype, {count, width}), y = dy,
              dw = weight;
       whole(weight, random);
