@@ -92,7 +92,7 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
       t.provider = shape.provider;
       transposed_ = TransposedProduct(t);
       block_columns_ = std::min(lane_columns, kBlockColumns);
-      scratch_floats_ = transposed_.scratch_floats() + m * block_columns_;
+      scratch_floats_ = transposed_.scratch_floats() + m * round_up(block_columns_, 16);
       break;
   }
 }
@@ -370,13 +370,14 @@ void HalfProduct::run_dots(const Half* a, const Half* b, const Target& target, f
 void HalfProduct::run_transposed(const Half* a, const Half* b, const Target& target, float* scratch,
                                  Range columns, StopMeter& meter) const {
   float* const sums = scratch + transposed_.scratch_floats();
+  const int64_t pitch = round_up(block_columns_, 16);  // ends read whole vectors
   for (int64_t first = columns.first; first < columns.last; first += block_columns_) {
     const int64_t last = std::min(columns.last, first + block_columns_);
-    if (!transposed_.run(a, b, sums, block_columns_, scratch, first, last, meter)) return;
+    if (!transposed_.run(a, b, sums, pitch, scratch, first, last, meter)) return;
     for (int64_t column = first; column < last; column += column_step_) {
       const int64_t used = std::min(column_step_, last - column);
       float bias_space[64];
-      finish(target, sums + (column - first), block_columns_, 0, column, shape_.m, used,
+      finish(target, sums + (column - first), pitch, 0, column, shape_.m, used,
              wide_bias(target.bias, column, used, bias_space));
     }
   }
