@@ -14,16 +14,15 @@ namespace {
 
 constexpr int64_t kLongestPiece = 256, kPieceOfFewRows = 128;  // what is widened stays in the first cache
 constexpr int64_t kDotRows = 24, kDotDepthPerRow = 14;         // half as many rows as in product.cc or less
-constexpr int64_t kTransposedRows = 14,
-                  kTransposedPlainRows = 26;  // of panels and of plain rows: from here on
-constexpr int64_t kMostTransposedRows = 64, kTransposedDepth = 128;  // up to here transposing A and C pays
-constexpr int64_t kWideRows = 24;        // from here on widening B into scratch pays
-constexpr int64_t kShallow = 8;          // less depth: the sums are what costs, so none wait
-constexpr int64_t kRowGrain = 16;        // rows by which lanes are cut where B is read where it is
-constexpr int64_t kFewRows = 4;          // all of A is widened at once
-constexpr int64_t kSumFloats = 1 << 17;  // of C that wait for the next piece, in the second cache
-constexpr int64_t kBlockColumns = 512;   // of C for which rows of A are widened once
-constexpr int64_t kAliasFloats = 256;    // lines of A a multiple of 1 KB apart share few sets of a cache
+constexpr int64_t kTransposedRows = 14;       // from here on transposing A and C pays, B in panels,
+constexpr int64_t kTransposedPlainRows = 26;  // or from here on, B by rows
+constexpr int64_t kWideRows = 24;             // from here on widening B into scratch pays
+constexpr int64_t kShallow = 8;               // less depth: the sums are what costs, so none wait
+constexpr int64_t kRowGrain = 16;             // rows by which lanes are cut where B is read where it is
+constexpr int64_t kFewRows = 4;               // all of A is widened at once
+constexpr int64_t kSumFloats = 1 << 17;       // of C that wait for the next piece, in the second cache
+constexpr int64_t kBlockColumns = 512;        // of C for which rows of A are widened once
+constexpr int64_t kAliasFloats = 256;         // lines of A a multiple of 1 KB apart share few sets of a cache
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -39,7 +38,7 @@ HalfProduct::HalfProduct(const ProductShape& shape) : shape_(shape) {
   ldc_ = shape.packed_c ? column_step_ : shape.ldc;
   const bool plain = !shape.transposed_a && !shape.packed_c;
   const int64_t fewest = shape.b.is_packed() ? kTransposedRows : kTransposedPlainRows;
-  if (shape.b.is_transposed() && plain && m >= fewest && m <= kMostTransposedRows && k >= kTransposedDepth)
+  if (plain && TransposedProduct::suits(shape.b, m, k, fewest))
     method_ = Method::kTransposed;
   else if (shape.b.is_transposed())
     method_ =

@@ -18,9 +18,8 @@ constexpr int64_t kDotDepthPerRow = 14;  // their sums cost as much as 7 terms, 
 constexpr int64_t kDotFloats = 6144;     // of B that stay in the first cache while more rows of A pass by
 constexpr int64_t kFewDotRows = 7;       // than these, which read B once or twice
 constexpr int64_t kDotColumns = 64;      // most columns at a time
-constexpr int64_t kTransposedRows = 14, kMostTransposedRows = 64;  // for which transposing A and C pays,
-constexpr int64_t kTransposedDepth = 128;                          // with as many terms
-constexpr int64_t kPackRowsOfB = 96;  // from here on copying plain rows of B into panels pays,
+constexpr int64_t kTransposedRows = 14;  // from here on transposing A and C pays
+constexpr int64_t kPackRowsOfB = 96;     // from here on copying plain rows of B into panels pays,
 constexpr int64_t kPackFarRowsOfB = 8, kFarStride = 2048;  // or from here on, if they lie so far apart
 constexpr int64_t kBlockFloats = 1 << 19;                  // of A that stay in the caches while B passes by
 constexpr int64_t kSmallFloats = 1 << 18;                  // of B: 1 MB, half of what one processor caches
@@ -97,12 +96,10 @@ Product::Product(const ProductShape& shape) : shape_(shape) {
 }
 
 void Product::choose_method() {
-  const bool few_rows = shape_.m <= kDotRows && (shape_.m <= 2 || shape_.k >= kDotDepthPerRow * shape_.m) &&
-                        !shape_.transposed_a && !shape_.packed_c;
-  const bool transposes = shape_.b.is_transposed() && shape_.m >= kTransposedRows &&
-                          shape_.m <= kMostTransposedRows && shape_.k >= kTransposedDepth &&
-                          !shape_.transposed_a && !shape_.packed_c;
-  if (transposes)
+  const bool plain = !shape_.transposed_a && !shape_.packed_c;
+  const bool few_rows =
+      plain && shape_.m <= kDotRows && (shape_.m <= 2 || shape_.k >= kDotDepthPerRow * shape_.m);
+  if (plain && TransposedProduct::suits(shape_.b, shape_.m, shape_.k, kTransposedRows))
     method_ = Method::kTransposed;
   else if (shape_.b.is_transposed())
     method_ = few_rows ? Method::kDots : Method::kPackedTiles;

@@ -31,6 +31,11 @@ class TransposedProduct {
  public:
   static constexpr int64_t kRows = 64;  // of S in a tile
 
+  // Whether turning the product pays from `fewest_rows` of A on, which lies by rows, as C does.
+  static bool suits(const MatrixSource& b, int64_t m, int64_t k, int64_t fewest_rows) {
+    constexpr int64_t kMostRows = 64, kLeastDepth = 128;
+    return b.is_transposed() && m >= fewest_rows && m <= kMostRows && k >= kLeastDepth;
+  }
   // How many lanes such a product of `columns` is cut into at most, each of which transposes all of A.
   static int most_lanes(int64_t columns);
 
