@@ -12,7 +12,7 @@ endif()
 file(GLOB_RECURSE IPU_TEST_SOURCES CONFIGURE_DEPENDS ${IPU_TEST_PATTERNS})
 if(IPU_TEST_SOURCES)
   add_executable(ipu_tests ${IPU_TEST_SOURCES})
-  ipu_translate_together(ipu_tests 3000 ${IPU_TEST_SOURCES})
+  ipu_translate_together(ipu_tests 5000 ${IPU_TEST_SOURCES})
   target_compile_options(ipu_tests PRIVATE -O1 -g0)  # compile time counts here, not speed
   target_include_directories(ipu_tests PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(ipu_tests PRIVATE ipu_cases ipu GTest::gtest GTest::gtest_main)
@@ -41,8 +41,4 @@ if(TARGET ipu_tests)
     set_target_properties(${library} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/custom_ops)
     add_dependencies(ipu_tests ${library})
   endforeach()
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/ops/custom_op_test.cc
-                              ${CMAKE_SOURCE_DIR}/tests/executable/attacks_test.cc
-                              ${CMAKE_SOURCE_DIR}/tests/executable/program_fuzz_test.cc PROPERTIES COMPILE_DEFINITIONS
-                              IPU_CUSTOM_OPS="${CMAKE_BINARY_DIR}/custom_ops")
 endif()

@@ -32,7 +32,7 @@ file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
 list(FILTER IPU_TORCH_SOURCES EXCLUDE REGEX "/bindings/core/")
 if(IPU_TORCH_SOURCES)
   Python3_add_library(poptorch_core MODULE WITH_SOABI ${IPU_TORCH_SOURCES})
-  ipu_translate_together(poptorch_core 800 ${IPU_TORCH_SOURCES})
+  ipu_translate_together(poptorch_core 1600 ${IPU_TORCH_SOURCES})
   target_include_directories(poptorch_core BEFORE PRIVATE ${TORCH_INCLUDE_DIRS})
   target_compile_options(poptorch_core PRIVATE -Wno-unused-variable -Wno-comment)
   target_precompile_headers(poptorch_core PRIVATE
@@ -46,6 +46,7 @@ endif()
 
 file(GLOB IPU_CORE_MODULE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/bindings/core/*.cc)
 Python3_add_library(ipu_core MODULE WITH_SOABI ${IPU_CORE_MODULE_SOURCES})
+ipu_translate_together(ipu_core 1200 ${IPU_CORE_MODULE_SOURCES})
 target_include_directories(ipu_core PRIVATE ${IPU_PYBIND_INCLUDE} ${FMT_INCLUDE})
 target_link_libraries(ipu_core PRIVATE ipu ipu_python)
 set_target_properties(ipu_core PROPERTIES OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR}/../ipu_core

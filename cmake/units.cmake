@@ -14,7 +14,7 @@ function(ipu_translate_together target lines)
     math(EXPR number "${number} + 1")
     set_source_files_properties(${unit} PROPERTIES UNITY_GROUP unit${number})
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP UNITY_BUILD_RELOCATABLE ON)
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
                ${CMAKE_SOURCE_DIR}/scripts/source_units.py ${ARGN})
 endfunction()

@@ -7,6 +7,7 @@
 #include "kernels/pointwise/program.h"
 #include "ops/custom/custom_op.h"
 #include "passes/pass.h"
+#include "tests/custom_op_libraries.h"
 #include "tests/executable/hostile_run.h"
 #include "tests/executable/program_samples.h"
 #include "tests/layouts.h"
@@ -335,7 +336,7 @@ TEST(Attacks, a_variable_whose_initial_value_has_another_size) {
 // --- users' operations
 
 TEST(Attacks, custom_operations_with_any_number_of_operands) {
-  ops::load_custom_ops(std::string(IPU_CUSTOM_OPS) + "/custom_ops_example.so");
+  ops::load_custom_ops(custom_op_library("custom_ops_example"));
   const Sample sample = one_op("test.ops.cube", {f32({5})});
   for (size_t count : {0, 3, 65, 4000})
     expect_refused(

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "ops/custom/custom_op.h"
+#include "tests/custom_op_libraries.h"
 #include "tests/executable/fuzz_record.h"
 #include "tests/executable/hostile_run.h"
 #include "tests/executable/program_samples.h"
@@ -42,9 +43,8 @@ std::string complaint(const Verdict& verdict) {
 }
 
 const std::vector<Sample>& samples() {
-  static const std::vector<Sample> made =
-      all_samples(std::getenv("IPU_FUZZ_PROGRAMS"),
-                  ops::load_custom_ops(std::string(IPU_CUSTOM_OPS) + "/custom_ops_example.so"));
+  static const std::vector<Sample> made = all_samples(
+      std::getenv("IPU_FUZZ_PROGRAMS"), ops::load_custom_ops(custom_op_library("custom_ops_example")));
   return made;
 }
 

@@ -13,15 +13,14 @@
 #include "ops/interpreter/interpreter.h"
 #include "ops/verify.h"
 #include "support/error.h"
+#include "tests/custom_op_libraries.h"
 #include "tests/thrown.h"
 
 namespace ipu::ops {
 namespace {
 
-const std::string kExample = std::string(IPU_CUSTOM_OPS) + "/custom_ops_example.so";
-std::string broken(int kind) {
-  return std::string(IPU_CUSTOM_OPS) + "/custom_ops_broken" + std::to_string(kind) + ".so";
-}
+const std::string kExample = custom_op_library("custom_ops_example");
+std::string broken(int kind) { return custom_op_library("custom_ops_broken" + std::to_string(kind)); }
 
 // Runs before the library is loaded by any other test of this file: names sort first among TESTs of a suite
 // by order of definition.
