@@ -26,7 +26,7 @@ DType state_dtype(const py::dict& d, const char* key) {
   return *dtype;
 }
 
-// Keys of spec 3.7; what is not set is left to the back end.
+// Reads the keys of one family of poptorch's TensorLocationSettings. Unset keys are left to the back end.
 frontends::TensorLocation location_of(const py::dict& settings, const char* family) {
   frontends::TensorLocation location;
   if (!settings.contains(family)) return location;

@@ -83,7 +83,8 @@ class Engine {
   // in seconds of a steady clock, in the order of the elements; of the first million per replica.
   std::vector<std::pair<double, double>> stream_times(int stream) const;
   double last_run_seconds() const;
-  // Of the last run, until IPU `ipu` of the first replica was done, its I/O tiles too; waits for other IPUs count.
+  // Returns how long IPU `ipu` of the first replica, with its I/O tiles, took for the last run. Waits for other IPUs
+  // count.
   double last_run_seconds(int ipu) const;
   // A device fault that needs a reset happened: every run and every access to variables throws it again.
   bool is_lost() const;

@@ -7,8 +7,8 @@
 
 namespace ipu::emulator {
 
-// Of a variable in shards, `stored` is shard number `shard`: the whole value gives it, and it fills its part of
-// the whole value.
+// Convert between the plain and the stored form of a variable. If the variable is in shards, `stored` holds shard
+// number `shard`: the first function reads it from the whole value, the second writes its part of the whole value.
 void plain_to_stored(const program::Variable& variable, int64_t shard, const std::byte* plain,
                      std::byte* stored);
 void stored_to_plain(const program::Variable& variable, int64_t shard, const std::byte* stored,

@@ -1,5 +1,5 @@
-// compile(): the named pass pipeline, the count of IPUs (spec 9.7), lowering. The program it returns has
-// passed its checks.
+// compile(): runs the named pass pipeline, counts the IPUs of a replica (a power of two), and lowers. The program it
+// returns has passed its checks.
 #include "executable/compile.h"
 
 #include <fmt/core.h>

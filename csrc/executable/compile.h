@@ -36,7 +36,8 @@ struct Executable {
   int ipu_version = 0;  // of the machine it was compiled for; 0: no matter, it uses none
   bool from_cache = false;
 
-  // Of the machine form; "" where there is no program. Error(kFileVersion) when the executable is of a file without it.
+  // Returns the text of the machine form; "" without a program. Throws Error(kFileVersion) if the executable was loaded
+  // from a file without it.
   const std::string& machine_text() const;
 };
 

@@ -37,10 +37,10 @@ DigestBytes digest_of(std::span<const std::byte> bytes);
 std::string hex(const DigestBytes& digest);
 std::string digest_hex(std::string_view text);
 
-// Of dtype, shape and bytes.
+// Digests dtype, shape and bytes.
 std::string digest_of(const ConstantData& data);
-// Of the text of a module without locations, large constants by content: equal for equal programs wherever
-// they were written.
+// Digests the text of the module without locations, and large constants by content: equal programs have equal digests
+// wherever they were written.
 std::string digest_of(const ir::Module& module);
 
 }  // namespace ipu::executable

@@ -16,9 +16,9 @@ namespace ipu::executable {
 // Made when first asked for. Any thread may ask.
 class MachineForm {
  public:
-  // Of a compilation: `fork` is the module where the machine's passes begin.
+  // Makes the form from a compilation: `fork` is the module where the machine's passes begin.
   MachineForm(std::unique_ptr<const ir::Module> fork, const target::System& system, passes::Verify verify);
-  // Of a file: the text alone.
+  // Makes the form from a file, which has the text alone.
   explicit MachineForm(std::string text);
 
   // A module of its own for each caller; nullptr for the machine form of a file.

@@ -78,7 +78,7 @@ struct Effects {
   std::vector<int> unread;  // operands whose contents it does not look at; it reads all others
 };
 
-// Of a structural op alone; what the graphs it calls do besides is not in here, but for `modified` marks.
+// Return the effects of a structural op alone. Effects of the graphs it calls are left out, except `modified` marks.
 // IPU_CHECK: is_structural.
 Effects structural_effects(const Op& op);
 StateEffect structural_state(const Op& op);

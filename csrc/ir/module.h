@@ -166,7 +166,7 @@ class Op : private ListLinks<Op> {
   const std::string& kind() const { return kind_->name; }  // interned: equal kinds share one string object
   bool is(std::string_view kind) const { return kind_->name == kind; }
   const StructuralKind* structure() const { return kind_->structure; }  // nullptr: not a structural op
-  // Of its kind, for ops::definition() alone: what it found there once.
+  // Caches for ops::definition() the definition of this op's kind. Nothing else uses it.
   std::atomic<const ops::OpDef*>& found_definition() const { return kind_->definition; }
   int64_t id() const { return id_; }  // stable within the graph, never reused
   Graph* graph() const { return graph_; }
@@ -297,7 +297,7 @@ struct Stream {
   StreamDirection direction = StreamDirection::kHostToDevice;
   Type type;                       // of one element (one micro-batch of one replica), as the device sees it
   DType host_dtype = DType::kF32;  // as the host gives or takes it (i64 is narrowed at this edge)
-  OutputMode mode = OutputMode::kAll;  // which elements of a device-to-host stream come back (spec 4.3)
+  OutputMode mode = OutputMode::kAll;  // which elements of a device-to-host stream come back
   int64_t period = 1;                  // EveryN: of so many blocks the last comes to the host
   int64_t block = 1;                   // EveryN: elements of a block (micro-batches of a device iteration)
   bool constant = false;  // the same element for every fetch of a run (streamed hyper-parameters)

@@ -49,7 +49,8 @@ struct LocationData {
       {};  // where the other ops were that became part of this one; these have none
   bool operator==(const LocationData& other) const;
 };
-// Of an op that stands for several: `main`, with all other places of it and of `others` in `joined`, each once.
+// Returns the location of an op that stands for several: `main`, with all other places of it and of `others` in
+// `joined`, each once.
 Location join(const Location& main, std::span<const Location> others);
 
 std::string user_line(const Location& location);  // "model.py:41"; empty when it is not known

@@ -56,7 +56,7 @@ Extent extent_of_view(const TensorSpec& spec);
 // Bytes of the stored elements, one after the other, whatever `strides` says. Throws on overflow and on a
 // shape the layout cannot have.
 Extent extent_of_whole(const TensorSpec& spec);
-// Of a walk over `extents` by `strides` from element `offset`, elements of `element_bytes`.
+// Bytes touched by a walk over `extents` by `strides` from element `offset`, with elements of `element_bytes`.
 Extent extent_of_walk(const Shape& extents, const Strides& strides, Checked offset, int64_t element_bytes);
 
 // Every operand that is there and every result by its own strides: the statement of kernels that walk all of them by

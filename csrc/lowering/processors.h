@@ -13,8 +13,8 @@ namespace ipu::lowering {
 
 class Processors {
  public:
-  // Of the graphs that the entry graphs reach. A stream has one cursor: where its transfers differ in their
-  // settings, or one stands in a subroutine or where values decide if it happens, its IPU does them all, in turn.
+  // Reads the settings of all graphs that the entry graphs reach. A stream has one cursor: if its transfers differ in
+  // their settings, or one is in a subroutine or depends on a value, the IPU itself does them all, in turn.
   Processors(const ir::Module& module, const std::vector<const ir::Graph*>& entries);
 
   struct IoTiles {

@@ -39,7 +39,7 @@ struct Group {
   // "eps" of Adam, AdamW and LAMB; "alpha", "eps", "momentum" of RMSprop; "max_weight_norm" of LAMB.
   std::map<std::string, HyperParameter> hyper;
   bool nesterov = false;
-  // Of PopART specs; others have the types of the spec.
+  // Set in PopART's specs, whose groups have types of their own; other specs use the types of the spec.
   DType accum_dtype = DType::kF32, first_dtype = DType::kF32, second_dtype = DType::kF32,
         third_dtype = DType::kF32;
 };
@@ -131,7 +131,7 @@ struct UpdateInput {
   // 0-d f32: what the gradient is multiplied with instead of being divided by loss scaling and divisor
   // (gradient_factor(), when the spec clips); nullptr otherwise.
   ir::Value* gradient_factor = nullptr;
-  // Of clip groups: measured_value() of this parameter, and the 0-d f32 it is multiplied with.
+  // Set for members of clip groups: measured_value() of this parameter, and the 0-d f32 it is multiplied with.
   ir::Value *measured = nullptr, *clip_factor = nullptr;
   // Scaled state with a variable loss scaling: how much larger it is than at the update before, 0-d f32.
   ir::Value* scaling_ratio = nullptr;

@@ -1,4 +1,4 @@
-// Passes: one per file, registered by name, run by pipelines that are data (pipelines.h).
+// Passes: one per file, registered by name, run by pipelines that are lists of names (pipelines.cc).
 // A pass says whether it changed anything, keeps locations, is idempotent, leaves a module the verifier
 // accepts, and counts what it did.
 #pragma once

@@ -31,7 +31,7 @@ class HostElements {
   // vector.
   Shape shape(const Shape& element) const;
 
-  // Of the `n`th element that `replica` loads.
+  // Returns the place in the array of the `n`th element that `replica` loads.
   int64_t source(int64_t n, int replica) const {
     return is_constant() ? 0 : n * input_groups_ + group_[replica];
   }
@@ -41,7 +41,7 @@ class HostElements {
     int64_t index = -1;  // -1: the host does not want it
     bool is_sum = false;
   };
-  // Of the `n`th element of a run that `replica` gives.
+  // Returns the place in the array of the `n`th element that `replica` stores in a run.
   Target target(int64_t n, int replica) const;
 
  private:

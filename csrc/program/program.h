@@ -199,7 +199,7 @@ struct CodeRange {
 };
 CodeRange code_of(const IpuProgram& ipu, int entry);
 CodeRange code_of_subroutine(const IpuProgram& ipu, int subroutine);
-// Of all entry points, then of all subroutines.
+// Returns the code of all entry points, then of all subroutines.
 std::vector<CodeRange> code_sections(const IpuProgram& ipu);
 
 // Kernels of kCollective.

@@ -27,7 +27,7 @@ class Anchors {
   Anchors(const program::Program* program, const std::map<std::string, int>& streams);
 
   bool has(const std::string& name) const { return anchors_.contains(name); }
-  // Of the last run. Later runs leave it alone: each has memory of its own.
+  // Returns what the last run wrote. Later runs do not change it: each run has memory of its own.
   HostArray value(const std::string& name) const;
   // New memory for the next run.
   void bind(std::span<emulator::ArrayPort> arrays);

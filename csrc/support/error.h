@@ -50,7 +50,7 @@ enum class ErrorCode : int {
   kFileMismatch = 505,  // a good file that belongs to another model or machine
 };
 
-// type of spec 19.4; what components that raise report.
+// Values of poptorch.Error.type, by the component that raises.
 inline constexpr const char* kCppError = "poptorch_cpp_error";
 inline constexpr const char* kPopartException = "popart_exception";
 inline constexpr const char* kRuntimeError = "poplar_application_runtime_error";

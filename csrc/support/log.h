@@ -18,8 +18,8 @@ inline bool log_enabled(LogLevel level) { return level >= log_level() && level !
 // "stderr" (also ""), "stdout", or a file that is appended to. Error(kEnvironment) when it cannot be written.
 void set_log_destination(const std::string& destination);
 
-// Of identical consecutive lines this many (at least one) are written; the line that follows says how many
-// were not.
+// Sets how many of identical consecutive lines are written (at least one). The line that follows says how many were
+// left out.
 void set_max_repeat_logs(uint64_t count);
 
 // The log of what stands for PopTorch's back end has a level of its own, and goes to standard error.

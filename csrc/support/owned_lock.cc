@@ -35,7 +35,7 @@ ForkSafe<std::mutex>& table() {
   return *mutex;
 }
 
-// Of the calling thread, from its first lock to its end.
+// Holds the record of the calling thread, from its first lock to its end.
 class Record {
  public:
   Record() {

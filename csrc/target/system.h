@@ -23,7 +23,7 @@ std::vector<std::string> system_names();
 // What POPTORCH_EMULATED_SYSTEM says (default pod16), read at each call.
 const System& attached_system();
 
-// The software model of an IPU (spec 17.2): architecture from POPTORCH_IPU_MODEL_VERSION ("ipu1", "ipu2",
+// The software model of an IPU: architecture from POPTORCH_IPU_MODEL_VERSION ("ipu1", "ipu2",
 // "ipu21"; default ipu2), 4 tiles when `small`. Error(kEnvironment) listing the versions.
 const System& model_system(bool small);
 

@@ -182,7 +182,7 @@ TEST(Attacks, pointwise_with_an_absent_operand) {
       [](Program& program) { step_of(program, "pointwise").operands[0].buffer = -1; }, "instruction 2");
 }
 
-// Of every operation: what a result needs by its strides is one element, what a kernel writes is all.
+// Attacks a step of every operation: by its strides the result needs one element, but a kernel would write all.
 TEST(Attacks, a_result_of_stride_zero_at_the_end_of_the_arena) {
   HostileRun feed;
   int attacked = 0;

@@ -16,7 +16,7 @@
 #include <vector>
 
 extern "C" {
-// Of the sanitizers' runtime; absent in other builds.
+// The sanitizers' runtime defines these; other builds lack them.
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)());
 __attribute__((weak)) void __sanitizer_print_stack_trace();
 }

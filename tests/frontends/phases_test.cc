@@ -1,4 +1,4 @@
-// Numbers of phases (spec 9.6), and blocks that fit no phase.
+// Numbers of execution phases by Liveness and strategy, and blocks that fit no phase.
 #include <gtest/gtest.h>
 
 #include "frontends/common/residence.h"

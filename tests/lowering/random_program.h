@@ -161,7 +161,7 @@ class RandomProgram {
     }
   }
 
-  // Of a graph that is called elsewhere already, or of a new one.
+  // Calls a graph that is called elsewhere already, or a new one.
   void make_call(ir::Builder& b, std::vector<Value*>& pool, int depth, int only_ipu) {
     std::vector<ir::Graph*>& known = callees_[{depth, only_ipu}];
     ir::Graph* callee = nullptr;

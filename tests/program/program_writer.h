@@ -33,7 +33,7 @@ class IpuWriter {
     const Variable& v = program_.variables[index];
     return buffer({v.name, Storage::kVariable, v.spec.stored_bytes(), 0, index}, v.spec);
   }
-  // Of the subroutine that is begun next or at hand.
+  // Adds a parameter of the subroutine that is begun next or is being written.
   Operand parameter(const TensorSpec& spec, std::string name = "") {
     return buffer({std::move(name), Storage::kParameter, spec.stored_bytes(), 0, -1}, spec);
   }

@@ -59,7 +59,7 @@ class CoreSession {
   py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
                const std::map<std::string, py::object>& outputs = {});
 
-  // Of each IPU of a replica, bytes: (of the arena, alive at its peak, of variables that lie on the chip).
+  // Returns for each IPU of a replica the bytes of (its arena, values live at the peak, variables on the chip).
   std::vector<std::tuple<int64_t, int64_t, int64_t>> memory() const;
 
   // Whether a run draws random numbers: only then does it depend on the seed.
@@ -78,7 +78,8 @@ class CoreSession {
 
   int64_t count(int entry, size_t stream) const { return session_.elements(entry)[stream].count(); }
 
-  // Of several elements: one element as it is, else with a dimension in front.
+  // Returns the shape of an array of `elements` elements: that of the element if there is one, else a dimension is
+  // added in front.
   Shape shape(size_t stream, int64_t elements) const;
 
   // Error(kTypeMismatch) when the array does not consist of elements of the stream.
@@ -87,7 +88,7 @@ class CoreSession {
   // As many elements as the run takes; any number where values decide about that.
   py::array input_array(size_t s, int entry, const py::object& value) const;
 
-  // Of an output whose number of elements was not known before, what the run gave.
+  // Cuts an output whose number of elements was not known before the run to the elements that the run wrote.
   void keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const;
 
   // What a function of a stream raised, as the cause of `error`; an exception that is no Exception, as it is.

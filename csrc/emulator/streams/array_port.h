@@ -49,7 +49,7 @@ class ArrayPort final : public StreamPort {
   Ownership ownership_ = Ownership::kShared;
   AtEnd at_end_ = AtEnd::kStop;
   bool goes_on_ = false;
-  // Of the run.
+  // These describe the current run.
   const program::HostElements* elements_ = nullptr;
   int64_t element_bytes_ = 0, per_replica_ = 0;  // what the array has for each replica
   int64_t runs_ = 0;                             // completed since bind_for_good()

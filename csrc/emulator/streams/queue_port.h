@@ -17,7 +17,7 @@ namespace ipu::emulator {
 
 class QueuePort final : public StreamPort {
  public:
-  // Of at most `capacity` elements for each of the program's replicas.
+  // The queue of each of the program's replicas holds at most `capacity` elements.
   QueuePort(int64_t capacity, int replicas);
 
   // --- the host's side, from any thread

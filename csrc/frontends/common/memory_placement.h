@@ -17,7 +17,7 @@ struct TensorLocation {
   bool needs_io_tiles() const { return loads_io || stores_io; }
 };
 
-// When forward values leave the chip until they are read again (spec 2).
+// When forward values leave the chip until they are read again (poptorch.Liveness).
 enum class Liveness : uint8_t {
   kAlwaysLive = 0,
   kOffChipAfterFwd = 1,

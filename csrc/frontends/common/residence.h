@@ -16,7 +16,7 @@ namespace ipu::frontends {
 struct ShardGroup {
   int64_t members = 1, stride = 1;
 };
-// Of a value of this grouping: the members of a group, as far as they are in one process.
+// Returns the replicas over which a value of this grouping is sharded: the members of a group that are in one process.
 ShardGroup shard_group(const ReplicaGrouping& grouping, int replicas, int replicas_of_process);
 
 class Residence {

@@ -110,8 +110,8 @@ struct StepOptions {
   };
   std::vector<ValueAnchor> value_gradients;
   bool counts_micro_batches = false;  // periods of outputs and anchors; else device iterations
-  // Of automatic loss scaling; `parameter`: kFinalLossScale, kLossScaleFactor (both as the micro-batch used them) or
-  // kLossScalingStatistics.
+  // Anchors of automatic loss scaling. `parameter` is kFinalLossScale or kLossScaleFactor (both as the micro-batch used
+  // them) or kLossScalingStatistics.
   std::vector<Anchor> scaling_anchors;
   bool has_forward_program = false;  // a second entry point
   LossScaling loss_scaling;

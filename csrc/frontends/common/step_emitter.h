@@ -74,7 +74,7 @@ class StepEmitter {
   ir::Variable& variable(const std::string& name, const ir::Type& type, const std::string& role,
                          const ir::Variable* like = nullptr);
   void collect_variables();
-  // Of a program without remote buffers and shards nothing changes.
+  // Changes nothing in a program without remote buffers and shards.
   void settle_variables();
   bool is_read_in_one_stage(int variable) const;
   void find_seed();
@@ -132,7 +132,8 @@ class StepEmitter {
   void update(ir::Builder& builder, Slots& slots, const Trained& trained,
               const optimizers::UpdateInput& input);
   std::map<std::string, Value*> streamed_values(int group, const Slots& slots) const;
-  // Of a mean: all replicas count, also those that hold another value of the parameter.
+  // Returns by what a sum of gradients is divided for their mean. All replicas count, also those that hold another
+  // value of the parameter.
   double gradient_divisor() const;
 
   // step_micro_batch.cc
@@ -163,7 +164,7 @@ class StepEmitter {
                      const StepVariable& state, Value* value);
   // An updated weight has an item for each micro-batch of its update, as every other anchor.
   void store_updated(ir::Builder& builder, Slots& slots, const StepVariable& state);
-  // Of parameters that the loss does not depend on: they stay as they are.
+  // Stores the parameters that the loss does not depend on. They keep their values.
   void store_untrained(ir::Builder& builder, Slots& slots);
   // The state of a name, as far as it is anchored, in the same way.
   void store_state(ir::Builder& builder, Slots& slots, const Home& home, const std::string& name,

@@ -31,7 +31,7 @@ struct SessionSettings {
   std::vector<std::string>
       tracked;  // tensors whose gradients automatic loss scaling counts; of LossScaling::kNamed
   bool keeps_loss_scaling_f32 = false;  // of a loss in f16, too
-  // Which annotations of nodes count (spec 4.7).
+  // Which annotations of nodes count, by SessionOptions' virtualGraphMode, enablePipelining and executionPhaseSettings.
   bool uses_virtual_graphs = false, uses_stages = false, uses_phases = false;
   bool finds_virtual_graphs = false;  // VirtualGraphMode.Auto
   std::vector<double> split_ratios;   // of that: shares of the IPUs of a replica; empty: equal ones

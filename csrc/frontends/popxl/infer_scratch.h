@@ -17,7 +17,7 @@ class Inferred {
   Inferred(const Op& op, std::map<int, TensorInfo> outputs);
   bool is_of(const Op& op) const;
   const std::map<int, TensorInfo>& outputs() const { return outputs_; }
-  // Of the kind and the types of the inputs alone.
+  // Hashes the kind and the types of the inputs alone.
   static size_t hash(const Op& op);
 
  private:

@@ -20,7 +20,7 @@ class LowerCall {
 
   const Op& op() const { return op_; }
   const OpKind& kind() const { return kind_; }
-  // Of the op; in a gradient op, those of its forward op.
+  // Returns the attributes of the op; for a gradient op, those of its forward op.
   const Attributes& attributes() const { return attributes_; }
   ir::Builder& builder() { return builder_; }
 
@@ -50,7 +50,8 @@ class LowerCall {
   ir::Value* factor(int i, std::string_view attribute, DType dtype);
 
   void set_output(int i, ir::Value* value) { outputs_[i] = value; }
-  // Of a type of its own, not the wider one of an input: indices are INT32 also of INT64.
+  // Sets an output that has a type of its own and does not take the wider type of an input: indices of INT64 values are
+  // INT32 too.
   void set_output(int i, ir::Value* value, DataType type) {
     outputs_[i] = value;
     stated_[i] = type;

@@ -8,7 +8,7 @@
 namespace ipu::popxl {
 namespace {
 
-// Of input `index`, as a reader, or of output `index`.
+// Returns where the op reads its input `index` (as_reader) or writes its output `index`.
 Place place_of_op(const Op& op, bool as_reader, int index) {
   const std::string& type = op.kind().type;
   std::optional<int64_t> ipu = op.settings.ipu;

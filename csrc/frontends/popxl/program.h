@@ -193,13 +193,13 @@ class Op {
   OpSettings settings;
   std::unique_ptr<const ForwardOp> forward;  // of a gradient op
 
-  // Of Call, Loop, If and their gradients: what they run, and which input or output of which graph an index of
-  // the op stands for (If: by branch; -1: none).
+  // The graphs that Call, Loop, If and their gradients run, and the input or output of which graph an index of the op
+  // stands for (If: by branch; -1: none).
   CalledGraphs callees{this};
   std::vector<std::map<int, int>> callee_inputs, callee_outputs;  // If: index of the graph → index of the op
   // Inputs that hold what the callee left in its own input.
   std::set<int> modified;
-  // Of a MultiExchange: the transfers it merges.
+  // The transfers that a MultiExchange merges.
   std::vector<Transfer> transfers;
 
  private:

@@ -10,8 +10,8 @@ namespace ipu::popxl {
 // Each Sum of more than two becomes a zero Init and a chain of Adds, in the order in which the addends can be made.
 void decompose_sums(Graph& graph);
 
-// Of `ops`, those that move data to or from the host or streaming memory become one MultiExchange each group, where no
-// operand or ordering edge forces them apart. Edges among them go. Returns the ops made.
+// Merges the ops of `ops` that move data to or from the host or streaming memory. Each group that no operand or
+// ordering edge forces apart becomes one MultiExchange; ordering edges within it are removed. Returns the new ops.
 std::vector<Op*> merge_exchange(Graph& graph, const std::vector<Op*>& ops);
 
 // Ops go whose outputs nothing reads, and that do nothing else.

@@ -11,7 +11,7 @@ enum class Sharing : uint8_t {
   kPart,
 };
 
-// Of two CPU tensors, by their addresses: arrays that came from elsewhere have storages of their own.
+// Compares the addresses of two CPU tensors, because arrays from elsewhere have storages of their own.
 Sharing sharing_of(const at::TensorBase& a, const at::TensorBase& b);
 
 // Several elements are one place in memory, as in expand(): such a tensor cannot be written.

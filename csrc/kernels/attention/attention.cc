@@ -101,7 +101,7 @@ class Attention final : public PreparedKernel {
     float *key, *value, *scores, *query, *result, *addend;
     std::byte* products;
   };
-  // Of blocks that see so many keys; the last block of a head may have fewer rows.
+  // The products of blocks that see `keys` keys. The last block of a head may have fewer rows.
   struct Products {
     int64_t keys = 0;
     std::optional<Product> scores, values, last_scores, last_values;

@@ -49,7 +49,7 @@ class GradientTiles {
         if (t.rows > 0 && t.columns > 0) tiles_[last_row][last_column] = TileGemm(t);
       }
   }
-  // Of the first `columns` columns of A: whole tiles, or all of them.
+  // Computes the first `columns` columns of A: a multiple of whole tiles, or all.
   void run(const float* a, const float* b, float* c, int64_t columns) const {
     for (int64_t i = 0; i < columns; i += kTile)
       for (int64_t j = 0; j < width_; j += kTile)
@@ -123,7 +123,7 @@ class AttentionGradient final : public PreparedKernel {
     float *value, *key, *d_scores, *weights, *d_key, *d_value;
     std::byte* products;
   };
-  // Of blocks of so many rows: by how many keys they see, and what is summed over rows.
+  // The products of blocks of `rows` rows, by the number of keys they see, and the sums over rows.
   struct Rows {
     int64_t rows = 0;
     std::vector<Product> d_weights, d_query;

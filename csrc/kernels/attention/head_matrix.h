@@ -17,8 +17,8 @@ struct HeadMatrix : MatrixSource {
   Strides batch;
 };
 
-// Of an operand [batch.., rows, columns]; `transposed`: read as its transpose. nullopt: another type, batch or
-// layout, or neither rows nor columns are dense.
+// Describes the heads of an operand [batch.., rows, columns], or of its transpose (`transposed`). Returns nullopt for
+// another type, batch or layout, or if neither rows nor columns are dense.
 std::optional<HeadMatrix> head_matrix(const TensorSpec& spec, const Shape& batch, DType dtype,
                                       bool transposed = false);
 // The same with dense rows.
@@ -39,9 +39,9 @@ class KeyWidths {
   KeyWidths(int64_t keys, bool causal);
   size_t count() const { return keys_ == 0 ? 1 : index(keys_) + 1; }
   int64_t keys(size_t width) const { return std::min(keys_, (static_cast<int64_t>(width) + 1) * step_); }
-  // Of a block that ends before row `end`.
+  // Returns the width number of a block that ends before row `end`.
   size_t of_block(int64_t end) const { return index(causal_ ? std::min(end, keys_) : keys_); }
-  // Of these, the keys that `row` sees.
+  // Returns how many of the first `keys` keys `row` sees.
   int64_t seen(int64_t row, int64_t keys) const { return causal_ ? std::min(keys, row + 1) : keys; }
 
  private:

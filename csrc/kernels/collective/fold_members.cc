@@ -80,7 +80,7 @@ struct Most : Fold {
     return x > a || !is_number(x) ? x : a;
   }
 };
-// Of bools: any byte but 0 is true, and true is 1.
+// Folds bools: any byte but 0 counts as true, and true is written as 1.
 struct And : Fold {
   template <class T>
   static T first(T x) {

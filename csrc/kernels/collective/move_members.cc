@@ -130,7 +130,7 @@ std::unique_ptr<PreparedKernel> prepare_gather(const KernelRequest& request) {
   if (!is_accepted(request, footprint_of_gather)) return nullptr;
   const TensorSpec& x = request.operands[0];
   const int64_t members = member_count(request), width = size_in_bytes(x.dtype);
-  // Of a new axis and of shards the members' values lie one after the other.
+  // If the members form a new axis, or are shards, their values lie one after the other.
   const size_t dim =
       text_of(request, "form", "concat") == "concat" ? static_cast<size_t>(integer_of(request, "dim")) : 0;
   Moves moves;

@@ -50,7 +50,8 @@ void TapProduct::pack_panel(const Phase& phase, const T* weight, int64_t group, 
   }
 }
 
-// Of an input gradient, whose weights are panels of [taps * our outputs, our inputs]: blocks of them transposed.
+// Packs the weights of an input gradient. They are panels of [taps * our outputs, our inputs], which it transposes
+// block by block.
 template <class T>
 void TapProduct::pack_transposed_panel(const Phase& phase, const T* panels, int64_t column, float* to) const {
   const int64_t width = std::min(panel_width_, out_group_ - column), from_width = panel_width(in_group_);

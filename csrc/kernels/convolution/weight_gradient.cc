@@ -169,7 +169,7 @@ class ConvWeightGradient : public PreparedKernel {
     if (is_packed_) return block.columns * output_step_;
     return is_by_column_ ? kTile : kTile * pitch_of(block);
   }
-  // Of the panels of the result. Blocks of several taps have all channels.
+  // Returns the row of the result's panels where `block` begins. Blocks of several taps have all channels.
   int64_t panel_row(const Block& block) const {
     return block.first_tap * g_.in_channels + block.first_channel;
   }

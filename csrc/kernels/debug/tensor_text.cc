@@ -68,7 +68,7 @@ class Writer {
   }
 
  private:
-  // Of the widest element that is shown.
+  // Sets `width_` to the width of the widest element that is shown.
   void find_width(size_t dim, int64_t offset) {
     if (dim == spec_.shape.size()) {
       width_ = std::max(width_, number(offset).size());

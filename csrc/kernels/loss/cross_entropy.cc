@@ -53,7 +53,7 @@ struct Loss {
     }
     return static_cast<float>(n);
   }
-  // Of a panel, roughly.
+  // Estimates the time for a panel of `columns` columns.
   int64_t nanoseconds(int64_t columns) const { return 2 * (math.slices().size + 8) * columns; }
 };
 

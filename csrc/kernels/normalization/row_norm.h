@@ -18,7 +18,7 @@ inline constexpr size_t kNormColumns = 64, kNormRows = 64;
 // T: float, or uint16_t for the stored bits of an f16. weight and bias may be nullptr: 1 and 0.
 template <class T>
 struct RowNorm {
-  // Of `count` > 0 elements; the variance is the mean of squares of differences.
+  // Computes mean and rstd of `count` > 0 elements. The variance is the mean of the squared differences.
   RowStatistics (*statistics)(const T* x, size_t count, float eps) = nullptr;
   // y = (x - mean) * rstd * weight + bias; y may be x.
   void (*normalize)(const T* x, size_t count, RowStatistics s, const T* weight, const T* bias,

@@ -194,7 +194,7 @@ class Builder {
     }
   }
 
-  // Of a pair; nullptr: none.
+  // Returns the f16 forms of a pair of ops that is computed as one; nullptr if it has none.
   const HalfForms* half_forms(OpCode first, OpCode second, bool is_left) const {
     if (first != OpCode::kMulF) return nullptr;
     const HalfForms* forms = second == OpCode::kAddF               ? &ops_.halves.mul_add

@@ -51,7 +51,7 @@ struct PoolGeometry {
     return static_cast<float>(extent(row * stride_y - top, kernel_height, in_height, bottom)) *
            static_cast<float>(extent(column * stride_x - left, kernel_width, in_width, right));
   }
-  // Of `windows` windows with so many taps in the image, roughly.
+  // Estimates the time for `windows` windows that have `taps` taps each inside the image.
   int64_t nanoseconds(int64_t windows, int64_t taps) const {
     return windows * channels * (taps + 1) / 4 + kernel_height * kernel_width;
   }

@@ -58,7 +58,7 @@ struct CellLoops {
   void (*relu_gradient)(int64_t n, const float* y, const float* d_y, float* d_x);
 };
 
-// Of the instruction set in force.
+// Returns the loops for the instruction set in force.
 const CellLoops& cell_loops();
 
 }  // namespace ipu::kernels

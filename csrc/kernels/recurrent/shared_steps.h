@@ -11,7 +11,7 @@ class SharedSteps {
  public:
   static constexpr int kMostParts = KernelCall::kSharedWords - 1;
 
-  // Of a call that has shared words.
+  // `call` has shared words.
   SharedSteps(const KernelCall& call, int parts) : call_(call), words_(call.shared), parts_(parts) {}
 
   // True: this lane, and no other, does part `part` of step `step`, and says completed() behind it.

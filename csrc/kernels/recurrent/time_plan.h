@@ -41,9 +41,9 @@ struct TimePlan {
   }
 };
 
-// Of a request whose operand 0 is [steps, batch, gates * hidden] or [batch, steps, ...] and whose operand 1
-// is the weight [gates * hidden, outputs], plain or panels of its transpose. `per_row`: columns of operand 0
-// in elements of a gate. nullopt: shapes, types or attributes do not fit.
+// Makes the plan of a request whose operand 0 is [steps, batch, gates * hidden] or [batch, steps, ...] and whose
+// operand 1 is the weight [gates * hidden, outputs], plain or panels of its transpose. `per_row`: columns of operand
+// 0 in elements of a gate. Returns nullopt if shapes, types or attributes do not fit.
 std::optional<TimePlan> time_plan(const KernelRequest& request, int64_t gates, int64_t per_row);
 
 // An operand that is there. Absent ones are left out, marked, or have a spec without a shape.

@@ -50,7 +50,7 @@ HWY_INLINE Vector first_or(Vector v, size_t n, Vector other) {
   return n == kLanes ? v : hn::IfThenElse(hn::FirstN(Chain(), n), v, other);
 }
 
-// Of the numbers; a NaN in the row may be lost here, the sum of exponentials finds it again.
+// Returns the largest number of a row. It may miss a NaN, which the sum of exponentials then finds.
 HWY_INLINE float maximum(const float* x, size_t count) {
   const Chain d;
   const Vector lowest = hn::Set(d, -std::numeric_limits<float>::infinity());

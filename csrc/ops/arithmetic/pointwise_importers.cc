@@ -17,7 +17,7 @@ class Formula {
   explicit Formula(AtenImportCall& call) : call_(call), dtype_(call.result_type(0).dtype) {
     if (dtype_ == DType::kF16) dtype_ = DType::kF32;
   }
-  // Of a predicate: the type of the operand itself.
+  // Makes the formula of a predicate, which is computed in the type of the operand, `dtype`.
   Formula(AtenImportCall& call, DType dtype) : call_(call), dtype_(dtype) {}
 
   ir::Value* operand(std::string_view name) { return call_.operand(name, dtype_); }

@@ -28,7 +28,7 @@ ir::Type gathered_type(const InferContext& c) {
 void all_gather(CollectiveCall& call) {
   const ReferenceTensor& first = *call.operands[0][0];
   const int64_t dim = call.attributes.text("form") == "concat" ? call.attributes.integer("dim") : 0;
-  // Of a new axis and of shards the members' values lie one after the other.
+  // If the members form a new axis, or are shards, their values lie one after the other.
   const Split3 part =
       call.attributes.text("form") == "concat" ? split_at(first.type.shape, dim) : Split3{1, 1, first.size()};
   const int64_t run = part.size * part.inner;

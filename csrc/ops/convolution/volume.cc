@@ -20,7 +20,7 @@ struct Depth {
   int64_t windows(int64_t size) const {
     return (size + low + high - dilation * (kernel - 1) - 1) / stride + 1;
   }
-  // Of all windows in order: the planes of each, in the padded depth.
+  // Lists the planes of each window, for all windows in order, as numbers in the padded depth.
   ir::Value* planes(ImportCall& call, int64_t count) const {
     std::vector<int32_t> places;
     for (int64_t w = 0; w < count; ++w)

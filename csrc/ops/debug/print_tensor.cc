@@ -9,7 +9,7 @@ namespace {
 
 const std::initializer_list<std::string_view> kFormats = {"auto", "fixed", "scientific", "none"};
 
-// Of the gradient, whose own gradient is called as ever.
+// Returns the attributes of the op that prints the gradient. The title of that op's own gradient is the default one.
 Attributes attributes_of_gradient(const Attributes& from) {
   Attributes attributes = from;
   const std::string title = from.text("gradient_title", "");

@@ -90,7 +90,7 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward) {
                                         : builder.splat(op.operand(static_cast<int>(i))->type(), 0.0));
   }
   if (forward != nullptr) return results;
-  // Of the forward pass made again, what the gradients read stays.
+  // Replaces saved results of the repeated forward pass, then erases its ops that no gradient reads.
   for (size_t s = 0; s < gradient.saved_.size(); ++s)
     if (ir::Value* saved = gradient.saved(s))
       made.parts.results[static_cast<size_t>(gradient.saved_[s])]->replace_all_uses_with(saved);

@@ -29,7 +29,7 @@ enum Trait : uint32_t {
   kCommutative = 1u << 3,           // of the first two operands
   kSideEffects = 1u << 4,           // never folded, merged, dropped
   kRandom = 1u << 5,                // takes a seed operand; never merged unless seed and stream_id are equal
-  kLoss = 1u << 6,                  // recognised as a loss (spec 7)
+  kLoss = 1u << 6,                  // computes a loss, from which training may start
   kAnyLayout = 1u << 7,             // works in any layout if all operands agree (elementwise ops have it)
   kCompound = 1u << 8,              // has a `decompose` rule and keeps its name through autodiff
   kReadsShapeOnly = 1u << 9,        // needs no operand values (zeros_like)
@@ -79,13 +79,12 @@ enum class GradientKind : uint8_t {
   kRule,     // the gradient rule
   kZero,     // known to be zero (comparisons, floor)
   kRefused,  // mathematically there, deliberately not offered: an error with the stated reason
-  // Of a compound that states none: autodiff builds what the op stands for in the gradient graph and
-  // differentiates that.
+  // a compound without a gradient of its own: autodiff builds its parts in the gradient graph and differentiates those
   kDecomposition,
 };
 
-// Of an op that is the gradient of a compound (gradient_by_decomposition): whose, and which of its results it
-// takes.
+// For an op that is the gradient of a compound (gradient_by_decomposition), names that compound and those of its
+// results that the gradient op takes.
 struct GradientOf {
   std::string kind;
   std::vector<int> saved;
@@ -155,8 +154,8 @@ struct OpDef {
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
   bool reference_is_decomposition = false;
   std::optional<GradientOf> gradient_of;
-  // Of a compound: what its gradient stands for, where that is said shorter than by the sweep over the parts.
-  // Builds it on the operands of the gradient op; empty: the sweep.
+  // Builds the ops that the gradient of a compound stands for, from the operands of the gradient op. Set where they are
+  // fewer than those of the sweep over the compound's parts, which is used otherwise.
   std::function<std::vector<ir::Value*>(Composer& gradient)> gradient_parts;
   // How result 0 lies in the memory of its operands; nullopt: it is computed.
   std::optional<ir::ViewRule> view;
@@ -219,7 +218,7 @@ class OpDefBuilder {
                                           std::function<std::vector<ir::Value*>(Composer&)> parts);
   // Kernels of that gradient; where the rule gives none it is decomposed.
   OpDefBuilder& gradient_kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> rule);
-  // Of an elementwise op: its gradient is that of its expression, node by node.
+  // Derives the gradient of an elementwise op from its expression, node by node.
   OpDefBuilder& gradient_by_expression();
   OpDefBuilder& view(ir::ViewRule rule);
   OpDefBuilder& batch(BatchRule rule);

@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum Operand : int { kQuery, kKey, kValue, kMask, kAddend };
 
-// Of operands whose shapes fit.
+// Returns the shape of the scores. The operands' shapes must fit.
 Shape scores_of(const ir::Type& query, const ir::Type& key) {
   Shape scores = query.shape;
   scores.back() = key.shape[key.shape.size() - 2];

@@ -54,7 +54,7 @@ void import_take_along_dim(AtenImportCall& call) {
       0, call.op("gather", {expanded(call, x, x_shape), expanded(call, index, index_shape)}, {{"dim", dim}}));
 }
 
-// Of a source larger than the index, torch reads the part the index covers.
+// Like torch, reads only the part of the source that the index covers when the source is larger.
 void import_scatter_add(AtenImportCall& call) {
   ir::Value *x = call.tensor("self"), *index = call.cast(call.tensor("index"), DType::kI32);
   ir::Value* source = call.cast(call.tensor("src"), x->type().dtype);

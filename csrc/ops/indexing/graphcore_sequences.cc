@@ -9,7 +9,7 @@
 namespace ipu::ops {
 namespace {
 
-// Of sequence i rows [from, from + count) of a source are rows [to, to + count) of the result; i32 [n].
+// For sequence i, rows [from, from + count) of a source become rows [to, to + count) of the result. Each is i32 [n].
 struct Pieces {
   ir::Value *counts, *from, *to;
 };

@@ -111,8 +111,8 @@ void lstm_gradient_reference(ReferenceCall& call) {
   }
 }
 
-// Of the projection: sum over all rows of the gradient of y, with what comes back from the next step, times
-// output gate * tanh(cell).
+// Computes the gradient of the projection: the sum over all rows of (the gradient of y, plus what the next step passes
+// back) times (output gate * tanh(cell)).
 ir::Value* projection_gradient(GradientBuilder& g, ir::Value* d_x) {
   ir::Value* cells = g.result(Out::kCells);
   const Shape& shape = g.result_type(Out::kY).shape;

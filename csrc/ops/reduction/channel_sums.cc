@@ -14,7 +14,7 @@ std::vector<int64_t> statistic_dims(const Shape& x) {
   return dims;
 }
 
-// Of f64 the parts are computed.
+// Chooses the kernel `id`, except for f64, which no kernel computes: those ops are decomposed.
 std::vector<KernelChoice> kernel_unless_f64(const ir::Op& op, std::string id) {
   if (op.operand(0)->type().dtype == DType::kF64) return {};
   return {{std::move(id), {}}};

@@ -14,7 +14,7 @@ std::pair<int64_t, Strides> flip_view(const Shape& x, const std::vector<int64_t>
   return {offset, strides};
 }
 
-// Of negative strides, which no kernel reads in place: `strides` stays empty.
+// The view has negative strides, which no kernel reads in place, so `strides` stays empty.
 ir::ViewRule flip_rule() {
   ir::ViewRule rule;
   rule.write = [](ir::Builder& builder, const ir::Op& view, int, ir::Value*, ir::Value* contents) {

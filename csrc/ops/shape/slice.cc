@@ -125,7 +125,7 @@ void import_onnx_slice(NodeImportCall& call) {
     const int64_t length = x->type().shape[axes[i]];
     const int64_t step = std::max<int64_t>(steps[i], -INT32_MAX);  // the width of a step has 32 bits
     if (step == 0) call.unsupported("a slice with step 0");
-    // Of a slice backwards the first place is the last element, the end is before the first.
+    // A backward slice starts at the last element and ends before the first.
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
     const auto place = [&](int64_t at) { return std::clamp(at < 0 ? at + length : at, low, high); };
     const int64_t start = place(starts[i]), end = place(ends[i]);

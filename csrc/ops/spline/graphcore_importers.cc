@@ -27,8 +27,8 @@ const std::vector<std::vector<double>>& pieces(int64_t degree) {
   return degree == 1 ? kLinear : degree == 2 ? kQuadratic : kCubic;
 }
 
-// Of each edge E and each of the (degree + 1)^D knots around it: the product of the splines of its D coordinates, and
-// the number of the knot, in which the first coordinate counts least.
+// Computes for each edge E and each of the (degree + 1)^D knots around it the product of the splines of its D
+// coordinates, and the number of the knot. The first coordinate varies fastest in that number.
 void import_basis(NodeImportCall& call) {
   require_float(call, 0);
   require_integer(call, 1);

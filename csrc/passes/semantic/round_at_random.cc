@@ -177,7 +177,8 @@ class RoundAtRandom : public Pass {
     return ops::build(builder, "random_seed", {seed, counter}, {}, "rounding_seed");
   }
 
-  // Of a graph that others call, which hand it on. Each trip of a loop has another one.
+  // Returns the seed of a graph that others call: its callers pass it on as an input. Each trip of a loop has another
+  // seed.
   ir::Value* seed_of_callee(ir::Graph& graph, ir::Context context) const {
     ir::Value* seed = graph.add_input({DType::kU32, {2}}, "rounding_seed");
     if (!repeated_.contains(&graph)) return seed;

@@ -70,7 +70,7 @@ ir::Value* summed_to(LowerCall& c, ir::Value* gradient, const Shape& shape) {
   return c.reshape(gradient, shape);
 }
 
-// Of the argument and the result alone: who has the largest value gets the whole gradient, equal ones each.
+// Compares each argument with the result alone: every argument that holds the largest value gets the whole gradient.
 void max_gradient(LowerCall& c) {
   for (const int argument : c.op().forward->differentiated) {
     ir::Value* is_largest = c.build("equal", {c.forward_input(argument), c.forward_output(0)});

@@ -8,7 +8,7 @@
 namespace ipu::popxl {
 namespace {
 
-// Of ignoreIndex when none is given: no class has this number.
+// Stands for ignoreIndex when it is not given: no class has this number.
 constexpr int64_t kNoLabel = std::numeric_limits<int32_t>::min();
 
 // Probabilities [N, C] and labels [N] in i32.

@@ -42,8 +42,8 @@ void normal(LowerCall& c) {
                            {"std", c.attributes().real("scale", 1.0)}}));
 }
 
-// Of seed [l, r] and number i the seed [l, 32 random bits of the seed [l, r + i]]. They come from a stream of their
-// own: other ops may draw from that seed as well.
+// Makes from seed [l, r] and number i the seed [l, 32 random bits of the seed [l, r + i]]. The bits come from a
+// stream of their own because other ops may draw from that seed as well.
 void modify_seed(LowerCall& c) {
   constexpr int64_t kStream = 1;
   if (c.shape(0) != Shape{2} || c.type(0).dtype != DType::kU32)

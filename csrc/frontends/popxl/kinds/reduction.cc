@@ -37,7 +37,8 @@ Shape result_shape(const Attributes& attributes, const Shape& shape) {
   }
   return result;
 }
-// Of those that are many ops of the IR: building them for their types alone would take longer than all the rest.
+// Infers the types of reductions that lower to many ops of the IR. Building those ops for their types alone would take
+// longer than the rest of the inference.
 void infer_float_reduction(InferCall& c) {
   const TensorInfo& x = c.input(0);
   const std::optional<DType> dtype = on_device(x.dtype);
@@ -58,7 +59,7 @@ const KindRegistration max_kind =
 const KindRegistration min_kind =
     define_kind("ReduceMin").gradient({in(0), out(0)}).lower(to_ir("reduce_min"));
 
-// Of integers: the sum, divided towards zero.
+// The mean of integers is their sum, divided towards zero.
 const KindRegistration mean_kind = define_kind("ReduceMean").gradient().lower([](LowerCall& c) {
   ir::Value* x = c.input(0);
   if (is_floating_point(x->type().dtype)) return c.set_output(0, reduced(c, "reduce_mean", x));

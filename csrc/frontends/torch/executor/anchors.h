@@ -1,4 +1,4 @@
-// Internal tensors that come back beside the results (spec 18.4): their names, and the streams that carry
+// Internal tensors that come back beside the results (Options.anchorTensor): their names, and the streams that carry
 // them. An anchor is one more output stream "anchor.<short name>" of the program; an updated weight that only
 // its last value is wanted of is read from its variable instead.
 #pragma once
@@ -23,7 +23,7 @@ inline constexpr const char* kAnchorPrefix = "anchor.";
 inline constexpr const char* kGradientPrefix = "Gradient___";
 inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
 
-// Names of everything that can be anchored: inputs, states, results of operations ("fc1/MatMul:0"; spec 23.7), and in
+// Names of everything that can be anchored: inputs, states, results of operations ("fc1/MatMul:0"), and in
 // training gradients and updated weights; with automatic loss scaling its product. In graph order.
 std::vector<std::string> tensor_names(const ForwardGraph& forward, const StepOptions& step);
 

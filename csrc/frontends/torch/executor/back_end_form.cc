@@ -208,7 +208,7 @@ class Maker {
     return names_.of.emplace(&value, prefix_of(value) + value.name()).first->second;
   }
 
-  // Of names that are not from the forward pass: those of bodies are their own.
+  // Returns the prefix of a name that is not from the forward pass. Each body of a loop or branch has its own prefix.
   std::string prefix_of(const ir::Value& value) const {
     return list_ != &form_.operations ? value.graph()->name() + "/" : "Gradient___";
   }

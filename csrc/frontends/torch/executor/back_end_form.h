@@ -1,5 +1,5 @@
 // The program as PopART would list it: operations with PopART's type names, tensor names that anchors use, attributes as
-// texts (spec 23.5, 23.7). Made of the captured forward graph, its gradient graph and the optimizer, before any pass of
+// texts. Made of the captured forward graph, its gradient graph and the optimizer, before any pass of
 // ours; what reads it needs `BackEndForm` only, so its source can be another form of the program one day.
 #pragma once
 
@@ -48,7 +48,7 @@ struct BackEndOperation {
 };
 struct BackEndForm {
   std::vector<BackEndOperation> operations;  // of the main graph, in order
-  // Of bodies of loops and branches, by graph, in order of first use.
+  // The operations of bodies of loops and branches, by graph, in order of first use.
   std::vector<std::pair<std::string, std::vector<BackEndOperation>>> bodies;
 
   // {"maingraph":[{"type":...,"name":...,"inputs":[...],"outputs":[...],"attributes":{...}}], "loop_body":[...]}

@@ -60,7 +60,7 @@ class Executor {
  public:
   // Takes the module out of `captured`. Throws Error with what the compiler finds.
   Executor(Captured& captured, const CompileSettings& settings);
-  // Of a program that was compiled elsewhere; `signature` fits it (executable::load checks).
+  // Runs a program that was compiled elsewhere; `signature` fits it (executable::load checks).
   Executor(executable::Executable executable, executable::Signature signature);
 
   // The device, runs and what they leave. A call on it waits until a run of run() is over.
@@ -90,7 +90,7 @@ class Executor {
   std::string back_end_ir() const { return back_end_ir_.empty() ? form().json() : back_end_ir_; }
   // Where its operations come from, as CBOR; without operations for a program from a file.
   std::vector<uint8_t> debug_info() const { return form().debug_info(); }
-  // Of a program from a file: what save wrote.
+  // Sets the listing of a program that was loaded from a file, as save() wrote it.
   void set_description(std::string back_end_ir, std::vector<std::string> names) {
     back_end_ir_ = std::move(back_end_ir);
     tensor_names_ = std::move(names);

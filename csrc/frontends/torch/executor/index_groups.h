@@ -1,4 +1,4 @@
-// Scatters and gathers as PopTorch runs them (spec 23.6): which are one operation, and whose expanded index is not made.
+// Scatters and gathers as PopTorch runs them: which are one operation, and whose expanded index is not made.
 // For lists and logs alone; what this compiler does with them is the pass index-slices.
 #pragma once
 

@@ -23,7 +23,7 @@ void check_pattern_level(int64_t level);
 // Error(kOption) for a name that is no pattern of PopART, and for a mandatory one that is switched off.
 void check_pattern(std::string_view name, bool on);
 
-// Error(kOption) for choices of a device that exclude each other (spec 17.2).
+// Throws Error(kOption) for choices of a device that exclude each other.
 void check_device_choice(bool offline, bool ipu_model, bool fixed_device, bool counts_cycles);
 
 }  // namespace ipu::frontends::torch_frontend

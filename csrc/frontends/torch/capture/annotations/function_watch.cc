@@ -10,7 +10,7 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-// Of the whole process: torch hands callbacks of a thread on to threads that work for it.
+// One for the whole process, because torch passes callbacks of a thread on to threads that work for it.
 std::atomic<FunctionWatch* (*)()> current_watch{nullptr};
 
 }  // namespace
