@@ -31,7 +31,7 @@ class Chain(torch.nn.Module):
 
 
 def seconds_to_load(path):
-    """Of the processor, best of three."""
+    """Returns the processor time to load the file, best of three."""
     best = float("inf")
     for _ in range(3):
         start = time.process_time()

@@ -60,7 +60,7 @@ FAMILIES = {
 
 
 def building_microseconds(make, count=3000):
-    """Of one op, in a graph in sequence."""
+    """Measures the time to build one op, in a graph in sequence."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         x = popxl.variable(np.ones((8, 8), np.float32))

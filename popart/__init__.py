@@ -1,10 +1,11 @@
-"""What programs of PopXL need of PopART: types, options, devices, arrays of runs, exceptions, logs.
+"""PopART: models are built or loaded from ONNX, then trained or run in sessions.
 
 >>> import popart
 >>> popart.DataFlow(1, {"y": popart.AnchorReturnType("All")}).anchors()
 ['y']
 
-The program itself is behind `popart._internal.ir`. Importing this module loads neither torch nor the compiler.
+Types, options, devices and exceptions are imported at once; builders, sessions and what else needs the compiler, when
+first used. `popart._internal.ir` gives access to the program itself. Importing this module does not load torch.
 """
 
 from __future__ import annotations
@@ -186,6 +187,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_MODULES})
 
 
-# Of `from popart import *`, which would not find what __getattr__ gives.
+# `from popart import *` needs the list, because it does not call __getattr__ for names that are not in it.
 _HELPERS = {"annotations", "Any"}
 __all__ = [name for name in __dir__() if not name.startswith("_") and name.isidentifier() and name not in _HELPERS]

@@ -72,7 +72,7 @@ class RemoteBuffer:
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """Of shards: the shape of the whole; else ()."""
+        """The shape of the whole tensor if the buffer holds shards, else ()."""
         return self._meta_shape
 
     @meta_shape.setter

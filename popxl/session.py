@@ -332,7 +332,7 @@ class Session:
         for t, array in arrays.items():
             host.by_number[t._number].data[...] = array
         if self.is_attached:
-            # Of the other variables, what runs left on the device stays there.
+            # Other variables keep the values that runs left on the device.
             self._pb_session.only = {t._number for t in arrays} if is_behind else None
             try:
                 self.weights_from_host()

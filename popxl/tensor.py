@@ -118,7 +118,7 @@ class Tensor:
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """Of a shard: the shape of the whole; else ()."""
+        """The shape of the whole tensor if this is a shard, else ()."""
         return tuple(self._info[2])
 
     @property
@@ -443,7 +443,7 @@ class TensorSpec(Mapping):
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """Of a shard: the shape of the whole; else ()."""
+        """The shape of the whole tensor if this is a shard, else ()."""
         return self._items["meta_shape"]
 
     def to_dict(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def sources(root):
 
 
 def key_of(unit, csrc, common):
-    """Of all that decides what clang-tidy says about a unit, but the headers of the system."""
+    """Digests all that decides what clang-tidy says about a unit, except the headers of the system."""
     digest = hashlib.sha256(common)
     for path in [*unit, *sorted(closure(unit) - set(unit))]:
         digest.update(f"{path.relative_to(csrc)}\0{read(path)}\0".encode())

@@ -130,7 +130,7 @@ def training_steps(case, batch):
 
 
 def medians(steps, seconds):
-    """Of each step, in blocks in turns; the first steps of a block wait for threads of the other, which still spin."""
+    """Times each step in blocks that take turns. First steps of a block wait for threads of the other, which spin."""
     samples = [[] for _ in steps]
     for _ in range(TURNS):
         for taken, step in zip(samples, steps):

@@ -85,7 +85,7 @@ WeightDecayMode = _plain("WeightDecayMode", "Decay L2Regularization")
 SGDAccumulatorAndMomentum = _plain("SGDAccumulatorAndMomentum", "Combined Separate")
 AdaptiveMode = _plain("AdaptiveMode", "AdaGrad RMSProp CenteredRMSProp AdaDelta")
 
-# Of popart._internal.ir alone.
+# popart._internal.ir alone has these.
 TensorType = _plain("TensorType", "ActGrad Const Stream Unknown Variable N")
 VariableUpdateType = _plain("VariableUpdateType", "None_ Gradient Copy")
 ExecutionContext = _plain(

@@ -97,7 +97,7 @@ _repeats = _RepeatFilter()
 
 
 def set_max_repeat_logs(count: int | None) -> None:
-    """Of identical consecutive lines, Python and native, only `count` (at least 1; None: all) are written."""
+    """Writes only `count` (at least 1; None: all) of identical consecutive lines, Python and native."""
     from poptorch import poptorch_core
 
     _repeats.begin(None if count is None else max(count, 1))

@@ -186,7 +186,7 @@ class Signature:
     def _check_sequence(self, name, value, expected, tensors):
         wanted = expected[2]
         if expected[1] is list and any(member[0] != "constant" for member in wanted):
-            # Of a list that holds tensors only these count.
+            # Only the tensors of a list that holds tensors count.
             wanted = [member for member in wanted if member[0] != "constant"]
             value = [member for member in value if self._describe(member)[0] != "constant"]
         if len(value) != len(wanted):

@@ -100,7 +100,7 @@ class GradGraphInfo:
 
     @property
     def expected_outputs(self) -> tuple[ExpectedConnection, ...]:
-        """Of which forward tensor output i is the gradient."""
+        """Names for each output i the forward tensor whose gradient it is."""
         return self._expected_outputs
 
     @property

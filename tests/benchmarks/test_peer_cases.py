@@ -72,7 +72,7 @@ def test_a_run_goes_on_where_it_stopped_and_prints_its_rows(tmp_path):
     assert abs(sum(results[0]["where"].values()) - 1) < 0.01
     run(*command, "--mode", "adamw", "--peer", "eager", "--dtype", "float16")
     assert len(file.read_text().splitlines()) == 5
-    # Of the same row, with narrower vectors; peers that cannot be held to them are not asked.
+    # The same row is measured with narrower vectors; peers that cannot be held to them are not asked.
     narrow = run(*command, "--mode", "inference", "--isa", "avx2", "--peer", "eager", "--peer", "openvino")
     assert "inference, float32, AVX2 alone:" in narrow and first.splitlines()[-1] in narrow
     added = [json.loads(line) for line in file.read_text().splitlines()][5:]

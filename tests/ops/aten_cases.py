@@ -600,7 +600,7 @@ def cell(gates, inputs, hidden, biases=True):
 
 
 def recurrent_rows(gates):
-    """Of layers with one state."""
+    """Returns cases of recurrent layers with one state."""
     return [
         ((f(4, 2, 3), f(1, 2, 5), *layers(gates, 3, 5)), {}),
         ((f(2, 4, 3), f(4, 2, 5), *layers(gates, 3, 5, count=2, directions=2, batch_first=True)), {}),

@@ -60,7 +60,7 @@ def groups_of(ir):
 
 
 def members(group, replicas):
-    """Of each replica: the replicas of its group."""
+    """Returns for each replica the replicas of its group."""
     assignment = [0] * replicas if group is None else group.assignment
     return [[r for r in range(replicas) if assignment[r] == assignment[own]] for own in range(replicas)]
 
@@ -247,7 +247,7 @@ def test_gradients_of_gathers_are_slices_and_of_slices_gathers():
             collectives.replicated_slice(own, 0, pair)
         ])
         p.out("slice", dx)
-        # Of a whole the flat shard of the gradient.
+        # The gradient of a whole tensor comes back as its flat shard.
         shard = collectives.replica_sharded_slice(p.x, pair)
         _, (dx,) = differentiated(
             p, lambda t: collectives.replicated_all_gather(t, group=pair), [shard], [p.x * 3.0]

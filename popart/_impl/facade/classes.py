@@ -179,7 +179,7 @@ _IF = {
 
 
 def _source_ipu(self: Any, id: str | None = None) -> int:
-    """Of a tensor, or of all, which then is the same. Raises popart_exception where it is not known."""
+    """Returns the IPU that a tensor, or all tensors, come from. Raises popart_exception unless it is known and one."""
     sources = _sources(self)
     found = {source for index, source in sources.items() if id is None or self.inTensor(index).id == id}
     if len(found) != 1:

@@ -201,7 +201,7 @@ class Ir:
 
     # --- tensors
     def getTensor(self, id: str) -> Tensor:
-        """Of any graph."""
+        """Finds a tensor in any graph."""
         for graph in self.core.graphs():
             number = self.core.find_tensor(graph, id)
             if number >= 0:

@@ -195,7 +195,7 @@ class Op:
 
     # --- rewiring
     def _number(self, id: Any) -> int:
-        """Of a tensor of the op's graph, by full id or by name."""
+        """Returns the number of a tensor of the op's graph, given its full id or its name."""
         graph = self.getGraph()
         if isinstance(id, Tensor):
             return id.number
@@ -355,11 +355,11 @@ class Op:
         return gradients.gradient_ops(self)
 
     def gradInputInfo(self) -> list[gradients.GradInOutMapper]:
-        """Of a gradient op: what each input is to the forward op. Raises popart_exception for another op."""
+        """Says what each input of a gradient op is to the forward op. Raises popart_exception for another op."""
         return gradients.input_info(self)
 
     def gradOutToNonGradIn(self) -> dict[int, int]:
-        """Of a gradient op: output → input of the forward op. Raises popart_exception for another op."""
+        """Maps outputs of a gradient op to inputs of the forward op. Raises popart_exception for another op."""
         return gradients.outputs_to_inputs(self)
 
     # --- figures of a planner

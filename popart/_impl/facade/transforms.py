@@ -73,7 +73,7 @@ class MergeExchange(_Transform):
         return True
 
     def applyToOps(self, graph: Any, include_ops: Sequence[int]) -> list[Any]:
-        """Of these ops. Returns the ops made."""
+        """Merges the exchanges among these ops. Returns the new ops."""
         made = graph.core.merge_exchange(graph.number, list(include_ops))
         return [graph.getIr().wrap_op(op) for op in made]
 

@@ -12,7 +12,7 @@ _OF_EVERY_OPTIMIZER = {"defaults", "state", "param_groups", "variable_attrs", "_
 
 
 class AttributeWatch:
-    """Of one wrapper. The first look records what is there; later ones name what is new."""
+    """Watches the attributes of an optimizer for one wrapper. The first look records them; later ones name new ones."""
 
     def __init__(self, relax: bool) -> None:
         """`relax`: lines of level DEBUG rather than WARN."""

@@ -75,7 +75,7 @@ class WrapperState:
         self.fixed_host = poptorch_core.WaitLock("the weights on the host")
         self.seen_version: int | None = None  # of the trainer, for inference wrappers
         self.class_wrapped = False
-        # Of parameters by name: ((size, stride), one value per replica is read back).
+        # The replica groups of parameters by name: ((size, stride), whether one value per replica is read back).
         self.groupings: dict[str, tuple[tuple[int, int], bool]] = {}
 
     @property
@@ -85,7 +85,7 @@ class WrapperState:
 
     @property
     def weights_version(self) -> int:
-        """Of the weights on the device. Counted where the runs are: a run that has just ended counts for all threads."""
+        """The version of the weights on the device. The executable counts it, so all threads see each ended run."""
         compiled = self.compiled
         if compiled is None or not self.training:
             return self.host_version

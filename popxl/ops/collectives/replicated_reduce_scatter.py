@@ -71,7 +71,7 @@ def replica_sharded_slice(t: Tensor, group: Optional[ReplicaGrouping] = None) ->
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: Optional[ReplicaGrouping] = None) -> Tensor:
-    """Of its own `t`, member i of a group keeps the i-th of equal slices along `axis`.
+    """Cuts `t` into equal slices along `axis`; member i of a group keeps slice i of its own `t`.
 
     Args:
         t: at least one axis.

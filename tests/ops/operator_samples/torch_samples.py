@@ -100,7 +100,7 @@ class Call:
         return tensors_in(self.arguments)
 
     def is_constant(self):
-        """Of each of the tensors, whether it must be known when the model is compiled."""
+        """Says of each tensor whether it must be known when the model is compiled."""
         positional, keywords = self.arguments
         named = [*enumerate(positional), *keywords.items()]
         return [name in self.constants for name, value in named for _ in tensors_in(value)]

@@ -63,7 +63,7 @@ def attention_in_steps(call, tensors):
     return [scores.softmax(-1) @ value]
 
 
-# Of halves torch keeps what lies between two products in float32, the device in float16.
+# Between two products of halves torch keeps the value in float32, the device in float16.
 HALF_STEPS = {"nn.functional.scaled_dot_product_attention": attention_in_steps}
 
 # Results that torch keeps for its own backward pass, in types and values of its own.

@@ -1,4 +1,4 @@
-"""Ids of tensors and names of nodes that a Builder gives (4.3, 4.9), and which ids its queries list (4.4)."""
+"""Ids of tensors and names of nodes that a Builder gives, and which ids its queries list."""
 
 import numpy as np
 import onnx

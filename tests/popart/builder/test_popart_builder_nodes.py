@@ -1,4 +1,4 @@
-"""Custom nodes and attributes (4.6), annotations (4.7), settings of single operators (4.8)."""
+"""Custom nodes and attributes, annotations, settings of single operators."""
 
 import numpy as np
 import onnx

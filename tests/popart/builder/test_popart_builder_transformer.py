@@ -1,4 +1,4 @@
-"""GraphTransformer (18) and NumericsReport (1.5)."""
+"""GraphTransformer and NumericsReport."""
 
 import numpy as np
 import onnx

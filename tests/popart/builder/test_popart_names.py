@@ -1,4 +1,4 @@
-"""Names of the module (1.1, 1.2), reserved prefixes (1.4), exceptions that programs can provoke, OperatorIdentifier."""
+"""Names of the module, reserved prefixes, exceptions that programs can provoke, OperatorIdentifier."""
 
 import subprocess
 import sys

@@ -95,7 +95,7 @@ class Values:
 
 
 def differences(function, arrays, weights, step=1e-5):
-    """Of sum(function(*arrays) * weights) for each array, in float64."""
+    """Returns the gradient of sum(function(*arrays) * weights) for each array, by differences in float64."""
     arrays = [np.asarray(array, np.float64) for array in arrays]
     gradients = []
     for n, array in enumerate(arrays):

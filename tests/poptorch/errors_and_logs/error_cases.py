@@ -1,4 +1,4 @@
-"""Every situation that has a documented error, by chapter: what test_error_catalogue.py provokes."""
+"""Every situation that has a documented error: what test_error_catalogue.py provokes."""
 
 import os
 

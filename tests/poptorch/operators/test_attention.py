@@ -53,7 +53,7 @@ def with_position_bias(query, key, value, bias):
 
 
 def kernels(wrapper, inputs):
-    """Of one call."""
+    """Returns the kernels that one call ran."""
     wrapper._executable.trace(True)
     wrapper(*inputs)
     events = wrapper._executable.take_trace()

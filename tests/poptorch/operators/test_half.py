@@ -1,4 +1,4 @@
-"""Chapter 14: half precision and the other element types, in inference and training.
+"""Half precision and the other element types, in inference and training.
 
 Half models are compared with the same model in float32 on the same rounded inputs and weights: 2e-3 of the largest value.
 """

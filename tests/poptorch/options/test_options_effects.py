@@ -1,4 +1,4 @@
-"""What options of chapter 3 do: anchors, counters, synthetic data, floating-point exceptions, devices, reports, excludes."""
+"""What poptorch.Options do: anchors, counters, synthetic data, float exceptions, devices, reports, excludes."""
 
 import collections
 import gc

@@ -94,7 +94,7 @@ def test_liveness_takes_its_own_type():
         ParallelPhasedExecution("a").sendTensorsOffChipAfterFwd(1)
 
 
-# --- numbers (spec 9.6)
+# --- numbers of phases, by Liveness and strategy
 
 TABLE = [
     (Liveness.AlwaysLive, False, 3, [0, 1, 2, 3, 4]),
