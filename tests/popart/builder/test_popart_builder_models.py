@@ -1,4 +1,4 @@
-"""What models a Builder loads, writes and refuses (4.1, 4.2, 4.5, 19, 27.1, 27.3, 33)."""
+"""What models a Builder loads, writes and refuses."""
 
 import typing
 

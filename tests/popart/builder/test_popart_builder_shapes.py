@@ -1,4 +1,4 @@
-"""What a Builder checks of inputs, and which shapes and element types it tells (4.10, 4.11, 7)."""
+"""What a Builder checks of inputs, and which shapes and element types it tells."""
 
 import time
 
