@@ -59,7 +59,7 @@ class ExecutableFuzzCache : public CacheFolder {
   std::vector<std::vector<std::byte>> good_;
 };
 
-TEST_F(ExecutableFuzzCache, entries) {
+TEST_F(ExecutableFuzzCache, mutated_entries_never_change_what_is_compiled) {
   std::mt19937_64 random(static_cast<uint64_t>(setting("IPU_FUZZ_SEED", 13)));
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(setting("IPU_FUZZ_SECONDS", 2));

@@ -30,17 +30,17 @@ void check(const Case& c) {
   testing_oracle::compare(*before, *executable.program, 2e-5, 0.25, {1, 2, 8});
 }
 
-TEST(Compile, InferenceOnOneIpu) {
+TEST(Compile, InferenceOnOneIpuHasTheNumbersOfTheInterpreter) {
   check({.training = false, .stages = 1, .device_iterations = 1});
   check({.training = false, .stages = 1, .device_iterations = 3});
 }
 
-TEST(Compile, TrainingOnOneIpu) {
+TEST(Compile, TrainingOnOneIpuHasTheNumbersOfTheInterpreter) {
   for (int64_t di : {1, 3})
     for (int64_t ga : {1, 2}) check({.stages = 1, .device_iterations = di, .accumulation = ga});
 }
 
-TEST(Compile, ShardedTrainingAndInference) {
+TEST(Compile, ShardedStepsHaveTheNumbersOfTheInterpreter) {
   for (int stages : {2, 3, 4})
     for (int64_t di : {1, 3}) {
       check({.stages = stages, .pipelined = false, .device_iterations = di, .accumulation = 2});
@@ -48,18 +48,18 @@ TEST(Compile, ShardedTrainingAndInference) {
     }
 }
 
-TEST(Compile, PipelinedInference) {
+TEST(Compile, PipelinedInferenceHasTheNumbersOfTheInterpreter) {
   for (int stages : {2, 4})
     for (int64_t di : {4, 9}) check({.training = false, .stages = stages, .device_iterations = di});
 }
 
-TEST(Compile, PipelinedTraining) {
+TEST(Compile, PipelinedTrainingHasTheNumbersOfTheInterpreter) {
   for (int stages : {2, 4})
     for (int64_t ga : {2 * stages - 1, 4 * stages - 2})
       for (int64_t di : {1, 3}) check({.stages = stages, .device_iterations = di, .accumulation = ga});
 }
 
-TEST(Compile, ConvolutionsOnOneIpuShardedAndPipelined) {
+TEST(Compile, ConvolutionsHaveTheNumbersOfTheInterpreterInEveryPlacement) {
   check({.convolutions = true, .training = false});
   check({.convolutions = true, .training = false, .stages = 2, .device_iterations = 3});
   check({.convolutions = true, .device_iterations = 2, .accumulation = 2});

@@ -51,7 +51,7 @@ void feed(std::vector<std::byte> bytes) {
   }
 }
 
-TEST(ExecutableFuzz, mutated_bytes) {
+TEST(ExecutableFuzz, mutated_bytes_are_read_or_refused) {
   std::mt19937_64 random(static_cast<uint64_t>(setting("IPU_FUZZ_SEED", 11)));
   const std::vector<std::byte> good = sample_bytes(7);
   for (Clock clock; clock.runs();) {
@@ -77,7 +77,7 @@ TEST(ExecutableFuzz, mutated_bytes) {
   }
 }
 
-TEST(ExecutableFuzz, mutated_sections_under_fresh_checksums) {
+TEST(ExecutableFuzz, mutated_sections_under_fresh_checksums_are_read_or_refused) {
   std::mt19937_64 random(static_cast<uint64_t>(setting("IPU_FUZZ_SEED", 12)));
   std::vector<Container> samples;
   for (uint64_t seed = 1; seed <= 12; ++seed) samples.push_back(Container::parse(sample_bytes(seed), "FILE"));

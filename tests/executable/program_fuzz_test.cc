@@ -144,7 +144,7 @@ TEST(ProgramFuzz, edited_programs_are_refused_or_run_within_their_memory) {
   }
 }
 
-TEST(ProgramFuzz, replay) {
+TEST(ProgramFuzz, the_file_in_IPU_FUZZ_REPLAY_harms_nothing) {
   const char* path = std::getenv("IPU_FUZZ_REPLAY");
   if (path == nullptr) GTEST_SKIP() << "no IPU_FUZZ_REPLAY";
   executable::ContainerWriter copy;

@@ -88,7 +88,7 @@ TEST(ShardGroup, StaysInsideAProcess) {
   EXPECT_EQ(group({1, 1, {}}, 4, 4), Pair(1, 1));
 }
 
-TEST(Residence, SizeDecides) {
+TEST(Residence, SmallStatesStayWholeAndOnTheChip) {
   const ir::Type type{DType::kF32, {3, 5}};
   int slots = 0;
   const Residence plain({}, type, {4, 1}, slots);

@@ -88,7 +88,7 @@ void check_clone(const Module& module, const std::string& what) {
   expect_sound(*second);
 }
 
-TEST(Clone, of_every_text_of_the_tests) {
+TEST(Clone, has_the_text_of_the_original_for_every_text_of_the_tests) {
   int modules = 0;
   for (const char* folder : {"ir", "passes"})
     for (const auto& entry :
@@ -104,7 +104,7 @@ TEST(Clone, of_every_text_of_the_tests) {
   EXPECT_GT(modules, 100);
 }
 
-TEST(Clone, of_random_modules) {
+TEST(Clone, has_the_text_of_the_original_for_random_modules) {
   for (uint64_t seed = 0; seed < 200; ++seed)
     check_clone(*RandomModule(seed).make(), "seed " + std::to_string(seed));
 }

@@ -125,7 +125,7 @@ TEST(Region, of_a_pipeline_has_flows_behind_the_shared_inputs) {
   EXPECT_EQ(region.result(1), -1);
 }
 
-TEST(Region, is_nothing_else) {
+TEST(Region, refuses_an_op_that_runs_no_graphs) {
   auto module = with("code_load() {graph=@g}");
   EXPECT_FALSE(is_region(last_op(*module)));
   EXPECT_NE(message_of([&] { Region region(last_op(*module)); }).find("'code_load' runs no graphs"),

@@ -68,7 +68,7 @@ graph @go(%k: i32[], %x: f32[2], %w: f32[2]) -> (bool[], f32[2]) { %t = constant
             "");
 }
 
-TEST(Verifier, tables) {
+TEST(Verifier, bad_entries_of_the_tables_of_a_module_are_named) {
   EXPECT_EQ(all("remote_buffer @b: f32[2] {entries=0}"), "remote buffer @b has 0 entries\n");
   EXPECT_EQ(all("ring @r: f32[2] {capacity=0}"), "ring @r has capacity 0\n");
   EXPECT_EQ(all("stream @s: f32[2] {period=0}"), "stream @s has period 0\n");

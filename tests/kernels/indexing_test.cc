@@ -200,7 +200,7 @@ TEST(IndexSelect, SlicesByNumberAndTheirWayBack) {
   }
 }
 
-TEST(IndexSelect, SingleElementsInManyLanes) {
+TEST(IndexSelect, TakesSingleElementsInManyLanes) {
   std::mt19937 random(1);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kI8}) {
     Tensor x = Tensor::plain(dtype, {301, 70}), y = Tensor::plain(dtype, {301, 90});
@@ -214,7 +214,7 @@ TEST(IndexSelect, SingleElementsInManyLanes) {
   }
 }
 
-TEST(IndexSelect, ImagesChannelsLast) {
+TEST(IndexSelect, ReadsAndWritesImagesChannelsLast) {
   std::mt19937 random(2);
   for (int64_t dim = 0; dim < 4; ++dim) {
     const Shape shape{2, 5, 3, 4};

@@ -42,7 +42,7 @@ std::vector<double> reduce(const Tensor& x, const std::vector<int64_t>& dims, do
 double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }
 double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }
 
-TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
+TEST(Reduce, ReducesAlongAnyDimensionsOfAnyStridesLayoutAndType) {
   const DType types[] = {DType::kF32, DType::kI32, DType::kF16, DType::kI8, DType::kF32, DType::kU16};
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
@@ -111,7 +111,7 @@ TEST(Reduce, AllDimensionsStridesLayoutsAndTypes) {
 }
 
 // Pixels of few channels, folded several at a time where their number allows: 2 * 49, 25 * 7, 16 * 32 pixels.
-TEST(Reduce, ShortRowsOfChannelsLast) {
+TEST(Reduce, ReducesShortRowsOfChannelsLast) {
   std::mt19937 random(7);
   for (const Shape& shape : {Shape{2, 6, 7, 7}, Shape{25, 3, 7, 1}, Shape{16, 64, 4, 8}, Shape{64, 1, 3, 3}})
     for (DType dtype : {DType::kF32, DType::kF16}) {
@@ -138,7 +138,7 @@ TEST(Reduce, ShortRowsOfChannelsLast) {
     }
 }
 
-TEST(Reduce, BooleansAnyAndAll) {
+TEST(Reduce, ReducesBooleansByAnyAndAll) {
   std::mt19937 random(1);
   Tensor x = Tensor::plain(DType::kBool, {30, 5, 4}).randomize(random), y = Tensor::plain(DType::kBool, {30});
   run("reduce_any", {&x}, {&y}, {{"dims", Shape{1, 2}}});

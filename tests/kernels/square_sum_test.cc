@@ -23,7 +23,7 @@ void check(const Tensor& x) {
   });
 }
 
-TEST(SquareSum, EveryLayoutAndType) {
+TEST(SquareSum, AddsSquaresInEveryLayoutAndType) {
   std::mt19937 random(5);
   for (DType dtype : {DType::kF32, DType::kF16})
     for (const Shape& shape :

@@ -58,7 +58,7 @@ TEST(StochasticHalf, TheDistanceIsTheProbability) {
   }
 }
 
-TEST(StochasticHalf, SmallAndLargeNumbers) {
+TEST(StochasticHalf, RoundsNumbersBelowTheSmallestAndAboveTheLargest) {
   EXPECT_EQ(stochastic_half(0x1p-25f, 0x7fffffffu), 1);  // half of the smallest
   EXPECT_EQ(stochastic_half(0x1p-25f, 0x80000000u), 0);
   EXPECT_EQ(stochastic_half(-0x1p-26f, 0x3fffffffu), 0x8001);

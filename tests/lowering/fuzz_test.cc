@@ -37,16 +37,16 @@ void check(uint64_t seed, int ipus, const std::vector<std::string>& passes, bool
   }
 }
 
-TEST(LowerFuzz, OneIpu) {
+TEST(LowerFuzz, ProgramsOfOneIpuComputeWhatTheInterpreterDoes) {
   for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(seed, 1, {}));
 }
 
-TEST(LowerFuzz, SeveralIpus) {
+TEST(LowerFuzz, ProgramsOfSeveralIpusComputeWhatTheInterpreterDoes) {
   for (int seed = 1; seed <= rounds(); ++seed)
     ASSERT_NO_FATAL_FAILURE(check(1000 + seed, 3, {"insert-ipu-copies"}));
 }
 
-TEST(LowerFuzz, AfterOptimisation) {
+TEST(LowerFuzz, OptimisedProgramsComputeWhatTheInterpreterDoes) {
   std::vector<std::string> passes{"inline-single-trip-loops", "fold-constants", "simplify", "cse", "dce"};
   for (const char* name : {"channels-last", "pack-weights", "fuse-pointwise"})
     if (passes::find_pass(name) != nullptr) passes.push_back(name);
@@ -55,16 +55,16 @@ TEST(LowerFuzz, AfterOptimisation) {
   for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(2000 + seed, 2, passes));
 }
 
-TEST(LowerFuzz, SubroutinesOnOneIpu) {
+TEST(LowerFuzz, SubroutinesOnOneIpuComputeWhatTheInterpreterDoes) {
   for (int seed = 1; seed <= rounds(); ++seed) ASSERT_NO_FATAL_FAILURE(check(3000 + seed, 1, {}, true));
 }
 
-TEST(LowerFuzz, SubroutinesOnSeveralIpus) {
+TEST(LowerFuzz, SubroutinesOnSeveralIpusComputeWhatTheInterpreterDoes) {
   for (int seed = 1; seed <= rounds(); ++seed)
     ASSERT_NO_FATAL_FAILURE(check(4000 + seed, 3, {"insert-ipu-copies"}, true));
 }
 
-TEST(LowerFuzz, SubroutinesAfterOptimisation) {
+TEST(LowerFuzz, OptimisedSubroutinesComputeWhatTheInterpreterDoes) {
   const std::vector<std::string> passes{"inline-single-trip-loops",
                                         "fold-constants",
                                         "simplify",

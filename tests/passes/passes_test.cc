@@ -40,7 +40,7 @@ std::vector<std::vector<double>> run_first_graph(const ir::Module& module, size_
 // Each case of the pass tests computes the same numbers before and after, as far as the interpreter can run
 // it.
 class PassesKeepNumbers : public testing::TestWithParam<const char*> {};
-TEST_P(PassesKeepNumbers, of_every_case) {
+TEST_P(PassesKeepNumbers, that_each_case_computed_before) {
   std::filesystem::path path = source_tree() / "tests" / "passes" / (std::string(GetParam()) + ".ir");
   std::ifstream file(path);
   ASSERT_TRUE(file) << path;
@@ -199,7 +199,7 @@ class Dumps : public testing::Test {
 TEST_F(Dumps, are_written_where_they_are_asked_for_and_parse_back) {
   EXPECT_EQ(run("before:dce,at:Here"), (std::vector<std::string>{"at-Here.ir", "before-dce.ir"}));
 }
-TEST_F(Dumps, of_all_moments) {
+TEST_F(Dumps, are_written_before_and_after_each_pass_when_all_are_asked_for) {
   EXPECT_EQ(run("all"), (std::vector<std::string>{"before-cse.ir", "after-cse.ir", "at-Here.ir",
                                                   "before-dce.ir", "after-dce.ir"}));
 }

@@ -31,7 +31,7 @@ def test_import_makes_the_ipu_device_known():
 
 @pytest.mark.slow
 @pytest.mark.shows("ipuHardwareIsAvailable", "ipuHardwareVersion", "poptorch_core.ipuHardwareVersion")
-def test_hardware_queries(monkeypatch):
+def test_hardware_queries_describe_the_emulated_system(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
     assert not poptorch.ipuHardwareIsAvailable(17)
     for system, version in (("pod4", 2), ("bow-pod16", 21), ("mk1-16", 1)):
@@ -54,7 +54,7 @@ def test_unknown_system_lists_the_known_ones():
     assert result.returncode != 0 and "pod16" in result.stderr and "pod3" in result.stderr
 
 
-def test_log_levels():
+def test_set_log_level_takes_names_and_numbers_of_levels_only():
     poptorch.setLogLevel("DEBUG")
     poptorch.setLogLevel(3)
     with pytest.raises(ValueError, match="DEBUG, ERR, INFO, OFF, TRACE and WARN"):
@@ -64,7 +64,7 @@ def test_log_levels():
 
 
 @pytest.mark.slow
-def test_import_side_effects():
+def test_import_sets_the_fault_handler_the_log_level_and_the_excepthook():
     result = run_python(
         "import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
         "assert faulthandler.is_enabled(); assert sys.excepthook is not sys.__excepthook__; "

@@ -26,7 +26,7 @@ def message(result):
     return " ".join(result.stderr.split())
 
 
-def test_missing_compiler(tmp_path):
+def test_a_missing_compiler_is_named_with_the_command_that_installs_it(tmp_path):
     empty = tmp_path / "bin"
     empty.mkdir()
     for tool in ("make", "sh", "uname"):

@@ -74,7 +74,7 @@ def test_room_without_a_source_file_is_refused(tree):
     assert "there is no room 'kernels' with a source file (row of kernels)" in result.stdout
 
 
-def test_allowed_includes_pass(tree):
+def test_check_layers_passes_includes_that_the_table_allows(tree):
     (tree / "csrc" / "ir" / "a.h").write_text('#include "support/error.h"\n#include "ir/type.h"\n#include <vector>\n')
     assert run("check_layers.py", tree).returncode == 0
 

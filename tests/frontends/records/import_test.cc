@@ -196,7 +196,7 @@ TEST(RecordErrors, AResultThatIsNotGivenIsNotDropped) {
              "ai.onnx::Relu, version 17  x1: result 1, 'mask'");
 }
 
-TEST(RecordErrors, TooManyOperands) {
+TEST(RecordErrors, TooManyOperandsAreRefused) {
   EXPECT_EQ(refusal(model({node("Relu", {"x", "x"}, {"y"})})),
             "too many operands [IPU-E201]: ai.onnx::Relu (version 17) of node 'n_y' has 2; it takes 1.");
   EXPECT_EQ(refusal(model({node("MatMul", {"x", "w", "x"}, {"y"})}, {{"w", reals({3}, {1, 2, 3}), false}}))
@@ -204,17 +204,17 @@ TEST(RecordErrors, TooManyOperands) {
             "too many operands");
 }
 
-TEST(RecordErrors, TooFewOperands) {
+TEST(RecordErrors, TooFewOperandsAreRefused) {
   EXPECT_EQ(refusal(model({node("Add", {"x"}, {"y"})})),
             "missing operand [IPU-E201]: ai.onnx::Add (version 17) of node 'n_y' needs operand 1; it has 1.");
 }
 
-TEST(RecordErrors, AMissingAttribute) {
+TEST(RecordErrors, AMissingAttributeIsRefusedByName) {
   EXPECT_EQ(refusal(model({node("Concat", {"x", "x"}, {"y"})})),
             "missing attribute [IPU-E201]: ai.onnx::Concat (version 17) of node 'n_y' needs 'axis'.");
 }
 
-TEST(RecordErrors, AnAttributeOfAnotherKind) {
+TEST(RecordErrors, AnAttributeOfAnotherKindIsRefusedByName) {
   EXPECT_EQ(
       refusal(model({node("Concat", {"x", "x"}, {"y"}, {{"axis", "rows"}})})),
       "attribute type mismatch [IPU-E201]: 'axis' of ai.onnx::Concat (version 17) of node 'n_y' must be an "
@@ -229,33 +229,33 @@ TEST(RecordErrors, TypesThatDoNotFitNameTheNode) {
   EXPECT_HAS(text, "\n  from: ai.onnx::Add (version 17) of node 'n_y' in m.onnx");
 }
 
-TEST(RecordErrors, AnUnknownOperand) {
+TEST(RecordErrors, AnUnknownOperandIsRefusedByName) {
   EXPECT_EQ(
       refusal(model({node("Relu", {"z"}, {"y"})})),
       "unknown operand [IPU-E201]: node 'n_y' reads 'z', which is no input, no initialiser and no result of a "
       "node.");
 }
 
-TEST(RecordErrors, AnUnknownOutput) {
+TEST(RecordErrors, AnUnknownOutputIsRefusedByName) {
   ModelRecord record = model({node("Relu", {"x"}, {"h"})});
   EXPECT_EQ(refusal(record), "unknown output [IPU-E201]: nothing in m.onnx is called 'y'.");
 }
 
-TEST(RecordErrors, NodesOutOfOrder) {
+TEST(RecordErrors, NodesOutOfOrderAreRefused) {
   EXPECT_EQ(
       refusal(model({node("Relu", {"h"}, {"y"}), node("Neg", {"x"}, {"h"})})),
       "nodes out of order [IPU-E201]: node 'n_y' reads 'h', which node 'n_h' gives later. Sort the nodes so that "
       "each comes after those whose results it reads.");
 }
 
-TEST(RecordErrors, ACycle) {
+TEST(RecordErrors, ACycleIsRefusedWithItsNodes) {
   EXPECT_EQ(
       refusal(model({node("Add", {"x", "b"}, {"a"}), node("Neg", {"a"}, {"b"}), node("Relu", {"a"}, {"y"})})),
       "cycle [IPU-E201]: node 'n_a' → node 'n_b' → node 'n_a': each reads what the one before it gives. A graph of "
       "nodes has no cycles; repeat with a loop.");
 }
 
-TEST(RecordErrors, TwoThingsOfOneName) {
+TEST(RecordErrors, TwoThingsOfOneNameAreRefused) {
   EXPECT_EQ(
       refusal(model({node("Relu", {"x"}, {"y"}), node("Neg", {"x"}, {"h", "y"})})),
       "duplicate name [IPU-E201]: node 'n_h' gives 'y', and so does node 'n_y'. Give each result a name of its own.");
@@ -267,7 +267,7 @@ TEST(RecordErrors, TwoThingsOfOneName) {
             "duplicate name [IPU-E201]: two inputs or initialisers are called 'x'.");
 }
 
-TEST(RecordErrors, AMissingVersion) {
+TEST(RecordErrors, AMissingVersionIsRefused) {
   ModelRecord record = model({node("Relu", {"x"}, {"y"})});
   record.versions.clear();
   EXPECT_EQ(

@@ -259,7 +259,7 @@ def test_names_of_the_session_are_not_for_users(name):
         build(training=False, proto=proto, anchors=["y"])
 
 
-def test_names_that_only_resemble_them_are():
+def test_names_that_only_resemble_those_of_the_session_are_accepted():
     build(
         training=False,
         proto=model([node("Relu", ["x"], "GradientX"), node("Abs", ["GradientX"], "y")], {"x": (2, 2)}, {}),

@@ -189,7 +189,7 @@ FIRST = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", COLLATED)
-def test_the_structure_stays(kind, mode, pairs):
+def test_items_keep_the_structure_that_collate_fn_returns(kind, mode, pairs):
     loader = poptorch.DataLoader(
         poptorch.Options().deviceIterations(3),
         Rows(),

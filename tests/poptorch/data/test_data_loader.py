@@ -90,7 +90,7 @@ def test_workers_that_would_each_deliver_a_whole_iterable_data_set_are_warned_ab
     assert warnings() == ([message] if warns else [])
 
 
-def test_iterable_data_set():
+def test_an_iterable_data_set_gives_whole_batches_only():
     items = list(poptorch.DataLoader(options(1, 4), Stream(10), batch_size=1))
     assert [item.shape for item in items] == [(4, 1), (4, 1)]
 
@@ -147,6 +147,6 @@ def test_the_options_of_a_loader_are_those_it_was_made_with():
         ({"rebatched_worker_size": 100}, AssertionError, "combined batch size"),
     ],
 )
-def test_bad_arguments(arguments, error, text):
+def test_arguments_that_do_not_fit_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         poptorch.DataLoader(options(), Rows(12), **arguments)

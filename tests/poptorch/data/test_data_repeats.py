@@ -54,7 +54,7 @@ def nothing_is_left_behind():
 
 @pytest.mark.parametrize("repeat", range(10))
 @pytest.mark.parametrize("strategy", list(SharingStrategy))
-def test_whole_epochs(strategy, repeat):
+def test_every_epoch_delivers_all_rows_in_order(strategy, repeat):
     data = loader(mode=DataLoaderMode.Async, async_options={"sharing_strategy": strategy}, num_workers=repeat % 3)
     for _ in range(2):
         assert torch.cat([index.clone() for _, index in data]).tolist() == list(range(24))
@@ -63,7 +63,7 @@ def test_whole_epochs(strategy, repeat):
 
 @pytest.mark.parametrize("repeat", range(10))
 @pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.SharedMemory])
-def test_early_exit(strategy, repeat):
+def test_a_loader_ends_cleanly_in_the_middle_of_an_epoch(strategy, repeat):
     data = loader(
         mode=DataLoaderMode.AsyncRebatched, async_options={"sharing_strategy": strategy}, num_workers=repeat % 3
     )
@@ -73,7 +73,7 @@ def test_early_exit(strategy, repeat):
 
 @pytest.mark.parametrize("repeat", range(10))
 @pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.SharedMemory])
-def test_failing_and_killed_processes(strategy, repeat):
+def test_a_killed_or_failing_loading_process_is_an_error_and_leaves_nothing(strategy, repeat):
     data = loader(mode=DataLoaderMode.Async, async_options={"sharing_strategy": strategy, "buffer_size": 1})
     iterator = iter(data)
     next(iterator)
@@ -94,7 +94,7 @@ def test_failing_and_killed_processes(strategy, repeat):
 
 
 @pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.SharedMemory])
-def test_runs_between_forks(strategy):
+def test_a_model_runs_before_and_after_loaders_fork(strategy):
     """A model that ran before and after the process was made; its own threads are none of the child's business."""
     run = poptorch.inferenceModel(torch.nn.Linear(1, 1))
     run(torch.ones(8, 1))

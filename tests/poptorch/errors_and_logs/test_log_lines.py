@@ -263,7 +263,7 @@ def test_weights_of_a_trainer_that_another_wrapper_pulls(log):
     assert "Writing" not in log(lambda: tester(X))
 
 
-def test_saving(log, tmp_path):
+def test_save_logs_only_what_it_reads_from_an_attached_device(log, tmp_path):
     trainer = trainer_of()
     trainer(X, Y)
     text = log(lambda: trainer.save(tmp_path / "a.poptorch"))

@@ -323,7 +323,7 @@ def test_other_inputs_than_compiled_for_give_the_usual_error(predictor):
         loaded(torch.zeros(2, 12))
 
 
-def test_targets(tmp_path, predictor, caplog):
+def test_save_makes_folders_and_refuses_paths_that_are_no_folder(tmp_path, predictor, caplog):
     loaded = poptorch.load(predictor[0])
     loaded.save(str(tmp_path / "new" / "folder" / "e.poptorch"))
     assert (tmp_path / "new" / "folder" / "e.poptorch").is_file()
@@ -618,7 +618,7 @@ def test_a_cache_that_cannot_be_used_is_an_assertion(tmp_path):
         executor(batch(Mlp, 2, 2)[0])
 
 
-def test_cache_option():
+def test_enable_executable_caching_sets_and_clears_the_path():
     made = poptorch.Options()
     assert made.enableExecutableCaching("/tmp/x") is made
     assert made._Popart.options["cachePath"] == "/tmp/x"

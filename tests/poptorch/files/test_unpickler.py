@@ -181,7 +181,7 @@ def test_hooks_and_attributes_that_are_functions():
         read(model)
 
 
-def test_parameters_with_state():
+def test_attributes_of_parameters_are_read_and_checked():
     model = torch.nn.Linear(2, 2)
     model.weight.note = "kept"
     assert read(model).weight.note == "kept"
@@ -203,7 +203,7 @@ def test_classes_that_are_not_imported_are_named():
     assert "antigravity" not in sys.modules and "not_there" not in sys.modules
 
 
-def test_memory_is_bounded():
+def test_a_small_pickle_that_asks_for_much_memory_is_refused():
     started = time.time()
     # Tuples of tuples of tuples: cheap to write, exponential to hash.
     bomb = b"\x80\x04)\x94" + b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86\x94" for i in range(60))

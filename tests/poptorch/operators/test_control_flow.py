@@ -74,7 +74,7 @@ def test_the_program_has_a_loop_and_its_body_once():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_number_of_rounds(count):
+def test_a_for_loop_runs_its_body_as_often_as_asked(count):
     agree(lambda m, x: poptorch.for_loop(count, lambda x: [x * 1.5 + 1], [x])[0], X)
 
 
@@ -326,7 +326,7 @@ def test_another_shape_of_the_else_branch_is_reshaped():
     assert torch.equal(infer(function, X, torch.tensor([True])), X + 1)
 
 
-def test_a_constant_condition():
+def test_cond_takes_a_condition_that_is_constant():
     function = lambda m, x: poptorch.cond(torch.tensor(True), lambda t: t + 1, [x], lambda t: t - 1, [x])[0]
     assert torch.equal(infer(function, X), X + 1)
 

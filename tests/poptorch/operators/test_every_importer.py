@@ -27,8 +27,8 @@ TESTED_IN = {
     "poptorch::overlap_mark": ("../placement/test_overlap.py", "test_inference_gives_the_same_bits_in_every_mode"),
     "poptorch::dynamic_slice": ("test_slices_and_points.py", "test_gradients_of_slices_and_updates"),
     "poptorch::dynamic_update": ("test_slices_and_points.py", "test_gradients_of_slices_and_updates"),
-    "poptorch::nearest": ("test_slices_and_points.py", "test_nearest_points"),
-    "poptorch::fps": ("test_slices_and_points.py", "test_farthest_points"),
+    "poptorch::nearest": ("test_slices_and_points.py", "test_nearest_finds_what_a_search_by_hand_finds"),
+    "poptorch::fps": ("test_slices_and_points.py", "test_fps_picks_what_a_search_by_hand_picks"),
     "poptorch::ctc_beam_search": ("test_slices_and_points.py", "test_narrow_beams_keep_the_best_of_each_time"),
 }
 
@@ -225,7 +225,7 @@ def test_every_importer_has_a_row_or_a_reason():
     assert not known - imported, f"rows of operators without an importer: {sorted(known - imported)}"
 
 
-def test_reasons_hold():
+def test_importers_without_a_row_are_tested_in_the_file_that_is_named():
     for overload, (file, test) in TESTED_IN.items():
         assert overload not in ROWS
         assert f"def {test}(" in (pathlib.Path(__file__).parent / file).read_text(), overload
@@ -318,11 +318,11 @@ def write_out(form, shape_of, row, values, device):
     return list(outs.values())
 
 
-# torch's own out= form gives another value than the functional one: test_torch_is_wrong.
+# torch's own out= form gives another value than the functional one: test_torch_itself_writes_another_value_to_out_where_this_is_listed.
 WRONG_IN_TORCH = {"binary_cross_entropy"}
 
 
-def test_torch_is_wrong():
+def test_torch_itself_writes_another_value_to_out_where_this_is_listed():
     for overload in WRONG_IN_TORCH:
         row = ROWS[overload][1]
         values = {t: t.tensor for _, t in row.tensors()}

@@ -217,7 +217,7 @@ def test_convolutions_of_a_multi_conv_have_their_own():
         assert all(torch.equal(a, b) for a, b in zip(run(pair(types), x, w, dtype=dtype), expected))
 
 
-def test_float32_products_stay():
+def test_half_partial_sums_do_not_change_float32_products():
     a, b = torch.randn(30, 50), torch.randn(50, 20)
     assert torch.equal(run(torch.matmul, a, b), run(torch.matmul, a, b, dtype=torch.float))
 

@@ -199,7 +199,7 @@ def test_what_has_no_history_gets_no_gradient_as_in_torch():
         step(net, optimizer, x, y)
 
 
-def test_pipelined_with_accumulation():
+def test_host_functions_train_in_a_pipeline_with_accumulation():
     options = poptorch.Options().outputMode(poptorch.OutputMode.All)
     options.setExecutionStrategy(poptorch.PipelinedExecution("b0", "b1"))
     options.Training.gradientAccumulation(6)

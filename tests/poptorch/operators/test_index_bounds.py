@@ -57,7 +57,7 @@ def test_an_index_out_of_its_own_dimension_is_an_error(name, half):
     assert torch.equal(run(x, ROWS, good), expected)
 
 
-def test_three_merged_indices():
+def test_the_wrong_one_of_three_merged_indices_is_named():
     x = torch.arange(60.0).view(3, 4, 5)
     run = poptorch.inferenceModel(Call(lambda x, i, j, k: x[i, j, k]))
     i, j, k = torch.tensor([[0], [-1]]), torch.tensor([3, -4]), torch.tensor([[4, -5]])

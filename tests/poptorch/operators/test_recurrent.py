@@ -123,7 +123,7 @@ def test_what_is_no_number_goes_back_through_relu_as_in_torch():
 
 
 @pytest.mark.parametrize("arguments", [*CONFIGURATIONS[:8], {"steps": 1}], ids=str)
-def test_projections(arguments):
+def test_an_lstm_with_projections_follows_torch(arguments):
     compare("lstm", proj_size=3, **arguments)
 
 
@@ -193,7 +193,7 @@ def test_a_sequence_without_a_batch(kind):
     "arguments", [{}, {"num_layers": 2, "bidirectional": True}, {"batch": 17, "hidden": 80}], ids=str
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_float16(kind, arguments):
+def test_inference_in_float16_follows_float32(kind, arguments):
     model, inputs = made(kind, dtype=torch.float16, **arguments)
     ours = poptorch.inferenceModel(copy.deepcopy(model))(*inputs)
     theirs = copy.deepcopy(model).float()(*(t.float() for t in inputs))

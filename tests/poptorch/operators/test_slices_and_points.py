@@ -45,7 +45,7 @@ def test_a_slice_at_a_place_of_run_time(start):
 
 
 @pytest.mark.parametrize("size, step", [(6, 2), (4, 3), (12, 5), (1, 1), (3, 7)])
-def test_steps(size, step):
+def test_dynamic_slice_takes_every_nth_element_and_wraps_around(size, step):
     start = torch.tensor([5], dtype=torch.int32)
     wanted = X[:, [(5 + i) % 12 for i in range(0, size, step)]]
     assert torch.equal(infer(lambda x, s: poptorch.dynamic_slice(x, -1, s, size, step), X, start), wanted)
@@ -191,7 +191,7 @@ def nearest_by_hand(x, y, batch_x=None, batch_y=None):
 
 @pytest.mark.shows("nearest")
 @pytest.mark.parametrize("dimensions", [1, 3, 17])
-def test_nearest_points(dimensions):
+def test_nearest_finds_what_a_search_by_hand_finds(dimensions):
     torch.manual_seed(dimensions)
     x, y = torch.randn(50, dimensions), torch.randn(40, dimensions)
     wanted = nearest_by_hand(x, y)
@@ -249,7 +249,7 @@ def farthest_by_hand(points, ptr, ratio):
 
 @pytest.mark.shows("fps")
 @pytest.mark.parametrize("ptr, ratio", [([0, 40], 0.5), ([0, 7, 7, 30, 40], 0.3), ([3, 4, 20], 1.0), ([0, 40], 0.01)])
-def test_farthest_points(ptr, ratio):
+def test_fps_picks_what_a_search_by_hand_picks(ptr, ratio):
     torch.manual_seed(3)
     points = torch.randn(40, 3)
     wanted = farthest_by_hand(points, ptr, ratio)

@@ -64,7 +64,7 @@ def test_a_slice_beyond_the_end_wraps_around():
     assert torch.equal(given, X[0, [10, 11, 0, 1], 0])
 
 
-def test_assignments():
+def test_assignments_to_slices_with_tensors_as_bounds_write_the_tensor():
     def write(x, t):
         y = x.clone()
         y[:, t : t + 4] = -1
@@ -79,7 +79,7 @@ def test_assignments():
     assert torch.equal(infer(write, X, at(3)), wanted)
 
 
-def test_gradients_go_through():
+def test_a_slice_with_tensors_as_bounds_has_gradients():
     class Window(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -122,7 +122,7 @@ def test_seeds_reproduce_and_calls_and_micro_batches_differ():
     assert not torch.equal(*rows.chunk(2))
 
 
-def test_operations_differ():
+def test_two_operations_round_equal_values_independently():
     a, b = run(lambda x, y: (x.half(), y.half()), *(torch.full((4096,), 1 + 2**-11) for _ in range(2)))
     assert not torch.equal(a, b)
     same = (a == b).double().mean()

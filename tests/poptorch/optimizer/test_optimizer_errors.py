@@ -107,7 +107,7 @@ def test_arguments_stand_in_the_published_order(optimizer, arguments):
         ),
     ],
 )
-def test_defaults(optimizer, expected):
+def test_optimizers_have_the_documented_defaults(optimizer, expected):
     made = optimizer(Net().parameters(), **({"lr": 0.1} if optimizer is poptorch.optim.SGD else {}))
     assert {name: made.defaults[name] for name in expected} == expected
     assert {name: made.param_groups[0][name] for name in expected} == expected

@@ -84,7 +84,7 @@ def test_options_given_to_a_wrapper_are_frozen_with_all_their_parts_and_clones_a
     assert copy.deepcopy(options).deviceIterations(5).device_iterations == 5
 
 
-def test_equality_and_pickle():
+def test_equal_options_compare_equal_and_survive_pickling():
     options = poptorch.Options().deviceIterations(2)
     options.Training.gradientAccumulation(3)
     assert options == options.clone()
@@ -231,7 +231,7 @@ def test_an_id_on_two_ipus_is_one_stage_unless_stages_are_ipus():
 @pytest.mark.parametrize(
     "arguments, text", [(("a", "a"), "more than one stage"), ((["a", 1],), "A stage is"), ((3,), "A stage is")]
 )
-def test_bad_stage_arguments(arguments, text):
+def test_arguments_that_are_no_stages_are_refused(arguments, text):
     with pytest.raises(AssertionError, match=text):
         poptorch.PipelinedExecution(*arguments)
 

@@ -341,7 +341,7 @@ def test_compilation_time_is_a_part_of_the_time_that_compiling_took():
 
 
 @pytest.mark.shows("Options.logCycleCount", "PoplarExecutor.cycleCount")
-def test_cycle_count():
+def test_cycle_count_is_positive_after_a_run_and_an_error_before():
     run = poptorch.inferenceModel(Net(), poptorch.Options().logCycleCount(True))
     with pytest.raises(poptorch.Error, match="not been compiled"):
         run.cycleCount()
@@ -385,7 +385,7 @@ def test_ipu_model_needs_no_power_of_two(monkeypatch):
         poptorch.inferenceModel(Three(), sharded.clone().useIpuModel(False))(torch.ones(2))
 
 
-def test_waiting_for_ipus(monkeypatch):
+def test_a_call_waits_until_another_wrapper_frees_its_ipus(monkeypatch):
     monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
     monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
     holder = poptorch.inferenceModel(Mlp(4), poptorch.Options().deviceIterations(4))

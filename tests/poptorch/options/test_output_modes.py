@@ -40,7 +40,7 @@ def micro_batches(tensor, rows):
     "PoplarExecutor.__call__",
 )
 @pytest.mark.edge("22.15")
-def test_example_a_inference(mode, period, kept):
+def test_inference_returns_the_micro_batches_that_the_output_mode_keeps(mode, period, kept):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).outputMode(mode, period)
     x = torch.randn(20, 3, 8, 8)
@@ -64,7 +64,7 @@ def test_example_a_inference(mode, period, kept):
     [(OutputMode.All, None, 10), (OutputMode.Final, None, 2), (OutputMode.Sum, None, 2), (OutputMode.EveryN, 5, 2)],
 )
 @pytest.mark.shows("Options.replicationFactor")
-def test_example_a_inference_with_two_replicas(mode, period, k):
+def test_inference_with_two_replicas_returns_what_the_output_mode_keeps_of_each(mode, period, k):
     model = Scores()
     options = poptorch.Options().deviceIterations(5).replicationFactor(2).outputMode(mode, period)
     x = torch.randn(40, 3, 8, 8)
@@ -100,7 +100,7 @@ class Trained(torch.nn.Module):
 )
 @pytest.mark.shows("trainingModel", "Options.Training.gradientAccumulation")
 @pytest.mark.edge("22.14")
-def test_example_b_training_with_accumulation(mode, period, out_shape, loss_shape):
+def test_training_with_accumulation_returns_what_the_output_mode_keeps(mode, period, out_shape, loss_shape):
     torch.manual_seed(0)
     model = Trained()
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -148,7 +148,7 @@ def test_period_that_does_not_divide_the_device_iterations_is_refused():
 
 
 @pytest.mark.parametrize("mode, k", [(OutputMode.All, 32), (OutputMode.Final, 4)])
-def test_example_c_everything_together(mode, k):
+def test_output_modes_count_iterations_replicas_and_accumulation_together(mode, k):
     torch.manual_seed(0)
     model = Trained()
     options = poptorch.Options().deviceIterations(2).replicationFactor(4).outputMode(mode)
@@ -177,7 +177,7 @@ class Uneven(torch.nn.Module):
         return images.sum(0, keepdim=True), masks * 2, torch.tensor(float(images.shape[0])) + images.sum() * 0
 
 
-def test_example_d_uneven_inputs():
+def test_each_input_is_split_over_replicas_by_its_own_size():
     options = poptorch.Options().replicationFactor(2)
     images, masks = torch.randn(12, 3), torch.randn(2, 9)
     total, doubled, rows = poptorch.inferenceModel(Uneven(), options)(images, masks)
@@ -191,14 +191,14 @@ class Hits(torch.nn.Module):
         return (scores.argmax(1) == target).sum()
 
 
-def test_example_e_accuracy_by_sum():
+def test_the_sum_mode_counts_hits_over_all_device_iterations():
     options = poptorch.Options().deviceIterations(10).outputMode(OutputMode.Sum)
     scores, target = torch.randn(160, 4), torch.randint(0, 4, (160,))
     hits = poptorch.inferenceModel(Hits(), options)(scores, target)
     assert hits.shape == () and hits.item() == (scores.argmax(1) == target).sum().item()
 
 
-def test_example_e_with_two_replicas():
+def test_the_sum_mode_counts_hits_of_each_replica():
     options = poptorch.Options().deviceIterations(10).replicationFactor(2).outputMode(OutputMode.Sum)
     scores, target = torch.randn(320, 4), torch.randint(0, 4, (320,))
     hits = poptorch.inferenceModel(Hits(), options)(scores, target)

@@ -221,7 +221,7 @@ def test_stages_of_a_phase_run_on_ipus_of_their_own():
     assert memory == [True] * 4
 
 
-def test_inference_in_phases():
+def test_phased_inference_loads_each_weight_once_and_has_the_same_bits():
     torch.manual_seed(2)
     model = Layers().eval()
     phased = poptorch.inferenceModel(model, poptorch.Options().setExecutionStrategy(serial()))

@@ -30,7 +30,7 @@ def test_positional_keyword_and_default_arguments():
     torch.testing.assert_close(run(y=b, x=a), a + b * 2)
 
 
-def test_keyword_only_tensor():
+def test_a_tensor_may_be_a_keyword_only_argument():
     a, b, c = x(), x(), x()
     torch.testing.assert_close(poptorch.inferenceModel(AddMul())(a, b, offset=c), a + b * 2 + c)
 
@@ -199,7 +199,7 @@ class BoxParser(poptorch.ICustomArgParser):
 
 
 @pytest.mark.shows("registerCustomArgParser", "ICustomArgParser")
-def test_custom_structures():
+def test_a_registered_parser_takes_apart_and_rebuilds_a_class():
     poptorch.registerCustomArgParser(Box, BoxParser())
     try:
         run = poptorch.inferenceModel(lambda box: Box(box.tensor * 3))
@@ -233,7 +233,7 @@ def test_same_input_returned_twice():
         (lambda run: run(x()), poptorch.Error, "Mandatory parameter missing: forward needs 'y'"),
     ],
 )
-def test_binding_mistakes(call, error, text):
+def test_arguments_that_do_not_fit_forward_are_refused_with_the_reason(call, error, text):
     with pytest.raises(error, match=text):
         call(poptorch.inferenceModel(AddMul()))
 

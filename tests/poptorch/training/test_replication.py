@@ -376,7 +376,7 @@ def test_only_direct_parameters_have_replica_grouping():
     assert getattr(copy.deepcopy(model).weight, "replicaGrouping", None) is None
 
 
-def test_replica_grouping_errors():
+def test_replica_grouping_refuses_groups_that_do_not_fit_the_parameter():
     model = Scale(2)
     model.scalar = torch.nn.Parameter(torch.tensor(1.0))
     runner = poptorch.inferenceModel(model, options_of(2))
