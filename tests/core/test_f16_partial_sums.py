@@ -46,7 +46,7 @@ def halves(*shape, seed=0):
 
 
 @pytest.mark.parametrize("m, k, n", [(1, 1, 1), (37, 16, 70), (33, 17, 64), (5, 515, 3), (70, 100, 130)])
-def test_products(m, k, n):
+def test_half_products_round_the_sum_after_each_sixteen_terms(m, k, n):
     a, b = halves(m, k), halves(k, n, seed=1)
     expected = summed(a, b)
     assert numpy.array_equal(run("half_products", "matmul(%x0, %x1)", (m, n), a, b), expected)
@@ -58,7 +58,7 @@ def test_products(m, k, n):
         assert not numpy.array_equal(run("half_convolutions", "matmul(%x0, %x1)", (m, n), a, b), expected)
 
 
-def test_batches():
+def test_half_products_of_a_batch_are_those_of_its_matrices():
     a, b = halves(2, 3, 5, 40), halves(2, 3, 40, 6)
     y = run("half_products", "matmul(%x0, %x1)", (2, 3, 5, 6), a, b)
     for i, j in numpy.ndindex(2, 3):
@@ -148,7 +148,7 @@ def test_convolutions_and_their_gradients(stride, low, high, dilation, groups):
     assert not numpy.array_equal(run("half_products", op, w.shape, x, dy), dw)
 
 
-def test_one_dimension():
+def test_half_convolutions_in_one_dimension_sum_tap_after_tap():
     x, w = halves(2, 33, 20), halves(8, 33, 3)
     window = "strides=[2], padding_low=[1], padding_high=[0], dilations=[1]"
     y = run("half_convolutions", f"conv(%x0, %x1) {{{window}}}", (2, 8, 10), x, w)

@@ -45,7 +45,7 @@ def test_identifiers_compare_by_value():
 
 
 @pytest.mark.parametrize("name", ["OptionalVGraphId", "OptionalFloat", "OptionalInt64Vector", "OptionalTensors"])
-def test_optionals(name):
+def test_an_optional_is_false_until_it_has_a_value(name):
     kind = getattr(_ir, name)
     empty, full = kind(), kind([1] if "Vector" in name or "Tensors" in name else 0)
     assert not empty and full and empty == kind() != full
@@ -112,7 +112,7 @@ def test_the_older_groups_are_groupings():
         _ir.CommGroup(kinds.Consecutive, 0).toReplicaGrouping(8)
 
 
-def test_regions():
+def test_a_region_is_full_or_empty():
     full, empty = _ir.view.Region.getFull([2, 3]), _ir.view.Region.getEmpty(2)
     assert not full.isEmpty() and empty.isEmpty() and full != empty and "2, 3" in str(full)
 

@@ -68,7 +68,7 @@ def test_name_scopes(ir):
 
 @pytest.mark.shows("popxl.ipu", "popxl.io_tiles", "popxl.Tensor.ipu", "popxl.Tensor.tile_set")
 @pytest.mark.shows("popxl.ops.io_tile_copy")
-def test_places(ir):
+def test_contexts_place_new_ops_on_ipus_and_tiles(ir):
     with ir.main_graph:
         v = popxl.variable(1.0, name="v")
         for what in ("ipu", "tile_set"):
@@ -143,7 +143,7 @@ def test_deleting_the_mode_is_refused():
 
 
 @pytest.mark.shows("popxl.Graph.register_op_created_hook", "popxl.Graph.remove_op_created_hook")
-def test_hooks(ir):
+def test_hooks_see_each_op_that_is_created_in_their_graph(ir):
     seen = []
     with ir.main_graph:
         x = popxl.variable(1.0, name="x")

@@ -134,7 +134,7 @@ def test_host_arrays_of_float8():
 
 
 @pytest.mark.shows("popxl.utils.table_to_string")
-def test_tables():
+def test_table_to_string_pads_columns_and_draws_a_line_below_the_header():
     assert utils.table_to_string([("a", "bcd"), (10, 2)]) == "a  | bcd\n---------\n10 | 2  \n"
     assert utils.table_to_string([("a", "b")]) == "a | b\n"
     assert utils.table_to_string([("a", "b"), ("c", "d")], "-", header=False) == "a-b\nc-d\n"
@@ -144,7 +144,7 @@ def test_tables():
     "popxl.create_seeds", "popxl.random_seed.uint64_to_two_uint32", "popxl.random_seed.two_uint32_to_uint64"
 )
 @pytest.mark.shows("popxl.random_seed.create_seeds", "popxl.random_seed.MAX_UINT64")
-def test_seeds():
+def test_create_seeds_gives_the_words_of_numpys_generator():
     from popxl import random_seed
 
     words = np.random.default_rng(12).integers(0, 2**64 - 1, endpoint=True, dtype="uint64", size=6)

@@ -16,7 +16,7 @@ SPEC = popxl.TensorSpec((2,), popxl.float32)
 
 
 @pytest.mark.shows("popxl.Ir", "popxl.Ir.main_graph", "popxl.Ir.id")
-def test_irs(ir):
+def test_an_ir_is_compared_and_found_by_its_id(ir):
     other = popxl.Ir()
     assert ir == ir and ir != other and ir.id != other.id and hash(ir) == hash(ir.id)
     assert repr(ir) == f"Ir[id={ir.id}]"
@@ -228,7 +228,7 @@ def test_modules_are_traced_and_called_through_build(ir):
 
 
 @pytest.mark.shows(*(f"popxl.TensorSpec.{name}" for name in ("shape", "dtype", "meta_shape", "to_dict", "to_tuple")))
-def test_specs(ir):
+def test_a_tensor_spec_is_a_mapping_of_shape_dtype_and_meta_shape(ir):
     spec = popxl.TensorSpec([2, 3], popxl.float16)
     assert spec == {"shape": (2, 3), "dtype": popxl.float16, "meta_shape": ()} and len(spec) == 3
     assert spec.to_tuple() == ((2, 3), popxl.float16, ()) and spec.to_dict() == dict(spec)
@@ -260,7 +260,7 @@ def test_specs(ir):
     "popxl.DeviceToHostStream.shape",
     "popxl.DeviceToHostStream.spec",
 )
-def test_streams(ir):
+def test_an_ir_lists_the_streams_that_its_graphs_use(ir):
     with ir.main_graph:
         unused = popxl.h2d_stream((2,), popxl.float32)
         x, y = popxl.h2d_stream((2,), popxl.float32, "x"), popxl.d2h_stream((2,), popxl.float32)

@@ -18,7 +18,7 @@ from popxl import ops
 @pytest.mark.shows(
     "popxl.RemoteBuffer.remote_buffer_id", "popxl.RemoteBuffer.tensor_shape", "popxl.RemoteBuffer.tensor_dtype"
 )
-def test_buffers(ir):
+def test_a_remote_buffer_takes_tensors_of_its_shape_and_dtype_only(ir):
     with pytest.raises(RuntimeError, match="current graph"):
         popxl.remote_buffer((2,), popxl.float32)
     with ir.main_graph:

@@ -25,7 +25,7 @@ from popxl import ops
     "popxl.ReplicaGrouping.num_groups",
     "popxl.ReplicaGrouping.is_const",
 )
-def test_assignments(stride, size, assignment, transposed):
+def test_a_grouping_assigns_replicas_by_stride_and_size(stride, size, assignment, transposed):
     ir = popxl.Ir(replication=8)
     rg = ir.replica_grouping(stride, size)
     assert rg.assignment == [int(c) for c in assignment] and rg.transpose().assignment == [int(c) for c in transposed]

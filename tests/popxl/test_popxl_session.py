@@ -278,7 +278,7 @@ def test_unused_variables_keep_their_first_value():
         assert s.get_tensor_data(unused) == 4
 
 
-def test_devices():
+def test_a_session_takes_the_device_that_is_named():
     p = Program(replication=2)
     with pytest.raises(ValueError, match="cpu"):
         popxl.Session(p.ir, "cpu")

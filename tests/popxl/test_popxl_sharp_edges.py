@@ -54,7 +54,7 @@ def test_copies_to_other_ipus(ir):
 
 
 @pytest.mark.edge("29.30", "29.34", "29.35")
-def test_calls(ir):
+def test_calls_know_what_they_modify_when_they_are_made(ir):
     def write(c):
         ops.add_(c, c)
 

@@ -30,7 +30,7 @@ from popxl.tensor import Constant, Variable
     "popxl.Tensor.__eq__",
     "popxl.Tensor.__hash__",
 )
-def test_properties(ir):
+def test_a_tensor_knows_its_shape_dtype_name_and_graph(ir):
     with ir.main_graph:
         x = popxl.variable(np.zeros((2, 3), np.float16), name="bob")
         y = popxl.variable(0, name="bob")
@@ -53,7 +53,7 @@ def test_properties(ir):
 @pytest.mark.shows(
     "popxl.Tensor.T", "popxl.Tensor.T_", "popxl.Tensor.transpose", "popxl.Tensor.flatten", "popxl.Tensor.reshape"
 )
-def test_operators(ir):
+def test_operators_of_tensors_compute_what_numpy_does(ir):
     a, b = np.float32([[1, 2], [3, 4]]), np.float32([[2, 2], [5, 0.5]])
     with ir.main_graph:
         x, y = popxl.variable(a), popxl.variable(b)
@@ -150,7 +150,7 @@ KEYS = [0, 2, -1, -3, slice(None), slice(1, 3), slice(None, None, 2), slice(None
         (1, 2), (slice(1, None), 0), (slice(None, None, -2), slice(0, 3, 2)), (-1, -1, -1), np.int64(3), (0, slice(2, 4))]  # fmt: skip
 
 
-def test_indexing(ir):
+def test_basic_indexing_takes_what_numpy_takes(ir):
     a = np.arange(5 * 4 * 3, dtype=np.float32).reshape(5, 4, 3)
     with ir.main_graph:
         x = popxl.variable(a)
@@ -190,7 +190,7 @@ def test_integers_out_of_range_are_refused(ir):
 
 @pytest.mark.shows("popxl.variable", "popxl.constant")
 @pytest.mark.shows("popxl.tensor.Variable", "popxl.tensor.Constant")
-def test_creation(ir):
+def test_variables_and_constants_take_the_dtype_of_their_data(ir):
     with ir.main_graph:
         for make, cls in ((popxl.variable, Variable), (popxl.constant, Constant)):
             for data, dtype in (
@@ -229,7 +229,7 @@ def test_data_are_copied(ir):
 
 
 @pytest.mark.shows("popxl.ops.init")
-def test_init(ir):
+def test_init_makes_zeros_or_leaves_memory_undefined(ir):
     with ir.main_graph:
         t = ops.init((2,), popxl.float32, "zeros")
         u = ops.init((2,), popxl.int32, init_type="undef", meta_shape=(4,))

@@ -179,7 +179,7 @@ def test_groups_of_replicas():
 
 
 @pytest.mark.shows("popxl.replica_sharded_variable", "popxl.Tensor.meta_shape")
-def test_shards():
+def test_a_sharded_variable_is_updated_by_its_shards():
     ir = popxl.Ir(replication=4)
     with ir.main_graph, popxl.in_sequence():
         handle, shard = popxl.replica_sharded_variable(np.arange(5, dtype=np.float32), name="w")

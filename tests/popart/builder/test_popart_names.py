@@ -100,7 +100,7 @@ def test_programs_can_provoke_each_class(name):
     "popart.versionString", "popart.versionNumber", "popart.packageHash", "popart.defaultAiOnnxMlOpset",
     "popart.defaultAiGraphcoreOpset",
 )  # fmt: skip
-def test_versions():
+def test_the_version_is_that_of_popart():
     assert popart.versionNumber() == tuple(int(part) for part in popart.versionString().split(".")) == (3, 4, 0)
     assert len(popart.packageHash()) == 10 and int(popart.packageHash(), 16) >= 0
     assert (popart.defaultAiOnnxOpset, popart.defaultAiOnnxMlOpset, popart.defaultAiGraphcoreOpset) == (10, 1, 1)

@@ -30,7 +30,7 @@ def assert_close(got, expected):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mode", MODES)
-def test_training(mode, seed):
+def test_training_gives_the_same_weights_in_every_mode(mode, seed):
     number = 10 * list(MODES).index(mode) + seed
     graph = RandomGraph(number)
 
@@ -65,7 +65,7 @@ INFERENCE = {
 
 @pytest.mark.parametrize("kind", ["All", "Sum", "Final"])
 @pytest.mark.parametrize("mode", INFERENCE)
-def test_inference(mode, kind):
+def test_inference_gives_the_same_anchors_in_every_mode(mode, kind):
     number = 300 + 10 * list(INFERENCE).index(mode) + len(kind)
     graph = RandomGraph(number)
     settings = dict(INFERENCE[mode])

@@ -55,7 +55,7 @@ def test_pieces_give_the_product_and_its_gradients(mode, shapes):
 
 
 @pytest.mark.parametrize("shapes", [((4,), (4, 8)), ((4,), (2, 4, 8)), ((2, 6, 4), (4,))], ids=str)
-def test_vectors(shapes):
+def test_a_product_with_a_vector_can_be_cut_along_the_reducing_dimension(shapes):
     a, b = (RNG.normal(size=shape).astype(np.float32) for shape in shapes)
     for name, value in trained(a, b, "reducing_dim", 4)[0].items():
         np.testing.assert_allclose(value, trained(a, b)[0][name], rtol=1e-4, atol=1e-5, err_msg=name)

@@ -9,7 +9,7 @@ LEVELS = popart.PatternsLevel
 
 
 @pytest.mark.shows("popart.Patterns", "popart.PatternsLevel")
-def test_levels():
+def test_a_level_enables_the_patterns_that_popart_enables():
     names = popart.Patterns.getAllPreAliasPatternNames()
     assert len(names) == len(set(names)) == 55 and names == sorted(names)
     on = {

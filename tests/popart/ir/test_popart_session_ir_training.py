@@ -46,7 +46,7 @@ def _updates(optimizer, **fields):
     ],
 )
 @pytest.mark.shows("popart.TrainingSession._serializeIr")
-def test_updates(optimizer, expected):
+def test_each_optimizer_lists_the_operators_of_its_update(optimizer, expected):
     types, ops = _updates(optimizer)
     assert types == expected
     (update,) = [op for op in ops if op["type"].endswith("VarUpdate")]

@@ -129,7 +129,7 @@ def test_scaled_add_has_gradients_for_all_its_operands():
     gradients.check()
 
 
-def test_integers():
+def test_remainders_and_bitwise_operators_of_integers_are_those_of_numpy():
     a, b = np.int32([7, -7, 7, -7, 6]), np.int32([3, 3, -3, -3, 3])
     u, v = np.uint32([0xF0F0F0F0, 7, 0]), np.uint32([0xFF00FF00, 2, 0])
     values = Values()

@@ -81,7 +81,7 @@ CASES = [{}, {"ignoreIndex": 1}, {"inputIsLogProbability": 1}, {"inputIsLogProba
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_nll(dtype):
+def test_nll_follows_its_formula_for_every_reduction(dtype):
     values = Values()
     epsilon = 6.104e-5 if dtype == np.float16 else 1e-7
     for shape, label_dtype in (((6,), np.int32), ((2, 3), np.uint32)):

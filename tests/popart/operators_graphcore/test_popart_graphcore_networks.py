@@ -159,7 +159,7 @@ LSTMS = [(), (B,), (B, S), (None, S), (B, S, SIZES), (None, None, SIZES)]
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("full", [1, 0])
-def test_lstm(dtype, full):
+def test_lstm_follows_its_formula(dtype, full):
     values = Values()
     for more in LSTMS:
         operands = [a if a is None or a.dtype == np.int32 else a.astype(dtype) for a in (X, W, *more)]

@@ -30,7 +30,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, np.bool_])
-def test_shapes(dtype):
+def test_operators_that_only_move_elements_are_those_of_numpy(dtype):
     x, values = (X * 9).astype(dtype), Values()
     for kind, attributes, function in SHAPES:
         values.add(kind, [x], function(x), 0, **attributes)

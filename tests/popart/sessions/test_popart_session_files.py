@@ -103,7 +103,7 @@ def test_an_equal_model_is_loaded_from_the_engine_cache(tmp_path):
 
 
 @pytest.mark.shows("popart.InferenceSession.getSummaryReport", "popart.InferenceSession.getSerializedGraph")
-def test_reports(tmp_path):
+def test_reports_need_a_prepared_session_and_name_it(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
     nodes = [helper.make_node("MatMul", ["x", "x"], ["square"]), helper.make_node("Neg", ["square"], ["y"])]
     data = model(nodes, [("x", TensorProto.FLOAT, [2, 2])])  # memory for the square; inputs and outputs lie with the host
