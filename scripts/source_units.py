@@ -23,11 +23,11 @@ def read(path):
 
 def declared_name(line):
     """The name a line at the left margin declares: the last word before the first of ( = { ; [ or the end."""
-    if macro := re.match(r"#\s*define (\w+)|IPU_REGISTER_\w+\((\w+)", line):
-        return macro[1] or macro[2]
+    if macro := re.match(r"#\s*define (\w+)|IPU_REGISTER_\w+\((\w*)", line):
+        return macro[1] or macro[2] or None  # what begins with a text counts its names by itself (__COUNTER__)
     if test := re.match(r"(?:TEST(?:_[FP])?|INSTANTIATE_TEST_SUITE_P)\((\w+, \w+)", line):
         return test[1]
-    if line.startswith("using ") and "=" not in line:
+    if line.startswith("namespace ") or (line.startswith("using ") and "=" not in line):
         return None  # may be said again
     while (shorter := re.sub(r"<[^<>]*>", "", line)) != line:  # arguments of templates are not it
         line = shorter

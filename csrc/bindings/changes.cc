@@ -107,7 +107,7 @@ class Changes {
   enum class Kind : int { kEntry, kSwap, kClass, kDict };
   struct Change {
     Kind kind;
-    py::object owner, name, old;
+    py::object owner = {}, name = {}, old = {};
   };
 
   // nullptr: the object keeps its entries in another way.

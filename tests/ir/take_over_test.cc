@@ -124,7 +124,9 @@ TEST(Names, are_found_after_any_order_of_coming_and_going) {
     ASSERT_NE(value, nullptr);
     if ((random >> 7 & 1) != 0) {
       graph->rename(value, "renamed");
-      if (value->name() != there[i]) EXPECT_EQ(graph->find_value(there[i]), nullptr);
+      if (value->name() != there[i]) {
+        EXPECT_EQ(graph->find_value(there[i]), nullptr);
+      }
       there[i] = value->name();
       continue;
     }

@@ -94,7 +94,9 @@ void compare(const Layer& layer, const Size& size, bool gradient, bool has_state
                            std::to_string(size.batch) + ", " + std::to_string(size.hidden) +
                            (is_packed ? " packed" : "") + (is_half ? " f16" : "");
   ASSERT_TRUE(run.accepted) << what;
-  if (size.steps * size.batch * size.hidden * size.hidden > 3000000) EXPECT_GT(run.lanes, 1) << what;
+  if (size.steps * size.batch * size.hidden * size.hidden > 3000000) {
+    EXPECT_GT(run.lanes, 1) << what;
+  }
   for (size_t i = 0; i < expected.size(); ++i)
     expect_close(run.results[i], expected[i].values, is_half ? 2e-3 : 2e-6,
                  what + ", result " + std::to_string(i));

@@ -71,9 +71,15 @@ TEST(Pipelines, name_only_passes_that_exist) {
   for (const auto& [name, steps] : named_pipelines())
     for (const std::string& text : steps) {
       const Step step = step_of(text);
-      if (step.kind == Step::Kind::kPass) EXPECT_NE(find_pass(step.name), nullptr) << name << ": " << text;
-      if (step.kind == Step::Kind::kFork) EXPECT_TRUE(named_pipelines().contains(step.name)) << text;
-      if (!step.only_if.empty()) EXPECT_NE(find_pass(step.only_if), nullptr) << name << ": " << text;
+      if (step.kind == Step::Kind::kPass) {
+        EXPECT_NE(find_pass(step.name), nullptr) << name << ": " << text;
+      }
+      if (step.kind == Step::Kind::kFork) {
+        EXPECT_TRUE(named_pipelines().contains(step.name)) << text;
+      }
+      if (!step.only_if.empty()) {
+        EXPECT_NE(find_pass(step.only_if), nullptr) << name << ": " << text;
+      }
     }
   EXPECT_TRUE(named_pipelines().contains("default"));
 }

@@ -167,7 +167,9 @@ TEST(Overlap, the_inner_loop_alone_overlaps_where_a_barrier_ends_it) {
   const ScopedVariable workers("POPTORCH_HOST_THREADS", "2");
   Host host;
   host.give = [&](int64_t n) {
-    if (n % kInner == 0) EXPECT_EQ(host.taken, n);  // all before it is stored
+    if (n % kInner == 0) {
+      EXPECT_EQ(host.taken, n);  // all before it is stored
+    }
   };
   host.take = [&](int64_t n) {
     if (n % kInner + 1 < kInner) wait_until(host.given, n + 2);

@@ -85,7 +85,9 @@ TEST(Pool, gives_each_object_memory_of_its_own_and_takes_it_back) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignof(Thing), 0u);
     auto [at, is_new] = taken.insert(memory);
     ASSERT_TRUE(is_new);
-    if (at != taken.begin()) ASSERT_GE(memory - *std::prev(at), std::ptrdiff_t{sizeof(Thing)});
+    if (at != taken.begin()) {
+      ASSERT_GE(memory - *std::prev(at), std::ptrdiff_t{sizeof(Thing)});
+    }
     if (i % 3 == 2) {
       pool.give_back(*taken.begin());
       taken.erase(taken.begin());

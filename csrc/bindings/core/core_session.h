@@ -34,7 +34,7 @@ using runtime::Session;
 PyObject*& core_error_class();  // ipu_core.Error
 
 // One session, and the streams of its program by name.
-class CoreSession {
+class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pybind11, which are hidden
  public:
   // `optimizer`: the session itself serves the streams of its values, and that of the seed; nullptr: the caller does.
   CoreSession(executable::Executable executable, const optimizers::Spec* optimizer);

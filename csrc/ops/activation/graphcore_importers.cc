@@ -4,8 +4,8 @@
 namespace ipu::ops {
 namespace {
 
-struct Registrations {
-  Registrations() {
+struct ActivationGraphcoreImporters {
+  ActivationGraphcoreImporters() {
     register_graphcore_importer("Gelu", [](NodeImportCall& call) {
       call.set_result(0, call.op("gelu", {call.operand(0)}, {{"approximate", std::string("tanh")}}));
     });
@@ -14,7 +14,7 @@ struct Registrations {
     register_graphcore_importer("Swish", node_importer_of("silu", {}));
   }
 };
-const Registrations registrations;
+const ActivationGraphcoreImporters activation_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -59,8 +59,8 @@ void import_is_inf(NodeImportCall& call) {
   call.set_result(0, found == nullptr ? call.builder().splat({DType::kBool, x->type().shape}, 0.0) : found);
 }
 
-struct Registrations {
-  Registrations() {
+struct ActivationOnnxImporters {
+  ActivationOnnxImporters() {
     register_onnx_importer("Selu", {6}, import_selu);
     register_onnx_importer("HardSigmoid", {6}, import_hardsigmoid);
     register_onnx_importer("Softsign", {6}, import_softsign);
@@ -69,7 +69,7 @@ struct Registrations {
     register_onnx_importer("ThresholdedRelu", {10}, import_thresholded_relu);
   }
 };
-const Registrations registrations;
+const ActivationOnnxImporters activation_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -18,13 +18,13 @@ void import_shrink(AtenImportCall& call, bool soft) {
   call.set_result(0, call.op("where", {small, scalar(0.0), kept}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ShrinkImporters {
+  ShrinkImporters() {
     register_aten_importer("hardshrink", [](AtenImportCall& call) { import_shrink(call, false); });
     register_aten_importer("softshrink", [](AtenImportCall& call) { import_shrink(call, true); });
   }
 };
-const Registrations registrations;
+const ShrinkImporters shrink_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -109,8 +109,8 @@ void import_normalize_image(NodeImportCall& call) {
   call.set_result(0, call.op("detach", {y}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ArithmeticGraphcoreImporters {
+  ArithmeticGraphcoreImporters() {
     register_graphcore_importer("Fmod", import_fmod);
     register_graphcore_importer("Remainder", import_remainder);
     register_graphcore_importer("Round", import_round);
@@ -124,7 +124,7 @@ struct Registrations {
     register_graphcore_importer("Log1p", node_importer_of("log1p", {}));
   }
 };
-const Registrations registrations;
+const ArithmeticGraphcoreImporters arithmetic_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -94,8 +94,8 @@ void import_mod(NodeImportCall& call) {
   call.set_result(0, call.op(of_dividend ? "fmod" : "remainder", {call.operand(0), divisor}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ArithmeticOnnxImporters {
+  ArithmeticOnnxImporters() {
     register_onnx_importer("Round", {11}, import_round);
     for (const auto& [type, kind] : {std::pair{"Add", "add"},
                                      {"Sub", "sub"},
@@ -118,7 +118,7 @@ struct Registrations {
     register_onnx_importer("Mod", {10}, import_mod);
   }
 };
-const Registrations registrations;
+const ArithmeticOnnxImporters arithmetic_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

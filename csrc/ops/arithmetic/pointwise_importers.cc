@@ -170,8 +170,8 @@ void import_logit(AtenImportCall& call) {
   f.set(f.op("log", f.op("div", x, f.op("sub", f.number(1.0), x))));
 }
 
-struct Registrations {
-  Registrations() {
+struct PointwiseImporters {
+  PointwiseImporters() {
     const auto add = [](std::initializer_list<const char*> names, const AtenImporter& importer) {
       for (const char* name : names) register_aten_importer(name, importer);
     };
@@ -198,7 +198,7 @@ struct Registrations {
     add({"logit"}, import_logit);
   }
 };
-const Registrations registrations;
+const PointwiseImporters pointwise_importers;
 
 }  // namespace
 }  // namespace ipu::ops

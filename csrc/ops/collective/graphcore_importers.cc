@@ -50,14 +50,14 @@ void import_all_gather(NodeImportCall& call) {
   call.set_result(0, call.op("all_gather", {reshaped(call, x, {x->type().elements()})}, group_of(call)));
 }
 
-struct Registrations {
-  Registrations() {
+struct CollectiveGraphcoreImporters {
+  CollectiveGraphcoreImporters() {
     register_graphcore_importer("ReplicatedAllReduce", import_all_reduce);
     register_graphcore_importer("ReplicatedReduceScatter", import_reduce_scatter);
     register_graphcore_importer("ReplicatedAllGather", import_all_gather);
   }
 };
-const Registrations registrations;
+const CollectiveGraphcoreImporters collective_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

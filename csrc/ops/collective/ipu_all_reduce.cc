@@ -80,7 +80,7 @@ std::vector<ir::Value*> decompose(ir::Op& op) {
   return results;
 }
 
-const OpRegistration registration =
+const OpRegistration ipu_all_reduce_op =
     define_op("ipu_all_reduce", "collective")
         .doc(
             "One tensor of one type on each of several IPUs of a replica: every IPU gets the reduction of "

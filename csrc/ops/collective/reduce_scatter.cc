@@ -23,7 +23,7 @@ void reduce_scatter_gradient(GradientBuilder& g) {
                 same_group(g, {{"form", std::string("shape")}, {"shape", g.operand_type(0).shape}})));
 }
 
-const OpRegistration registration =
+const OpRegistration reduce_scatter_op =
     define_op("reduce_scatter", "collective")
         .doc(
             "x reduced over the replicas of a group, flattened, padded with zeros to a multiple of "

@@ -328,15 +328,15 @@ void import_scan(NodeImportCall& call) {
   }
 }
 
-struct Registrations {
-  Registrations() {
+struct SubgraphImporters {
+  SubgraphImporters() {
     register_onnx_importer("If", {6, 11}, import_if);
     register_onnx_importer("Loop", {6, 11}, import_loop);
     register_onnx_importer("Scan", {9, 11}, import_scan);
     register_importer({"ai.graphcore", "Call", {1, 1}, NodeImporter(import_call)});
   }
 };
-const Registrations registrations;
+const SubgraphImporters subgraph_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -38,8 +38,8 @@ void import_float8_cast(NodeImportCall& call, const char* kind, const char* fall
                              {{"dtype", dtype_named(call, call.text("to", fallback))}}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ConversionGraphcoreImporters {
+  ConversionGraphcoreImporters() {
     register_graphcore_importer("Nop", node_importer_of("nop", {}));
     register_graphcore_importer("Detach", node_importer_of("detach", {}));
     register_graphcore_importer("TensorRemap", import_tensor_remap);
@@ -51,7 +51,7 @@ struct Registrations {
     });
   }
 };
-const Registrations registrations;
+const ConversionGraphcoreImporters conversion_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

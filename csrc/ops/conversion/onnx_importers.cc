@@ -84,8 +84,8 @@ void import_cast(NodeImportCall& call) {
   call.set_result(0, x->type().dtype == dtype ? call.op("nop", {x}) : call.cast(x, dtype));
 }
 
-struct Registrations {
-  Registrations() {
+struct ConversionOnnxImporters {
+  ConversionOnnxImporters() {
     register_onnx_importer("Constant", {6}, import_constant);
     register_onnx_importer("ConstantOfShape", {9}, import_constant_of_shape);
     register_onnx_importer("Shape", {6}, import_shape);
@@ -94,7 +94,7 @@ struct Registrations {
     register_onnx_importer("Cast", {6}, import_cast);
   }
 };
-const Registrations registrations;
+const ConversionOnnxImporters conversion_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

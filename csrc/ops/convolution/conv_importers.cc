@@ -113,8 +113,8 @@ void import_transposed(AtenImportCall& call) {
   });
 }
 
-struct Registrations {
-  Registrations() {
+struct ConvImporters {
+  ConvImporters() {
     for (const char* name : {"conv1d", "conv2d", "conv3d"}) register_aten_importer(name, import_conv);
     for (const char* name : {"conv1d.padding", "conv2d.padding", "conv3d.padding"})
       register_aten_importer(name, import_conv_named_padding);
@@ -127,7 +127,7 @@ struct Registrations {
     }
   }
 };
-const Registrations registrations;
+const ConvImporters conv_importers;
 
 }  // namespace
 }  // namespace ipu::ops

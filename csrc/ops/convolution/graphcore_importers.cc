@@ -135,10 +135,10 @@ void import_multi_conv(NodeImportCall& call) {
   }
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("MultiConv", import_multi_conv); }
+struct ConvolutionGraphcoreImporters {
+  ConvolutionGraphcoreImporters() { register_graphcore_importer("MultiConv", import_multi_conv); }
 };
-const Registrations registrations;
+const ConvolutionGraphcoreImporters convolution_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -35,10 +35,10 @@ void import_conv(NodeImportCall& call) {
                                      : call.op("conv", {x, weight, bias}, attributes));
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("Conv", {6}, import_conv); }
+struct ConvolutionOnnxImporters {
+  ConvolutionOnnxImporters() { register_onnx_importer("Conv", {6}, import_conv); }
 };
-const Registrations registrations;
+const ConvolutionOnnxImporters convolution_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

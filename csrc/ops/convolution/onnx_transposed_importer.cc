@@ -102,10 +102,10 @@ void import_conv_transpose(NodeImportCall& call) {
   call.set_result(0, y);
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("ConvTranspose", {6, 11}, import_conv_transpose); }
+struct OnnxTransposedImporter {
+  OnnxTransposedImporter() { register_onnx_importer("ConvTranspose", {6, 11}, import_conv_transpose); }
 };
-const Registrations registrations;
+const OnnxTransposedImporter onnx_transposed_importer;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -145,10 +145,10 @@ void import_custom_op(AtenImportCall& call) {
   set_results(call, op, results);
 }
 
-struct Registration {
-  Registration() { register_aten_importer("poptorch::custom_op", import_custom_op); }
+struct CustomOpImporter {
+  CustomOpImporter() { register_aten_importer("poptorch::custom_op", import_custom_op); }
 };
-const Registration registration;
+const CustomOpImporter custom_op_importer;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -27,10 +27,10 @@ const OpRegistration abort_op =
         .samples(
             {{{ir::Type{DType::kI32, {2, 3}}}, {}, 0, 0, {}}, {{ir::Type{DType::kI32, {}}}, {}, 0, 0, {}}});
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("Abort", import_abort); }
+struct AbortRegistrations {
+  AbortRegistrations() { register_graphcore_importer("Abort", import_abort); }
 };
-const Registrations registrations;
+const AbortRegistrations abort_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -42,10 +42,10 @@ void import_print_tensor(NodeImportCall& call) {
   call.set_result(0, call.op("print_tensor", {call.operand(0)}, attributes));
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("PrintTensor", import_print_tensor); }
+struct DebugGraphcoreImporters {
+  DebugGraphcoreImporters() { register_graphcore_importer("PrintTensor", import_print_tensor); }
 };
-const Registrations registrations;
+const DebugGraphcoreImporters debug_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

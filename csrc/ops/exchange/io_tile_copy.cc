@@ -5,7 +5,7 @@
 namespace ipu::ops {
 namespace {
 
-const OpRegistration registration =
+const OpRegistration io_tile_copy_op =
     define_op("io_tile_copy", "exchange")
         .doc("x on the other tile set of its IPU: to=\"io\" or \"compute\".")
         .operand("x", kAnything)

@@ -10,7 +10,7 @@ void import_overlap_mark(AtenImportCall& call) {
                              {{"direction", call.text("direction")}, {"mode", call.text("mode")}}));
 }
 
-const OpRegistration registration =
+const OpRegistration overlap_mark_op =
     define_op("overlap_mark", "exchange")
         .doc(
             "x, an input or output of the model whose transfer overlaps with compute. direction: \"input\", "

@@ -19,10 +19,10 @@ void import_bincount(AtenImportCall& call) {
   call.set_result(0, sliced(call, sums, 0, 0, classes));
 }
 
-struct Registrations {
-  Registrations() { register_aten_importer("bincount", import_bincount); }
+struct CountingImporters {
+  CountingImporters() { register_aten_importer("bincount", import_bincount); }
 };
-const Registrations registrations;
+const CountingImporters counting_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -48,13 +48,13 @@ void import_dynamic_update(AtenImportCall& call) {
   call.set_result(0, call.op("index_copy", {x, index, source}, {{"dim", dim}}));
 }
 
-struct Registrations {
-  Registrations() {
+struct DynamicSliceRegistrations {
+  DynamicSliceRegistrations() {
     register_aten_importer("poptorch::dynamic_slice", import_dynamic_slice);
     register_aten_importer("poptorch::dynamic_update", import_dynamic_update);
   }
 };
-const Registrations registrations;
+const DynamicSliceRegistrations dynamic_slice_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

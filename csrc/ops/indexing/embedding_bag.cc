@@ -100,13 +100,13 @@ void import_embedding_bag(AtenImportCall& call) {
     call.set_result(i, call.builder().splat(call.result_type(i), 0.0));
 }
 
-struct Registrations {
-  Registrations() {
+struct EmbeddingBagRegistrations {
+  EmbeddingBagRegistrations() {
     for (const char* name : {"_embedding_bag", "_embedding_bag_forward_only"})
       register_aten_importer(name, import_embedding_bag);
   }
 };
-const Registrations registrations;
+const EmbeddingBagRegistrations embedding_bag_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -168,8 +168,8 @@ void import_bucketize(NodeImportCall& call) {
                              {{"right", flag_of(call, "right", false)}}));
 }
 
-struct Registrations {
-  Registrations() {
+struct IndexingGraphcoreImporters {
+  IndexingGraphcoreImporters() {
     register_graphcore_importer("DynamicSlice", import_dynamic_slice);
     register_graphcore_importer("DynamicUpdate", import_dynamic_update);
     register_graphcore_importer("DynamicAdd", import_dynamic_add);
@@ -178,7 +178,7 @@ struct Registrations {
     register_graphcore_importer("Bucketize", import_bucketize);
   }
 };
-const Registrations registrations;
+const IndexingGraphcoreImporters indexing_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -215,10 +215,10 @@ void import_scatter_reduce(NodeImportCall& call) {
   call.set_result(0, transposed(call, reshaped(call, reduced(call, s), split), order.back));
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("ScatterReduce", import_scatter_reduce); }
+struct GraphcoreScatterRegistrations {
+  GraphcoreScatterRegistrations() { register_graphcore_importer("ScatterReduce", import_scatter_reduce); }
 };
-const Registrations registrations;
+const GraphcoreScatterRegistrations graphcore_scatter_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -152,13 +152,13 @@ void import_packed_data_block(NodeImportCall& call) {
   call.set_result(0, call.op("detach", {copied(call, all, pieces, size, number_like(call, all, 0.0))}));
 }
 
-struct Registrations {
-  Registrations() {
+struct GraphcoreSequencesRegistrations {
+  GraphcoreSequencesRegistrations() {
     register_graphcore_importer("SequenceSlice", import_sequence_slice);
     register_graphcore_importer("PackedDataBlock", import_packed_data_block);
   }
 };
-const Registrations registrations;
+const GraphcoreSequencesRegistrations graphcore_sequences_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -76,8 +76,8 @@ void import_one_hot(NodeImportCall& call) {
       0, call.op("where", {call.op("equal", {reshaped(call, index, shape), places}), value(1), value(0)}));
 }
 
-struct Registrations {
-  Registrations() {
+struct IndexingOnnxImporters {
+  IndexingOnnxImporters() {
     register_onnx_importer("Gather", {6}, import_gather);
     register_onnx_importer("Scatter", {9, 11}, import_scatter);
     register_onnx_importer("ScatterElements", {11, 11}, import_scatter);
@@ -85,7 +85,7 @@ struct Registrations {
     register_onnx_importer("GatherElements", {11}, import_gather_elements);
   }
 };
-const Registrations registrations;
+const IndexingOnnxImporters indexing_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -320,8 +320,8 @@ void import_index_put(AtenImportCall& call) {
   call.set_result(0, transposed(call, y, back));
 }
 
-struct Registrations {
-  Registrations() {
+struct IndexingScatterRegistrations {
+  IndexingScatterRegistrations() {
     for (const char* name :
          {"scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_reduce.two"}) {
       register_aten_importer(name, import_scatter);
@@ -332,7 +332,7 @@ struct Registrations {
     for (const char* name : {"index_put", "_index_put_impl"}) register_aten_importer(name, import_index_put);
   }
 };
-const Registrations registrations;
+const IndexingScatterRegistrations indexing_scatter_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -102,14 +102,14 @@ void import_col2im(AtenImportCall& call) {
   call.set_result(0, reshaped(call, y, result));
 }
 
-struct Registrations {
-  Registrations() {
+struct WindowImporters {
+  WindowImporters() {
     register_aten_importer("unfold", import_unfold);
     register_aten_importer("im2col", import_im2col);
     register_aten_importer("col2im", import_col2im);
   }
 };
-const Registrations registrations;
+const WindowImporters window_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -194,10 +194,10 @@ void import_einsum(AtenImportCall& call) {
                   reshaped(call, permuted(call, result, equation.output).value, call.result_type(0).shape));
 }
 
-struct Registration {
-  Registration() { register_aten_importer("einsum", import_einsum); }
+struct EinsumRegistrations {
+  EinsumRegistrations() { register_aten_importer("einsum", import_einsum); }
 };
-const Registration registration;
+const EinsumRegistrations einsum_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

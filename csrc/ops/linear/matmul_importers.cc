@@ -136,8 +136,8 @@ void import_outer(AtenImportCall& call) {
   call.set_result(0, call.op("mul", {reshaped(call, a, {a->type().elements(), 1}), b}));
 }
 
-struct Registrations {
-  Registrations() {
+struct MatmulImporters {
+  MatmulImporters() {
     const auto product_of = [](std::string_view a, std::string_view b) {
       return
           [a, b](AtenImportCall& call) { call.set_result(0, matmul(call, call.tensor(a), call.tensor(b))); };
@@ -157,7 +157,7 @@ struct Registrations {
     register_aten_importer("ger", import_outer);
   }
 };
-const Registrations registrations;
+const MatmulImporters matmul_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -119,13 +119,13 @@ void import_gemm(NodeImportCall& call) {
   call.set_result(0, call.op("add", {y, scaled(call, c, beta)}));
 }
 
-struct Registrations {
-  Registrations() {
+struct LinearOnnxImporters {
+  LinearOnnxImporters() {
     register_onnx_importer("MatMul", {6}, import_matmul);
     register_onnx_importer("Gemm", {6}, import_gemm);
   }
 };
-const Registrations registrations;
+const LinearOnnxImporters linear_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

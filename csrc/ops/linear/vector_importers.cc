@@ -31,13 +31,13 @@ void import_cdist(AtenImportCall& call) {
       0, vector_norm(call.builder(), difference, call.has("p") ? call.real("p") : 2.0, {last}, false));
 }
 
-struct Registrations {
-  Registrations() {
+struct VectorImporters {
+  VectorImporters() {
     register_aten_importer("linalg_cross", import_cross);
     register_aten_importer("cdist", import_cdist);
   }
 };
-const Registrations registrations;
+const VectorImporters vector_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -20,8 +20,8 @@ void import_pair(NodeImportCall& call, const char* kind, bool negates) {
   call.set_result(0, negates ? call.op("bitwise_not", {y}) : y);
 }
 
-struct Registrations {
-  Registrations() {
+struct LogicGraphcoreImporters {
+  LogicGraphcoreImporters() {
     for (const auto& [type, kind] :
          {std::pair{"BitwiseAnd", "bitwise_and"}, {"BitwiseOr", "bitwise_or"}, {"BitwiseXor", "bitwise_xor"}})
       register_graphcore_importer(type, [kind = kind](NodeImportCall& c) { import_pair(c, kind, false); });
@@ -33,7 +33,7 @@ struct Registrations {
     });
   }
 };
-const Registrations registrations;
+const LogicGraphcoreImporters logic_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -187,12 +187,12 @@ void import_ctc(AtenImportCall& call) {
   set_reduced_loss(call, call.cast(losses, dtype));
 }
 
-struct Registrations {
-  Registrations() {
+struct CtcLossRegistrations {
+  CtcLossRegistrations() {
     for (const char* name : {"ctc_loss.Tensor", "ctc_loss.IntList"}) register_aten_importer(name, import_ctc);
   }
 };
-const Registrations registrations;
+const CtcLossRegistrations ctc_loss_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -201,8 +201,8 @@ void import_ctc_decoder(NodeImportCall& call) {
   for (int i = 1; i < 3; ++i) call.set_result(i, call.cast(search->result(i), DType::kU32));
 }
 
-struct Registrations {
-  Registrations() {
+struct LossGraphcoreImporters {
+  LossGraphcoreImporters() {
     register_graphcore_importer("IdentityLoss", import_identity_loss);
     register_graphcore_importer("L1", import_l1);
     register_graphcore_importer("Nll", import_nll);
@@ -210,7 +210,7 @@ struct Registrations {
     register_graphcore_importer("CtcBeamSearchDecoder", import_ctc_decoder);
   }
 };
-const Registrations registrations;
+const LossGraphcoreImporters loss_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

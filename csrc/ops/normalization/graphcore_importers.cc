@@ -81,13 +81,13 @@ void import_group_norm(NodeImportCall& call) {
     call.set_result(i, reshaped(call, call.cast(norm->result(i), x.dtype), {x.shape[0] * groups}));
 }
 
-struct Registrations {
-  Registrations() {
+struct NormalizationGraphcoreImporters {
+  NormalizationGraphcoreImporters() {
     register_graphcore_importer("BatchNormalization", import_batch_norm);
     register_graphcore_importer("GroupNormalization", import_group_norm);
   }
 };
-const Registrations registrations;
+const NormalizationGraphcoreImporters normalization_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

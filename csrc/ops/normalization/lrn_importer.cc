@@ -34,10 +34,10 @@ void import_lrn(NodeImportCall& call) {
   call.set_result(0, call.op("div", {x, call.op("pow", {base, number(call.real("beta", 0.75))})}));
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("LRN", {6, 11}, import_lrn); }
+struct LrnImporter {
+  LrnImporter() { register_onnx_importer("LRN", {6, 11}, import_lrn); }
 };
-const Registrations registrations;
+const LrnImporter lrn_importer;
 
 }  // namespace
 }  // namespace ipu::ops

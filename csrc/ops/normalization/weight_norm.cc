@@ -19,10 +19,10 @@ void import_weight_norm(AtenImportCall& call) {
   call.set_result(1, call.cast(norm, call.result_type(1).dtype));
 }
 
-struct Registration {
-  Registration() { register_aten_importer("_weight_norm_interface", import_weight_norm); }
+struct WeightNormRegistrations {
+  WeightNormRegistrations() { register_aten_importer("_weight_norm_interface", import_weight_norm); }
 };
-const Registration registration;
+const WeightNormRegistrations weight_norm_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -61,15 +61,15 @@ void import_indexed_max_pool(AtenImportCall& call, const Pool& pool) {
 
 namespace {
 
-struct Registrations {
-  Registrations() {
+struct MaxPoolIndexImporters {
+  MaxPoolIndexImporters() {
     register_aten_importer("max_pool2d_with_indices",
                            [](AtenImportCall& call) { import_indexed_max_pool(call, read_pool(call, 2)); });
     register_aten_importer("max_pool3d_with_indices",
                            [](AtenImportCall& call) { import_indexed_max_pool(call, read_pool(call, 3)); });
   }
 };
-const Registrations registrations;
+const MaxPoolIndexImporters max_pool_index_importers;
 
 }  // namespace
 }  // namespace ipu::ops

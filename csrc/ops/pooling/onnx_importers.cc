@@ -75,8 +75,8 @@ void import_global(NodeImportCall& call, const char* kind) {
   call.set_result(0, call.op(kind, {x}, {{"dims", dims}, {"keep_dims", true}}));
 }
 
-struct Registrations {
-  Registrations() {
+struct PoolingOnnxImporters {
+  PoolingOnnxImporters() {
     register_onnx_importer("MaxPool", {6}, import_max_pool);
     register_onnx_importer("AveragePool", {6}, import_average_pool);
     register_onnx_importer("GlobalAveragePool", {6},
@@ -85,7 +85,7 @@ struct Registrations {
                            [](NodeImportCall& call) { import_global(call, "reduce_max"); });
   }
 };
-const Registrations registrations;
+const PoolingOnnxImporters pooling_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -135,8 +135,8 @@ void import_adaptive(AtenImportCall& call, size_t rank) {
   call.set_result(0, reshaped(call, y, result));
 }
 
-struct Registrations {
-  Registrations() {
+struct PoolImporters {
+  PoolImporters() {
     register_aten_importer("max_pool1d", [](AtenImportCall& call) { import_max_pool(call, 1); });
     register_aten_importer("max_pool2d", [](AtenImportCall& call) { import_max_pool(call, 2); });
     register_aten_importer("avg_pool1d", [](AtenImportCall& call) { import_avg_pool(call, 1); });
@@ -152,7 +152,7 @@ struct Registrations {
     }
   }
 };
-const Registrations registrations;
+const PoolImporters pool_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -90,10 +90,10 @@ void import_roi_align(NodeImportCall& call) {
   call.set_result(0, reshaped(call, y, {count, c, height, width}));
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("RoiAlign", {10, 11}, import_roi_align); }
+struct RoiAlignImporter {
+  RoiAlignImporter() { register_onnx_importer("RoiAlign", {10, 11}, import_roi_align); }
 };
-const Registrations registrations;
+const RoiAlignImporter roi_align_importer;
 
 }  // namespace
 }  // namespace ipu::ops

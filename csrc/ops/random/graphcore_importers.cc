@@ -29,10 +29,10 @@ void import_shaped_dropout(NodeImportCall& call) {
   call.set_result(0, call.op("mul", {x, kept}));
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("ShapedDropout", import_shaped_dropout); }
+struct RandomGraphcoreImporters {
+  RandomGraphcoreImporters() { register_graphcore_importer("ShapedDropout", import_shaped_dropout); }
 };
-const Registrations registrations;
+const RandomGraphcoreImporters random_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

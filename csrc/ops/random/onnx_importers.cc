@@ -51,8 +51,8 @@ void import_random(NodeImportCall& call, const char* kind, bool is_like) {
   call.set_result(0, call.op(kind, {call.seed()}, std::move(attributes)));
 }
 
-struct Registrations {
-  Registrations() {
+struct RandomOnnxImporters {
+  RandomOnnxImporters() {
     register_onnx_importer("Dropout", {6}, import_dropout);
     for (const auto& [type, kind, is_like] : {std::tuple{"RandomNormal", "random_normal", false},
                                               {"RandomNormalLike", "random_normal", true},
@@ -63,7 +63,7 @@ struct Registrations {
       });
   }
 };
-const Registrations registrations;
+const RandomOnnxImporters random_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

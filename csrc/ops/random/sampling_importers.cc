@@ -177,8 +177,8 @@ void import_rrelu(AtenImportCall& call) {
   call.set_result(0, call.op("where", {is_negative, call.op("mul", {x, slope}), x}));
 }
 
-struct Registrations {
-  Registrations() {
+struct SamplingImporters {
+  SamplingImporters() {
     for (const char* name : {"bernoulli", "bernoulli.p", "bernoulli.Tensor"})
       register_aten_importer(name, import_bernoulli);
     for (const char* name :
@@ -198,7 +198,7 @@ struct Registrations {
     register_aten_importer("rrelu", import_rrelu);
   }
 };
-const Registrations registrations;
+const SamplingImporters sampling_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -87,10 +87,10 @@ void import_lstm(NodeImportCall& call) {
   call.set_result(1, cell);
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("LSTM", import_lstm); }
+struct RecurrentGraphcoreImporters {
+  RecurrentGraphcoreImporters() { register_graphcore_importer("LSTM", import_lstm); }
 };
-const Registrations registrations;
+const RecurrentGraphcoreImporters recurrent_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

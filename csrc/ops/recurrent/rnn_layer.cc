@@ -14,7 +14,7 @@ struct Out {
   enum : uint8_t { kY, kHn };
 };
 struct GradientIn {
-  enum : uint8_t { kY, kWeight, kUpstream };
+  enum : uint8_t { kY, kWeight, kUpstreamY, kUpstreamHn };
 };
 
 LayerTypes rnn_types(const InferContext& c) {
@@ -51,12 +51,11 @@ void rnn_gradient_reference(ReferenceCall& call) {
   for (int64_t b = 0; b < order.batch; ++b) {
     const auto item = static_cast<size_t>(b);
     std::vector<double> d_h(hidden);
-    if (const double* d_h_n = row_of(call, GradientIn::kUpstream + Out::kHn, item))
+    if (const double* d_h_n = row_of(call, GradientIn::kUpstreamHn, item))
       std::copy_n(d_h_n, hidden, d_h.begin());
     for (int64_t step = order.steps; step-- > 0;) {
       const size_t row = order.row(step, b);
-      const double *y = row_of(call, GradientIn::kY, row),
-                   *d_y = row_of(call, GradientIn::kUpstream + Out::kY, row);
+      const double *y = row_of(call, GradientIn::kY, row), *d_y = row_of(call, GradientIn::kUpstreamY, row);
       double* d_x = row_of(call.result(0), row);
       for (size_t k = 0; k < hidden; ++k) {
         const double d = d_h[k] + (d_y == nullptr ? 0.0 : d_y[k]);
@@ -141,8 +140,8 @@ const OpRegistration rnn_layer_gradient =
         .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
         .infer([](const InferContext& c) {
           const LayerTypes types = rnn_types(c);
-          require_type(c, GradientIn::kUpstream + Out::kY, "d_y", types.rows(types.hidden));
-          require_type(c, GradientIn::kUpstream + Out::kHn, "d_h_n", types.state(types.hidden));
+          require_type(c, GradientIn::kUpstreamY, "d_y", types.rows(types.hidden));
+          require_type(c, GradientIn::kUpstreamHn, "d_h_n", types.state(types.hidden));
           return std::vector<ir::Type>{types.rows(types.hidden), types.state(types.hidden)};
         })
         .gradient_refused("a recurrent layer can be differentiated once")

@@ -56,10 +56,10 @@ void import_median(NodeImportCall& call) {
   call.set_result(1, reshaped(call, index, r.result));
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("ReduceMedian", import_median); }
+struct ReductionGraphcoreImporters {
+  ReductionGraphcoreImporters() { register_graphcore_importer("ReduceMedian", import_median); }
 };
-const Registrations registrations;
+const ReductionGraphcoreImporters reduction_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

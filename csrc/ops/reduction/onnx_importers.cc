@@ -82,8 +82,8 @@ void import_place(NodeImportCall& call, const char* kind) {
                               {"keep_dims", call.integer("keepdims", 1) == 1}}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ReductionOnnxImporters {
+  ReductionOnnxImporters() {
     register_onnx_importer("ReduceSum", {6}, [](NodeImportCall& c) { import_plain(c, "reduce_sum", 13); });
     for (const auto& [type, kind] : {std::pair{"ReduceMean", "reduce_mean"},
                                      {"ReduceMax", "reduce_max"},
@@ -99,7 +99,7 @@ struct Registrations {
     register_onnx_importer("ArgMin", {6}, [](NodeImportCall& c) { import_place(c, "argmin"); });
   }
 };
-const Registrations registrations;
+const ReductionOnnxImporters reduction_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

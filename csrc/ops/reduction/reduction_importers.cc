@@ -194,8 +194,8 @@ void import_count_nonzero(AtenImportCall& call) {
   call.set_result(0, reduced(call, "reduce_sum", x, dims, false));
 }
 
-struct Registrations {
-  Registrations() {
+struct ReductionImporters {
+  ReductionImporters() {
     const auto reduce = [](std::string_view kind) {
       return [kind](AtenImportCall& call) { import_reduce(call, kind); };
     };
@@ -232,7 +232,7 @@ struct Registrations {
     }
   }
 };
-const Registrations registrations;
+const ReductionImporters reduction_importers;
 
 }  // namespace
 }  // namespace ipu::ops

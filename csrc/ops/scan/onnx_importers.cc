@@ -24,10 +24,10 @@ void import_cum_sum(NodeImportCall& call) {
   call.set_result(0, call.op("cumsum", {x}, {{"dim", axis}, {"reverse", reverse}}));
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("CumSum", {11, 11}, import_cum_sum); }
+struct ScanOnnxImporters {
+  ScanOnnxImporters() { register_onnx_importer("CumSum", {11, 11}, import_cum_sum); }
 };
-const Registrations registrations;
+const ScanOnnxImporters scan_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

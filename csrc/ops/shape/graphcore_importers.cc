@@ -157,8 +157,8 @@ void import_init(NodeImportCall& call) {
   call.set_result(0, call.builder().splat({popart_dtype(call, call.integer("data_type")), shape}, 0.0));
 }
 
-struct Registrations {
-  Registrations() {
+struct ShapeGraphcoreImporters {
+  ShapeGraphcoreImporters() {
     register_graphcore_importer("Reshape", import_reshape);
     register_graphcore_importer("Reverse", import_reverse);
     register_graphcore_importer("Slice", import_slice);
@@ -167,7 +167,7 @@ struct Registrations {
     register_graphcore_importer("Init", import_init);
   }
 };
-const Registrations registrations;
+const ShapeGraphcoreImporters shape_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

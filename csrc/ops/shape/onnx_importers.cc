@@ -200,8 +200,8 @@ void import_depth_to_space(NodeImportCall& call) {
   call.set_result(0, reshaped(call, y, {b.n, channels, b.h * b.size, b.w * b.size}));
 }
 
-struct Registrations {
-  Registrations() {
+struct ShapeOnnxImporters {
+  ShapeOnnxImporters() {
     register_onnx_importer("SpaceToDepth", {6, 11}, import_space_to_depth);
     register_onnx_importer("DepthToSpace", {6, 11}, import_depth_to_space);
     register_onnx_importer("Reshape", {6}, import_reshape);
@@ -215,7 +215,7 @@ struct Registrations {
     register_onnx_importer("Tile", {6}, import_tile);
   }
 };
-const Registrations registrations;
+const ShapeOnnxImporters shape_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -128,8 +128,8 @@ void import_diagonal(AtenImportCall& call) {
       0, sliced(call, reshaped(call, y, shape), static_cast<int64_t>(rank) - 2, start, length, columns + 1));
 }
 
-struct Registrations {
-  Registrations() {
+struct RearrangeImporters {
+  RearrangeImporters() {
     register_aten_importer("pixel_shuffle", import_pixel_shuffle);
     register_aten_importer("pixel_unshuffle", import_pixel_unshuffle);
     for (const char* name : {"channel_shuffle", "native_channel_shuffle"})
@@ -142,7 +142,7 @@ struct Registrations {
     register_aten_importer("diagonal", import_diagonal);
   }
 };
-const Registrations registrations;
+const RearrangeImporters rearrange_importers;
 
 }  // namespace
 }  // namespace ipu::ops

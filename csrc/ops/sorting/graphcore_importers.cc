@@ -13,10 +13,10 @@ void import_sort(NodeImportCall& call) {
   for (int i = 0; i < 2; ++i) call.set_result(i, sorted->result(i));
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("Sort", import_sort); }
+struct SortingGraphcoreImporters {
+  SortingGraphcoreImporters() { register_graphcore_importer("Sort", import_sort); }
 };
-const Registrations registrations;
+const SortingGraphcoreImporters sorting_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

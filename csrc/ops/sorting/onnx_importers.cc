@@ -24,10 +24,10 @@ void import_top_k(NodeImportCall& call) {
   call.set_result(1, values->producer()->result(1));
 }
 
-struct Registrations {
-  Registrations() { register_onnx_importer("TopK", {6, 11}, import_top_k); }
+struct SortingOnnxImporters {
+  SortingOnnxImporters() { register_onnx_importer("TopK", {6, 11}, import_top_k); }
 };
-const Registrations registrations;
+const SortingOnnxImporters sorting_onnx_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -176,8 +176,8 @@ void import_kth_value(AtenImportCall& call) {
   set_sorted(call, {sliced(call, s.values, dim, k - 1, 1), sliced(call, s.indices, dim, k - 1, 1)});
 }
 
-struct Registrations {
-  Registrations() {
+struct SortRegistrations {
+  SortRegistrations() {
     for (const char* name : {"sort", "sort.stable"}) register_aten_importer(name, import_sort);
     for (const char* name : {"argsort", "argsort.stable"}) register_aten_importer(name, import_argsort);
     register_aten_importer("topk", import_topk);
@@ -186,7 +186,7 @@ struct Registrations {
     register_aten_importer("median.dim", import_median);
   }
 };
-const Registrations registrations;
+const SortRegistrations sort_registrations;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -111,13 +111,13 @@ void import_weighting(NodeImportCall& call) {
   call.set_result(0, call.op("detach", {y}));
 }
 
-struct Registrations {
-  Registrations() {
+struct SplineGraphcoreImporters {
+  SplineGraphcoreImporters() {
     register_graphcore_importer("SplineBasis", import_basis);
     register_graphcore_importer("SplineWeighting", import_weighting);
   }
 };
-const Registrations registrations;
+const SplineGraphcoreImporters spline_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -22,10 +22,10 @@ void import_copy(NodeImportCall& call) {
   call.set_result(0, next);
 }
 
-struct Registrations {
-  Registrations() { register_graphcore_importer("CopyVarUpdate", import_copy); }
+struct UpdateGraphcoreImporters {
+  UpdateGraphcoreImporters() { register_graphcore_importer("CopyVarUpdate", import_copy); }
 };
-const Registrations registrations;
+const UpdateGraphcoreImporters update_graphcore_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -71,10 +71,11 @@ TEST(PopxlDifferentiate, ValuesAreMadeAgainWhereThatIsAskedFor) {
       differentiate(net.graph, {}, std::vector<std::string>{net.w.id()}, {}, Stitch::kRecomputeAllNonInputs);
   EXPECT_EQ(net.graph.outputs.size(), 1u);
   for (const ExpectedConnection& input : infos.at(net.graph.id()).inputs)
-    if (input.type == ConnectionType::kFwd)
+    if (input.type == ConnectionType::kFwd) {
       EXPECT_TRUE(input.forward_id == net.x.id() || input.forward_id == net.w.id() ||
                   input.forward_id == net.s.id())
           << input.forward_id;
+    }
 }
 
 TEST(PopxlDifferentiate, CalledGraphsAreDifferentiatedFirstAndOnce) {

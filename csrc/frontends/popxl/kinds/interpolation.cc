@@ -101,7 +101,7 @@ void resize(LowerCall& c) {
   c.set_output(0, c.cast(x, c.type(0).dtype));
 }
 
-const KindRegistration registration = define_kind("Resize").graphcore().gradient().lower(resize);
+const KindRegistration interpolation_kind = define_kind("Resize").graphcore().gradient().lower(resize);
 
 }  // namespace
 }  // namespace ipu::popxl

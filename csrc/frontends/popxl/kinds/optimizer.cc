@@ -43,12 +43,12 @@ void adam_updater(LowerCall& c) {
   c.set_output(0, c.cast(x, c.type(c.has(kWeight) ? kWeight : kFirst).dtype));
 }
 
-const KindRegistration registration = define_kind("AdamUpdater")
-                                          .graphcore()
-                                          .modifies({kStep})
-                                          .optimizer()
-                                          .infer(updater_type)
-                                          .lower(adam_updater);
+const KindRegistration optimizer_kind = define_kind("AdamUpdater")
+                                            .graphcore()
+                                            .modifies({kStep})
+                                            .optimizer()
+                                            .infer(updater_type)
+                                            .lower(adam_updater);
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -31,7 +31,7 @@ void print(LowerCall& c) {
 }
 
 // The same op on the gradient, which shows it where that is asked for.
-const KindRegistration registration =
+const KindRegistration print_tensor_kind =
     define_kind("PrintTensor")
         .graphcore()
         .side_effect()

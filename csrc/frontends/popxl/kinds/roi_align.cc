@@ -71,7 +71,7 @@ void roi_align(LowerCall& c) {
   c.set_output(0, c.cast(x, c.type(0).dtype));
 }
 
-const KindRegistration registration =
+const KindRegistration roi_align_kind =
     define_kind("RoiAlign").id("ai.onnx", 10).gradient({in(0), in(1), in(2)}).lower(roi_align);
 
 }  // namespace
