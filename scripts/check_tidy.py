@@ -29,9 +29,9 @@ FINDING = re.compile(r"(?m)^(?=\S+:\d+:\d+: (?:warning|error): )")
 
 
 def find_tool():
-    tool = pathlib.Path(sys.executable).parent / "clang-tidy"  # of the version in scripts/requirements.txt
+    tool = pathlib.Path(sys.executable).parent / "clang-tidy"  # of the version in scripts/requirements-test.txt
     if not tool.exists():
-        sys.exit(f"{tool} is missing: run scripts/setup")
+        sys.exit(f"{tool} is missing: run scripts/setup test")
     return str(tool)
 
 

@@ -95,7 +95,7 @@ def main():
             )  # failures are rows
         found = results(file)
     if not found:
-        sys.exit("tests/models gave no results: is transformers installed (scripts/setup)?")
+        sys.exit("tests/models gave no results: is transformers installed (scripts/setup test)?")
     PAGE.write_text(page(found, importlib.metadata.version("transformers")))
 
 

@@ -8,7 +8,7 @@ import copy
 import pytest
 import torch
 
-pytest.importorskip("transformers", reason="models of transformers need that package (scripts/requirements.txt)")
+pytest.importorskip("transformers", reason="models of transformers need that package (scripts/requirements-test.txt)")
 
 import poptorch
 from hugging_face import MODELS

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers", reason="needs transformers (scripts/requirements.txt)")
-pytest.importorskip("accelerate", reason="Trainer needs accelerate (scripts/requirements.txt)")
+transformers = pytest.importorskip("transformers", reason="needs transformers (scripts/requirements-test.txt)")
+pytest.importorskip("accelerate", reason="Trainer needs accelerate (scripts/requirements-test.txt)")
 
 import poptorch
 from hugging_face_inputs import ByPosition, TEXT_NAMES, classified
