@@ -1,7 +1,6 @@
 """Sources that are translated together have different local names; none is lost."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -108,20 +107,3 @@ def test_sanitizers_and_what_is_installed_build_in_units():
     }
     assert [name for name, variables in presets.items() if variables.get("IPU_UNITS") == "ON"] == ["asan", "tsan"]
     assert "-DIPU_UNITS=ON" in (ROOT / "setup.py").read_text()
-
-
-def test_only_a_build_of_ci_chooses_units_by_itself(tmp_path):
-    """scripts/build in a folder of its own, with a cmake and a ninja that only tell what they were asked."""
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    (tmp_path / "scripts" / "build").write_text((ROOT / "scripts" / "build").read_text())
-    for name, text in {
-        "scripts/setup": "",
-        ".venv/bin/cmake": f'echo "$@" > {tmp_path}/asked',
-        ".venv/bin/ninja": "",
-    }.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    for ci, wanted in (("true", True), ("", False)):
-        subprocess.run(["bash", tmp_path / "scripts" / "build"], check=True, env={**os.environ, "CI": ci})
-        assert ("-DIPU_UNITS=ON" in (tmp_path / "asked").read_text()) == wanted
