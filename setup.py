@@ -9,30 +9,23 @@ import sys
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 ROOT = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from needs import lacking
 
-
-def check_torch():
-    """Stops with one sentence when torch is missing or of another release."""
-    try:
-        import torch
-    except ImportError:
-        sys.exit(
-            "poptorch is built against an installed torch: run `pip install torch==2.13.0`, then "
-            "`pip install --no-build-isolation .`"
-        )
-    if not torch.__version__.startswith("2.13."):
-        sys.exit(
-            f"poptorch needs torch 2.13, but torch {torch.__version__} is installed: run `pip install torch==2.13.0`"
-        )
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+# What pip installed for this Python comes first, also where its environment is not active.
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+# pip asks for metadata before it downloads what the package depends on, and before it builds.
+BUILDING = {"dist_info", "bdist_wheel", "editable_wheel", "build", "build_ext", "install", "develop"}
+if BUILDING & set(sys.argv) and (message := lacking()):
+    sys.exit(message)
 
 
 class CMakeBuild(build_ext):
     """Runs CMake once; the shared libraries land in the folders of the packages."""
 
     def build_extension(self, extension):
-        check_torch()
         build = ROOT / "build" / "wheel"
         output = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve().parent
         subprocess.run(
@@ -52,7 +45,9 @@ class CMakeBuild(build_ext):
             ],
             check=True,
         )
-        subprocess.run(["ninja", "-C", str(build), "poptorch_core", "ipu_core"], check=True)
+        jobs = os.environ.get("JOBS") or str(len(os.sched_getaffinity(0)))
+        progress = [sys.executable, str(ROOT / "scripts" / "progress.py"), "--jobs", jobs]
+        subprocess.run([*progress, str(build), "poptorch_core", "ipu_core"], check=True)
 
 
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]

@@ -1,4 +1,4 @@
-"""A missing compiler, or a missing or other torch, stops the build at once with a sentence that says what to do."""
+"""What is missing or too old stops the build at once with a sentence that says what to do."""
 
 import os
 import pathlib
@@ -9,6 +9,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import needs
 
 
 def configure(tmp_path, *arguments, **environment):
@@ -63,28 +66,137 @@ def test_other_or_missing_torch(tmp_path, version, sentence):
     assert sentence in message(result)
 
 
+COMPILER = shutil.which("c++")
+HEADERS = dict(needs.header_packages())
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine that has all it takes, each thing pretended: programs in bin, headers in include."""
+
+    def tool(name, command):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{command}\n")
+        path.chmod(0o755)
+
+    tool("c++", f'exec {COMPILER} -nostdinc "$@"')
+    tool("cmake", "echo cmake version 3.24.0")
+    tool("ninja", "echo 1.11.1")
+    for header in HEADERS:
+        (tmp_path / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "include" / header).touch()
+    for name in ("CXX", "CMAKE_INCLUDE_PATH", "CMAKE_PREFIX_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tool
+
+
+def told(*why, apt="", pip=""):
+    cures = [f"  apt-get install {apt}"] * bool(apt) + [f"  pip install {pip}"] * bool(pip)
+    return "\n".join(
+        [
+            "poptorch cannot be built:",
+            *(f"  {one}" for one in why),
+            "Run:",
+            *cures,
+            "  pip install --no-build-isolation .",
+        ]
+    )
+
+
+def test_a_machine_that_lacks_nothing_is_told_nothing(machine):
+    assert needs.lacking() == ""
+
+
+@pytest.mark.parametrize("variable, below", [("CMAKE_INCLUDE_PATH", "include"), ("CMAKE_PREFIX_PATH", "")])
+def test_headers_are_found_where_cmake_finds_them(machine, tmp_path, monkeypatch, variable, below):
+    (tmp_path / "include").rename(tmp_path / "elsewhere")
+    assert "libxsmm.h is not installed" in needs.lacking()
+    (tmp_path / "prefix").mkdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "prefix" / "include")
+    monkeypatch.setenv(variable, f"/nowhere{os.pathsep}{tmp_path / 'prefix' / below}")
+    assert needs.lacking() == ""
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_missing_header(machine, tmp_path, header):
+    (tmp_path / "include" / header).unlink()
+    assert needs.lacking() == told(f"{header} is not installed", apt=HEADERS[header])
+
+
+def test_missing_headers_of_python(machine, tmp_path, monkeypatch):
+    monkeypatch.setattr(needs.sysconfig, "get_path", lambda name: str(tmp_path))
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert needs.lacking() == told(f"Python.h is not installed for {sys.executable}", apt=f"python{version}-dev")
+
+
+def test_missing_compiler_of_setup_py(machine, tmp_path):
+    (tmp_path / "bin" / "c++").unlink()
+    assert needs.lacking() == told("a C++ compiler is not installed", apt="g++")
+
+
+def test_a_compiler_that_does_not_run(machine, monkeypatch):
+    monkeypatch.setenv("CXX", "/nowhere/c++ -pipe")
+    assert needs.lacking() == told("the C++ compiler `/nowhere/c++ -pipe` does not run", apt="g++")
+
+
+def test_a_compiler_that_is_too_old(machine):
+    machine("c++", f'exec {COMPILER} -nostdinc -U__GNUC__ -D__GNUC__=11 -w "$@"')
+    assert needs.lacking() == told("g++ 11 is too old: g++ 12 or newer is needed (CXX names it)", apt="g++-12")
+
+
+def test_missing_cmake(machine, tmp_path):
+    (tmp_path / "bin" / "cmake").unlink()
+    assert needs.lacking() == told("CMake is not installed", pip="'cmake>=3.24'")
+
+
+def test_a_cmake_that_is_too_old(machine):
+    machine("cmake", "echo cmake version 3.18.4")
+    assert needs.lacking() == told("CMake 3.18 is too old: 3.24 or newer is needed", pip="'cmake>=3.24'")
+
+
+def test_missing_ninja(machine, tmp_path):
+    (tmp_path / "bin" / "ninja").unlink()
+    assert needs.lacking() == told("ninja is not installed", pip="ninja")
+
+
+def test_all_that_is_missing_is_in_one_message(machine, tmp_path):
+    for name in ("bin/ninja", "bin/cmake", "include/libxsmm.h", "include/fmt/core.h"):
+        (tmp_path / name).unlink()
+    assert needs.lacking() == told(
+        "CMake is not installed",
+        "ninja is not installed",
+        "libxsmm.h is not installed",
+        "fmt/core.h is not installed",
+        apt="libxsmm-dev libfmt-dev",
+        pip="'cmake>=3.24' ninja",
+    )
+
+
+@pytest.mark.parametrize("command", ["dist_info", "build_ext"])  # what pip asks for first, and what compiles
 @pytest.mark.parametrize(
     "version, sentence",
     [
-        ("2.12.1", "poptorch needs torch 2.13, but torch 2.12.1 is installed: run `pip install torch==2.13.0`"),
-        (None, "run `pip install torch==2.13.0`, then `pip install --no-build-isolation .`"),
+        ("2.12.1", "torch 2.12.1 is installed; this version of poptorch is built against torch 2.13"),
+        (None, f"torch 2.13 is not installed for {sys.executable}, or pip hides it without --no-build-isolation"),
     ],
 )
-def test_setup_py_with_other_or_missing_torch(tmp_path, version, sentence):
+def test_setup_py_with_other_or_missing_torch(tmp_path, version, sentence, command):
     fake = tmp_path / "torch"
     fake.mkdir()
     fake.joinpath("__init__.py").write_text(
         "raise ImportError\n" if version is None else f"__version__ = {version!r}\n"
     )
     result = subprocess.run(
-        [sys.executable, "setup.py", "build_ext", "--build-lib", tmp_path / "out", "--build-temp", tmp_path / "tmp"],
+        [sys.executable, "setup.py", command],
         cwd=ROOT,
         env=dict(os.environ, PYTHONPATH=str(tmp_path)),
         capture_output=True,
         text=True,
     )
-    assert result.returncode != 0
-    assert sentence in message(result)
+    assert result.returncode == 1
+    assert result.stderr.strip() == told(sentence, pip="torch==2.13.0")
 
 
 @pytest.mark.slow
