@@ -1,24 +1,14 @@
 #!/usr/bin/env python3
-"""Prints the ten slowest of what scripts/test did.
-
-scripts/slowest.py STEPS    STEPS has a line "seconds<tab>name" for each step; build/*/.ninja_log know the builds
-"""
+"""Prints the ten files that took longest to build, each when it was last built: build/*/.ninja_log know."""
 
 import pathlib
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 10
 
 
-def read_steps(path):
-    """(seconds, name) of each step."""
-    rows = [line.split("\t", 1) for line in path.read_text().splitlines()]
-    return [(float(seconds), name) for seconds, name in rows]
-
-
 def read_builds(folder):
-    """(seconds, output) of each file made by the builds, when it was last made."""
+    """(seconds, output) of each file made by the builds."""
     made = {}
     for log in folder.glob("*/.ninja_log"):
         for line in log.read_text().splitlines()[1:]:
@@ -27,16 +17,7 @@ def read_builds(folder):
     return [(seconds, output) for output, seconds in made.items()]
 
 
-def table(title, rows):
-    rows = sorted(rows, key=lambda row: -row[0])[:MOST]
-    return "\n".join([title, *(f"  {seconds:7.1f} s  {name}" for seconds, name in rows)]) if rows else ""
-
-
-def main():
-    steps = read_steps(pathlib.Path(sys.argv[1]))
-    print(table(f"slowest steps (sum {sum(seconds for seconds, _ in steps):.0f} s; some run beside others):", steps))
-    print(table("slowest files to build, each when it was last built:", read_builds(ROOT / "build")))
-
-
 if __name__ == "__main__":
-    main()
+    print("slowest files to build, each when it was last built:")
+    for seconds, output in sorted(read_builds(ROOT / "build"), reverse=True)[:MOST]:
+        print(f"  {seconds:7.1f} s  {output}")
