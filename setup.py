@@ -22,32 +22,36 @@ if BUILDING & set(sys.argv) and (message := lacking()):
     sys.exit(message)
 
 
+def run(what, *command):
+    """Runs a command, which says itself why it fails."""
+    if subprocess.run(command).returncode != 0:
+        sys.exit(f"poptorch was not built: {what} failed, as said above")
+
+
 class CMakeBuild(build_ext):
     """Runs CMake once; the shared libraries land in the folders of the packages."""
 
     def build_extension(self, extension):
         build = ROOT / "build" / "wheel"
         output = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve().parent
-        subprocess.run(
-            [
-                "cmake",
-                "-S",
-                str(ROOT),
-                "-B",
-                str(build),
-                "-G",
-                "Ninja",
-                "-DCMAKE_BUILD_TYPE=Release",
-                "-DIPU_TESTS=OFF",
-                "-DIPU_UNITS=ON",
-                f"-DPython3_EXECUTABLE={sys.executable}",
-                f"-DIPU_MODULE_DIR={output}",
-            ],
-            check=True,
+        run(
+            "configuring",
+            "cmake",
+            "-S",
+            str(ROOT),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DIPU_TESTS=OFF",
+            "-DIPU_UNITS=ON",
+            f"-DPython3_EXECUTABLE={sys.executable}",
+            f"-DIPU_MODULE_DIR={output}",
         )
         jobs = os.environ.get("JOBS") or str(len(os.sched_getaffinity(0)))
-        progress = [sys.executable, str(ROOT / "scripts" / "progress.py"), "--jobs", jobs]
-        subprocess.run([*progress, str(build), "poptorch_core", "ipu_core"], check=True)
+        progress = str(ROOT / "scripts" / "progress.py")
+        run("compiling", sys.executable, progress, "--jobs", jobs, str(build), "poptorch_core", "ipu_core")
 
 
 version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.py").read_text(), re.M)[1]

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -197,6 +198,30 @@ def test_setup_py_with_other_or_missing_torch(tmp_path, version, sentence, comma
     )
     assert result.returncode == 1
     assert result.stderr.strip() == told(sentence, pip="torch==2.13.0")
+
+
+@pytest.mark.parametrize("failing", ["", "cmake", "ninja"])
+def test_setup_py_shows_what_the_build_says_and_how_it_ends(tmp_path, failing):
+    """cmake and ninja, beside this Python as pip puts them, only tell that they ran."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python").symlink_to(sys.executable)
+    for name, text in (("cmake", "version 3.25"), ("ninja", "[1/1] Building CXX object a.o\\na.cc:1: warning: odd")):
+        (folder / name).write_text(
+            f'#!/bin/sh\nprintf "{text}\\n"; [ {name} != "{failing}" ] || [ "$1" = --version ]\n'
+        )
+        (folder / name).chmod(0o755)
+    result = subprocess.run(
+        [folder / "python", "setup.py", "build_ext", "--build-lib", tmp_path / "out", "--build-temp", tmp_path / "tmp"],
+        cwd=ROOT,
+        env=dict(os.environ, PYTHONPATH=sysconfig.get_path("purelib")),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == (1 if failing else 0), result.stderr
+    assert ("a.cc:1: warning: odd" in result.stdout.splitlines()) == (failing != "cmake")
+    sentence = {"": "", "cmake": "configuring failed", "ninja": "compiling failed"}[failing]
+    assert (f"poptorch was not built: {sentence}, as said above" in result.stderr) == bool(failing)
 
 
 @pytest.mark.slow
