@@ -35,3 +35,18 @@ if(IPU_SANITIZE)
     add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL|HWY_AVX3)")
   endif()
 endif()
+
+# Warnings are errors with the compiler that is tried: others have false alarms of their own. Those that depend on what is inlined
+# are errors only in units, which everybody builds alike, and not under sanitizers.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION MATCHES "^12\\.")
+  set(tried_compiler ON)
+else()
+  set(tried_compiler OFF)
+endif()
+option(IPU_WARNINGS_ARE_ERRORS "Stop at warnings" ${tried_compiler})
+if(IPU_WARNINGS_ARE_ERRORS)
+  add_compile_options(-Werror)
+  if(NOT IPU_UNITS OR IPU_SANITIZE)
+    add_compile_options(-Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=free-nonheap-object)
+  endif()
+endif()

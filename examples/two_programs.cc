@@ -69,7 +69,8 @@ float mean_of_next_three(Session& session) {
 
 int main() try {
   std::unique_ptr<ipu::ir::Module> module = ipu::ir::parse(kProgram, "two_programs.cc");
-  Session session(ipu::executable::compile(*module, ipu::target::attached_system(), {}), {}, {});
+  const ipu::executable::CompileOptions options;
+  Session session(ipu::executable::compile(*module, ipu::target::attached_system(), options), {}, {});
   session.attach();
   float next = 0;
   Session::Call(session).bind(

@@ -38,7 +38,7 @@ def lines_of(source):
     except OSError:
         return 0
     if source.parent.name == "Unity":
-        return sum(lines_of(source.parent / name) for name in re.findall(r'#include "(.+)"', text))
+        return sum(lines_of(ROOT / name) for name in re.findall(r'#include "(.+)"', text))
     return text.count("\n")
 
 

@@ -95,7 +95,7 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group that can be ended as a whole
+                preexec_fn=os.setpgrp,  # a group that can be ended as a whole; a session would be a group of the scheduler, too
             )
         result.state, result.began = "running", time.monotonic()
         threading.Thread(target=self._wait, args=(result,), daemon=True).start()

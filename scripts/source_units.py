@@ -46,6 +46,7 @@ def local_names(path):
     """Names that two sources of one unit may not both have: those of anonymous namespaces, static ones and macros."""
     names, inside = set(), False
     for line in read(path).splitlines():
+        line = re.sub(r"^\[\[.*?\]\] ", "", line)
         if line.startswith("namespace {"):
             inside = True
         elif line == "}  // namespace":

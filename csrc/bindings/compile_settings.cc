@@ -121,7 +121,9 @@ tf::CompileSettings settings_of(const py::dict& d) {
   if (d.contains("replica_groupings")) {
     for (const auto& [name, value] : d["replica_groupings"].cast<py::dict>()) {
       auto grouping = value.cast<py::tuple>();
-      s.groupings[name.cast<std::string>()] = {groups_of(grouping[0]), grouping[1].cast<bool>()};
+      tf::CompileSettings::Grouping& to = s.groupings[name.cast<std::string>()];
+      to.groups = groups_of(grouping[0]);
+      to.all_replicas = grouping[1].cast<bool>();
     }
   }
   s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.step.training ? 0 : 2));

@@ -21,7 +21,8 @@ using python::without_gil;
 const std::string kModel = std::string(executable::kFrontendPrefix) + "model";
 
 std::string storage_name(size_t i) {
-  return std::string(executable::kFrontendPrefix) + "storage." + std::to_string(i);
+  std::string name(executable::kFrontendPrefix);
+  return name.append("storage.").append(std::to_string(i));
 }
 
 void save(const tf::Executor& executor, const std::string& path,

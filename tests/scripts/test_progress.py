@@ -85,14 +85,14 @@ def test_before_the_first_step_and_after_the_last_nothing_is_estimated():
 
 def test_a_unit_weighs_as_much_as_its_sources(tmp_path):
     (tmp_path / "CMakeFiles/x.dir/Unity").mkdir(parents=True)
-    for name, lines in (("a", 30), ("b", 50)):
-        (tmp_path / f"{name}.cc").write_text("int i;\n" * lines)
+    (tmp_path / "a.cc").write_text("int i;\n" * 30)
+    inside = "csrc/support/error.cc"  # units name sources of the repository from its top
+    lines = (ROOT / inside).read_text().count("\n")
     unit = tmp_path / "CMakeFiles/x.dir/Unity/unity_1_cxx.cxx"
-    unit.write_text(f'#include "{tmp_path}/a.cc"\n#include "../../../b.cc"\n')
+    unit.write_text(f'#include "{tmp_path}/a.cc"\n#include "{inside}"\n')
     headers = weight(tmp_path, "CMakeFiles/x.dir/nowhere.cc.o")
-    assert weight(tmp_path, "CMakeFiles/x.dir/Unity/unity_1_cxx.cxx.o") == headers + 80
-    lines = (ROOT / "csrc/support/error.cc").read_text().count("\n")
-    assert weight(tmp_path, "CMakeFiles/x.dir/csrc/support/error.cc.o") == headers + lines > headers
+    assert weight(tmp_path, "CMakeFiles/x.dir/Unity/unity_1_cxx.cxx.o") == headers + 30 + lines
+    assert weight(tmp_path, f"CMakeFiles/x.dir/{inside}.o") == headers + lines > headers
 
 
 @pytest.fixture

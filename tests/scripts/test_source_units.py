@@ -26,6 +26,7 @@ LOCAL = "namespace {{\n{}\n}}  // namespace\n"
     "declaration, name",
     [
         ("int now() {", "now"),
+        ("[[noreturn]] void refuse(const std::string& what) {", "refuse"),
         ("std::map<int, std::vector<int>> table(const A& a) {", "table"),
         ("constexpr int64_t kMost = 3;", "kMost"),
         ("class Reader final : public Base {", "Reader"),
