@@ -44,9 +44,7 @@ function(ipu_room_objects name lines)
 endfunction()
 ipu_room_objects(ipu_step 3000 ${IPU_STEP_ROOMS})
 ipu_room_objects(ipu_compiler 5000 ${IPU_COMPILER_ROOMS})
-if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-  target_compile_options(ipu_compiler PRIVATE -O1)
-endif()
+target_compile_options(ipu_compiler PRIVATE $<IF:$<CONFIG:Debug>,-Og,-O1>)
 
 # Of a function that both translate inline the linker takes the first: the one of a step.
 add_library(ipu SHARED $<TARGET_OBJECTS:ipu_step> $<TARGET_OBJECTS:ipu_compiler>)
