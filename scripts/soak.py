@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Works for a long time and fails when something grows: memory, threads, open files, processes, shared memory.
 
-    scripts/soak.py --minutes 60
+    scripts/soak.py --minutes 60 [--seed N]
     scripts/soak.py --minutes 1 --every 2 --leak files     # must fail: each work leaves a file open
 
 Training (pipelined, replicated, accumulated), inference, attach and detach, loaders of all modes, and saving and loading go on
@@ -19,6 +19,7 @@ import contextlib
 import gc
 import os
 import pathlib
+import secrets
 import sys
 import tempfile
 import threading
@@ -262,8 +263,11 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--every", type=float, default=30, help="seconds between samples")
     parser.add_argument("--leak", choices=LEAKS, default="none", help="leave something behind on purpose, for tests")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32), help="of all draws; a fresh one by default")
     arguments = parser.parse_args()
     poptorch.logger.setLevel("ERROR")
+    torch.manual_seed(arguments.seed)
+    print(f"again with: --seed {arguments.seed} (both threads draw from one generator, in turns that differ)", flush=True)
     samples, works = soak(60 * arguments.minutes, arguments.every, arguments.leak)
     if len(samples) < 4:
         sys.exit(f"only {len(samples)} samples after the warm-up: soak longer, or sample more often")

@@ -1,19 +1,92 @@
-"""What holds for every test."""
+"""What holds for every test.
+
+No outcome depends on draws: Hypothesis and the generators of torch, NumPy and Python start from fixed seeds, whatever ran before.
+POPTORCH_TEST_FRESH=1 draws anew and prints the seed; `--hypothesis-seed=N` repeats such a run. `--random-order-seed=N` runs the
+tests in another order.
+"""
 
 import os
+import random
+import secrets
 import sys
+import zlib
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 VARIABLES = pytest.StashKey()  # what is set before any test file is read
+NOTES = pytest.StashKey()  # how to repeat this run
+DRAWING = pytest.StashKey()  # files that draw when they are read
+
+COMMON = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}  # that check is a clock
+settings.register_profile("repeatable", derandomize=True, **COMMON)
+settings.register_profile("fresh", print_blob=True, **COMMON)
+settings.load_profile("repeatable")
+# Hypothesis also draws constants that it reads in the modules imported so far: draws would depend on the tests before.
+assert callable(providers._get_local_constants)
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def product_variables():
     return {name: value for name, value in os.environ.items() if name.startswith(("POPTORCH_", "POPART_", "IPU_", "POPDIST_"))}
 
 
+def pytest_addoption(parser):
+    parser.addoption("--random-order-seed", type=int, help="shuffle test files, and tests within each, by this seed")
+
+
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
 def pytest_configure(config):
     config.stash[VARIABLES] = product_variables()
+    config.stash[NOTES] = []
+    config.stash[DRAWING] = []
+    if config.option.hypothesis_seed is None and os.environ.get("POPTORCH_TEST_FRESH", "0") != "0":
+        config.option.hypothesis_seed = str(secrets.randbelow(2**32))  # pytest-xdist hands it to its workers
+    if config.option.hypothesis_seed is not None:
+        settings.load_profile("fresh")
+        config.stash[NOTES].append(f"fresh draws; to repeat them: --hypothesis-seed={config.option.hypothesis_seed}")
+    if config.option.random_order_seed is not None:
+        config.stash[NOTES].append(f"random order; to repeat it: --random-order-seed={config.option.random_order_seed}")
+
+
+def pytest_sessionstart(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for note in session.config.stash[NOTES] if reporter else ():
+        reporter.write_line(note)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for note in config.stash[NOTES]:
+        terminalreporter.write_line(note)
+
+
+def fresh_seed(config):
+    """The seed of a run that draws anew, or nothing."""
+    return config.option.hypothesis_seed
+
+
+def seed_generators(config, name):
+    """The same numbers for the same name: a checksum, not hash(), which differs between processes."""
+    seed = zlib.crc32(f"{fresh_seed(config) or ''} {name}".encode())
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if "torch" in sys.modules:  # a test that does not import it does not pay for it
+        sys.modules["torch"].default_generator.manual_seed(seed)
+    return seed
+
+
+def own_name(item):
+    """pytest-xdist adds groups to the id of a test."""
+    return f"{item.path.name}::{item.name}"
+
+
+def pytest_collection_modifyitems(config, items):
+    seed = config.option.random_order_seed
+    if seed is not None:
+        order = lambda name: random.Random(f"{seed} {name}").random()
+        items.sort(key=lambda item: (order(item.path.name), order(own_name(item))))
 
 
 def pytest_collection_finish(session):
@@ -22,6 +95,58 @@ def pytest_collection_finish(session):
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         raise pytest.UsageError(f"a test file changes the environment when it is imported: {', '.join(changed)}")
+    drawing = session.config.stash[DRAWING]
+    if drawing:
+        raise pytest.UsageError(f"these draw from a global generator when they are imported: {', '.join(drawing)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """A file that draws when it is read would draw something else after another file: it takes a generator of its own."""
+    before = drawn_so_far()
+    report = yield
+    after = drawn_so_far()
+    if any(before[name] != after[name] for name in before):
+        collector.config.stash[DRAWING].append(collector.nodeid)
+    return report
+
+
+def drawn_so_far():
+    states = {"random": random.getstate()}
+    if "numpy" in sys.modules:
+        kind, key, *rest = sys.modules["numpy"].random.get_state()
+        states["numpy"] = (kind, key.tobytes(), rest)
+    if "torch" in sys.modules:
+        states["torch"] = sys.modules["torch"].get_rng_state().numpy().tobytes()
+    return states
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """What several tests share is the same whichever of them comes first."""
+    if fixturedef.scope != "function":
+        seed_generators(request.config, f"{fixturedef.baseid} {fixturedef.argname}")
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def a_test_draws_the_same_whatever_ran_before(request):
+    seed = seed_generators(request.config, own_name(request.node))
+    for value in vars(request.module).values():  # generators that the file keeps for its tests
+        if isinstance(value, random.Random):
+            value.seed(seed)
+        elif "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].random.Generator):
+            value.bit_generator.state = type(value.bit_generator)(seed).state
+        elif "torch" in sys.modules and isinstance(value, sys.modules["torch"].Generator):
+            value.manual_seed(seed)
+
+
+@pytest.fixture
+def fuzz_seed(request):
+    """Where a fuzzer begins: IPU_FUZZ_SEED, or a fixed seed, or that of a run which draws anew."""
+    seed = int(os.environ.get("IPU_FUZZ_SEED") or fresh_seed(request.config) or 20261121)
+    print(f"IPU_FUZZ_SEED={seed}")  # pytest shows it when the test fails
+    return seed
 
 
 @pytest.fixture(autouse=True)

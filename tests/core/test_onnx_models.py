@@ -246,7 +246,7 @@ def broadcast_shapes(draw):
     return pair
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes=broadcast_shapes(), kind=st.sampled_from(["Add", "Sub", "Mul", "Max", "Less", "Pow"]))
 def test_broadcasting_is_that_of_the_reference(shapes, kind):
     inputs = {"a": numpy.abs(normal(*shapes[0])) + 0.5, "b": normal(*shapes[1], seed=1)}
@@ -255,7 +255,7 @@ def test_broadcasting_is_that_of_the_reference(shapes, kind):
     assert_same(ours(model, inputs), reference(model, inputs), rtol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_slices_are_those_of_the_reference(data):
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
@@ -274,7 +274,7 @@ def test_slices_are_those_of_the_reference(data):
     assert_same(ours(model, inputs), reference(model, inputs))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_windows_are_those_of_the_reference(data):
     size = [data.draw(st.integers(3, 8)) for _ in range(2)]

@@ -1,7 +1,7 @@
 """Hostile texts for the readers written in Python: options files, JSON, the pickles of executable files, folders of the cache.
 
-Each runs for IPU_FUZZ_SECONDS (default 1) from IPU_FUZZ_SEED; `scripts/test` gives them a minute. What they found is kept
-below as tests of its own.
+Each runs for IPU_FUZZ_SECONDS (default 1) from IPU_FUZZ_SEED (tests/conftest.py); `scripts/test` gives them a minute. What they
+found is kept below as tests of its own.
 """
 
 import json
@@ -21,7 +21,6 @@ import poptorch
 from poptorch._impl.files import unpickler
 
 SECONDS = float(os.environ.get("IPU_FUZZ_SECONDS", "1"))
-SEED = int(os.environ.get("IPU_FUZZ_SEED", "20261121"))
 
 OPTIONS = """\
 # a comment
@@ -45,12 +44,12 @@ PIECES = [
 ]  # fmt: skip
 
 
-def rounds(name):
+def rounds(name, seed):
     """Numbered generators until the time is over; the number reproduces a round."""
     end = time.monotonic() + SECONDS
     number = 0
     while time.monotonic() < end:
-        yield random.Random(f"{name} {SEED} {number}"), number
+        yield random.Random(f"{name} {seed} {number}"), number
         number += 1
 
 
@@ -70,10 +69,10 @@ def mutated(text, pieces, choose):
     return text
 
 
-def test_options_files_are_applied_or_refused(tmp_path):
+def test_options_files_are_applied_or_refused(tmp_path, fuzz_seed):
     path = tmp_path / "options.conf"
     allowed = (poptorch.ConfigFileError, AssertionError, ValueError, TypeError, AttributeError, poptorch.Error)
-    for choose, number in rounds("options"):
+    for choose, number in rounds("options", fuzz_seed):
         text = mutated(OPTIONS, PIECES, choose)
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
         options = poptorch.Options()
@@ -84,7 +83,7 @@ def test_options_files_are_applied_or_refused(tmp_path):
         except FileNotFoundError:
             assert "loadFromFile" in text  # the option, called from the file
         except BaseException as error:
-            pytest.fail(f"round {number} of seed {SEED}: {type(error).__name__}: {error}\n{text}")
+            pytest.fail(f"round {number} of seed {fuzz_seed}: {type(error).__name__}: {error}\n{text}")
 
 
 ACCESSORS = [
@@ -99,12 +98,12 @@ VALUES = [
 ]  # fmt: skip
 
 
-def test_json_options_are_applied_or_refused():
+def test_json_options_are_applied_or_refused(fuzz_seed):
     import builtins
 
     before = dict(vars(builtins))
     allowed = (AssertionError, ValueError, TypeError, AttributeError, poptorch.Error, FileNotFoundError)
-    for choose, number in rounds("json"):
+    for choose, number in rounds("json", fuzz_seed):
         calls = {
             ".".join(choose.choice(ACCESSORS) for _ in range(choose.randint(1, 4))): choose.choice(VALUES)
             for _ in range(choose.randint(1, 4))
@@ -115,7 +114,7 @@ def test_json_options_are_applied_or_refused():
         except allowed:
             pass
         except BaseException as error:
-            pytest.fail(f"round {number} of seed {SEED}: {type(error).__name__}: {error}\n{calls}")
+            pytest.fail(f"round {number} of seed {fuzz_seed}: {type(error).__name__}: {error}\n{calls}")
         assert vars(builtins) == before and poptorch.Options() == poptorch.Options() and repr(options)
 
 
@@ -131,7 +130,7 @@ def corpus():
     return [unpickler.write(value) for value in values]
 
 
-def test_pickles_give_a_value_or_an_error():
+def test_pickles_give_a_value_or_an_error(fuzz_seed):
     samples = corpus()
     pieces = [
         b"\x93",
@@ -148,7 +147,7 @@ def test_pickles_give_a_value_or_an_error():
         b"Q",
         b"\x92",
     ]
-    for choose, number in rounds("pickles"):
+    for choose, number in rounds("pickles", fuzz_seed):
         content, storages = choose.choice(samples)
         content = mutated(content, pieces, choose)
         try:
@@ -156,11 +155,11 @@ def test_pickles_give_a_value_or_an_error():
         except poptorch.Error:
             pass
         except BaseException as error:
-            pytest.fail(f"round {number} of seed {SEED}: {type(error).__name__}: {error}\n{content!r}")
+            pytest.fail(f"round {number} of seed {fuzz_seed}: {type(error).__name__}: {error}\n{content!r}")
 
 
 @pytest.mark.slow
-def test_changed_model_parts_load_or_are_refused_and_call_nothing(tmp_path):
+def test_changed_model_parts_load_or_are_refused_and_call_nothing(tmp_path, fuzz_seed):
     """See pickle_fuzzer.py; memory is bounded here, time there."""
     script = os.path.join(os.path.dirname(__file__), "pickle_fuzzer.py")
     limit = "import resource, runpy, sys, torch, poptorch\n"
@@ -168,14 +167,14 @@ def test_changed_model_parts_load_or_are_refused_and_call_nothing(tmp_path):
     limit += "resource.setrlimit(resource.RLIMIT_AS, (taken + (3 << 30),) * 2)\n"
     limit += "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
     result = subprocess.run(
-        [sys.executable, "-c", limit, script, str(SECONDS), str(SEED), str(tmp_path)],
+        [sys.executable, "-c", limit, script, str(SECONDS), str(fuzz_seed), str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=SECONDS + 300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(script), *filter(None, sys.path)])},
     )
     at = tmp_path / "round"
-    where = f"round {at.read_text().strip() if at.exists() else 'none'} of seed {SEED}"
+    where = f"round {at.read_text().strip() if at.exists() else 'none'} of seed {fuzz_seed}"
     assert result.returncode == 0, f"{where}\n{result.stdout[-2000:]}{result.stderr[-4000:]}"
 
 
@@ -193,7 +192,7 @@ def cached(folder, kind, iterations):
 PROGRAMS = [(kind, iterations) for kind in range(6) for iterations in (1, 2)]
 
 
-def test_a_cache_that_others_write_into_gives_right_numbers(tmp_path):
+def test_a_cache_that_others_write_into_gives_right_numbers(tmp_path, fuzz_seed):
     """Entries are exchanged, damaged, cut and replaced by what is no file. Forged ones: tests/executable/cache_fuzz_test.cc."""
     folder = tmp_path / "cache"
     right, names = {}, {}
@@ -203,7 +202,7 @@ def test_a_cache_that_others_write_into_gives_right_numbers(tmp_path):
         (names[program],) = set(os.listdir(folder)) - known
         assert cached(folder, *program)[1]
     good = {program: (folder / name).read_bytes() for program, name in names.items()}
-    for choose, number in rounds("cache"):
+    for choose, number in rounds("cache", fuzz_seed):
         program, other = choose.choice(PROGRAMS), choose.choice(PROGRAMS)
         entry, kind = folder / names[program], choose.randrange(6)
         content = bytearray(good[program])
@@ -226,7 +225,7 @@ def test_a_cache_that_others_write_into_gives_right_numbers(tmp_path):
         else:
             os.mkfifo(entry)
         result, _ = cached(folder, *program)
-        assert torch.equal(result, right[program]), f"round {number} of seed {SEED}: kind {kind}"
+        assert torch.equal(result, right[program]), f"round {number} of seed {fuzz_seed}: kind {kind}"
         for changed in {program, other}:
             path = pathlib.Path(folder / names[changed])
             if not path.is_file() or path.is_symlink() or path.read_bytes() != good[changed]:

@@ -7,7 +7,6 @@ import functools
 import os
 import pickle
 import subprocess
-import time
 
 import hypothesis
 import hypothesis.strategies as st
@@ -204,7 +203,6 @@ def test_classes_that_are_not_imported_are_named():
 
 
 def test_a_small_pickle_that_asks_for_much_memory_is_refused():
-    started = time.time()
     # Tuples of tuples of tuples: cheap to write, exponential to hash.
     bomb = b"\x80\x04)\x94" + b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86\x94" for i in range(60))
     assert "a key of type tuple" in refusal(bomb + b"}h\x3cK\x01s.")
@@ -216,7 +214,6 @@ def test_a_small_pickle_that_asks_for_much_memory_is_refused():
     for form in (b"B\xff\xff\xff\x7f", b"\x8e" + b"\xff" * 7 + b"\x7f", b"X\xff\xff\xff\xff"):
         assert "damaged (EOFError" in refusal(b"\x80\x04" + form + b".")
     assert "an integer of 2147483647 bytes" in refusal(b"\x80\x04\x8b\xff\xff\xff\x7f.")
-    assert time.time() - started < 60
 
 
 def test_tensors_cannot_reach_beyond_their_storage():
@@ -303,6 +300,7 @@ def test_trusted_runs_everything():
     assert class_of() == 7
 
 
+@functools.cache
 def _corpus():
     values = [
         Mlp(1),
@@ -314,10 +312,10 @@ def _corpus():
     return [unpickler.write(value) for value in values]
 
 
-@hypothesis.settings(max_examples=int(os.environ.get("IPU_FUZZ_EXAMPLES", "300")), deadline=None, database=None)
+@hypothesis.settings(max_examples=int(os.environ.get("IPU_FUZZ_EXAMPLES", "300")))
 @hypothesis.given(st.data())
 def test_mutated_pickles_give_a_value_or_an_error(data):
-    content, storages = data.draw(st.sampled_from(_CORPUS))
+    content, storages = data.draw(st.sampled_from(_corpus()))
     content = bytearray(content)
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -336,10 +334,7 @@ def test_mutated_pickles_give_a_value_or_an_error(data):
         pass
 
 
-_CORPUS = _corpus()
-
-
-@hypothesis.settings(max_examples=int(os.environ.get("IPU_FUZZ_EXAMPLES", "300")), deadline=None, database=None)
+@hypothesis.settings(max_examples=int(os.environ.get("IPU_FUZZ_EXAMPLES", "300")))
 @hypothesis.given(st.binary(max_size=200))
 def test_random_bytes_give_a_value_or_an_error(content):
     try:

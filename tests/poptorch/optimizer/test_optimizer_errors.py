@@ -20,7 +20,7 @@ class Net(torch.nn.Module):
         return torch.nn.functional.mse_loss(self.fc(x), y)
 
 
-X, Y = torch.randn(4, 3), torch.randn(4, 2)
+X, Y = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(2, -2, 8).reshape(4, 2)
 ALL = [poptorch.optim.SGD, poptorch.optim.Adam, poptorch.optim.AdamW, poptorch.optim.RMSprop, poptorch.optim.LAMB]
 SUPPORTED = (
     "torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, poptorch.optim.SGD, "

@@ -80,7 +80,7 @@ def applied(calls):
     return options
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(CALLS)
 def test_options_survive_cloning_pickling_and_json(calls):
     state = torch.get_rng_state()
@@ -98,7 +98,7 @@ def test_options_survive_cloning_pickling_and_json(calls):
     torch.set_rng_state(state)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(CALLS, CALLS)
 def test_equal_options_are_those_that_say_the_same(first, second):
     state = torch.get_rng_state()

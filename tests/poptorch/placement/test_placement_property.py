@@ -1,7 +1,7 @@
 """Random plans (strategies, phases, locations, overlap, batching, replicas, output modes) give the bits of the plain run."""
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from placed_models import OPTIMIZERS, assert_same_bits, locations, options_of, train
 
@@ -64,7 +64,7 @@ def strategy_of(plan):
     return phased.useSeparateBackwardPhase(plan["separate"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60)
 @given(plans())
 def test_where_tensors_live_and_when_phases_run_changes_no_bit(plan):
     arguments = plan["accumulation"], plan["iterations"], plan["replicas"], plan["mode"]

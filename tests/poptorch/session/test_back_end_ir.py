@@ -72,7 +72,7 @@ def test_operations_have_names_types_tensors_and_attributes():
     assert attributes["partialsType"] == "MatMulPartialsType::FLOAT"
 
 
-FLAT, IMAGE = torch.rand(2, 4), torch.rand(2, 4, 6, 6)
+FLAT, IMAGE = torch.linspace(0, 1, 8).reshape(2, 4), torch.linspace(0, 1, 288).reshape(2, 4, 6, 6)
 
 
 @pytest.mark.parametrize(

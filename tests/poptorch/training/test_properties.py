@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
@@ -74,7 +74,7 @@ def expected_rows(values, plan):
     return [value for i, value in enumerate(values) if (i // per_iteration + 1) % period == 0]
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60))
 @given(plans())
 def test_training_on_any_plan_equals_torch(plan):
     torch.manual_seed(plan["seed"])

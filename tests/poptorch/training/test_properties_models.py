@@ -11,7 +11,7 @@ import os
 
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
@@ -321,17 +321,8 @@ def check(plan):
     run.destroy()
 
 
-# More examples with other seeds: POPTORCH_PROPERTY_EXAMPLES=500.
-FRESH = int(os.environ.get("POPTORCH_PROPERTY_EXAMPLES", "0"))
-
-
-@settings(
-    max_examples=FRESH or examples(25),
-    derandomize=not FRESH,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+# More examples with other seeds: POPTORCH_PROPERTY_EXAMPLES=500 POPTORCH_TEST_FRESH=1.
+@settings(max_examples=int(os.environ.get("POPTORCH_PROPERTY_EXAMPLES") or examples(25)))
 @given(plans())
 def test_models_of_many_kinds_on_any_plan_equal_torch(plan):
     check(plan)
