@@ -71,7 +71,6 @@ def weight(path):
     return onnx.numpy_helper.to_array(tensor)
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.shows(
     "popart.SessionOptions.enableDistributedReplicatedGraphs",

@@ -2,11 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+from ports import reserved_port
 
 TRAIN = """
 import json, sys, torch, torch.distributed
@@ -32,26 +32,24 @@ print(json.dumps([weights, statistics["bytes gathered from shards"]]))
 
 def job(*arguments):
     """Weights and bytes gathered, of each process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAIN, str(rank), *arguments],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    ended = [(*process.communicate(timeout=300), process.returncode) for process in running]
+    with reserved_port() as port:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", TRAIN, str(rank), *arguments],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        ended = [(*process.communicate(timeout=300), process.returncode) for process in running]
     assert [code for _, _, code in ended] == [0, 0], ended
     return [json.loads(out) for out, _, _ in ended]
 

@@ -3,19 +3,15 @@
 import hashlib
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
+from ports import reserved_port
 
 import poptorch
 from poptorch._impl.session import job
-
-pytestmark = pytest.mark.alone
 
 
 def distributed(process, processes, options=None):
@@ -30,28 +26,26 @@ def lock_of(folder, model):
 
 def start(code, processes, *arguments, environment=()):
     """One process per id, with the variables that a launcher sets; (exit code, stdout, stderr) of each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", "import sys\n" + code, *map(str, arguments)],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "OMPI_COMM_WORLD_SIZE": str(processes),
-                "OMPI_COMM_WORLD_RANK": str(process),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                **dict(environment),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in range(processes)
-    ]
-    return [(*process.communicate(timeout=300), process.returncode) for process in running]
+    with reserved_port() as port:
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", "import sys\n" + code, *map(str, arguments)],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                    "OMPI_COMM_WORLD_SIZE": str(processes),
+                    "OMPI_COMM_WORLD_RANK": str(process),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    **dict(environment),
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for process in range(processes)
+        ]
+        return [(*process.communicate(timeout=300), process.returncode) for process in running]
 
 
 def results(code, processes, *arguments, **keywords):
@@ -383,26 +377,30 @@ def logged(caplog):
     return caplog
 
 
+class ClockOfSleeps:
+    """Stands for the module time: it is as late as all sleeps so far say, and the last of them is interrupted."""
+
+    def __init__(self, until):
+        self.now, self.until = 0.0, until
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.now > self.until:
+            raise KeyboardInterrupt
+
+
 def test_waiting_for_the_lock_says_whom_it_waits_for_and_can_be_interrupted(tmp_path, monkeypatch, logged):
     path = str(tmp_path / "a.lock")
     held = job._locked(path, "process 2 of 3 (pid 7 on here)")
-    monkeypatch.setattr(job, "_FIRST_WARNING", 0.2)
-
-    def stop(number, frame):
-        raise KeyboardInterrupt
-
-    handler = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    began = time.monotonic()
-    try:
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "time", ClockOfSleeps(until=job._FIRST_WARNING + 5))
         with pytest.raises(KeyboardInterrupt):
             job._locked(path, "me")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
-    assert time.monotonic() - began < 2
     assert [record.getMessage() for record in logged.records] == [
-        f"Waiting for 0 s: process 2 of 3 (pid 7 on here) holds {path}"
+        f"Waiting for {job._FIRST_WARNING:.0f} s: process 2 of 3 (pid 7 on here) holds {path}"
     ]
     held.close()
     job._locked(path, "me").close()
@@ -439,26 +437,16 @@ class NeverDone:
 
 
 def test_waiting_for_a_peer_that_does_not_come_is_logged_and_can_be_interrupted(monkeypatch, logged):
-    monkeypatch.setattr(job, "_FIRST_WARNING", 0.1)
+    monkeypatch.setattr(job, "time", ClockOfSleeps(until=job._FIRST_WARNING + 5))
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     monkeypatch.setattr(torch.distributed, "all_gather", lambda *_, **__: NeverDone())
     trainer = poptorch.trainingModel(Trained(), distributed(0, 2))
     trainer.compile(torch.ones(1, 2))
-
-    def stop(number, frame):
-        raise KeyboardInterrupt
-
-    handler = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            trainer(torch.ones(1, 2))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+    with pytest.raises(KeyboardInterrupt):
+        trainer(torch.ones(1, 2))
     assert [record.getMessage() for record in logged.records if "Waiting" in record.getMessage()] == [
-        "Waiting for 0 s: not all 2 processes of the job have come to the same exchange of gradients"
+        f"Waiting for {job._FIRST_WARNING:.0f} s: not all 2 processes of the job have come to the same exchange of gradients"
     ]
     trainer.destroy()
