@@ -106,7 +106,7 @@ Floats expected() {
 }
 
 void wait_until(const std::atomic<int64_t>& count, int64_t reached) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (count < reached) {
     if (std::chrono::steady_clock::now() > give_up) throw std::runtime_error("it does not happen meanwhile");
     std::this_thread::yield();
