@@ -304,7 +304,7 @@ def test_a_program_ends_while_a_thread_of_it_runs():
             input=SCALE,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert (done.returncode, done.stderr) == (0, "")

@@ -5,7 +5,6 @@ as it stands and after `functionalize`, the emulator runs what the compiler make
 """
 
 import random
-import time
 
 import numpy
 import pytest
@@ -330,7 +329,7 @@ def check(program, outputs, variables):
         numpy.testing.assert_array_equal(variables(name), wanted, err_msg=name + "\n" + program.text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.randoms(use_true_random=False))
 def test_all_four_agree(rng):
     program = Program(rng)
@@ -344,7 +343,7 @@ def test_all_four_agree(rng):
         session.detach()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False), st.sampled_from(["read", "write", "in_place"]))
 def test_without_an_order_a_program_is_refused_by_name(rng, second):
     """Two chains of views of one memory, a write through the first, an access through the second, in no order."""
@@ -382,30 +381,25 @@ def test_without_an_order_a_program_is_refused_by_name(rng, second):
         ipu_core.compile(text)
 
 
-@pytest.mark.alone
+@pytest.mark.timeout(60)  # two seconds; minutes, if each op looked at those before it
 def test_long_chains_and_many_views_take_linear_time():
-    """4,000 ops in place through views of one memory, in sequence; and as many memories that are read first and written
+    """40,000 ops in place through views of one memory, in sequence; and half as many memories that are read first and written
     last."""
     lines = ["%w = variable.read() {variable=@w} : f32[8]"]
-    for i in range(4000):
+    for i in range(40_000):
         lines.append(f"%v{i} = slice(%w) {{in_place=0, sizes=[2], starts=[{i % 7}], steps=[1]}} : f32[2]")
         lines.append(f"#{i}: %n{i} = neg(%v{i}) {{in_place=0}} : f32[2]" + (f" after(#{i - 1})" if i else ""))
-    lines.append("variable.assign(%w) {variable=@w} after(#3999)")
+    lines.append("variable.assign(%w) {variable=@w} after(#39999)")
     one = chained("\n".join(lines))
     lines, total = [], None
-    for i in range(2000):
+    for i in range(20_000):
         lines.append(f"%c{i} = constant() {{value=dense<f32[8]: 1.0>}} : f32[8]")
         lines.append(f"%s{i} = add({total or f'%c{i}'}, %c{i}) : f32[8]")
         total = f"%s{i}"
-    lines.extend(f"write(%c{i}, {total})" for i in range(2000))
+    lines.extend(f"write(%c{i}, {total})" for i in range(20_000))
     many = chained("\n".join(lines))
     for text in (one, many):
-        start = time.perf_counter()
-        ipu_core.run_passes(text, [])
-        parsed = time.perf_counter() - start
-        start = time.perf_counter()
         ipu_core.run_passes(text, FUNCTIONAL)
-        assert time.perf_counter() - start < 1 + 10 * parsed
 
 
 def chained(lines):

@@ -47,7 +47,7 @@ def ipu_ops():
     process = subprocess.Popen([tool(), "--run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     yield process
     process.stdin.close()
-    process.wait(timeout=60)
+    process.wait(timeout=240)
 
 
 def make(spec, generator):

@@ -127,11 +127,11 @@ def test_importing_does_not_load_onnx_and_may_follow_it():
     subprocess.run([sys.executable, "-c", "import onnx, popart; popart.builder.Builder()"], check=True)
 
 
-@pytest.mark.alone
-def test_importing_takes_less_than_six_tenths_of_a_second():
-    code = "import time; start = time.process_time(); import popart; print(time.process_time() - start)"
-    times = [
-        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(times) < 0.6
+def test_importing_loads_nothing_large_but_numpy():
+    code = "import sys; before = set(sys.modules); import popart; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = done.stdout.split()
+    own = [name for name in loaded if name.split(".")[0] in ("popart", "popart_core")]
+    rest = {name.split(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert rest == {"popart", "numpy"}
+    assert len(own) < 60 and len(loaded) < 300  # 184 in all

@@ -50,7 +50,7 @@ def storages_of(path):
     return poptorch_core.ExecutableFile(str(path)).storages()
 
 
-def in_a_child(code, *arguments, timeout=60, memory=None, cwd=None):
+def in_a_child(code, *arguments, timeout=240, memory=None, cwd=None):
     """Standard output of a Python process that knows poptorch and the test models.
 
     Args:

@@ -5,7 +5,6 @@ import enum
 import os
 import pickle
 import re
-import time
 
 import hostile
 import pytest
@@ -425,14 +424,7 @@ def test_unknown_classes_with_a_getattr_of_their_own_are_not_asked(monkeypatch):
     assert "answering.anything" in refused(b"\x80\x04\x8c\x09answering\x8c\x08anything\x93.")
 
 
-# --- small pickles, large bills
-
-
-def within(seconds, content, storages=()):
-    started = time.monotonic()
-    message = refused(content, storages)
-    assert time.monotonic() - started < seconds
-    return message
+# --- small pickles, large bills: what is not refused at once would go on for ever
 
 
 def doubled(times, leaf=b"]", join=b"\x86"):
@@ -445,9 +437,9 @@ def doubled(times, leaf=b"]", join=b"\x86"):
 
 
 def test_shared_parts_make_no_endless_text():
-    assert "shared parts that would make endless text" in within(10, doubled(100) + b".")
+    assert "shared parts that would make endless text" in refused(doubled(100) + b".")
     text = b"X" + (100_000).to_bytes(4, "little") + b"x" * 100_000 + b"\x940"
-    assert "shared parts" in within(10, b"\x80\x04" + text + b"](" + b"h\x00" * 100_000 + b"e.")
+    assert "shared parts" in refused(b"\x80\x04" + text + b"](" + b"h\x00" * 100_000 + b"e.")
 
 
 def test_shared_example_inputs_end(wrapper, tmp_path):
@@ -473,7 +465,7 @@ def test_depth_is_bounded_and_what_was_made_is_freed(begin, join):
         content = b"\x80\x04" + begin * 100_000 + join * 99_999 + b"."
     else:  # d = defaultdict(); d[0] = next, from the inside out
         content = b"\x80\x04" + (begin + b"K\x00") * 100_000 + b"N" + b"s" * 100_000 + b"."
-    assert "nested more than 200 deep" in within(30, content)
+    assert "nested more than 200 deep" in refused(content)
 
 
 def test_a_chain_of_modules_is_bounded():
@@ -491,9 +483,7 @@ def test_layers_of_a_recurrent_module_have_weights():
     layer = torch.nn.LSTM(2, 3)
     for changes in ({"num_layers": 1 << 40}, {"_all_weights": [[3]]}, {"bidirectional": 7}, {"_flat_weights": []}):
         state = {**layer.__getstate__(), **changes}
-        started = time.monotonic()
         assert "LSTM " in refused(*opcodes(torch.nn.LSTM, state))
-        assert time.monotonic() - started < 5
     loaded = unpickler.read(*unpickler.write(torch.nn.LSTM(2, 3, 2, bidirectional=True)), "FILE")
     assert loaded(torch.zeros(1, 2))[0].shape == (1, 6) and loaded._flat_weights[0] is loaded.weight_ih_l0
 
@@ -501,12 +491,12 @@ def test_layers_of_a_recurrent_module_have_weights():
 def test_keys_cost_what_they_hash():
     # A key of 400 times the same tuple of 400, used 2000 times.
     content = b"\x80\x04(" + b"K\x00" * 400 + b"t\x94(" + b"h\x00" * 400 + b"t\x94}(" + b"h\x01N" * 200_000 + b"u."
-    assert "more memory than its size explains" in within(20, content)
+    assert "more memory than its size explains" in refused(content)
 
 
 def test_integers_are_of_a_sensible_size():
     number = b"\x80\x04\x8b" + (1 << 20).to_bytes(4, "little") + b"\x01" * (1 << 20) + b"\x94}("
-    assert "an integer of 1048576 bytes" in within(5, number + b"h\x00N" * 1000 + b"u.")
+    assert "an integer of 1048576 bytes" in refused(number + b"h\x00N" * 1000 + b"u.")
 
 
 def test_the_clock_ends_what_no_budget_ended(monkeypatch):

@@ -174,22 +174,26 @@ def train(function, options, steps=4, rows=2, count=1):
         torch.testing.assert_close(mine.detach(), wanted.detach(), rtol=1e-4, atol=1e-5)
 
 
+def layers():
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+
 def step(net, optimizer, x, y):
     optimizer.zero_grad()
     net(x, y)[1].backward()
     optimizer.step()
 
 
-@pytest.mark.parametrize("function", [Cube.apply, torch.sin, lambda x: x.add_(1) * x, nn.Sequential(nn.Linear(4, 4), nn.Tanh())])
+@pytest.mark.parametrize("make", [lambda: Cube.apply, lambda: torch.sin, lambda: lambda x: x.add_(1) * x, layers])
 @pytest.mark.parametrize("strategy", [None, poptorch.ShardedExecution])
 @pytest.mark.edge("22.30")
-def test_training_goes_through_the_gradient_of_the_function(function, strategy):
+def test_training_goes_through_the_gradient_of_the_function(make, strategy):
     options = poptorch.Options()
     if strategy is not None:
         options.setExecutionStrategy(strategy("b0", "b1"))
     else:
         options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.Stage("b0", "b1").ipu(0)))
-    for net, optimizer, x, y in train(function, options):
+    for net, optimizer, x, y in train(make(), options):
         step(net, optimizer, x, y)
 
 
@@ -350,17 +354,17 @@ def test_ctrl_c_interrupts_the_function_and_leaves_the_device_usable():
             return x
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(30)
+        ended.append(True)
         return x
 
-    waiting = []
+    waiting, ended = [], []
     cpu = poptorch.CPU(slow, "slow")
     model = inference(lambda x: cpu(x), poptorch.Options().replicationFactor(2))
     model(torch.ones(2))
     waiting.append(True)
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         model(torch.ones(2))
-    assert time.monotonic() - started < 10
+    assert not ended
     waiting.clear()
     assert torch.equal(model(torch.ones(2)), torch.ones(2))
 
@@ -370,7 +374,7 @@ def test_other_threads_run_python_meanwhile():
 
     def wait(x):
         if x[0] != 0:
-            assert done.wait(20)
+            assert done.wait(120)
         return x
 
     cpu = poptorch.CPU(wait, "wait")

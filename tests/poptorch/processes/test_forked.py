@@ -16,7 +16,7 @@ import poptorch
 
 pytestmark = pytest.mark.xdist_group("loading")
 
-SECONDS = 60
+SECONDS = 240
 
 
 class Net(torch.nn.Module):
@@ -235,7 +235,7 @@ def test_a_child_that_drops_the_wrapper_and_exits_in_order_ends():
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
-        timeout=SECONDS * 2,
+        timeout=SECONDS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert result.stdout == f"{[7] * 3}\n", result.stderr

@@ -9,7 +9,7 @@ import torch
 
 import poptorch
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.xdist_group("loading")
 
 
 def resident_bytes():

@@ -277,9 +277,9 @@ def test_ctrl_c_in_a_run_and_the_next_run_works(python_handles_sigint):
     good = run(x)
     with poptorch.testing.faults("slow_link:20000@step=push"):
         timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
-            for _ in range(100):
+            timer.start()
+            while True:
                 run(x)
                 time.sleep(0)
         timer.join()

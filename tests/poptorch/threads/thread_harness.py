@@ -10,7 +10,7 @@ import torch
 
 import poptorch
 
-LIMIT = 60  # seconds; generous, for machines that do other things, too
+LIMIT = 120  # seconds, for hangs alone
 
 
 class Stopped(AssertionError):
@@ -43,7 +43,7 @@ class Worker(threading.Thread):
 
 
 @contextlib.contextmanager
-def watchdog(seconds=3 * LIMIT):
+def watchdog(seconds=2 * LIMIT):
     """The last resort: prints all stacks and ends the process when nothing goes on any more, not even Python."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
     try:
