@@ -5,12 +5,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from popxl import dtypes
+from popxl import dtypes, utils
 from popxl._impl.devices import acquire, device_info, next_power_of_two
 from popxl._impl.host_arrays import check_arrays, check_dtypes, input_array
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, Variable
-from popxl.utils import to_numpy
 
 d2hStreamBufferMaps = Mapping[DeviceToHostStream, np.ndarray]
 h2dStreamBufferMaps = Mapping[HostToDeviceStream, Any]
@@ -113,7 +112,7 @@ class Session:
         import popart
 
         if self._device.type is popart.DeviceType.OfflineIpu:
-            self._set_device(acquire(self._device, self._use_popdist))
+            self._set_device(acquire(self._device, self._use_popdist, utils.HW_DEVICE_CONNECTION_TIMEOUT))
         else:
             self._pb_session.setDevice(self._device)
         if not self._device.attach():  # whoever holds it is in this process: waiting could be for ever
@@ -352,7 +351,7 @@ class Session:
             if t.dtype in dtypes._FLOAT8:
                 raise TypeError(f"{t!r} takes an array of dtype {target}, not the number {data!r}.")
             data = np.asarray(data, target)
-        array = to_numpy(data, downcast=False, copy=False)
+        array = utils.to_numpy(data, downcast=False, copy=False)
         if array.dtype != target:
             raise TypeError(f"{t!r} takes dtype {target}, and the data have {array.dtype}.")
         if array.shape != t.shape_on_host:

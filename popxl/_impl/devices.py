@@ -41,22 +41,20 @@ def device_info(descriptor: Any, num_ipus: int = 1, use_popdist: bool = False) -
         ) from error
 
 
-def acquire(compiled_for: Any, use_popdist: bool) -> Any:
-    """An attachable device like the one compiled for. Raises RuntimeError when there is none."""
+def acquire(compiled_for: Any, use_popdist: bool, attach_seconds: int) -> Any:
+    """An attachable device like the one compiled for, which waits so long for its IPUs. Raises RuntimeError when there is none."""
     import popart
 
     if use_popdist:
         import popdist.popart
 
         return popdist.popart.getDevice(connectionType=popart.DeviceConnectionType.OnDemand)
-    from popxl.utils import HW_DEVICE_CONNECTION_TIMEOUT
-
     device = popart.DeviceManager().tryAcquireAvailableDevice(
         compiled_for.numIpus, connectionType=popart.DeviceConnectionType.OnDemand
     )
     if device is None:
         raise RuntimeError(f"No device with {compiled_for.numIpus} IPUs is there.")
-    device.attach_seconds = HW_DEVICE_CONNECTION_TIMEOUT  # of this device alone: the manager's belongs to the program
+    device.attach_seconds = attach_seconds  # of this device alone: the manager's belongs to the program
     return device
 
 

@@ -11,6 +11,7 @@ from popart._impl.builder import protos
 from popart._impl.builder.arguments import Refused, integer, names, number, refusal, text
 from popart._impl.builder.contexts import AttributeContextManager, KeyValueContextManager, NameContextManager
 from popart._impl.builder.node_attributes import NodeAttributes
+from popart._impl.builder.operation import Operation
 from popart._impl.enums import RecomputeType
 from popart._impl.exceptions import popart_exception
 from popart._impl.locations import TensorLocation
@@ -143,8 +144,6 @@ class Annotations(NodeAttributes):
 
     def checkpointOutput(self, nodeOutputNames: Sequence[str]) -> list[str]:
         """Puts an Identity behind each tensor whose output is kept for the backward pass; returns their outputs."""
-        from popart._impl.builder.core import Operation
-
         ids = [nodeOutputNames] if isinstance(nodeOutputNames, str) else list(nodeOutputNames)
         version = self.model.versions.get("", 10)
         outputs = []

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Optional
 
 import onnx
 
 from popart._impl.builder import protos
-from popart._impl.builder.inference import Types, types_of_outputs
+from popart._impl.builder.graph_view import GraphView, Types
 
-if TYPE_CHECKING:
-    from popart._impl.builder.core import _BuilderCore
+# Tells the types of the outputs of a node of a graph.
+Inference = Callable[[GraphView, onnx.NodeProto, Optional[int]], Types]
 
 
 class _Body:
     """A graph inside a node, seen with the types of the arguments of that node."""
 
     def __init__(
-        self, outside: _BuilderCore, graph: onnx.GraphProto, arguments: Sequence[onnx.TypeProto | None]
+        self,
+        outside: GraphView,
+        graph: onnx.GraphProto,
+        arguments: Sequence[onnx.TypeProto | None],
+        infer: Inference,
     ) -> None:
         self._outside, self.model = outside, outside.model
         self._types: dict[str, onnx.TypeProto | None] = {value.name: value.type for value in graph.value_info}
@@ -38,7 +42,7 @@ class _Body:
                     if attribute.name == "value":
                         self._constants[node.output[0]] = attribute.t
             if not same or any(id and id not in self._types for id in node.output):
-                inferred = types_of_outputs(self, node, None)  # type: ignore[arg-type]
+                inferred = infer(self, node, None)
                 self._types.update({id: inferred.get(id) for id in node.output})
         self.outputs = [
             self.type_of(value.name) or (value.type if value.HasField("type") else None) for value in graph.output
@@ -51,7 +55,7 @@ class _Body:
         return self._constants[id] if id in self._constants else self._outside.constant(id)
 
 
-def _argument(core: _BuilderCore, id: str) -> onnx.TypeProto | None:
+def _argument(core: GraphView, id: str) -> onnx.TypeProto | None:
     return core.type_of(id) if id else None
 
 
@@ -59,8 +63,8 @@ def _pairs(node: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> Type
     return {id: type_ for id, type_ in zip(node.output, types) if id and type_ is not None}
 
 
-def _if(core: _BuilderCore, node: onnx.NodeProto) -> Types:
-    return _pairs(node, _Body(core, protos.values_of(node)["then_branch"], []).outputs)
+def _if(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
+    return _pairs(node, _Body(core, protos.values_of(node)["then_branch"], [], infer).outputs)
 
 
 def _stacked(type_: onnx.TypeProto | None, count: int | None, axis: int = 0) -> onnx.TypeProto | None:
@@ -71,7 +75,7 @@ def _stacked(type_: onnx.TypeProto | None, count: int | None, axis: int = 0) -> 
     return protos.tensor_type(type_.tensor_type.elem_type, [*sizes[:axis], count, *sizes[axis:]])
 
 
-def _loop(core: _BuilderCore, node: onnx.NodeProto) -> Types:
+def _loop(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     body = protos.values_of(node)["body"]
     trips = core.constant(node.input[0]) if node.input[0] else None
     iteration = protos.tensor_type(protos.Tensor.INT64, [])
@@ -79,7 +83,7 @@ def _loop(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     declared = [value.type if value.HasField("type") else None for value in body.input]
     first = [declared[0] if declared and declared[0] is not None else iteration, condition]
     carried = [_argument(core, id) for id in node.input[2:]]
-    outputs = _Body(core, body, [*first, *carried]).outputs[1:]
+    outputs = _Body(core, body, [*first, *carried], infer).outputs[1:]
     count = (
         int(protos.to_array(trips).reshape(-1)[0]) if trips is not None and protos.element_count(trips) == 1 else None
     )
@@ -88,13 +92,14 @@ def _loop(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     )
 
 
-def _scan(core: _BuilderCore, node: onnx.NodeProto) -> Types:
+def _scan(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     values = protos.values_of(node)
     scanned, body = values["num_scan_inputs"], values["body"]
     offset = 1 if len(node.input) and not node.input[0] else 0  # opset 8: the lengths of sequences come first
     arguments = [_argument(core, id) for id in node.input[offset:]]
     split, length = len(arguments) - scanned, None
-    axes, pieces = values.get("scan_input_axes") or [0] * scanned, []
+    axes = values.get("scan_input_axes") or [0] * scanned
+    pieces: list[onnx.TypeProto | None] = []
     for type_, axis in zip(arguments[split:], axes):
         sizes = None if type_ is None else protos.shape_of(type_)
         if type_ is None or not sizes:
@@ -103,7 +108,7 @@ def _scan(core: _BuilderCore, node: onnx.NodeProto) -> Types:
         axis += len(sizes) if axis < 0 else 0
         length = sizes[axis]
         pieces.append(protos.tensor_type(type_.tensor_type.elem_type, sizes[:axis] + sizes[axis + 1 :]))
-    outputs = _Body(core, body, [*arguments[:split], *pieces]).outputs
+    outputs = _Body(core, body, [*arguments[:split], *pieces], infer).outputs
     into = values.get("scan_output_axes") or [0] * len(outputs)
     return _pairs(
         node,
@@ -114,22 +119,22 @@ def _scan(core: _BuilderCore, node: onnx.NodeProto) -> Types:
     )
 
 
-def _call(core: _BuilderCore, node: onnx.NodeProto) -> Types:
+def _call(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     return _pairs(
-        node, _Body(core, protos.values_of(node)["callee"], [_argument(core, id) for id in node.input]).outputs
+        node, _Body(core, protos.values_of(node)["callee"], [_argument(core, id) for id in node.input], infer).outputs
     )
 
 
-def _packed(core: _BuilderCore, node: onnx.NodeProto) -> Types:
+def _packed(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     values = protos.values_of(node)
-    inside = _Body(core, values["callback"], []).outputs
+    inside = _Body(core, values["callback"], [], infer).outputs
     sizes = protos.shape_of(inside[0]) if inside and inside[0] is not None else None
     if sizes is None:
         return {}
     return _pairs(node, [protos.tensor_type(inside[0].tensor_type.elem_type, [values["resultSize"], *sizes[2:]])])  # type: ignore[union-attr]
 
 
-BODIES: dict[str, Callable[[Any, onnx.NodeProto], Types]] = {
+BODIES: dict[str, Callable[[GraphView, onnx.NodeProto, Inference], Types]] = {
     "If": _if,
     "Loop": _loop,
     "Call": _call,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from popart._impl.builder.core import _BuilderCore
+from popart._impl.builder.graph_view import OpenGraph
 
 
 class AttributeContextManager:
     """Nodes made inside have the attribute; what was set before is set again at the end, also after an exception."""
 
     def __init__(self, builder: Any, attribute: str, value: Any) -> None:
-        self._core: _BuilderCore = getattr(builder, "_impl", builder)
+        self._core: OpenGraph = getattr(builder, "_impl", builder)
         self._attribute, self._value = attribute, value
         self._before: list[Any] = []
 
@@ -51,7 +50,7 @@ class NameContextManager:
     def __init__(self, builder: Any, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"incompatible arguments: a name scope takes a str, not {name!r}")
-        self._core: _BuilderCore = getattr(builder, "_impl", builder)
+        self._core: OpenGraph = getattr(builder, "_impl", builder)
         self._name = name
 
     def __enter__(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -15,7 +14,9 @@ from popart._impl.builder.arguments import Signature, array, bind_one, debug_nam
 from popart._impl.builder.inference import types_of_outputs
 from popart._impl.builder.metadata import put_input_settings, put_variable_settings
 from popart._impl.builder.model import Model, new_graph_name, unnamed_graph_name
+from popart._impl.builder.operation import Operation
 from popart._impl.builder.tuning import Tuning
+from popart._impl.builder.windows import check_window
 from popart._impl.data_flow import InputSettings
 from popart._impl.debug_info import DebugContext, builder_id
 from popart._impl.exceptions import popart_exception
@@ -24,21 +25,6 @@ from popart._impl.logs import getLogger
 from popart._impl.tensor_info import TensorInfo
 
 _SMALL = 1024  # elements; shape inference reads no larger constants
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What the builder knows of an operator: its name, and how many inputs and outputs a node has at least and at most."""
-
-    domain: str  # "" is ai.onnx
-    type: str
-    version: int  # of the domain
-    inputs: tuple[int, int]
-    outputs: tuple[int, int]
-
-    @property
-    def qualified(self) -> str:
-        return f"{self.domain or 'ai.onnx'}.{self.type}"
 
 
 def _of(kind: type) -> Any:
@@ -153,9 +139,10 @@ class _BuilderCore(Tuning, Annotations):
         return core.constants.get(id) if core else None
 
     def tensors_text(self) -> str:
-        known, core = [], self
+        known: list[str] = []
+        core: _BuilderCore | None = self
         while core is not None:
-            known, core = known + list(core.known), core.parent  # type: ignore[assignment]
+            known, core = known + list(core.known), core.parent
         shown = ", ".join(f"'{id}'" for id in known[:100])
         return f"there are {shown}{' and more' if len(known) > 100 else ''}" if known else "there are no tensors"
 
@@ -282,7 +269,7 @@ class _BuilderCore(Tuning, Annotations):
         node = onnx.NodeProto(op_type=operation.type, domain=operation.domain)
         node.input.extend(inputs)
         node.attribute.extend(attributes)
-        self._check_geometry(node)
+        check_window(self, node)
         self.model.use(operation.domain, operation.version, operation.type)
         self.model.changed()
         node.output.extend(self._new_id(f"{operation.type}:{index}") for index in range(outputs))
@@ -338,11 +325,6 @@ class _BuilderCore(Tuning, Annotations):
                 f"{operation.type} is to have {outputs} outputs, but {operation.qualified} has at most {operation.outputs[1]}"
             )
 
-    def _check_geometry(self, node: onnx.NodeProto) -> None:
-        from popart._impl.builder.windows import check_window
-
-        check_window(self, node)
-
     # --- queries
     def getInputTensorIds(self) -> list[str]:
         """Inputs of the graph, variables among them."""
@@ -378,11 +360,12 @@ class _BuilderCore(Tuning, Annotations):
     def getTensorShape(self, id: str) -> list[int]:
         """Sizes of the dimensions. Raises popart_exception where they are not known."""
         sizes = protos.shape_of(self._known_type(id))
-        if sizes is None or None in sizes:
+        known = [size for size in sizes or () if size is not None]
+        if sizes is None or len(known) < len(sizes):
             raise popart_exception(
                 f"the shape of '{id}' is not known before a session is made: {sizes if sizes else 'no dimensions are'}"
             )
-        return list(sizes)
+        return known
 
     def getTensorDtypeString(self, id: str) -> str:
         return protos.lower_case(self._known_type(id).tensor_type.elem_type)

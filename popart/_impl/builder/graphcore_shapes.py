@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 
 from popart._impl.builder import protos
+from popart._impl.builder.graph_view import GraphView
 from popart._impl.enums import DataType
-
-if TYPE_CHECKING:
-    from popart._impl.builder.core import _BuilderCore
 
 T = protos.Tensor
 Result = list[tuple[int, Sequence[int]]]
@@ -25,7 +23,7 @@ class Unknown(Exception):
 class View:
     """A node with the types of its inputs."""
 
-    def __init__(self, core: _BuilderCore, node: onnx.NodeProto) -> None:
+    def __init__(self, core: GraphView, node: onnx.NodeProto) -> None:
         self._core, self._node = core, node
         self.attributes = protos.values_of(node)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 import onnx.checker
@@ -11,13 +11,12 @@ import onnx.defs
 import onnx.shape_inference
 
 from popart._impl.builder import protos
+from popart._impl.builder.bodies import BODIES
+from popart._impl.builder.graph_view import GraphView, Types
+from popart._impl.builder.graphcore_shapes import RULES, View
 from popart._impl.builder.model_files import DEFAULT_OPSET, LAST_OPSET, domain_name
 from popart._impl.exceptions import popart_exception
 
-if TYPE_CHECKING:
-    from popart._impl.builder.core import _BuilderCore
-
-Types = dict[str, onnx.TypeProto]
 _READABLE = (protos.Tensor.INT64, protos.Tensor.INT32, protos.Tensor.FLOAT)  # constants whose layout ONNX knows
 
 
@@ -31,29 +30,26 @@ def schema(op_type: str, version: int) -> Any:
         return None
 
 
-def types_of_outputs(core: _BuilderCore, node: onnx.NodeProto, version: int | None) -> Types:
+def types_of_outputs(core: GraphView, node: onnx.NodeProto, version: int | None) -> Types:
     """Types of those outputs that can be told. Raises popart_exception where a rule of ours finds the node wrong."""
-    from popart._impl.builder.bodies import BODIES
-    from popart._impl.builder.graphcore_shapes import RULES, View
-
     domain = domain_name(node.domain)
     if domain == "ai.graphcore" and node.op_type in RULES:
         return View(core, node).types(RULES[node.op_type])
     if domain == "ai.graphcore" and node.op_type in BODIES:
-        return BODIES[node.op_type](core, node)
+        return BODIES[node.op_type](core, node, types_of_outputs)
     if domain in custom_rules and node.op_type in custom_rules[domain]:
         return View(core, node).types(custom_rules[domain][node.op_type])
     if domain != "":
         return {}
     if node.op_type in BODIES:
-        return BODIES[node.op_type](core, node)
+        return BODIES[node.op_type](core, node, types_of_outputs)
     return _by_onnx(core, node, version or core.model.versions.get("", DEFAULT_OPSET))
 
 
 custom_rules: dict[str, dict[str, Any]] = {}
 
 
-def _by_onnx(core: _BuilderCore, node: onnx.NodeProto, version: int) -> Types:
+def _by_onnx(core: GraphView, node: onnx.NodeProto, version: int) -> Types:
     known = schema(node.op_type, min(version, LAST_OPSET))
     if known is None:
         return {}

@@ -21,6 +21,7 @@ from popart._impl.builder.arguments import (
     sequence,
     text,
 )
+from popart._impl.builder.operation import Operation
 from popart._impl.exceptions import popart_exception
 from popart._impl.enums import CollectiveOperator, DataType, InitType, ReductionType, ScatterReduction, TensorRemapType
 from popart._impl.groups import CommGroup
@@ -77,7 +78,7 @@ class Kind:
     """One kind of parameter: what it converts, the attribute it becomes and how, and the type that a refusal shows."""
 
     convert: Callable[[Any], Any]
-    attribute: int | None
+    attribute: protos.Attribute.AttributeType | None
     shown: str
     written: Callable[[Any], Any] = lambda value: value
 
@@ -194,8 +195,6 @@ def body_of(core: _BuilderCore, child: Any, op_type: str) -> Any:
 
 
 def _operation(method: Method, version: int) -> Any:
-    from popart._impl.builder.core import Operation
-
     return Operation(method.domain, method.type, version, method.inputs, method.outputs)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 
 from popart._impl.builder import protos
+from popart._impl.builder.graph_view import GraphView
 from popart._impl.exceptions import popart_exception
-
-if TYPE_CHECKING:
-    from popart._impl.builder.core import _BuilderCore
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv")
 _POOLS = ("MaxPool", "AveragePool", "LpPool")
 
 
-def check_window(core: _BuilderCore, node: onnx.NodeProto) -> None:
+def check_window(core: GraphView, node: onnx.NodeProto) -> None:
     """Raises popart_exception for a node whose window cannot be right, whatever the data are."""
     if node.domain or node.op_type not in _CONVOLUTIONS + _POOLS:
         return
@@ -46,7 +44,7 @@ def check_window(core: _BuilderCore, node: onnx.NodeProto) -> None:
         _check_room(node, values, data, kernel)
 
 
-def _sizes(core: _BuilderCore, id: str) -> list[Any] | None:
+def _sizes(core: GraphView, id: str) -> list[Any] | None:
     type_ = core.type_of(id)
     return None if type_ is None else protos.shape_of(type_)
 

@@ -17,7 +17,7 @@ class Backward:
         self.forward = list(listing.ops)
         self.edges: dict[str, list[str]] = defaultdict(list)  # gradients of a tensor along edges, not yet summed
         self.readers: dict[str, int] = defaultdict(int)
-        self.reached = {listing.session._loss}  # tensors whose gradient somebody makes
+        self.reached = {listing.source.loss}  # tensors whose gradient somebody makes
         for op in self.forward:
             if any(id in listing.graded for id in op.outputs):
                 for id in op.inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from popart._impl.enums import BatchSerializationMethod
 from popart._impl.listing.records import Listing, attributes_of
@@ -46,7 +46,7 @@ class _Unrolling:
         self.listing, self.nodes = listing, nodes
         self.settings = listing.options.batchSerializationSettings
         self.count = int(self.settings.factor)
-        inputs = [id for id in listing.session._program.inputs if self._can_cut(id)]
+        inputs = [id for id in listing.source.program.inputs if self._can_cut(id)]
         self.batch = {listing.shape(id)[0] for id in inputs}
         self.cut = set(inputs)  # tensors that have parts, or of which parts can be taken
         self.sliced: set[str] = set()
@@ -150,7 +150,7 @@ class _Unrolling:
             self.listing.places[id] = self.listing.places.get(node.output[0], (0, 0, 0))
         return made
 
-    def _made(self, like: onnx.NodeProto, type_: str, inputs: list[str], output: str, **attributes: object) -> None:
+    def _made(self, like: onnx.NodeProto, type_: str, inputs: list[str], output: str, **attributes: Any) -> None:
         import onnx.helper
 
         self.listing.places[output] = self.listing.places.get(like.output[0], (0, 0, 0))

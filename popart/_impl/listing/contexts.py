@@ -16,9 +16,9 @@ _BUILDER_ID = "__debug_info_id"
 
 def record_program(program: Program) -> None:
     """Adds a context for each node and variable of the model, for the optimizer, and for each op."""
-    session = program.listing.session
-    nodes = _record_model(session)
-    optimizer = session._optimizer
+    source = program.listing.source
+    nodes = _record_model(source.model)
+    optimizer = source.optimizer
     updates = record("popart", {}, _optimizer_name(optimizer)) if optimizer is not None else 0
     ids: dict[int, int] = {}
     outlined = [name for name in program.graphs if name.startswith("call_subgraph(")]
@@ -34,14 +34,14 @@ def record_program(program: Program) -> None:
             ids[id(op)] = record("popart", values, op.name, updates if "Update" in op.type else node)
 
 
-def _record_model(session: Any) -> dict[str, int]:
+def _record_model(model: Any) -> dict[str, int]:
     """First result of each node and name of each variable -> id of its context."""
-    metadata = {entry.key: entry.value for entry in session._model.metadata_props}
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
     made = {}
-    for tensor in session._model.graph.initializer:
+    for tensor in model.graph.initializer:
         parent = int(metadata.get(f"__debug_id/input/{tensor.name}", 0))
         made[tensor.name] = record("onnx", {"category": "variable", "tensorId": tensor.name}, tensor.name, parent)
-    for node in session._model.graph.node:
+    for node in model.graph.node:
         values = {"category": "node", "opType": node.op_type, "inputs": list(node.input), "outputs": list(node.output)}
         parent = attributes_of(node).get(_BUILDER_ID, 0)
         made[node.output[0] if node.output else node.name] = record("onnx", values, node.name, parent)

@@ -48,7 +48,7 @@ def _folded(listing: Listing) -> set[str]:
 
 def needed(listing: Listing) -> list[onnx.NodeProto]:
     """Operators that somebody reads and that are no constants, in their order."""
-    wanted = {id.removeprefix("Gradient___") for id in listing.anchored} | {listing.session._loss}
+    wanted = {id.removeprefix("Gradient___") for id in listing.anchored} | {listing.source.loss}
     left, known = [], _folded(listing)
     for node in reversed(listing.graph.node):
         if (
@@ -72,7 +72,7 @@ def add_graded(listing: Listing, nodes: list[onnx.NodeProto]) -> None:
     for node in through:
         if reached & set(node.input):
             reached.update(id for id in node.output if listing.type_of(id)[0].startswith(("FLOAT", "DOUBLE")))
-    wanted = {listing.session._loss}
+    wanted = {listing.source.loss}
     for node in reversed(through):
         if wanted & reached & set(node.output):
             wanted.update(reached & set(node.input))
@@ -119,7 +119,7 @@ class Forward:
         if (
             listing.enabled("PostNRepl", excluded)
             and result not in listing.anchored
-            and result != listing.session._loss
+            and result != listing.source.loss
         ):
             listing.alias[result] = node.input[0]
             return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from popart._impl.listing.records import Listing, Op
 from popart._impl.listing.update_types import OUTER
-from popart._impl.sessions.settings import accumulation_of
+from popart._impl.option_values import accumulation_of
 
 
 def enclose(listing: Listing, graphs: dict[str, list[Op]], name: str) -> None:
     """Moves the ops of the main graph into the loops that the numbers of batches and micro-batches make."""
-    batches = listing.session.dataFlow.batchesPerStep()
+    batches = listing.source.data_flow.batchesPerStep()
     accumulation = accumulation_of(listing.options) if listing.is_training else 1
     if accumulation > 1:
         late = {id for op in listing.ops if op.context == OUTER for id in op.outputs}

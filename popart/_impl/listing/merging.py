@@ -26,7 +26,7 @@ def merge_updates(listing: Listing) -> None:
     for op in listing.ops:
         if op.type == "SGD0VarUpdate":
             weight = op.inputs[0]
-            own = weight if weight in listing.session._optimizer._specific else ""
+            own = weight if weight in listing.source.optimizer._specific else ""
             groups.setdefault((own, listing.type_of(weight)[0], op.place, op.context), []).append(op)
     instead: dict[int, list[Op]] = {}  # by each update that goes; of the last one of a part: the ops that come
     for group in groups.values():

@@ -12,7 +12,7 @@ from popart._impl.enums import RecomputationType, RecomputeType, TileSet
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, Op, attributes_of
-from popart._impl.sessions.option_checks import is_explicit
+from popart._impl.option_values import is_explicit
 
 _NEVER_AGAIN = {
     "Init",
@@ -81,7 +81,7 @@ def mark_recomputation(listing: Listing) -> None:
     free = [
         op
         for op in leads
-        if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.session._loss}
+        if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.source.loss}
     ]
     if mode is RecomputationType["Standard"]:
         _standard(listing, leads, free)
@@ -99,7 +99,7 @@ def _given(op: Op) -> int:
 
 
 def _leading_to_loss(listing: Listing) -> list[Op]:
-    wanted, leads = {listing.session._loss}, []
+    wanted, leads = {listing.source.loss}, []
     for op in reversed(listing.ops):
         if (
             wanted & set(op.outputs)
@@ -224,7 +224,8 @@ def stash(listing: Listing) -> None:
                 made.setdefault(read, op)
     stashed: set[str] = set()
     restored: set[tuple[str, int]] = set()
-    ops, behind = [], defaultdict(list)
+    ops: list[Op] = []
+    behind: defaultdict[int, list[Op]] = defaultdict(list)
 
     def is_kept(id: str) -> bool:
         return listing.kinds.get(id) == "input" or made[id].recompute != "Recompute"
@@ -319,10 +320,10 @@ def add_streams(listing: Listing) -> None:
     """Loads of inputs before everything, stores of anchors behind everything."""
     if not listing.options.useHostCopyOps:
         return
-    metadata = {entry.key: entry.value for entry in listing.session._model.metadata_props}
+    metadata = {entry.key: entry.value for entry in listing.source.model.metadata_props}
     loads, stores = [], []
     first = {id: op.place for op in reversed(listing.ops) for id in op.inputs}
-    for id in listing.session._program.inputs:
+    for id in listing.source.program.inputs:
         settings, place = input_settings(metadata, id), first.get(id, (None, None, None))
         tiles = TileSet["IO"].value if settings is not None and settings.tileSet() is TileSet["IO"] else 0
         empty = listing.make(f"Init___{id}", id)
@@ -332,7 +333,7 @@ def add_streams(listing: Listing) -> None:
         if tiles:
             loads.append(Op("IoTileCopy", [loaded], [id], place=place))
     made = {id: op.place for op in listing.ops for id in op.outputs}
-    flow = listing.session.dataFlow
+    flow = listing.source.data_flow
     for id in flow.anchors():
         place, tiles, source = (
             made.get(id, first.get(id, (None, None, None))),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from popart._impl.enums import VirtualGraphMode
 from popart._impl.listing import (
     batch_parts,
@@ -23,17 +21,15 @@ from popart._impl.listing import (
 )
 from popart._impl.listing.backward import Backward
 from popart._impl.listing.records import Listing, Op
-
-if TYPE_CHECKING:
-    from popart._impl.sessions.model_session import ModelSession
+from popart._impl.listing.source import Source
 
 
 class Program:
     """The graphs of a session: name -> ops in the order in which they run."""
 
-    def __init__(self, session: ModelSession) -> None:
-        self.listing = Listing(session)
-        self.name = main_name(session._model.graph.name)
+    def __init__(self, source: Source) -> None:
+        self.listing = Listing(source)
+        self.name = main_name(source.model.graph.name)
         self.graphs: dict[str, list[Op]] = {}
         self._forward()
         if self.listing.is_training:
@@ -43,7 +39,7 @@ class Program:
 
     def _check(self, name: str) -> None:
         self.graphs[self.name] = self.listing.ops
-        dot_files.checkpoint(self, name)
+        dot_files.checkpoint(self.graphs, self.listing.options, name)
 
     def _forward(self) -> None:
         listing = self.listing
@@ -95,20 +91,20 @@ class Program:
         self.graphs = {self.name: listing.ops} | {name: ops for name, ops in self.graphs.items() if name != self.name}
         explicit = options.enablePipelining and options.enableExplicitMainLoops
         if explicit:
-            dot_files.checkpoint(self, "ExplicitPipelineBeforeOutline")
+            dot_files.checkpoint(self.graphs, self.listing.options, "ExplicitPipelineBeforeOutline")
         if options.enableOutlining:
             for name in [self.name, *listing.loops]:
                 outlining.outline(listing, self.graphs, name)
         if explicit:
-            dot_files.checkpoint(self, "ExplicitPipelineAfterOutline")
-            dot_files.checkpoint(self, "ExplicitPipelineAfterDecompose")
+            dot_files.checkpoint(self.graphs, self.listing.options, "ExplicitPipelineAfterOutline")
+            dot_files.checkpoint(self.graphs, self.listing.options, "ExplicitPipelineAfterDecompose")
         for name, ops in self.graphs.items():
             made = {id for op in ops for id in op.outputs}
             outside = {id for op in ops for id in op.inputs if id not in made} if name != self.name else set()
             inplace.overwrite(listing, ops, listing.anchored | outside)
-        dot_files.checkpoint(self, "Final")
+        dot_files.checkpoint(self.graphs, self.listing.options, "Final")
         if options.serializedPoprithmsShiftGraphsDir:
-            schedules.write(self)
+            schedules.write(listing, self.graphs)
 
     def tensors(self) -> set[str]:
         """Ids that ops of any graph read or make."""

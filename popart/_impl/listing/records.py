@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from popart._impl.enums import VirtualGraphMode
+from popart._impl.listing.source import Source
 
 if TYPE_CHECKING:
     import onnx
-
-    from popart._impl.sessions.model_session import ModelSession
 
 GRADIENT = "Gradient___"
 _NUMPY_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
@@ -79,29 +78,29 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
 class Listing:
     """What the parts of a listing share."""
 
-    def __init__(self, session: ModelSession) -> None:
-        self.session, self.graph = session, session._model.graph
-        self.options, self.patterns = session._options, session._patterns
-        self.is_training = bool(session._loss)
-        self.anchored = set(session.dataFlow.anchors())
-        self.losses = {session._loss}  # in the main graph and inside of loops
+    def __init__(self, source: Source) -> None:
+        self.source, self.graph = source, source.model.graph
+        self.options, self.patterns = source.options, source.patterns
+        self.is_training = bool(source.loss)
+        self.anchored = set(source.data_flow.anchors())
+        self.losses = {source.loss}  # in the main graph and inside of loops
         self.loops: list[str] = []  # graphs of explicit main loops
         self.types: dict[str, tuple[str, Shape]] = {}
         self.kinds: dict[str, str] = {}
         self.graded: set[str] = set()  # tensors that have a gradient
-        for id, (dtype, shape, kind) in session._tensors.items():
+        for id, (dtype, shape, kind) in source.tensors.items():
             name = numpy.dtype(dtype).name
             self.types[id], self.kinds[id] = (_NUMPY_NAMES.get(name, name.upper()), tuple(shape)), kind
             if id.startswith(GRADIENT):
                 self.graded.add(id.removeprefix(GRADIENT))
-        self.places: dict[str, tuple[int, int, int]] = session._program.places()
+        self.places: dict[str, tuple[int, int, int]] = source.program.places()
         self.ops: list[Op] = []
         self.tied: set[str] = set()  # products whose right operand a tied gather reads too
         self.counter = 0
         self.calls = 0
         self.alias: dict[str, str] = {}  # results of ops that were removed: what is read in their place
         self.values = {tensor.name: tensor for tensor in self.graph.initializer}
-        made = session._initialisers
+        made = source.initialisers
         for id, tensor in self.values.items():
             name = made.values[id].dtype.name
             self.types.setdefault(id, (_NUMPY_NAMES.get(name, name.upper()), tuple(tensor.dims)))

@@ -9,7 +9,7 @@ from popart._impl.enums import ReplicatedTensorSharding, TensorStorage, TileSet
 from popart._impl.listing.places import repeat_views
 from popart._impl.listing.records import GRADIENT, Listing, Op, attributes_of
 from popart._impl.locations import TensorLocation, TensorLocationSettings
-from popart._impl.sessions.settings import local_replicas_of
+from popart._impl.option_values import local_replicas_of
 
 _ALL_REDUCES = ("ReplicatedAllReduce", "ReplicatedAllReduceInplace")
 

@@ -12,22 +12,21 @@ import numpy
 from popart._impl.exceptions import popart_exception
 
 if TYPE_CHECKING:
-    from popart._impl.listing.program import Program
     from popart._impl.listing.records import Listing, Op
 
 
-def write(program: Program) -> None:
+def write(listing: Listing, graphs: dict[str, list[Op]]) -> None:
     """Writes serializedPoprithmsShiftGraphsDir/poprithms_shift_graph_<number>.json for each graph.
 
     Raises:
         popart_exception: there is no such folder.
     """
-    folder = str(program.listing.options.serializedPoprithmsShiftGraphsDir)
+    folder = str(listing.options.serializedPoprithmsShiftGraphsDir)
     if not os.path.isdir(folder):
         raise popart_exception(f"serializedPoprithmsShiftGraphsDir is '{folder}', which is no folder; make it first")
-    for number, ops in enumerate(program.graphs.values()):
+    for number, ops in enumerate(graphs.values()):
         with open(os.path.join(folder, f"poprithms_shift_graph_{number}.json"), "w") as file:
-            json.dump(_problem(program.listing, ops), file)
+            json.dump(_problem(listing, ops), file)
 
 
 def _problem(listing: Listing, ops: list[Op]) -> dict[str, list[dict[str, Any]]]:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from popart._impl.listing.records import GRADIENT, Listing, Op, attributes_of
-from popart._impl.sessions.settings import accumulation_of
+from popart._impl.option_values import accumulation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ def accumulate(listing: Listing) -> None:
     found = [op for op in listing.ops if op.type == "TiedGatherGrad"]
     for op in found:
         op.type = "PopartSparseAccumulate"
-    if found and listing.session._optimizer is not None and _counts(listing):
+    if found and listing.source.optimizer is not None and _counts(listing):
         at = listing.ops.index(found[0])
         listing.ops.insert(at, Op("Div", ["Counter___"], [GRADIENT + "mean"], name="mean_accumulate_inverse"))
 
@@ -98,7 +98,7 @@ def _counts(listing: Listing) -> bool:
     from popart._impl.enums import MeanReductionStrategy, ReductionType
     from popart._impl.optimizers.sgd import SGD
 
-    optimizer, options = listing.session._optimizer, listing.options
+    optimizer, options = listing.source.optimizer, listing.options
     running = options.meanAccumulationAndReplicationReductionStrategy is MeanReductionStrategy["Running"]
     mean = options.accumulationAndReplicationReductionType is ReductionType["Mean"]
     return mean and running and not (isinstance(optimizer, SGD) and optimizer.is_combined())

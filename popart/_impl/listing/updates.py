@@ -7,14 +7,14 @@ import sys
 from popart._impl.enums import GradientTensorTrackingMethod
 from popart._impl.listing.records import GRADIENT, Listing, Op
 from popart._impl.listing.update_types import OUTER, UpdateOp, steps, sums
-from popart._impl.sessions.settings import accumulation_of
+from popart._impl.option_values import accumulation_of
 
 _PRODUCTS = ("MatMul", "Conv", "MultiConv")
 
 
 def trained(listing: Listing) -> list[str]:
     """Weights that an optimizer changes, in the order of the model."""
-    made = listing.session._initialisers
+    made = listing.source.initialisers
     return [name for name in made.values if name in made.trained and name in listing.graded]
 
 
@@ -23,7 +23,7 @@ def add_updates(listing: Listing) -> None:
     user = {id: op for op in reversed(listing.ops) if op.is_forward for id in op.inputs}
     if listing.options.automaticLossScalingSettings.enabled:
         _loss_scale(listing)
-    optimizer, accumulates = listing.session._optimizer, accumulation_of(listing.options) > 1
+    optimizer, accumulates = listing.source.optimizer, accumulation_of(listing.options) > 1
     replicated = listing.options.getGlobalReplicationFactor() > 1
     taken = {id for op in listing.ops for id in op.outputs}
     made = [_Weight(listing, name, user.get(name), taken) for name in weights]
@@ -81,7 +81,7 @@ class _Weight:
 
 def _clip(listing: Listing, weights: list[_Weight], context: str) -> None:
     """The sum of squares of each weight of a group, then one norm for all, by which what they read is scaled."""
-    for group, settings in enumerate(listing.session._optimizer._clips):
+    for group, settings in enumerate(listing.source.optimizer._clips):
         members = [weight for weight in weights if settings._clips_all or weight.name in settings.weightIds]
         if not members:
             continue
@@ -137,7 +137,7 @@ def _loss_scale(listing: Listing) -> None:
 
 def _decide(listing: Listing) -> None:
     """From the sum of the counts of a micro-batch to the scales in use and the factor of the next update."""
-    scalars, factor, statistics = listing.session._scalars, "lossScaleUpdateFactor", "summedCastedHistograms"
+    scalars, factor, statistics = listing.source.scalars, "lossScaleUpdateFactor", "summedCastedHistograms"
     listing.types[statistics] = ("FLOAT", (2,))
     listing.add("Cast", ["summedHistograms"], [statistics], own={"to": "FLOAT"})
     context = "Normal"

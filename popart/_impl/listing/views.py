@@ -55,7 +55,7 @@ def _drop(listing: Listing) -> None:
         for id in op.inputs:
             readers[id] += 1
     kept = []
-    wanted = listing.anchored | {listing.session._loss}
+    wanted = listing.anchored | {listing.source.loss}
     for op in reversed(listing.ops):
         if op.type in (*_RESHAPES, "Transpose") and not any(readers[id] or id in wanted for id in op.outputs):
             for id in op.inputs:

@@ -10,6 +10,7 @@ from popart._impl.debug_info import is_recording
 from popart._impl.enums import IrSerializationFormat, RecomputationType
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing.op_types import SUBSTITUTED
+from popart._impl.listing.source import Source
 from popart._impl.logs import getLogger
 
 if TYPE_CHECKING:
@@ -26,13 +27,21 @@ class IrReading:
     _options: Any
     dataFlow: Any
     _patterns: Any
+    _loss: str
+    _tensors: dict[str, Any]
+    _program: Any
+    _initialisers: Any
+    _optimizer: Any
+    _scalars: dict[str, Any]
     _program_listing: Program | None = None
 
     def _listing(self) -> Program:
         if self._program_listing is None:
             from popart._impl.listing.program import Program
 
-            self._program_listing = Program(self)  # type: ignore[arg-type]
+            parts = (self._model, self._options, self._patterns, self.dataFlow, self._loss, self._tensors)
+            native = (self._program, self._initialisers, self._optimizer, self._scalars)
+            self._program_listing = Program(Source(*parts, *native))
         return self._program_listing
 
     def _read_ir(self) -> None:

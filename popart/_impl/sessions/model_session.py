@@ -14,6 +14,7 @@ from popart._impl.exceptions import OutOfMemoryException, popart_exception, popa
 from popart._impl.logs import getLogger
 from popart._impl.operators.queries import check_model
 from popart._impl.optimizers.scalars import runtime_scalars
+from popart._impl.option_values import accumulation_of, local_replicas_of
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions import engine_options
@@ -39,9 +40,7 @@ from popart._impl.sessions.session_files import SessionFiles
 from popart._impl.sessions.session_random import SessionRandom
 from popart._impl.sessions.session_weights import SessionWeights
 from popart._impl.sessions.settings import (
-    accumulation_of,
     input_exchange,
-    local_replicas_of,
     native_settings,
     unstreamed_states,
 )

@@ -22,6 +22,7 @@ from popart._impl.enums import (
 )
 from popart._impl.exceptions import popart_exception
 from popart._impl.logs import getLogger
+from popart._impl.option_values import is_explicit
 from popart._impl.session_options import SessionOptions
 
 _FEWEST_IO_TILES = 32
@@ -67,11 +68,6 @@ def check_inputs(options: SessionOptions, inputs: Mapping[str, tuple[Any, Any]])
 
 def ipus_of_replica(options: SessionOptions, device: Any) -> int:
     return int(device.numIpus) // (options.replicatedGraphCount if options.enableReplicatedGraphs else 1)
-
-
-def is_explicit(options: SessionOptions) -> bool:
-    """Pipelines are loops of the program."""
-    return bool(options.useHostCopyOps and options.enableExplicitMainLoops)
 
 
 def _say_what_is_ignored() -> None:

@@ -19,8 +19,9 @@ from popart._impl.enums import (
 )
 from popart._impl.locations import TensorLocation, TensorLocationSettings
 from popart._impl.logs import getLogger
+from popart._impl.option_values import accumulation_of, is_explicit, local_replicas_of
 from popart._impl.session_options import SessionOptions
-from popart._impl.sessions.option_checks import ipus_of_replica, is_explicit
+from popart._impl.sessions.option_checks import ipus_of_replica
 
 _LOCATIONS = {
     "weights": "weightTensorLocationSettings",
@@ -28,14 +29,6 @@ _LOCATIONS = {
     "accumulators": "accumulatorTensorLocationSettings",
     "activations": "activationTensorLocationSettings",
 }
-
-
-def accumulation_of(options: SessionOptions) -> int:
-    return options.accumulationFactor if options.enableGradientAccumulation else 1
-
-
-def local_replicas_of(options: SessionOptions) -> int:
-    return options.replicatedGraphCount if options.enableReplicatedGraphs else 1
 
 
 def unstreamed_states(options: SessionOptions) -> tuple[str, ...]:

@@ -6,16 +6,14 @@ import collections
 import math
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
 from popart._impl.exceptions import popart_exception, popart_runtime_error
+from popart._impl.sessions.transfers import Transfers
 from popart._impl.sessions.typed import typed, typed_place
 from popart._impl.step_io import PyStepIOCallback
-
-if TYPE_CHECKING:
-    from popart._impl.sessions.step import Transfers
 
 
 def run_callbacks(transfers: Transfers, native: Any, stepio: PyStepIOCallback, entry: str) -> None:
