@@ -1,33 +1,21 @@
 #!/usr/bin/env python3
-"""Checks that no files import or include each other in a circle: the Python package, imports inside functions included,
-the folders of poptorch/_impl, and csrc. A package imports what it holds, so `__init__` files are left out."""
+"""Checks that no files import or include each other in a circle: the Python packages (imports inside functions and for types
+included), the folders of their `_impl`, and csrc. `__init__.py` of a top package is left out: a package imports what it holds.
+
+scripts/circles.txt lists the imports that close a circle today, one `a -> b` a line. Without them there is no circle. A line
+whose import is gone, or closes no circle any more, fails, so that the list only shrinks.
+"""
 
 import argparse
-import ast
 import graphlib
 import pathlib
 import re
 import sys
 
+import python_imports
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-
-
-def python_imports(root):
-    """File → files of the package that it imports."""
-    files = {}
-    for file in sorted((root / "poptorch").rglob("*.py")):
-        if file.name != "__init__.py":
-            files[".".join(file.relative_to(root).with_suffix("").parts)] = file
-    graph = {}
-    for module, file in files.items():
-        found = set()
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        graph[module] = {name for name in found if name in files and name != module}
-    return graph
+LIST = pathlib.Path("scripts") / "circles.txt"
 
 
 def includes(root):
@@ -39,15 +27,20 @@ def includes(root):
 
 
 def folders(graph):
-    """The same between the folders of poptorch/_impl."""
+    """The same between the folders of `_impl` of each package."""
     result = {}
     for module, needs in graph.items():
-        own = module.split(".")[2:-1]
-        for need in needs:
-            other = need.split(".")[2:-1]
-            if own and other and own != other:
-                result.setdefault("/".join(own), set()).add("/".join(other))
+        own = folder_of(module)
+        for other in filter(None, map(folder_of, needs)):
+            if own and own != other and own.split("/")[0] == other.split("/")[0]:
+                result.setdefault(own, set()).add(other)
     return result
+
+
+def folder_of(module):
+    """`package/_impl/folder` of a module in such a folder, else None."""
+    parts = module.split(".")
+    return "/".join(parts[:-1]) if len(parts) > 3 and parts[1] == "_impl" else None
 
 
 def circle(graph):
@@ -59,14 +52,46 @@ def circle(graph):
     return None
 
 
+def reaches(graph, start, end):
+    seen, waiting = set(), [start]
+    while waiting:
+        node = waiting.pop()
+        if node == end:
+            return True
+        if node not in seen:
+            seen.add(node)
+            waiting += graph.get(node, ())
+    return False
+
+
+def read_list(root):
+    path = root / LIST
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [tuple(line.split(" -> ")) for line in lines if not line.startswith("#")]
+
+
+def problems(graphs, listed):
+    """Lines that say which circles and which needless lines of the list there are."""
+    found = []
+    rests = [{node: [need for need in needs if (node, need) not in listed] for node, needs in g.items()} for g in graphs]
+    found += ["these need each other: " + " -> ".join(files) for files in map(circle, rests) if files]
+    for a, b in listed:
+        graph, rest = next(((g, r) for g, r in zip(graphs, rests) if b in g.get(a, ())), (None, None))
+        if graph is None:
+            found.append(f"{LIST}: '{a} -> {b}' is gone; remove the line")
+        elif not reaches(rest, b, a):
+            found.append(f"{LIST}: '{a} -> {b}' closes no circle any more; remove the line")
+    return found
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
-    modules = python_imports(root)
-    found = [c for c in map(circle, (modules, folders(modules), includes(root))) if c]
-    for files in found:
-        print("these need each other: " + " -> ".join(files))
+    modules = python_imports.import_graph(root)
+    found = problems((modules, folders(modules), includes(root)), read_list(root))
+    for line in found:
+        print(line)
     if found:
         sys.exit("move what both need into a file of its own")
 

@@ -10,6 +10,7 @@ import pathlib
 import re
 import sys
 
+HEAD = "| room |"
 ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
@@ -23,7 +24,11 @@ APART_FROM_TORCH = re.compile(r"^(fmt|CLI)/")
 def read_table(page):
     """Rooms and what each may include (dict of room → set of rooms)."""
     table = {}
-    for line in page.read_text().splitlines():
+    lines = page.read_text().splitlines()
+    heads = [at for at, line in enumerate(lines) if line.startswith(HEAD)]
+    for line in lines[heads[0] :] if heads else []:
+        if not line.startswith("|"):
+            break
         row = ROW.match(line)
         if row:
             table[row[1]] = set(re.findall(r"`([a-z_/]+)`", row[2]))

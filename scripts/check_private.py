@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that no module of poptorch/_impl touches a private attribute of a class of another module of the package.
+"""Checks that no module of a Python package touches a private attribute of a class of another module.
 
-Private is a name with one underscore in front that a class of the package defines. What a module needs of another one's
-object has a public name, or is handed to it. Names that any object of the package may be asked for stand in EXCEPTIONS with
-the reason; one that is not needed any more fails.
+Private is a name with one underscore in front that a class of one of the packages defines. What a module needs of another one's
+object has a public name, or is handed to it. scripts/private_names.txt lists the names that a package may touch all the same,
+with the reason; one that is not needed any more fails, so that the list only shrinks.
 """
 
 import argparse
@@ -11,30 +11,9 @@ import ast
 import pathlib
 import sys
 
-_OPTIONS = "users hold options and strategies: there, a name without underscore is one of PopTorch's"
-_LOADER = "users hold data loaders and accessors: there, a name without underscore is one of PopTorch's"
-EXCEPTIONS = {
-    "_Popart": "PopTorch's own name for the options of the back end",
-    "_auto": _OPTIONS,
-    "_fix_anchor_modes": _OPTIONS,
-    "_freeze": _OPTIONS,
-    "_ipu": _OPTIONS,
-    "_module_namescope": _OPTIONS,
-    "_parts": _OPTIONS,
-    "_places": _OPTIONS,
-    "_plain": _OPTIONS,
-    "_popart": _OPTIONS,
-    "_relax_optimizer_checks": _OPTIONS,
-    "_schedule": _OPTIONS,
-    "_set": _OPTIONS,
-    "_show_progress_bar": _OPTIONS,
-    "_stage_id": _OPTIONS,
-    "_stages": _OPTIONS,
-    "_strategy": _OPTIONS,
-    "_values": _OPTIONS,
-    "_check_accessor": _LOADER,
-    "_rebatched_size": _LOADER,
-}
+import python_imports
+
+LIST = pathlib.Path("scripts") / "private_names.txt"
 
 
 def is_private(name):
@@ -68,23 +47,33 @@ def touched(tree):
             yield node.lineno, ast.unparse(node.value), node.attr
 
 
+def read_list(root):
+    """(package, name) of each exception."""
+    path = root / LIST
+    lines = path.read_text().splitlines() if path.exists() else []
+    heads = [line.split(" | ")[0].split(": ") for line in lines if not line.startswith("#")]
+    return [(package, name) for package, names in heads for name in names.split()]
+
+
 def violations(root):
-    trees = {file: ast.parse(file.read_text()) for file in sorted((root / "poptorch").rglob("*.py"))}
+    files = {file: file.relative_to(root) for file in python_imports.module_files(root).values()}
+    trees = {shown: ast.parse(file.read_text()) for file, shown in files.items()}
     names = {file: defined(tree) for file, tree in trees.items()}
-    of_package = set().union(*names.values())
-    unused = dict(EXCEPTIONS)
+    of_packages = set().union(*names.values())
+    listed = read_list(root)
+    unused = set(listed)
     for file, tree in trees.items():
-        if "_impl" not in file.relative_to(root).parts:
-            continue
+        package = file.parts[0].removesuffix(".py")
         for line, what, name in touched(tree):
-            if name not in of_package or name in names[file]:
+            if name not in of_packages or name in names[file]:
                 continue
-            if unused.pop(name, None) is None and name not in EXCEPTIONS:
-                owners = ", ".join(str(f.relative_to(root)) for f in trees if name in names[f])
-                yield f"{file.relative_to(root)}:{line}: {what}.{name} is private to {owners}"
-    if (root / "scripts" / "check_private.py").exists():
-        for name in unused:
-            yield f"scripts/check_private.py: no module needs {name} any more; remove the exception"
+            unused.discard((package, name))
+            if (package, name) not in listed:
+                owners = ", ".join(str(other) for other in trees if name in names[other])
+                yield f"{file}:{line}: {what}.{name} is private to {owners}"
+    for package, name in listed:
+        if (package, name) in unused:
+            yield f"{LIST}: no module of {package} needs {name} any more; remove it"
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The checks of layers, circles, private names and sizes fail on the trees they must fail on, with the line and the arrow."""
+"""The checks of layers, packages, circles, private names and sizes fail on the trees they must fail on, with the line."""
 
 import pathlib
 import subprocess
@@ -16,9 +16,7 @@ def run(script, tree):
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "docs").mkdir()
-    page = (
-        "| `support` | – | |\n| `ir` | `support` | |\n| `kernels` | `support` | |\n| `bindings` | `support` `ir` | |\n"
-    )
+    page = "| room | may use | |\n|---|---|---|\n| `support` | – | |\n| `ir` | `support` | |\n| `kernels` | `support` | |\n| `bindings` | `support` `ir` | |\n"
     (tmp_path / "docs" / "architecture.md").write_text(page)
     for room in ("support", "ir", "kernels", "bindings"):
         (tmp_path / "csrc" / room).mkdir(parents=True)
@@ -27,7 +25,9 @@ def tree(tmp_path):
 
 
 @pytest.mark.tiny
-@pytest.mark.parametrize("script", ["check_layers.py", "check_circles.py", "check_private.py", "check_sizes.py"])
+@pytest.mark.parametrize(
+    "script", ["check_layers.py", "check_packages.py", "check_circles.py", "check_private.py", "check_sizes.py"]
+)
 def test_this_repository_passes(script):
     result = run(script, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -125,6 +125,147 @@ def test_a_circle_of_modules_is_shown_even_when_one_imports_late(tree):
 
 
 @pytest.fixture
+def circle(tmp_path):
+    """popart.a and popart.b need each other, and popart.c needs both."""
+    for name, text in {
+        "a": "import popart.b\n",
+        "b": "from popart import a\n",
+        "c": "from popart import a, b\n",
+    }.items():
+        write(tmp_path / "popart" / f"{name}.py", text)
+    return tmp_path
+
+
+def write(file, text=""):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_a_listed_circle_passes_until_its_import_is_mended(circle):
+    assert "these need each other" in run("check_circles.py", circle).stdout
+    write(circle / "scripts" / "circles.txt", "# why\npopart.b -> popart.a\n")
+    assert run("check_circles.py", circle).returncode == 0
+    write(circle / "popart" / "b.py")
+    result = run("check_circles.py", circle)
+    assert result.returncode != 0
+    assert result.stdout == "scripts/circles.txt: 'popart.b -> popart.a' is gone; remove the line\n"
+
+
+def test_a_new_import_in_a_listed_circle_is_shown(circle):
+    write(circle / "scripts" / "circles.txt", "popart.b -> popart.a\n")
+    write(circle / "popart" / "b.py", "from popart import a, c\n")
+    result = run("check_circles.py", circle)
+    assert result.returncode != 0
+    assert {"popart.b", "popart.c"} <= set(result.stdout.split("each other: ")[1].split())
+
+
+def test_a_line_whose_import_closes_no_circle_fails(circle):
+    write(circle / "scripts" / "circles.txt", "popart.b -> popart.a\npopart.c -> popart.a\n")
+    result = run("check_circles.py", circle)
+    assert result.returncode != 0
+    assert result.stdout == "scripts/circles.txt: 'popart.c -> popart.a' closes no circle any more; remove the line\n"
+
+
+@pytest.mark.parametrize("text", ["from . import ops\n", "def f():\n    from popxl.ops import add\n"])
+def test_the_file_of_an_inner_package_counts_and_that_of_a_top_package_does_not(tmp_path, text):
+    write(tmp_path / "popxl" / "ops" / "__init__.py", "from popxl.tensor import add\n")
+    write(tmp_path / "popxl" / "__init__.py", "from popxl import tensor\n")
+    write(tmp_path / "popxl" / "tensor.py", "import popxl\n")
+    assert run("check_circles.py", tmp_path).returncode == 0
+    write(tmp_path / "popxl" / "tensor.py", text)
+    assert "popxl.ops -> popxl.tensor" in run("check_circles.py", tmp_path).stdout
+
+
+def test_a_circle_of_folders_is_shown(tmp_path):
+    inner = tmp_path / "popart" / "_impl"
+    write(inner / "listing" / "ops.py", "from popart._impl.sessions import options\n")
+    write(inner / "sessions" / "options.py")
+    write(inner / "sessions" / "session.py", "from popart._impl.listing import ops\n")
+    result = run("check_circles.py", tmp_path)
+    assert result.returncode != 0 and "popart/_impl/listing -> popart/_impl/sessions" in result.stdout
+
+
+TABLE = """
+| package | may import | in functions alone | |
+|---|---|---|---|
+| `popxl` | `popart` `numpy` | `torch` | |
+| `popart` | `numpy` | – | |
+| `popart.jobs` | `torch` `popart` | – | |
+"""
+
+
+@pytest.fixture
+def packages(tmp_path):
+    """A table of packages, and sources that need all that is in it."""
+    write(tmp_path / "docs" / "architecture.md", TABLE)
+    write(tmp_path / "popxl" / "__init__.py", "import json, numpy\nimport popart\n\ndef f():\n    import torch\n")
+    write(tmp_path / "popart" / "__init__.py", "import numpy\n")
+    write(tmp_path / "popart" / "jobs.py", "import torch\nfrom popart import types\n")
+    assert run("check_packages.py", tmp_path).stdout == ""
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "file, text, line",
+    [
+        ("popart/a.py", "import popxl.ops\n", "popart/a.py:1: popart may not import popxl"),
+        ("popart/a.py", "\ndef f():\n    from popxl import ops\n", "popart/a.py:3: popart may not import popxl"),
+        (
+            "popart/a.py",
+            "import importlib\nimportlib.import_module('popxl')\n",
+            "popart/a.py:2: popart may not import popxl",
+        ),
+        ("popart/a.py", "import onnx.helper\n", "popart/a.py:1: popart may not import onnx"),
+        ("popxl/a.py", "import torch\n", "popxl/a.py:1: popxl may import torch in functions alone"),
+        ("popxl/a.py", "class A:\n    import torch\n", "popxl/a.py:2: popxl may import torch in functions alone"),
+        ("popxl/a.py", "from popart import jobs\n", "popxl/a.py:1: popxl may not import popart.jobs"),
+        (
+            "popart/jobs.py",
+            "import torch, numpy\nimport popart\n",
+            "popart/jobs.py:1: popart.jobs may not import numpy",
+        ),
+    ],
+)
+def test_an_import_that_the_table_does_not_have_is_named_with_its_line(packages, file, text, line):
+    write(packages / file, text)
+    result = run("check_packages.py", packages)
+    assert result.returncode != 0 and result.stdout == f"{line} (docs/architecture.md)\n"
+
+
+def test_imports_for_types_count_as_those_of_functions(packages):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nelse:\n    torch = None\n"
+    write(packages / "popxl" / "a.py", text)
+    assert run("check_packages.py", packages).returncode == 0
+    write(packages / "popxl" / "a.py", text.replace("torch = None", "import torch"))
+    assert "popxl/a.py:5: popxl may import torch in functions alone" in run("check_packages.py", packages).stdout
+
+
+def test_a_package_without_a_row_is_named(packages):
+    write(packages / "ipu_core" / "a.py")
+    result = run("check_packages.py", packages)
+    assert result.returncode != 0 and result.stdout == "ipu_core/a.py: its package has no row in docs/architecture.md\n"
+
+
+def test_rows_say_no_more_than_is_needed(packages):
+    write(packages / "popart" / "jobs.py", "import torch\n")
+    write(packages / "popxl" / "__init__.py", "import numpy\n\ndef f():\n    import popart, torch\n")
+    text = TABLE + "| `popart.sessions` | – | – | |\n"
+    write(packages / "docs" / "architecture.md", text)
+    result = run("check_packages.py", packages)
+    assert result.returncode != 0
+    assert result.stdout.splitlines() == [
+        "docs/architecture.md: the row of popxl names popart, which nothing there imports so; remove it",
+        "docs/architecture.md: the row of popart.jobs names popart, which nothing there imports so; remove it",
+        "docs/architecture.md: there is no package 'popart.sessions'",
+    ]
+
+
+def test_a_page_without_the_table_of_packages_is_refused(packages):
+    write(packages / "docs" / "architecture.md", "| room | |\n")
+    assert "the table of packages is missing" in run("check_packages.py", packages).stderr
+
+
+@pytest.fixture
 def package(tmp_path):
     inner = tmp_path / "poptorch" / "_impl"
     inner.mkdir(parents=True)
@@ -145,3 +286,23 @@ def test_own_private_attributes_and_those_of_other_packages_pass(package):
     text = "class Own:\n    _mine = 1\n    def f(self, other, torch):\n        return self._state, other._mine, torch._C, other.__dict__\n"
     (package / "user.py").write_text(text + "def g(options):\n    return options._Popart\n")
     assert run("check_private.py", package.parents[1]).returncode == 0
+
+
+def test_modules_of_all_packages_are_looked_at(package):
+    for file in ("popart/user.py", "popxl/_impl/user.py", "popart_core.py", "popdist/user.py", "ipu_core/user.py"):
+        write(package.parents[1] / file, "def f(held):\n    return held._state\n")
+    result = run("check_private.py", package.parents[1])
+    assert result.returncode != 0 and result.stdout.count(":2: held._state is private to poptorch/_impl/held.py") == 5
+
+
+def test_a_listed_name_is_allowed_to_its_package_alone_and_as_long_as_it_is_needed(package):
+    root = package.parents[1]
+    write(root / "scripts" / "private_names.txt", "poptorch: _state _kind | users hold these\n")
+    write(package / "user.py", "def f(held):\n    return held._state\n")
+    result = run("check_private.py", root)
+    assert result.returncode != 0
+    assert result.stdout == "scripts/private_names.txt: no module of poptorch needs _kind any more; remove it\n"
+    write(root / "scripts" / "private_names.txt", "poptorch: _state | users hold these\n")
+    assert run("check_private.py", root).returncode == 0
+    write(root / "popxl" / "user.py", "def f(held):\n    return held._state\n")
+    assert "popxl/user.py:2: held._state is private" in run("check_private.py", root).stdout
