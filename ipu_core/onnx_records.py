@@ -78,7 +78,9 @@ def _array(tensor: onnx.TensorProto, what: str, source: str) -> numpy.ndarray:
         if entries and size < 4 and entries < count and entries == -(-count * size // 4):
             # PopART keeps as many small elements in a 32-bit entry as fit, where ONNX keeps one.
             data = numpy.array(tensor.int32_data, "<i4").tobytes()[: count * size]
-            return numpy.frombuffer(data, onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tuple(tensor.dims))
+            return numpy.frombuffer(data, onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(
+                tuple(tensor.dims)
+            )
         return onnx.numpy_helper.to_array(tensor)
     except (KeyError, TypeError, ValueError) as error:
         raise Error(f"unsupported model: {what} of {source} cannot be read: {error}.") from error
@@ -90,7 +92,7 @@ def _input(value: onnx.ValueInfoProto, source: str) -> tuple[str, numpy.dtype, l
     if not value.type.HasField("tensor_type"):
         raise Error(f"unsupported model: input '{value.name}' of {source} is no tensor.")
     tensor = value.type.tensor_type
-    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+    sizes: list[Any] = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
     if not tensor.HasField("shape") or not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise Error(
             f"unknown size: input '{value.name}' of {source} has shape {sizes}. Sizes are fixed when a program is "

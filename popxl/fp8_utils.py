@@ -75,8 +75,8 @@ def _float8_codes(values: np.ndarray, dtype: dtypes.dtype, nan_on_overflow: bool
 
 
 def _array(src: Any) -> np.ndarray:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(src, getattr(torch, "Tensor", ())):
+    torch_tensor: Any = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(src, torch_tensor):
         src = src.detach().cpu().numpy()
     return np.asarray(src)
 

@@ -580,7 +580,7 @@ def __getattr__(name: str) -> Any:
     host = Union[(np.ndarray, Iterable[ScalarType], *torch_types)]  # type: ignore[valid-type]
     if name == "HostTensor":
         return host
-    return Union[ScalarType, host] if name == "HostScalarTensor" else Union[Tensor, ScalarType, host]  # type: ignore
+    return Union[ScalarType, host] if name == "HostScalarTensor" else Union[Tensor, ScalarType, host]
 
 
 from popxl._impl.variables import (  # noqa: E402  (needs the classes above)

@@ -58,8 +58,8 @@ def _check_memmap(x: np.memmap, dtype: Optional[dtypes.dtype], downcast: bool) -
 
 def _as_array(x: Any) -> Any:
     """A torch tensor as an array of its memory; anything else as it is."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
+    torch_tensor: Any = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(x, torch_tensor):
         return x.detach().cpu().numpy()
     return x
 

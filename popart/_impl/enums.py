@@ -34,82 +34,234 @@ class DataType(enum.Enum):
         return self.value
 
 
-def _plain(name: str, members: str, **special: int) -> type[enum.Enum]:
-    kind = enum.Enum(name, {**{m: i for i, m in enumerate(members.split())}, **special}, module=__name__)  # type: ignore[misc]
-    kind.__int__ = lambda self: self.value  # type: ignore[attr-defined]
-    return kind
+class _Plain(enum.Enum):
+    """Members are numbered from 0."""
+
+    def __int__(self) -> int:
+        return int(self.value)
 
 
-InitType = _plain("InitType", "NoInit Zero")
-TensorRemapType = _plain("TensorRemapType", "FwdBwdReverse FwdBwd Fwd")
-ReductionType = _plain("ReductionType", "Sum Mean NoReduction N")
-ScatterReduction = _plain("ScatterReduction", "Sum Max Min Mul NoReduction")
-MeanReductionStrategy = _plain("MeanReductionStrategy", "Running Post")
-AnchorReturnTypeId = _plain("AnchorReturnTypeId", "Final EveryN All Sum")
-TileSet = _plain("TileSet", "Compute IO Undefined N")
-ExchangeStrategy = _plain("ExchangeStrategy", "JustInTime OverlapInnerLoop OverlapLoops OverlapStep")
-ReplicatedStreamMode = _plain("ReplicatedStreamMode", "Broadcast Replicate")
-DeviceConnectionType = _plain("DeviceConnectionType", "Always OnDemand Never")
-DeviceSelectionCriterion = _plain("DeviceSelectionCriterion", "First Random")
-RecomputationType = _plain("RecomputationType", "NoRecompute Standard NormOnly Pipeline RecomputeAll")
-RecomputeType = _plain("RecomputeType", "Undefined Checkpoint Recompute Recomputed")
-MergeVarUpdateType = _plain("MergeVarUpdateType", "Off All AutoLoose AutoTight")
-VirtualGraphMode = _plain("VirtualGraphMode", "Off Manual Auto ExecutionPhases")
-SyntheticDataMode = _plain("SyntheticDataMode", "Off Zeros RandomNormal RandomUniform")
-IrSerializationFormat = _plain("IrSerializationFormat", "JSON")
-Instrumentation = _plain("Instrumentation", "Outer Inner")
-PatternsLevel = _plain("PatternsLevel", "NoPatterns Minimal Default All")
-TensorStorage = _plain("TensorStorage", "OnChip OffChip")
-ReplicatedTensorSharding = _plain("ReplicatedTensorSharding", "Off On")
-ExecutionPhaseIOSchedule = _plain("ExecutionPhaseIOSchedule", "Preload OnDemand")
-ExecutionPhaseSchedule = _plain("ExecutionPhaseSchedule", "Interleaving Batch BatchClusteredIO")
-AccumulateOuterFragmentSchedule = _plain(
-    "AccumulateOuterFragmentSchedule", "Scheduler Serial OverlapCycleOptimized OverlapMemoryOptimized"
-)
-BatchSerializationTransformContext = _plain("BatchSerializationTransformContext", "Forward Backward", Fwd=0, Bwd=1)
-BatchSerializationMethod = _plain("BatchSerializationMethod", "UnrollDynamic UnrollStatic Loop")
-BatchSerializationBatchSchedule = _plain(
-    "BatchSerializationBatchSchedule", "Scheduler Isomorphic OverlapOnIo OverlapOnCompute"
-)
-AutodiffStitchStrategy = _plain(
-    "AutodiffStitchStrategy", "RecomputeMinimal RecomputeAllNonInputs AddFwdOutputs SafeAddFwdOutputs N"
-)
-SubgraphCopyingStrategy = _plain("SubgraphCopyingStrategy", "OnEnterAndExit JustInTime")
-GradientTensorTrackingMethod = _plain(
-    "GradientTensorTrackingMethod",
-    "AllNonViewChangingGradientTensors ConvAndMatmulGradients GradientsOfUserSpecifiedTensors",
-)
-VariableRetrievalMode = _plain("VariableRetrievalMode", "OnePerGroup AllReduceReplicas AllReplicas")
-CommGroupType = _plain("CommGroupType", "All Consecutive Orthogonal Ungrouped")
-WeightDecayMode = _plain("WeightDecayMode", "Decay L2Regularization")
-SGDAccumulatorAndMomentum = _plain("SGDAccumulatorAndMomentum", "Combined Separate")
-AdaptiveMode = _plain("AdaptiveMode", "AdaGrad RMSProp CenteredRMSProp AdaDelta")
+class InitType(_Plain):
+    NoInit, Zero = range(2)
 
-# popart._internal.ir alone has these.
-TensorType = _plain("TensorType", "ActGrad Const Stream Unknown Variable N")
-VariableUpdateType = _plain("VariableUpdateType", "None_ Gradient Copy")
-ExecutionContext = _plain(
-    "ExecutionContext",
-    "Normal AccumulateOuterFragment WeightsFromHostFragment WeightsToHostFragment OptimizerFromHostFragment Subgraph",
-)
-CodeLocation = _plain("CodeLocation", "ExecutableMemory Buffer N")
-CollectiveOperator = _plain("CollectiveOperator", "Add Mean Mul Min Max LogicalAnd LogicalOr SquareAdd Local N")
-AccumulationType = _plain(
-    "AccumulationType",
-    "Add DampenedAdd DampenedAddSquare DecayAdd DecayAddSquare MovingAverage MovingAverageSquare Infinity Mean",
-)
-AdamMode = _plain("AdamMode", "Adam AdamNoBias AdaMax Lamb LambNoBias")
-FloatFormat = _plain("FloatFormat", "Auto Fixed Scientific None_")
-AutoPad = _plain("AutoPad", "NOTSET SAME_UPPER SAME_LOWER VALID")
-MatMulPartialsType = _plain("MatMulPartialsType", "HALF FLOAT")
-SerialiseSettingsMode = _plain("SerialiseSettingsMode", "NoSerialisation InputChannels ReducingDim OutputChannels")
-ResizeMode = _plain("ResizeMode", "Nearest Linear Cubic N")
-ResizeNearestMode = _plain("ResizeNearestMode", "RoundPreferFloor RoundPreferCeil Floor Ceil Pytorch N")
-ResizeCoordinateTransformationMode = _plain(
-    "ResizeCoordinateTransformationMode", "HalfPixel PytorchHalfPixel AlignCorners Asymmetric TfCropAndResize N"
-)
-ExpectedConnectionType = _plain("ExpectedConnectionType", "Fwd FwdGrad")
-GradOpInType = _plain("GradOpInType", "In Out GradOut")
+
+class TensorRemapType(_Plain):
+    FwdBwdReverse, FwdBwd, Fwd = range(3)
+
+
+class ReductionType(_Plain):
+    Sum, Mean, NoReduction, N = range(4)
+
+
+class ScatterReduction(_Plain):
+    Sum, Max, Min, Mul, NoReduction = range(5)
+
+
+class MeanReductionStrategy(_Plain):
+    Running, Post = range(2)
+
+
+class AnchorReturnTypeId(_Plain):
+    Final, EveryN, All, Sum = range(4)
+
+
+class TileSet(_Plain):
+    Compute, IO, Undefined, N = range(4)
+
+
+class ExchangeStrategy(_Plain):
+    JustInTime, OverlapInnerLoop, OverlapLoops, OverlapStep = range(4)
+
+
+class ReplicatedStreamMode(_Plain):
+    Broadcast, Replicate = range(2)
+
+
+class DeviceConnectionType(_Plain):
+    Always, OnDemand, Never = range(3)
+
+
+class DeviceSelectionCriterion(_Plain):
+    First, Random = range(2)
+
+
+class RecomputationType(_Plain):
+    NoRecompute, Standard, NormOnly, Pipeline, RecomputeAll = range(5)
+
+
+class RecomputeType(_Plain):
+    Undefined, Checkpoint, Recompute, Recomputed = range(4)
+
+
+class MergeVarUpdateType(_Plain):
+    Off, All, AutoLoose, AutoTight = range(4)
+
+
+class VirtualGraphMode(_Plain):
+    Off, Manual, Auto, ExecutionPhases = range(4)
+
+
+class SyntheticDataMode(_Plain):
+    Off, Zeros, RandomNormal, RandomUniform = range(4)
+
+
+class IrSerializationFormat(_Plain):
+    JSON = 0
+
+
+class Instrumentation(_Plain):
+    Outer, Inner = range(2)
+
+
+class PatternsLevel(_Plain):
+    NoPatterns, Minimal, Default, All = range(4)
+
+
+class TensorStorage(_Plain):
+    OnChip, OffChip = range(2)
+
+
+class ReplicatedTensorSharding(_Plain):
+    Off, On = range(2)
+
+
+class ExecutionPhaseIOSchedule(_Plain):
+    Preload, OnDemand = range(2)
+
+
+class ExecutionPhaseSchedule(_Plain):
+    Interleaving, Batch, BatchClusteredIO = range(3)
+
+
+class AccumulateOuterFragmentSchedule(_Plain):
+    Scheduler, Serial, OverlapCycleOptimized, OverlapMemoryOptimized = range(4)
+
+
+class BatchSerializationTransformContext(_Plain):
+    Forward, Backward = range(2)
+    Fwd, Bwd = range(2)
+
+
+class BatchSerializationMethod(_Plain):
+    UnrollDynamic, UnrollStatic, Loop = range(3)
+
+
+class BatchSerializationBatchSchedule(_Plain):
+    Scheduler, Isomorphic, OverlapOnIo, OverlapOnCompute = range(4)
+
+
+class AutodiffStitchStrategy(_Plain):
+    RecomputeMinimal, RecomputeAllNonInputs, AddFwdOutputs, SafeAddFwdOutputs, N = range(5)
+
+
+class SubgraphCopyingStrategy(_Plain):
+    OnEnterAndExit, JustInTime = range(2)
+
+
+class GradientTensorTrackingMethod(_Plain):
+    AllNonViewChangingGradientTensors, ConvAndMatmulGradients, GradientsOfUserSpecifiedTensors = range(3)
+
+
+class VariableRetrievalMode(_Plain):
+    OnePerGroup, AllReduceReplicas, AllReplicas = range(3)
+
+
+class CommGroupType(_Plain):
+    All, Consecutive, Orthogonal, Ungrouped = range(4)
+
+
+class WeightDecayMode(_Plain):
+    Decay, L2Regularization = range(2)
+
+
+class SGDAccumulatorAndMomentum(_Plain):
+    Combined, Separate = range(2)
+
+
+class AdaptiveMode(_Plain):
+    AdaGrad, RMSProp, CenteredRMSProp, AdaDelta = range(4)
+
+
+# These are in popart._internal.ir alone.
+class TensorType(_Plain):
+    ActGrad, Const, Stream, Unknown, Variable, N = range(6)
+
+
+class VariableUpdateType(_Plain):
+    None_, Gradient, Copy = range(3)
+
+
+class ExecutionContext(_Plain):
+    (
+        Normal,
+        AccumulateOuterFragment,
+        WeightsFromHostFragment,
+        WeightsToHostFragment,
+        OptimizerFromHostFragment,
+        Subgraph,
+    ) = range(6)
+
+
+class CodeLocation(_Plain):
+    ExecutableMemory, Buffer, N = range(3)
+
+
+class CollectiveOperator(_Plain):
+    Add, Mean, Mul, Min, Max, LogicalAnd, LogicalOr, SquareAdd, Local, N = range(10)
+
+
+class AccumulationType(_Plain):
+    (
+        Add,
+        DampenedAdd,
+        DampenedAddSquare,
+        DecayAdd,
+        DecayAddSquare,
+        MovingAverage,
+        MovingAverageSquare,
+        Infinity,
+        Mean,
+    ) = range(9)
+
+
+class AdamMode(_Plain):
+    Adam, AdamNoBias, AdaMax, Lamb, LambNoBias = range(5)
+
+
+class FloatFormat(_Plain):
+    Auto, Fixed, Scientific, None_ = range(4)
+
+
+class AutoPad(_Plain):
+    NOTSET, SAME_UPPER, SAME_LOWER, VALID = range(4)
+
+
+class MatMulPartialsType(_Plain):
+    HALF, FLOAT = range(2)
+
+
+class SerialiseSettingsMode(_Plain):
+    NoSerialisation, InputChannels, ReducingDim, OutputChannels = range(4)
+
+
+class ResizeMode(_Plain):
+    Nearest, Linear, Cubic, N = range(4)
+
+
+class ResizeNearestMode(_Plain):
+    RoundPreferFloor, RoundPreferCeil, Floor, Ceil, Pytorch, N = range(6)
+
+
+class ResizeCoordinateTransformationMode(_Plain):
+    HalfPixel, PytorchHalfPixel, AlignCorners, Asymmetric, TfCropAndResize, N = range(6)
+
+
+class ExpectedConnectionType(_Plain):
+    Fwd, FwdGrad = range(2)
+
+
+class GradOpInType(_Plain):
+    In, Out, GradOut = range(3)
 
 
 class DeviceType(enum.Enum):

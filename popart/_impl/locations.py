@@ -16,6 +16,11 @@ class TensorLocation(Fields):
     (storage, loadTileSet, storageTileSet, replicatedTensorSharding[, shardingDomain]), also by name.
     """
 
+    storage: TensorStorage
+    loadTileSet: TileSet
+    storageTileSet: TileSet
+    replicatedTensorSharding: ReplicatedTensorSharding
+    shardingDomain: CommGroup
     _defaults = {
         "storage": TensorStorage.OnChip,
         "loadTileSet": TileSet.Compute,
@@ -39,6 +44,9 @@ class TensorLocationSettings(Fields):
     Takes a location, or as `storage` only that of one.
     """
 
+    location: TensorLocation
+    minElementsForOffChip: int
+    minElementsForReplicatedTensorSharding: int
     _defaults = {
         "location": TensorLocation(),
         "minElementsForOffChip": 2,

@@ -20,7 +20,7 @@ _NATIVE = [
     ).split()
 ]
 _NUMBER = {dtype: number for number, dtype in enumerate(_NATIVE)}
-NUMPY = {
+NUMPY: dict[DataType, numpy.dtype] = {
     DataType.UINT8: numpy.dtype("uint8"),
     DataType.INT8: numpy.dtype("int8"),
     DataType.UINT16: numpy.dtype("uint16"),
@@ -87,7 +87,9 @@ class TensorInfo:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        self._type, self._shape, self._meta_shape = DataType.UNDEFINED, (), ()  # type: ignore[var-annotated]
+        self._type = DataType.UNDEFINED
+        self._shape: tuple[int, ...] = ()
+        self._meta_shape: tuple[int, ...] = ()
         self._changed: Callable[[TensorInfo], None] | None = None
         values = [*arguments, *(named[key] for key in ("dataType", "shape", "metaShape") if key in named)]
         if len(values) == 1 and isinstance(values[0], numpy.ndarray):

@@ -28,7 +28,7 @@ def converted(name: str, default: Any, value: Any) -> Any:
     return type(default)(value) if isinstance(default, (bool, int, float)) else value
 
 
-class TypedMap(dict):  # type: ignore[type-arg]
+class TypedMap(dict):
     """A dictionary of which the keys are texts and the values of one type."""
 
     def __init__(self, name: str, example: Any, values: Mapping[str, Any]) -> None:
@@ -43,10 +43,10 @@ class TypedMap(dict):  # type: ignore[type-arg]
         super().__setitem__(key, converted(f"{self._name}['{key}']", self._example, value))
 
     # Those of `dict` write past __setitem__.
-    update = MutableMapping.update  # type: ignore[assignment]
-    setdefault = MutableMapping.setdefault  # type: ignore[assignment]
+    update = MutableMapping.update
+    setdefault = MutableMapping.setdefault
 
-    def __ior__(self, others: Any) -> TypedMap:  # type: ignore[override,misc]
+    def __ior__(self, others: Any) -> TypedMap:  # type: ignore[misc]
         self.update(others)
         return self
 

@@ -160,6 +160,7 @@ def conditional_with_info(
     inputs = {0: cond}
     maps = []
     first = 1
+    given: Any
     for graph, given, by_tensor in zip(branches, (then_inputs, else_inputs), (then_inputs_dict, else_inputs_dict)):
         values = () if given is None else (given,) if isinstance(given, Tensor) else given
         wired = wire(parent, graph, values, by_tensor, check_inputs)

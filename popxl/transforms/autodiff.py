@@ -65,6 +65,7 @@ class GradGraphInfo:
 
     _pb_bwd_info: Any
     _forward_graph: Graph
+    _graph: Graph
     _expected_inputs: tuple[ExpectedConnection, ...]
     _expected_outputs: tuple[ExpectedConnection, ...]
 

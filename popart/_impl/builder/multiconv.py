@@ -51,9 +51,10 @@ def _check_ranks(core: Any, convolutions: Sequence[Sequence[str]], given: dict[s
                 )
 
 
-def shapes(op: Any) -> list[tuple[int, list[int]]]:
+def shapes(op: Any) -> list[tuple[int, Sequence[int]]]:
     """Types of the outputs; see graphcore_shapes.View."""
-    found, start = [], 0
+    found: list[tuple[int, Sequence[int]]] = []
+    start = 0
     for index in range(len(op) // 3):
         data, weights = op.sizes(3 * index), op.sizes(3 * index + 1)
         rank = len(data) - 2

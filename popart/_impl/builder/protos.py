@@ -207,7 +207,7 @@ def _flat(tensor: onnx.TensorProto, data: bytes, dtype: numpy.dtype) -> numpy.nd
     return numpy.frombuffer(data, dtype)
 
 
-def attribute(name: str, kind: int, value: Any) -> onnx.AttributeProto:
+def attribute(name: str, kind: onnx.AttributeProto.AttributeType, value: Any) -> onnx.AttributeProto:
     """An attribute of a given kind, also where a list is empty and its kind could not be guessed."""
     made = onnx.AttributeProto()
     made.name, made.type = name, kind

@@ -42,7 +42,8 @@ def native_kinds() -> dict[str, Kind]:
 
     kinds = {}
     for row in _native.kinds():
-        kind = Kind(*(tuple(value) if isinstance(value, list) else value for value in row))
+        values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+        kind = Kind(*values)
         kinds[kind.type] = dataclasses.replace(kind, class_name=_GRADIENT_CLASSES.get(kind.type, kind.class_name))
     return kinds
 

@@ -270,7 +270,7 @@ class Creator:
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         rest = list(values)
-        connections = (
+        inputs, outputs = (
             [named.pop(key) if key in named else rest.pop(0) for key in ("in_", "out")] if self._connected else [{}, {}]
         )
         sources = rest.pop(1) if self._connected and self._class == "IpuCopyOp" and len(rest) == 4 else None
@@ -280,7 +280,7 @@ class Creator:
             self._ir.op_created(op)
             return op
         try:
-            self._connect(op, *connections, sources)
+            self._connect(op, inputs, outputs, sources)
         except Exception:
             self._discard(op)
             raise

@@ -17,7 +17,7 @@ class GraphId:
     def __init__(self, text: str | GraphId) -> None:
         self._text = str(text)
 
-    def str(self) -> str:  # type: ignore[valid-type]
+    def str(self) -> str:
         return self._text
 
     def __str__(self) -> Any:

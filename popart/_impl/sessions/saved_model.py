@@ -107,7 +107,7 @@ def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
 
 def _refer(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:
     del tensor.external_data[:]
-    tensor.data_location = 1
+    tensor.data_location = type(tensor).EXTERNAL
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         entry = tensor.external_data.add()
         entry.key, entry.value = key, value
