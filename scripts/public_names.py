@@ -7,6 +7,7 @@ for each entry of a table of the file.
 """
 
 import ast
+import functools
 import pathlib
 import sys
 
@@ -40,7 +41,7 @@ def read_popxl_names(path=POPXL):
     names, notes = {}, {}
     for line in path.read_text().splitlines():
         head, _, rest = line.partition(": ")
-        if head in ("differs", "absent"):
+        if head in ("differs", "absent", "no effect"):
             name, text = rest.split(" | ")
             notes[name] = (head, text)
         elif not line.startswith("#"):
@@ -85,6 +86,12 @@ def read_edges(path=EDGES):
             sys.exit(f"{path.name}: a row is 'NUMBER kept | TEXT' or 'NUMBER fixed | TEXT | HERE', not '{line}'")
         edges[number] = (state, texts[0], texts[1] if len(texts) > 1 else "")
     return edges
+
+
+@functools.cache
+def _parsed(text):
+    """The syntax tree; a file is read once for each list of names."""
+    return ast.parse(text)
 
 
 def _entries(node, tree):
@@ -133,7 +140,10 @@ def read_marks(folder, names, mark="shows", source=LIST):
     marks, mistakes = {}, []
     for path in sorted(folder.rglob("*.py")):
         file = path.relative_to(folder).as_posix()
-        tree = ast.parse(path.read_text())
+        text = path.read_text()
+        if f".{mark}(" not in text:
+            continue
+        tree = _parsed(text)
         tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
         if not path.name.startswith("test_"):
             tests = []

@@ -10,13 +10,14 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import compatibility
+import prove_marks
 import public_names
 
 START = "import subprocess, sys\nimport pytest\nimport poptorch\n\n\n"
 
 
-def write(folder, text, name="test_a.py"):
-    (folder / name).write_text(START + text)
+def write(folder, text, name="test_a.py", start=START):
+    (folder / name).write_text(start + text)
     return folder
 
 
@@ -25,7 +26,7 @@ def run(script, *arguments):
 
 
 def prove(folder, *names):
-    result = run("prove_marks.py", "--tests", folder, *names)
+    result = run("prove_marks.py", "--tests", folder, *(names or ["--all"]))
     return result.returncode, result.stdout.splitlines(), result.stderr.splitlines()
 
 
@@ -81,6 +82,130 @@ def test_in_a_program():
 def test_a_test_that_fails_anyway_proves_nothing(tmp_path):
     write(tmp_path, '@pytest.mark.shows("load")\ndef test_broken():\n    assert False\n')
     assert prove(tmp_path, "load") == (1, ["load: shown"], ["test_a.py::test_broken fails as it is"])
+
+
+OF_POPART = """
+import os, subprocess, sys
+import popart, popxl
+import pytest
+from popxl import ops
+
+"""
+
+
+def write_of_popart(folder, text):
+    return write(folder, text, start=OF_POPART)
+
+
+def test_names_of_popart_and_popxl_are_made_to_do_nothing(tmp_path):
+    text = """
+TABLE = {"exp": ops.exp}
+
+
+@pytest.mark.shows("popxl.ops.exp")
+def test_a_function_in_a_table():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable([1.0])
+        assert TABLE["exp"](x) is not x
+
+
+@pytest.mark.shows("popart.SessionOptions.accumulationFactor")
+def test_a_field_is_set():
+    options = popart.SessionOptions()
+    options.accumulationFactor = 4
+    assert options.accumulationFactor == 4
+
+
+@pytest.mark.shows("popart.TileSet")
+def test_a_member_means_what_it_says():
+    assert popart.InputSettings(popart.TileSet.IO).tileSet().name == "IO"
+
+
+@pytest.mark.shows("popart.popart_exception", "popart.Builder.addInputTensor")
+def test_in_a_program():
+    program = "import popart; popart.popart_exception; assert popart.Builder().addInputTensor('FLOAT', [2], 'x') == 'x'"
+    subprocess.run([sys.executable, "-c", program], check=True)
+"""
+    code, lines, errors = prove(write_of_popart(tmp_path, text))
+    assert code == 0, errors
+    assert len(lines) == 5 and all(line.endswith(": shown") for line in lines)
+
+
+def test_tests_that_list_names_or_look_whether_they_are_there_prove_nothing(tmp_path):
+    text = """
+@pytest.mark.shows("popart.SessionOptions.accumulationFactor")
+def test_a_field_takes_its_own_value_and_no_text():
+    options = popart.SessionOptions()
+    options.accumulationFactor = options.accumulationFactor
+    with pytest.raises(TypeError):
+        options.accumulationFactor = "4"
+
+
+@pytest.mark.shows("popart.TileSet")
+def test_members():
+    assert {name: member.value for name, member in popart.TileSet.__members__.items()}["IO"] == 1
+    assert len(list(popart.TileSet)) == len(popart.TileSet) and popart.InputSettings(popart.TileSet.IO)
+
+
+@pytest.mark.shows("popxl.ops.exp")
+def test_it_is_there():
+    assert callable(ops.exp)
+
+
+@pytest.mark.shows("popxl.name_scope")
+def test_it_can_be_entered():
+    with popxl.Ir().main_graph, popxl.name_scope("a"):
+        pass
+"""
+    code, lines, errors = prove(write_of_popart(tmp_path, text))
+    assert code == 1 and all(line.endswith(": passes without it") for line in lines)
+    assert [line.split(" passes without ")[1] for line in errors] == [line.split(":")[0] for line in lines]
+    assert len(lines) == 4
+
+
+def test_a_test_that_ends_its_process_has_failed_and_no_other_has(tmp_path):
+    text = """
+@pytest.mark.shows("popart.SessionOptions.accumulationFactor")
+def test_it_ends_the_process():
+    options = popart.SessionOptions()
+    options.accumulationFactor = 4
+    if options.accumulationFactor != 4:
+        os._exit(3)
+
+
+@pytest.mark.shows("popart.SessionOptions.accumulationFactor")
+def test_it_is_there():
+    assert popart.SessionOptions().accumulationFactor == 1
+"""
+    code, _, errors = prove(write_of_popart(tmp_path, text))
+    assert code == 1 and errors == ["test_a.py::test_it_is_there passes without popart.SessionOptions.accumulationFactor"]
+
+
+def test_a_sample_is_the_same_for_the_same_seed():
+    names = [f"popxl.ops.{number}" for number in range(100)]
+    first = prove_marks.sample_of(names, 10, 1)
+    assert len(set(first)) == 10 and first == prove_marks.sample_of(names[::-1], 10, 1) != prove_marks.sample_of(names, 10, 2)
+    assert sorted(prove_marks.sample_of(names, 1000, 1)) == sorted(names)
+
+
+def test_a_sample_leaves_slow_tests_out(tmp_path):
+    text = """
+@pytest.mark.slow
+@pytest.mark.shows("popxl.ops.exp", "popxl.ops.log")
+def test_slow():
+    pass
+
+
+@pytest.mark.shows("popxl.ops.exp")
+def test_quick():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable([1.0])
+        assert ops.exp(x) is not x
+"""
+    code, lines, _ = prove(write_of_popart(tmp_path, text), "--sample", "2")
+    assert code == 0 and sorted(lines) == ["popxl.ops.exp: shown", "popxl.ops.log: not run"]
 
 
 @pytest.mark.slow
