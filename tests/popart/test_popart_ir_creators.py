@@ -363,7 +363,6 @@ ALL = {
 }
 
 
-@pytest.mark.shows("popart.ScatterReduction")
 @pytest.mark.parametrize("connected", [True, False])
 def test_every_class_is_made_by_names(connected):
     for name, (inputs, arguments, outputs) in ALL.items():

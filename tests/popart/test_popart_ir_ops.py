@@ -1,5 +1,6 @@
 """popart._internal.ir: what ops say of themselves, rewiring, cloning, and members of particular classes."""
 
+import numpy as np
 import pytest
 from popart_ir_programs import Program, identifier, info
 
@@ -26,18 +27,60 @@ def test_a_plain_op_takes_an_id_and_is_not_listed():
     assert (op.outId(0), op.outShape(0), op.outRank(0), op.outTensorCount()) == ("g/out", [], 0, 1)
 
 
-def test_defaults_of_an_op():
-    op = plain(Program())
-    for (
-        query
-    ) in """isInplaceViewChange isOutplaceViewChange isLossOp isIpuCopyOp isOptimizerOp requiresRandomSeed hasSideEffect
-        isNorm canBeReplacedByIdentity copiesOptimizerTensors inputsUnmodifiable isElementWiseUnary""".split():
-        assert getattr(op, query)() is False, query
-    assert op.isOutlineable() and not op.hasInput(0) and not op.hasOutput(0) and op.optionalInputs() == set()
+def op_of(kind):
+    """An op of a kind, in a program of popxl."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.ipu(0):
+        x, scale = popxl.variable(np.ones((2, 4), np.float32)), popxl.variable(np.ones(4, np.float32))
+        label = popxl.constant(np.zeros(2, np.int32))
+        made = {
+            "Exp": lambda: ops.exp(x),
+            "MatMul": lambda: ops.matmul(x, ops.transpose(x)),
+            "Transpose": lambda: ops.transpose(x),
+            "TransposeInplace": lambda: ops.transpose_(x),
+            "Nll": lambda: ops.nll_loss(ops.softmax(x, -1), label),
+            "IpuCopy": lambda: ops.ipu_copy(x, 1, 0),
+            "Accumulate": lambda: ops.var_updates.accumulate_(x, ops.exp(x)),
+            "Dropout": lambda: ops.dropout(x, popxl.constant(np.zeros(2, np.uint32)), 0.5),
+            "PrintTensor": lambda: ops.print_tensor(x),
+            "GroupNormalization": lambda: ops.group_norm(x, scale, scale, 2),
+        }[kind]()
+    return made._pb_tensor.getProducer()
+
+
+@pytest.mark.parametrize(
+    "query, kind",
+    [
+        ("isInplaceViewChange", "TransposeInplace"),
+        ("isOutplaceViewChange", "Transpose"),
+        ("isLossOp", "Nll"),
+        ("isIpuCopyOp", "IpuCopy"),
+        ("isOptimizerOp", "Accumulate"),
+        ("requiresRandomSeed", "Dropout"),
+        ("hasSideEffect", "PrintTensor"),
+        ("isNorm", "GroupNormalization"),
+        ("isElementWiseUnary", "Exp"),
+    ],
+)
+def test_queries_tell_kinds_of_ops_apart(query, kind):
+    assert getattr(op_of(kind), query)() is True
+    assert getattr(op_of("MatMul"), query)() is False and getattr(plain(Program()), query)() is False
+
+
+@pytest.mark.parametrize("kind", ["MatMul", "Nll", "Accumulate", "PrintTensor"])
+def test_some_queries_have_one_answer_for_every_op(kind):
+    op = op_of(kind)
+    assert op.isOutlineable() and op.optionalInputs() == set()
+    assert not (op.canBeReplacedByIdentity() or op.copiesOptimizerTensors() or op.inputsUnmodifiable())
     assert op.getInBatchAxis(0) == op.getOutBatchAxis(0) == 0
     assert op.getHighSubgraphValue() == 1000.0 and op.getLowSubgraphValue() == 0.1
     assert op.calcAutoVirtualGraphCost(set()) == 0.0 and op.inplacePriorityDefault() == []
-    assert op.getSubgraphInputs() == op.getSubgraphOutputs() == {} and op.getGradOps() == []
+    assert op.getSubgraphInputs() == op.getSubgraphOutputs() == {}
+
+
+def test_a_plain_op_has_no_tensors_gradients_or_graphs():
+    op = plain(Program())
+    assert not op.hasInput(0) and not op.hasOutput(0) and op.getGradOps() == []
     assert op.getCalledGraphs() == op.getCalledGraphIds() == []
     for method in ("gradInputInfo", "gradOutToNonGradIn"):
         with pytest.raises(popart.popart_exception, match="no gradient op"):

@@ -116,6 +116,14 @@ def test_devices_made_from_a_description():
     assert pod.numWorkerContexts == 6
 
 
+@pytest.mark.shows("popart.SyncPattern")
+def test_a_device_of_the_system_says_the_sync_pattern_that_is_asked_for():
+    manager = popart.DeviceManager()
+    kinds = popart.SyncPattern
+    for pattern, text in ((kinds.Full, "full"), (kinds.SinglePipeline, "singlePipeline")):
+        assert str(manager.enumerateDevices(pattern, numIpus=1)[0].syncPattern) == text
+
+
 # --- settings of variables
 @pytest.mark.shows(
     "popart.VariableSettings.getSharedVariableDomain",

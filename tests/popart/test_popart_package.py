@@ -52,7 +52,6 @@ def test_exceptions_form_a_tree():
     "popart.SessionOptions.globalReplicationFactor",
 )
 @pytest.mark.shows("popart.SessionOptions")
-@pytest.mark.shows("popart.VirtualGraphMode")
 def test_options_have_the_published_defaults():
     options = popart.SessionOptions()
     assert options.virtualGraphMode is popart.VirtualGraphMode.Off and int(options.numIOTiles) == 0
@@ -125,7 +124,7 @@ def test_cache_folders_come_from_the_environment(monkeypatch):
     "popart.DataFlow.anchors",
     "popart.DataFlow.art",
 )
-@pytest.mark.shows("popart.DataFlow", "popart.AnchorReturnType")
+@pytest.mark.shows("popart.DataFlow", "popart.AnchorReturnType", "popart.AnchorReturnTypeId")
 def test_data_flow_says_what_is_returned():
     flow = popart.DataFlow(4, {"y": popart.AnchorReturnType("everyn", 2), "x": popart.AnchorReturnType("Final")})
     assert flow.anchors() == ["x", "y"] and flow.nAnchors() == 2 and flow.batchesPerStep() == 4
@@ -201,6 +200,18 @@ def test_devices_are_made_by_kind():
     with model:
         model.attach()
     assert not model.isAttached
+
+
+@pytest.mark.shows("popart.DeviceSelectionCriterion")
+def test_a_device_is_the_first_that_is_free_or_one_of_all():
+    criterion, on_demand = popart.DeviceSelectionCriterion, popart.DeviceConnectionType.OnDemand
+
+    def ids(how):
+        manager = popart.DeviceManager()
+        found = (manager.tryAcquireAvailableDevice(1, 0, connectionType=on_demand, selectionCriterion=how) for _ in range(32))
+        return {device.id for device in found}
+
+    assert ids(criterion.First) == {0} and len(ids(criterion.Random)) > 1
 
 
 @pytest.mark.shows(

@@ -369,9 +369,7 @@ def test_no_hook_fires_and_no_order_is_made():
     assert all(cons.getAfters(op) == [] for op in info.graph._pb_graph.getOps())
 
 
-STRATEGIES = _ir.transforms.AutodiffStitchStrategy
-
-
+@pytest.mark.shows("popart.AutodiffStitchStrategy")
 @pytest.mark.parametrize(
     "strategy, ops_there, inputs_there",
     [("RecomputeAllNonInputs", 8, 3), ("RecomputeMinimal", 6, 2), ("AddFwdOutputs", 6, 2), ("SafeAddFwdOutputs", 6, 2)],
@@ -381,7 +379,7 @@ def test_forward_values_can_be_computed_again(strategy, ops_there, inputs_there)
     g = ir.create_graph(lambda a, b: ops.softmax(a + b, 0), spec(2), spec(2))
     core = ir._pb_ir
     made = _ir.transforms.Autodiff().apply(
-        core, g._pb_graph.id, [g.outputs[0].id], _ir.OptionalTensors(), {}, STRATEGIES[strategy]
+        core, g._pb_graph.id, [g.outputs[0].id], _ir.OptionalTensors(), {}, popart.AutodiffStitchStrategy[strategy]
     )
     info = made[_ir.GraphId(g.id)]
     graph = core.getGraph(info.bwdGraphId)

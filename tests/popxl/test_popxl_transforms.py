@@ -287,7 +287,7 @@ def test_rules_can_be_switched_off():
 
 @pytest.mark.shows("popart.Patterns", "popart.PatternsLevel")
 def test_sets_of_patterns():
-    level, Patterns = _ir.patterns.PatternsLevel, _ir.patterns.Patterns
+    level, Patterns = popart.PatternsLevel, popart.Patterns
     assert Patterns().isPatternEnabled("SumToAdd") and not Patterns(level.Minimal).isPatternEnabled("SumToAdd")
     assert not Patterns(level.NoPatterns).isPatternEnabled("MulArgGradOp") and Patterns(level.All).isPatternEnabled("LSTMOp")
     assert Patterns.isMandatory("MulArgGradOp") and not Patterns.isMandatory("SumToAdd")

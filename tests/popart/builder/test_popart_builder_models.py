@@ -239,7 +239,10 @@ def test_settings_of_inputs_and_variables_are_in_the_metadata():
         popart.TileSet.IO, popart.ExchangeStrategy.OverlapLoops, popart.ReplicatedStreamMode.Broadcast
     )
     x = builder.addInputTensor("FLOAT", [2], settings, "x")
-    y = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), settings=settings, debugContext="y")
+    own = popart.InputSettings(
+        popart.TileSet.IO, popart.ExchangeStrategy.OverlapLoops, popart.ReplicatedStreamMode.Replicate
+    )
+    y = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), settings=own, debugContext="y")
     w = builder.addInitializedInputTensor(
         np.ones((2, 3), np.float32), popart.VariableSettings(popart.CommGroup(kinds.Consecutive, 2)), "w"
     )
@@ -247,12 +250,9 @@ def test_settings_of_inputs_and_variables_are_in_the_metadata():
     builder.embedReplicationFactor(8)
     found = {entry.key: entry.value for entry in parsed(builder).metadata_props}
     assert found["__replicationFactor"] == "8" and int(found[f"__debug_id/input/{x}"]) > 0
-    for id in (x, y):
-        assert [found[f"__{key}/{id}"] for key in ("tile_set", "exchange_strategy", "replicated_stream_mode")] == [
-            "1",
-            "2",
-            "0",
-        ]
+    keys = ("tile_set", "exchange_strategy", "replicated_stream_mode")
+    for id, mode in ((x, "0"), (y, "1")):
+        assert [found[f"__{key}/{id}"] for key in keys] == ["1", "2", mode]
     assert [found[f"__{key}/{w}"] for key in ("variable_settings", "comm_group_type", "comm_group_size")] == [
         "0",
         "1",

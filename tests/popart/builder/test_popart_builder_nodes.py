@@ -137,6 +137,20 @@ def test_virtual_graphs_of_nodes(builder):
         assert builder.getExecutionPhase() == 0
 
 
+@pytest.mark.shows("popart.InitType", "popart.TensorRemapType", "popart.ScatterReduction")
+def test_members_of_enumerations_become_numbers_of_attributes(builder):
+    ops = builder.aiGraphcore
+    for number, name in enumerate(("NoInit", "Zero")):
+        made = ops.init([3], popart.DataType.INT32, popart.InitType[name], "made")
+        assert builder.getInt64NodeAttribute("init_type", {made}) == number
+    for number, name in enumerate(("FwdBwdReverse", "FwdBwd", "Fwd")):
+        made = ops.tensorremap(["x"], popart.TensorRemapType[name])
+        assert builder.getInt64NodeAttribute("remap_type", {made}) == number
+    for name in ("Sum", "Max", "Min", "Mul"):
+        made = ops.scatterreduce(["x", "x"], 2, reduction=popart.ScatterReduction[name])
+        assert builder.getStringNodeAttribute("reduction", {made}) == name.lower()
+
+
 @pytest.mark.shows(
     "popart.Builder.schedulePriority", "popart.Builder.recomputeOutput", "popart.Builder.outputTensorLocation",
     "popart.Builder.commGroup", "popart.TensorLocation", "popart.TensorStorage", "popart.ReplicatedTensorSharding",
@@ -184,7 +198,7 @@ def test_outline_attributes_are_merged(builder):
 
 @pytest.mark.shows(
     "popart.Builder.recomputeOutputInBackwardPass", "popart.Builder.getRecomputeOutputInBackwardPass",
-    "popart.Builder.checkpointOutput", "popart.RecomputeType",
+    "popart.Builder.checkpointOutput",
 )  # fmt: skip
 def test_recomputation_of_nodes(builder):
     a, b = builder.aiOnnx.relu(["x"]), builder.aiOnnx.relu(["x"])

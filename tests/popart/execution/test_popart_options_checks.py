@@ -167,6 +167,14 @@ def test_options_that_do_not_go_together_are_refused(given, message):
         build(**given)
 
 
+@pytest.mark.shows("popart.BatchSerializationTransformContext")
+def test_batches_in_a_loop_are_for_the_backward_context():
+    contexts, method = popart.BatchSerializationTransformContext, popart.BatchSerializationMethod.Loop
+    build(batchSerializationSettings=serialised(factor=2, method=method, transformContext=contexts.Backward))
+    with pytest.raises(popart.popart_exception, match="transformContext Fwd and method Loop"):
+        build(batchSerializationSettings=serialised(factor=2, method=method, transformContext=contexts.Forward))
+
+
 @pytest.mark.shows("popart.AccumulateOuterFragmentSchedule", "popart.SessionOptions.accumulateOuterFragmentSettings")
 def test_clipping_in_a_pipeline_needs_a_schedule_of_updates_that_is_not_serial():
     values = weights()
@@ -181,14 +189,15 @@ def test_clipping_in_a_pipeline_needs_a_schedule_of_updates_that_is_not_serial()
         return train(layers(values, places), list(values), x, 1, 2, clip, anchors, accumulationFactor=4, **options)
 
     pipeline = {"places": places, "virtualGraphMode": MANUAL, "enablePipelining": True}
-    with pytest.raises(popart.popart_exception, match="schedule is Serial"):
-        trained(**pipeline)
+    schedules = popart.AccumulateOuterFragmentSchedule
+    for serial in (None, schedules.Serial):
+        with pytest.raises(popart.popart_exception, match="schedule is Serial"):
+            trained(serial, **pipeline)
     expected = trained()
-    for schedule in popart.AccumulateOuterFragmentSchedule:
-        if schedule.name != "Serial":
-            got = trained(schedule, **pipeline)
-            for name, value in expected.items():
-                numpy.testing.assert_allclose(got[name], value, rtol=2e-5, atol=1e-6, err_msg=name)
+    for schedule in (schedules.Scheduler, schedules.OverlapCycleOptimized, schedules.OverlapMemoryOptimized):
+        got = trained(schedule, **pipeline)
+        for name, value in expected.items():
+            numpy.testing.assert_allclose(got[name], value, rtol=2e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.shows("popart.AutomaticLossScalingSettings")

@@ -141,7 +141,8 @@ def test_64_bit_integers_need_the_cast():
     assert infer(floats, x.astype(numpy.float32), ["y"], enableSupportedDataTypeCasting=False)["y"].tolist() == [-1, -2]
 
 
-@pytest.mark.shows("popart.SessionOptions.meanAccumulationAndReplicationReductionStrategy")
+@pytest.mark.shows("popart.SessionOptions.meanAccumulationAndReplicationReductionStrategy", "popart.MeanReductionStrategy")
+@pytest.mark.shows("popart.ReductionType")
 def test_a_running_mean_is_a_mean_after_each_micro_batch():
     proto = model([node("Mul", ["x", "w"], "loss")], {"x": (1,)}, {"w": numpy.ones(1, numpy.float32)})
     got = {}
@@ -222,7 +223,7 @@ def located(places, **options):
     return {**results, **got}, session._native.program_text()
 
 
-@pytest.mark.shows("popart.Builder.outputTensorLocation", "popart.TensorLocation")
+@pytest.mark.shows("popart.Builder.outputTensorLocation", "popart.TensorLocation", "popart.TensorStorage", "popart.TileSet")
 def test_results_of_single_operators_wait_where_these_say():
     off = popart.TensorLocation(OFF_CHIP)
     everything = popart.TensorLocationSettings(off, 0, 0)

@@ -91,6 +91,7 @@ def test_single_variables_and_activations_move_where_they_are_named():
     assert [id for id, _ in remote(session(2, located_layer=1), "RemoteStore")] == ["Tanh:0/1"]
 
 
+@pytest.mark.shows("popart.ReplicatedTensorSharding")
 def test_shards_are_gathered_to_be_read_and_sums_are_scattered_to_be_written():
     momentum = popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, True)})
     shards = located(popart.TensorStorage.OnChip, SHARDED)
@@ -133,6 +134,7 @@ def test_explicit_main_loops_have_a_graph_each(batches, accumulation):
 
 
 @pytest.mark.shows("popart.SessionOptions.mergeVarUpdate", "popart.SessionOptions.mergeVarUpdateMemThreshold")
+@pytest.mark.shows("popart.MergeVarUpdateType")
 @pytest.mark.parametrize(
     "mode, threshold, updates",
     [("Off", 0, 4), ("All", 0, 1), ("AutoTight", 130, 2), ("AutoTight", 63, 4), ("AutoLoose", 130, 2)],

@@ -80,7 +80,7 @@ def _flags(session):
     ]
 
 
-@pytest.mark.shows("popart.RecomputationType")
+@pytest.mark.shows("popart.RecomputationType", "popart.RecomputeType")
 def test_modes_of_recomputation():
     def flags(mode, layers=3, annotate=None):
         model, loss = _network(layers, annotate=annotate)
@@ -144,7 +144,6 @@ def test_pipelines_stash_what_later_stages_read():
         assert any(f"Restored___{source}" in ids(op) for op in ops)
 
 
-@pytest.mark.shows("popart.SessionOptions.enableOutlining", "popart.SessionOptions.outlineThreshold")
 def test_a_pipeline_that_recomputes_stashes_inputs_of_stages():
     model, loss = _network(2, stages=True)
     fields = {"enablePipelining": True, "virtualGraphMode": popart.VirtualGraphMode.Manual, "enableOutlining": False}
@@ -157,6 +156,7 @@ def test_a_pipeline_that_recomputes_stashes_inputs_of_stages():
     assert [ids(op) for op in of_type(session, "Stash")] == [["x"]]
 
 
+@pytest.mark.shows("popart.SessionOptions.enableOutlining", "popart.SessionOptions.outlineThreshold")
 def test_equal_stretches_become_calls():
     model, loss = _network(4)
     whole = model.session([loss], loss, options=options(enableOutlining=False))

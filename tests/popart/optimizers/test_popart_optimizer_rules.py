@@ -122,13 +122,13 @@ CASES["adam-Lamb-no-bound"] = (
     popart.Adam,
     {"mode": AdamMode.Lamb},
 )
-for mode in AdaptiveMode:
+for mode in ("AdaGrad", "RMSProp", "CenteredRMSProp", "AdaDelta"):
     for decay in DECAYS:
         for momentum in (0.0, 0.75):
-            for tf in (False, True) if "RMSProp" in mode.name else (False,):
-                how = {"mode": mode, "weight_decay_mode": WeightDecayMode[decay], "rmsprop_tf_variant": tf}
-                case = f"adaptive-{mode.name}-{decay}{'-momentum' if momentum else ''}{'-tf' if tf else ''}"
-                CASES[case] = ({**ADAPTIVE, "momentum": momentum}, adaptive(mode.name, decay, tf), popart.Adaptive, how)
+            for tf in (False, True) if "RMSProp" in mode else (False,):
+                how = {"mode": AdaptiveMode[mode], "weight_decay_mode": WeightDecayMode[decay], "rmsprop_tf_variant": tf}
+                case = f"adaptive-{mode}-{decay}{'-momentum' if momentum else ''}{'-tf' if tf else ''}"
+                CASES[case] = ({**ADAPTIVE, "momentum": momentum}, adaptive(mode, decay, tf), popart.Adaptive, how)
 
 
 def default_key(key):
@@ -163,6 +163,7 @@ def expect_rule(
     return held
 
 
+@pytest.mark.shows("popart.AdamMode", "popart.AdaptiveMode", "popart.WeightDecayMode")
 @pytest.mark.parametrize("constant", [True, False], ids=["constant", "variable"])
 @pytest.mark.parametrize("case", CASES)
 def test_twenty_updates_follow_the_equations(case, constant):
@@ -284,6 +285,7 @@ STATES = {
 }
 
 
+@pytest.mark.shows("popart.SGDAccumulatorAndMomentum")
 @pytest.mark.parametrize("case", STATES)
 def test_states_have_their_published_names(case):
     training = optimizer_training.Training(made(case, False))

@@ -92,6 +92,7 @@ def test_an_on_demand_device_tries_until_its_timeout():
 
 
 @pytest.mark.shows("popart.DeviceManager.enumerateDevices")
+@pytest.mark.shows("popart.DeviceType")
 def test_devices_that_are_there():
     manager = popart.DeviceManager()
     pairs = manager.enumerateDevices(numIpus=2, tilesPerIPU=4)
@@ -101,7 +102,7 @@ def test_devices_that_are_there():
         assert device.driverIds == [2, 3] and device.isAttached
     model = manager.enumerateDevices(numIpus=3, deviceType=popart.DeviceType.IpuModel)
     assert [device.numIpus for device in model] == [3]
-    assert [d.type for d in manager.enumerateDevices(deviceType=popart.DeviceType.Cpu)] == [popart.DeviceType.Cpu]
+    assert [str(d.type) for d in manager.enumerateDevices(deviceType=popart.DeviceType.Cpu)] == ["cpu"]
     assert manager.enumerateDevices(numIpus=32) == [] and manager.tryAcquireAvailableDevice(32) is None
     with pytest.raises(popart.popart_exception, match="failed to acquire 32 IPU"):
         manager.acquireAvailableDevice(32)
@@ -109,7 +110,7 @@ def test_devices_that_are_there():
         manager.acquireDeviceById(10**6)
 
 
-@pytest.mark.shows("popart.InferenceSession._setDeviceInfo")
+@pytest.mark.shows("popart.InferenceSession._setDeviceInfo", "popart.DeviceConnectionType")
 def test_offline_devices_are_only_compiled_for():
     manager = popart.DeviceManager()
     never = manager.tryAcquireAvailableDevice(1, connectionType=NEVER)
@@ -169,6 +170,7 @@ def test_engine_options(monkeypatch):
 @pytest.mark.shows(
     "popart.SessionOptions.instrumentWithHardwareCycleCounter",
     "popart.SessionOptions.hardwareInstrumentations",
+    "popart.Instrumentation",
 )
 @pytest.mark.shows("popart.InferenceSession.getCycleCount")
 def test_cycles_of_a_run():

@@ -136,7 +136,6 @@ def test_an_unused_input_takes_no_memory():
     np.testing.assert_array_equal(step(session, x=np.ones(2, np.float32))["y"], [-1, -1])
 
 
-@pytest.mark.shows("popart.ReplicatedStreamMode")
 def test_all_replicas_get_the_elements_of_a_broadcast_input():
     data = model(
         [onnx.helper.make_node("Add", ["x", "b"], ["y"])],
