@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 import types
+import typing
 
 PACKAGES = ("popart", "popxl", "popdist")  # names of poptorch have no prefix
 
@@ -92,7 +93,7 @@ def _is_enumeration(value):
 
 def _is_deleted(value):
     stays = isinstance(value, type) and (issubclass(value, BaseException) or value.__module__ == "builtins")
-    return stays or hasattr(value, "__members__") or not callable(value)
+    return stays or hasattr(value, "__members__") or not callable(value) or typing.get_origin(value) is not None
 
 
 def remove_early(name):
@@ -104,8 +105,10 @@ def remove_early(name):
         sys.modules[value.__name__] = None  # importing it is an error
     if _is_enumeration(value) and package_of(name) != "poptorch" and len(value) > 1:
         setattr(owner, last, _Collapsed(value))
-    else:
+    elif last in vars(owner):
         delattr(owner, last)
+    else:  # made by __getattr__ of the module
+        setattr(owner, last, None)
     return True
 
 
@@ -218,22 +221,43 @@ def _special(name):
     }.get(name)
 
 
+# What Python calls, in a class that does nothing. Others stay: without them there would be no objects.
+_EMPTY = {
+    "__init__": _none,
+    "__enter__": _first,
+    "__exit__": _none,
+    "__call__": _first,
+    "__iter__": lambda self: iter(()),
+    "__len__": lambda self: 0,
+    "__int__": lambda self: 0,
+    "__contains__": lambda self, item: False,
+    "__getitem__": _none,
+    "__setitem__": _none,
+    "__str__": lambda self: "",
+    "__repr__": lambda self: "",
+    "__eq__": object.__eq__,
+    "__setattr__": _none,  # settings, which keep their defaults
+}
+
+
 def _gut(kind):
-    """Methods of a class return the object and change nothing; properties are None; fields of settings keep their defaults."""
+    """Methods of a class return the object and change nothing; properties are None. In classes of PopART and PopXL this holds for
+    what they inherit and for the constructor, too."""
     package = kind.__module__.split(".")[0]
-    bases = [base for base in kind.__mro__ if base.__module__.split(".")[0] == package] if package in PACKAGES else [kind]
+    is_ours = package in PACKAGES
+    bases = [base for base in kind.__mro__ if base.__module__.split(".")[0] == package] if is_ours else [kind]
     for base in reversed(bases):
         for name, value in list(vars(base).items()):
             if isinstance(value, property):
                 setattr(kind, name, property(lambda self: None, lambda self, value: None))
-            elif name in ("__exit__", "__iter__") or isinstance(value, (staticmethod, classmethod)):
+            elif isinstance(value, (staticmethod, classmethod)) or not is_ours and name in ("__exit__", "__iter__"):
                 setattr(kind, name, staticmethod(_none))
-            elif inspect.isfunction(value) and (not name.startswith("__") or name in ("__enter__", "__call__")):
+            elif not inspect.isfunction(value):
+                continue
+            elif not name.startswith("__") or not is_ours and name in ("__enter__", "__call__"):
                 setattr(kind, name, _first)
-    if kind.__setattr__ is not object.__setattr__:
-        kind.__setattr__ = _none  # settings, which keep their defaults
-    elif package in PACKAGES and not any(inspect.isfunction(value) for value in vars(kind).values() if value is not kind.__init__):
-        kind.__init__ = _none  # a record: nothing but what it is made of
+            elif is_ours and name in _EMPTY:
+                setattr(kind, name, _EMPTY[name])
 
 
 def remove_in_program():
